@@ -251,7 +251,7 @@ class Device(Plain):
     device = True
 
     def server_locals(self):
-        return [f"const struct device *{self.name} = device_find(session, args->{self.name});"]
+        return [f"const struct device *{self.name} = server_device_find(session, args->{self.name});"]
 
     def server_checks(self):
         return [f"r = {self.name} ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;"]
@@ -315,7 +315,7 @@ class Context(Parameter):
 
 
 class Handle(Parameter):
-    """Something that has an id: forward_<kind>() finds it, on both sides (cpu/*/forward.h)."""
+    """Something that has an id: server_find_<kind>() and the core's forward_<kind>() find it."""
 
     context = True
 
@@ -330,7 +330,7 @@ class Handle(Parameter):
         return [f"{self.p.type} {self.name} = NULL;"]
 
     def server_checks(self):
-        return [f"r = forward_{self.kind}(session, args->{self.name}, &{self.name});"]
+        return [f"r = server_find_{self.kind}(session, args->{self.name}, &{self.name});"]
 
     def server_gives(self):
         return self.name
@@ -641,7 +641,7 @@ class Call:
         for p in self.parameters:
             yield from p.server_locals()
         if self.asks_context:
-            yield "CUresult r = forward_context(session, args->context, &context);"
+            yield "CUresult r = server_find_context(session, args->context, &context);"
         else:
             yield "CUresult r = CUDA_SUCCESS;"
         if self.asks_context and not needs_context:

@@ -91,9 +91,9 @@ void call_free(struct call *call)
 
 void call_fail(struct session *session, struct call *call, CUresult code)
 {
-    ledger_note(session, code);
+    report_note(session, code);
     if (!call->procedure->answers) {
-        ledger_latch(session, code);
+        report_latch(session, code);
         return;
     }
     /* Every result begins with the head, and a zeroed one is an empty one of each kind. */

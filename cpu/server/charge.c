@@ -14,8 +14,8 @@
 #include "cpu/server/tenant.h"
 #include "cpu/server/usage.h"
 
-void charge_lock(struct session *session) { pthread_mutex_lock(&session->books); }
-void charge_unlock(struct session *session) { pthread_mutex_unlock(&session->books); }
+void charge_lock(struct session *session) { pthread_mutex_lock(&session->charging); }
+void charge_unlock(struct session *session) { pthread_mutex_unlock(&session->charging); }
 
 bool charge_private(const struct session *session) { return strcmp(session->gpu->kind, "nvidia") != 0; }
 
@@ -27,7 +27,7 @@ bool charge_shared(const struct session *session)
 /* What of the device is taken beside our credit. */
 static uint64_t charge_measure(struct session *session, const struct device *device, uint64_t otherwise)
 {
-    FLYT_ASSERT_HELD(&session->books);
+    FLYT_ASSERT_HELD(&session->charging);
     size_t free_bytes, total;
     if (session->gpu->MemGetInfo(&free_bytes, &total) != CUDA_SUCCESS || free_bytes > total)
         return otherwise;

@@ -151,7 +151,7 @@ static void completion_reach(struct session *session, struct stream *stream, uin
     FLYT_ASSERT_HELD(&session->completion.lock);
     if (number > atomic_load(&stream->done)) {
         atomic_store(&stream->done, number);
-        ledger_progress(session, stream);
+        report_progress(session, stream);
         harvest->progress = true;
         if (atomic_load(&stream->deferred) && !list_linked(&stream->progressed)) {
             stream_hold(stream);
@@ -195,7 +195,7 @@ static void completion_finish(struct session *session, struct harvest *harvest)
     while (harvest->waiters) {
         struct waiter *waiter = harvest->waiters;
         harvest->waiters = waiter->next;
-        ledger_note(session, waiter->result);
+        report_note(session, waiter->result);
         waiter->finish(session, waiter);
     }
     if (harvest->progress && atomic_load(&session->executor.deferred_calls))
@@ -218,7 +218,7 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
     else                                                  /* it may have been found complete already */
         tree_insert(&stream->waiters, &waiter->node);
     if (!behind && waiter->number <= atomic_load(&stream->done)) {
-        completion_reach(session, stream, 0, ledger_sticky(session), &harvest);
+        completion_reach(session, stream, 0, report_sticky(session), &harvest);
     } else {
         if (list_linked(&stream->watched))
             completion_queue(&session->completion, stream);
@@ -280,7 +280,7 @@ static bool completion_ask(struct session *session, struct stream *stream, struc
         if (somebody_speaks(stream, marker->node.key))
             session->gpu->EventSynchronize(marker->event);      /* complete: this only makes the driver print */
         /* before it counts as done: a waiter that comes now must learn it too */
-        ledger_note(session, r);
+        report_note(session, r);
         marker_remove(stream, marker);
         completion_reach(session, stream, marker->node.key, r, harvest);
         if (marker->record) {

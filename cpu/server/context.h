@@ -29,7 +29,7 @@ struct device {
     int index;
     CUdevice handle;
     struct context *primary;              /* NULL: the session has not retained it */
-    /* What the session takes of the device's memory: the sums of its contexts. charge.c, under session.books */
+    /* What the session takes of the device's memory: the sums of its contexts. charge.c, under session.charging */
     uint64_t mapped, charged;
 };
 
@@ -58,14 +58,14 @@ struct context {
     pthread_mutex_t gates_lock;           /* a leaf */
     struct gate { uint32_t index, ticket; } *gates_spare;      /* of streams that are gone; room for all */
     uint32_t gates_spare_count;
-    /* charge.c, under session.books */
+    /* charge.c, under session.charging */
     uint64_t mapped;                      /* bytes of pieces */
     uint64_t charged;                     /* what the context, modules, stacks … were found to take */
 };
 
 /* ---- device.c ---- */
 
-struct device *device_find(struct session *, int index);          /* NULL: no such device */
+struct device *server_device_find(struct session *, int index);          /* NULL: no such device */
 int  devices_create(struct session *, char *error);
 /* What HELLO tells of the devices. The result lives as long as the process. */
 int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);

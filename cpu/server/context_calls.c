@@ -31,7 +31,7 @@ static CUresult context_flags_check(unsigned flags)
 /* May the client give the id to a new context of that device? */
 static CUresult context_check(struct session *session, uint32_t id, int device)
 {
-    if (!device_find(session, device))
+    if (!server_device_find(session, device))
         return CUDA_ERROR_INVALID_DEVICE;
     return id < FLYT_MAX_CONTEXTS && !context_find(session, id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -48,15 +48,15 @@ static CUresult context_begin(struct session *session, uint32_t id, struct devic
         return r;
     }
     for (int kind = 0; kind < KINDS; kind++)
-        if (kinds[kind].begin)
-            kinds[kind].begin(session, context);
+        if (server_kinds[kind].begin)
+            server_kinds[kind].begin(session, context);
     return CUDA_SUCCESS;
 }
 
 void serve_context_create(struct session *session, struct call *call)
 {
     const context_create_args *args = &call->args.context_create;
-    struct device *device = device_find(session, args->device);
+    struct device *device = server_device_find(session, args->device);
     CUresult r = context_check(session, args->context, args->device);
     if (r == CUDA_SUCCESS)
         r = context_flags_check(args->flags);
@@ -68,7 +68,7 @@ void serve_context_create(struct session *session, struct call *call)
 void serve_context_retain(struct session *session, struct call *call)
 {
     const context_retain_args *args = &call->args.context_retain;
-    struct device *device = device_find(session, args->device);
+    struct device *device = server_device_find(session, args->device);
     CUresult r = CUDA_SUCCESS;
     if (!device || !device->primary || device->primary->id != args->context) {
         r = context_check(session, args->context, args->device);
@@ -86,8 +86,8 @@ void serve_context_retain(struct session *session, struct call *call)
 static void context_let_go(struct session *session, struct context *context)
 {
     for (int kind = 0; kind < KINDS; kind++)
-        if (kinds[kind].release)
-            kinds[kind].release(session, context);
+        if (server_kinds[kind].release)
+            server_kinds[kind].release(session, context);
 }
 
 /* Everything that the session has in the context goes. What waits is answered with CUDA_ERROR_CONTEXT_IS_DESTROYED. The
@@ -96,8 +96,8 @@ static void context_clear(struct session *session, struct context *context)
 {
     context_use(session, context);
     for (int kind = 0; kind < KINDS; kind++)
-        if (kinds[kind].drop)
-            kinds[kind].drop(session, context);
+        if (server_kinds[kind].drop)
+            server_kinds[kind].drop(session, context);
 }
 
 static CUresult context_end(struct session *session, struct context *context, bool reset)
@@ -110,7 +110,7 @@ static CUresult context_end(struct session *session, struct context *context, bo
     CUresult r = reset ? session->gpu->DevicePrimaryCtxReset(device->handle) : CUDA_SUCCESS;
     CUresult unmade = context_unmake(session, context);
     if (reset)
-        ledger_clear_sticky(session, CUDA_ERROR_ASSERT);
+        report_clear_sticky(session, CUDA_ERROR_ASSERT);
     else
         r = unmade;
     return r;

@@ -17,7 +17,7 @@
 /* What a call asks for. The pointers are into its arguments. */
 struct request {
     uint32_t stream;
-    struct copy_plan plan;
+    struct server_copy plan;
     const flyt_bulk *bulk;                /* in: the bytes */
     const flyt_via *via;                  /* out: how the bytes go */
     uint64_t mark;                        /* between: a word to be set behind the copy, or 0 */
@@ -138,7 +138,7 @@ static int in_slot(struct session *session, struct call *call, const flyt_bulk *
 static int in_issue(struct session *session, struct call *call)
 {
     struct request request = request_of(session, call);
-    struct copy_plan *plan = &request.plan;
+    struct server_copy *plan = &request.plan;
     struct stream *stream = call->stream;
     uint64_t size = copy_bytes(&plan->extent);
     struct slot *slot;
@@ -163,7 +163,7 @@ static int in_issue(struct session *session, struct call *call)
 static bool in_enter(struct session *session, struct call *call, uint32_t stream, const flyt_bulk *bulk)
 {
     const flyt_on_lane *on_lane = bulk->kind == FLYT_BULK_LANE ? &bulk->flyt_bulk_u.on_lane : NULL;
-    if (!stream_enter(session, call, stream)) {
+    if (!server_stream_enter(session, call, stream)) {
         if (on_lane && on_lane->transfer)
             lanes_discard(session, on_lane->transfer, on_lane->size);
         return false;
@@ -187,7 +187,7 @@ static void serve_in(struct session *session, struct call *call, const struct fo
     if (r != CUDA_SUCCESS)
         stream_refuse(session, call, r);
     else
-        stream_submit(session, call, &form->operation);
+        server_stream_submit(session, call, &form->operation);
 }
 
 /* ---- out ---- */
@@ -220,7 +220,7 @@ static void out_finish(struct session *session, struct waiter *waiter)
 static int out_issue(struct session *session, struct call *call)
 {
     struct request request = request_of(session, call);
-    struct copy_plan *plan = &request.plan;
+    struct server_copy *plan = &request.plan;
     struct stream *stream = call->stream;
     uint64_t size = copy_bytes(&plan->extent);
     struct slot *slot = NULL;
@@ -260,13 +260,13 @@ static void serve_out(struct session *session, struct call *call, const struct f
 {
     struct request request = form->read(session, call);
     const flyt_via *via = request.via;
-    if (!stream_enter(session, call, request.stream))
+    if (!server_stream_enter(session, call, request.stream))
         return;
     bool known = !via->lane || (via->transfer && lanes_known(session, via->lane));
     if (!known || copy_check(session, &request.plan) != CUDA_SUCCESS)
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
     else
-        stream_submit(session, call, &form->operation);
+        server_stream_submit(session, call, &form->operation);
 }
 
 /* ---- between ---- */
@@ -346,11 +346,11 @@ static void serve_between(struct session *session, struct call *call, const stru
 {
     struct request request = form->read(session, call);
     uint64_t mark = request.mark;
-    if (!stream_enter(session, call, request.stream))
+    if (!server_stream_enter(session, call, request.stream))
         return;
     bool markable = !mark || (mark % 4 == 0 && !call->procedure->answers && host_memory_known(session, mark, 4));
     if (markable && copy_check(session, &request.plan) == CUDA_SUCCESS) {
-        stream_submit(session, call, &form->operation);
+        server_stream_submit(session, call, &form->operation);
         return;
     }
     if (markable && mark)
@@ -401,7 +401,7 @@ static struct request read_copy(const struct session *session, const struct call
 static struct request read_box(const struct session *session, const struct call *call)
 {
     const copy_box_args *args = &call->args.copy_box;
-    struct copy_plan plan = { copy_box(session, &args->to), copy_box(session, &args->from), args->extent };
+    struct server_copy plan = { copy_box(session, &args->to), copy_box(session, &args->from), args->extent };
     return (struct request){ .stream = args->stream, .plan = plan };
 }
 

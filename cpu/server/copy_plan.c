@@ -1,22 +1,22 @@
 /* copy_plan.c: shapes of copies: what they touch, and which of the driver's functions does them. See copy_plan.h. */
 #include "cpu/server/copy_plan.h"
 
-struct copy_side copy_box(const struct session *session, const flyt_box *box)
+struct server_copy_side copy_box(const struct session *session, const flyt_box *box)
 {
-    return (struct copy_side){ .host = host_memory_here(session, box->address), .address = box->address,
+    return (struct server_copy_side){ .host = host_memory_here(session, box->address), .address = box->address,
                                .pitch = box->pitch, .height = box->height };
 }
 
-struct copy_side copy_line(const struct session *session, uint64_t address)
+struct server_copy_side copy_line(const struct session *session, uint64_t address)
 {
-    return (struct copy_side){ .host = host_memory_here(session, address), .address = address };
+    return (struct server_copy_side){ .host = host_memory_here(session, address), .address = address };
 }
 
-struct copy_side copy_packed(void) { return (struct copy_side){ .packed = true, .host = true }; }
+struct server_copy_side copy_packed(void) { return (struct server_copy_side){ .packed = true, .host = true }; }
 
-struct copy_side copy_at(const void *memory, const flyt_extent *extent)
+struct server_copy_side copy_at(const void *memory, const flyt_extent *extent)
 {
-    return (struct copy_side){ .packed = true, .host = true, .address = (uint64_t)(uintptr_t)memory,
+    return (struct server_copy_side){ .packed = true, .host = true, .address = (uint64_t)(uintptr_t)memory,
                                .pitch = extent->width, .height = extent->height };
 }
 
@@ -40,7 +40,7 @@ bool copy_span(uint64_t pitch, uint64_t height, const flyt_extent *extent, uint6
            !__builtin_add_overflow(bytes, width, span);
 }
 
-static bool side_known(struct session *session, const struct copy_side *side, const flyt_extent *extent)
+static bool side_known(struct session *session, const struct server_copy_side *side, const flyt_extent *extent)
 {
     uint64_t span;
     return side->packed || (copy_span(side->pitch, side->height, extent, extent->width, &span) &&
@@ -54,7 +54,7 @@ static bool fits_packed(const flyt_extent *extent)
            !__builtin_mul_overflow(bytes, extent->depth, &bytes) && bytes <= FLYT_MAX_INLINE;
 }
 
-CUresult copy_check(struct session *session, const struct copy_plan *plan)
+CUresult copy_check(struct session *session, const struct server_copy *plan)
 {
     if ((plan->to.packed || plan->from.packed) && !fits_packed(&plan->extent))
         return CUDA_ERROR_INVALID_VALUE;
@@ -67,7 +67,7 @@ CUresult copy_check(struct session *session, const struct copy_plan *plan)
 /* ---- the driver ---- */
 
 /* Memory of two devices: the driver wants to know the contexts, since neither device may map the other's memory. */
-static bool crosses(struct session *session, const struct copy_plan *plan, CUcontext *to, CUcontext *from)
+static bool crosses(struct session *session, const struct server_copy *plan, CUcontext *to, CUcontext *from)
 {
     if (plan->to.host || plan->from.host)
         return false;
@@ -80,9 +80,9 @@ static bool crosses(struct session *session, const struct copy_plan *plan, CUcon
     return true;
 }
 
-static CUresult start_box(struct session *session, const struct copy_plan *plan, CUstream stream)
+static CUresult start_box(struct session *session, const struct server_copy *plan, CUstream stream)
 {
-    const struct copy_side *to = &plan->to, *from = &plan->from;
+    const struct server_copy_side *to = &plan->to, *from = &plan->from;
     const flyt_extent *extent = &plan->extent;
     CUDA_MEMCPY3D_PEER copy = {
         .srcMemoryType = from->host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
@@ -108,7 +108,7 @@ static CUresult start_box(struct session *session, const struct copy_plan *plan,
     return session->gpu->Memcpy3DAsync(&plain, stream);
 }
 
-CUresult copy_start(struct session *session, const struct copy_plan *plan, CUstream stream)
+CUresult copy_start(struct session *session, const struct server_copy *plan, CUstream stream)
 {
     const struct gpu *gpu = session->gpu;
     uint64_t to = plan->to.address, from = plan->from.address, bytes = plan->extent.width;

@@ -8,25 +8,25 @@
 #include "cpu/server/session.h"
 
 /* One side of a copy. Packed: rows without gaps in the server's staging memory, which are the client's bytes. */
-struct copy_side {
+struct server_copy_side {
     bool packed;
     bool host;                            /* memory of this process, not of the device */
     uint64_t address;
     uint64_t pitch, height;               /* bytes from row to row, rows from slice to slice */
 };
 
-struct copy_plan {
-    struct copy_side to, from;
+struct server_copy {
+    struct server_copy_side to, from;
     flyt_extent extent;
 };
 
 /* The client's box, or line. Pitch and height say nothing where there is one row, or one slice. */
-struct copy_side copy_box(const struct session *, const flyt_box *);
-struct copy_side copy_line(const struct session *, uint64_t address);
+struct server_copy_side copy_box(const struct session *, const flyt_box *);
+struct server_copy_side copy_line(const struct session *, uint64_t address);
 /* Which memory it is comes with copy_at. */
-struct copy_side copy_packed(void);
+struct server_copy_side copy_packed(void);
 flyt_extent copy_row(uint64_t bytes);
-struct copy_side copy_at(const void *memory, const flyt_extent *);
+struct server_copy_side copy_at(const void *memory, const flyt_extent *);
 
 bool copy_empty(const flyt_extent *);
 uint64_t copy_bytes(const flyt_extent *);                         /* of what copy_check has allowed to be packed */
@@ -34,8 +34,8 @@ uint64_t copy_bytes(const flyt_extent *);                         /* of what cop
 bool copy_span(uint64_t pitch, uint64_t height, const flyt_extent *, uint64_t width, uint64_t *span);
 /* 1: it makes no sense, names memory that the client does not have, or packs more than
    FLYT_MAX_INLINE. Under session.lock. */
-CUresult copy_check(struct session *, const struct copy_plan *);
+CUresult copy_check(struct session *, const struct server_copy *);
 /* Gives the copy to the driver. Packed sides have their memory by now, and extents are not zero. */
-CUresult copy_start(struct session *, const struct copy_plan *, CUstream);
+CUresult copy_start(struct session *, const struct server_copy *, CUstream);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { DEVICE_HIGHEST_ATTRIBUTE = 255 };
 
-struct device *device_find(struct session *session, int index)
+struct device *server_device_find(struct session *session, int index)
 {
     return index >= 0 && index < session->device_count ? &session->devices[index] : NULL;
 }

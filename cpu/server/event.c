@@ -96,7 +96,7 @@ void serve_event_record(struct session *session, struct call *call)
 {
     const event_record_args *args = &call->args.event_record;
     struct event *event = event_find(session, args->event);
-    struct stream *stream = stream_enter(session, call, args->stream);
+    struct stream *stream = server_stream_enter(session, call, args->stream);
     if (!stream)
         return;
     CUresult r = !event ? CUDA_ERROR_INVALID_HANDLE
@@ -124,7 +124,7 @@ void serve_event_record(struct session *session, struct call *call)
     record->watched = false;
     call->record = record;
     record_hold(record);
-    stream_submit(session, call, &event_record_operation);
+    server_stream_submit(session, call, &event_record_operation);
 }
 
 /* ---- asking ---- */
@@ -133,7 +133,7 @@ void serve_event_record(struct session *session, struct call *call)
    without it. */
 static void event_watch(struct session *session, struct record *record)
 {
-    if (!session->ledger.numbers || record->watched)
+    if (!session->report.numbers || record->watched)
         return;
     record->watched = true;
     if (!record->issued) {
@@ -201,7 +201,7 @@ void serve_event_query(struct session *session, struct call *call)
     session_reply_plain(session, call->xid, r, false);
 }
 
-CUresult forward_event(struct session *session, uint32_t id, CUevent *handle)
+CUresult server_find_event(struct session *session, uint32_t id, CUevent *handle)
 {
     const struct event *event = event_find(session, id);
     if (!event)

@@ -3,13 +3,13 @@
 
 #include "cpu/server/code.h"
 
-CUresult forward_context(struct session *session, uint32_t id, struct context **context)
+CUresult server_find_context(struct session *session, uint32_t id, struct context **context)
 {
     *context = context_find(session, id);
     return *context ? context_use(session, *context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult forward_function(struct session *session, uint32_t id, CUfunction *handle)
+CUresult server_find_function(struct session *session, uint32_t id, CUfunction *handle)
 {
     const struct function *function = function_find(session, id);
     if (!function || function->state == CODE_LOADING)

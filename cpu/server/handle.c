@@ -46,7 +46,7 @@ static CUresult handle_drop(struct session *session, struct handle *handle)
 static CUresult handle_make(struct session *session, const handle_create_args *args)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    struct device *device = device_find(session, args->device);
+    struct device *device = server_device_find(session, args->device);
     uint64_t granularity = session->window.granularity;
     if (!device)
         return CUDA_ERROR_INVALID_DEVICE;
@@ -76,7 +76,7 @@ static CUresult handle_make(struct session *session, const handle_create_args *a
 static void handle_answer(struct session *session, struct call *call, CUresult r)
 {
     plain_result result = { .head = { .result = 0 } };
-    ledger_note(session, r);
+    report_note(session, r);
     session_reply(session, call->xid, (xdrproc_t)xdr_plain_result, &result, r, false);
 }
 
@@ -200,7 +200,7 @@ void serve_handle_unmap(struct session *session, struct call *call)
 void serve_handle_access(struct session *session, struct call *call)
 {
     const handle_access_args *args = &call->args.handle_access;
-    const struct device *device = device_find(session, args->device);
+    const struct device *device = server_device_find(session, args->device);
     CUresult r = device && mappings_fill(&session->window, args->address, args->size) ? CUDA_SUCCESS
                                                                                       : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS) {

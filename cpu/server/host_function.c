@@ -171,8 +171,8 @@ static const struct operation host_function_operation = {
 
 void serve_host_function(struct session *session, struct call *call)
 {
-    if (stream_enter(session, call, call->args.host_function.stream))
-        stream_submit(session, call, &host_function_operation);
+    if (server_stream_enter(session, call, call->args.host_function.stream))
+        server_stream_submit(session, call, &host_function_operation);
     else
         events_due(session, call->args.host_function.id, CUDA_ERROR_INVALID_HANDLE);
 }

@@ -17,7 +17,7 @@ static uint64_t host_ranges_count(const struct session *session)
     return count;
 }
 
-const struct kind_row kinds[KINDS] = {
+const struct kind_row server_kinds[KINDS] = {
     [KIND_LOADER_JOB]    = { "loader-job", .moves = MOVE_NOTHING, .drop = loader_drain },
     [KIND_HOST_FUNCTION] = { "host-function", SESSION_MAX_OBJECTS, MOVE_REBUILT, .release = host_functions_release_all,
                              .stop = host_functions_stop },

@@ -45,6 +45,6 @@ struct kind_row {
     uint64_t (*count)(const struct session *);
 };
 
-extern const struct kind_row kinds[KINDS];
+extern const struct kind_row server_kinds[KINDS];
 
 #endif

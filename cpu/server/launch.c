@@ -79,7 +79,7 @@ void serve_launch(struct session *session, struct call *call)
 {
     const launch_args *args = &call->args.launch;
     struct function *function = function_find(session, args->function);
-    struct stream *stream = stream_enter(session, call, args->stream);
+    struct stream *stream = server_stream_enter(session, call, args->stream);
     if (!stream)
         return;
     if (!function || function->module->context != stream->context) {
@@ -92,5 +92,5 @@ void serve_launch(struct session *session, struct call *call)
     }
     call->function = function;
     function_hold(function);
-    stream_submit(session, call, &launch_operation);
+    server_stream_submit(session, call, &launch_operation);
 }

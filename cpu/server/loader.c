@@ -104,7 +104,7 @@ static void loader_get_job(struct session *session, struct job *job)
         function->state = r == CUDA_SUCCESS ? CODE_READY : CODE_FAILED;
     }
     deferred_wake(session, &function->parked);
-    ledger_note(session, r);
+    report_note(session, r);
     function_reply(session, job->call->xid, function, log);
     module_drop(session, module);
     pthread_mutex_unlock(&session->lock);

@@ -100,7 +100,7 @@ int memory_window_reserve(struct session *session, char *error)
             window->at = calloc(window_sizes[i] / window->granularity, sizeof(struct mapping *));
             if (!window->at) {
                 session->gpu->MemAddressFree(at, window_sizes[i]);
-                snprintf(error, RPC_ERROR_SIZE, "no memory for the books of the address window");
+                snprintf(error, RPC_ERROR_SIZE, "no memory for the table of the address window");
                 return -1;
             }
             window->base = at;
@@ -256,7 +256,7 @@ static void map_reply(struct session *session, struct call *call, uint64_t size,
     result.size = r == CUDA_SUCCESS ? size : 0;
     if (result.size && session->gpu->extent)
         session->gpu->extent(call->args.map.address, size, GPU_EXTENT_NOBODYS);
-    ledger_note(session, r);
+    report_note(session, r);
     session_reply(session, call->xid, (xdrproc_t)xdr_map_result, &result, r, false);
 }
 

@@ -6,7 +6,7 @@ enum { HOST = -1 };
 static int prefetch_issue(struct session *session, struct call *call)
 {
     const prefetch_args *args = &call->args.prefetch;
-    const struct device *device = args->device == HOST ? NULL : device_find(session, args->device);
+    const struct device *device = args->device == HOST ? NULL : server_device_find(session, args->device);
     return (int)session->gpu->MemPrefetchAsync(args->address, args->size, device ? device->handle : CU_DEVICE_CPU,
                                                call->stream->handle);
 }
@@ -16,14 +16,14 @@ static const struct operation prefetch_operation = { .issue = prefetch_issue, .n
 void serve_prefetch(struct session *session, struct call *call)
 {
     const prefetch_args *args = &call->args.prefetch;
-    if (!stream_enter(session, call, args->stream))
+    if (!server_stream_enter(session, call, args->stream))
         return;
     if (!args->size || !memory_known(session, args->address, args->size))
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
-    else if (args->device != HOST && !device_find(session, args->device))
+    else if (args->device != HOST && !server_device_find(session, args->device))
         stream_refuse(session, call, CUDA_ERROR_INVALID_DEVICE);
     else if (!session->gpu->MemPrefetchAsync)
         stream_refuse(session, call, CUDA_ERROR_NOT_SUPPORTED);
     else
-        stream_submit(session, call, &prefetch_operation);
+        server_stream_submit(session, call, &prefetch_operation);
 }

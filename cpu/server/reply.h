@@ -1,5 +1,5 @@
 /*
- * reply.h: answers to the client, and what every answer begins with (head.c).
+ * reply.h: answers to the client, and what every answer begins with (reply.c).
  */
 #ifndef FLYT_SERVER_REPLY_H
 #define FLYT_SERVER_REPLY_H
@@ -17,7 +17,7 @@ struct session;
 struct stream;
 struct text;
 
-struct ledger {
+struct report {
     pthread_mutex_t lock;
     _Atomic bool news;                    /* any of the next three is set; else a reply needs no lock */
     CUresult latched, sticky;
@@ -29,14 +29,14 @@ struct ledger {
     pthread_mutex_t speak;                /* from taking text until it is sent: what was printed first arrives first */
 };
 
-void ledger_note(struct session *, CUresult);                     /* remembers it if it is a sticky one */
-void ledger_latch(struct session *, CUresult);
-void ledger_share(struct session *);                              /* the transport is settled: publish there */
-void ledger_progress(struct session *, struct stream *);          /* done has changed */
-void ledger_forget(struct session *, struct stream *);            /* its id may soon name another */
-void ledger_stop(struct session *);                               /* nothing is told any more */
-CUresult ledger_sticky(struct session *);
-void ledger_clear_sticky(struct session *, CUresult which);
+void report_note(struct session *, CUresult);                     /* remembers it if it is a sticky one */
+void report_latch(struct session *, CUresult);
+void report_share(struct session *);                              /* the transport is settled: publish there */
+void report_progress(struct session *, struct stream *);          /* done has changed */
+void report_forget(struct session *, struct stream *);            /* its id may soon name another */
+void report_stop(struct session *);                               /* nothing is told any more */
+CUresult report_sticky(struct session *);
+void report_clear_sticky(struct session *, CUresult which);
 bool code_is_sticky(CUresult);
 /* result begins with a flyt_head, which is filled here and emptied again. speaks: with what kernels printed. */
 void session_reply(struct session *, uint32_t xid, xdrproc_t, void *result, CUresult, bool speaks);

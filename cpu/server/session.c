@@ -29,7 +29,7 @@ static _Atomic uint64_t session_count;
 static bool ids_create(struct session *session)
 {
     for (int kind = 0; kind < KINDS; kind++)
-        if (kinds[kind].ids && !(session->ids[kind] = id_map_create(kinds[kind].ids)))
+        if (server_kinds[kind].ids && !(session->ids[kind] = id_map_create(server_kinds[kind].ids)))
             return false;
     return true;
 }
@@ -50,15 +50,15 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     session->cache = options->cache;
     session->admit = options->admit;
     session->welcome = options->greeted;
-    session->ledger.text = options->text;
+    session->report.text = options->text;
     session->id = ((uint64_t)getpid() << 32) | (atomic_fetch_add(&session_count, 1) + 1);
     pthread_mutex_init(&session->lock, NULL);
-    pthread_mutex_init(&session->books, NULL);
+    pthread_mutex_init(&session->charging, NULL);
     pthread_mutex_init(&session->measuring, NULL);
     pthread_mutex_init(&session->completion.lock, NULL);
     pthread_mutex_init(&session->completion.telling, NULL);
-    pthread_mutex_init(&session->ledger.lock, NULL);
-    pthread_mutex_init(&session->ledger.speak, NULL);
+    pthread_mutex_init(&session->report.lock, NULL);
+    pthread_mutex_init(&session->report.speak, NULL);
     executor_open(session);
     session_on_end(session, lanes_shutdown);
     session_on_end(session, executor_ended);
@@ -98,12 +98,12 @@ void session_destroy(struct session *session)
         id_map_destroy(session->ids[kind]);
     free(session->devices);
     pthread_mutex_destroy(&session->lock);
-    pthread_mutex_destroy(&session->books);
+    pthread_mutex_destroy(&session->charging);
     pthread_mutex_destroy(&session->measuring);
     pthread_mutex_destroy(&session->completion.lock);
     pthread_mutex_destroy(&session->completion.telling);
-    pthread_mutex_destroy(&session->ledger.lock);
-    pthread_mutex_destroy(&session->ledger.speak);
+    pthread_mutex_destroy(&session->report.lock);
+    pthread_mutex_destroy(&session->report.speak);
     free(session);
 }
 
@@ -194,7 +194,7 @@ void serve_hello(struct session *session, struct call *call)
     session->greeted = true;
     if (session->welcome)
         session->welcome();
-    ledger_share(session);
+    report_share(session);
     log_info("event=session-began session=%llu program=%s transport=%s", (unsigned long long)session->id,
              session->client, rpc_server_transport(session->server));
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, CUDA_SUCCESS, false);
@@ -297,7 +297,7 @@ static void session_log_objects(struct session *session)
     if (!log_enabled(LOG_LEVEL_DEBUG) || pthread_mutex_clocklock(&session->lock, CLOCK_MONOTONIC, &until) != 0)
         return;
     for (int kind = 0; kind < KINDS && used < sizeof text; kind++) {
-        const struct kind_row *row = &kinds[kind];
+        const struct kind_row *row = &server_kinds[kind];
         uint64_t count = row->count ? row->count(session) : session->ids[kind] ? id_map_count(session->ids[kind]) : 0;
         if (count)
             used += (size_t)snprintf(text + used, sizeof text - used, " %s=%llu", row->name, (unsigned long long)count);
@@ -326,8 +326,8 @@ static void session_close(struct session *session)
     }
     executor_free(session);
     for (int kind = 0; kind < KINDS; kind++)
-        if (kinds[kind].stop)
-            kinds[kind].stop(session);
+        if (server_kinds[kind].stop)
+            server_kinds[kind].stop(session);
     events_stop(session);
 }
 

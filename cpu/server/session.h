@@ -18,9 +18,9 @@
  *                    served, by whichever thread serves it.
  *   completion.telling  from looking at the device until what was seen has been told
  *   completion.lock  markers, waiters, a stream's done number and staging slots
- *   ledger.speak      while a reply that carries printed text is put together and sent
- *   measuring, books  (charge.c) also taken without session.lock
- *   staging.lock, gates_lock, lanes.lock, ledger.lock, events.lock, executor.queue_lock, loader.lock, pulse.lock:
+ *   report.speak      while a reply that carries printed text is put together and sent
+ *   measuring, charging  (charge.c) also taken without session.lock
+ *   staging.lock, gates_lock, lanes.lock, report.lock, events.lock, executor.queue_lock, loader.lock, pulse.lock:
  *   leaves,
  *                    never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
@@ -115,7 +115,7 @@ struct session {
     unsigned           on_end_count;
     char               client[FLYT_MAX_SHORT + 64];   /* "host/program[pid]" for the log */
     pthread_mutex_t    lock;
-    pthread_mutex_t    books, measuring;              /* charge.c; measuring before books, both after lock */
+    pthread_mutex_t    charging, measuring;              /* charge.c; measuring before charging, both after lock */
     _Atomic unsigned   blocking_calls;                /* threads of calls.c */
     struct device     *devices;
     int                device_count;
@@ -137,7 +137,7 @@ struct session {
     struct image_cache *cache;                        /* the tenant's; NULL: none */
     struct lanes      *lanes;                         /* NULL: none are offered */
     struct completion  completion;
-    struct ledger      ledger;
+    struct report      report;
     struct events      speaker;
     struct host_functions host_functions;
     struct executor    executor;

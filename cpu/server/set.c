@@ -47,7 +47,7 @@ void serve_set(struct session *session, struct call *call)
     const set_args *args = &call->args.set;
     const flyt_extent *extent = &args->extent;
     uint64_t width, span;
-    if (!stream_enter(session, call, args->stream))
+    if (!server_stream_enter(session, call, args->stream))
         return;
     CUresult r = CUDA_SUCCESS;
     if (args->element != 1 && args->element != 2 && args->element != 4)
@@ -61,5 +61,5 @@ void serve_set(struct session *session, struct call *call)
     if (r != CUDA_SUCCESS)
         stream_refuse(session, call, r);
     else
-        stream_submit(session, call, &set_operation);
+        server_stream_submit(session, call, &set_operation);
 }

@@ -60,11 +60,14 @@ CUresult stream_create_legacy(struct session *session, struct context *context)
     atomic_store(&legacy->done, received);
     context->legacy = legacy;
     if (received)
-        ledger_progress(session, legacy);             /* calls that came while there was no context have passed, too */
+        report_progress(session, legacy);             /* calls that came while there was no context have passed, too */
     return CUDA_SUCCESS;
 }
 
-struct stream *stream_find(struct session *session, uint32_t id) { return id_map_find(session->ids[KIND_STREAM], id); }
+struct stream *server_stream_find(struct session *session, uint32_t id)
+{
+    return id_map_find(session->ids[KIND_STREAM], id);
+}
 
 CUresult stream_missing(uint32_t id)
 {
@@ -142,7 +145,7 @@ CUresult stream_mark_again(struct session *session, struct stream *stream, uint6
         r = completion_mark(session, stream, event, NULL, stream->issued, serial);
     if (r != CUDA_SUCCESS) {
         completion_event_back(session, stream->context, event);
-        ledger_note(session, r);
+        report_note(session, r);
         return r;
     }
     stream->marked = stream->issued;
@@ -224,7 +227,7 @@ static void stream_call_done(struct session *session, struct call *call)
     call->transfer = 0;
     call->function = NULL;
     call->record = NULL;
-    if (!call->number)                                /* it has not come by stream_enter */
+    if (!call->number)                                /* it has not come by server_stream_enter */
         stream_drop(session, call->stream);
     call->stream = NULL;
 }
@@ -271,7 +274,7 @@ static __attribute__((noinline, cold)) struct stream *stream_enter_none(struct s
 
 /* The call needs no reference to the stream: STREAM_DESTROY gives the last one back, and its turn comes after this
  * call's. */
-struct stream *stream_enter(struct session *session, struct call *call, uint32_t id)
+struct stream *server_stream_enter(struct session *session, struct call *call, uint32_t id)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct stream *stream = id_map_find(session->ids[KIND_STREAM], id);
@@ -284,7 +287,7 @@ struct stream *stream_enter(struct session *session, struct call *call, uint32_t
     return stream;
 }
 
-void stream_submit(struct session *session, struct call *call, const struct operation *operation)
+void server_stream_submit(struct session *session, struct call *call, const struct operation *operation)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct stream *stream = call->stream;
@@ -311,7 +314,7 @@ void stream_refuse(struct session *session, struct call *call, CUresult code)
     call->function = NULL;
     record_drop(call->record);
     call->record = NULL;
-    stream_submit(session, call, &nothing);
+    server_stream_submit(session, call, &nothing);
 }
 
 /* The first of the stream's waiting calls goes out of the list. */
@@ -388,18 +391,18 @@ static const struct operation stream_destroy_operation = { .issue = stream_destr
 
 void serve_stream_destroy(struct session *session, struct call *call)
 {
-    struct stream *stream = stream_find(session, call->args.stream.stream);
+    struct stream *stream = server_stream_find(session, call->args.stream.stream);
     if (!stream || stream == stream->context->legacy) {
         call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
         return;
     }
     id_map_remove(session->ids[KIND_STREAM], stream->id);
     stream->dead = true;
-    ledger_forget(session, stream);
+    report_forget(session, stream);
     call->stream = stream;
     call->order = ++session->order;
     stream_hold(stream);
-    stream_submit(session, call, &stream_destroy_operation);
+    server_stream_submit(session, call, &stream_destroy_operation);
 }
 
 static bool others_busy(struct session *session, const struct stream *legacy)
@@ -412,7 +415,7 @@ static bool others_busy(struct session *session, const struct stream *legacy)
    into a legacy stream that has blocking streams to wait for. */
 static void stream_watch(struct session *session, struct stream *stream)
 {
-    if (!session->ledger.numbers || stream->marked >= stream->issued)
+    if (!session->report.numbers || stream->marked >= stream->issued)
         return;
     if (stream == stream->context->legacy && others_busy(session, stream))
         return;
@@ -422,7 +425,7 @@ static void stream_watch(struct session *session, struct stream *stream)
 
 void serve_stream_query(struct session *session, struct call *call)
 {
-    struct stream *stream = stream_find(session, call->args.stream.stream);
+    struct stream *stream = server_stream_find(session, call->args.stream.stream);
     CUresult r = stream_missing(call->args.stream.stream);
     if (stream) {
         r = stream->first ? CUDA_ERROR_NOT_READY : context_use(session, stream->context);
@@ -447,7 +450,7 @@ static const struct operation stream_wait_operation = { .issue = stream_wait_iss
 void serve_stream_wait(struct session *session, struct call *call)
 {
     struct event *event = id_map_find(session->ids[KIND_EVENT], call->args.event_wait.event);
-    if (!stream_enter(session, call, call->args.event_wait.stream))
+    if (!server_stream_enter(session, call, call->args.event_wait.stream))
         return;
     if (!event) {
         stream_refuse(session, call, CUDA_ERROR_INVALID_HANDLE);
@@ -455,7 +458,7 @@ void serve_stream_wait(struct session *session, struct call *call)
     }
     call->record = event->record;
     record_hold(call->record);
-    stream_submit(session, call, &stream_wait_operation);
+    server_stream_submit(session, call, &stream_wait_operation);
 }
 
 /* ---- the end of a context's streams ---- */
@@ -496,7 +499,7 @@ void streams_drop_all(struct session *session, struct context *context)
             id_map_remove(session->ids[KIND_STREAM], stream->id);
         stream->dead = true;
         if (stream != context->legacy)                /* the numbers of that one count on, and are still to be told */
-            ledger_forget(session, stream);
+            report_forget(session, stream);
         list_remove(link);
         list_remove(&stream->holding);
         stream_drop(session, stream);
@@ -506,7 +509,7 @@ void streams_drop_all(struct session *session, struct context *context)
 
 void streams_free(struct session *session)
 {
-    ledger_stop(session);
+    report_stop(session);
     for (struct stream *stream; (stream = completion_progressed(session));)
         stream_drop(session, stream);
 }

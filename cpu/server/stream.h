@@ -83,21 +83,21 @@ struct stream {
     _Atomic uint64_t done;
     struct list watched;                  /* member of completion.awaited or .watched */
     struct list progressed;               /* of completion.progressed */
-    /* under ledger.lock */
-    struct list dirty;                    /* of ledger.dirty */
+    /* under report.lock */
+    struct list dirty;                    /* of report.dirty */
 };
 
 void stream_hold(struct stream *);
 void stream_drop(struct session *, struct stream *);
-struct stream *stream_find(struct session *, uint32_t id);
+struct stream *server_stream_find(struct session *, uint32_t id);
 /* What to say where there is none of that id: the client's stream has gone, or the context whose default stream it
    was. */
 CUresult stream_missing(uint32_t id);
 /* First thing of every numbered call: finds the stream and takes the number. NULL: no such stream, the call has
    failed. */
-struct stream *stream_enter(struct session *, struct call *, uint32_t id);
+struct stream *server_stream_enter(struct session *, struct call *, uint32_t id);
 /* Gives the entered call to the driver now or, when its turn has not come, later. */
-void stream_submit(struct session *, struct call *, const struct operation *);
+void server_stream_submit(struct session *, struct call *, const struct operation *);
 /* The entered call is wrong: its number passes without work. */
 void stream_refuse(struct session *, struct call *, CUresult);
 /* Sees to it that a marker stands at what has been issued. */

@@ -106,7 +106,7 @@ static void group_start(struct session *session, struct context *context, uint32
                                  .order = ++session->order };
             stream_hold(stream);
             atomic_fetch_add(&group->pending, 1);
-            stream_submit(session, &part, &group_operation);
+            server_stream_submit(session, &part, &group_operation);
         }
     }
     group_part(session, group, CUDA_SUCCESS);
@@ -177,7 +177,7 @@ static const struct operation stream_sync_operation = { .issue = stream_sync_iss
 
 void serve_stream_sync(struct session *session, struct call *call)
 {
-    struct stream *stream = stream_find(session, call->args.stream.stream);
+    struct stream *stream = server_stream_find(session, call->args.stream.stream);
     if (!stream) {
         call_fail(session, call, stream_missing(call->args.stream.stream));
         return;
@@ -185,5 +185,5 @@ void serve_stream_sync(struct session *session, struct call *call)
     call->stream = stream;
     call->order = ++session->order;
     stream_hold(stream);
-    stream_submit(session, call, &stream_sync_operation);
+    server_stream_submit(session, call, &stream_sync_operation);
 }

@@ -10,7 +10,7 @@ struct device;
 struct session;
 
 void usage_begin(struct session *, const hello_args *);     /* the session is this program's */
-void usage_device(const struct device *);                   /* mapped or charged has changed; under session.books */
+void usage_device(const struct device *);                   /* mapped or charged has changed; under session.charging */
 void usage_look(struct session *);                          /* the pulse: does it have work under way? */
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * head.c: what every reply begins with: result, latched and sticky error, completed numbers, printed text.
+ * reply.c: what every reply begins with: result, latched and sticky error, completed numbers, printed text.
  *
  * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply. A stream's
- * completed number goes once per change, never in a reply that leaves an error behind. All under ledger.lock, so that
+ * completed number goes once per change, never in a reply that leaves an error behind. All under report.lock, so that
  * any thread may answer; `news` says whether there is anything to tell, so that most replies need no lock. Who answers
  * has seen what happened before its call by whatever orders the two.
  *
  * Over shared memory the completed numbers of the first ids are also published there, for clients that look instead of
  * asking; and only while no error is waiting to be told, because a client that finds its work ended asks no more. When
  * the client has forgotten a stream, its word becomes 0 for the next one of that id: `dead` is set before
- * ledger_forget, so nothing is published after it.
+ * report_forget, so nothing is published after it.
  */
 #include "cpu/server/session.h"
 
@@ -39,101 +39,101 @@ bool code_is_sticky(CUresult code)
     }
 }
 
-static void ledger_news(struct ledger *ledger)
+static void report_news(struct report *report)
 {
-    FLYT_ASSERT_HELD(&ledger->lock);
+    FLYT_ASSERT_HELD(&report->lock);
     /* release, with the acquire in reply_send: whoever sees it takes the lock and finds what it speaks of */
-    atomic_store_explicit(&ledger->news, ledger->latched || ledger->sticky || list_first(&ledger->dirty),
+    atomic_store_explicit(&report->news, report->latched || report->sticky || list_first(&report->dirty),
                           memory_order_release);
 }
 
-void ledger_note(struct session *session, CUresult code)
+void report_note(struct session *session, CUresult code)
 {
     if (!code_is_sticky(code))
         return;
-    pthread_mutex_lock(&session->ledger.lock);
-    if (!session->ledger.sticky)
-        session->ledger.sticky = code;
-    ledger_news(&session->ledger);
-    pthread_mutex_unlock(&session->ledger.lock);
+    pthread_mutex_lock(&session->report.lock);
+    if (!session->report.sticky)
+        session->report.sticky = code;
+    report_news(&session->report);
+    pthread_mutex_unlock(&session->report.lock);
 }
 
-void ledger_latch(struct session *session, CUresult code)
+void report_latch(struct session *session, CUresult code)
 {
-    pthread_mutex_lock(&session->ledger.lock);
-    if (!session->ledger.latched)
-        session->ledger.latched = code;
-    ledger_news(&session->ledger);
-    pthread_mutex_unlock(&session->ledger.lock);
+    pthread_mutex_lock(&session->report.lock);
+    if (!session->report.latched)
+        session->report.latched = code;
+    report_news(&session->report);
+    pthread_mutex_unlock(&session->report.lock);
 }
 
-CUresult ledger_sticky(struct session *session)
+CUresult report_sticky(struct session *session)
 {
-    pthread_mutex_lock(&session->ledger.lock);
-    CUresult code = session->ledger.sticky;
-    pthread_mutex_unlock(&session->ledger.lock);
+    pthread_mutex_lock(&session->report.lock);
+    CUresult code = session->report.sticky;
+    pthread_mutex_unlock(&session->report.lock);
     return code;
 }
 
-void ledger_clear_sticky(struct session *session, CUresult which)
+void report_clear_sticky(struct session *session, CUresult which)
 {
-    pthread_mutex_lock(&session->ledger.lock);
-    if (session->ledger.sticky == which)
-        session->ledger.sticky = CUDA_SUCCESS;
-    ledger_news(&session->ledger);
-    pthread_mutex_unlock(&session->ledger.lock);
+    pthread_mutex_lock(&session->report.lock);
+    if (session->report.sticky == which)
+        session->report.sticky = CUDA_SUCCESS;
+    report_news(&session->report);
+    pthread_mutex_unlock(&session->report.lock);
 }
 
-void ledger_share(struct session *session)
+void report_share(struct session *session)
 {
     struct rpc_shared_memory shared;
     rpc_server_shared_memory(session->server, &shared);
-    pthread_mutex_lock(&session->ledger.lock);
-    session->ledger.numbers = shared.numbers;
-    session->ledger.number_count = shared.number_count;
-    pthread_mutex_unlock(&session->ledger.lock);
+    pthread_mutex_lock(&session->report.lock);
+    session->report.numbers = shared.numbers;
+    session->report.number_count = shared.number_count;
+    pthread_mutex_unlock(&session->report.lock);
 }
 
 /* The release makes what the stream's copies wrote into shared memory visible to a client that sees the number. */
-static void ledger_publish(struct ledger *ledger, const struct stream *stream, uint64_t number)
+static void ledger_publish(struct report *report, const struct stream *stream, uint64_t number)
 {
-    FLYT_ASSERT_HELD(&ledger->lock);
-    if (ledger->numbers && stream->id < ledger->number_count)
-        atomic_store_explicit(&ledger->numbers[stream->id], number, memory_order_release);
+    FLYT_ASSERT_HELD(&report->lock);
+    if (report->numbers && stream->id < report->number_count)
+        atomic_store_explicit(&report->numbers[stream->id], number, memory_order_release);
 }
 
-void ledger_progress(struct session *session, struct stream *stream)
+void report_progress(struct session *session, struct stream *stream)
 {
-    pthread_mutex_lock(&session->ledger.lock);
-    if (!stream->dead && !session->ledger.latched && !session->ledger.sticky)
-        ledger_publish(&session->ledger, stream, atomic_load(&stream->done));
+    pthread_mutex_lock(&session->report.lock);
+    if (!stream->dead && !session->report.latched && !session->report.sticky)
+        ledger_publish(&session->report, stream, atomic_load(&stream->done));
     if (!list_linked(&stream->dirty) && !stream->dead) {  /* a dead one's id may name another by now */
         stream_hold(stream);
-        list_append(&session->ledger.dirty, &stream->dirty);
-        ledger_news(&session->ledger);
+        list_append(&session->report.dirty, &stream->dirty);
+        report_news(&session->report);
     }
-    pthread_mutex_unlock(&session->ledger.lock);
+    pthread_mutex_unlock(&session->report.lock);
 }
 
 /* The client has forgotten the stream's id: nothing more is said of it. */
-void ledger_forget(struct session *session, struct stream *stream)
+void report_forget(struct session *session, struct stream *stream)
 {
-    pthread_mutex_lock(&session->ledger.lock);
-    ledger_publish(&session->ledger, stream, 0);
+    pthread_mutex_lock(&session->report.lock);
+    ledger_publish(&session->report, stream, 0);
     bool was_dirty = list_linked(&stream->dirty);
     list_remove(&stream->dirty);
-    pthread_mutex_unlock(&session->ledger.lock);
+    pthread_mutex_unlock(&session->report.lock);
     if (was_dirty)
         stream_drop(session, stream);
 }
 
-void ledger_stop(struct session *session)
+void report_stop(struct session *session)
 {
     for (struct list *link;;) {
-        pthread_mutex_lock(&session->ledger.lock);
-        if ((link = list_first(&session->ledger.dirty)))
+        pthread_mutex_lock(&session->report.lock);
+        if ((link = list_first(&session->report.dirty)))
             list_remove(link);
-        pthread_mutex_unlock(&session->ledger.lock);
+        pthread_mutex_unlock(&session->report.lock);
         if (!link)
             return;
         stream_drop(session, LIST_OBJECT(link, struct stream, dirty));
@@ -141,52 +141,52 @@ void ledger_stop(struct session *session)
 }
 
 /* Fills the head; the streams that it speaks of are to be dropped once it was sent. */
-static unsigned head_fill(struct ledger *ledger, flyt_head *head, bool latched, flyt_progress progress[HEAD_PROGRESS],
+static unsigned head_fill(struct report *report, flyt_head *head, bool latched, flyt_progress progress[HEAD_PROGRESS],
                           struct stream *said[HEAD_PROGRESS])
 {
     unsigned count = 0;
-    pthread_mutex_lock(&ledger->lock);
+    pthread_mutex_lock(&report->lock);
     if (latched) {
-        head->latched = (int)ledger->latched;
-        ledger->latched = CUDA_SUCCESS;
+        head->latched = (int)report->latched;
+        report->latched = CUDA_SUCCESS;
     }
-    head->sticky = (int)ledger->sticky;
-    for (struct list *link; !ledger->latched && count < HEAD_PROGRESS && (link = list_first(&ledger->dirty));) {
+    head->sticky = (int)report->sticky;
+    for (struct list *link; !report->latched && count < HEAD_PROGRESS && (link = list_first(&report->dirty));) {
         struct stream *stream = LIST_OBJECT(link, struct stream, dirty);
         list_remove(link);
         said[count] = stream;
         progress[count++] = (flyt_progress){ .stream = stream->id, .done = atomic_load(&stream->done) };
     }
-    ledger_news(ledger);
-    pthread_mutex_unlock(&ledger->lock);
+    report_news(report);
+    pthread_mutex_unlock(&report->lock);
     return count;
 }
 
 static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code,
                        bool speaks, bool latched)
 {
-    struct ledger *ledger = &session->ledger;
+    struct report *report = &session->report;
     flyt_head *head = result;
     flyt_progress progress[HEAD_PROGRESS];
     struct stream *said[HEAD_PROGRESS];
     unsigned count = 0;
 
-    ledger_note(session, code);
+    report_note(session, code);
     head->result = (int)code;
-    speaks = speaks && ledger->text;
+    speaks = speaks && report->text;
     if (speaks)
-        pthread_mutex_lock(&ledger->speak);
-    if (atomic_load_explicit(&ledger->news, memory_order_acquire))
-        count = head_fill(ledger, head, latched, progress, said);
+        pthread_mutex_lock(&report->speak);
+    if (atomic_load_explicit(&report->news, memory_order_acquire))
+        count = head_fill(report, head, latched, progress, said);
     head->progress.progress_val = progress;
     head->progress.progress_len = count;
     if (speaks)
-        text_collect(ledger->text, head);
+        text_collect(report->text, head);
 
     if (rpc_server_reply(session->server, xid, encode, result) != 0)
         session_end(session, "a reply could not be sent");
     if (speaks)
-        pthread_mutex_unlock(&ledger->speak);
+        pthread_mutex_unlock(&report->speak);
 
     head->progress.progress_val = NULL;
     head->progress.progress_len = 0;
