@@ -381,9 +381,9 @@ int core_event_destroy(core_event event) { return event > 500 && event < 600 ? a
 int core_event_check(core_event event) { return event > 500 && event < 600 ? CORE_OK : CORE_INVALID_HANDLE; }
 /* Graphs (cpu/client/graph) are linked in as they are. This is what they ask of the core's inside. */
 void session_latch(int code);
-unsigned outs_writers(void);
+unsigned pending_writers(void);
 void session_latch(int code) { fake.latched = code; }
-unsigned outs_writers(void) { return 0; }
+unsigned pending_writers(void) { return 0; }
 int core_event_record(core_context *context, core_event event, core_stream stream, unsigned flags)
 {
     (void)context, (void)flags;
