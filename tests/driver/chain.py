@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """chain.py BIN PROGRAM...: program, Flyt, Flyt, software GPU; TAP on stdout.
 
-shows: first steps: a server for NVIDIA's driver, on a machine without a GPU: its libcuda.so.1 is Flyt's own, which uses a second server; the end-to-end programs pass
+shows: first steps: two servers in a row: the end-to-end programs pass where the first one's driver is Flyt's own
 
 The first server (--gpu nvidia) serves the program; what it asks of the driver goes to the second one (--gpu software).
 So everything that the server does with NVIDIA's driver, and much of libcuda.so.1, runs as it does with a GPU.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """conformance.py FOLDER: the software GPU's own driver tests, linked with libcuda.so.1 of programs; TAP on stdout.
 
-shows: Driver API: what the tests of the software GPU demand of a driver holds through Flyt; each that does not hold is known and has a reason
+shows: Driver API: what the software GPU's tests demand of a driver holds through Flyt, but for a list with reasons
 
 FOLDER holds tests/softgpu/test_*.c as programs whose driver is Flyt's libcuda.so.1, with the software GPU behind it. A
 test that fails and is not in KNOWN is a failure, and so is one in KNOWN that passes.

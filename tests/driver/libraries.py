@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """libraries.py BIN PROGRAM...: NVIDIA's own libraries, unmodified, on the software GPU; TAP on stdout.
 
-shows: NVIDIA's libraries: cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER and cuSPARSE compute through Flyt on the software GPU what a processor computes
+shows: NVIDIA's libraries: cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER and cuSPARSE compute what a processor computes
 
 A PROGRAM that is not there was not built, because the toolkit lacks its library.
 """

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """programs.py BIN BUILD CUDA_HOME SHARED NAME...: programs that reach Flyt's libcuda.so.1; TAP on stdout.
 
-shows: first steps: programs with NVIDIA's static runtime print what the same programs print with Flyt's runtime; NVIDIA's shared runtime, programs of the driver API, scripts; the libraries installed for all programs of a machine, setuid ones too
+shows: first steps: programs with NVIDIA's static runtime print what the same programs print with Flyt's runtime
+shows: first steps: NVIDIA's shared runtime, programs of the driver API, scripts, kernels compiled at run time
+shows: first steps: the libraries installed for all programs of a machine, setuid ones too
 
 BUILD/static-NAME is built with nvcc -cudart static, SHARED/NAME with -cudart shared. Each is started by flyt-run, as a
 user would.

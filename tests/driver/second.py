@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """second.py BIN (--runtime FOLDER | --static) PROGRAM...: NVIDIA's own runtime as a second reference; TAP on stdout.
 
-shows: first steps: NVIDIA's runtime over Flyt's libcuda.so.1 prints, line by line, what Flyt's runtime prints; each difference is known and has a reason
+shows: first steps: NVIDIA's runtime over Flyt's libcuda.so.1 prints what Flyt's runtime prints, but for known lines
 
 Every PROGRAM runs twice in this way: with Flyt's libcudart, and with NVIDIA's. --runtime: the libcudart of FOLDER takes
 the place of Flyt's. --static: STATIC=PROGRAM names two builds, the first with NVIDIA's static runtime. Times, process

@@ -374,8 +374,8 @@ static void linker(void **state)
     OK(cuModuleGetFunction(&function, module, "add"));
     OK(cuModuleUnload(module));
     OK(cuLinkCreate(2, options, values, &link));
-    FAILS(CUDA_ERROR_INVALID_PTX, cuLinkAddData(link, CU_JIT_INPUT_PTX, ".version 7.0\n.target sm_70\n.entry {", 37, "bad",
-                                                0, NULL, NULL));
+    char bad[] = ".version 7.0\n.target sm_70\n.entry {";
+    FAILS(CUDA_ERROR_INVALID_PTX, cuLinkAddData(link, CU_JIT_INPUT_PTX, bad, sizeof bad, "bad", 0, NULL, NULL));
     assert_true(strlen(log) > 5);
     FAILS(CUDA_ERROR_FILE_NOT_FOUND, cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nonexistent.ptx", 0, NULL, NULL));
     OK(cuLinkDestroy(link));

@@ -1,7 +1,7 @@
 /*
  * link.c: the linker of chapter "Module Management" (cuLink…), for one input. PTX is compiled when it is added, as
- * natively, so its errors are told then; the program gets the same PTX as the linked image, since cuModuleLoadData takes
- * it. Several inputs would have to be linked by the driver behind the server, which is not implemented.
+ * natively, so that its errors come then. The program gets the same PTX as the linked image: cuModuleLoadData takes it.
+ * Several inputs would have to be linked by the driver behind the server, which is not implemented.
  */
 #include <pthread.h>
 #include <stdlib.h>

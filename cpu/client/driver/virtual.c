@@ -1,6 +1,6 @@
 /*
- * virtual.c: chapter "Virtual Memory Management". Reservations lie in the session's window of addresses. A handle is the
- * core's; it cannot be given to another process.
+ * virtual.c: chapter "Virtual Memory Management". Reservations lie in the session's window of addresses. A handle is
+ * the core's; it cannot be given to another process.
  */
 #include "cpu/client/driver/driver.h"
 

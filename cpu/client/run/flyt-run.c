@@ -25,10 +25,10 @@ static const char help[] =
     "    flyt-run --help | --version\n"
     "\n"
     "DESCRIPTION\n"
-    "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. A program with\n"
-    "    the shared CUDA runtime gets Flyt's libcudart. One with the static runtime (nvcc's default), or one that\n"
-    "    uses the CUDA Driver API itself, gets Flyt's libcuda.so.1. Flyt's libraries cannot be loaded into programs\n"
-    "    that are fully static, setuid, or built for musl: flyt-run prints a warning and starts them.\n"
+    "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. A program\n"
+    "    with the shared CUDA runtime gets Flyt's libcudart. One with the static runtime (nvcc's default), or one\n"
+    "    that uses the CUDA Driver API itself, gets Flyt's libcuda.so.1. Flyt's libraries cannot be loaded into\n"
+    "    programs that are fully static, setuid, or built for musl: flyt-run prints a warning and starts them.\n"
     "\n"
     "OPTIONS\n"
     "    --server URI   The GPU server: tls://HOST:PORT?sha256=..., tcp://HOST:PORT, unix:///PATH, shm:///PATH, or\n"
@@ -138,7 +138,8 @@ static int set_compiler(const char *folder, const struct program *program)
 {
     char library[PATH_MAX + 64];
     const char *when = getenv("FLYT_NVRTC");
-    bool wanted = when && strcmp(when, "always") == 0 ? true : program->compiles && !(when && strcmp(when, "never") == 0);
+    bool always = when && strcmp(when, "always") == 0, never = when && strcmp(when, "never") == 0;
+    bool wanted = always || (program->compiles && !never);
     if (!wanted || program->foreign || program->no_loader || strstr(program->interpreter, "ld-musl"))
         return 0;
     snprintf(library, sizeof library, "%s/libflyt-nvrtc.so", folder);

@@ -1,6 +1,6 @@
 /*
- * driver_entry.c: chapter "Driver Entry Point Access". The functions are those of the libcuda.so.1 that lies beside this
- * library, on the same core. Where it does not, no name is found.
+ * driver_entry.c: chapter "Driver Entry Point Access". The functions are those of the libcuda.so.1 that lies beside
+ * this library, on the same core. Where it does not, no name is found.
  */
 #include "cpu/client/runtime/runtime.h"
 
@@ -10,19 +10,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu/common/driver_library.h"
-
 enum { ENTRY_FLAGS_LAST = 2, ENTRY_PER_THREAD = 2, ENTRY_FOUND = 0, ENTRY_NOT_FOUND = 1 };
 
 typedef int get_entry(const char *symbol, void **function, int version, uint64_t flags, int *status);
 static get_entry *get;
+/* What every libcuda.so.1 of Flyt exports, and no other: initialisation.c of the driver's room. */
+static const char ours[] = "flyt_libcuda";
 
 static void *open_driver(const char *folder, int length, const char *below)
 {
     char path[PATH_MAX];
     int size = snprintf(path, sizeof path, "%.*s%slibcuda.so.1", length, folder, below);
     void *library = size > 0 && size < (int)sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (library && !dlsym(library, DRIVER_LIBRARY_OURS)) {
+    if (library && !dlsym(library, ours)) {
         dlclose(library);
         library = NULL;
     }
