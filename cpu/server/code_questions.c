@@ -1,4 +1,5 @@
-/* code_questions.c: what a module contains, and how many clusters of a function run: answered once, kept by the client. */
+/* code_questions.c: what a module contains, and how many clusters of a function run: answered once, kept by the
+ * client. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -54,9 +54,9 @@ void serve_set(struct session *session, struct call *call)
         r = CUDA_ERROR_INVALID_VALUE;
     else if (extent->depth > SET_MAX_SLICES && args->to.height != extent->height)
         r = CUDA_ERROR_INVALID_VALUE;
-    else if (!copy_empty(extent) &&
-             (__builtin_mul_overflow(extent->width, (uint64_t)args->element, &width) ||
-              !copy_span(args->to.pitch, args->to.height, extent, width, &span) || !memory_known(session, args->to.address, span)))
+    else if (!copy_empty(extent) && (__builtin_mul_overflow(extent->width, (uint64_t)args->element, &width) ||
+                                     !copy_span(args->to.pitch, args->to.height, extent, width, &span) ||
+                                     !memory_known(session, args->to.address, span)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         stream_refuse(session, call, r);

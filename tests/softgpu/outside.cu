@@ -1,5 +1,5 @@
-// outside.cu: writes behind an allocation, or into one that is freed, as its argument says: mistakes that no GPU notices
-// by itself. For memcheck.sh.
+// outside.cu: writes behind an allocation, or into one that is freed, as its argument says: mistakes that no GPU
+// notices by itself. For memcheck.sh.
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <string.h>

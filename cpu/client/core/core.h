@@ -123,8 +123,8 @@ CORE_API int core_context_enter(const core_context *);
 CORE_API int core_context_retain(core_context *);
 /* One owner less. The last one ends the context as core_context_reset does. 201: it has no owner. */
 CORE_API int core_context_release(core_context *);
-/* What the Driver API calls the thread's current context, or NULL. The front ends set it; the core does not look. It may
-   have ended. */
+/* What the Driver API calls the thread's current context, or NULL. The front ends set it; the core does not look. It
+   may have ended. */
 extern CORE_API _Thread_local core_context *core_current __attribute__((tls_model("initial-exec")));
 /* Ends a primary context, whoever retains it: its streams, events and memory are gone (modules come back by
    themselves at their next use). Clears 710, never the errors that stay. Waits. */
@@ -181,7 +181,8 @@ typedef uint64_t core_handle;
 CORE_API int core_memory_granularity(size_t *bytes);
 /* alignment: 0 or a power of two; hint: an address that would be welcome, or 0. 2: no room in the window. */
 CORE_API int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address);
-CORE_API int core_reservation_free(uint64_t address, size_t size);           /* all of it, and nothing is mapped there */
+/* all of it, and nothing is mapped there */
+CORE_API int core_reservation_free(uint64_t address, size_t size);
 CORE_API int core_handle_create(int device, size_t size, core_handle *);     /* waits */
 /* As often as it was created and asked for (core_handle_at). Memory that is mapped stays until it is unmapped. */
 CORE_API int core_handle_release(core_handle);

@@ -4,7 +4,8 @@
  */
 #include "cpu/client/runtime/runtime.h"
 
-/* As NVIDIA's, these two initialise when they are the first call, and a failed initialisation is the answer for ever. */
+/* As NVIDIA's, these two initialise when they are the first call, and a failed initialisation is the answer for
+ * ever. */
 static int error_of(int last)
 {
     int error = runtime_thread.device ? cudaSuccess : runtime_attach(NULL);
