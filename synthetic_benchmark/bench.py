@@ -3,9 +3,11 @@
 
     bench.py [--bin DIR] [--limits PROGRAM] [--reps N] [--only SECTION,...] [--results DIR] [--quick | --smoke]
 
-Sections: calls, launches, copies, sweep, clients, start, memory, apps, link, backlog, switches, originals. A figure is the median
+Sections: calls, launches, copies, sweep, clients, start, memory, apps, link, backlog, switches, originals.
+A figure is the median
 over the repetitions, which take turns; a ratio is taken within each repetition. Exit status 1: a count or a result was
-wrong, or a program failed (a figure that misses its target is shown, and is not an error). --smoke: everything once, very small; results are not kept.
+wrong, or a program failed (a figure that misses its target is shown, and is not an error). --smoke: everything once,
+very small; results are not kept.
 """
 import argparse
 import json
@@ -52,7 +54,8 @@ TARGETS = [
     ("backlog_ok", "backlogs behind a kernel of three silences succeed", 1, 1),
     ("app_overhead_ratio", "programs: time ÷ in process, median", 1.05, -1),
 ]
-SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "memory", "apps", "link", "backlog", "switches", "originals"]
+SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "memory", "apps", "link", "backlog", "switches",
+            "originals"]
 # sizes of a run: full, --quick, --smoke
 SIZES = {
     "full":  dict(ms=300, launches=100000, caller=20000, pairs=200000, copy=64 * M, sweep_top=1 << 30, grow=(1000000, 11000000),

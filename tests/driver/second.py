@@ -34,9 +34,11 @@ KNOWN = (
 )
 # The same, of 11.8 alone: it forgets that cuDevicePrimaryCtxReset failed, and then wants the context back.
 KNOWN_OF_11 = (
-    ("sticky", CALL + r"cudaMalloc\(.*\): got 46 \(cudaErrorDevicesUnavailable\), expected 7\d\d", "it cannot be had back"),
+    ("sticky", CALL + r"cudaMalloc\(.*\): got 46 \(cudaErrorDevicesUnavailable\), expected 7\d\d",
+     "it cannot be had back"),
     ("sticky", r"[\w ]+: child ended with status 0x#|" + CALL + r"does not hold: status == 0", "as a consequence"),
-    ("streams", CALL + r"cudaDeviceReset\(\): got 0 \(cudaSuccess\), expected 800", "the error of a host function's call"),
+    ("streams", CALL + r"cudaDeviceReset\(\): got 0 \(cudaSuccess\), expected 800",
+     "the error of a host function's call"),
 )
 # Programs that cannot be compared.
 LEFT_OUT = {

@@ -1,6 +1,5 @@
 /* shows: The server: memory handles: mapped at several addresses, kept by their mappings, refused where they do not
- *   fit;
- *   a client that names what is not its own hurts nobody */
+ *   fit; a client that names what is not its own hurts nobody */
 /* handles.c: memory without an address (HANDLE_…), spoken by hand. */
 #include <stdlib.h>
 
