@@ -3,8 +3,8 @@
  *
  * An instruction is an opcode, a set of words (rounding, comparison, flags: order does not matter) and a list of
  * types. decode.c looks up the opcode, which names a decoder and what tells its opcodes apart. The decoders
- * (decode_integer.c, decode_float.c …) say which words and types go together, choose the row function from the tables of
- * the processor's level, and describe the operands. decode_words.c is what they share.
+ * (decode_integer.c, decode_float.c …) say which words and types go together, choose the row function from the tables
+ * of the processor's level, and describe the operands. decode_words.c is what they share.
  */
 #ifndef SOFTGPU_ALU_DECODE_H
 #define SOFTGPU_ALU_DECODE_H
@@ -101,11 +101,11 @@ enum sg_round sg_rounding(const struct sg_decode *);
 
 /* Decoders of families; operation is the number in brackets. */
 enum sg_decoder_operation {
-    SG_OP_ADD, SG_OP_SUB, SG_OP_MUL, SG_OP_MAD, SG_OP_FMA, SG_OP_DIV, SG_OP_REM, SG_OP_ABS, SG_OP_NEG, SG_OP_MIN, SG_OP_MAX,
-    SG_OP_MUL24, SG_OP_MAD24, SG_OP_SAD, SG_OP_ADDC, SG_OP_SUBC, SG_OP_MADC,
-    SG_OP_RCP, SG_OP_SQRT, SG_OP_RSQRT, SG_OP_SIN, SG_OP_COS, SG_OP_LG2, SG_OP_EX2, SG_OP_TANH, SG_OP_TESTP, SG_OP_COPYSIGN,
-    SG_OP_AND, SG_OP_OR, SG_OP_XOR, SG_OP_NOT, SG_OP_CNOT, SG_OP_LOP3, SG_OP_SHL, SG_OP_SHR, SG_OP_SHF, SG_OP_PRMT,
-    SG_OP_POPC, SG_OP_CLZ, SG_OP_BREV, SG_OP_BFIND, SG_OP_BFE, SG_OP_BFI, SG_OP_BMSK, SG_OP_SZEXT, SG_OP_FNS, SG_OP_DP4A,
+    SG_OP_ADD, SG_OP_SUB, SG_OP_MUL, SG_OP_MAD, SG_OP_FMA, SG_OP_DIV, SG_OP_REM, SG_OP_ABS, SG_OP_NEG, SG_OP_MIN,
+    SG_OP_MAX, SG_OP_MUL24, SG_OP_MAD24, SG_OP_SAD, SG_OP_ADDC, SG_OP_SUBC, SG_OP_MADC, SG_OP_RCP, SG_OP_SQRT,
+    SG_OP_RSQRT, SG_OP_SIN, SG_OP_COS, SG_OP_LG2, SG_OP_EX2, SG_OP_TANH, SG_OP_TESTP, SG_OP_COPYSIGN, SG_OP_AND,
+    SG_OP_OR, SG_OP_XOR, SG_OP_NOT, SG_OP_CNOT, SG_OP_LOP3, SG_OP_SHL, SG_OP_SHR, SG_OP_SHF, SG_OP_PRMT, SG_OP_POPC,
+    SG_OP_CLZ, SG_OP_BREV, SG_OP_BFIND, SG_OP_BFE, SG_OP_BFI, SG_OP_BMSK, SG_OP_SZEXT, SG_OP_FNS, SG_OP_DP4A,
     SG_OP_DP2A, SG_OP_SETP, SG_OP_SET, SG_OP_SELP, SG_OP_SLCT, SG_OP_CVT
 };
 sg_decoder sg_decode_arithmetic;      /* add … max: by type, to one of the next three */

@@ -1,6 +1,6 @@
 /*
- * decode_words.c: what the decoders of all families share: types and words by name, the checks of what may stand together,
- * and the description of the operands. See decode.h.
+ * decode_words.c: what the decoders of all families share: types and words by name, the checks of what may stand
+ * together, and the description of the operands. See decode.h.
  */
 #include "softgpu/alu/decode.h"
 
@@ -27,7 +27,11 @@ unsigned sg_type_bits(enum sg_type t) { return types[t].bits; }
 enum sg_cell sg_type_cell(enum sg_type t)
 {
     const unsigned bits = types[t].bits;
-    return bits == 0 ? SG_CELL_NONE : bits == 1 ? SG_CELL_PRED : bits <= 32 ? SG_CELL_32 : bits == 64 ? SG_CELL_64 : SG_CELL_128;
+    return bits == 0    ? SG_CELL_NONE
+           : bits == 1  ? SG_CELL_PRED
+           : bits <= 32 ? SG_CELL_32
+           : bits == 64 ? SG_CELL_64
+                        : SG_CELL_128;
 }
 
 int sg_type_int(enum sg_type t, bool b)
@@ -62,7 +66,10 @@ int sg_type_half(enum sg_type t)
 
 enum sg_round sg_rounding(const struct sg_decode *d)
 {
-    return sg_has(d, W(rz) | W(rzi)) ? SG_RZ : sg_has(d, W(rm) | W(rmi)) ? SG_RM : sg_has(d, W(rp) | W(rpi)) ? SG_RP : SG_RN;
+    return sg_has(d, W(rz) | W(rzi))   ? SG_RZ
+           : sg_has(d, W(rm) | W(rmi)) ? SG_RM
+           : sg_has(d, W(rp) | W(rpi)) ? SG_RP
+                                       : SG_RN;
 }
 
 int sg_fail(struct sg_decode *d, const char *format, ...)
@@ -90,10 +97,11 @@ int sg_allow(struct sg_decode *d, sg_words allowed, unsigned min_types, unsigned
     describe(d, of, sizeof of);
     for (unsigned i = 0; i < SG_WORD_COUNT; i++)
         if (d->words & ~allowed & (sg_words)1 << i)
-            return sg_fail(d, "%s takes no .%s here (%s%s)", d->instruction->opcode, words[i], d->instruction->opcode, of);
+            return sg_fail(d, "%s takes no .%s here (%s%s)", d->instruction->opcode, words[i],
+                           d->instruction->opcode, of);
     if (d->type_count < min_types || d->type_count > max_types)
-        return sg_fail(d, "%s takes %u type%s, not %u (%s%s)", d->instruction->opcode, min_types, min_types == 1 ? "" : "s", d->type_count,
-                       d->instruction->opcode, of);
+        return sg_fail(d, "%s takes %u type%s, not %u (%s%s)", d->instruction->opcode, min_types,
+                       min_types == 1 ? "" : "s", d->type_count, d->instruction->opcode, of);
     return 0;
 }
 

@@ -33,7 +33,8 @@ enum sg_integer_operation {
     SG_INTEGER_OPERATION_COUNT
 };
 /* 16-bit pairs (u16x2, s16x2), in this order. */
-enum sg_pair_operation { SG_PAIR_ADD, SG_PAIR_SUB, SG_PAIR_MIN, SG_PAIR_MAX, SG_PAIR_MIN_RELU, SG_PAIR_MAX_RELU, SG_PAIR_NEG, SG_PAIR_COUNT };
+enum sg_pair_operation { SG_PAIR_ADD, SG_PAIR_SUB, SG_PAIR_MIN, SG_PAIR_MAX, SG_PAIR_MIN_RELU, SG_PAIR_MAX_RELU,
+                         SG_PAIR_NEG, SG_PAIR_COUNT };
 struct sg_integer_table {
     sg_alu_function *row[SG_INTEGER_OPERATION_COUNT][SG_INT_COUNT];
     sg_alu_function *pair[SG_PAIR_COUNT][2];
@@ -44,7 +45,8 @@ enum { SG_WIDTH_16, SG_WIDTH_32, SG_WIDTH_64, SG_WIDTH_PRED, SG_WIDTH_COUNT };
 enum sg_logic { SG_AND, SG_OR, SG_XOR, SG_NOT, SG_CNOT, SG_LOGIC_COUNT };
 enum sg_shift { SG_SHL, SG_SHR_UNSIGNED, SG_SHR_SIGNED, SG_SHIFT_COUNT };
 enum sg_lop3_predicate { SG_LOP3_PLAIN, SG_LOP3_OR, SG_LOP3_AND, SG_LOP3_COUNT };
-enum sg_prmt { SG_PRMT_INDEX, SG_PRMT_F4E, SG_PRMT_B4E, SG_PRMT_RC8, SG_PRMT_ECL, SG_PRMT_ECR, SG_PRMT_RC16, SG_PRMT_COUNT };
+enum sg_prmt { SG_PRMT_INDEX, SG_PRMT_F4E, SG_PRMT_B4E, SG_PRMT_RC8, SG_PRMT_ECL, SG_PRMT_ECR, SG_PRMT_RC16,
+               SG_PRMT_COUNT };
 struct sg_bits_table {
     sg_alu_function *logic[SG_LOGIC_COUNT][SG_WIDTH_COUNT];
     sg_alu_function *shift[SG_SHIFT_COUNT][3];
@@ -98,8 +100,8 @@ struct sg_compare_table {
 SG_CLONE_DECLARE(const struct sg_compare_table, sg_compare_table);
 
 /* 16-bit floats [f16, bf16, f16x2, bf16x2]; modifiers are flags in the immediate. */
-enum sg_half_operation { SG_HALF_ADD, SG_HALF_SUB, SG_HALF_MUL, SG_HALF_FMA, SG_HALF_NEG, SG_HALF_ABS, SG_HALF_MIN, SG_HALF_MAX,
-                         SG_HALF_EX2, SG_HALF_TANH, SG_HALF_OPERATION_COUNT };
+enum sg_half_operation { SG_HALF_ADD, SG_HALF_SUB, SG_HALF_MUL, SG_HALF_FMA, SG_HALF_NEG, SG_HALF_ABS, SG_HALF_MIN,
+                         SG_HALF_MAX, SG_HALF_EX2, SG_HALF_TANH, SG_HALF_OPERATION_COUNT };
 enum { SG_HALF_FTZ = 1, SG_HALF_SAT = 2, SG_HALF_RELU = 4, SG_HALF_NAN = 8, SG_HALF_XORSIGN = 16 };
 enum sg_half_kind { SG_HALF_F16, SG_HALF_BF16, SG_HALF_F16X2, SG_HALF_BF16X2, SG_HALF_KIND_COUNT };
 struct sg_half_table { sg_alu_function *row[SG_HALF_OPERATION_COUNT][SG_HALF_KIND_COUNT]; };
@@ -125,7 +127,8 @@ struct sg_convert_float_table {
     sg_alu_function *row[SG_CVT_FLOAT_COUNT][SG_CVT_TF32][SG_CVT_MODE_COUNT]; /* [to][from][mode] */
     sg_alu_function *integral[SG_CVT_TF32][SG_ROUND_COUNT];                   /* .rni and the like within one type */
     sg_alu_function *pair[2][SG_ROUND_COUNT];                                 /* two f32 to [f16x2, bf16x2][mode] */
-    sg_alu_function *small_from_f32[SG_CVT_SMALL_COUNT], *small_from_f16x2[SG_CVT_SMALL_COUNT], *small_to_f16x2[SG_CVT_SMALL_COUNT];
+    sg_alu_function *small_from_f32[SG_CVT_SMALL_COUNT], *small_from_f16x2[SG_CVT_SMALL_COUNT];
+    sg_alu_function *small_to_f16x2[SG_CVT_SMALL_COUNT];
     sg_alu_function *ue8m0_from_f32[2], *ue8m0_from_bf16x2[2], *ue8m0_to_bf16x2;   /* [rz, rp] */
 };
 SG_CLONE_DECLARE(const struct sg_convert_float_table, sg_convert_float_table);

@@ -67,8 +67,8 @@ static size_t size_of(const char *name, size_t standard, size_t most)
 }
 
 /* 13.0: newer than every machine code that NVIDIA's libraries carry. For a device that they know, they choose kernels
-   by what they have been tuned for, and find machine code only (cuBLAS 13 does so for 7.5 to 12.1); for one that they do
-   not know, they take the kernels whose PTX they carry. */
+   by what they have been tuned for, and find machine code only (cuBLAS 13 does so for 7.5 to 12.1); for one that they
+   do not know, they take the kernels whose PTX they carry. */
 static void capability(struct sgd_config *c)
 {
     c->cc_major = 13;
