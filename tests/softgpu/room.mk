@@ -20,3 +20,4 @@ build/cuda/outside: tests/softgpu/outside.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -lineinfo -o $@ $<
 TESTS += "tests/softgpu/memcheck.sh $(BIN) build/cuda/outside"
+test-programs: build/cuda/outside
