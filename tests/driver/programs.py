@@ -118,6 +118,15 @@ def runtime_and_driver_api_together():
 
 
 @case
+def the_runtime_initialises_the_driver_api():
+    """As NVIDIA's calls cuInit; PyTorch counts on it."""
+    done = run(sys.executable, "-c", "import ctypes as c; r = c.CDLL('libcudart.so'); d = c.CDLL('libcuda.so.1')\n"
+               "n, f = c.c_int(), c.c_uint(); state = lambda: d.cuDevicePrimaryCtxGetState(0, c.byref(f), c.byref(n))\n"
+               "print(state(), r.cudaGetDeviceCount(c.byref(n)), state(), n.value)")
+    assert done.stdout == "3 0 0 0\n" and not done.stderr, done
+
+
+@case
 def functions_of_the_driver_from_the_runtime():
     """cudaGetDriverEntryPoint finds them for a program that does not know libcuda."""
     program = ("import ctypes as c; r = c.CDLL(NAME); f, s, p = c.c_void_p(), c.c_int(), c.c_void_p(); a = c.c_uint64()\n"

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 _Thread_local core_context *core_current;
+atomic_bool core_initialised;
 
 static struct fake_core fake;
 struct core_context { int device; bool active; unsigned flags; };

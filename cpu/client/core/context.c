@@ -14,6 +14,7 @@
 #include "state.h"
 
 _Thread_local core_context *core_current;
+atomic_bool core_initialised;
 
 static core_context contexts[CONTEXTS_MOST];
 static struct {

@@ -16,6 +16,7 @@
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,6 +57,9 @@ enum core_result {
    server is there, 803 when the versions differ. In the child of a fork: 3, without touching the parent's session. */
 CORE_API int core_attach(void);
 CORE_API bool core_forked(void);
+/* The Runtime API has been initialised, which counts for the Driver API too: NVIDIA's runtime calls cuInit. The front
+   ends set it and look; the core does neither. */
+extern CORE_API atomic_bool core_initialised;
 
 /* First error that stays until the process ends (700, 714-719, loss of the server), or 0; no call is made. */
 CORE_API int core_sticky(void);

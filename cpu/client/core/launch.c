@@ -291,9 +291,10 @@ static int pack(const struct core_launch *l, const struct core_function_info *in
     if (!info->parameter_count)
         return CORE_OK;
     if (l->packed) {
-        if (l->packed_size < info->parameter_bytes)
-            return CORE_INVALID_VALUE;
-        memcpy(to, l->packed, info->parameter_bytes);
+        /* NCCL declares 4 KiB of parameters, and gives as many bytes as its kernel will read. */
+        size_t given = l->packed_size < info->parameter_bytes ? l->packed_size : info->parameter_bytes;
+        memcpy(to, l->packed, given);
+        memset(to + given, 0, info->parameter_bytes - given);
         return CORE_OK;
     }
     if (!l->arguments)

@@ -18,8 +18,7 @@ enum {
     TELL_MS = 2000, /* after so long the user hears, and at most so often */
     STAGE_MS = 300, /* a stage that is over sooner is not worth a line */
     SLACK_MS = 250, /* the daemons know the limit too; their own refusal says more, and should come first */
-    STAGE_SIZE = 1024,
-    STACK_SIZE = 128 * 1024
+    STAGE_SIZE = 1024
 };
 
 static struct {
@@ -121,14 +120,11 @@ static void *watch(void *unused)
 static void start_thread(void)
 {
     sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&patience.thread, &attributes, watch, NULL);
+    /* With the usual stack: libc takes the thread-local memory of all libraries out of it, and NVIDIA's have 100 KB. */
+    int error = pthread_create(&patience.thread, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
     patience.started = error == 0;
     if (error)
         log_debug("no thread that tells what is waited for: %s", strerror(error));

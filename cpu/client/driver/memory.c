@@ -112,7 +112,7 @@ static int host_release(void *pointer)
         return error;
     if ((error = issue_check_unsafe()))
         return error;
-    return pointer ? core_host_free(pointer) : CUDA_ERROR_INVALID_VALUE;
+    return pointer ? core_host_free(pointer) : CUDA_SUCCESS; /* cudaFreeHost of NVIDIA's runtime passes NULL on */
 }
 
 static int host_register(void *pointer, size_t size, unsigned flags)

@@ -11,8 +11,11 @@ bool driver_launches_block;
 
 int driver_ready(void)
 {
-    return atomic_load_explicit(&initialised, memory_order_acquire) && !core_forked() ? CUDA_SUCCESS
-                                                                                      : CUDA_ERROR_NOT_INITIALIZED;
+    if (core_forked())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (atomic_load_explicit(&initialised, memory_order_acquire))
+        return CUDA_SUCCESS;
+    return atomic_load(&core_initialised) ? driver_initialise() : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 int driver_initialise(void)

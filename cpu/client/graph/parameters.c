@@ -47,9 +47,9 @@ int graph_kernel_extra(void **extra, struct graph_kernel *k)
 static int values_copy(const struct graph_kernel *k, const struct core_function_info *info, char *to)
 {
     if (k->packed) {
-        if (k->packed_size < info->parameter_bytes)
-            return CORE_INVALID_VALUE;
-        memcpy(to, k->packed, info->parameter_bytes);
+        size_t given = k->packed_size < info->parameter_bytes ? k->packed_size : info->parameter_bytes;
+        memcpy(to, k->packed, given);
+        memset(to + given, 0, info->parameter_bytes - given);
         return CORE_OK;
     }
     if (info->parameter_count && !k->arguments)

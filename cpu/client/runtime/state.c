@@ -28,6 +28,8 @@ int runtime_attach(int *device_count)
         error = core_device_count(&count);
     if (!error && count == 0)
         error = cudaErrorNoDevice;
+    if (!error)
+        atomic_store_explicit(&core_initialised, true, memory_order_release);
     if (device_count)
         *device_count = count;
     return error;

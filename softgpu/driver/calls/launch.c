@@ -26,8 +26,8 @@ static CUresult gather(const struct sgd_function *f, void **params, void **extra
         else
             break;
     }
-    if (buffer && size >= p->param_size) {
-        memcpy(bytes, buffer, p->param_size);
+    if (buffer) { /* NCCL's kernels declare more bytes than it gives */
+        memcpy(bytes, buffer, size < p->param_size ? size : p->param_size);
         given = true;
     }
     if (params) {
