@@ -9,7 +9,9 @@ import os
 import api
 import c_types
 import driver_c
-from forward_parameters import Context, Device, Enum, Handle, InStruct, Object, Out, OutEnum, OutObject, OutStruct, Plain
+from forward_parameters import (
+    Context, Device, Enum, Handle, InStruct, Object, Out, OutEnum, OutObject, OutStruct, Plain,
+)
 from forward_types import Library, Structs, WIRE, snake
 
 MADE = "/* Made by cpu/api/generate.py. */"
