@@ -78,13 +78,14 @@ cuda-tests: $(CUDA_TEST_PROGRAMS)
 # Not under ThreadSanitizer: cancelled has copies of two streams that race on purpose, locked keeps all memory resident.
 CUDA_TEST_E2E := $(if $(findstring thread,$(FLAVOUR)),$(filter-out build/cuda/cancelled build/cuda/locked,$(CUDA_TEST_PROGRAMS)),$(CUDA_TEST_PROGRAMS))
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>, with `-short`
-# those that neither chaos nor a busy machine slows down very much: `many` runs once in `make check`, over shared memory.
+# without `many`, which chaos and a busy machine slow down very much.
 # (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
 CUDA_TEST_RUNS      := e2e-local-run-0-short
 ifeq (,$(findstring thread,$(FLAVOUR)))
 CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-short e2e-tcp-preload-7-short e2e-tls-run-3-short
 endif
-CUDA_TEST_LONG_RUNS := e2e-local-run-0 e2e-unix-run-0 $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) e2e-unix-preload-$(seed) e2e-tcp-run-$(seed) e2e-tls-preload-$(seed))
+CUDA_TEST_LONG_RUNS := e2e-local-run-0 e2e-unix-run-0 $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) \
+                       e2e-unix-preload-$(seed) e2e-tcp-run-$(seed) e2e-tls-preload-$(seed))
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
