@@ -174,7 +174,7 @@ static int whose(const struct holder *holder, bool there, int code, char *text)
         return explain(text, code, "the cluster manager on %s (pid %lld) %s", holder->host, (long long)holder->pid,
                        code == -ESTALE ? "has taken it over" : "uses it; this one takes over when that one has ended");
     return explain(text, code,
-                   code == -ESTALE ? "somebody has removed the document of flyt_lease that made it this manager's"
+                   code == -ESTALE ? "this manager's document in flyt_lease has been removed"
                                    : "another cluster manager has just taken it");
 }
 

@@ -21,7 +21,7 @@
 
 enum { CARD_LOOK_MS = 200 };
 
-/* Who has the file: the servers on the card. */
+/* The user that owns the file: that of the GPU servers on the card. */
 static uid_t card_user(const struct node *node)
 {
     uid_t shared = users_shared(node);

@@ -329,6 +329,6 @@ int launch_process(const struct launch *launch, struct process *out, char *error
     if (fd >= 0)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (process_start_time(pid, &out->started) != 0)
-        out->started = 0; /* it has ended already; its pidfd says so */
+        out->started = 0; /* The process has ended already. The caller learns it from the pidfd. */
     return 0;
 }

@@ -158,7 +158,7 @@ void users_take(struct server *);
 uid_t users_shared(const struct node *);
 
 /* cgroup.c */
-void cgroup_close(void); /* removes their folder, if nobody is in it */
+void cgroup_close(void); /* removes the folder of the groups, unless a server is still in one */
 void cgroup_open(void);  /* says what is missing */
 /* Makes that of a server, with its bounds. A descriptor to which a process writes "0" to enter it; -1: none. */
 int cgroup_make(const struct server *, bool software);

@@ -7,7 +7,7 @@
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/graph/model.h"
 
-/* What the next node of a stream, or who waits for an event, follows. */
+/* The nodes that the next node depends on: the next one of a stream, or of a stream that waits for an event. */
 struct frontier {
     graph_node *nodes;
     struct graph_edge *edges;

@@ -36,7 +36,8 @@ struct view {
     struct report_program *programs;
 };
 
-/* Starts flyt-nvml, if nobody has yet, and takes a first report: 0, or 9. Each needs one source_close. */
+/* Starts the process flyt-nvml unless it runs already, and reads its first report. 0, or 9 (driver not loaded). The
+   caller calls source_close once for each call of this. */
 int  source_open(void);
 int  source_close(void);
 /* The view, at most so old as a program can notice, and a lock on it, until view_release. A return code of NVML's:

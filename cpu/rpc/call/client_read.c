@@ -401,8 +401,8 @@ static void rest(rpc_client *client, struct rpc_attender *attender)
     uint64_t serial = client->role_serial;
     attender->state = RPC_ATTENDER_RESTING;
     int timeout = pthread_cond_timedwait(&attender->wake, &client->lock, &until);
-    /* Its call may have been completed, or a batch left to it, between the end of the time and now: nobody says so
-     * twice. */
+    /* Between the timeout and now the reader may have completed the call, or left a batch to this thread. It wakes this
+     * thread only once, so look here. */
     if (timeout == ETIMEDOUT && client->reading && client->role_serial == serial && !attender->call->complete &&
         !client->kicked) {
         attender->state = RPC_ATTENDER_SLEEPING;

@@ -77,8 +77,8 @@ int  rpc_sender_write(struct rpc_sender *);
 /* The same, but at most `batches` of them: for threads with something better to do. They see to it that somebody
    sends what rpc_sender_pending then tells of, unless another thread is writing by then. */
 int  rpc_sender_write_some(struct rpc_sender *, unsigned batches);
-/* Sends of the batch what the channel takes at once, if nobody is writing; never waits. What is left over stays in the
-   batch, for the next writer; the caller sees to it that there will be one. */
+/* Writes as much of the batch as the channel takes at once, unless another thread is writing. Never waits. The rest
+   stays in the batch for the next writer; the caller makes sure that there will be one. */
 void rpc_sender_try(struct rpc_sender *);
 /* Returns when all that was encoded before this call is written. */
 int  rpc_sender_write_through(struct rpc_sender *);
