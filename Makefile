@@ -155,7 +155,7 @@ run-tests: all
 	@tests/run --only '$(ONLY)' $(TESTS)
 else
 run-tests: test-programs all
-	@tests/run $(TESTS)
+	@tests/run --again $(TESTS)
 endif
 run-long-tests: all $(call tests_need,$(LONG_TESTS))
 	@tests/run --limit 900 $(LONG_TESTS)

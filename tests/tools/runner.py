@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tests/tools/runner.py: the words behind a command's `@` (tests/run); TAP on stdout.
 
-shows: tests: the runner keeps each command's limit, and runs those that sleep beside the others
+shows: tests: the runner keeps each command's limit, runs those that sleep beside the others, and names what passed only
+  at the second attempt
 """
 import os
 import re
@@ -28,17 +29,28 @@ def main():
         os.unlink(sign)
         behind, late = run(folder, f"{waits}@1", f"touch {sign}")
         busy, _ = run(folder, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'")
+        once = f"sh -c 'test -e {folder}/been || {{ touch {folder}/been; exit 1; }}'"
+        second, mended = run(folder, "--again", once, "true")
+        always, broken = run(folder, "--again", "false", "true")
+        many, _ = run(folder, "--again", *["sh -c 'echo ran >> $0; exit 1' " + f"{folder}/ran"] * 4)
+        with open(f"{folder}/ran") as ran:
+            times = len(ran.readlines())
     found = re.search(r"busy ([\d.]+) s", busy)
     for number, (good, what, said) in enumerate((
             (well == 0 and "2 passed, 0 failed" in beside, "a command that sleeps runs beside the others", beside),
             (late == 1 and "ran past its limit of 1.0 s" in behind and "1 passed, 1 failed" in behind,
              "a command ends when its own limit is over, and others follow", behind),
+            (mended == 0 and "FAIL sh" in second and "passed only at the second attempt: sh" in second
+             and "2 passed, 0 failed" in second, "a command that passes when it runs again is named", second),
+            (broken == 1 and "second attempt" not in always and "1 passed, 1 failed" in always,
+             "a command that fails twice fails", always),
+            (times == 4 and "0 passed, 4 failed" in many, "where many fail, none runs again", many),
             (found and float(found.group(1)) > 0, "it is shown how long a command was busy", busy)), 1):
         print(f"{'ok' if good else 'not ok'} {number} - {what}")
         if not good:
             failed += 1
             print("\n".join("# " + line for line in said.splitlines()))
-    print("1..3")
+    print("1..6")
     return failed != 0
 
 
