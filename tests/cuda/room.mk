@@ -77,12 +77,18 @@ cuda-tests: $(CUDA_TEST_PROGRAMS)
 
 # Not under ThreadSanitizer: cancelled has copies of two streams that race on purpose, locked keeps all memory resident.
 CUDA_TEST_E2E := $(if $(findstring thread,$(FLAVOUR)),$(filter-out build/cuda/cancelled build/cuda/locked,$(CUDA_TEST_PROGRAMS)),$(CUDA_TEST_PROGRAMS))
-# One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>, with `-short`
-# without `many`, which chaos and a busy machine slow down very much.
+# One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>. With `-short` it
+# leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
+# on the transport most; make check-long takes all.
+CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs joined lanes locked memory pinned printing sticky \
+                  streams stress threads vector_add waiting wide
+CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))
+cuda_test_not_short = $(if $(filter %-short,$(1)),build/cuda/many)
+cuda_test_picked = $(if $(filter %-some,$(1)),$(CUDA_TEST_SOME),$(filter-out $(cuda_test_not_short),$(CUDA_TEST_E2E)))
 # (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
 CUDA_TEST_RUNS      := e2e-local-run-0-short
 ifeq (,$(findstring thread,$(FLAVOUR)))
-CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-short e2e-tcp-preload-7-short e2e-tls-run-3-short
+CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-some e2e-tcp-preload-7-short e2e-tls-run-3-some
 endif
 CUDA_TEST_LONG_RUNS := e2e-local-run-0 e2e-unix-run-0 $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) \
                        e2e-unix-preload-$(seed) e2e-tcp-run-$(seed) e2e-tls-preload-$(seed))
@@ -90,7 +96,7 @@ $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS)
 	@mkdir -p $(@D)
 	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
 	    $(BIN) $$1 $$2 "$$([ $$3 = 0 ] || echo --chaos $$3)" \
-	    '$(filter-out $(if $(filter %-short,$*),build/cuda/many),$(CUDA_TEST_E2E))' > $@
+	    '$(call cuda_test_picked,$*)' > $@
 	@chmod +x $@
 TESTS      += $(addsuffix @400,$(addprefix $(BUILD)/tests/,$(CUDA_TEST_RUNS)))
 LONG_TESTS += $(addprefix $(BUILD)/tests/,$(CUDA_TEST_LONG_RUNS))
