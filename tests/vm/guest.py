@@ -14,6 +14,7 @@ REPO = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 MADE = os.path.join(REPO, "build/vm")
 ACCELERATION = {"tcg": ("-accel", "tcg,thread=multi", "-cpu", "max"), "kvm": ("-accel", "kvm", "-cpu", "host")}
 BOOT_SECONDS, COMMAND_SECONDS = 100, 60
+TAIL = 16                                       # MiB
 HOST = "10.0.2.2"                               # what the guest calls the machine that QEMU runs on
 
 
@@ -52,17 +53,18 @@ def small_root(programs, bindir, folder):
 
 
 class Guest:
-    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. root: what
-    small_root made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the
+    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. ours: the same of
+    a part of the guest's own memory, which its kernel leaves alone and shows as a dax device. root: what small_root made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the
     host's files."""
 
-    def __init__(self, name, memory=192, shared=None, root=None, state=None):
+    def __init__(self, name, memory=192, shared=None, ours=None, root=None, state=None):
         self.name, self.folder = name, tempfile.mkdtemp(prefix="flyt-vm.")
         self.console = os.path.join(self.folder, "console")
         words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-name", name,
-                 "-machine", "q35", *ACCELERATION[accelerator()], "-smp", "1", "-m", f"{memory}M",
+                 "-machine", "q35", *ACCELERATION[accelerator()], "-smp", "1", *self._memory(memory, ours),
                  "-kernel", f"{MADE}/vmlinux", "-initrd", root or f"{MADE}/initrd",
-                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}{' flyt.root=ram' if root else ''}",
+                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}{' flyt.root=ram' if root else ''}"
+                 + (f" memmap={ours[1] >> 20}M%{memory - TAIL}M-1+0xefffffff" if ours else ""),
                  "-serial", f"file:{self.console}",
                  "-chardev", f"socket,id=agent,path={self.folder}/agent,server=on,wait=off", "-serial", "chardev:agent",
                  "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
@@ -87,6 +89,20 @@ class Guest:
             self.run("true")
         else:
             self.ready()
+
+    @staticmethod
+    def _memory(memory, ours):
+        """QEMU's arguments. The firmware keeps the end of the memory, so the file is not its last part."""
+        if not ours:
+            return ("-m", f"{memory}M")
+        path, size = ours
+        parts = (("ram", f"{memory - TAIL}M", ""), ("file", size, f",mem-path={path},share=on"),
+                 ("ram", f"{TAIL}M", ""))
+        words = ["-m", f"{memory + (size >> 20)}M"]
+        for number, (kind, bytes_, more) in enumerate(parts):
+            words += ["-object", f"memory-backend-{kind},id=m{number},size={bytes_}{more}",
+                      "-numa", f"node,memdev=m{number}" + (",cpus=0" if number == 0 else "")]
+        return words
 
     def _connect(self, name):
         end = time.monotonic() + 20

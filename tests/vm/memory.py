@@ -2,6 +2,7 @@
 # shows: virtual machine: programs in a guest find the ivshmem device by themselves, and go on through the host's memory
 # shows: virtual machine: no program sees in that memory what an earlier one has left there
 # shows: virtual machine: without permission, or with a slow mapping, a program says what to do, and uses the network
+# shows: virtual machine: programs find a dax device, a part of the guest's own memory, which is mapped write-back
 # shows: virtual machine: a program killed in mid-copy, garbage in all of the memory, a reset, a snapshot: served again
 """tests/vm/memory.py: programs in a guest, through memory that it shares with the host; TAP on stdout.
 
@@ -143,6 +144,24 @@ def snapshot(bed):
     bed.runs_over("shm")
 
 
+def dax(bed):
+    """docs/vm.md, the form with write-back memory. The commands are those of its rule for udev."""
+    bed.guest.kill()
+    bed.guest = guest.Guest("memory", ours=(bed.memory, SIZE))
+    bed.runs_over("tcp", says="units of 2097152 bytes only: set its align to 4096")
+    bed.guest.must("cd /sys/bus/dax/drivers/device_dax && echo dax0.0 >unbind"
+                   " && echo 4096 >/sys/bus/dax/devices/dax0.0/align && echo dax0.0 >bind")
+    bed.runs_over("shm")
+    bed.runs_over("shm", "build/cuda/reuse")
+    bed.runs_over("shm", COPIES + " fill")
+    bed.runs_over("shm", COPIES + " look", says="^0 bytes of another program")
+    bed.guest.must("cp -r bin /tmp/bin && cp build/cuda/vector_add /tmp && chmod 755 /tmp/bin")
+    as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups env"
+    bed.runs_over("tcp", before=as_nobody, says=r"/dev/dax0\.0 cannot be opened: this user may not")
+    bed.guest.must("chgrp 65534 /dev/dax0.0 && chmod 660 /dev/dax0.0")
+    bed.runs_over("shm", before=as_nobody)
+
+
 CASES = {"a program finds the device, and goes on through its memory": found,
          "no program sees what an earlier one has left": leftovers,
          "a user who may not open the device is told what to do, and uses the network": permission,
@@ -150,7 +169,8 @@ CASES = {"a program finds the device, and goes on through its memory": found,
          "a program killed in mid-copy gives its part back, cleared for the next one": killed,
          "garbage in all of the memory ends that program only": garbage,
          "a guest that is reset in mid-copy is served again": reset,
-         "a program of a restored snapshot finds its session gone, and the next one is served": snapshot}
+         "a program of a restored snapshot finds its session gone, and the next one is served": snapshot,
+         "a dax device, memory of the guest's own, is found and used": dax}
 
 
 def main():

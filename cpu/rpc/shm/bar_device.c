@@ -4,7 +4,7 @@
  * Why a mapping may be slow. The guest's kernel maps a device's memory uncached. Whether the processor obeys depends on
  * the host: KVM on Intel processors overrides it for memory that is really RAM, unless a device that does not keep
  * caches coherent is passed through to the guest; on AMD processors the guest's word counts. Uncached memory is read at
- * some 50 MB/s.
+ * some 50 MB/s. A dax device is memory of the machine itself, which its kernel leaves alone and maps write-back.
  */
 #include "cpu/rpc/shm/bar_device.h"
 
@@ -20,12 +20,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #if defined __x86_64__
 #include <cpuid.h>
 #endif
 
 #define DEVICES "/sys/bus/pci/devices"
+#define DAX_DEVICES "/sys/bus/dax/devices"
 enum { IVSHMEM_VENDOR = 0x1af4, IVSHMEM_DEVICE = 0x1110 };
 /* Small, so that some pass is likely to be over before the system lets another process run. */
 enum { PIECE = 16 * 1024, PASSES = 64 };
@@ -37,10 +39,10 @@ enum { LEAST = 1000, LEAST_EMULATED = 200 };
 /* ---- finding ---- */
 
 /* A number in a file of sysfs; -1: none. */
-static long read_number(const char *device, const char *name)
+static long read_number(const char *folder, const char *device, const char *name)
 {
-    char path[BAR_PATH_SIZE + 32], text[16];
-    if ((size_t)snprintf(path, sizeof path, DEVICES "/%s/%s", device, name) >= sizeof path)
+    char path[BAR_PATH_SIZE + 32], text[32];
+    if ((size_t)snprintf(path, sizeof path, "%s/%s/%s", folder, device, name) >= sizeof path)
         return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
@@ -49,29 +51,53 @@ static long read_number(const char *device, const char *name)
     if (size <= 0)
         return -1;
     text[size] = 0;
-    return strtol(text, NULL, 16);
+    return strtol(text, NULL, 0);
 }
 
 static int is_ivshmem(const struct dirent *entry)
 {
-    return entry->d_name[0] != '.' && read_number(entry->d_name, "vendor") == IVSHMEM_VENDOR &&
-           read_number(entry->d_name, "device") == IVSHMEM_DEVICE;
+    return entry->d_name[0] != '.' && read_number(DEVICES, entry->d_name, "vendor") == IVSHMEM_VENDOR &&
+           read_number(DEVICES, entry->d_name, "device") == IVSHMEM_DEVICE;
 }
 
-size_t bar_devices(char (*paths)[BAR_PATH_SIZE], size_t most)
+static int is_dax(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, "dax", 3) == 0;
+}
+
+/* Adds a path, which `before`, a device's name and `behind` make, for each device in this folder that `is` accepts. */
+static size_t add_devices(char (*paths)[BAR_PATH_SIZE], size_t count, size_t most, const char *folder,
+                          int (*is)(const struct dirent *), const char *before, const char *behind)
 {
     struct dirent **entries;
-    size_t count = 0;
-    int found = scandir(DEVICES, &entries, is_ivshmem, alphasort);
+    int found = scandir(folder, &entries, is, alphasort);
     for (int i = 0; i < found; i++) {
-        if (count < most &&
-            (size_t)snprintf(paths[count], BAR_PATH_SIZE, DEVICES "/%s/resource2", entries[i]->d_name) < BAR_PATH_SIZE)
+        if (count < most && (size_t)snprintf(paths[count], BAR_PATH_SIZE, "%s%s%s", before, entries[i]->d_name,
+                                             behind) < BAR_PATH_SIZE)
             count++;
         free(entries[i]);
     }
     if (found >= 0)
         free(entries);
     return count;
+}
+
+size_t bar_devices(char (*paths)[BAR_PATH_SIZE], size_t most)
+{
+    size_t count = add_devices(paths, 0, most, DEVICES, is_ivshmem, DEVICES "/", "/resource2");
+    return add_devices(paths, count, most, DAX_DEVICES, is_dax, "/dev/", "");
+}
+
+int bar_dax(dev_t number, uint64_t *size, uint64_t *align)
+{
+    char device[32];
+    snprintf(device, sizeof device, "%u:%u", major(number), minor(number));
+    long bytes = read_number("/sys/dev/char", device, "size"), unit = read_number("/sys/dev/char", device, "align");
+    if (bytes <= 0 || unit <= 0)
+        return -ENODEV;
+    *size = (uint64_t)bytes;
+    *align = (uint64_t)unit;
+    return 0;
 }
 
 /* ---- measuring ---- */
@@ -129,6 +155,6 @@ int bar_check_speed(const void *memory, size_t size, const char *path, char *why
     return rpc_explain(
         why, -EOPNOTSUPP,
         "%s is read at %u MB/s, less than %u: it is uncached. The kernel maps a device's memory so, and this machine's "
-        "host does not override that (AMD processors, or a device passed through). docs/vm.md says more",
+        "host does not override that (AMD processors, or a device passed through). docs/vm.md has another form",
         path, speed, least);
 }

@@ -1,6 +1,6 @@
 /*
- * shm_bar.c: how a client in a virtual machine and a server on its host come to the same memory: that of an ivshmem
- * device, a file for the host and the device's BAR for the guest (a file of sysfs, or the same file in tests).
+ * shm_bar.c: how a client in a virtual machine and a server on its host come to the same memory: a file for the host,
+ * and for the guest the BAR of an ivshmem device (a file of sysfs), a dax device, or the same file in tests.
  *
  * The file is cut into as many equal slices as there may be sessions, on multiples of 2 MiB. Each holds what
  * channel_shm.c describes; what is left behind the rings is payload area. The worker that serves a session holds a lock
@@ -180,6 +180,19 @@ static rpc_channel *bar_decided(struct shm_channel *s, bool agreed, char *error)
     return &s->base;
 }
 
+/* What keeps this dax device from use; 0: nothing. */
+static int dax_check(const char *path, dev_t number, uint64_t *size, char *error)
+{
+    uint64_t align;
+    int status = bar_dax(number, size, &align);
+    if (status < 0)
+        return rpc_explain(error, -EINVAL, "%s is a device, and no memory", path);
+    if (align > (uint64_t)sysconf(_SC_PAGESIZE))
+        return rpc_explain(error, -EINVAL, "%s is mapped in units of %llu bytes only: set its align to 4096, as "
+                           "docs/vm.md says", path, (unsigned long long)align);
+    return 0;
+}
+
 /* A file that both may map: not a pipe, and no device's registers. Its size: of a BAR too. */
 static int bar_open(const char *path, uint64_t *size, char *error)
 {
@@ -188,6 +201,8 @@ static int bar_open(const char *path, uint64_t *size, char *error)
     if (length > 3 && strcmp(path + length - 3, "_wc") == 0)
         return rpc_explain(error, -EINVAL, "%s reorders stores (write combining): take resource2 without _wc", path);
     int fd = fd_keep(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    if (fd < 0 && errno == EACCES && strncmp(path, "/dev/dax", 8) == 0)
+        return rpc_explain(error, -EACCES, "%s cannot be opened: this user may not. docs/vm.md has a rule for udev", path);
     if (fd < 0 && errno == EACCES && strncmp(path, "/sys/", 5) == 0)
         return rpc_explain(
             error, -EACCES,
@@ -199,6 +214,13 @@ static int bar_open(const char *path, uint64_t *size, char *error)
     if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) {
         *size = (uint64_t)is.st_size;
         return fd;
+    }
+    if (S_ISCHR(is.st_mode)) {
+        int status = dax_check(path, is.st_rdev, size, error);
+        if (status == 0)
+            return fd;
+        close(fd);
+        return status;
     }
     close(fd);
     return rpc_explain(error, -EINVAL, "%s is %s", path,
@@ -243,7 +265,7 @@ static int client_map_any(struct shm_channel *s, const char *path, const uint32_
     if (path)
         return client_map(s, path, place, nonce, why);
     size_t count = bar_devices(paths, BAR_DEVICES_MOST);
-    int status = rpc_explain(why, -ENODEV, "this machine has no ivshmem device");
+    int status = rpc_explain(why, -ENODEV, "this machine has no memory of its host: neither an ivshmem nor a dax device");
     for (size_t i = 0; i < count; i++) {
         if (i)
             bar_forget(s);
@@ -289,7 +311,7 @@ static int client_agree(struct shm_channel *s, const char *path, int timeout_ms,
         return -EPROTO;
     if (!agreed && mapped)
         rpc_explain(why, 0, "%s is not the memory that the server's --bar names",
-                    path ? path : "this machine's ivshmem device");
+                    path ? path : "what this machine shares with its host");
     return agreed != 0;
 }
 
