@@ -53,8 +53,9 @@ def small_root(programs, bindir, folder):
 
 
 class Guest:
-    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. ours: the same of
-    a part of the guest's own memory, which its kernel leaves alone and shows as a dax device. root: what small_root made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the
+    """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. ours: the same
+    of a part of the guest's own memory, which its kernel leaves alone and shows as a dax device. root: what small_root
+    made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the
     host's files."""
 
     def __init__(self, name, memory=192, shared=None, ours=None, root=None, state=None):

@@ -11,9 +11,9 @@
 
 enum { BAR_DEVICES_MOST = 8, BAR_PATH_SIZE = 96 };
 
-/* Writes the names of the files that may be memory shared with the host: this machine's ivshmem devices (PCI 1af4:1110),
-   in the order of their addresses, then its dax devices; at most `most`. Returns how many there are. Whether they can be
-   opened is not looked at. */
+/* Writes the names of the files that may be memory shared with the host: this machine's ivshmem devices (PCI
+   1af4:1110), in the order of their addresses, then its dax devices; at most `most`. Returns how many there are.
+   Whether they can be opened is not looked at. */
 size_t bar_devices(char (*paths)[BAR_PATH_SIZE], size_t most);
 
 /* The size of the dax device (device_dax of the kernel) with this number, in bytes, and the alignment that mapping it

@@ -202,7 +202,8 @@ static int bar_open(const char *path, uint64_t *size, char *error)
         return rpc_explain(error, -EINVAL, "%s reorders stores (write combining): take resource2 without _wc", path);
     int fd = fd_keep(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0 && errno == EACCES && strncmp(path, "/dev/dax", 8) == 0)
-        return rpc_explain(error, -EACCES, "%s cannot be opened: this user may not. docs/vm.md has a rule for udev", path);
+        return rpc_explain(error, -EACCES,
+                           "%s cannot be opened: this user may not. docs/vm.md has a rule for udev", path);
     if (fd < 0 && errno == EACCES && strncmp(path, "/sys/", 5) == 0)
         return rpc_explain(
             error, -EACCES,
@@ -265,7 +266,8 @@ static int client_map_any(struct shm_channel *s, const char *path, const uint32_
     if (path)
         return client_map(s, path, place, nonce, why);
     size_t count = bar_devices(paths, BAR_DEVICES_MOST);
-    int status = rpc_explain(why, -ENODEV, "this machine has no memory of its host: neither an ivshmem nor a dax device");
+    int status =
+        rpc_explain(why, -ENODEV, "this machine has no memory of its host: neither an ivshmem nor a dax device");
     for (size_t i = 0; i < count; i++) {
         if (i)
             bar_forget(s);
