@@ -86,7 +86,7 @@ enum { SG_GRID_COOPERATIVE = 1 };
 struct sg_launch {
     const sg_kernel *kernel;
     uint32_t grid[3], block[3];
-    uint32_t cluster[3];                    /* 0 or 1: none */
+    uint32_t cluster[3];                    /* blocks of a cluster; 0: as the kernel says, or none */
     size_t dynamic_shared;
     size_t stack;                           /* bytes per thread for calls whose depth is not known before */
     sg_heap *heap;                          /* of malloc() in kernels; NULL: it finds no room */

@@ -32,7 +32,13 @@ void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t
     unsigned char *base = NULL;
     sg_grid *g = w->block->grid;
     switch (window_of(a)) {
-    case EXEC_WINDOW_SHARED: base = w->block->shared; size = w->block->shared_size; break;
+    case EXEC_WINDOW_SHARED: {
+        const struct exec_block *b = exec_shared_block(w->block, offset);
+        offset &= EXEC_SHARED_OFFSET;
+        if (b)
+            base = b->shared, size = b->shared_size;
+        break;
+    }
     case EXEC_WINDOW_LOCAL:  return local_piece(w, lane, offset, n);
     case EXEC_WINDOW_PARAM:  base = g->params; size = rights & SG_WRITE ? 0 : g->params_size; break;
     case EXEC_WINDOW_GRID:   base = (unsigned char *)g->workspace; offset -= 256; size = sizeof g->workspace; break;
@@ -88,6 +94,23 @@ static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i,
     return EXEC_FOUND_LANES;
 }
 
+/* Shared memory of several blocks of the cluster, or an address that is wrong. */
+static enum exec_found cluster_row(struct exec_warp *w, const struct exec_insn *i, const void *a, uint64_t offset,
+                                   unsigned n, unsigned align)
+{
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t at = (exec_lane(a, i->flags & EXEC_ADDRESS_32 ? SG_CELL_32 : SG_CELL_64, l) + offset) & UINT32_MAX;
+        if (at & (align - 1))
+            return fault(w, i, l, at, CUDA_ERROR_MISALIGNED_ADDRESS);
+        void *p = exec_address_lane(w, l, at | EXEC_WINDOW_BASE(EXEC_WINDOW_SHARED), n, 0);
+        if (!p)
+            return fault(w, i, l, at, CUDA_ERROR_ILLEGAL_ADDRESS);
+        w->address[l] = (uintptr_t)p;
+    }
+    return EXEC_FOUND_LANES;
+}
+
 static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i, const void *a, uint64_t offset,
                                   unsigned n, unsigned align)
 {
@@ -96,7 +119,7 @@ static enum exec_found shared_row(struct exec_warp *w, const struct exec_insn *i
     struct exec_shape s;
     w->row->shared[i->flags & EXEC_ADDRESS_32 ? 0 : 1](w->address, a, (uint32_t)offset, base, w->mask, n, &s);
     if (s.most > size || n > size - s.most)
-        return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.most, CUDA_ERROR_ILLEGAL_ADDRESS);
+        return cluster_row(w, i, a, offset, n, align);
     if (s.all & (align - 1))
         return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.first, CUDA_ERROR_MISALIGNED_ADDRESS);
     if (!s.spread) {

@@ -60,14 +60,12 @@ static bool block_memory(struct exec_block *b)
     return true;
 }
 
-static void block_start(struct exec_block *b)
+void exec_block_start(struct exec_block *b)
 {
     sg_grid *g = b->grid;
     b->fresh = false;
     b->failed = false;
-    b->ctaid[0] = (uint32_t)(b->index % g->launch.grid[0]);
-    b->ctaid[1] = (uint32_t)(b->index / g->launch.grid[0] % g->launch.grid[1]);
-    b->ctaid[2] = (uint32_t)(b->index / g->launch.grid[0] / g->launch.grid[1]);
+    exec_cluster_place(b);
     if (!block_memory(b) || (sg_check && !exec_check_start(b))) {
         int none = 0;
         atomic_compare_exchange_strong(&g->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
@@ -106,7 +104,7 @@ static int32_t some_slice(struct exec_block *b)
 }
 
 /* Has the grid failed meanwhile? */
-static bool must_end(struct exec_block *b)
+bool exec_block_must_end(struct exec_block *b)
 {
     if (atomic_load_explicit(&b->grid->error, memory_order_relaxed))
         b->failed = true;
@@ -117,7 +115,7 @@ static bool must_end(struct exec_block *b)
 static bool chaotic_turn(struct exec_block *b)
 {
     bool any = false;
-    for (uint32_t i = 0; i < b->warp_count && !must_end(b); i++)
+    for (uint32_t i = 0; i < b->warp_count && !exec_block_must_end(b); i++)
         if (b->warps[i].alive && exec_warp_ready(&b->warps[i])) {
             exec_warp_slice(&b->warps[i], some_slice(b));
             any = true;
@@ -134,7 +132,7 @@ static bool turn(struct exec_block *b)
         left[i] = TURN;
     while (again && b->live_threads) {
         again = false;
-        for (uint32_t i = 0; i < b->warp_count && !must_end(b); i++) {
+        for (uint32_t i = 0; i < b->warp_count && !exec_block_must_end(b); i++) {
             struct exec_warp *w = &b->warps[i];
             if (left[i] <= 0 || !w->alive || !exec_warp_ready(w))
                 continue;
@@ -150,12 +148,19 @@ static bool turn(struct exec_block *b)
     return any;
 }
 
+bool exec_block_run(struct exec_block *b)
+{
+    return !b->failed && (b->grid->engine->chaos ? chaotic_turn(b) : turn(b));
+}
+
 enum exec_turn exec_block_turn(struct exec_block *b)
 {
+    if (b->cluster)
+        return exec_cluster_turn(b->cluster);
     if (b->fresh)
-        block_start(b);
-    bool any = !b->failed && (b->grid->engine->chaos ? chaotic_turn(b) : turn(b));
-    if (must_end(b) || !b->live_threads)
+        exec_block_start(b);
+    bool any = exec_block_run(b);
+    if (exec_block_must_end(b) || !b->live_threads)
         return EXEC_TURN_DONE;
     return any ? EXEC_TURN_MORE : EXEC_TURN_WAIT;
 }

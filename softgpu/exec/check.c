@@ -235,16 +235,19 @@ static void check_race(struct exec_warp *w, struct check_site *s, unsigned lane,
     }
 }
 
-static bool check_shared(struct exec_warp *w, struct check_site *s, unsigned lane, uint64_t offset, uint64_t n)
+/* Races with other blocks of the cluster are not looked for. */
+static bool check_shared(struct exec_warp *w, struct check_site *s, unsigned lane, uint64_t address, uint64_t n)
 {
-    struct exec_check *c = w->block->check;
-    if (offset > c->size || n > c->size - offset) {
-        report_access(w, s, lane, offset, n, "__shared__", " is out of bounds", SHADOW_FINE);
+    const struct exec_block *of = exec_shared_block(w->block, address);
+    struct exec_check *c = of ? of->check : NULL;
+    uint64_t offset = address & EXEC_SHARED_OFFSET;
+    if (!c || offset > c->size || n > c->size - offset) {
+        report_access(w, s, lane, address, n, "__shared__", " is out of bounds", SHADOW_FINE);
         return false;
     }
     if (s->read && memchr(c->written + offset, 0, n))
         tell_once(w, s, lane, offset, n, "__shared__");
-    for (uint64_t i = 0; c->clock && !s->atomic && i < n; i++)
+    for (uint64_t i = 0; c->clock && of == w->block && !s->atomic && i < n; i++)
         check_race(w, s, lane, offset + i);
     if (s->write)
         memset(c->written + offset, 1, n);

@@ -83,7 +83,8 @@ int decode_bulk_store(struct exec_decoder *);
 
 /* op_mbarrier.c */
 int decode_copies_arrive(struct exec_decoder *);
-int decode_bytes_complete(struct exec_decoder *, const struct ptx_operand *at, exec_source size, struct exec_insn *);
+/* The end of a lane's copy of so many bytes, at the mbarrier at that generic address. false: a fault */
+bool exec_bytes_complete(struct exec_warp *, const struct exec_insn *, unsigned lane, uint64_t address, uint64_t bytes);
 /* Puts what st.async and red.async do behind their access: `bytes` are complete at the mbarrier of that operand.
    Nothing without the modifier that names one. */
 int decode_store_complete(struct exec_decoder *, uint32_t operand, uint64_t bytes);
@@ -102,7 +103,7 @@ int decode_arithmetic(struct exec_decoder *);
 
 /* --- handlers that several decode files use --- */
 exec_handler exec_run_guarded, exec_run_part, exec_run_copy32, exec_run_copy64, exec_run_copy128, exec_run_special,
-             exec_run_local_address, exec_run_alu_row, exec_run_alu, exec_run_return, exec_run_halt;
+             exec_run_explicit_cluster, exec_run_local_address, exec_run_alu_row, exec_run_alu, exec_run_return, exec_run_halt;
 int exec_special_find(const char *name, int component, unsigned *kind, bool *wide);
 
 #endif

@@ -235,8 +235,8 @@ int decode_predicate(struct exec_decoder *d, const struct ptx_operand *o, uint32
         return 0;
     }
     if (o->kind == PTX_OP_SPECIAL && !strcmp(o->text, "is_explicit_cluster")) {
-        *at = EXEC_PRED_FALSE;
-        return 0;
+        *at = EXEC_PRED_CLUSTER;
+        return decode_put(d, (struct exec_insn){ .run = exec_run_explicit_cluster, .p = EXEC_PRED_CLUSTER });
     }
     enum ptx_type type = PTX_NONE;
     if (decode_register(d, o, at, &type))

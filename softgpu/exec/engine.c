@@ -127,33 +127,112 @@ static void sm_account(const sg_engine *e, const sg_grid *g, unsigned sm, bool t
     }
 }
 
-/* Starts the grid's next block on that SM. */
-static bool start_block(sg_engine *e, sg_grid *g, unsigned sm)
+static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
+{
+    return blocks_that_fit(&e->limits, &e->sms[sm], g->threads_per_block, g->registers, g->shared_size);
+}
+
+/* The SM with the most room for blocks of the grid. total: blocks for which all SMs have room. */
+static unsigned emptiest(const sg_engine *e, const sg_grid *g, uint64_t *total)
+{
+    unsigned best = 0, most = 0;
+    *total = 0;
+    for (unsigned sm = 0; sm < e->limits.sm_count; sm++) {
+        unsigned n = room(e, g, sm);
+        *total += n;
+        if (n > most)
+            most = n, best = sm;
+    }
+    return best;
+}
+
+static struct exec_block *take_block(sg_grid *g)
+{
+    struct exec_block *b = g->spare;
+    if (!b)
+        return calloc(1, sizeof *b);
+    g->spare = b->next;
+    return b;
+}
+
+static void spare_block(sg_grid *g, struct exec_block *b)
+{
+    b->next = g->spare;
+    g->spare = b;
+}
+
+static void place_block(sg_engine *e, sg_grid *g, struct exec_block *b, unsigned sm)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    struct exec_block *b = g->spare;
-    if (b)
-        g->spare = b->next;
-    else if (!(b = calloc(1, sizeof *b)))
-        return false;
     b->grid = g;
     b->index = g->next_block++;
     b->sm = sm;
     b->fresh = true;
+    g->running++;
+    sm_account(e, g, sm, true);
+}
+
+/* The block, or the first one of its cluster, may take turns. */
+static void begin_turns(sg_engine *e, sg_grid *g, struct exec_block *b)
+{
+    FLYT_ASSERT_HELD(&e->lock);
     b->resident_next = g->resident;
     b->resident_link = &g->resident;
     if (b->resident_next)
         b->resident_next->resident_link = &b->resident_next;
     g->resident = b;
-    g->running++;
-    sm_account(e, g, sm, true);
     ready_push(e, b);
+}
+
+/* Starts the grid's next block on that SM. */
+static bool start_block(sg_engine *e, sg_grid *g, unsigned sm)
+{
+    struct exec_block *b = take_block(g);
+    if (!b)
+        return false;
+    place_block(e, g, b, sm);
+    begin_turns(e, g, b);
     return true;
 }
 
-static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
+/* Starts the grid's next cluster; there is room for it. The blocks spread over the SMs. */
+static bool start_cluster(sg_engine *e, sg_grid *g)
 {
-    return blocks_that_fit(&e->limits, &e->sms[sm], g->threads_per_block, g->registers, g->shared_size);
+    struct exec_cluster *c = calloc(1, sizeof *c);
+    if (!c)
+        return false;
+    for (; c->count < g->cluster_size; c->count++)
+        if (!(c->blocks[c->count] = take_block(g))) {
+            while (c->count)
+                spare_block(g, c->blocks[--c->count]);
+            free(c);
+            return false;
+        }
+    for (uint32_t i = 0; i < c->count; i++) {
+        uint64_t total;
+        c->blocks[i]->cluster = c;
+        place_block(e, g, c->blocks[i], emptiest(e, g, &total));
+    }
+    begin_turns(e, g, c->blocks[0]);
+    return true;
+}
+
+/* The block has ended, or its whole cluster. */
+static void end_block(sg_engine *e, sg_grid *g, struct exec_block *b)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    struct exec_cluster *c = b->cluster;
+    *b->resident_link = b->resident_next;
+    if (b->resident_next)
+        b->resident_next->resident_link = b->resident_link;
+    for (uint32_t i = 0; i < (c ? c->count : 1); i++) {
+        struct exec_block *one = c ? c->blocks[i] : b;
+        one->cluster = NULL;
+        spare_block(g, one);
+        g->running--;
+        sm_account(e, g, one->sm, false);
+    }
+    free(c);
 }
 
 /* As on hardware, the oldest RESIDENT_GRIDS only: so a program with thousands of grids does not make each step go
@@ -167,22 +246,15 @@ static void place_blocks(sg_engine *e)
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
             continue;
         if (g->launch.flags & SG_GRID_COOPERATIVE) {
-            uint64_t total = 0;
-            for (unsigned sm = 0; sm < e->limits.sm_count; sm++)
-                total += room(e, g, sm);
+            uint64_t total;
+            emptiest(e, g, &total);
             if (total < left)
                 return;
         }
         for (bool placed = true; placed && g->next_block < g->block_count;) {
-            placed = false;
-            unsigned best = 0, most = 0;              /* the emptiest SM first: blocks spread as on hardware */
-            for (unsigned sm = 0; sm < e->limits.sm_count; sm++) {
-                unsigned n = room(e, g, sm);
-                if (n > most)
-                    most = n, best = sm;
-            }
-            if (most)
-                placed = start_block(e, g, best);
+            uint64_t total;                           /* the emptiest SM first: blocks spread as on hardware */
+            unsigned best = emptiest(e, g, &total);
+            placed = total >= g->cluster_size && (g->cluster_size > 1 ? start_cluster(e, g) : start_block(e, g, best));
         }
     }
 }
@@ -256,13 +328,7 @@ static void *engine_thread(void *context)
             b->parked = true;
             continue;
         }
-        *b->resident_link = b->resident_next;
-        if (b->resident_next)
-            b->resident_next->resident_link = b->resident_link;
-        b->next = g->spare;
-        g->spare = b;
-        g->running--;
-        sm_account(e, g, b->sm, false);
+        end_block(e, g, b);
         bool over = grid_over(e, g);
         place_blocks(e);
         if (over) {
@@ -294,11 +360,27 @@ static int start_threads(sg_engine *e)
     return e->started ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Clusters as the launch names them; else the kernel's own. */
+static int grid_clusters(sg_grid *g)
+{
+    uint64_t size = 1;
+    g->cluster_given = g->launch.cluster[0] || g->kernel->ptx->req_cluster[0] || g->kernel->ptx->explicit_cluster;
+    for (int i = 0; i < 3; i++) {
+        uint32_t n = g->launch.cluster[0] ? g->launch.cluster[i] : g->kernel->ptx->req_cluster[i];
+        g->cluster[i] = n ? n : 1;
+        size *= g->cluster[i];
+        if (g->launch.grid[i] % g->cluster[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        if (size > EXEC_CLUSTER_MOST)
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    g->cluster_size = (uint32_t)size;
+    return CUDA_SUCCESS;
+}
+
 int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
 {
     const sg_kernel *k = launch->kernel;
-    if (launch->cluster[0] > 1 || launch->cluster[1] > 1 || launch->cluster[2] > 1)
-        return CUDA_ERROR_NOT_SUPPORTED;              /* clusters of several blocks */
     sg_grid *g = aligned_alloc(64, (sizeof *g + 63) / 64 * 64);
     if (!g)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -324,12 +406,16 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
     g->warps_per_block = (g->threads_per_block + 31) / 32;
     g->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     g->shared_size = k->static_shared + launch->dynamic_shared;
-    const struct exec_sm none = { 0 };
     int result = !g->block_count || !g->threads_per_block || g->warps_per_block > EXEC_MAX_WARPS
                      ? CUDA_ERROR_INVALID_VALUE
-                 : !blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size)
-                     ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-                     : CUDA_SUCCESS;
+                     : grid_clusters(g);
+    const struct exec_sm none = { 0 };
+    if (!result) {
+        uint64_t fit = blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size);
+        result = !fit                                           ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+                 : fit * e->limits.sm_count < g->cluster_size ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+                                                                : CUDA_SUCCESS;
+    }
     if (result) {
         free(g->params);
         free(g);

@@ -4,6 +4,7 @@
  * From the outside in:
  *   engine   host threads and SMs; a queue of resident blocks, each of which takes bounded turns  (engine.c)
  *   grid     one launch: parameters, which blocks have started and ended                          (engine.c)
+ *   cluster  blocks that start together and reach each other's shared memory                      (cluster.c)
  *   block    its warps, shared memory and barriers; at most one host thread runs it at a time      (block.c)
  *   warp     32 lanes, divided into groups                                                        (warp.c)
  *   group    lanes with one pc and one frame: what the interpreter runs                            (warp.c)
@@ -23,7 +24,9 @@
  * - A handler writes only cells of active lanes (w->mask), unless no other live lane of the frame exists
  *   (w->mask == w->whole): then it may write garbage in the others.
  * - All state is in these structures: a block can go on in another host thread after any turn. The hand-over is
- *   the engine's lock, so what is private to a block (registers, local and shared memory) needs no atomics.
+ *   the engine's lock, so what is private to a block (registers, local and shared memory) needs no atomics. The
+ *   blocks of a cluster take their turns one after the other in one host thread, so the same holds for shared memory
+ *   that another block of the cluster reaches.
  */
 #ifndef SOFTGPU_EXEC_EXEC_H
 #define SOFTGPU_EXEC_EXEC_H
@@ -49,6 +52,11 @@ enum exec_window {
 #define EXEC_WINDOW_BASE(window) ((uint64_t)(window) << 32)
 #define EXEC_WINDOW_BIT          ((uint64_t)1 << 47)
 
+/* An address of shared memory has 32 bits: the offset, and above it 0 for the block's own shared memory, or the rank of
+   a block of the cluster and 1. So mapa makes the same address for every block. */
+enum { EXEC_RANK_SHIFT = 24 };
+#define EXEC_SHARED_OFFSET ((UINT64_C(1) << EXEC_RANK_SHIFT) - 1)
+
 /* Where a source row (or predicate) is: a multiple of 4 and in its two low bits the base that it counts from. */
 enum exec_base { EXEC_BASE_ABSOLUTE, EXEC_BASE_FRAME, EXEC_BASE_WARP, EXEC_BASE_COUNT };
 typedef uintptr_t exec_source;
@@ -56,7 +64,7 @@ typedef uintptr_t exec_source;
 enum exec_order { EXEC_RELAXED, EXEC_ACQUIRE, EXEC_RELEASE, EXEC_ACQ_REL, EXEC_SEQ_CST };
 
 /* Predicates of a frame: fixed slots first. Values are byte offsets from the frame's rows. */
-enum { EXEC_PRED_FALSE = 0, EXEC_PRED_SINK = 4, EXEC_PRED_CARRY = 8, EXEC_PRED_FIRST = 12 };
+enum { EXEC_PRED_FALSE = 0, EXEC_PRED_SINK = 4, EXEC_PRED_CARRY = 8, EXEC_PRED_CLUSTER = 12, EXEC_PRED_FIRST = 16 };
 
 struct exec_insn {
     exec_handler *run;
@@ -120,6 +128,7 @@ struct sg_kernel {
     unsigned shared_align;
     bool recursive;                   /* or calls that are not known before */
     bool has_barriers;                /* of a block */
+    bool has_cluster_barriers;
     uint32_t local_static;            /* bytes per lane of the deepest chain of calls, if not recursive */
     struct exec_rows_block *constants;
     struct constant_slot { uint64_t value; const void *row; uint32_t cell; } *slots;
@@ -193,6 +202,7 @@ struct exec_warp {
     const struct exec_row_functions *row;
     unsigned char *local;             /* see exec_local */
     uint32_t alive;                   /* lanes that have not exited */
+    uint32_t cluster_arrived;         /* lanes that have arrived at the cluster's barrier, in this phase of it */
     uint32_t index;                   /* of the warp in its block */
     uint32_t granule_device;
     struct exec_chunk *chunk;
@@ -202,7 +212,7 @@ struct exec_warp {
     _Alignas(64) uint64_t address[SG_LANES];
 };
 
-enum { EXEC_BARRIERS = 17, EXEC_MAX_WARPS = 32 };
+enum { EXEC_BARRIERS = 16, EXEC_BARRIER_CLUSTER = EXEC_BARRIERS, EXEC_MAX_WARPS = 32, EXEC_CLUSTER_MOST = 16 };
 struct exec_barrier {
     uint32_t arrived[EXEC_MAX_WARPS]; /* lanes, waiting or not */
     uint32_t arrived_count;           /* all that ever did, since it was last open */
@@ -211,11 +221,15 @@ struct exec_barrier {
     uint32_t ones; bool all, any;     /* bar.red */
 };
 
+struct exec_cluster { uint32_t count; struct exec_block *blocks[EXEC_CLUSTER_MOST]; };
+
 struct exec_block {
-    struct exec_block *next;          /* ready queue, free list */
+    struct exec_block *next;          /* ready queue (the first block stands for its cluster), free list */
     struct exec_block *resident_next, **resident_link;
     sg_grid *grid;
-    uint64_t index;
+    struct exec_cluster *cluster;     /* NULL: the grid has none, or of one block */
+    uint64_t index;                   /* cluster by cluster */
+    uint32_t rank;                    /* in the cluster */
     uint32_t ctaid[3];
     unsigned sm;
     bool fresh;                       /* not set up yet */
@@ -242,6 +256,8 @@ struct sg_grid {
     uint64_t id;
     uint64_t block_count, next_block, running;
     uint32_t threads_per_block, warps_per_block;
+    uint32_t cluster[3], cluster_size; /* 1: none */
+    bool cluster_given;               /* by the launch or the kernel: %is_explicit_cluster */
     size_t shared_size;               /* static + dynamic */
     size_t local_size;                /* per lane */
     unsigned registers;
@@ -315,6 +331,19 @@ static inline uint64_t exec_code_address(const sg_program *p, uint32_t index)
 static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 {
     return cell == SG_CELL_64 ? ((const uint64_t *)row)[lane] : ((const uint32_t *)row)[lane];
+}
+
+/* A lane's address as the kernel knows it, made generic. */
+static inline uint64_t exec_generic_address(const struct exec_warp *w, const struct exec_insn *i, unsigned lane)
+{
+    uint64_t a = (uint64_t)i->offset;
+    if (i->flags & EXEC_ADDRESS_FRAME)
+        a += w->frame->local_base;
+    if (!(i->flags & EXEC_ADDRESS_UNIFORM))
+        a += exec_lane(exec_row(w, i->s[0]), i->flags & EXEC_ADDRESS_32 ? SG_CELL_32 : SG_CELL_64, lane);
+    if (i->space == PTX_SPACE_SHARED)
+        return (a & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_SHARED);
+    return i->space == PTX_SPACE_LOCAL ? (a & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_LOCAL) : a;
 }
 
 /* Ends the grid with a CUresult. what: a few words for the log. */
@@ -409,6 +438,33 @@ struct exec_group *exec_group_add(struct exec_warp *, const struct exec_insn *pc
 enum exec_turn { EXEC_TURN_MORE, EXEC_TURN_WAIT, EXEC_TURN_DONE };
 enum exec_turn exec_block_turn(struct exec_block *);
 void exec_block_free(struct exec_block *);
+void exec_block_start(struct exec_block *);
+/* Runs its warps, if some can run: true. */
+bool exec_block_run(struct exec_block *);
+bool exec_block_must_end(struct exec_block *);              /* its grid has failed */
+
+/* cluster.c */
+enum exec_turn exec_cluster_turn(struct exec_cluster *);
+void exec_cluster_place(struct exec_block *);               /* sets rank and ctaid from index */
+/* Opens the cluster's barrier if all threads have arrived or exited. */
+void exec_cluster_recheck(struct exec_block *);
+/* The block whose shared memory an address of 32 bits is in; NULL: there is none. The offset is the address' low
+   EXEC_RANK_SHIFT bits. */
+static inline struct exec_block *exec_shared_block(struct exec_block *b, uint64_t address)
+{
+    uint32_t rank = (uint32_t)address >> EXEC_RANK_SHIFT;
+    if (!rank)
+        return b;
+    return !b->cluster ? rank == 1 ? b : NULL : rank <= b->cluster->count ? b->cluster->blocks[rank - 1] : NULL;
+}
+/* The same place in another block of the cluster: what mapa gives for an address of 32 bits or a generic one. */
+static inline uint64_t exec_shared_of_rank(uint64_t address, uint32_t rank)
+{
+    return (address & ~(UINT32_MAX & ~EXEC_SHARED_OFFSET)) |
+           (uint64_t)((rank < EXEC_CLUSTER_MOST ? rank : EXEC_CLUSTER_MOST) + 1) << EXEC_RANK_SHIFT;
+}
+/* Does a host address lie in shared memory of the block or its cluster? */
+bool exec_in_shared(const struct exec_block *, const void *);
 
 /* exit.c */
 void exec_warp_exit(struct exec_warp *);                    /* the active lanes */

@@ -11,6 +11,8 @@ static void block_exited(struct exec_block *b, struct exec_warp *w, uint32_t lan
         b->live_warps--;
     if (b->live_threads)
         exec_barrier_recheck(b);
+    if (b->grid->kernel->has_cluster_barriers)
+        exec_cluster_recheck(b);
 }
 
 void exec_warp_exit(struct exec_warp *w)

@@ -108,7 +108,7 @@ struct reach {
     bool *function;                   /* may run */
     bool *variable;                   /* may be used */
     uint32_t *work; uint32_t work_count;
-    bool indirect, barriers;
+    bool indirect, barriers, cluster_barriers;
 };
 
 static void reach_function(struct reach *r, uint32_t index)
@@ -141,6 +141,11 @@ static bool is_indirect_call(const struct ptx_instruction *i)
     return false;
 }
 
+static bool is_cluster_barrier(const struct ptx_instruction *i)
+{
+    return !strcmp(i->opcode, "barrier") && i->modifier_count && !strcmp(i->modifiers[0], "cluster");
+}
+
 static void reach_all(struct reach *r)
 {
     while (r->work_count) {
@@ -150,6 +155,7 @@ static void reach_all(struct reach *r)
             for (uint32_t k = 0; k < in->operand_count; k++)
                 reach_operand(r, &in->operands[k]);
             r->barriers |= !strcmp(in->opcode, "bar") || !strcmp(in->opcode, "barrier");
+            r->cluster_barriers |= is_cluster_barrier(in);
             if (is_indirect_call(in) && !r->indirect) {
                 r->indirect = true;   /* anything whose address was written down somewhere */
                 for (uint32_t v = 0; v < r->module->variable_count; v++)
@@ -312,6 +318,7 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
     reach_function(&r, index);
     reach_all(&r);
     k->has_barriers = r.barriers;
+    k->has_cluster_barriers = r.cluster_barriers;
     if (layout_shared(k, &r))
         goto out;
     result = decode_called(k, index, r.work, seen, log, log_size);

@@ -104,7 +104,7 @@ ATOMIC(16)
 ATOMIC(32)
 ATOMIC(64)
 
-/* Shared memory belongs to one block, which one host thread runs at a time: nothing to lock. */
+/* Shared memory belongs to one block or cluster, which one host thread runs at a time: nothing to lock. */
 static uint64_t shared_one(const struct exec_insn *i, void *at, uint64_t b, uint64_t c)
 {
     enum op op = (enum op)i->kind;
@@ -135,8 +135,7 @@ static bool flushes(const struct exec_warp *w, const struct exec_insn *i, const 
 {
     if (i->type != PTX_F32 || i->space == PTX_SPACE_SHARED)
         return false;
-    const struct exec_block *b = w->block;
-    return (uintptr_t)at - (uintptr_t)b->shared >= b->shared_size;
+    return !exec_in_shared(w->block, at);
 }
 
 static void run_atomic(struct exec_warp *w, const struct exec_insn *i)

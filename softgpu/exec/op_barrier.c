@@ -4,7 +4,7 @@
  * Threads arrive one by one, not warp by warp: what PTX promises for barrier without .aligned, and what a warp whose
  * lanes come in several groups needs for the aligned forms too. Where the program gives a number of threads, a warp
  * counts whole once some of its lanes that still run have come: lanes that exited, and those that the last warp of a
- * block never had, count with it. The last barrier is the cluster's (a cluster is one block).
+ * block never had, count with it.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum kind { SYNC, ARRIVE, POPC, AND, OR };
-enum { CLUSTER = EXEC_BARRIERS - 1 };
 /* Before so many stores behind a barrier, a warp waits for the others; see block.c. */
 enum { HALTS = 4 };
 
@@ -80,15 +79,24 @@ static void same_only(struct exec_warp *w, const struct exec_insn *i, const uint
     w->mask &= ~rest;
 }
 
+/* The caller ends the group's run. */
+static void park(struct exec_warp *w, const struct exec_insn *i, uint32_t id)
+{
+    struct exec_group *g = &w->groups[w->current];
+    g->pc = w->pc;
+    g->frame = w->frame;
+    g->mask = w->mask;
+    g->state = EXEC_AT_BARRIER;
+    g->barrier = (uint8_t)id;
+    g->at = i;
+}
+
 static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
 {
     struct exec_block *b = w->block;
-    uint32_t id = CLUSTER;
-    if (i->s[0]) {
-        const uint32_t *ids = exec_row(w, i->s[0]);
-        same_only(w, i, ids);
-        id = ids[__builtin_ctz(w->mask)];
-    }
+    const uint32_t *ids = exec_row(w, i->s[0]);
+    same_only(w, i, ids);
+    uint32_t id = ids[__builtin_ctz(w->mask)];
     if (id >= EXEC_BARRIERS) {
         exec_fault(w, i, CUDA_ERROR_ILLEGAL_INSTRUCTION, "a barrier beyond the sixteen that there are");
         return;
@@ -109,19 +117,38 @@ static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
     uint32_t fresh = w->mask & ~r->arrived[w->index];
     r->arrived_count += fresh == UINT32_MAX ? SG_LANES : (uint32_t)__builtin_popcount(fresh);
     r->arrived[w->index] |= w->mask;
-    if (i->kind != ARRIVE) {
-        struct exec_group *g = &w->groups[w->current];
-        g->pc = w->pc;
-        g->frame = w->frame;
-        g->mask = w->mask;
-        g->state = EXEC_AT_BARRIER;
-        g->barrier = (uint8_t)id;
-        g->at = i;
-    }
+    if (i->kind != ARRIVE)
+        park(w, i, id);
     exec_leave(w);
     /* The count may be too high (lanes that arrived and then exited), so it only says when to look closely. */
     if ((r->expected || r->arrived_count >= b->live_threads) && is_complete(b, r))
         release(b, id);
+}
+
+/* --- barrier.cluster --- */
+
+static void run_cluster_arrive(struct exec_warp *w, const struct exec_insn *i)
+{
+    (void)i;
+    w->cluster_arrived |= w->mask;
+    exec_leave(w);
+    if (!(w->alive & ~w->cluster_arrived))
+        exec_cluster_recheck(w->block);
+}
+
+static void run_cluster_wait(struct exec_warp *w, const struct exec_insn *i)
+{
+    if (w->cluster_arrived & w->mask)
+        park(w, i, EXEC_BARRIER_CLUSTER);
+    exec_leave(w);
+}
+
+static int decode_cluster(struct exec_decoder *d)
+{
+    bool waits = decode_has(d, "wait");
+    if (waits == decode_has(d, "arrive"))
+        return decode_error(d, "neither .arrive nor .wait");
+    return decode_put_control(d, (struct exec_insn){ .run = waits ? run_cluster_wait : run_cluster_arrive });
 }
 
 static int decode_bar(struct exec_decoder *d)
@@ -130,11 +157,8 @@ static int decode_bar(struct exec_decoder *d)
     if (decode_has(d, "warp"))
         return decode_warp_barrier(d);
     struct exec_insn n = { .run = run_barrier, .in = EXEC_PRED_FALSE };
-    if (decode_has(d, "cluster")) {
-        if (decode_has(d, "arrive"))
-            return 0;
-        return decode_put_control(d, n);
-    }
+    if (decode_has(d, "cluster"))
+        return decode_cluster(d);
     uint32_t at = 0, count = in->operand_count;
     const struct ptx_operand *predicate = NULL;
     if (decode_has(d, "arrive"))

@@ -23,18 +23,6 @@ struct check {
     exec_source stride;
 };
 
-static uint64_t address_of(const struct exec_warp *w, const struct exec_insn *i, unsigned lane)
-{
-    uint64_t a = (uint64_t)i->offset;
-    if (i->flags & EXEC_ADDRESS_FRAME)
-        a += w->frame->local_base;
-    if (!(i->flags & EXEC_ADDRESS_UNIFORM))
-        a += exec_lane(exec_row(w, i->s[0]), i->flags & EXEC_ADDRESS_32 ? SG_CELL_32 : SG_CELL_64, lane);
-    if (i->space == PTX_SPACE_SHARED)
-        return (a & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_SHARED);
-    return i->space == PTX_SPACE_LOCAL ? (a & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_LOCAL) : a;
-}
-
 static bool check_one(struct exec_warp *w, struct check *c, unsigned lane, uint64_t address)
 {
     uint64_t n = c->size ? ((const uint32_t *)exec_row(w, c->size))[lane] : c->bytes;
@@ -55,7 +43,7 @@ static void run_check(struct exec_warp *w, const struct exec_insn *i)
     bool fine = true;
     for (uint32_t m = w->mask & c->lanes; m; m &= m - 1) {
         unsigned lane = (unsigned)__builtin_ctz(m);
-        fine &= check_one(w, c, lane, address_of(w, i, lane));
+        fine &= check_one(w, c, lane, exec_generic_address(w, i, lane));
     }
     if (!fine)
         exec_fault(w, i, CUDA_ERROR_LAUNCH_FAILED, "FLYT_SOFTGPU_MEMCHECK has reported it");
@@ -236,13 +224,19 @@ static bool is_barrier(const struct exec_decoder *d)
            !decode_has(d, "cluster");
 }
 
+static bool is_cluster_barrier(const struct exec_decoder *d)
+{
+    return !strcmp(d->in->opcode, "barrier") && decode_has(d, "cluster");
+}
+
 static bool passes_on(const struct exec_decoder *d)
 {
     static const char *const opcodes[] = { "membar", "fence", "mbarrier", "atom", "red" };
     for (size_t i = 0; i < sizeof opcodes / sizeof *opcodes; i++)
         if (!strcmp(d->in->opcode, opcodes[i]))
             return true;
-    return is_barrier(d) || ((!strcmp(d->in->opcode, "ld") || !strcmp(d->in->opcode, "st")) && is_signal(d));
+    return is_barrier(d) || is_cluster_barrier(d) ||
+           ((!strcmp(d->in->opcode, "ld") || !strcmp(d->in->opcode, "st")) && is_signal(d));
 }
 
 static int put_order(struct exec_decoder *d, exec_handler *run)

@@ -56,6 +56,7 @@ struct bulk {
     struct exec_insn reduce;          /* cp.reduce: the operation */
     exec_source size;
     exec_source mask;                 /* which bytes of each 16; 0: all */
+    exec_source ranks;                /* .multicast::cluster: to which blocks; 0: only where the address says */
     bool announces, reduces;
 };
 
@@ -84,31 +85,29 @@ static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned l
     return true;
 }
 
-/* A lane's address as the kernel knows it, made generic. */
-static uint64_t generic_address(const struct exec_warp *w, const struct exec_insn *i, unsigned lane)
-{
-    uint64_t a = (uint64_t)i->offset;
-    if (!(i->flags & EXEC_ADDRESS_UNIFORM))
-        a += exec_lane(exec_row(w, i->s[0]), i->flags & EXEC_ADDRESS_32 ? SG_CELL_32 : SG_CELL_64, lane);
-    return i->space == PTX_SPACE_SHARED ? (a & UINT32_MAX) | EXEC_WINDOW_BASE(EXEC_WINDOW_SHARED) : a;
-}
-
 static void run_bulk(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct bulk *b = i->extra;
     const uint32_t *sizes = exec_row(w, b->size);
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t to = generic_address(w, i, l), from = generic_address(w, &b->from, l);
+        uint64_t to = exec_generic_address(w, i, l), from = exec_generic_address(w, &b->from, l);
         if ((to | from | sizes[l]) & 15) {
             exec_fault_address(w, i, CUDA_ERROR_MISALIGNED_ADDRESS, "bulk copy", l, to);
             return;
         }
-        if (!copy_bulk(w, i, l, to, from, sizes[l]))
-            return;
+        uint64_t announce = b->announces ? exec_generic_address(w, &b->announce, l) : 0;
+        uint32_t ranks = b->ranks ? ((const uint32_t *)exec_row(w, b->ranks))[l] & 0xffff : 1;
+        for (; ranks; ranks &= ranks - 1) {
+            uint32_t rank = (uint32_t)__builtin_ctz(ranks);
+            if (!copy_bulk(w, i, l, b->ranks ? exec_shared_of_rank(to, rank) : to, from, sizes[l]))
+                return;
+            if (b->announces && !exec_bytes_complete(w, &b->announce, l,
+                                                     b->ranks ? exec_shared_of_rank(announce, rank) : announce,
+                                                     sizes[l]))
+                return;
+        }
     }
-    if (b->announces)
-        b->announce.run(w, &b->announce);
 }
 
 static int decode_bulk(struct exec_decoder *d)
@@ -138,11 +137,13 @@ static int decode_bulk(struct exec_decoder *d)
         return -1;
     if (decode_has(d, "cp_mask") && decode_source(d, &in->operands[in->operand_count - 1], PTX_B16, &b->mask))
         return -1;
-    if (!to_global) {                 /* .multicast::cluster: a cluster has one block, this one */
-        if (in->operand_count < 4)
-            return decode_error(d, "no mbarrier named");
+    if (!to_global) {
+        bool several = decode_has(d, "multicast::cluster");
+        if (in->operand_count < (several ? 5 : 4))
+            return decode_error(d, "no mbarrier or no mask named");
         b->announces = true;
-        if (decode_bytes_complete(d, &in->operands[3], b->size, &b->announce))
+        if (decode_memory(d, &in->operands[3], PTX_SPACE_SHARED, &b->announce) ||
+            (several && decode_source(d, &in->operands[4], PTX_B16, &b->ranks)))
             return -1;
     }
     return decode_put_guarded(d, n);
@@ -195,7 +196,7 @@ static void run_bulk_store(struct exec_warp *w, const struct exec_insn *i)
     const uint64_t *sizes = exec_row(w, i->s[1]);
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t to = generic_address(w, i, l);
+        uint64_t to = exec_generic_address(w, i, l);
         for (uint64_t at = 0; at < sizes[l]; at += 8) {
             void *d = exec_address_lane(w, l, to + at, 8, SG_WRITE);
             if (!d || (to | sizes[l]) & 7) {

@@ -263,7 +263,9 @@ static void run_isspacep(struct exec_warp *w, const struct exec_insn *i)
         uint64_t window = a[l] >> 32;
         bool special = a[l] & EXEC_WINDOW_BIT, is;
         switch (i->space) {
-        case PTX_SPACE_SHARED: is = window == EXEC_WINDOW_SHARED; break;
+        case PTX_SPACE_SHARED:
+            is = window == EXEC_WINDOW_SHARED && (i->kind || exec_shared_block(w->block, a[l]) == w->block);
+            break;
         case PTX_SPACE_LOCAL:  is = window == EXEC_WINDOW_LOCAL; break;
         case PTX_SPACE_PARAM:  is = window == EXEC_WINDOW_PARAM; break;
         case PTX_SPACE_CONST:  is = false; break;
@@ -278,6 +280,7 @@ static int decode_isspacep(struct exec_decoder *d)
 {
     bool given;
     struct exec_insn n = { .run = run_isspacep, .space = (uint8_t)decode_space(d, &given) };
+    n.kind = decode_has(d, "shared::cluster");
     if (!given || d->in->operand_count != 2)
         return decode_error(d, "no space given");
     if (decode_predicate_destination(d, &d->in->operands[0], &n.p) ||
@@ -286,22 +289,47 @@ static int decode_isspacep(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
-/* Clusters have one block here: its own address is the answer for rank 0, the only one. getctarank is 0. */
+/* --- clusters: see EXEC_RANK_SHIFT --- */
+
+static void run_mapa(struct exec_warp *w, const struct exec_insn *i)
+{
+    const void *a = exec_row(w, i->s[0]);
+    const uint32_t *ranks = exec_row(w, i->s[1]);
+    unsigned char *to = w->rows + i->d;
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint64_t at = exec_shared_of_rank(exec_lane(a, i->cell, l), ranks[l]);
+        if (i->cell == SG_CELL_64)
+            ((uint64_t *)(void *)to)[l] = at;
+        else
+            ((uint32_t *)(void *)to)[l] = (uint32_t)at;
+    }
+}
+
+static void run_getctarank(struct exec_warp *w, const struct exec_insn *i)
+{
+    const void *a = exec_row(w, i->s[0]);
+    uint32_t *to = (uint32_t *)(void *)(w->rows + i->d);
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        uint32_t rank = (uint32_t)exec_lane(a, i->cell, l) >> EXEC_RANK_SHIFT;
+        to[l] = rank ? rank - 1 : w->block->rank;
+    }
+}
+
 static int decode_mapa(struct exec_decoder *d)
 {
     enum ptx_type type = decode_type(d, 0), declared;
-    struct exec_insn n = { 0 };
     bool rank = !strcmp(d->in->opcode, "getctarank");
+    struct exec_insn n = { .run = rank ? run_getctarank : run_mapa, .cell = (uint8_t)decode_cell(type) };
     if (d->in->operand_count != (rank ? 2 : 3))
         return decode_error(d, "%u operands", d->in->operand_count);
-    if (rank)
-        type = PTX_B32;
-    if (decode_destination(d, &d->in->operands[0], type, &n.d, &declared))
+    if (decode_destination(d, &d->in->operands[0], rank ? PTX_B32 : type, &n.d, &declared) ||
+        decode_source(d, &d->in->operands[1], type, &n.s[0]) ||
+        (!rank && decode_source(d, &d->in->operands[2], PTX_B32, &n.s[1])))
         return -1;
-    if (rank ? decode_constant(d, 0, decode_cell(declared), &n.s[0])
-             : decode_source(d, &d->in->operands[1], declared, &n.s[0]))
-        return -1;
-    n.run = copy_of(declared);
+    if (ptx_type_size(declared) != (rank ? 4 : ptx_type_size(type)))
+        return decode_error(d, "a destination of another size");
     return decode_put_guarded(d, n);
 }
 

@@ -3,11 +3,12 @@
  *
  * The 64 bits are opaque to programs. Here: arrivals still missing in this phase, arrivals that each phase expects,
  * bytes that are still to come (tx), and the phase's parity. A phase ends when nothing is missing and nothing is to
- * come. Shared memory belongs to one block that one host thread runs at a time, so plain accesses do. Follows: PTX ISA,
- * "Parallel Synchronization and Communication Instructions: mbarrier".
+ * come. Shared memory belongs to one block or cluster that one host thread runs at a time, so plain accesses do.
+ * Follows: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
  */
 #include "softgpu/exec/decode.h"
 
+#include <cuda.h>
 #include <string.h>
 
 #include "softgpu/memory.h"
@@ -156,26 +157,28 @@ int decode_copies_arrive(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
-/* The end of a bulk copy of size bytes at the mbarrier that it names. */
-int decode_bytes_complete(struct exec_decoder *d, const struct ptx_operand *at, exec_source size, struct exec_insn *n)
+bool exec_bytes_complete(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t address,
+                         uint64_t bytes)
 {
-    n->run = run_mbarrier;
-    n->kind = COMPLETE_TX;
-    n->d = UINT32_MAX;
-    n->s[2] = size;
-    return decode_memory(d, at, PTX_SPACE_SHARED, n);
+    uint64_t *at = address & 7 ? NULL : exec_address_lane(w, lane, address, 8, SG_READ | SG_WRITE);
+    if (!at) {
+        exec_fault_address(w, i, address & 7 ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS,
+                           "mbarrier of a copy", lane, address);
+        return false;
+    }
+    *at = act(COMPLETE_TX, *at, 0, bytes);
+    return true;
 }
 
 int decode_store_complete(struct exec_decoder *d, uint32_t operand, uint64_t bytes)
 {
-    struct exec_insn n = { 0 };
-    exec_source size;
+    struct exec_insn n = { .run = run_mbarrier, .kind = COMPLETE_TX, .d = UINT32_MAX };
     if (!decode_has(d, "mbarrier::complete_tx::bytes"))
         return 0;
     if (operand >= d->in->operand_count)
         return decode_error(d, "no mbarrier named");
-    if (decode_constant(d, bytes, SG_CELL_32, &size) ||
-        decode_bytes_complete(d, &d->in->operands[operand], size, &n))
+    if (decode_constant(d, bytes, SG_CELL_32, &n.s[2]) ||
+        decode_memory(d, &d->in->operands[operand], PTX_SPACE_SHARED, &n))
         return -1;
     return decode_put_guarded(d, n);
 }

@@ -9,7 +9,10 @@ enum {
     SPECIAL_MASK_EQ, SPECIAL_MASK_LE, SPECIAL_MASK_LT, SPECIAL_MASK_GE, SPECIAL_MASK_GT,
     SPECIAL_CLOCK, SPECIAL_CLOCK_HI, SPECIAL_CLOCK64, SPECIAL_TIMER, SPECIAL_TIMER_LO, SPECIAL_TIMER_HI,
     SPECIAL_SMEM_TOTAL, SPECIAL_SMEM_AGGREGATE, SPECIAL_SMEM_DYNAMIC, SPECIAL_SMEM_RESERVED, SPECIAL_SMEM_GROUPS,
-    SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_ZERO, SPECIAL_ONE
+    SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_ZERO,
+    SPECIAL_CLUSTERID, SPECIAL_NCLUSTERID = SPECIAL_CLUSTERID + 3, SPECIAL_CLUSTER_CTAID = SPECIAL_NCLUSTERID + 3,
+    SPECIAL_CLUSTER_NCTAID = SPECIAL_CLUSTER_CTAID + 3, SPECIAL_CLUSTER_RANK = SPECIAL_CLUSTER_NCTAID + 3,
+    SPECIAL_CLUSTER_SIZE
 };
 
 int exec_special_find(const char *name, int component, unsigned *kind, bool *wide)
@@ -21,9 +24,12 @@ int exec_special_find(const char *name, int component, unsigned *kind, bool *wid
         { "ctaid", EXEC_ROW_CTAID, true, false },
         { "nctaid", EXEC_ROW_NCTAID, true, false },
         { "laneid", EXEC_ROW_LANEID, false, false },
-        /* every block is a cluster of its own */
-        { "clusterid", EXEC_ROW_CTAID, true, false },
-        { "nclusterid", EXEC_ROW_NCTAID, true, false },
+        { "clusterid", SPECIAL_CLUSTERID, true, false },
+        { "nclusterid", SPECIAL_NCLUSTERID, true, false },
+        { "cluster_ctaid", SPECIAL_CLUSTER_CTAID, true, false },
+        { "cluster_nctaid", SPECIAL_CLUSTER_NCTAID, true, false },
+        { "cluster_ctarank", SPECIAL_CLUSTER_RANK, false, false },
+        { "cluster_nctarank", SPECIAL_CLUSTER_SIZE, false, false },
         { "warpid", SPECIAL_WARPID, false, false },
         { "nwarpid", SPECIAL_NWARPID, false, false },
         { "smid", SPECIAL_SMID, false, false },
@@ -74,12 +80,6 @@ int exec_special_find(const char *name, int component, unsigned *kind, bool *wid
         *wide = strlen(name) > 3 && !strcmp(name + strlen(name) - 3, "_64");
         return 0;
     }
-    if (!strcmp(name, "cluster_ctaid") || !strcmp(name, "cluster_ctarank"))
-        return 0;
-    if (!strcmp(name, "cluster_nctaid") || !strcmp(name, "cluster_nctarank")) {
-        *kind = component == 3 ? SPECIAL_ZERO : SPECIAL_ONE;
-        return 0;
-    }
     return -1;
 }
 
@@ -98,9 +98,24 @@ static uint64_t cycles(const struct exec_warp *w)
     return ns / 1000 * mhz + ns % 1000 * mhz / 1000;
 }
 
+static uint32_t cluster_special(const struct exec_block *b, unsigned kind)
+{
+    const sg_grid *g = b->grid;
+    unsigned k = (kind - SPECIAL_CLUSTERID) % 3;
+    switch (kind - k) {
+    case SPECIAL_CLUSTERID:      return b->ctaid[k] / g->cluster[k];
+    case SPECIAL_NCLUSTERID:     return g->launch.grid[k] / g->cluster[k];
+    case SPECIAL_CLUSTER_CTAID:  return b->ctaid[k] % g->cluster[k];
+    case SPECIAL_CLUSTER_NCTAID: return g->cluster[k];
+    default:                     return kind == SPECIAL_CLUSTER_RANK ? b->rank : g->cluster_size;
+    }
+}
+
 static uint64_t uniform(struct exec_warp *w, unsigned kind)
 {
     const sg_grid *g = w->block->grid;
+    if (kind >= SPECIAL_CLUSTERID)
+        return cluster_special(w->block, kind);
     switch (kind) {
     case SPECIAL_WARPID:         return w->index;
     case SPECIAL_NWARPID:        return g->engine->limits.max_threads_per_sm / SG_LANES;
@@ -122,9 +137,13 @@ static uint64_t uniform(struct exec_warp *w, unsigned kind)
     /* where cooperative groups keeps the grid's barrier; high and low word */
     case SPECIAL_ENVREG1: return g->launch.flags & SG_GRID_COOPERATIVE ? EXEC_WINDOW_BASE(EXEC_WINDOW_GRID) >> 32 : 0;
     case SPECIAL_ENVREG2:        return g->launch.flags & SG_GRID_COOPERATIVE ? 256 : 0;
-    case SPECIAL_ONE:            return 1;
     default:                     return 0;
     }
+}
+
+void exec_run_explicit_cluster(struct exec_warp *w, const struct exec_insn *i)
+{
+    *exec_pred(w, i->p) = w->block->grid->cluster_given ? UINT32_MAX : 0;
 }
 
 /* Into a temporary row: all lanes are written. */

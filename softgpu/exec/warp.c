@@ -52,6 +52,7 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
     const struct exec_block *b = w->block;
     const sg_grid *g = b->grid;
     w->alive = lanes;
+    w->cluster_arrived = 0;
     w->group_count = 0;
     w->halts = 0;
     for (unsigned k = 0; k < 3; k++)

@@ -1,6 +1,9 @@
-// shows: launches: clusters of more than one block on a GPU that has none give 801 at the launch, not later; other
-//   attributes likewise
+// shows: launches: clusters of several blocks: they reach each other's shared memory, wait for each other, and are
+//   refused with CUDA's codes; on a GPU that has none they give 801 at the launch, not later; other attributes
 #include "check.h"
+#include <cooperative_groups.h>
+
+namespace cg = cooperative_groups;
 
 __global__ void bump(int *p) { atomicAdd(p, 1); }
 
@@ -9,6 +12,28 @@ __global__ void __cluster_dims__(2, 1, 1) bump_in_pairs(int *p) { atomicAdd(p, 1
 #else
 __global__ void bump_in_pairs(int *p) { atomicAdd(p, 1); }
 #endif
+
+// A histogram whose bins are spread over the shared memory of the cluster's blocks, as in the programming guide.
+__global__ void histogram(int *bins, int bin_count, int bins_per_block, const int *input, int count)
+{
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    extern __shared__ int mine[];
+    cg::cluster_group cluster = cg::this_cluster();
+    int first = cluster.block_rank() * bins_per_block;
+    for (int i = threadIdx.x; i < bins_per_block; i += blockDim.x)
+        mine[i] = 0;
+    cluster.sync();
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x) {
+        int bin = input[i] % bin_count;
+        int *theirs = cluster.map_shared_rank(mine, bin / bins_per_block);
+        if (cluster.query_shared_rank(theirs) == bin / bins_per_block)
+            atomicAdd(theirs + bin % bins_per_block, 1);
+    }
+    cluster.sync();
+    for (int i = threadIdx.x; i < bins_per_block && first + i < bin_count; i += blockDim.x)
+        atomicAdd(&bins[first + i], mine[i]);
+#endif
+}
 
 static int *counter;
 
@@ -31,6 +56,106 @@ static cudaError_t launch(cudaLaunchAttributeID id, const cudaLaunchAttributeVal
     config.attrs = &attribute;
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, bump, counter);
+}
+
+static cudaLaunchConfig_t config_of(unsigned blocks, unsigned threads, size_t shared, cudaLaunchAttribute *attribute,
+                                    unsigned size)
+{
+    cudaLaunchConfig_t config = {};
+    attribute->id = cudaLaunchAttributeClusterDimension;
+    attribute->val.clusterDim.x = size;
+    attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.attrs = attribute;
+    config.numAttrs = 1;
+    return config;
+}
+
+enum { BINS = 100, VALUES = 20000 };
+
+static void test_histogram(unsigned size)
+{
+    int *bins, *input, found[BINS], expected[BINS] = {};
+    static int values[VALUES];
+    for (int i = 0; i < VALUES; i++) {
+        values[i] = (int)(i * 2654435761u >> 8);
+        expected[values[i] % BINS]++;
+    }
+    MUST(cudaMalloc((void **)&bins, sizeof found));
+    MUST(cudaMalloc((void **)&input, sizeof values));
+    MUST(cudaMemset(bins, 0, sizeof found));
+    MUST(cudaMemcpy(input, values, sizeof values, cudaMemcpyHostToDevice));
+    cudaLaunchAttribute attribute = {};
+    int per_block = (BINS + size - 1) / size;
+    cudaLaunchConfig_t config = config_of(16, 96, per_block * sizeof(int), &attribute, size);
+    int most = 0, active = 0;
+    GIVES(cudaSuccess, cudaOccupancyMaxPotentialClusterSize(&most, histogram, &config));
+    HOLDS(most == (size > 8 ? 16 : 8));
+    GIVES(cudaSuccess, cudaOccupancyMaxActiveClusters(&active, histogram, &config));
+    HOLDS(active >= 1);
+    GIVES(cudaSuccess, cudaLaunchKernelEx(&config, histogram, bins, BINS, per_block, (const int *)input, VALUES + 0));
+    MUST(cudaMemcpy(found, bins, sizeof found, cudaMemcpyDeviceToHost));
+    HOLDS(!memcmp(found, expected, sizeof found));
+    MUST(cudaFree(bins));
+    MUST(cudaFree(input));
+}
+
+static void test_clusters()
+{
+    cudaFuncAttributes attributes;
+    cudaLaunchAttribute attribute = {};
+    int answer = -1;
+    for (unsigned size = 1; size <= 8; size *= 2)
+        test_histogram(size);
+    cudaLaunchConfig_t config = config_of(32, 32, 0, &attribute, 16);
+    GIVES(cudaErrorInvalidClusterSize,
+          cudaLaunchKernelEx(&config, histogram, (int *)nullptr, 1, 1, (const int *)nullptr, 0));
+    GIVES(cudaErrorInvalidClusterSize, cudaGetLastError());
+    GIVES(cudaErrorInvalidClusterSize, cudaOccupancyMaxActiveClusters(&answer, histogram, &config));
+    MUST(cudaFuncSetAttribute((const void *)histogram, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    test_histogram(16);
+    MUST(cudaFuncSetAttribute((const void *)histogram, cudaFuncAttributeNonPortableClusterSizeAllowed, 0));
+    // two blocks of 1024 threads on each multiprocessor are more than it has room for
+    int multiprocessors, threads;
+    MUST(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+    MUST(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
+    if (multiprocessors * (threads / 1024) < 8) {
+        config = config_of(32, 1024, 0, &attribute, 8);
+        GIVES(cudaErrorInvalidClusterSize,
+              cudaLaunchKernelEx(&config, histogram, (int *)nullptr, 1, 1, (const int *)nullptr, 0));
+    }
+    (void)cudaGetLastError();
+    config = config_of(32, 32, 0, &attribute, 2);
+    GIVES(cudaErrorInvalidValue, cudaOccupancyMaxActiveClusters(nullptr, histogram, &config));
+    config.numAttrs = 0;                                      // neither the kernel nor the launch names a size
+    GIVES(cudaErrorInvalidValue, cudaOccupancyMaxActiveClusters(&answer, histogram, &config));
+    (void)cudaGetLastError();
+
+    MUST(cudaFuncGetAttributes(&attributes, bump_in_pairs));
+    HOLDS(attributes.requiredClusterWidth == 2 && attributes.requiredClusterHeight == 1);
+    int before = counted();
+    bump_in_pairs<<<4, 1>>>(counter);
+    GIVES(cudaSuccess, cudaGetLastError());
+    HOLDS(counted() == before + 4);
+    bump_in_pairs<<<3, 1>>>(counter);                         // no multiple of the cluster
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
+    config = config_of(8, 1, 0, &attribute, 4);               // not the kernel's own size
+    GIVES(cudaErrorInvalidClusterSize, cudaLaunchKernelEx(&config, bump_in_pairs, counter));
+    (void)cudaGetLastError();
+    config.numAttrs = 0;
+    GIVES(cudaSuccess, cudaOccupancyMaxActiveClusters(&answer, bump_in_pairs, &config));
+    HOLDS(answer >= 2);
+    GIVES(cudaErrorNotPermitted, cudaFuncSetAttribute((const void *)bump_in_pairs,
+                                                      cudaFuncAttributeRequiredClusterWidth, 4));
+    (void)cudaGetLastError();
+    MUST(cudaFuncSetAttribute((const void *)bump, cudaFuncAttributeRequiredClusterWidth, 4));
+    bump<<<6, 1>>>(counter);
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
+    MUST(cudaFuncSetAttribute((const void *)bump, cudaFuncAttributeRequiredClusterWidth, 0));
+    HOLDS(counted() == before + 4);
+    MUST(cudaMemset(counter, 0, sizeof *counter));
 }
 
 static cudaLaunchAttributeValue cluster(unsigned x, unsigned y, unsigned z)
@@ -56,7 +181,14 @@ int main()
     GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributeClusterDimension, cluster(3, 1, 1)));
     GIVES(cudaErrorInvalidValue, cudaGetLastError());
     HOLDS(counted() == 4);
-    if (!clusters) {
+    if (clusters) {
+        GIVES(cudaSuccess, launch(cudaLaunchAttributeClusterDimension, cluster(2, 1, 1)));
+        HOLDS(counted() == 8);
+        test_clusters();
+        MUST(cudaMemset(counter, 0, sizeof *counter));
+        GIVES(cudaSuccess, launch(cudaLaunchAttributeClusterDimension, cluster(4, 1, 1)));
+        HOLDS(counted() == 4);
+    } else {
         GIVES(cudaErrorNotSupported, launch(cudaLaunchAttributeClusterDimension, cluster(2, 1, 1)));
         GIVES(cudaErrorNotSupported, cudaPeekAtLastError());
         GIVES(cudaErrorNotSupported, cudaGetLastError());

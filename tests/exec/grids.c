@@ -8,7 +8,7 @@
 static struct gpu_running *begin(const char *kernel, uint32_t grid, uint32_t block, size_t shared, unsigned flags,
                                  void *out)
 {
-    struct gpu_shape shape = { { grid, 1, 1 }, { block, 1, 1 }, shared, flags };
+    struct gpu_shape shape = { { grid, 1, 1 }, { block, 1, 1 }, shared, flags, { 0 } };
     uint64_t argument = ARG(out);
     return gpu_begin(kernel, &shape, 1, &argument);
 }

@@ -202,6 +202,7 @@ struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *shape,
                                 .heap = gpu.heap, .print = gpu.print, .done = done, .context = w };
     memcpy(launch.grid, shape->grid, sizeof launch.grid);
     memcpy(launch.block, shape->block, sizeof launch.block);
+    memcpy(launch.cluster, shape->cluster, sizeof launch.cluster);
     int result = sg_engine_launch(gpu.engine, &launch);
     if (result) {                                     /* then done() is never called; else it may have been already */
         w->error = result;
@@ -250,6 +251,6 @@ int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, .
     for (unsigned i = 0; i < count; i++)
         arguments[i] = va_arg(ap, uint64_t);
     va_end(ap);
-    struct gpu_shape shape = { { grid, 1, 1 }, { block, 1, 1 }, 0, 0 };
+    struct gpu_shape shape = { .grid = { grid, 1, 1 }, .block = { block, 1, 1 } };
     return gpu_launch(kernel, &shape, count, arguments, 20);
 }

@@ -31,7 +31,7 @@ void *gpu_variable(const char *name);
 /* The message that asking for this kernel gives; NULL: it is fine. */
 const char *gpu_refuses(const char *ptx, const char *kernel);
 
-struct gpu_shape { uint32_t grid[3], block[3]; size_t shared; unsigned flags; };
+struct gpu_shape { uint32_t grid[3], block[3]; size_t shared; unsigned flags; uint32_t cluster[3]; };
 /* Runs a kernel of the module loaded last; arguments are packed by the kernel's parameter list from 64-bit values.
    Returns its CUresult, or fails the test after `seconds`. */
 int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, ...);

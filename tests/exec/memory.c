@@ -141,7 +141,7 @@ static void spaces_and_generic_addresses(void **state)
                  "st.global.v4.u32 [a14], {r5, r7, r8, r10}; st.global.v4.u32 [a14+16], {r11, r12, r13, r14}; "
                  "st.global.v4.u32 [a14+32], {r16, r17, r18, r1}; sub.u64 a9, a9, a8; st.u64 [a14+48], a9;"));
     uint32_t *out = gpu_alloc(64 * 64);
-    struct gpu_shape shape = { { 2, 1, 1 }, { 32, 1, 1 }, 128, 0 };
+    struct gpu_shape shape = { { 2, 1, 1 }, { 32, 1, 1 }, 128, 0, { 0 } };
     uint64_t argument = ARG(out);
     assert_int_equal(gpu_launch("k", &shape, 1, &argument, 20), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 64; i++) {

@@ -138,7 +138,7 @@ static void cooperative_grid_sync(void **state)
              "barrier.sync 0; add.u32 r15, r15, 1; setp.lt.u32 p5, r15, 5;\n@p5 bra AGAIN;\nadd.u32 r23, r23, 5; "
              "st.global.u32 [mine+16384], r23;"));
     uint32_t *out = gpu_alloc(2 * 64 * 64 * 4);
-    struct gpu_shape shape = { { 64, 1, 1 }, { 64, 1, 1 }, 0, SG_GRID_COOPERATIVE };
+    struct gpu_shape shape = { { 64, 1, 1 }, { 64, 1, 1 }, 0, SG_GRID_COOPERATIVE, { 0 } };
     uint64_t argument = ARG(out);
     assert_int_equal(gpu_launch("k", &shape, 1, &argument, 20), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 64 * 64; i++)

@@ -507,7 +507,7 @@ static void comings_and_goings(void **state)
     uint64_t handle = sg_texture_add(&t), others[300];
     float *out = gpu_alloc(64);
     const uint64_t arguments[] = { ARG(out), handle };
-    struct gpu_shape shape = { { 8, 1, 1 }, { 32, 1, 1 }, 0, 0 };
+    struct gpu_shape shape = { { 8, 1, 1 }, { 32, 1, 1 }, 0, 0, { 0 } };
     struct gpu_running *running = gpu_begin("k", &shape, 2, arguments);
     for (unsigned round = 0; round < 10; round++) {
         for (unsigned i = 0; i < 300; i++) {

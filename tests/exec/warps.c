@@ -181,7 +181,7 @@ static void special_registers(void **state)
         "%pm0; add.u32 r28, r28, r29; mov.u32 r29, %cluster_ctarank; add.u32 r28, r28, r29;\n"
         "st.v4.u32 [a9+32], {r17, r18, r20, r21}; st.v4.u32 [a9+48], {r23, r25, r26, r28};"));
     uint32_t *out = gpu_alloc(64 * 24 * 6);
-    struct gpu_shape shape = { { 3, 2, 1 }, { 4, 3, 2 }, 48, 0 };
+    struct gpu_shape shape = { { 3, 2, 1 }, { 4, 3, 2 }, 48, 0, { 0 } };
     uint64_t argument = ARG(out);
     assert_int_equal(gpu_launch("k", &shape, 1, &argument, 20), CUDA_SUCCESS);
     for (uint32_t b = 0; b < 6; b++)

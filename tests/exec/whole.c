@@ -153,7 +153,7 @@ static void vectors_are_whole(const char *space)
                 uint32_t *out = gpu_alloc(8192), *wrong = gpu_alloc(256);
                 uint64_t arguments[3] = { ARG(out), ARG(wrong), pairs() / (way == ODD ? 16 : 32) + 1 };
                 bool shared = !strcmp(space, ".shared");
-                struct gpu_shape shape = { { shared ? 1 : 2, 1, 1 }, { shared ? 64 : 32, 1, 1 }, 0, 0 };
+                struct gpu_shape shape = { { shared ? 1 : 2, 1, 1 }, { shared ? 64 : 32, 1, 1 }, 0, 0, { 0 } };
                 assert_int_equal(gpu_launch("k", &shape, 3, arguments, 300), CUDA_SUCCESS);
                 if (wrong[16])
                     fail_msg("ld%s%s.%s of %s, lanes %s: %u lanes saw parts of two vectors", orders[o].load, space,
@@ -204,7 +204,7 @@ static void atomics_of_128_bits(void **state)
         "add.u32 r20, r20, 1; setp.lt.u32 p5, r20, r3;\n@p5 bra NEXT;\n@p2 red.global.add.u32 [a1+64], 1;\nret;\n}\n");
     uint64_t *out = gpu_alloc(256);
     uint32_t *wrong = gpu_alloc(256), rounds = pairs();
-    struct gpu_shape shape = { { 2, 1, 1 }, { 1, 1, 1 }, 0, 0 };
+    struct gpu_shape shape = { { 2, 1, 1 }, { 1, 1, 1 }, 0, 0, { 0 } };
     uint64_t arguments[3] = { ARG(out), ARG(wrong), rounds };
     assert_int_equal(gpu_launch("k", &shape, 3, arguments, 300), CUDA_SUCCESS);
     assert_int_equal(wrong[16], 0);

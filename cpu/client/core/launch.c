@@ -21,7 +21,9 @@
 #include "perf.h"
 #include "stats.h"
 
-enum { COOPERATIVE_TOO_LARGE = 720, PARAMETERS_ON_STACK = 4096 };
+enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_STACK = 4096 };
+/* What the programming guide promises for every device, and the most that a kernel may ask for. */
+enum { PORTABLE_BLOCKS_OF_CLUSTER = 8, MOST_BLOCKS_OF_CLUSTER = 16 };
 
 /* CUdevice_attribute numbers */
 enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95,
@@ -165,17 +167,25 @@ static const struct launch_limits *limits_of(int device)
     return limits;
 }
 
+/* The launch's blocks that the device can run at a time. */
+static int resident_blocks(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
+                           uint64_t threads, uint64_t *blocks)
+{
+    int per_sm = 0;
+    int code = occupancy_blocks(c, l->function, loaded, (int)threads, l->shared, 0, &per_sm);
+    *blocks = (uint64_t)per_sm * limit(c->device, MULTIPROCESSORS);
+    return code;
+}
+
 static int check_cooperative(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
                              uint64_t threads)
 {
-    int per_sm = 0;
-    int device = c->device;
-    if (!limit(device, COOPERATIVE_LAUNCH))
+    uint64_t room;
+    if (!limit(c->device, COOPERATIVE_LAUNCH))
         return CORE_NOT_SUPPORTED;
-    int code = occupancy_blocks(c, l->function, loaded, (int)threads, l->shared, 0, &per_sm);
+    int code = resident_blocks(c, l, loaded, threads, &room);
     if (code)
         return code;
-    uint64_t room = (uint64_t)per_sm * limit(device, MULTIPROCESSORS);
     unsigned __int128 blocks = (unsigned __int128)l->grid[0] * l->grid[1] * l->grid[2];
     return blocks > room ? COOPERATIVE_TOO_LARGE : CORE_OK;
 }
@@ -192,15 +202,36 @@ static int clusters_lacking(void)
     return CORE_NOT_SUPPORTED;
 }
 
-static int check_cluster(int device, const struct core_launch *l, const uint8_t *value)
+/* given: the attribute's value, or NULL. A kernel that requires clusters gets them with or without the attribute. */
+static int check_clusters(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
+                          uint64_t threads, const uint8_t *given)
 {
+    const struct core_function_info *info = &loaded->info;
+    const int own[3] = { info->cluster_width, info->cluster_height, info->cluster_depth };
+    bool needed = own[0] > 0 || own[1] > 0 || own[2] > 0;
     uint32_t cluster[3];
-    memcpy(cluster, value, sizeof cluster);
+    uint64_t size = 1, resident;
+    if (!given && !needed)
+        return INVALID_CLUSTER_SIZE;          /* the kernel must be launched with a size, and has none */
     for (int i = 0; i < 3; i++)
+        cluster[i] = own[i] > 0 ? (uint32_t)own[i] : 1;
+    if (given)
+        memcpy(cluster, given, sizeof cluster);
+    for (int i = 0; i < 3; i++) {
         if (!cluster[i] || l->grid[i] % cluster[i])
             return CORE_INVALID_VALUE;
-    bool several = cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1;
-    return several && !has(device, CLUSTER_LAUNCH) ? clusters_lacking() : CORE_OK;
+        size *= cluster[i];
+        if (size > MOST_BLOCKS_OF_CLUSTER || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
+            return INVALID_CLUSTER_SIZE;
+    }
+    if (size == 1)
+        return CORE_OK;
+    if (!has(c->device, CLUSTER_LAUNCH))
+        return clusters_lacking();
+    if (size > PORTABLE_BLOCKS_OF_CLUSTER && !info->non_portable_cluster)
+        return INVALID_CLUSTER_SIZE;
+    int code = resident_blocks(c, l, loaded, threads, &resident);
+    return !code && size > resident ? INVALID_CLUSTER_SIZE : code;
 }
 
 static int check_policy_window(int device, const uint8_t *value)
@@ -220,7 +251,7 @@ static int check_priority(int device, const uint8_t *value)
 
 /* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes
    no attribute that holds a handle or a pointer of this process. */
-static int check_attribute(int device, const struct core_launch *l, const struct core_launch_attribute *attribute)
+static int check_attribute(int device, const struct core_launch_attribute *attribute)
 {
     switch (attribute->id) {
     case ATTRIBUTE_IGNORE:
@@ -228,9 +259,8 @@ static int check_attribute(int device, const struct core_launch *l, const struct
     case ATTRIBUTE_CLUSTER_POLICY:
     case ATTRIBUTE_STREAM_SERIALIZATION:
     case ATTRIBUTE_SYNC_DOMAIN_MAP: case ATTRIBUTE_SYNC_DOMAIN: case ATTRIBUTE_CARVEOUT:
+    case ATTRIBUTE_CLUSTER:                                   /* check_clusters looks at it */
         return CORE_OK;
-    case ATTRIBUTE_CLUSTER:
-        return check_cluster(device, l, attribute->value);
     case ATTRIBUTE_POLICY_WINDOW:
         return check_policy_window(device, attribute->value);
     case ATTRIBUTE_PRIORITY:
@@ -262,14 +292,19 @@ static int check(core_context *c, const struct core_launch *l, struct loaded_fun
     if (l->shared > shared)
         return CORE_INVALID_VALUE;
     const struct core_function_info *info = &loaded->info;
-    if ((info->cluster_width > 1 || info->cluster_height > 1 || info->cluster_depth > 1) &&
-        !has(c->device, CLUSTER_LAUNCH))
-        return clusters_lacking();
+    const uint8_t *cluster = NULL;
+    int code = CORE_OK;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
-        int code = check_attribute(c->device, l, &l->attributes[i]);
+        if (l->attributes[i].id == ATTRIBUTE_CLUSTER)
+            cluster = l->attributes[i].value;
+        code = check_attribute(c->device, &l->attributes[i]);
         if (code)
             return code;
     }
+    if (cluster || info->cluster_width || info->cluster_height || info->cluster_depth || info->cluster_must_be_set)
+        code = check_clusters(c, l, loaded, threads, cluster);
+    if (code)
+        return code;
     return l->cooperative ? check_cooperative(c, l, loaded, threads) : CORE_OK;
 }
 

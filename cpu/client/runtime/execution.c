@@ -87,23 +87,15 @@ cudaError_t runtime_cudaLaunchCooperativeKernel(const void *key, dim3 grid, dim3
         &(struct core_launch){ .arguments = arguments, .shared = shared, .stream = stream, .cooperative = true });
 }
 
-/* More attributes than there are kinds of them mean that one is given twice. */
-enum { ATTRIBUTES_MAX = 32 };
-
-static int launch_extended(const cudaLaunchConfig_t *config, const void *key, void **arguments, bool per_thread)
+int runtime_launch_read(const cudaLaunchConfig_t *config, struct core_launch_attribute *attributes,
+                        struct core_launch *launch)
 {
-    core_context *context;
-    int error = runtime_enter(&context);
-    if (error)
-        return runtime_return(error);
-    if (!config || config->numAttrs > ATTRIBUTES_MAX || (config->numAttrs && !config->attrs))
-        return runtime_return(cudaErrorInvalidValue);
-    struct core_launch_attribute attributes[ATTRIBUTES_MAX];
-    struct core_launch extended = {
-        .arguments = arguments,
-        .shared = config->dynamicSmemBytes,
-        .stream = per_thread ? runtime_per_thread(config->stream) : config->stream,
-        .attributes = attributes,
+    if (!config || config->numAttrs > RUNTIME_LAUNCH_ATTRIBUTES || (config->numAttrs && !config->attrs))
+        return cudaErrorInvalidValue;
+    *launch = (struct core_launch){
+        .shared = config->dynamicSmemBytes, .stream = config->stream, .attributes = attributes,
+        .grid = { config->gridDim.x, config->gridDim.y, config->gridDim.z },
+        .block = { config->blockDim.x, config->blockDim.y, config->blockDim.z },
     };
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const cudaLaunchAttribute *attribute = &config->attrs[i];
@@ -112,13 +104,29 @@ static int launch_extended(const cudaLaunchConfig_t *config, const void *key, vo
         if (attribute->id == cudaLaunchAttributeCooperative) {
             int cooperative;
             memcpy(&cooperative, &attribute->val, sizeof cooperative);
-            extended.cooperative = cooperative != 0;
+            launch->cooperative = cooperative != 0;
             continue;
         }
-        struct core_launch_attribute *copy = &attributes[extended.attribute_count++];
+        struct core_launch_attribute *copy = &attributes[launch->attribute_count++];
         copy->id = (int)attribute->id;
         memcpy(copy->value, &attribute->val, sizeof copy->value);
     }
+    return CORE_OK;
+}
+
+static int launch_extended(const cudaLaunchConfig_t *config, const void *key, void **arguments, bool per_thread)
+{
+    core_context *context;
+    struct core_launch_attribute attributes[RUNTIME_LAUNCH_ATTRIBUTES];
+    struct core_launch extended;
+    int error = runtime_enter(&context);
+    if (!error)
+        error = runtime_launch_read(config, attributes, &extended);
+    if (error)
+        return runtime_return(error);
+    extended.arguments = arguments;
+    if (per_thread)
+        extended.stream = runtime_per_thread(config->stream);
     return launch(key, config->gridDim, config->blockDim, &extended);
 }
 

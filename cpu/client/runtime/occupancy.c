@@ -33,6 +33,23 @@ static int available_shared(size_t *shared, const void *key, int blocks, int blo
                : core_occupancy_available_dynamic_smem_per_block(context, shared, function, blocks, block_size);
 }
 
+static int clusters(int *answer, const void *key, const cudaLaunchConfig_t *config, bool size)
+{
+    struct core_launch_attribute attributes[RUNTIME_LAUNCH_ATTRIBUTES];
+    struct core_launch launch;
+    core_context *context;
+    core_function *function;
+    int error = runtime_enter(&context);
+    if (error)
+        return error;
+    if (!answer)
+        return cudaErrorInvalidValue;
+    if ((error = runtime_function(key, &function)) || (error = runtime_launch_read(config, attributes, &launch)))
+        return error;
+    launch.function = function;
+    return core_occupancy_clusters(context, &launch, size, answer);
+}
+
 cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *key, int block_size,
                                                                   size_t shared)
 {
@@ -49,4 +66,14 @@ cudaError_t runtime_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, co
                                                               int block_size)
 {
     return runtime_waited(available_shared(shared, key, blocks, block_size));
+}
+
+cudaError_t runtime_cudaOccupancyMaxPotentialClusterSize(int *size, const void *key, const cudaLaunchConfig_t *config)
+{
+    return runtime_waited(clusters(size, key, config, true));
+}
+
+cudaError_t runtime_cudaOccupancyMaxActiveClusters(int *count, const void *key, const cudaLaunchConfig_t *config)
+{
+    return runtime_waited(clusters(count, key, config, false));
 }

@@ -136,6 +136,11 @@ int runtime_symbol(core_context *, const void *key, uint64_t *address, size_t *s
 
 /* ---- launches (execution.c) ---- */
 
+/* More attributes than there are kinds of them mean that one is given twice. */
+enum { RUNTIME_LAUNCH_ATTRIBUTES = 32 };
+/* Everything of the launch but its function and arguments; the attributes lie in the caller's array of so many. */
+int runtime_launch_read(const cudaLaunchConfig_t *, struct core_launch_attribute *attributes, struct core_launch *);
+
 /* Called once, at the first connection: NVIDIA's driver reads this setting when it is initialised. */
 void runtime_read_launch_blocking(void);
 

@@ -47,7 +47,7 @@ static CUresult gather(const struct sgd_function *f, void **params, void **extra
     return CUDA_SUCCESS;
 }
 
-static CUresult check(const struct sgd_function *f, const struct sg_launch *l)
+static CUresult check(const struct sgd_function *f, struct sg_launch *l)
 {
     const struct sg_limits *limits = &f->module->context->machine->limits;
     const struct ptx_function *p = f->info.function;
@@ -60,10 +60,6 @@ static CUresult check(const struct sgd_function *f, const struct sg_launch *l)
         threads *= l->block[i];
         blocks *= l->grid[i];
     }
-    if (p->req_cluster[0] > 1 || p->req_cluster[1] > 1 || p->req_cluster[2] > 1) {
-        sgd_log("%s requires clusters of several blocks, which the software GPU does not have", p->name);
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
     CUresult why;
     if (!sgd_function_fits(f, threads, l->dynamic_shared, &why))
         return why;
@@ -74,10 +70,10 @@ static CUresult check(const struct sgd_function *f, const struct sg_launch *l)
                 p->name, f->info.local_bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (l->flags & SG_GRID_COOPERATIVE
-        && blocks > (uint64_t)sgd_function_occupancy(f, (unsigned)threads, l->dynamic_shared) * limits->sm_count)
+    if (l->flags & SG_GRID_COOPERATIVE && blocks > resident)
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-    return CUDA_SUCCESS;
+    const uint32_t given[3] = { l->cluster[0], l->cluster[1], l->cluster[2] };
+    return sgd_function_cluster_check(f, l->grid, given, resident, l->cluster);
 }
 
 static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
@@ -94,10 +90,9 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
                    ? CUDA_SUCCESS
                    : CUDA_ERROR_INVALID_VALUE;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
-        uint32_t x = a->value.clusterDim.x, y = a->value.clusterDim.y, z = a->value.clusterDim.z;
-        if (!x || !y || !z || l->grid[0] % x || l->grid[1] % y || l->grid[2] % z)
-            return CUDA_ERROR_INVALID_VALUE;
-        return x == 1 && y == 1 && z == 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+        l->cluster[0] = a->value.clusterDim.x, l->cluster[1] = a->value.clusterDim.y;
+        l->cluster[2] = a->value.clusterDim.z;
+        return l->cluster[0] && l->cluster[1] && l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -141,6 +136,9 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
         r = CUDA_ERROR_INVALID_HANDLE;
     for (unsigned i = 0; i < q->attribute_count && !r; i++)
         r = attribute(&q->attributes[i], l);
+    if (!r && f->info.function->blocks_are_clusters)         /* the grid counts clusters */
+        for (int i = 0; i < 3; i++)
+            l->grid[i] *= sgd_function_cluster(f)[i] ? sgd_function_cluster(f)[i] : 1;
     if (!r)
         r = check(f, l);
     if (!r)

@@ -1,6 +1,8 @@
 /* occupancy.c: CUDA reference, section Occupancy. The rules themselves are sg_occupancy's (softgpu/exec/). */
 #include "softgpu/driver/calls/calls.h"
 
+#include <string.h>
+
 enum { SHARED_UNIT = 128 };                  /* shared memory is given out in units of so many bytes */
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle, int block_size,
@@ -84,23 +86,64 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic, CUfunction han
     return r;
 }
 
-/* Without clusters (CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH is 0) there is only the cluster of one block. */
+/* ---- clusters ---- */
+
+/* Blocks of the launch that are resident at a time, and the cluster that it names (0: none). */
+static CUresult resident_blocks(const struct sgd_function *f, const CUlaunchConfig *c, uint64_t *blocks,
+                                uint32_t cluster[3])
+{
+    const struct sg_limits *l = &f->module->context->machine->limits;
+    memset(cluster, 0, 3 * sizeof *cluster);
+    if (!c || (c->numAttrs && !c->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (c->blockDimX > l->max_block[0] || c->blockDimY > l->max_block[1] || c->blockDimZ > l->max_block[2])
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;
+    CUresult why = CUDA_ERROR_INVALID_VALUE;
+    if (!threads || !sgd_function_fits(f, threads, c->sharedMemBytes, &why))
+        return why;
+    *blocks = (uint64_t)sgd_function_occupancy(f, (unsigned)threads, c->sharedMemBytes) * l->sm_count;
+    for (unsigned i = 0; i < c->numAttrs; i++)
+        if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+            const CUlaunchAttributeValue *v = &c->attrs[i].value;
+            if (!v->clusterDim.x || !v->clusterDim.y || !v->clusterDim.z)
+                return CUDA_ERROR_INVALID_VALUE;
+            cluster[0] = v->clusterDim.x, cluster[1] = v->clusterDim.y, cluster[2] = v->clusterDim.z;
+        }
+    return CUDA_SUCCESS;
+}
+
 CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction handle, const CUlaunchConfig *config)
 {
     struct sgd_function *f;
+    uint64_t blocks;
+    uint32_t cluster[3];
     CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
+    r = size ? resident_blocks(f, config, &blocks, cluster) : CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        *size = (int)(blocks < sgd_function_cluster_most(f) ? blocks : sgd_function_cluster_most(f));
     sgd_leave();
-    return size && config ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    return r;
 }
 
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlaunchConfig *config)
 {
+    static const uint32_t any_grid[3];
     struct sgd_function *f;
+    uint64_t blocks;
+    uint32_t given[3], cluster[3];
     CUresult r = sgd_enter_function(handle, &f);
     if (r)
         return r;
+    r = count ? resident_blocks(f, config, &blocks, given) : CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        r = sgd_function_cluster_check(f, any_grid, given, UINT64_MAX, cluster);
+    if (!r && !cluster[0])
+        r = CUDA_ERROR_INVALID_VALUE;        /* neither the function nor the launch names a size */
+    if (!r)
+        *count = (int)(blocks / ((uint64_t)cluster[0] * cluster[1] * cluster[2]));
     sgd_leave();
-    return count && config ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    return r;
 }

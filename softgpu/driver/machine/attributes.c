@@ -57,7 +57,7 @@ static const struct constant constants[] = {
     { 112, 0 },                                     /* sparse arrays */
     { 113, 1 },                                     /* read-only host register */
     { 115, 0 },                                     /* memory pools */
-    { 116, 0 },         { 117, 0 },     { 118, 0 },        { 119, 0 },     { 120, 0 }, /* clusters */
+    { 116, 0 },         { 117, 0 },     { 118, 0 },        { 119, 0 },     { 120, 1 }, /* clusters */
     { 122, 1 },         { 123, 1 },                                                    /* stream memory operations v2 */
     { 124, 0 },         { 125, 0 },                                                    /* dma-buf, IPC events */
     { 126, 1 },                                                        /* memory synchronisation domains */

@@ -26,7 +26,8 @@ struct sgd_function {
     sg_kernel *kernel;
     struct sg_kernel_info info;
     size_t max_dynamic;                  /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-    int carveout, cluster[3], non_portable, policy;
+    int carveout, non_portable, policy;
+    uint32_t cluster[3];                 /* CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH …; 0: none */
 };
 
 struct sgd_variable { const char *name; uint64_t address, size; };
@@ -95,5 +96,12 @@ CUresult sgd_function_get_attribute(const struct sgd_function *, CUfunction_attr
 CUresult sgd_function_set_attribute(struct sgd_function *, CUfunction_attribute, int);
 bool sgd_function_fits(const struct sgd_function *, uint64_t threads, size_t dynamic, CUresult *why);
 unsigned sgd_function_occupancy(const struct sgd_function *, unsigned threads, size_t dynamic);
+/* The clusters that the function requires, as it was compiled or as its attributes say; 0: none */
+const uint32_t *sgd_function_cluster(const struct sgd_function *);
+unsigned sgd_function_cluster_most(const struct sgd_function *);       /* blocks of a cluster */
+/* The clusters of a launch that names `given` (0: none), with native's code where they are not allowed. resident: blocks
+   of the launch that the device can run at a time. */
+CUresult sgd_function_cluster_check(const struct sgd_function *, const uint32_t grid[3], const uint32_t given[3],
+                                    uint64_t resident, uint32_t cluster[3]);
 
 #endif

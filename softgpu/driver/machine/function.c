@@ -1,6 +1,8 @@
 /* function.c: functions and kernels: finding, attributes. */
 #include "softgpu/driver/machine/machine.h"
 
+#include <string.h>
+
 #include "cpu/common/lock.h"
 
 CUresult sgd_kernel_function(struct sgd_kernel *k, struct sgd_context *c, struct sgd_function **out)
@@ -44,6 +46,38 @@ unsigned sgd_function_occupancy(const struct sgd_function *f, unsigned threads, 
     return sg_occupancy(&f->module->context->machine->limits, f->kernel, threads, dynamic);
 }
 
+/* ---- clusters ---------------------------------------------------------------------------------------------------- */
+
+const uint32_t *sgd_function_cluster(const struct sgd_function *f)
+{
+    return f->info.function->req_cluster[0] ? f->info.function->req_cluster : f->cluster;
+}
+
+unsigned sgd_function_cluster_most(const struct sgd_function *f) { return f->non_portable ? 16 : 8; }
+
+CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t grid[3], const uint32_t given[3],
+                                    uint64_t resident, uint32_t cluster[3])
+{
+    const uint32_t *own = sgd_function_cluster(f);
+    uint64_t size = 1;
+    bool needed = own[0] || own[1] || own[2];
+    memset(cluster, 0, 3 * sizeof *cluster);
+    if (!given[0] && !needed)
+        return f->info.function->explicit_cluster ? CUDA_ERROR_INVALID_CLUSTER_SIZE : CUDA_SUCCESS;
+    for (int i = 0; i < 3; i++) {
+        uint32_t must = own[i] ? own[i] : 1;
+        if (given[0] && needed && given[i] != must)
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        cluster[i] = given[0] ? given[i] : must;
+        if (grid[i] % cluster[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        size *= cluster[i];                  /* at most 16 before */
+        if (size > sgd_function_cluster_most(f))
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    return size > resident ? CUDA_ERROR_INVALID_CLUSTER_SIZE : CUDA_SUCCESS;
+}
+
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_attribute attribute, int *value)
@@ -59,10 +93,12 @@ CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_att
     case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: *value = 0; break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = (int)f->max_dynamic; break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = f->carveout; break;
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = 0; break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = (int)f->info.function->req_cluster[0]; break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = (int)f->info.function->req_cluster[1]; break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = (int)f->info.function->req_cluster[2]; break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = f->info.function->explicit_cluster; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        *value = (int)sgd_function_cluster(f)[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+        break;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = f->non_portable; break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: *value = f->policy; break;
     default: return CUDA_ERROR_INVALID_VALUE;
@@ -95,7 +131,12 @@ CUresult sgd_function_set_attribute(struct sgd_function *f, CUfunction_attribute
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-        return CUDA_ERROR_NOT_SUPPORTED;     /* CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH is 0 */
+        if (f->info.function->req_cluster[0])
+            return CUDA_ERROR_NOT_PERMITTED; /* the kernel was compiled with its clusters */
+        if (value < 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        f->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = (uint32_t)value;
+        return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;     /* read-only, or none */
     }
