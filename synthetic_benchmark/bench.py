@@ -36,6 +36,7 @@ TARGETS = [
     ("shm_launch_rate", "launches per second, shared memory", 5e6, 1),
     ("tcp_launch_rate", "launches per second, TCP", 2e6, 1),
     ("shm_launch_caller_ns", "caller's time in a launch, ns", 200, -1),
+    ("shm_graph_caller_ns", "caller's time in the launch of a graph of 20 kernels, ns", 400, -1),
     ("malloc_free_rate", "cudaMalloc + cudaFree pairs per second", 2e6, 1),
     ("properties_rate", "cudaGetDeviceProperties per second", 1e7, 1),
     ("shm_h2d_64m_ratio", "64 MiB to the device ÷ pipelined copy", 0.8, 1),
@@ -111,6 +112,7 @@ def calls(r):
 def launches(r):
     for transport in r.transports + ["local"]:
         r.keep(f"launch.{transport}", r.program("null", transport, f"calls launches {r.size['launches']}")["per_second"])
+        r.keep(f"graph.{transport}", r.program("null", transport, f"calls graph {r.size['caller']}")["p50_ns"])
         r.keep(f"caller.{transport}", r.program("null", transport, f"calls caller {r.size['caller']}")["p50_ns"])
     r.keep("malloc", r.program("null", "best", f"calls malloc {r.size['pairs']}")["per_second"])
     r.keep("properties", r.program("null", "best", f"calls properties {r.size['pairs']}")["per_second"])
@@ -377,7 +379,7 @@ def metrics(r):
         "tcp_call_rtt_ratio": r.ratio("rtt.tcp", "raw.tcp.spin"),
         "unix_call_rtt_ratio": r.ratio("rtt.unix", "raw.unix.spin"),
         "shm_launch_rate": m("launch.shm"), "tcp_launch_rate": m("launch.tcp"), "shm_launch_caller_ns": m("caller.shm"),
-        "malloc_free_rate": m("malloc"), "properties_rate": m("properties"),
+        "shm_graph_caller_ns": m("graph.shm"), "malloc_free_rate": m("malloc"), "properties_rate": m("properties"),
         "shm_h2d_64m_ratio": r.ratio("copy.shm.h2d.pageable.best", "pipe.best"), "shm_d2h_64m_ratio": r.ratio("copy.shm.d2h.pageable.best", "pipe.best"),
         "shm_pinned_64m_ratio": r.ratio("copy.shm.h2d.pinned.best", "memcpy.best"),
         "tcp_h2d_64m_ratio": r.ratio("copy.tcp.h2d.pageable.best", "stream.h2d.best"), "tcp_d2h_64m_ratio": r.ratio("copy.tcp.d2h.pageable.best", "stream.d2h.best"),

@@ -7,6 +7,7 @@
  *   rtt MS               a call that must be waited for (cudaMemGetInfo)                       p50_ns, p99_ns
  *   launches N           N launches with three arguments, then a synchronise                   per_second, launches
  *   caller N             the time that one launch takes its caller                             p50_ns, p99_ns
+ *   graph N              the time that the launch of a graph of 20 kernels takes its caller     p50_ns, p99_ns
  *   malloc N             cudaMalloc and cudaFree of 1 MiB                                      per_second
  *   properties N         cudaGetDeviceProperties                                               per_second
  *   copy h2d|d2h pageable|pinned BYTES MS   one copy after the other, each finished            gbs, best_gbs
@@ -65,17 +66,21 @@ static void launches(long n, int *device)
            (double)n * 1e9 / (double)sent, n + 1);
 }
 
+static void launch_one(int *device, cudaGraphExec_t, int i) { three<<<1, 1>>>(device, i, 2); }
+static void launch_graph(int *, cudaGraphExec_t graph, int) { MUST(cudaGraphLaunch(graph, 0)); }
+
 /* Bursts with a pause (a synchronise) between them: the caller's time, not that of a full queue. The clock's own cost
-   is measured the same way and taken off. */
-static void caller(long n, int *device)
+   is measured the same way and taken off. kernels: of one launch. */
+static void caller(long n, int *device, int kernels, cudaGraphExec_t graph,
+                   void (*launch)(int *device, cudaGraphExec_t graph, int i))
 {
-    enum { BURST = 256 };
+    const int burst = 256 / kernels;
     uint64_t *times = bench_array((size_t)n), *clock = bench_array((size_t)n);
     warm(device);
     for (long i = 0; i < n;) {
-        for (int j = 0; j < BURST && i < n; j++, i++) {
+        for (int j = 0; j < burst && i < n; j++, i++) {
             uint64_t before = bench_now();
-            three<<<1, 1>>>(device, (int)i, 2);
+            launch(device, graph, (int)i);
             times[i] = bench_now() - before;
         }
         MUST(cudaDeviceSynchronize());
@@ -88,7 +93,22 @@ static void caller(long n, int *device)
     for (long i = 0; i < n; i++)
         times[i] = times[i] > clock[n / 2] ? times[i] - clock[n / 2] : 0;
     bench_times(times, (size_t)n);
-    printf("clock_ns %llu\nlaunches %ld\n", (unsigned long long)clock[n / 2], n + 1);
+    printf("clock_ns %llu\nlaunches %ld\n", (unsigned long long)clock[n / 2], n * kernels + 1);
+}
+
+static void caller_graph(long n, int *device)
+{
+    enum { KERNELS = 20 };
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    MUST(cudaStreamCreate(&stream));
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < KERNELS; i++)
+        three<<<1, 1, 0, stream>>>(device, i, 2);
+    MUST(cudaStreamEndCapture(stream, &graph));
+    MUST(cudaGraphInstantiateWithFlags(&executable, graph, 0));
+    caller(n, device, KERNELS, executable, launch_graph);
 }
 
 static void mallocs(long n)
@@ -307,7 +327,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "launches") == 0)
         launches(number(argc, argv, 2, 100000), device);
     else if (strcmp(what, "caller") == 0)
-        caller(number(argc, argv, 2, 20000), device);
+        caller(number(argc, argv, 2, 20000), device, 1, NULL, launch_one);
+    else if (strcmp(what, "graph") == 0)
+        caller_graph(number(argc, argv, 2, 20000), device);
     else if (strcmp(what, "copy") == 0 && argc > 4)
         copy(argv[2], argv[3], (size_t)number(argc, argv, 4, 0), number(argc, argv, 5, 200));
     else if (strcmp(what, "check") == 0)
@@ -322,7 +344,7 @@ int main(int argc, char **argv)
         memory(number(argc, argv, 2, 1000000), number(argc, argv, 3, 11000000), device);
     else {
         fprintf(stderr,
-                "usage: calls rtt|launches|caller|malloc|properties|copy|check|start|threads|beside|busy|memory … (see "
+                "usage: calls rtt|launches|caller|graph|malloc|properties|copy|check|start|threads|beside|busy|memory … (see "
                 "calls.cu)\n");
         return 2;
     }

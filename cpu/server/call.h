@@ -39,6 +39,7 @@ struct procedure {
     bool        answers;                  /* class SYNC */
     bool        launches;                 /* LAUNCH, which has a faster way than XDR (quick.h) */
     bool        quick;                    /* cannot block in the driver: the reader may serve it */
+    uint32_t *(*stream_of)(union call_args *);    /* of a call that a graph may keep, else NULL */
 };
 
 /* What a stream operation does when its turn comes. Returns a CUresult, or OPERATION_LATER: something that a
@@ -80,6 +81,10 @@ struct call {
 const struct procedure *procedure_find(uint32_t number);          /* procedures.c; NULL: there is none */
 /* Decodes and serves under session.lock. 0, or -EPROTO. */
 int  call_serve(struct session *, const struct procedure *, rpc_request *);
+/* A call of a graph: its arguments as they stand in its message. Could it be served? */
+bool call_may_be_kept(const struct procedure *, uint8_t *body, size_t size);
+/* Serves it as call_serve does, in `stream` if it names FLYT_GRAPH_STREAM. False: no memory; nothing was done. */
+bool call_serve_kept(struct session *, const struct procedure *, uint8_t *body, size_t size, uint32_t stream);
 /* Serves the call in a thread of its own, which answers it. False: no thread can be had, the call is unchanged. */
 bool call_serve_blocking(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 struct call *call_keep(struct call *);                            /* NULL: no memory, the call is unchanged */

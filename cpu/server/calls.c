@@ -17,21 +17,26 @@ static bool decode_quickly(struct call *call, rpc_request *request)
     return quick_launch_decode(body, size, &call->args.launch, call->room, sizeof call->room);
 }
 
+static void call_begin(struct call *call, const struct procedure *procedure, uint32_t xid, size_t bytes)
+{
+    call->procedure = procedure;
+    call->xid = xid;
+    call->moved = false;
+    call->bytes = bytes;
+    call->operation = NULL;
+    call->stream = NULL;
+    call->number = call->order = 0;
+    call->function = NULL;
+    call->record = NULL;
+    call->group = NULL;
+    call->transfer = 0;
+    call->next = NULL;
+}
+
 int call_serve(struct session *session, const struct procedure *procedure, rpc_request *request)
 {
     struct call call;
-    call.procedure = procedure;
-    call.xid = rpc_request_xid(request);
-    call.moved = false;
-    call.bytes = rpc_request_size(request);
-    call.operation = NULL;
-    call.stream = NULL;
-    call.number = call.order = 0;
-    call.function = NULL;
-    call.record = NULL;
-    call.group = NULL;
-    call.transfer = 0;
-    call.next = NULL;
+    call_begin(&call, procedure, rpc_request_xid(request), rpc_request_size(request));
     bool decoded = procedure->launches && decode_quickly(&call, request);
     if (!decoded)
         memset(&call.args, 0, procedure->size);
@@ -54,6 +59,49 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
         executor_driver_leave(session);
     call_clear(&call);
     return 0;
+}
+
+/* ---- calls that the server has kept ---- */
+
+static bool decode_kept(struct call *call, uint8_t *body, size_t size)
+{
+    const struct procedure *procedure = call->procedure;
+    if (procedure->launches && quick_launch_decode(body, size, &call->args.launch, call->room, sizeof call->room))
+        return true;
+    XDR xdr;
+    memset(&call->args, 0, procedure->size);
+    xdrmem_create(&xdr, (char *)body, (u_int)size, XDR_DECODE);
+    bool decoded = procedure->arguments(&xdr, &call->args, 0) && XDR_GETPOS(&xdr) == size;
+    if (!decoded)
+        xdr_free(procedure->arguments, (char *)&call->args);
+    return decoded;
+}
+
+bool call_may_be_kept(const struct procedure *procedure, uint8_t *body, size_t size)
+{
+    struct call call;
+    if (!procedure || !procedure->stream_of)
+        return false;
+    call_begin(&call, procedure, 0, size);
+    bool decoded = decode_kept(&call, body, size);
+    if (decoded)
+        call_clear(&call);
+    return decoded;
+}
+
+bool call_serve_kept(struct session *session, const struct procedure *procedure, uint8_t *body, size_t size,
+                     uint32_t stream)
+{
+    struct call call;
+    call_begin(&call, procedure, 0, size);
+    if (!decode_kept(&call, body, size))
+        return false;
+    flyt_id *of_call = procedure->stream_of(&call.args);
+    if (*of_call == FLYT_GRAPH_STREAM)
+        *of_call = stream;
+    procedure->serve(session, &call);
+    call_clear(&call);
+    return true;
 }
 
 static bool call_in_room(const struct call *call)

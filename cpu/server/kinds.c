@@ -3,6 +3,7 @@
 
 #include "api/forward/server.h"
 #include "cpu/server/code.h"
+#include "cpu/server/graph.h"
 #include "cpu/server/lanes.h"
 #include "cpu/server/session.h"
 
@@ -19,6 +20,8 @@ static uint64_t host_ranges_count(const struct session *session)
 
 const struct kind_row server_kinds[KINDS] = {
     [KIND_LOADER_JOB]    = { "loader-job", .moves = MOVE_NOTHING, .drop = loader_drain },
+    /* Calls of the client's that are kept for it: they name objects only when they are served. */
+    [KIND_GRAPH]         = { "graph", SESSION_MAX_OBJECTS, MOVE_REBUILT, .stop = graphs_stop },
     [KIND_HOST_FUNCTION] = { "host-function", SESSION_MAX_OBJECTS, MOVE_REBUILT, .release = host_functions_release_all,
                              .stop = host_functions_stop },
     [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all,

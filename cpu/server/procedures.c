@@ -20,6 +20,13 @@ static const uint8_t blocking[] = {
     FLYT_HANDLE_MAP,     FLYT_HANDLE_UNMAP,   FLYT_HANDLE_ACCESS,  FORWARD_BLOCKING
 };
 
+/* What a graph may keep, and where its stream stands. */
+#define KEPT(X) X(LAUNCH, launch) X(SET, set) X(COPY, copy) X(COPY_BOX, copy_box) X(STREAM_WAIT, event_wait) \
+                X(EVENT_RECORD, event_record)
+#define STREAM_OF(NAME, name) static uint32_t *name##_stream(union call_args *args) { return &args->name.stream; }
+KEPT(STREAM_OF)
+#undef STREAM_OF
+
 static void procedures_fill(void)
 {
 #define X(NAME, served_name, type, result) \
@@ -33,6 +40,9 @@ static void procedures_fill(void)
         procedures[blocking[i]].quick = false;
     procedures[FLYT_HELLO].greets = true;
     procedures[FLYT_LAUNCH].launches = true;
+#define STREAM_OF(NAME, name) procedures[FLYT_##NAME].stream_of = name##_stream;
+    KEPT(STREAM_OF)
+#undef STREAM_OF
 }
 
 const struct procedure *procedure_find(uint32_t number)

@@ -59,6 +59,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->completion.telling, NULL);
     pthread_mutex_init(&session->report.lock, NULL);
     pthread_mutex_init(&session->report.speak, NULL);
+    session->procedure_find = procedure_find;
     executor_open(session);
     session_on_end(session, lanes_shutdown);
     session_on_end(session, executor_ended);
@@ -176,7 +177,7 @@ void serve_hello(struct session *session, struct call *call)
     result.major = FLYT_PROTOCOL_MAJOR;
     result.minor = FLYT_PROTOCOL_MINOR;
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
-    result.capabilities |= FLYT_CAP_USAGE;
+    result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
     result.server = server;
     result.refusal = (char *)(uintptr_t)"";

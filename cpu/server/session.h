@@ -134,6 +134,9 @@ struct session {
     struct symbol_range *symbols;
     size_t             symbol_count, symbol_room;
     struct images      images;
+    size_t             graph_bytes;                   /* of kept calls (graph.c) */
+    /* procedure_find, for graph.c: serving calls does not depend on the table of those who serve them */
+    const struct procedure *(*procedure_find)(uint32_t number);
     struct image_cache *cache;                        /* the tenant's; NULL: none */
     struct lanes      *lanes;                         /* NULL: none are offered */
     struct completion  completion;

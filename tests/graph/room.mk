@@ -8,6 +8,16 @@ $(TESTS_GRAPH): $(BUILD)/tests/graph/test_model.o $$(RUNTIME_TEST_CORE_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ -lcmocka $(ALL_LDFLAGS)
 
+# How many messages a launch is.
+$(BUILD)/tests/graph_launches: tests/graph/launches.py tests/cuda/e2e.py build/cuda/graph_kept | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/graph/launches.py --bin %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/graph_launches
+
+# Node by node, as launches go that the server does not keep.
+TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm build/cuda/graphs build/cuda/graph_kept build/cuda/graph_random build/cuda/capture"
+
 # Random graphs over all transports, for longer.
 GRAPH_LONG := tests/cuda/e2e.py --bin $(BIN) --arguments
 LONG_TESTS += $(foreach where,shm unix tcp,"$(GRAPH_LONG) '2 2000' --transport $(where) build/cuda/graph_random")

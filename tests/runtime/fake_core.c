@@ -404,6 +404,43 @@ int core_stream_wait(core_context *context, core_stream stream, core_event event
     (void)context, (void)event, (void)flags;
     return stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
+uint64_t core_changes(void) { return 0; }
+int core_sequence_create(core_sequence **out)
+{
+    (void)out;
+    return CORE_NOT_SUPPORTED;
+}
+void core_sequence_destroy(core_sequence *q) { (void)q; }
+int core_sequence_begin(core_sequence *q, core_context *c, const core_stream *of, unsigned count, core_stream *out)
+{
+    (void)q, (void)c, (void)of, (void)count, (void)out;
+    return CORE_NOT_SUPPORTED;
+}
+uint32_t core_sequence_mark(const core_sequence *q)
+{
+    (void)q;
+    return 0;
+}
+bool core_sequence_kept(core_sequence *q, uint32_t mark)
+{
+    (void)q, (void)mark;
+    return false;
+}
+bool core_sequence_cut(core_sequence *q)
+{
+    (void)q;
+    return false;
+}
+int core_sequence_end(core_sequence *q, bool good)
+{
+    (void)q, (void)good;
+    return CORE_NOT_SUPPORTED;
+}
+int core_sequence_launch(core_sequence *q, core_context *c, core_stream stream, unsigned segment)
+{
+    (void)q, (void)c, (void)stream, (void)segment;
+    return CORE_NOT_SUPPORTED;
+}
 bool core_in_host_function(void) { return false; }
 int core_host_function(core_context *context, core_stream stream, void (*function)(void *, int), void *user,
                        bool on_error)

@@ -1,6 +1,6 @@
 # tests/server: the session and the server processes, spoken to by hand.
 TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory tenant image_cache lanes \
-                       pulse
+                       pulse graphs
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
@@ -17,7 +17,7 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-$(BUILD)/tests/server_software $(BUILD)/tests/server_lanes $(BUILD)/tests/server_hostile $(BUILD)/tests/server_local $(BUILD)/tests/server_devices $(BUILD)/tests/server_contexts $(BUILD)/tests/server_handles $(BUILD)/tests/server_host_memory $(BUILD)/tests/server_pulse: | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
+$(BUILD)/tests/server_software $(BUILD)/tests/server_lanes $(BUILD)/tests/server_hostile $(BUILD)/tests/server_local $(BUILD)/tests/server_devices $(BUILD)/tests/server_contexts $(BUILD)/tests/server_handles $(BUILD)/tests/server_host_memory $(BUILD)/tests/server_pulse $(BUILD)/tests/server_graphs: | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
 TESTS_SERVER_SLEEPING := server_process server_door server_software server_lanes
 TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(TESTS_SERVER_BINARIES)) \

@@ -62,6 +62,8 @@ static int add(const struct core_range *range)
         count(&r->range, 1);
     }
     pthread_rwlock_unlock(&lock);
+    if (range->kind != CORE_DEVICE_MEMORY)
+        changes_note();
     if (taken)
         free(r);
     return taken ? CORE_INVALID_VALUE : CORE_OK;
@@ -91,6 +93,8 @@ bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range
     pthread_rwlock_unlock(&lock);
     if (found)
         free(r);
+    if (kind != CORE_DEVICE_MEMORY)
+        changes_note();
     return found;
 }
 

@@ -212,6 +212,7 @@ static void module_failed(flyt_id module, int code)
 {
     if (code != CORE_INVALID_CONTEXT && code != CORE_CONTEXT_DESTROYED && !core_sticky()) {
         module_args args = { .module = module };
+        changes_note();
         wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
     }
     id_give(&module_ids, module);
@@ -564,7 +565,8 @@ void core_image_remove(core_image *image)
         symbols_forget(image, load->context, generation);
         if (!core_sticky()) {
             module_args args = { .module = load->module };
-            wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
+            changes_note();
+        wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
         }
         load_end(load);
     }

@@ -148,6 +148,7 @@ void context_ends(core_context *c)
 {
     FLYT_ASSERT_HELD(&c->lock);
     atomic_fetch_add(&c->generation, 1);
+    changes_note();
     atomic_store(&c->live, false);
     atomic_fetch_sub(&table.live, 1);
     atomic_store(&c->idle_at, atomic_load(&c->sent));

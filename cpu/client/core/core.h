@@ -50,6 +50,10 @@ enum core_result {
     CORE_UNKNOWN = 999
 };
 
+/* Something that a sequence may name has ended, or is another thing now: a module, a context, memory of the program's own.
+   The number only grows. */
+CORE_API uint64_t core_changes(void);
+
 /* ---- session (session.c) ------------------------------------------------------------------------ */
 
 /* Connects, at the first call of the process, to $FLYT_SERVER (default: unix:///run/flyt/server.sock), shakes hands,
@@ -259,6 +263,32 @@ CORE_API int core_host_function(core_context *, core_stream, void (*function)(vo
 /* Whether the caller is such a function. Its stream waits for it, so it must not wait for any: the front ends refuse
    (800). */
 CORE_API bool core_in_host_function(void);
+
+/* ---- sequences (sequence.c) ------------------------------------------------------------------------------------------
+ * What a graph gives its streams at each launch. The server keeps it, and one message gives it to the streams again.
+ * The caller sees to it that one thread at a time uses a sequence. */
+typedef struct core_sequence core_sequence;
+
+enum { CORE_SEQUENCE_STREAMS = 32 };  /* beside the stream of the launch */
+
+/* 801: the server keeps none, or FLYT_PERF=no_graph. */
+CORE_API int core_sequence_create(core_sequence **);
+CORE_API void core_sequence_destroy(core_sequence *);
+/* From here up to core_sequence_end, what the caller gives these streams and *stand_in is kept, and not sent. No other
+   thread may use the streams meanwhile. *stand_in stands for the stream of a launch, which is one of `context`. */
+CORE_API int core_sequence_begin(core_sequence *, core_context *, const core_stream *streams, unsigned count,
+                                 core_stream *stand_in);
+/* Launches, event records and waits, copies and sets that need nothing of this process can be kept. A function that was
+   to give a stream anything else has returned 600, and this false; all that was kept since `mark` is forgotten. */
+CORE_API uint32_t core_sequence_mark(const core_sequence *);
+CORE_API bool core_sequence_kept(core_sequence *, uint32_t mark);
+/* Ends a segment: what one launch gives the streams at once. false: it would be empty, and is none. */
+CORE_API bool core_sequence_cut(core_sequence *);
+/* Sends the server what it does not have yet; with `good` false forgets all that was kept since the begin. 2: the
+   session's graphs have no more room; the sequence is empty then. */
+CORE_API int core_sequence_end(core_sequence *, bool good);
+/* segment: from 0, in the order of core_sequence_cut. */
+CORE_API int core_sequence_launch(core_sequence *, core_context *, core_stream, unsigned segment);
 
 /* ---- code (code.c, image.c) ----------------------------------------------------------------------------------------
  * An image is one registered fat binary (wrapper or raw) of the process; loading it into a context happens at first

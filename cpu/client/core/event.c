@@ -163,6 +163,28 @@ int event_record_op(struct client_stream *s, const struct op *op)
     return code;
 }
 
+flyt_id event_name(const struct client_event *e) { return e->wire; }
+
+void event_recorded_at(struct client_event *e, struct client_stream *s, const struct point *point)
+{
+    pthread_mutex_lock(&e->lock);
+    e->point = *point;
+    e->stream = s;
+    e->stream_token = atomic_load(&s->token);
+    atomic_store(&e->asked.at, 0);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void event_waited_at(struct client_event *e, const struct point *point)
+{
+    pthread_mutex_lock(&e->lock);
+    const struct point before = e->point;
+    bool recorded = e->stream != NULL;
+    pthread_mutex_unlock(&e->lock);
+    if (recorded)
+        pending_join(&before, point);
+}
+
 struct recorded {
     struct client_stream *stream;
     uint64_t stream_token;

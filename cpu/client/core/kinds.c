@@ -5,6 +5,7 @@
 #include "host_function.h"
 #include "kinds.h"
 #include "memory.h"
+#include "op.h"
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }
@@ -27,4 +28,5 @@ const struct client_kind_row client_kinds[KINDS] = {
     /* Only this process knows that it is. */
     [KIND_REGISTERED] = { "registered ranges", MOVE_NOTHING, .count = registered_count },
     [KIND_HOST_FUNCTION] = { "host functions under way", MOVE_REBUILT, .count = throttle_outstanding },
+    [KIND_SEQUENCE] = { "graphs kept by the server", MOVE_REBUILT, .begin = sequence_open, .count = sequence_count },
 };

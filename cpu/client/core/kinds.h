@@ -24,6 +24,7 @@ enum client_kind {
     KIND_HOST_MEMORY,
     KIND_REGISTERED,
     KIND_HOST_FUNCTION,
+    KIND_SEQUENCE,
     KINDS
 };
 

@@ -74,4 +74,16 @@ int event_record_op(struct client_stream *, const struct op *);
 int event_wait_op(struct client_stream *, const struct op *);
 int host_function_op(struct client_stream *, const struct op *);
 
+/* ---- sequence.c ---- */
+
+int sequence_open(void); /* at attach */
+uint64_t sequence_count(void);
+
+/* ---- events (event.c), for one who sends the calls himself ---- */
+
+flyt_id event_name(const struct client_event *);
+/* The event was recorded there; a stream was made to wait for it there. */
+void event_recorded_at(struct client_event *, struct client_stream *, const struct point *);
+void event_waited_at(struct client_event *, const struct point *);
+
 #endif

@@ -47,19 +47,24 @@ static void placed(struct rpc_place *place)
 
 /* Under the stream's lock, so what is the stream's is only stored, and released: who learns of the call in any way
    finds its numbers. */
-static void number_begin(struct numbering *n, struct client_stream *s, bool weighty, size_t bytes)
+static void number_several(struct numbering *n, struct client_stream *s, uint32_t calls, uint32_t weighty, size_t bytes)
 {
     FLYT_ASSERT_HELD(&s->lock);
-    uint64_t number = atomic_load_explicit(&s->numbered, memory_order_relaxed) + 1;
+    uint64_t before = atomic_load_explicit(&s->numbered, memory_order_relaxed), number = before + calls;
     *n = (struct numbering){ .place = { placed }, .stream = s, .point = { .stream = s, .number = number } };
     atomic_store_explicit(&s->numbered, number, memory_order_release);
     if (weighty)
-        atomic_store_explicit(&s->weighty, number, memory_order_release);
+        atomic_store_explicit(&s->weighty, before + weighty, memory_order_release);
     atomic_store_explicit(&s->backlog.spent,
-                          atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + 1 + bytes / 1024,
+                          atomic_load_explicit(&s->backlog.spent, memory_order_relaxed) + calls + bytes / 1024,
                           memory_order_relaxed);
     if (!s->listed)
         rest_disturb(s);
+}
+
+static void number_begin(struct numbering *n, struct client_stream *s, bool weighty, size_t bytes)
+{
+    number_several(n, s, 1, weighty, bytes);
 }
 
 /* ---- sending ---- */
@@ -67,6 +72,8 @@ static void number_begin(struct numbering *n, struct client_stream *s, bool weig
 int stream_send(struct client_stream *s, const struct stream_call *call, struct point *point)
 {
     struct numbering mine;
+    if (__builtin_expect(s->keeper != NULL, 0))
+        return s->keeper->keep(s->keeper, s, call, NULL, 0);
     throttle_enter(s, 0);
     backlog_enter(s);
     if (call->weighty && stream_is_blocking(s))
@@ -83,6 +90,9 @@ int stream_send(struct client_stream *s, const struct stream_call *call, struct 
 int stream_send_ready(struct client_stream *s, uint32_t procedure, uint8_t *record, size_t size)
 {
     struct numbering mine;
+    if (__builtin_expect(s->keeper != NULL, 0))
+        return s->keeper->keep(s->keeper, s, &(struct stream_call){ procedure, .weighty = true },
+                               record + RPC_CALL_ROOM, size);
     throttle_enter(s, 0);
     backlog_enter(s);
     if (stream_is_blocking(s))
@@ -91,6 +101,44 @@ int stream_send_ready(struct client_stream *s, uint32_t procedure, uint8_t *reco
     number_begin(&mine, s, true, size);
     int code = wire_send_ready(procedure, record, size, &mine.place);
     pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
+struct sharing {
+    struct rpc_place place; /* first: shares_placed() finds the rest by it */
+    struct numbering *of;
+    unsigned count;
+};
+
+static void shares_placed(struct rpc_place *place)
+{
+    struct sharing *sharing = (struct sharing *)place;
+    for (unsigned i = 0; i < sharing->count; i++)
+        placed(&sharing->of[i].place);
+}
+
+/* All streams are locked until the call has its place: the server counts the calls of each of them when it reads this
+   one. Nobody else locks two streams, and all but the first belong to the caller alone. */
+int stream_send_shares(struct stream_share *shares, unsigned count, uint32_t procedure, xdrproc_t encode, void *args)
+{
+    struct numbering all[STREAM_SHARES_MOST];
+    struct sharing sharing = { { shares_placed }, all, count };
+    for (unsigned i = 0; i < count; i++) {
+        struct client_stream *s = shares[i].stream;
+        throttle_enter(s, shares[i].bytes);
+        backlog_enter(s);
+        if (shares[i].weighty && stream_is_blocking(s))
+            early_return_before(s->context);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        pthread_mutex_lock(&shares[i].stream->lock);
+        number_several(&all[i], shares[i].stream, shares[i].calls, shares[i].weighty, shares[i].bytes);
+    }
+    int code = wire_send_placed(procedure, encode, args, &sharing.place);
+    for (unsigned i = count; i--;) {
+        pthread_mutex_unlock(&shares[i].stream->lock);
+        shares[i].place = all[i].point;
+    }
     return code;
 }
 

@@ -22,6 +22,11 @@ enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD 
 
 struct client_session core_session;
 
+static atomic_uint_fast64_t changes;
+
+void changes_note(void) { atomic_fetch_add(&changes, 1); }
+uint64_t core_changes(void) { return atomic_load(&changes); }
+
 static atomic_int state;
 static int failure;
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;

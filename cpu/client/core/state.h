@@ -25,6 +25,7 @@ extern struct client_session core_session;
 /* Every public function begins with this: 0 when the session can be used, else the code to return. */
 int  core_enter(void);
 bool session_ready(void);             /* attached, not forked (sticky or not) */
+void changes_note(void);              /* see core_changes */
 void session_set_sticky(int code);
 void session_latch(int code);
 void session_lost(void *unused, const char *reason);

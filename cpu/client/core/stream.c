@@ -127,6 +127,7 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     s->published = progress_published(index);
     s->counted = 0;
     atomic_store(&s->sink, NULL);
+    s->keeper = NULL;
     atomic_store(&s->heard, 0);
     atomic_store(&s->asked.at, 0);
     atomic_store(&s->sent, 0);
@@ -169,6 +170,23 @@ static int stream_create(core_context *c, unsigned flags, int priority, struct c
         return CORE_OUT_OF_MEMORY;
     stream_create_args args = { .stream = (*out)->wire, .context = c->wire, .flags = flags, .priority = priority };
     return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
+}
+
+core_stream stream_lend(struct client_stream *s, core_context *c)
+{
+    s->context = c;
+    s->flags = STREAM_NON_BLOCKING;
+    s->published = progress_published(UINT32_MAX);
+    s->listed = true;
+    uint64_t token = id_table_add(table, s, NULL);
+    atomic_store(&s->token, token);
+    return token;
+}
+
+void stream_return(core_stream token)
+{
+    if (id_table_remove(table, token))
+        id_table_release(table, id_token_index(token));
 }
 
 int core_stream_create(core_context *c, unsigned flags, int priority, core_stream *out)

@@ -22,6 +22,7 @@
    enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
 struct client_stream;
 struct op_sink;
+struct stream_keeper;
 struct point {
     const struct client_stream *stream;
     uint64_t number, serial, legacy_before;
@@ -67,6 +68,7 @@ struct client_stream {
     unsigned flags;
     int      priority;
     struct op_sink *_Atomic sink;     /* takes what it is given (op.h); NULL: the server does */
+    struct stream_keeper *keeper;     /* keeps its calls instead of sending them; NULL: they are sent */
     uint64_t counted;                 /* the context's `sent` with the last call; under lock */
     /* The lists of its context that it is in (rest.c, early_return.c). listed is changed under both locks: the stream's
        and the lists'. */
@@ -106,6 +108,9 @@ void stream_open_context(core_context *);                   /* before it exists 
 /* What the token means in the context. */
 int client_stream_find(core_context *, core_stream, struct client_stream **out);
 int client_stream_enter(core_context *, core_stream, struct client_stream **out); /* context_enter, then the same */
+/* A token for a structure that is no stream of the server's, up to stream_return. 0: no memory. */
+core_stream stream_lend(struct client_stream *, core_context *);
+void stream_return(core_stream);
 int stream_transfer(core_context *, struct client_stream **out); /* the core's own non-blocking stream */
 void stream_forget_context(core_context *);
 uint64_t stream_count(void);
@@ -123,6 +128,17 @@ struct stream_call { uint32_t procedure; xdrproc_t encode; void *args; bool weig
 int stream_send(struct client_stream *, const struct stream_call *, struct point *point);
 /* as wire_send_ready; weighty */
 int stream_send_ready(struct client_stream *, uint32_t procedure, uint8_t *record, size_t size);
+/* Keeps a stream's ASYNC calls (sequence.c). body: the encoded arguments; NULL: `call` has them. */
+struct stream_keeper {
+    int (*keep)(struct stream_keeper *, struct client_stream *, const struct stream_call *, const uint8_t *body,
+                size_t size);
+};
+/* An ASYNC call by which each of these streams is given several, at one place of the session's sequence. The streams
+   differ. calls: how many; weighty: the last one of them that may run long or fail, from 1, 0: none; bytes: of all
+   their arguments. place: of the last one, `number` included. */
+struct stream_share { struct client_stream *stream; uint32_t calls, weighty; size_t bytes; struct point place; };
+enum { STREAM_SHARES_MOST = 33 };
+int stream_send_shares(struct stream_share *, unsigned count, uint32_t procedure, xdrproc_t encode, void *args);
 /* SYNC; detached if arrived is not NULL. Where the call stands (may be NULL) is set before the call can complete. */
 void client_stream_submit(struct client_stream *, struct wire_call *, void (*arrived)(struct wire_call *),
                           struct submitted *);

@@ -28,7 +28,10 @@ int executable_enter(graph_executable token, struct executable **out)
 
 static void executable_free(struct executable *e)
 {
+    kept_drop(e);
     plan_drop(&e->plan);
+    if (e->joined)
+        core_event_destroy(e->joined);
     if (e->started)
         core_event_destroy(e->started);
     if (e->ended)
@@ -206,6 +209,7 @@ int graph_executable_enable(graph_executable token, graph_node original, bool en
     if (code)
         return code;
     n->disabled = !enabled;
+    e->changed = true;
     executable_leave(e);
     return CORE_OK;
 }
@@ -368,6 +372,7 @@ int graph_executable_update(graph_executable token, graph_handle handle, struct 
         return code;
     if (!(code = graphs_enter())) {
         code = update(e->graph, graph_of(handle), out);
+        e->changed = true;
         graphs_leave();
     }
     executable_leave(e);
@@ -406,6 +411,7 @@ int graph_executable_set(graph_executable token, graph_node original, const stru
     if (!(code = executable_enter(token, &e))) {
         if (!(code = graphs_enter())) {
             code = set(e, original, &own);
+            e->changed = true;
             graphs_leave();
         }
         executable_leave(e);

@@ -54,15 +54,45 @@ struct executable {
     size_t named_count;
     bool uses_memory;
     struct plan plan;
-    core_event started, ended; /* 0: not made yet */
+    core_event started, ended, joined; /* 0: not made yet. joined: the end of a track 0 of another context */
     core_context *ended_context;
     core_stream last; /* the stream of the last launch; 0: none, or one that has no name of its own */
     bool launched;
+    /* What a launch consists of while the server keeps it (kept.c): segments of the sequence, and steps between them
+       that this process makes itself. */
+    core_sequence *sequence;  /* NULL: not tried yet, or the server keeps none */
+    bool tried;               /* to make one */
+    bool changed;             /* a node has, since it was recorded */
+    bool recorded;
+    uint64_t recorded_at;     /* core_changes() */
+    struct part {
+        struct step *step;    /* NULL: the next segment */
+    } * parts;
+    size_t part_count;
 };
+
+/* A launch: the program's stream, or what stands in for it while a sequence is recorded. */
+struct launch {
+    struct executable *e;
+    core_context *context;
+    core_stream stream;
+};
+
+/* launch.c. What comes before the first step, one step, what comes behind the last. */
+int launch_prepare(const struct launch *);
+int launch_begin(const struct launch *);
+int launch_step(const struct launch *, struct step *);
+int launch_end(const struct launch *);
+
+/* kept.c. Launches by what the server keeps. *done false: it cannot be done that way, and nothing was sent. */
+int kept_launch(const struct launch *, bool *done);
+void kept_drop(struct executable *);
 
 /* Locked, and kept alive up to executable_leave. 1: no such executable. */
 int executable_enter(graph_executable, struct executable **);
 void executable_leave(struct executable *);
+/* Marks what its nodes allocate as the program's, and what they free as not any more. */
+int executable_mark_memory(struct executable *);
 /* Under its lock. */
 int executable_launch(struct executable *, core_context *, core_stream);
 /* Not under any lock. A node's work, in that stream of its context. */

@@ -3,18 +3,13 @@
  * between the tracks.
  *
  * The program's stream is track 0, so a graph without branches costs its nodes' own calls and one event. That event
- * marks the end of the launch: the next launch waits for it when it goes to another stream.
+ * marks the end of the launch: the next launch waits for it when it goes to another stream. Mostly the server has all
+ * these calls already, and one message is enough (kept.c).
  */
 #include "cpu/client/graph/executable.h"
 #include "cpu/common/cancel.h"
 
 enum { EVENT_NO_TIMING = 2, STREAM_NON_BLOCKING = 1 };
-
-struct launch {
-    struct executable *e;
-    core_context *context;
-    core_stream stream;
-};
 
 static int event_make(core_context *context, core_event *event)
 {
@@ -66,7 +61,7 @@ static int tracks_make(const struct launch *l)
     return code;
 }
 
-static int step_launch(const struct launch *l, struct step *s)
+int launch_step(const struct launch *l, struct step *s)
 {
     struct plan *p = &l->e->plan;
     const struct track *track = &p->tracks[s->track];
@@ -97,28 +92,43 @@ static bool needs_start(const struct launch *l)
     return false;
 }
 
+int launch_prepare(const struct launch *l)
+{
+    int code = ends_make(l);
+    return code ? code : tracks_make(l);
+}
+
+int launch_begin(const struct launch *l)
+{
+    return needs_start(l) ? core_event_record(l->context, l->e->started, l->stream, 0) : CORE_OK;
+}
+
 /* A track 0 that is not the program's stream is waited for too. */
 static int ends_wait(const struct launch *l)
 {
-    struct plan *p = &l->e->plan;
+    struct executable *e = l->e;
+    struct plan *p = &e->plan;
     int code = CORE_OK;
     for (unsigned i = 0; i < p->end_count && !code; i++)
         code = core_stream_wait(l->context, l->stream, p->steps[p->ends[i]].event, 0);
     if (code || !p->count || is_programs(l, 0))
         return code;
-    core_event event = 0;
-    code = event_make(p->tracks[0].context, &event);
+    if (e->joined && core_event_check(e->joined))
+        e->joined = 0;
+    code = event_make(p->tracks[0].context, &e->joined);
     if (!code)
-        code = core_event_record(p->tracks[0].context, event, p->tracks[0].stream, 0);
-    if (!code)
-        code = core_stream_wait(l->context, l->stream, event, 0);
-    if (event)
-        core_event_destroy(event);
-    return code;
+        code = core_event_record(p->tracks[0].context, e->joined, p->tracks[0].stream, 0);
+    return code ? code : core_stream_wait(l->context, l->stream, e->joined, 0);
+}
+
+int launch_end(const struct launch *l)
+{
+    int code = ends_wait(l);
+    return code ? code : core_event_record(l->context, l->e->ended, l->stream, 0);
 }
 
 /* What the graph allocates is the program's from here on, and what it frees is not any more. */
-static int memory_mark(struct executable *e)
+int executable_mark_memory(struct executable *e)
 {
     int code = e->uses_memory ? graphs_enter() : CORE_OK;
     if (code || !e->uses_memory)
@@ -143,26 +153,30 @@ static int memory_mark(struct executable *e)
     return code;
 }
 
+static int launch_each(const struct launch *l)
+{
+    struct plan *p = &l->e->plan;
+    int code = launch_prepare(l);
+    if (!code)
+        code = executable_mark_memory(l->e);
+    if (!code)
+        code = launch_begin(l);
+    for (size_t i = 0; i < p->count && !code; i++)
+        code = launch_step(l, &p->steps[i]);
+    return code ? code : launch_end(l);
+}
+
 static int launch(const struct launch *l)
 {
     struct executable *e = l->e;
-    struct plan *p = &e->plan;
-    bool same = e->launched && e->last == l->stream && l->stream > CORE_STREAM_PER_THREAD;
+    bool same = e->launched && e->last == l->stream && e->ended_context == l->context &&
+                l->stream != CORE_STREAM_PER_THREAD; /* which is another stream in each thread */
     int code = e->launched && !same ? core_stream_wait(l->context, l->stream, e->ended, 0) : CORE_OK;
+    bool done = false;
     if (!code)
-        code = ends_make(l);
-    if (!code)
-        code = tracks_make(l);
-    if (!code)
-        code = memory_mark(e);
-    if (!code && needs_start(l))
-        code = core_event_record(l->context, e->started, l->stream, 0);
-    for (size_t i = 0; i < p->count && !code; i++)
-        code = step_launch(l, &p->steps[i]);
-    if (!code)
-        code = ends_wait(l);
-    if (!code)
-        code = core_event_record(l->context, e->ended, l->stream, 0);
+        code = kept_launch(l, &done);
+    if (!code && !done)
+        code = launch_each(l);
     e->launched = true;
     e->last = l->stream;
     return code;
@@ -172,5 +186,7 @@ int executable_launch(struct executable *e, core_context *context, core_stream s
 {
     struct core_stream_info info;
     int code = core_stream_info(context, stream, &info);
+    if (stream < CORE_STREAM_PER_THREAD)
+        stream = CORE_STREAM_LEGACY;
     return code ? code : launch(&(struct launch){ e, info.context, stream });
 }

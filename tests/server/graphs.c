@@ -1,0 +1,194 @@
+/* shows: The server: graphs: kept calls do what single ones do, in the order of their launches; what they name is looked
+ *   up when they run; a client that breaks the rules ends its own session */
+/* graphs.c: kept calls (GRAPH_…), spoken by hand. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/server/peer.h"
+
+enum { INVALID = 1, INVALID_HANDLE = 400 };
+
+static int setup(void **state)
+{
+    struct peer *p = calloc(1, sizeof *p);
+    peer_library(p, "software");
+    peer_hello(p);
+    *state = p;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    peer_close(*state);
+    free(*state);
+    return 0;
+}
+
+/* A SET of one word, as it stands in a message. */
+static flyt_graph_call set_call(char room[64], uint32_t stream, uint64_t to, uint32_t value)
+{
+    set_args args = { .stream = stream, .to = { to, 4, 1 }, .extent = { 1, 1, 1 }, .value = value, .element = 4 };
+    XDR xdr;
+    xdrmem_create(&xdr, room, 64, XDR_ENCODE);
+    assert_true(xdr_set_args(&xdr, &args));
+    return (flyt_graph_call){ FLYT_SET, { XDR_GETPOS(&xdr), room } };
+}
+
+static void keep(struct peer *p, uint32_t graph, uint32_t count, uint32_t first, flyt_graph_call *calls, uint32_t n)
+{
+    flyt_graph_set_1(&(graph_set_args){ graph, count, first, { n, calls } }, NULL, p->stub);
+}
+
+static void launch(struct peer *p, uint32_t graph, uint32_t stream, uint32_t first, uint32_t count)
+{
+    flyt_graph_launch_1(&(graph_launch_args){ graph, stream, first, count }, NULL, p->stub);
+}
+
+static uint32_t word_at(struct peer *p, uint32_t stream, uint64_t at)
+{
+    uint32_t word = 0;
+    assert_int_equal(peer_copy_out(p, stream, &word, at, sizeof word), 0);
+    return word;
+}
+
+static void kept_calls_are_calls(void **state)
+{
+    struct peer *p = *state;
+    uint64_t at = p->base;
+    char room[3][64];
+    assert_int_equal(peer_map(p, at, p->granule), 0);
+    peer_stream_create(p, 64, 0);
+    flyt_graph_call calls[] = { set_call(room[0], FLYT_GRAPH_STREAM, at, 11), set_call(room[1], 64, at + 4, 12),
+                                set_call(room[2], FLYT_GRAPH_STREAM, at + 8, 13) };
+    keep(p, 5, 3, 0, calls, 3);
+    assert_int_equal(word_at(p, 0, at), 0); /* nothing has run */
+    launch(p, 5, 0, 0, 3);
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, 0);
+    assert_true(word_at(p, 0, at) == 11 && word_at(p, 0, at + 4) == 12 && word_at(p, 0, at + 8) == 13);
+    /* Each call has a number in its stream, and so has each copy above. */
+    assert_int_equal(peer_stream_sync(p, 0), 0);
+    assert_int_equal(peer_stream_sync(p, 64), 0);
+    assert_int_equal(peer_done(p, 0), 2 + 4);
+    assert_int_equal(peer_done(p, 64), 1);
+    /* Another launch, with one call changed, another stream, and only a part. */
+    calls[0] = set_call(room[0], FLYT_GRAPH_STREAM, at, 21);
+    keep(p, 5, 3, 0, calls, 1);
+    launch(p, 5, 64, 0, 2);
+    assert_true(word_at(p, 64, at) == 21 && word_at(p, 64, at + 4) == 12);
+    assert_int_equal(peer_stream_sync(p, 64), 0);
+    assert_int_equal(peer_done(p, 64), 1 + 2 + 2);
+    flyt_graph_drop_1(&(graph_args){ 5 }, NULL, p->stub);
+    flyt_graph_drop_1(&(graph_args){ 5 }, NULL, p->stub);
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, INVALID_HANDLE);
+}
+
+static void objects_are_looked_up_when_it_runs(void **state)
+{
+    struct peer *p = *state;
+    uint64_t at = p->base;
+    char room[2][64];
+    assert_int_equal(peer_map(p, at, p->granule), 0);
+    peer_stream_create(p, 64, 0);
+    flyt_graph_call calls[] = { set_call(room[0], 64, at, 1), set_call(room[1], FLYT_GRAPH_STREAM, at + p->granule, 2) };
+    keep(p, 1, 2, 0, calls, 2);
+    flyt_stream_destroy_1(&(stream_args){ 64 }, NULL, p->stub);
+    launch(p, 1, 0, 0, 1);
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, INVALID_HANDLE);
+    launch(p, 1, 0, 1, 1); /* memory that is not there */
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, INVALID);
+    launch(p, 1, 99, 1, 1); /* no such stream */
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, INVALID_HANDLE);
+    assert_int_equal(word_at(p, 0, at), 0);
+}
+
+/* Each of these ends the session. */
+static void set_behind_the_end(struct peer *p, flyt_graph_call *call) { keep(p, 1, 1, 1, call, 1); }
+static void set_huge(struct peer *p, flyt_graph_call *call) { keep(p, 1, UINT32_MAX, 0, call, 1); }
+static void set_overflow(struct peer *p, flyt_graph_call *call) { keep(p, 1, 1, UINT32_MAX, call, 1); }
+static void set_id(struct peer *p, flyt_graph_call *call) { keep(p, UINT32_MAX, 1, 0, call, 1); }
+static void launch_unknown(struct peer *p, flyt_graph_call *call)
+{
+    (void)call;
+    launch(p, 1, 0, 0, 1);
+}
+static void launch_unset(struct peer *p, flyt_graph_call *call)
+{
+    keep(p, 1, 2, 0, call, 1);
+    launch(p, 1, 0, 0, 2);
+}
+static void launch_behind_the_end(struct peer *p, flyt_graph_call *call)
+{
+    keep(p, 1, 1, 0, call, 1);
+    launch(p, 1, 0, UINT32_MAX, 2);
+}
+static void keep_other(struct peer *p, flyt_graph_call *call)
+{
+    char room[16] = { 0 };
+    (void)call;
+    keep(p, 1, 1, 0, &(flyt_graph_call){ FLYT_STREAM_SYNC, { 4, room } }, 1);
+}
+static void keep_itself(struct peer *p, flyt_graph_call *call)
+{
+    char room[16] = { 0 };
+    (void)call;
+    keep(p, 1, 1, 0, &(flyt_graph_call){ FLYT_GRAPH_LAUNCH, { 16, room } }, 1);
+}
+static void keep_unknown(struct peer *p, flyt_graph_call *call)
+{
+    call->procedure = 0xFFFFFF;
+    keep(p, 1, 1, 0, call, 1);
+}
+static void keep_short(struct peer *p, flyt_graph_call *call)
+{
+    call->args.args_len -= 4;
+    keep(p, 1, 1, 0, call, 1);
+}
+static void keep_long(struct peer *p, flyt_graph_call *call)
+{
+    call->args.args_len += 4;
+    keep(p, 1, 1, 0, call, 1);
+}
+
+static void too_many(struct peer *p, flyt_graph_call *call)
+{
+    for (uint32_t i = 1; i < 40; i++)
+        keep(p, i, FLYT_MAX_GRAPH_BYTES / FLYT_GRAPH_PLACE_COST / 20, 0, call, 1);
+}
+
+static void rules(void **state)
+{
+    (void)state;
+    static void (*const wrong[])(struct peer *, flyt_graph_call *) = {
+        set_behind_the_end, set_huge, set_overflow, set_id, launch_unknown, launch_unset, launch_behind_the_end,
+        keep_other, keep_itself, keep_unknown, keep_short, keep_long, too_many,
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct peer p;
+        memset(&p, 0, sizeof p);
+        char room[64] = { 0 };
+        peer_library(&p, "software");
+        peer_hello(&p);
+        flyt_graph_call call = set_call(room, FLYT_GRAPH_STREAM, p.base, 1);
+        wrong[i](&p, &call);
+        plain_result result = { 0 };
+        enum clnt_stat status = flyt_context_sync_1(&(context_args){ 0 }, &result, p.stub);
+        if (status == RPC_SUCCESS)
+            fail_msg("rule %zu was broken and the session went on", i);
+        peer_close(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(kept_calls_are_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(objects_are_looked_up_when_it_runs, setup, teardown),
+        cmocka_unit_test(rules),
+    };
+    return cmocka_run_group_tests_name("server graphs", tests, NULL, NULL);
+}
