@@ -248,8 +248,8 @@ static void large(int times)
 }
 
 static const struct { const char *name; void (*run)(int); } kinds[] = {
-    { "line", one_line }, { "branches", branches }, { "host", host },   { "pageable", pageable }, { "changed", changed },
-    { "streams", streams }, { "large", large }, { "reset", reset },
+    { "line", one_line },   { "branches", branches }, { "host", host },   { "pageable", pageable },
+    { "changed", changed }, { "streams", streams },   { "large", large }, { "reset", reset },
 };
 
 int main(int argc, char **argv)

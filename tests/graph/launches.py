@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/graph/launches.py [--bin DIR]: how many messages launches of graphs cost; TAP on stdout.
 
-shows: graphs: a launched graph is one message; a change sends only what changed; a host function costs messages of its own
+shows: graphs: a launched graph is one message; a change sends only what changed; a host function is one of its own
 
 Runs build/cuda/graph_kept twice with different numbers of launches and takes the difference of what FLYT_STATS counts.
 """

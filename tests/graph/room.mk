@@ -16,7 +16,8 @@ $(BUILD)/tests/graph_launches: tests/graph/launches.py tests/cuda/e2e.py build/c
 TESTS += $(BUILD)/tests/graph_launches
 
 # Node by node, as launches go that the server does not keep.
-TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm build/cuda/graphs build/cuda/graph_kept build/cuda/graph_random build/cuda/capture"
+GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_random capture)
+TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm $(GRAPH_SINGLE)"
 
 # Random graphs over all transports, for longer.
 GRAPH_LONG := tests/cuda/e2e.py --bin $(BIN) --arguments

@@ -1,5 +1,5 @@
-/* shows: The server: graphs: kept calls do what single ones do, in the order of their launches; what they name is looked
- *   up when they run; a client that breaks the rules ends its own session */
+/* shows: The server: graphs: kept calls do what single ones do, in the order of their launches; what they name is
+ *   looked up when they run; a client that breaks the rules ends its own session */
 /* graphs.c: kept calls (GRAPH_…), spoken by hand. */
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,8 @@ static void objects_are_looked_up_when_it_runs(void **state)
     char room[2][64];
     assert_int_equal(peer_map(p, at, p->granule), 0);
     peer_stream_create(p, 64, 0);
-    flyt_graph_call calls[] = { set_call(room[0], 64, at, 1), set_call(room[1], FLYT_GRAPH_STREAM, at + p->granule, 2) };
+    flyt_graph_call calls[] = { set_call(room[0], 64, at, 1),
+                                set_call(room[1], FLYT_GRAPH_STREAM, at + p->granule, 2) };
     keep(p, 1, 2, 0, calls, 2);
     flyt_stream_destroy_1(&(stream_args){ 64 }, NULL, p->stub);
     launch(p, 1, 0, 0, 1);

@@ -17,7 +17,8 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-$(BUILD)/tests/server_software $(BUILD)/tests/server_lanes $(BUILD)/tests/server_hostile $(BUILD)/tests/server_local $(BUILD)/tests/server_devices $(BUILD)/tests/server_contexts $(BUILD)/tests/server_handles $(BUILD)/tests/server_host_memory $(BUILD)/tests/server_pulse $(BUILD)/tests/server_graphs: | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
+TESTS_SERVER_SOFTGPU := software lanes hostile local devices contexts handles host_memory pulse graphs
+$(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
 TESTS_SERVER_SLEEPING := server_process server_door server_software server_lanes
 TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(TESTS_SERVER_BINARIES)) \

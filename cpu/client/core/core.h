@@ -50,8 +50,8 @@ enum core_result {
     CORE_UNKNOWN = 999
 };
 
-/* Something that a sequence may name has ended, or is another thing now: a module, a context, memory of the program's own.
-   The number only grows. */
+/* Grows whenever something that a sequence may name has ended or has become another thing: a module, a context, memory
+   of the program's own. */
 CORE_API uint64_t core_changes(void);
 
 /* ---- session (session.c) ------------------------------------------------------------------------ */
@@ -264,7 +264,7 @@ CORE_API int core_host_function(core_context *, core_stream, void (*function)(vo
    (800). */
 CORE_API bool core_in_host_function(void);
 
-/* ---- sequences (sequence.c) ------------------------------------------------------------------------------------------
+/* ---- sequences (sequence.c) --------------------------------------------------------------------------------------
  * What a graph gives its streams at each launch. The server keeps it, and one message gives it to the streams again.
  * The caller sees to it that one thread at a time uses a sequence. */
 typedef struct core_sequence core_sequence;
