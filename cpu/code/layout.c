@@ -1,7 +1,7 @@
 /*
  * layout.c: see layout.h. Two sources: the parameters of an .entry in PTX (softgpu/ptx), and the section
  * .nv.info.<kernel> of a cubin, whose attribute 0x17 gives one parameter each (ordinal, offset, size).
- * PTX is preferred: it names variables too. Both kinds may be compressed inside a fat binary.
+ * PTX is preferred. Variables come from PTX too, or are the data objects in a cubin's symbol table. Both kinds may be compressed inside a fat binary.
  */
 #include "cpu/code/layout.h"
 
@@ -62,6 +62,19 @@ static int layout_compare(const void *a, const void *b)
 
 /* ---- PTX ---- */
 
+static int layout_add_variable(layout_image *image, const char *name, uint64_t size)
+{
+    void *more = realloc(image->variables, (image->variable_count + 1) * sizeof *image->variables);
+    char *copy = more ? strdup(name) : NULL;
+    if (more)
+        image->variables = more;
+    if (!copy)
+        return LAYOUT_NO_MEMORY;
+    image->variables[image->variable_count].name = copy;
+    image->variables[image->variable_count++].size = size;
+    return 0;
+}
+
 static int layout_of_ptx(layout_image *image, char *log, size_t log_size)
 {
     struct ptx_module *module = NULL;
@@ -86,18 +99,10 @@ static int layout_of_ptx(layout_image *image, char *log, size_t log_size)
             kernel->layout.params[p].size = (uint32_t)f->signature.params[p].size;
         }
     }
-    image->variables = calloc(module->variable_count ? module->variable_count : 1, sizeof *image->variables);
-    if (!image->variables)
-        goto out;
     for (uint32_t i = 0; i < module->variable_count; i++) {
         const struct ptx_variable *v = &module->variables[i];
-        if (v->space != PTX_SPACE_GLOBAL && v->space != PTX_SPACE_CONST)
-            continue;
-        char *name = strdup(v->name);
-        if (!name)
+        if ((v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST) && layout_add_variable(image, v->name, v->size))
             goto out;
-        image->variables[image->variable_count].name = name;
-        image->variables[image->variable_count++].size = v->size;
     }
     result = 0;
 out:
@@ -165,6 +170,30 @@ static int layout_of_kernel_info(layout_image *image, const char *name, const ui
     return 0;
 }
 
+/* The data objects of a symbol table; `texts` has their names. */
+static int layout_of_symbols(layout_image *image, const uint8_t *symbols, size_t size, const char *texts, size_t room)
+{
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, symbols + at, sizeof symbol);
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF || !symbol.st_size ||
+            symbol.st_name >= room || strnlen(texts + symbol.st_name, room - symbol.st_name) == room - symbol.st_name)
+            continue;
+        int r = layout_add_variable(image, texts + symbol.st_name, symbol.st_size);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static bool layout_section(const uint8_t *elf, size_t size, const Elf64_Ehdr *head, unsigned index, Elf64_Shdr *out)
+{
+    if (index >= head->e_shnum)
+        return false;
+    memcpy(out, elf + head->e_shoff + index * sizeof *out, sizeof *out);
+    return out->sh_offset <= size && out->sh_size <= size - out->sh_offset;
+}
+
 static int layout_of_cubin(layout_image *image, const uint8_t *elf, size_t size)
 {
     static const char prefix[] = ".nv.info.";
@@ -176,14 +205,18 @@ static int layout_of_cubin(layout_image *image, const uint8_t *elf, size_t size)
         head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shoff > size ||
         (size - head.e_shoff) / sizeof(Elf64_Shdr) < head.e_shnum || head.e_shstrndx >= head.e_shnum)
         return 0;
-    Elf64_Shdr names, section;
-    memcpy(&names, elf + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
-    if (names.sh_offset > size || names.sh_size > size - names.sh_offset)
+    Elf64_Shdr names, section, texts;
+    if (!layout_section(elf, size, &head, head.e_shstrndx, &names))
         return 0;
     for (unsigned i = 0; i < head.e_shnum; i++) {
-        memcpy(&section, elf + head.e_shoff + i * sizeof section, sizeof section);
-        if (section.sh_name >= names.sh_size || section.sh_offset > size || section.sh_size > size - section.sh_offset)
+        if (!layout_section(elf, size, &head, i, &section) || section.sh_name >= names.sh_size)
             continue;
+        if (section.sh_type == SHT_SYMTAB && layout_section(elf, size, &head, section.sh_link, &texts)) {
+            int r = layout_of_symbols(image, elf + section.sh_offset, section.sh_size,
+                                      (const char *)elf + texts.sh_offset, texts.sh_size);
+            if (r)
+                return r;
+        }
         const char *name = (const char *)elf + names.sh_offset + section.sh_name;
         size_t room = names.sh_size - section.sh_name;
         if (strnlen(name, room) == room || strncmp(name, prefix, sizeof prefix - 1) != 0)
@@ -323,4 +356,9 @@ uint64_t layout_variable_size(const layout_image *image, const char *name)
         if (strcmp(image->variables[i].name, name) == 0)
             return image->variables[i].size;
     return 0;
+}
+
+const char *layout_variable_name(const layout_image *image, size_t index)
+{
+    return index < image->variable_count ? image->variables[index].name : NULL;
 }

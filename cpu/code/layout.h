@@ -26,7 +26,9 @@ void layout_close(layout_image *);
 
 /* 0, or -1: no such kernel. *out points into the image's memory. */
 int layout_find(const layout_image *, const char *kernel, struct layout *out);
-/* Size of a module variable, 0: there is none (cubin-only images: not looked up, always 0). */
+/* Size of a module variable, 0: there is none. */
 uint64_t layout_variable_size(const layout_image *, const char *name);
+/* The names of the module variables, one by one from 0; NULL: there are no more. They live as long as the layout. */
+const char *layout_variable_name(const layout_image *, size_t index);
 
 #endif

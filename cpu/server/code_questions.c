@@ -9,6 +9,23 @@
 
 enum { NAMES_BYTES = 256 * 1024 };         /* of one reply, about */
 
+static CUresult name_add(module_names_result *result, const char *name, size_t *bytes)
+{
+    char *copy = strlen(name) < FLYT_MAX_NAME ? strdup(name) : NULL;
+    if (!copy)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *bytes += strlen(name) + 1;
+    result->names.names_val[result->names.names_len++] = copy;
+    return CUDA_SUCCESS;
+}
+
+static void names_free(module_names_result *result)
+{
+    for (u_int i = 0; i < result->names.names_len; i++)
+        free(result->names.names_val[i]);
+    free(result->names.names_val);
+}
+
 static CUresult names_collect(const struct gpu *gpu, const CUfunction *functions, unsigned count, unsigned first,
                               module_names_result *result)
 {
@@ -16,13 +33,10 @@ static CUresult names_collect(const struct gpu *gpu, const CUfunction *functions
     for (unsigned i = first; i < count && result->names.names_len < FLYT_MAX_SYMBOLS && bytes < NAMES_BYTES; i++) {
         const char *name;
         CUresult r = gpu->FuncGetName(&name, functions[i]);
+        if (r == CUDA_SUCCESS)
+            r = name_add(result, name, &bytes);
         if (r != CUDA_SUCCESS)
             return r;
-        bytes += strlen(name) + 1;
-        char *copy = strlen(name) < FLYT_MAX_NAME ? strdup(name) : NULL;
-        if (!copy)
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        result->names.names_val[result->names.names_len++] = copy;
     }
     return CUDA_SUCCESS;
 }
@@ -59,9 +73,45 @@ void serve_module_names(struct session *session, struct call *call)
     module_names_result result = { .count = 0 };
     CUresult r = names_read(session, &call->args.module_names, &result);
     session_reply(session, call->xid, (xdrproc_t)xdr_module_names_result, &result, r, false);
-    for (u_int i = 0; i < result.names.names_len; i++)
-        free(result.names.names_val[i]);
-    free(result.names.names_val);
+    names_free(&result);
+}
+
+/* ---- the names of its variables: no driver tells them, so they are read from the image ---- */
+
+static CUresult variables_read(struct session *session, const module_names_args *args, module_names_result *result)
+{
+    struct module *module = id_map_find(session->ids[KIND_MODULE], args->module);
+    layout_image *layouts = NULL;
+    const void *data;
+    void *wrapper = NULL;
+    char log[256];
+    if (!module || module->state != CODE_READY)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = image_loadable(module->image, &data, &wrapper);
+    if (r == CUDA_SUCCESS)
+        r = (CUresult)layout_open(data, &layouts, log, sizeof log);
+    free(wrapper);
+    result->names.names_val = r == CUDA_SUCCESS ? calloc(FLYT_MAX_SYMBOLS, sizeof(flyt_name)) : NULL;
+    if (r == CUDA_SUCCESS && !result->names.names_val)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    size_t bytes = 0;
+    const char *name = NULL;
+    for (unsigned i = 0; r == CUDA_SUCCESS && (name = layout_variable_name(layouts, i)); i++) {
+        result->count = i + 1;
+        if (i < args->first || result->names.names_len == FLYT_MAX_SYMBOLS || bytes >= NAMES_BYTES)
+            continue;
+        r = name_add(result, name, &bytes);
+    }
+    layout_close(layouts);
+    return r;
+}
+
+void serve_module_variables(struct session *session, struct call *call)
+{
+    module_names_result result = { .count = 0 };
+    CUresult r = variables_read(session, &call->args.module_names, &result);
+    session_reply(session, call->xid, (xdrproc_t)xdr_module_names_result, &result, r, false);
+    names_free(&result);
 }
 
 /* ---- clusters ---- */

@@ -26,10 +26,9 @@ const struct kind_row server_kinds[KINDS] = {
                              .stop = host_functions_stop },
     [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all,
                              .stop = streams_free },
-    /* Times of recordings that have been made are values: a move has to carry them over. */
     [KIND_EVENT]         = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },
-    /* The driver chooses the values, and kernels are given them. */
-    [KIND_TEXTURE]       = { "texture", .moves = MOVE_PROVED, .drop = texture_drop_all, .count = texture_count },
+    /* The driver chooses the values, and kernels are given them. The client does not keep what they were made from. */
+    [KIND_TEXTURE]       = { "texture", .moves = MOVE_REFUSED, .drop = texture_drop_all, .count = texture_count },
     /* The driver chooses the addresses of variables. */
     [KIND_MODULE]        = { "module", SESSION_MAX_OBJECTS, MOVE_PROVED, .drop = modules_drop_all },
     [KIND_FUNCTION]      = { "function", SESSION_MAX_OBJECTS, MOVE_REBUILT },          /* goes with its module */

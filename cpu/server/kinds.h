@@ -19,13 +19,15 @@ enum kind {
     KINDS
 };
 
-/* What a move of the session to another GPU does with an object. Moving is planned: no code reads this yet. */
+/* What a move of the session to another server does with an object. The client makes again what can be made again
+   (cpu/client/core/kinds.h); this server only says whether the session may leave (move.c). A row that does not say is
+   one that cannot move. */
 enum movement {
-    MOVE_NOTHING,                         /* the target makes its own */
+    MOVE_REFUSED,                         /* while there is any, the session does not move */
+    MOVE_CHECKPOINT,                      /* only by the driver's own checkpoint of a process: not implemented */
+    MOVE_NOTHING,                         /* the new server makes its own */
     MOVE_REBUILT,                         /* made again: its name or address is the client's */
     MOVE_PROVED,                          /* made again; values of the driver that the program has must be equal */
-    MOVE_CHECKPOINT,                      /* only by the driver's own checkpoint of a process */
-    MOVE_REFUSED,                         /* while there is any, the session does not move */
 };
 
 struct kind_row {

@@ -8,6 +8,7 @@
  */
 #include "cpu/server/session.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,38 +79,50 @@ static void window_free(struct session *session)
     window->at = NULL;
 }
 
+/* Reserves a window of that size, at the hint if that is not 0. The window that the session has is given back once
+   there is another one. 0; -ENOSPC: the driver gives none there; -ENOMEM. */
+static int window_reserve(struct session *session, uint64_t hint, uint64_t size)
+{
+    struct window *window = &session->window;
+    uint64_t refused = window->base;
+    CUdeviceptr at = 0;
+    if (session->gpu->MemAddressReserve(&at, size, window->granularity, hint, 0) != CUDA_SUCCESS)
+        return -ENOSPC;
+    if ((hint && at != hint) || at == refused || at % window->granularity) {
+        session->gpu->MemAddressFree(at, size);
+        return -ENOSPC;
+    }
+    struct mapping **table = calloc(size / window->granularity, sizeof(struct mapping *));
+    if (!table) {
+        session->gpu->MemAddressFree(at, size);
+        return -ENOMEM;
+    }
+    window_free(session);
+    window->at = table;
+    window->base = at;
+    window->size = size;
+    host_memory_open(session, at + size);
+    return 0;
+}
+
 /* The next candidate. An earlier one is given back: the client cannot have it. */
 int memory_window_reserve(struct session *session, char *error)
 {
     struct window *window = &session->window;
     char name[64];
     CUresult r = window_granularity(session, &window->granularity);
-    uint64_t refused = window->base;
-    for (; r == CUDA_SUCCESS && window->attempt < WINDOW_HINTS; window->attempt++) {
-        uint64_t hint = window_hints[window->attempt];
+    for (; r == CUDA_SUCCESS && window->attempt < WINDOW_HINTS; window->attempt++)
         for (int i = 0; i < WINDOW_SIZES; i++) {
-            CUdeviceptr at = 0;
-            CUresult reserved = session->gpu->MemAddressReserve(&at, window_sizes[i], window->granularity, hint, 0);
-            if (reserved != CUDA_SUCCESS)
-                continue;
-            if ((hint && at != hint) || at == refused || at % window->granularity) {
-                session->gpu->MemAddressFree(at, window_sizes[i]);
-                continue;
-            }
-            window_free(session);
-            window->at = calloc(window_sizes[i] / window->granularity, sizeof(struct mapping *));
-            if (!window->at) {
-                session->gpu->MemAddressFree(at, window_sizes[i]);
+            int status = window_reserve(session, window_hints[window->attempt], window_sizes[i]);
+            if (status == -ENOMEM) {
                 snprintf(error, RPC_ERROR_SIZE, "no memory for the table of the address window");
                 return -1;
             }
-            window->base = at;
-            window->size = window_sizes[i];
-            window->attempt++;
-            host_memory_open(session, at + window->size);
-            return 0;
+            if (status == 0) {
+                window->attempt++;
+                return 0;
+            }
         }
-    }
     if (r != CUDA_SUCCESS)
         snprintf(error, RPC_ERROR_SIZE, "the driver has no virtual memory management: %s",
                  gpu_error_name(session->gpu, r, name, sizeof name));
@@ -135,6 +148,29 @@ void serve_window(struct session *session, struct call *call)
     result.window = session->window.base;
     result.host_size = session->host.size;
     session_reply(session, call->xid, (xdrproc_t)xdr_window_result, &result, r, false);
+}
+
+/* Some drivers refuse a hint now and then, and take it when they are asked again. */
+void serve_window_take(struct session *session, struct call *call)
+{
+    enum { TRIES = 8 };
+    const window_take_args *args = &call->args.window_take;
+    struct window *window = &session->window;
+    bool here = window->base == args->window && window->size == args->size, known = false;
+    for (int i = 0; i < WINDOW_SIZES; i++)
+        known = known || args->size == window_sizes[i];
+    if (list_first(&session->contexts) || session->in_process || !known || !args->window ||
+        args->window % window->granularity) {
+        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
+        return;
+    }
+    for (int i = 0; i < TRIES && !here; i++)
+        here = window_reserve(session, args->window, args->size) == 0;
+    window_result result;
+    memset(&result, 0, sizeof result);
+    result.window = window->base;
+    result.host_size = session->host.size;
+    session_reply(session, call->xid, (xdrproc_t)xdr_window_result, &result, CUDA_SUCCESS, false);
 }
 
 /* ---- mapping ---- */

@@ -25,5 +25,12 @@ $(BUILD)/tests/core_served: $(call objects,tests/core/test_served.c tests/core/i
 # ThreadSanitizer leaves a process hardly a range of 1 TiB, so two processes find none in common.
 TESTS_CORE_MODES  := local $(if $(findstring thread,$(SANITIZE)),,unix tcp)
 TESTS += $(foreach m,$(TESTS_CORE_MODES),"$(TESTS_CORE_SERVED) $m $(BIN)/cricket-rpc-server")
+# A session that moves between two of them.
+TESTS_CORE_MOVES := $(BUILD)/tests/core_moves
+$(call objects,tests/core/test_moves.c): | $(API_INCLUDED)
+$(BUILD)/tests/core_moves: $(call objects,tests/core/test_moves.c tests/core/isolated.c) | $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
+TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")
 # The same with every copy over lanes.
 TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),"env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")

@@ -114,6 +114,19 @@ void address_forget_context(core_context *context)
     pthread_rwlock_unlock(&lock);
 }
 
+void address_each_allocation(void (*visit)(const struct core_range *, void *context), void *context)
+{
+    pthread_rwlock_rdlock(&lock);
+    struct tree_node *next;
+    for (struct tree_node *n = tree_first(&ranges); n; n = next) {
+        const struct core_range *r = &((struct address_range *)n)->range;
+        next = n->key == UINT64_MAX ? NULL : tree_at_or_above(&ranges, n->key + 1, 0);
+        if (r->kind == CORE_DEVICE_MEMORY && !r->flags)
+            visit(r, context);
+    }
+    pthread_rwlock_unlock(&lock);
+}
+
 bool core_address_lookup(uint64_t address, struct core_range *out)
 {
     CANCEL_DEFERRED;

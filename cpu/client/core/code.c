@@ -252,18 +252,12 @@ static int image_load(core_image *image, core_context *c)
 static void function_fill(struct core_function_info *info, const function_get_result *result,
                           struct core_parameter *parameters)
 {
-    int *by_number[] = {
-        &info->max_threads,        &info->shared_bytes,       &info->const_bytes,         &info->local_bytes,
-        &info->registers,          &info->ptx_version,        &info->binary_version,      &info->cache_mode_ca,
-        &info->max_dynamic_shared, &info->preferred_carveout, &info->cluster_must_be_set, &info->cluster_width,
-        &info->cluster_height,     &info->cluster_depth,      &info->non_portable_cluster
-    }; /* CUfunction_attribute 0 … 14 */
     info->max_threads = info->max_dynamic_shared = -1;
     info->preferred_carveout = -1;
     for (unsigned i = 0; i < result->attributes.attributes_len; i++) {
         const flyt_attribute *a = &result->attributes.attributes_val[i];
-        if (a->name >= 0 && a->name < (int)(sizeof by_number / sizeof by_number[0]))
-            *by_number[a->name] = a->value;
+        if (a->name >= 0 && a->name < CORE_FUNCTION_ATTRIBUTES)
+            info->attributes[a->name] = a->value;
     }
     for (unsigned i = 0; i < result->params.params_len; i++) {
         const flyt_param *p = &result->params.params_val[i];
@@ -425,7 +419,7 @@ static int names_add(char ***names, size_t *bytes, unsigned have, const module_n
     return CORE_OK;
 }
 
-static int names_ask(flyt_id module, char ***names, unsigned *count)
+int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *count)
 {
     size_t bytes = 0;
     unsigned have = 0, all = 0;
@@ -434,7 +428,7 @@ static int names_ask(flyt_id module, char ***names, unsigned *count)
     do {
         module_names_args args = { .module = module, .first = have };
         module_names_result part = { .count = 0 };
-        code = wire_call(FLYT_MODULE_NAMES, (xdrproc_t)xdr_module_names_args, &args,
+        code = wire_call(procedure, (xdrproc_t)xdr_module_names_args, &args,
                          (xdrproc_t)xdr_module_names_result, &part);
         if (!code && have && part.count != all)
             code = CORE_UNKNOWN;              /* it cannot change */
@@ -468,7 +462,7 @@ int core_image_functions(core_context *c, core_image *image, char ***names, unsi
     code = image_load(image, c);
     flyt_id module = code ? 0 : load_in(image, c)->module;
     pthread_mutex_unlock(&image->load);
-    return code ? code : names_ask(module, names, count);
+    return code ? code : code_names_of(FLYT_MODULE_NAMES, module, names, count);
 }
 
 /* ---- variables ---- */

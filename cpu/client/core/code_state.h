@@ -67,6 +67,9 @@ struct core_image {
 /* A function by name, made at the first call. sought: the image may lack it. */
 int code_function_add(core_image *, const char *name, bool sought, core_function **out);
 
+/* What FLYT_MODULE_NAMES or FLYT_MODULE_VARIABLES tells of a module that is loaded: one block, freed by the caller. */
+int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *count);
+
 extern pthread_mutex_t code_names;                          /* of all images: registration is rare */
 extern core_image *code_images;                             /* the first of all that there ever were */
 

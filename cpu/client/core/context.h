@@ -30,6 +30,7 @@ struct core_context {
     struct list     streams;          /* stream.c; also destroyed ones until their id may be used again */
     uint64_t        transfer;         /* stream.c: token of the core's own stream */
     struct list     early_returning;   /* early_return.c */
+    core_event      reference;        /* event.c: recorded when the session moved to this server; 0: it did not */
     struct heap    *_Atomic heap;     /* memory.c */
 };
 int  context_open(void);                                    /* at attach, after device_snapshot */
@@ -46,6 +47,7 @@ void context_spare(core_context *);
 void context_begins(core_context *);                        /* it exists from here on */
 void context_ends(core_context *);
 bool context_known_idle(core_context *);
+int  context_finish(core_context *);                        /* waits, and asks even where nothing is under way */
 int  context_settle(core_context *);                        /* waits unless everything is known to have ended */
 
 #endif

@@ -6,11 +6,14 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
+#include "api/forward/core.h"
 #include "device.h"
 #include "kinds.h"
+#include "move.h"
 #include "pending.h"
 #include "early_return.h"
 #include "state.h"
@@ -19,17 +22,19 @@ enum { ASSERT_FAILED = 710 };
 
 /* ---- beginning ---- */
 
+static int ask(const core_context *c)
+{
+    int device = client_device_find(c->device)->wire;
+    context_retain_args primary = { .context = c->wire, .device = device };
+    context_create_args other = { .context = c->wire, .device = device, .flags = c->flags };
+    return c->primary ? wire_plain(FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &primary)
+                      : wire_plain(FLYT_CONTEXT_CREATE, (xdrproc_t)xdr_context_create_args, &other);
+}
+
 static int begin(core_context *c)
 {
     FLYT_ASSERT_HELD(&c->lock);
-    int code, device = client_device_find(c->device)->wire;
-    if (c->primary) {
-        context_retain_args args = { .context = c->wire, .device = device };
-        code = wire_plain(FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &args);
-    } else {
-        context_create_args args = { .context = c->wire, .device = device, .flags = c->flags };
-        code = wire_plain(FLYT_CONTEXT_CREATE, (xdrproc_t)xdr_context_create_args, &args);
-    }
+    int code = ask(c);
     if (code)
         return code;
     context_begins(c);
@@ -74,6 +79,56 @@ int core_context_create(int device, unsigned flags, core_context **out)
         context_spare(c);
     *out = code ? NULL : c;
     return code;
+}
+
+/* ---- moving to another server ---- */
+
+/* CUlimit: the stack, the printf buffer, the device's heap, two of the device runtime, two of the cache. */
+enum { LIMITS = 7 };
+struct limits { size_t value[CONTEXTS_MOST][LIMITS]; bool known[CONTEXTS_MOST][LIMITS]; };
+
+int context_save(struct move *move)
+{
+    struct limits *limits = move->of[KIND_CONTEXT] = calloc(1, sizeof *limits);
+    if (!limits)
+        return CORE_OUT_OF_MEMORY;
+    for (core_context *c = context_next(NULL); c; c = context_next(c))
+        for (int i = 0; i < LIMITS; i++)
+            limits->known[c->wire][i] = core_ctx_get_limit(c, &limits->value[c->wire][i], i) == CORE_OK;
+    return CORE_OK;
+}
+
+static int limits_restore(struct move *move, core_context *c)
+{
+    const struct limits *limits = move->of[KIND_CONTEXT];
+    for (int i = 0; i < LIMITS; i++) {
+        size_t value = limits->value[c->wire][i], there;
+        if (!limits->known[c->wire][i] || (core_ctx_get_limit(c, &there, i) == CORE_OK && there == value))
+            continue;
+        int code = core_limit_set(c, i, value);
+        if (code)
+            return move_refuse(move, code, "limit %d of a context is %zu, and the new server refuses that (error %d)",
+                               i, value, code);
+    }
+    return CORE_OK;
+}
+
+int context_restore(struct move *move)
+{
+    for (core_context *c = context_next(NULL); c; c = context_next(c)) {
+        int code = ask(c);
+        if (code)
+            return move_refuse(move, code, "the new server makes no context on device %d (error %d)", c->device, code);
+        if ((code = limits_restore(move, c)))
+            return code;
+    }
+    return CORE_OK;
+}
+
+void context_moved(struct move *move, bool moved)
+{
+    (void)moved;
+    free(move->of[KIND_CONTEXT]);
 }
 
 /* ---- ending ---- */

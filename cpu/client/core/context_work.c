@@ -30,7 +30,7 @@ bool context_known_idle(core_context *c)
     return true;
 }
 
-static int context_wait(core_context *c)
+int context_finish(core_context *c)
 {
     uint64_t sent = atomic_load(&c->sent), serial = stream_serial();
     context_args args = { .context = c->wire };
@@ -46,7 +46,7 @@ static int context_wait(core_context *c)
 
 int context_settle(core_context *c)
 {
-    return context_known_idle(c) ? CORE_OK : context_wait(c);
+    return context_known_idle(c) ? CORE_OK : context_finish(c);
 }
 
 /* Always travels while anything was sent since: latched errors come back with the answer. */
@@ -60,7 +60,7 @@ int core_context_synchronize(core_context *c)
         core_count_local();
         return CORE_OK;
     }
-    return context_wait(c);
+    return context_finish(c);
 }
 
 int context_round_trip(void)

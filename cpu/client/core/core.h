@@ -71,6 +71,12 @@ CORE_API int core_sticky(void);
    asks after each call that waited, and returns it from that call. */
 CORE_API int core_take_latched(void);
 
+/* Moves the session to the server at `uri`; afterwards all handles and pointers mean what they meant before (docs/
+   moving.md). Waits until all work has ended. No other thread may be inside a call, or write to page-locked memory.
+   0; else the session is where it was, and `why` (size bytes) says why: 801 where something cannot be moved, another
+   code where something failed. */
+CORE_API int core_move(const char *uri, char *why, size_t size);
+
 /* Calls that were answered without the server; who answers counts. All is counted with FLYT_STATS only. */
 CORE_API void core_count_local(void);
 
@@ -319,11 +325,19 @@ CORE_API int core_function_check(const core_function *, core_image **, const cha
 CORE_API int core_variable_add(core_image *, const char *name, size_t size, bool is_constant, core_variable **);
 
 struct core_parameter { uint32_t offset, size; };
+/* The attributes stand in the order of CUfunction_attribute, so each has a name here and a number. A program can set
+   those from CORE_FUNCTION_SETTABLE on. */
+enum { CORE_FUNCTION_ATTRIBUTES = 16, CORE_FUNCTION_SETTABLE = 8 };
 struct core_function_info {
     const struct core_parameter *parameters; uint32_t parameter_count; uint32_t parameter_bytes;
-    int max_threads, shared_bytes, const_bytes, local_bytes, registers, ptx_version, binary_version, cache_mode_ca;
-    int max_dynamic_shared, preferred_carveout;
-    int cluster_must_be_set, cluster_width, cluster_height, cluster_depth, non_portable_cluster;
+    union {
+        struct {
+            int max_threads, shared_bytes, const_bytes, local_bytes, registers, ptx_version, binary_version;
+            int cache_mode_ca, max_dynamic_shared, preferred_carveout, cluster_must_be_set, cluster_width;
+            int cluster_height, cluster_depth, non_portable_cluster, cluster_policy;
+        };
+        int attributes[CORE_FUNCTION_ATTRIBUTES];
+    };
 };
 /* Loads the image into the context if need be. Waits, the first time per context. The error is the one that native
    gives at the first launch, and is explained once on stderr with the compiler's log. */

@@ -185,6 +185,12 @@ int device_snapshot(void)
     return CORE_OK;
 }
 
+void device_rewire(const int *wires)
+{
+    for (int i = 0; i < devices_count; i++)
+        devices[i].device.wire = wires[i];
+}
+
 int device_count(void)
 {
     return devices_count;

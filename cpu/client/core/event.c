@@ -8,10 +8,12 @@
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/common/clock.h"
 #include "cpu/common/ids.h"
 #include "api/forward/core.h"
 #include "context.h"
 #include "forward.h"
+#include "move.h"
 #include "op.h"
 #include "pending.h"
 #include "perf.h"
@@ -29,6 +31,9 @@ struct client_event {
     uint64_t        stream_token;     /* to see whether the structure has become another stream's */
     struct point    point;
     struct asked    asked;
+    /* Recorded at another server, from which the session moved: so many ms after (or, negative, before) the context's
+       reference event. to_be: the same of a move that is under way. */
+    struct recorded_there { bool is; double ms; } there, to_be;
     struct client_event *next;
 };
 
@@ -79,6 +84,7 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&e->lock);
     e->stream = NULL;
+    e->there.is = e->to_be.is = false;
     atomic_store(&e->asked.at, 0);
     e->context = c;
     e->flags = flags;
@@ -134,6 +140,7 @@ static void forget(void *object, id_token token, void *context)
 void event_forget_context(core_context *c)
 {
     id_table_each(table, forget, c);
+    c->reference = 0;
 }
 
 int core_event_record(core_context *c, core_event token, core_stream stream, unsigned flags)
@@ -158,6 +165,7 @@ int event_record_op(struct client_stream *s, const struct op *op)
     int code = stream_send(s, &call, &e->point);
     e->stream = s;
     e->stream_token = atomic_load(&s->token);
+    e->there.is = false;
     atomic_store(&e->asked.at, 0);            /* what was said of the record before says nothing of this one */
     pthread_mutex_unlock(&e->lock);
     return code;
@@ -268,6 +276,26 @@ int core_event_query(core_event token)
     return pending_any(&r.point) ? CORE_NOT_READY : CORE_OK;
 }
 
+/* When it was recorded, in ms after the context's reference event. */
+static int event_time(const struct client_event *e, double *ms)
+{
+    float elapsed = 0;
+    *ms = e->there.ms;
+    int code = e->there.is ? CORE_OK : core_event_elapsed_time(e->context, &elapsed, e->context->reference, e->token);
+    if (!e->there.is)
+        *ms = elapsed;
+    return code;
+}
+
+static int elapsed_across(struct client_event *a, struct client_event *b, float *milliseconds)
+{
+    double start, end;
+    int code = event_time(a, &start);
+    if (!code && !(code = event_time(b, &end)))
+        *milliseconds = (float)(end - start);
+    return code;
+}
+
 int core_event_elapsed(core_event start, core_event end, float *milliseconds)
 {
     CANCEL_DEFERRED;
@@ -278,6 +306,8 @@ int core_event_elapsed(core_event start, core_event end, float *milliseconds)
     if ((a->flags | b->flags) & FLAG_DISABLE_TIMING || a->context != b->context || !event_recorded(a).stream ||
         !event_recorded(b).stream)
         return CORE_INVALID_HANDLE;
+    if (a->there.is || b->there.is)
+        return elapsed_across(a, b, milliseconds);
     return core_event_elapsed_time(a->context, milliseconds, start, end);
 }
 
@@ -314,4 +344,142 @@ int event_wait_op(struct client_stream *s, const struct op *op)
                                                      .weighty = true }, &point);
     pending_join(&r.point, &point);
     return code;
+}
+
+/* ---- moving to another server ----
+   Events are made again. Times are the old server's: each context gets a new reference event, which is recorded at the
+   old server and, a little later by this process's clock, at the new one. So each time that the old server knows
+   becomes one before the reference event. */
+
+struct references { core_event of[CONTEXTS_MOST]; uint64_t at[CONTEXTS_MOST]; };
+
+static bool timed(const struct client_event *e) { return e->stream && !(e->flags & FLAG_DISABLE_TIMING); }
+
+/* Records the context's new reference event, and waits for it. *at: when. */
+static int reference_record(struct move *move, core_context *c, core_event reference, uint64_t *at)
+{
+    struct client_event *e = id_table_find(table, reference);
+    event_record_args args = { .event = e->wire };
+    int code = move_stream(move, c, &args.stream);
+    if (!code)
+        code = wire_send(FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args);
+    stream_args sync = { .stream = args.stream };
+    if (!code)
+        code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &sync);
+    *at = clock_now();
+    return code;
+}
+
+struct saving { struct move *move; core_context *context; core_event reference; double since; bool any; int code; };
+
+static void event_is_timed(void *object, id_token token, void *context)
+{
+    struct client_event *e = object;
+    struct saving *saving = context;
+    (void)token;
+    saving->any = saving->any || (e->context == saving->context && timed(e));
+}
+
+static void event_time_save(void *object, id_token token, void *context)
+{
+    struct client_event *e = object;
+    struct saving *saving = context;
+    float elapsed = 0;
+    e->to_be.is = false;
+    if (saving->code || e->context != saving->context || !timed(e))
+        return;
+    if (!e->there.is)
+        saving->code = core_event_elapsed_time(e->context, &elapsed, token, saving->reference);
+    if (saving->code)
+        move_refuse(saving->move, saving->code, "the time of an event cannot be read (error %d)", saving->code);
+    e->to_be = (struct recorded_there){ !saving->code, e->there.is ? e->there.ms - saving->since : -elapsed };
+}
+
+int event_save(struct move *move)
+{
+    struct references *references = move->of[KIND_EVENT] = calloc(1, sizeof *references);
+    if (!references)
+        return CORE_OUT_OF_MEMORY;
+    for (core_context *c = context_next(NULL); c; c = context_next(c)) {
+        struct saving saving = { .move = move, .context = c };
+        float since = 0;
+        id_table_each(table, event_is_timed, &saving);
+        if (!saving.any)
+            continue;
+        int code = core_event_create(c, 0, &references->of[c->wire]);
+        saving.reference = references->of[c->wire];
+        if (!code)
+            code = reference_record(move, c, saving.reference, &references->at[c->wire]);
+        if (!code && c->reference)
+            code = core_event_elapsed_time(c, &since, c->reference, saving.reference);
+        if (code)
+            return move_refuse(move, code, "an event for the times of others cannot be recorded (error %d)", code);
+        saving.since = since;
+        id_table_each(table, event_time_save, &saving);
+        if (saving.code)
+            return saving.code;
+    }
+    return CORE_OK;
+}
+
+static void event_again(void *object, id_token token, void *context)
+{
+    struct client_event *e = object;
+    int *code = context;
+    (void)token;
+    event_create_args args = { .event = e->wire, .context = e->context->wire, .flags = e->flags };
+    if (!*code)
+        *code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
+}
+
+struct gap { const core_context *context; double ms; };
+
+static void event_time_shift(void *object, id_token token, void *context)
+{
+    struct client_event *e = object;
+    const struct gap *gap = context;
+    (void)token;
+    if (e->context == gap->context)
+        e->to_be.ms -= gap->ms;
+}
+
+int event_restore(struct move *move)
+{
+    struct references *references = move->of[KIND_EVENT];
+    int code = CORE_OK;
+    id_table_each(table, event_again, &code);
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c)) {
+        uint64_t there;
+        if (!references->of[c->wire])
+            continue;
+        code = reference_record(move, c, references->of[c->wire], &there);
+        struct gap gap = { c, (double)(there - references->at[c->wire]) / 1e6 };
+        id_table_each(table, event_time_shift, &gap);
+    }
+    return code ? move_refuse(move, code, "the new server refuses an event (error %d)", code) : CORE_OK;
+}
+
+static void event_adopt(void *object, id_token token, void *context)
+{
+    struct client_event *e = object;
+    (void)token;
+    if (*(bool *)context && e->to_be.is)
+        e->there = e->to_be;
+    e->to_be.is = false;
+}
+
+void event_moved(struct move *move, bool moved)
+{
+    struct references *references = move->of[KIND_EVENT];
+    id_table_each(table, event_adopt, &moved);
+    for (core_context *c = context_next(NULL); references && c; c = context_next(c)) {
+        core_event new = references->of[c->wire], other = moved ? c->reference : new;
+        if (!new)
+            continue;
+        if (other)
+            core_event_destroy(other);
+        if (moved)
+            c->reference = new;
+    }
+    free(references);
 }

@@ -14,7 +14,16 @@ static struct {
     pthread_mutex_t     lock;
     struct events_call *first, **last;
     unsigned            acknowledged;
+    rpc_client         *client;
 } queue = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void events_open(rpc_client *client)
+{
+    pthread_mutex_lock(&queue.lock);
+    queue.client = client;
+    queue.acknowledged = 0;
+    pthread_mutex_unlock(&queue.lock);
+}
 
 bool events_send(const flyt_id *ids, unsigned count)
 {
@@ -32,9 +41,10 @@ bool events_send(const flyt_id *ids, unsigned count)
         queue.last = &queue.first;
     *queue.last = call;
     queue.last = &call->next;
-    wire_submit(&call->wire);                 /* under the lock: the queue is in the order sent */
+    rpc_client *client = queue.client;
+    wire_submit_to(client, &call->wire);      /* under the lock: the queue is in the order sent */
     pthread_mutex_unlock(&queue.lock);
-    rpc_client_flush(core_session.client);
+    rpc_client_flush(client);
     return true;
 }
 

@@ -14,7 +14,37 @@
 #include "memory.h"
 #include "state.h"
 
-static void act(const flyt_event *event)
+static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t  ended;
+    bool            runs;
+} thread_state = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
+
+/* A session that moves gives no memory back: the server does without the answer. */
+static void recall(const flyt_recall *wanted)
+{
+    pthread_mutex_lock(&acting);
+    if (!session_moving())
+        memory_recall(wanted->number, wanted->bytes);
+    pthread_mutex_unlock(&acting);
+}
+
+static void tend(void)
+{
+    pthread_mutex_lock(&acting);
+    if (!session_moving())
+        memory_tend();
+    pthread_mutex_unlock(&acting);
+}
+
+void helper_rest(void)
+{
+    pthread_mutex_lock(&acting);
+    pthread_mutex_unlock(&acting);
+}
+
+static void act(rpc_client *client, const flyt_event *event)
 {
     switch (event->kind) {
     case FLYT_EVENT_HOST_FUNCTION:
@@ -24,11 +54,11 @@ static void act(const flyt_event *event)
         wire_queue_text(&event->flyt_event_u.text);
         break;
     case FLYT_EVENT_RECALL:
-        memory_recall(event->flyt_event_u.recall.number, event->flyt_event_u.recall.bytes);
+        recall(&event->flyt_event_u.recall);
         break;
     case FLYT_EVENT_LOST:
         session_lost(NULL, event->flyt_event_u.why);
-        rpc_client_shutdown(core_session.client);
+        rpc_client_shutdown(client);
         break;
     case FLYT_EVENT_BEAT:
     case FLYT_EVENT_LIMITS:
@@ -49,21 +79,28 @@ static void *helper_run(void *unused)
             session_lost(NULL, "no memory is left to listen to the server");
         if (answered)
             for (unsigned i = 0; i < call->result.events.events_len; i++)
-                act(&call->result.events.events_val[i]);
+                act(call->wire.client, &call->result.events.events_val[i]);
         if (answered)
-            memory_tend();
+            tend();
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);
         free(call);
         if (!events_oldest())
-            return NULL;                      /* the connection is gone */
+            break;                            /* the connection is gone */
     }
+    pthread_mutex_lock(&thread_state.lock);
+    thread_state.runs = false;
+    pthread_cond_broadcast(&thread_state.ended);
+    pthread_mutex_unlock(&thread_state.lock);
+    return NULL;
 }
 
 int helper_start(void)
 {
+    events_open(core_session.client);
     if (!events_send(NULL, 0))
         return CORE_OUT_OF_MEMORY;
+    thread_state.runs = true;                 /* before there is a thread */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -71,9 +108,20 @@ int helper_start(void)
     int error = pthread_create(&thread, NULL, helper_run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
+        thread_state.runs = false;
         log_error("cannot start the thread that listens to the GPU server: %s", strerror(error));
         return CORE_OUT_OF_MEMORY;
     }
     pthread_detach(thread);
     return CORE_OK;
+}
+
+void helper_end(rpc_client *client)
+{
+    CANCEL_OFF;
+    rpc_client_shutdown(client);
+    pthread_mutex_lock(&thread_state.lock);
+    while (thread_state.runs)
+        pthread_cond_wait(&thread_state.ended, &thread_state.lock);
+    pthread_mutex_unlock(&thread_state.lock);
 }

@@ -26,6 +26,7 @@
 #include "context.h"
 #include "host.h"
 #include "memory.h"
+#include "move.h"
 #include "pending.h"
 #include "state.h"
 
@@ -311,4 +312,14 @@ int core_host_flags(void *host, unsigned *flags)
         return CORE_INVALID_VALUE;
     *flags = range.flags;
     return CORE_OK;
+}
+
+/* ---- moving to another server ---- */
+
+int registered_save(struct move *move)
+{
+    unsigned count = atomic_load(&remaps.count);
+    return count ? move_refuse(move, 0, "%u registered ranges have been replaced by memory that is shared with the "
+                                        "server (FLYT_REGISTER=remap)", count)
+                 : CORE_OK;
 }

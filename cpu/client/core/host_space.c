@@ -19,6 +19,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "host.h"
+#include "move.h"
 #include "wire.h"
 
 enum { PAGE = 4096, PAGES = FLYT_HOST_GRANULE / PAGE, SMALL_MOST = FLYT_HOST_GRANULE / 2, SPARE_MOST = 64 << 20 };
@@ -298,4 +299,96 @@ void host_space_give(uint64_t address)
     else
         spare(run);
     pthread_mutex_unlock(&space.lock);
+}
+
+/* ---- moving to another server: its payload area is another file ---- */
+
+/* One run's pages there. */
+struct moving_run { uint64_t address, size; void *there; };
+struct moving_space { struct rpc_shared_memory shared; struct moving_run *runs; unsigned count; };
+
+/* The runs from the granule on; NULL: there are no more. */
+static const struct run *run_from(uint64_t *granule)
+{
+    for (; space.at && *granule < space.size / FLYT_HOST_GRANULE; (*granule)++) {
+        const struct run *run = space.at[*granule];
+        if (run) {
+            *granule += run->size / FLYT_HOST_GRANULE;
+            return run;
+        }
+    }
+    return NULL;
+}
+
+int host_space_save(struct move *move)
+{
+    struct moving_space *moving = move->of[KIND_HOST_MEMORY] = calloc(1, sizeof *moving);
+    uint64_t granule = 0, bytes = 0, end = 0;
+    pthread_mutex_lock(&space.lock);
+    trim(0);                                      /* what is spare need not move */
+    for (const struct run *run; (run = run_from(&granule)); end = run->address + run->size - space.base)
+        bytes += run->size;
+    pthread_mutex_unlock(&space.lock);
+    if (!moving)
+        return CORE_OUT_OF_MEMORY;
+    if (!bytes || end <= move->target_host)
+        return CORE_OK;
+    return move_refuse(move, 0, "this program shares %llu MiB of page-locked memory with its server, and %s",
+                       (unsigned long long)(bytes >> 20),
+                       move->target_host ? "the new server has less of it" : "would share none with the new one");
+}
+
+int host_space_restore(struct move *move)
+{
+    struct moving_space *moving = move->of[KIND_HOST_MEMORY];
+    uint64_t granule = 0, count = space.size / FLYT_HOST_GRANULE;
+    const struct run *run;
+    rpc_client_shared_memory(core_session.client, &moving->shared);
+    while (space.at && (run = run_from(&granule))) {
+        if (!moving->runs && !(moving->runs = calloc(count, sizeof *moving->runs)))
+            return CORE_OUT_OF_MEMORY;
+        off_t offset = (off_t)(moving->shared.payload + (run->address - space.base));
+        void *there = mmap(NULL, run->size, PROT_READ | PROT_WRITE, MAP_SHARED, moving->shared.fd, offset);
+        if (there == MAP_FAILED)
+            return move_refuse(move, CORE_OUT_OF_MEMORY, "page-locked memory of the new server cannot be mapped");
+        moving->runs[moving->count++] = (struct moving_run){ run->address, run->size, there };
+        host_args args = { .address = run->address, .size = run->size };
+        int code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
+        if (code)
+            return move_refuse(move, code, "the new server does not page-lock %llu MiB of host memory (error %d)",
+                               (unsigned long long)(run->size >> 20), code);
+    }
+    return CORE_OK;
+}
+
+int host_space_contents(struct move *move)
+{
+    const struct moving_space *moving = move->of[KIND_HOST_MEMORY];
+    for (unsigned i = 0; i < moving->count; i++)
+        memcpy(moving->runs[i].there, (const void *)(uintptr_t)moving->runs[i].address, moving->runs[i].size);
+    return CORE_OK;
+}
+
+/* The new pages take the place of the old ones in one step. */
+void host_space_moved(struct move *move, bool moved)
+{
+    struct moving_space *moving = move->of[KIND_HOST_MEMORY];
+    for (unsigned i = 0; moving && i < moving->count; i++) {
+        const struct moving_run *run = &moving->runs[i];
+        void *at = (void *)(uintptr_t)run->address;
+        if (!moved)
+            munmap(run->there, run->size);
+        else if (mremap(run->there, run->size, run->size, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
+            session_lost(NULL, "the system refused to move page-locked memory");
+        else
+            madvise(at, run->size, MADV_DONTFORK);
+    }
+    if (moved && moving) {
+        space.fd = moving->shared.fd;
+        space.offset = moving->shared.payload;
+        space.size = space.size < move->target_host ? space.size : move->target_host;
+    }
+    if (moving)
+        free(moving->runs);
+    free(moving);
 }

@@ -5,6 +5,7 @@
 #include "host_function.h"
 #include "kinds.h"
 #include "memory.h"
+#include "move.h"
 #include "op.h"
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
@@ -12,21 +13,34 @@ static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMOR
 static uint64_t registered_count(void) { return address_count(CORE_REGISTERED_MEMORY); }
 
 const struct client_kind_row client_kinds[KINDS] = {
-    [KIND_CONTEXT] = { "contexts", MOVE_REBUILT, .begin = context_open, .count = context_count },
-    /* Times of recordings that have been made are values: a move has to carry them over. */
-    [KIND_EVENT] = { "events", MOVE_REBUILT, .begin = event_open, .drop = event_forget_context, .count = event_count },
+    [KIND_CONTEXT] = { "contexts", MOVE_REBUILT, .begin = context_open, .count = context_count,
+                       .save = context_save, .restore = context_restore, .moved = context_moved },
+    [KIND_EVENT] = { "events", MOVE_REBUILT, .begin = event_open, .drop = event_forget_context, .count = event_count,
+                     .save = event_save, .restore = event_restore, .moved = event_moved },
     [KIND_STREAM] = { "streams", MOVE_REBUILT, .begin = stream_open, .drop = stream_forget_context,
-                      .count = stream_count },
+                      .count = stream_count, .restore = stream_restore, .moved = stream_moved },
     /* The driver chooses the addresses of variables. */
-    [KIND_MODULE] = { "modules", MOVE_PROVED, .drop = code_forget_context, .count = code_modules },
-    [KIND_FUNCTION] = { "functions", MOVE_REBUILT, .count = code_functions }, /* goes with its module */
-    [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count },
-    [KIND_MAPPING] = { "mappings", MOVE_REBUILT, .drop = memory_forget_context, .count = memory_pieces },
-    [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count },
+    [KIND_MODULE] = { "modules", MOVE_PROVED, .drop = code_forget_context, .count = code_modules,
+                      .save = code_save, .restore = code_restore, .contents = code_contents, .moved = code_moved },
+    /* They go with their module. */
+    [KIND_FUNCTION] = { "functions", MOVE_REBUILT, .count = code_functions, .restore = functions_restore },
+    /* Cut from mappings. */
+    [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count,
+                          .contents = allocations_contents },
+    [KIND_MAPPING] = { "mappings", MOVE_REBUILT, .drop = memory_forget_context, .count = memory_pieces,
+                       .restore = memory_restore },
+    [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,
+                      .restore = handle_restore, .contents = handle_contents },
+    /* Pages of host memory like any other. */
     [KIND_CHUNK] = { "chunks", MOVE_NOTHING, .drop = chunks_forget_context },
-    [KIND_HOST_MEMORY] = { "pinned allocations", MOVE_REBUILT, .count = host_memory_count },
+    [KIND_HOST_MEMORY] = { "pinned allocations", MOVE_REBUILT, .count = host_memory_count, .save = host_space_save,
+                           .restore = host_space_restore, .contents = host_space_contents,
+                           .moved = host_space_moved },
     /* Only this process knows that it is. */
-    [KIND_REGISTERED] = { "registered ranges", MOVE_NOTHING, .count = registered_count },
-    [KIND_HOST_FUNCTION] = { "host functions under way", MOVE_REBUILT, .count = throttle_outstanding },
-    [KIND_SEQUENCE] = { "graphs kept by the server", MOVE_REBUILT, .begin = sequence_open, .count = sequence_count },
+    [KIND_REGISTERED] = { "registered ranges", MOVE_NOTHING, .count = registered_count, .save = registered_save },
+    /* A move waits until none is under way. */
+    [KIND_HOST_FUNCTION] = { "host functions under way", MOVE_REFUSED, .count = throttle_outstanding },
+    /* Each is sent again when it is launched next. */
+    [KIND_SEQUENCE] = { "graphs kept by the server", MOVE_NOTHING, .begin = sequence_open, .count = sequence_count,
+                        .moved = sequence_moved },
 };

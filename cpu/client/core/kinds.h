@@ -10,7 +10,7 @@
 
 #include "core.h"
 
-/* A session begins them in this order, and a context that has ended gives them back in it. */
+/* A session begins them in this order, and moves them in it; a context that has ended gives them back in it. */
 enum client_kind {
     KIND_CONTEXT,
     KIND_EVENT,
@@ -28,15 +28,17 @@ enum client_kind {
     KINDS
 };
 
-/* What a move of the session to another GPU does with an object. Moving is planned: no code reads this yet. */
+/* What a move of the session to another server (move.c) does with an object. A row that does not say is one that cannot
+   move. */
 enum client_movement {
-    MOVE_NOTHING, /* the client keeps it as it is, or gets a new one when it needs one */
-    MOVE_REBUILT, /* made again from what the session knows: names and addresses are the client's */
+    MOVE_REFUSED,    /* while there is any, the session does not move */
+    MOVE_CHECKPOINT, /* only by the driver's own checkpoint of a process: not implemented */
+    MOVE_NOTHING,    /* the client keeps it as it is, or gets a new one when it needs one */
+    MOVE_REBUILT,    /* made again from what the session knows: names and addresses are the client's */
     /* made again; the program has seen values of the driver, which must turn out equal */
     MOVE_PROVED,
-    MOVE_CHECKPOINT, /* only by the driver's own checkpoint of a process */
-    MOVE_REFUSED,    /* while there is any, the session does not move */
 };
+struct move;
 
 struct client_kind_row {
     const char *name;
@@ -47,6 +49,13 @@ struct client_kind_row {
     void     (*drop)(core_context *);
     /* How many there are. NULL: nobody counts them. */
     uint64_t (*count)(void);
+    /* A move (move.h): each returns a result code, for all objects of the kind. */
+    int      (*save)(struct move *);        /* at the old server: writes down what only that one knows; may refuse */
+    int      (*restore)(struct move *);     /* at the new server: makes them again, with the ids that they have */
+    int      (*contents)(struct move *);    /* all kinds have been made again: copies what is in them */
+    /* The session is at the new server for good, or (false) still at the old one: changes what this process knows,
+       and forgets what the move has written down. Does not fail. */
+    void     (*moved)(struct move *, bool moved);
 };
 
 extern const struct client_kind_row client_kinds[KINDS];

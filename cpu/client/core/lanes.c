@@ -44,17 +44,23 @@ struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHRE
 
 /* ---- settings ---- */
 
+void lanes_offered(void)
+{
+    lanes.offered = (core_session.hello.capabilities & FLYT_CAP_LANES) != 0 && !core_perf.no_lanes && lanes.most > 0;
+    lanes.failed = false;
+}
+
 /* FLYT_LANES=COUNT or COUNT:BYTES. */
 void lanes_setup(void)
 {
     const char *text = env_get("FLYT_LANES");
-    lanes.offered = (core_session.hello.capabilities & FLYT_CAP_LANES) != 0 && !core_perf.no_lanes;
     for (unsigned i = 0; i < FLYT_MAX_LANES; i++) {
         lanes.lanes[i].number = i + 1;
         pthread_mutex_init(&lanes.lanes[i].sending, NULL);
     }
     lanes.most = LANES_MOST;
     lanes.least = LANES_MIN;
+    lanes_offered();
     lanes.many = sysconf(_SC_NPROCESSORS_ONLN) >= LANES_PROCESSORS;
     lanes_choose(lanes.many);
     if (!text || !*text)
@@ -69,10 +75,10 @@ void lanes_setup(void)
             text, FLYT_MAX_LANES);
         return;
     }
-    lanes.offered = lanes.offered && count > 0;
     lanes.most = (unsigned)count;
     lanes.least = bytes;
     lanes.fixed = true;
+    lanes_offered();
     lanes_choose(true);
 }
 
@@ -211,6 +217,22 @@ bool lane_close(struct client_lane *lane)
     }
     pthread_mutex_unlock(&lanes.lock);
     return idle;
+}
+
+bool lanes_leave(void)
+{
+    pthread_mutex_lock(&lanes.opening);
+    bool left = true;
+    for (unsigned used; left && (used = atomic_load(&lanes.used));)
+        left = lane_close(&lanes.lanes[used - 1]);
+    if (left) {
+        pthread_mutex_lock(&lanes.lock);
+        lanes.window = lanes.free = 0;            /* the next lane says how much credit there is */
+        memset(lanes.held, 0, sizeof lanes.held);
+        pthread_mutex_unlock(&lanes.lock);
+    }
+    pthread_mutex_unlock(&lanes.opening);
+    return left;
 }
 
 /* ---- what was done ---- */

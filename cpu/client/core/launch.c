@@ -70,12 +70,8 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     code = core_func_set_attribute(c, f, attribute, value);
     if (code)
         return code;
-    struct core_function_info *info = &loaded->info;
-    int *kept[] = { [8] = &info->max_dynamic_shared, &info->preferred_carveout, &info->cluster_must_be_set,
-                    &info->cluster_width,
-                    &info->cluster_height, &info->cluster_depth, &info->non_portable_cluster };
-    if (attribute >= 8 && attribute < (int)(sizeof kept / sizeof kept[0]))
-        *kept[attribute] = value;
+    if (attribute >= CORE_FUNCTION_SETTABLE && attribute < CORE_FUNCTION_ATTRIBUTES)
+        loaded->info.attributes[attribute] = value;
     for (size_t i = 0; i < sizeof loaded->fits / sizeof loaded->fits[0]; i++)
         atomic_store(&loaded->fits[i], 0);
     return CORE_OK;

@@ -25,6 +25,7 @@
 #include "cpu/common/tree.h"
 #include "context.h"
 #include "device.h"
+#include "move.h"
 #include "memory.h"
 #include "perf.h"
 #include "state.h"
@@ -530,26 +531,84 @@ void memory_tend(void)
     }
 }
 
-/* The server has unmapped all of it. Blocks fill what was mapped without gaps; the window takes whole granules. */
+/* What is mapped, from the address on: blocks fill it without gaps. False: nothing more. */
+static bool heap_span(const struct heap *heap, uint64_t from, uint64_t *start, uint64_t *end)
+{
+    FLYT_ASSERT_HELD(&heap->lock);
+    struct block *b = block_of(tree_at_or_above(&heap->blocks, from, 0));
+    if (!b)
+        return false;
+    for (*start = *end = block_address(b); b && block_address(b) == *end;) {
+        *end += block_size(b);
+        b = block_of(tree_at_or_above(&heap->blocks, *end, 0));
+    }
+    return true;
+}
+
+/* The server has unmapped all of it. The window takes whole granules. */
 void memory_forget_context(core_context *c)
 {
     struct heap *heap = atomic_load(&c->heap);
     if (!heap)
         return;
     pthread_mutex_lock(&heap->lock);
-    uint64_t start = 0, end = 0;
-    for (struct tree_node *n; (n = tree_first(&heap->blocks));) {
-        struct block *b = block_of(n);
-        if (block_address(b) != end) {
-            if (end)
-                window_give(start, end - start);
-            start = block_address(b);
-        }
-        end = block_address(b) + block_size(b);
-        block_delete(heap, b);
-    }
-    if (end)
+    for (uint64_t start, end = 0; heap_span(heap, end, &start, &end);)
         window_give(start, end - start);
+    for (struct tree_node *n; (n = tree_first(&heap->blocks));)
+        block_delete(heap, block_of(n));
     heap->mapped = heap->used = heap->piece = 0;          /* the structure's next life may be on another device */
     pthread_mutex_unlock(&heap->lock);
+}
+
+/* ---- moving to another server ---- */
+
+static int span_restore(struct move *move, const struct heap *heap, uint64_t start, uint64_t size)
+{
+    map_args args = { .context = heap->context->wire, .address = start, .size = size, .piece = heap->piece,
+                      .recall = true };
+    map_result result = { 0 };
+    int code = wire_call(FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
+    if (!code && result.size != size)
+        code = CORE_OUT_OF_MEMORY;
+    xdr_free((xdrproc_t)xdr_map_result, &result);
+    return code ? move_refuse(move, code, "the new server does not give %llu MiB of memory on device %d (error %d)",
+                              (unsigned long long)(size >> 20), heap->context->device, code)
+                : CORE_OK;
+}
+
+static void extent_again(const struct core_range *range, void *context)
+{
+    int *code = context;
+    if (!*code)
+        *code = say_extent(range->context, range->base, range->size, FLYT_EXTENT_ALLOCATED);
+}
+
+int memory_restore(struct move *move)
+{
+    int code = CORE_OK;
+    for (struct heap *heap = heap_next(NULL); heap && !code; heap = heap_next(heap)) {
+        pthread_mutex_lock(&heap->lock);
+        for (uint64_t start, end = 0; !code && heap_span(heap, end, &start, &end);)
+            code = span_restore(move, heap, start, end - start);
+        pthread_mutex_unlock(&heap->lock);
+    }
+    if (!code)
+        address_each_allocation(extent_again, &code);
+    return code;
+}
+
+struct copying { struct move *move; int code; };
+
+static void allocation_contents(const struct core_range *range, void *context)
+{
+    struct copying *copying = context;
+    if (!copying->code)
+        copying->code = move_bytes(copying->move, range->context, range->base, range->size);
+}
+
+int allocations_contents(struct move *move)
+{
+    struct copying copying = { move, CORE_OK };
+    address_each_allocation(allocation_contents, &copying);
+    return copying.code;
 }

@@ -20,6 +20,8 @@ bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out
 uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
 /* Whether all of it is one piece of memory; neighbouring mappings of handles count as one. */
 bool address_covers(uint64_t address, uint64_t size);
+/* Every allocation of device memory, in order of address. The visitor must not change the map. */
+void address_each_allocation(void (*visit)(const struct core_range *, void *context), void *context);
 void address_forget_context(core_context *);                /* its device memory and symbols */
 
 /* ---- window.c: which parts of the window are taken, in granules ---- */

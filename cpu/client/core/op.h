@@ -78,6 +78,8 @@ int host_function_op(struct client_stream *, const struct op *);
 
 int sequence_open(void); /* at attach */
 uint64_t sequence_count(void);
+struct move;
+void sequence_moved(struct move *, bool moved);
 
 /* ---- events (event.c), for one who sends the calls himself ---- */
 

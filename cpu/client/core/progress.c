@@ -7,6 +7,8 @@
  * server sets an id's word to 0 when it serves the STREAM_DESTROY, and writes no number of that stream after it. The
  * legacy streams count on for ever.
  *
+ * A server that the session has moved to counts each stream's calls from 0 again; `base` is what it had before.
+ *
  * Shared memory has a word for each of the first ids, where the server publishes the stream's completed number. It
  * does so only while no error waits to be told: what is published has ended well, and nobody need ask.
  */
@@ -64,7 +66,7 @@ bool stream_is_published(const struct client_stream *s) { return s->published !=
 uint64_t stream_done(struct client_stream *s)
 {
     uint64_t done = atomic_load(&s->done);
-    uint64_t said = atomic_load_explicit(s->published, memory_order_acquire);
+    uint64_t said = atomic_load_explicit(s->published, memory_order_acquire) + s->base;
     if (said <= done || said > atomic_load(&s->numbered))
         return done;
     stream_ended(s, said);
@@ -115,6 +117,7 @@ static struct client_stream *by_wire(flyt_id wire)
 void stream_progress(flyt_id wire, uint64_t done)
 {
     struct client_stream *s = by_wire(wire);
+    done += s ? s->base : 0;
     if (s && done <= atomic_load(&s->numbered))   /* more than was ever sent: not to be believed */
         stream_ended(s, done);
 }

@@ -383,6 +383,25 @@ int core_sequence_end(core_sequence *q, bool good)
     return code;
 }
 
+static void unsent(void *object, id_token token, void *unused)
+{
+    (void)token;
+    (void)unused;
+    struct core_sequence *q = object;
+    q->sent = false;
+    atomic_fetch_sub(&total, cost(&q->now));
+    contents_free(&q->now);
+}
+
+void sequence_moved(struct move *unused, bool moved)
+{
+    (void)unused;
+    if (!moved)
+        return;
+    changes_note();
+    id_table_each(table, unsent, NULL);
+}
+
 void core_sequence_destroy(core_sequence *q)
 {
     CANCEL_DEFERRED;

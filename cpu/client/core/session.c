@@ -28,6 +28,7 @@
 #include "kinds.h"
 #include "lanes.h"
 #include "memory.h"
+#include "move.h"
 #include "perf.h"
 #include "stats.h"
 
@@ -175,7 +176,8 @@ static int attach_connect(const char *uri, bool managed, bool more, rpc_channel 
     return CORE_SYSTEM_NOT_READY;
 }
 
-static int attach_hello(const struct manager_place *place)
+/* The first call of a connection; calls go to the server that is asked. */
+static int hello_say(const void *ticket, size_t ticket_size, hello_result *hello)
 {
     static char host[FLYT_MAX_SHORT], executable[FLYT_MAX_SHORT];
     gethostname(host, sizeof host - 1);
@@ -184,11 +186,16 @@ static int attach_hello(const struct manager_place *place)
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .capabilities = FLYT_CAP_BEATS,
                         .host = host,
                         .executable = executable, .pid = (u_int)getpid(),
-                        .ticket = { .ticket_len = (u_int)place->ticket_size, .ticket_val = place->ticket } };
+                        .ticket = { (u_int)ticket_size, (char *)(uintptr_t)ticket } };
+    return wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
+}
+
+static int attach_hello(const struct manager_place *place)
+{
     hello_result *hello = &core_session.hello;
     patience_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
-    int code = wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
+    int code = hello_say(place->ticket, place->ticket_size, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client) &&
         attach_held_up())
@@ -412,6 +419,78 @@ static int attach_first(void)
         attach_tell();
     patience_end(code);
     manager_place_free(&place);
+    return code;
+}
+
+/* ---- another server, for a session that moves ---- */
+
+static int move_connect(struct move *move, const char *uri, void (*lost)(void *, const char *), void *context)
+{
+    rpc_channel *channel = NULL;
+    char error[RPC_ERROR_SIZE] = "";
+    struct move_place *target = &move->at[MOVE_TARGET];
+    if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") &&
+        !begins_with(uri, "shm://"))
+        return move_refuse(move, CORE_INVALID_VALUE, "%s is not the address of a GPU server elsewhere", uri);
+    if (rpc_channel_connect_within(uri, session_connect_ms, session_connect_ms + RPC_HANDSHAKE_MS, &channel, error) ||
+        attach_memory(uri, &channel, error))
+        return move_refuse(move, CORE_SYSTEM_NOT_READY, "no GPU server answers at %s: %s", uri, error);
+    int silence = session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
+    if (rpc_client_create(channel, &rpc_flyt_program, silence, lost, context, &target->client, error) < 0)
+        return move_refuse(move, CORE_SYSTEM_NOT_READY, "the connection to %s cannot be used: %s", uri, error);
+    if (core_perf.no_batch)
+        rpc_client_set_batching(target->client, false);
+    if (core_perf.no_spin)
+        rpc_client_set_spinning(target->client, false);
+    return CORE_OK;
+}
+
+/* The program has addresses in the window, so there must be the same one. */
+static int move_window(struct move *move)
+{
+    const hello_result *hello = &move->at[MOVE_TARGET].hello;
+    window_take_args args = { core_session.window, core_session.window_size };
+    window_result result = { .window = hello->window, .host_size = hello->host_size };
+    int code = CORE_OK;
+    if (hello->window != core_session.window || hello->window_size != core_session.window_size) {
+        memset(&result, 0, sizeof result);
+        code = wire_call(FLYT_WINDOW_TAKE, (xdrproc_t)xdr_window_take_args, &args, (xdrproc_t)xdr_window_result,
+                         &result);
+        xdr_free((xdrproc_t)xdr_window_result, &result);
+    }
+    move->target_host = host_usable(core_session.window, result.host_size);
+    return code || result.window != core_session.window
+               ? move_refuse(move, code, "the new server cannot use the addresses from 0x%llx on",
+                             (unsigned long long)core_session.window)
+               : CORE_OK;
+}
+
+static int move_hello(struct move *move)
+{
+    hello_result *hello = &move->at[MOVE_TARGET].hello;
+    int code = hello_say(NULL, 0, hello);
+    if (code || hello->major != FLYT_PROTOCOL_MAJOR || !(hello->capabilities & FLYT_CAP_MOVES))
+        return move_refuse(move, code, "the new server refuses this program: %s",
+                           hello->refusal && *hello->refusal ? hello->refusal : "it is of another version");
+    if (hello->granularity != core_session.granularity || hello->driver_version < core_session.driver_version)
+        return move_refuse(move, 0, "the new server's driver is not like this one's (version %d instead of %d, "
+                           "granularity %llu instead of %llu)", hello->driver_version, core_session.driver_version,
+                           (unsigned long long)hello->granularity, (unsigned long long)core_session.granularity);
+    int count = device_visible(getenv("CUDA_VISIBLE_DEVICES"), hello->devices.devices_val,
+                               (int)hello->devices.devices_len, move->at[MOVE_TARGET].devices);
+    if (count < device_count())
+        return move_refuse(move, 0, "the new server has %d devices, this program has seen %d", count, device_count());
+    return move_window(move);
+}
+
+int session_meet(struct move *move, const char *uri, void (*lost)(void *, const char *), void *context)
+{
+    int code = move_connect(move, uri, lost, context);
+    if (code)
+        return code;
+    move_go(move, MOVE_TARGET);
+    code = move_hello(move);
+    move_go(move, MOVE_SOURCE);
     return code;
 }
 

@@ -2,7 +2,8 @@
  * state.c: what state the session is in: whether there is one, and which of its errors stay.
  *
  * state moves NEW -> ATTACHING -> READY or FAILED, once; fork() makes a READY session CHILD in the child, where
- * every call gives 3 and nothing of the parent's is touched. A lost connection stays READY with a sticky error.
+ * every call gives 3 and nothing of the parent's is touched. A lost connection stays READY with a sticky error. While
+ * the session moves to another server (move.c) it is MOVING, and calls wait for attach_lock.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 #include "cpu/common/log.h"
 #include "state.h"
 
-enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_FAILED, STATE_CHILD };
+enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_MOVING, STATE_FAILED, STATE_CHILD };
 /* from the end of the calls to what session_lost says: microseconds, on an idle machine */
 #define LOSS_SAID_NS CLOCK_NS_PER_SECOND
 
@@ -29,6 +30,7 @@ uint64_t core_changes(void) { return atomic_load(&changes); }
 
 static atomic_int state;
 static int failure;
+static pthread_t mover;                 /* while MOVING */
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t loss_said = PTHREAD_COND_INITIALIZER;
@@ -68,7 +70,7 @@ void session_lost(void *unused, const char *reason)
     (void)unused;
     CANCEL_OFF;
     pthread_mutex_lock(&loss_lock);
-    bool first = !loss_told && atomic_load(&state) == STATE_READY;
+    bool first = !loss_told && session_ready();
     if (!loss_reason[0])
         snprintf(loss_reason, sizeof loss_reason, "%s", reason);
     /* under the lock: another thread that finds the loss fails no call before this is said */
@@ -131,14 +133,15 @@ bool core_forked(void)
 
 bool session_ready(void)
 {
-    return atomic_load_explicit(&state, memory_order_acquire) == STATE_READY;
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+    return now == STATE_READY || now == STATE_MOVING;
 }
 
 bool session_becomes_child(void)
 {
     pthread_mutex_init(&attach_lock, NULL);   /* a thread that is not in this process may have held it */
     int now = atomic_load(&state);
-    bool becomes = now == STATE_READY || now == STATE_ATTACHING;
+    bool becomes = now == STATE_READY || now == STATE_ATTACHING || now == STATE_MOVING;
     if (becomes)
         atomic_store(&state, STATE_CHILD);
     return becomes;
@@ -159,6 +162,8 @@ int core_attach(void)
         return CORE_NOT_INITIALIZED;
     if (now == STATE_FAILED)
         return failure;
+    if (now == STATE_MOVING && pthread_equal(mover, pthread_self()))
+        return CORE_OK;
     CANCEL_OFF;
     pthread_mutex_lock(&attach_lock);
     now = atomic_load(&state);
@@ -173,6 +178,32 @@ int core_attach(void)
     }
     pthread_mutex_unlock(&attach_lock);
     return failure;
+}
+
+int session_move_begin(void)
+{
+    int code = core_attach();
+    if (code)
+        return code;
+    pthread_mutex_lock(&attach_lock);
+    code = atomic_load(&state) == STATE_READY ? core_session.sticky : CORE_SYSTEM_NOT_READY;
+    mover = pthread_self();
+    if (code)
+        pthread_mutex_unlock(&attach_lock);
+    else
+        atomic_store(&state, STATE_MOVING);
+    return code;
+}
+
+void session_move_end(void)
+{
+    atomic_store_explicit(&state, STATE_READY, memory_order_release);
+    pthread_mutex_unlock(&attach_lock);
+}
+
+bool session_moving(void)
+{
+    return atomic_load_explicit(&state, memory_order_acquire) == STATE_MOVING;
 }
 
 int core_enter(void)

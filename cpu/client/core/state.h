@@ -26,6 +26,11 @@ extern struct client_session core_session;
 int  core_enter(void);
 bool session_ready(void);             /* attached, not forked (sticky or not) */
 void changes_note(void);              /* see core_changes */
+/* Between these the session moves to another server: calls that begin wait, except those of the thread that moves it.
+   No other thread may be inside a call already. Begin: 0, or the code to return. */
+int  session_move_begin(void);
+void session_move_end(void);
+bool session_moving(void);
 void session_set_sticky(int code);
 void session_latch(int code);
 void session_lost(void *unused, const char *reason);

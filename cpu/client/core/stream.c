@@ -13,6 +13,7 @@
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
 #include "device.h"
+#include "move.h"
 #include "pending.h"
 #include "perf.h"
 #include "early_return.h"
@@ -125,6 +126,7 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     s->flags = flags;
     s->priority = priority;
     s->published = progress_published(index);
+    s->base = 0;
     s->counted = 0;
     atomic_store(&s->sink, NULL);
     s->keeper = NULL;
@@ -262,13 +264,73 @@ void stream_forget_context(core_context *c)
     stream_finished(&c->legacy, atomic_load(&c->legacy.sent));
 }
 
+flyt_id stream_id_take(uint64_t *token)
+{
+    static char nobody;
+    uint32_t index = 0;
+    *token = id_table_add(table, &nobody, &index);
+    if (*token)
+        id_table_remove(table, *token);           /* nobody finds it; the index stays taken */
+    return *token ? index : 0;
+}
+
+void stream_id_give(uint64_t token)
+{
+    id_table_release(table, id_token_index(token));
+}
+
+/* ---- moving to another server ---- */
+
+static void stream_again(void *object, id_token token, void *context)
+{
+    struct client_stream *s = object;
+    int *code = context;
+    (void)token;
+    stream_create_args args = { .stream = s->wire, .context = s->context->wire, .flags = s->flags,
+                                .priority = s->priority };
+    if (!*code)
+        *code = wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
+}
+
+int stream_restore(struct move *move)
+{
+    int code = CORE_OK;
+    (void)move;
+    id_table_each(table, stream_again, &code);
+    return code;
+}
+
+/* All that it was given has ended, and it is the new server that says what ends from here on. */
+static void stream_adopt(struct client_stream *s)
+{
+    stream_finished(s, atomic_load(&s->numbered));
+    s->base = atomic_load(&s->numbered);
+    s->published = progress_published(s->wire);
+}
+
+void stream_moved(struct move *move, bool moved)
+{
+    core_context *c;
+    (void)move;
+    if (!moved)
+        return;
+    progress_open();
+    pthread_mutex_lock(&lists.lock);
+    for (flyt_id wire = 0; (c = context_of_wire(wire)); wire++) {
+        stream_adopt(&c->legacy);
+        for (struct list *link = list_first(&c->streams); link; link = list_next(&c->streams, link))
+            stream_adopt(LIST_OBJECT(link, struct client_stream, of_context));
+    }
+    pthread_mutex_unlock(&lists.lock);
+}
+
 /* ---- finding ---- */
 
 static void per_thread_end(void *mine)
 {
     struct per_thread *p = mine;
     for (int i = 0; i < CONTEXTS_MOST; i++)
-        if (p->token[i] && session_ready() && !core_sticky())
+        if (p->token[i] && !core_enter())
             stream_destroy(p->token[i]);
     free(p);
 }

@@ -54,6 +54,7 @@ struct backlog {
 struct client_stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
     atomic_uint_fast64_t numbered, sent, done, weighty;
+    uint64_t base;                    /* its number when the session moved to this server, which counts from there */
     _Atomic uint64_t *published;      /* where the server writes it, in shared memory; else a word that stays 0 */
     /* up to where a synchronisation has been answered, and what kernels printed came with it */
     atomic_uint_fast64_t heard;
@@ -114,6 +115,9 @@ void stream_return(core_stream);
 int stream_transfer(core_context *, struct client_stream **out); /* the core's own non-blocking stream */
 void stream_forget_context(core_context *);
 uint64_t stream_count(void);
+/* An id that no stream has, and that no stream gets until it is given back. 0: there is none. */
+flyt_id stream_id_take(uint64_t *token);
+void stream_id_give(uint64_t token);
 static inline bool stream_is_legacy(const struct client_stream *s) { return s->wire < FLYT_FIRST_STREAM; }
 /* Waits for the legacy stream, and it for this one. */
 static inline bool stream_is_blocking(const struct client_stream *s) { return !(s->flags & STREAM_NON_BLOCKING); }

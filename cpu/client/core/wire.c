@@ -25,6 +25,7 @@
 
 static struct {
     atomic_uint_fast64_t serial, confirmed, news;
+    atomic_uint detached;
 } wire;
 
 struct client_text {
@@ -138,11 +139,14 @@ void wire_take_header(const flyt_head *head)
         session_set_sticky(head->sticky);
 }
 
-/* What a call gives whose transport failed. */
-static int wire_failure(enum clnt_stat status)
+/* What a call gives whose transport failed. What becomes of a server that the session does not use is move.c's
+   affair. */
+static int wire_failure(rpc_client *client, enum clnt_stat status)
 {
     int sticky = atomic_load(&core_session.sticky);
-    if (rpc_client_lost(core_session.client))
+    if (client != core_session.client)
+        return CORE_DEVICE_UNAVAILABLE;
+    if (rpc_client_lost(client))
         return session_loss_wait(sticky ? sticky : CORE_DEVICE_UNAVAILABLE);
     switch (status) {
     case RPC_CANTENCODEARGS:
@@ -152,10 +156,14 @@ static int wire_failure(enum clnt_stat status)
     case RPC_SYSTEMERROR:
         return CORE_OUT_OF_MEMORY;
     default:
+        if (session_moving()) {
+            rpc_client_shutdown(client);
+            return CORE_DEVICE_UNAVAILABLE;
+        }
         log_error("the GPU server gave an answer that cannot be used (%s); the connection is closed",
                   clnt_sperrno(status));
         session_lost(NULL, "it broke the protocol");
-        rpc_client_shutdown(core_session.client);
+        rpc_client_shutdown(client);
         return CORE_DEVICE_UNAVAILABLE;
     }
 }
@@ -164,7 +172,7 @@ static int wire_failure(enum clnt_stat status)
 static void wire_settle(struct wire_call *call)
 {
     if (call->rpc.status != RPC_SUCCESS) {
-        call->result = wire_failure(call->rpc.status);
+        call->result = wire_failure(call->client, call->rpc.status);
         return;
     }
     const flyt_head *head = call->rpc.result;
@@ -186,11 +194,12 @@ static void wire_done(struct rpc_call *rpc, void *context)
     struct wire_call *call = context;
     int sticky = atomic_load(&core_session.sticky);
     /* this thread may be about to say why, and does not wait for it */
-    if (call->rpc.status != RPC_SUCCESS && rpc_client_lost(core_session.client))
+    if (call->rpc.status != RPC_SUCCESS && rpc_client_lost(call->client))
         call->result = sticky ? sticky : CORE_DEVICE_UNAVAILABLE;
     else
         wire_settle(call);
     call->arrived(call);
+    atomic_fetch_sub_explicit(&wire.detached, 1, memory_order_release);
 }
 
 /* ---- calls ---- */
@@ -212,12 +221,23 @@ void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, 
                                          .decode = decode, .result = result } };
 }
 
-void wire_submit(struct wire_call *call)
+void wire_submit_to(rpc_client *client, struct wire_call *call)
 {
     if (stats_on)
         call->begun = stats_call_begins(call->rpc.procedure, call->rpc.encode, call->rpc.args);
+    call->client = client;
     call->serial = atomic_fetch_add(&wire.serial, 1) + 1;
-    rpc_client_submit(core_session.client, &call->rpc);      /* refused: complete, with its status */
+    rpc_client_submit(client, &call->rpc);    /* refused: complete, with its status */
+}
+
+void wire_submit(struct wire_call *call)
+{
+    wire_submit_to(core_session.client, call);
+}
+
+unsigned wire_detached(void)
+{
+    return atomic_load_explicit(&wire.detached, memory_order_acquire);
 }
 
 void wire_submit_detached(struct wire_call *call, void (*arrived)(struct wire_call *))
@@ -228,7 +248,9 @@ void wire_submit_detached(struct wire_call *call, void (*arrived)(struct wire_ca
     call->arrived = arrived;
     call->rpc.done = wire_done;
     call->rpc.context = call;
-    if (rpc_client_submit(core_session.client, &call->rpc) != RPC_SUCCESS)
+    call->client = core_session.client;
+    atomic_fetch_add_explicit(&wire.detached, 1, memory_order_relaxed);
+    if (rpc_client_submit(call->client, &call->rpc) != RPC_SUCCESS)
         wire_done(&call->rpc, call);          /* refused: done was not called */
 }
 
@@ -236,7 +258,7 @@ int wire_wait(struct wire_call *call)
 {
     if (call->begun)
         stats_call_waited(call->rpc.procedure);
-    rpc_client_wait(core_session.client, &call->rpc);
+    rpc_client_wait(call->client, &call->rpc);
     wire_settle(call);
     wire_print_texts();
     return call->result;
@@ -244,7 +266,7 @@ int wire_wait(struct wire_call *call)
 
 bool wire_attend(struct wire_call *call)
 {
-    rpc_client_attend(core_session.client, &call->rpc);
+    rpc_client_attend(call->client, &call->rpc);
     wire_settle(call);
     return call->rpc.status == RPC_SUCCESS;
 }
@@ -257,7 +279,7 @@ int wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct rp
     if (begun)
         stats_call_ends(procedure, begun, NULL, NULL);
     if (status != RPC_SUCCESS)
-        return wire_failure(status);
+        return wire_failure(core_session.client, status);
     return core_perf.no_async ? session_top.round_trip() : CORE_OK;
 }
 
@@ -270,7 +292,7 @@ int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc
 {
     enum clnt_stat status = rpc_client_submit_ready(core_session.client, procedure, record, size, place);
     if (status != RPC_SUCCESS)
-        return wire_failure(status);
+        return wire_failure(core_session.client, status);
     return core_perf.no_async ? session_top.round_trip() : CORE_OK;
 }
 

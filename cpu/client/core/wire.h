@@ -13,6 +13,7 @@
 /* A call in flight, with the core's part. result must begin with a flyt_head. */
 struct wire_call {
     struct rpc_call rpc;
+    rpc_client *client;               /* where it was sent */
     uint64_t serial;                  /* among the waited calls, as submitted */
     uint64_t begun;                   /* of the statistics; 0: none */
     int      result;                  /* CUresult, once arrived */
@@ -21,6 +22,8 @@ struct wire_call {
 
 void wire_prepare(struct wire_call *, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result);
 void wire_submit(struct wire_call *);                       /* SYNC, to be waited for */
+void wire_submit_to(rpc_client *, struct wire_call *);      /* the same, of the helper: not to another server */
+unsigned wire_detached(void);                               /* calls under way that nobody waits for */
 int  wire_wait(struct wire_call *);                         /* the call's result; printed text has been written */
 bool wire_attend(struct wire_call *);                       /* the helper's wait; false: no answer came */
 /* SYNC, not waited for: `arrived` runs once, in any thread, owns the call, and must not wait. */

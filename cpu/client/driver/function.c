@@ -4,25 +4,9 @@
 
 #include "api/forward/core.h"
 
-/* The attributes that can be set. */
-enum {
-    SETTABLE_FIRST = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-    SETTABLE_LAST = CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
-};
-
-static int attribute_value(const struct core_function_info *info, int attribute, int *value)
-{
-    const int values[] = {
-        info->max_threads,        info->shared_bytes,       info->const_bytes,          info->local_bytes,
-        info->registers,          info->ptx_version,        info->binary_version,       info->cache_mode_ca,
-        info->max_dynamic_shared, info->preferred_carveout, info->cluster_must_be_set,  info->cluster_width,
-        info->cluster_height,     info->cluster_depth,      info->non_portable_cluster, 0, /* the default policy */
-    };
-    if (attribute < 0 || attribute >= (int)(sizeof values / sizeof values[0]))
-        return CUDA_ERROR_INVALID_VALUE;
-    *value = values[attribute];
-    return CUDA_SUCCESS;
-}
+_Static_assert((int)CORE_FUNCTION_SETTABLE == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+                   (int)CORE_FUNCTION_ATTRIBUTES == CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE + 1,
+               "core_function_info has the attributes by their numbers");
 
 static int get_attribute(core_context *context, core_function *function, int attribute, int *value)
 {
@@ -30,12 +14,17 @@ static int get_attribute(core_context *context, core_function *function, int att
     int error = value ? driver_function(&context, function) : CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = core_function_info(context, function, &info);
-    return error ? error : attribute_value(info, attribute, value);
+    if (error)
+        return error;
+    if (attribute < 0 || attribute >= CORE_FUNCTION_ATTRIBUTES)
+        return CUDA_ERROR_INVALID_VALUE;
+    *value = info->attributes[attribute];
+    return CUDA_SUCCESS;
 }
 
 static int set_attribute(core_context *context, core_function *function, int attribute, int value)
 {
-    if (attribute < SETTABLE_FIRST || attribute > SETTABLE_LAST)
+    if (attribute < CORE_FUNCTION_SETTABLE || attribute >= CORE_FUNCTION_ATTRIBUTES)
         return CUDA_ERROR_INVALID_VALUE;
     int error = driver_function(&context, function);
     return error ? error : core_function_set(context, function, attribute, value);

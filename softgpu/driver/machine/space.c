@@ -40,6 +40,9 @@
 /* Address space is free, but ThreadSanitizer leaves little of it. */
 static const uint64_t main_sizes[] = { UNDER_TSAN ? 64ull << 30 : 1ull << 40, 256ull << 30, 32ull << 30, 4ull << 30 };
 
+/* Neither libraries, nor AddressSanitizer, nor the sessions' windows lie there. */
+#define MAIN_HINT UINT64_C(0x110000000000)
+
 /* room: bytes of rights[]; sharers: registered ranges in a window that grows, 0: it is another kind of window */
 static struct { uint64_t room; bool used; unsigned sharers; } slots[SG_MAX_WINDOWS];
 enum { SHARED_ROOM = 1 << 15 };             /* granules that a shared window can grow to, at least: 64 GiB */
@@ -232,6 +235,10 @@ void sgd_space_grid(bool starts) { grids_running = starts ? grids_running + 1 : 
 
 CUresult sgd_space_start(void)
 {
+    /* At the same place in each process, if it is free: then what the driver places lies at the same addresses there,
+       and a session can move (docs/moving.md). */
+    main_size = main_sizes[0];
+    main_base = !UNDER_TSAN && take(MAIN_HINT, main_size, true) ? MAIN_HINT : 0;
     for (size_t i = 0; i < sizeof main_sizes / sizeof *main_sizes && !main_base; i++) {
         main_size = main_sizes[i];
         main_base = take_aligned(main_size, SGD_GRANULE);

@@ -1,0 +1,258 @@
+/*
+ * move.c: the session moves to another server, and the program goes on with the handles and pointers that it has.
+ *
+ * It is possible because the client chose the ids and addresses: to make everything again at the new server is to say
+ * once more what was said to the old one. The steps, each for all kinds of the table (kinds.h):
+ *   1. all work ends, and everything that this process has on its way to the old server has arrived
+ *   2. the old server and each kind say whether they can go (save); nothing has been changed up to here
+ *   3. the kinds are made again at the new server (restore), and their contents copied
+ *   4. the session is the new server's (moved), and the old one's connection ends
+ * When something fails before the fourth step, the new server's connection ends instead: the old server has everything
+ * as it was.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/cancel.h"
+#include "cpu/common/clock.h"
+#include "cpu/common/log.h"
+#include "device.h"
+#include "events.h"
+#include "host_function.h"
+#include "lanes.h"
+#include "memory.h"
+#include "move.h"
+#include "pending.h"
+#include "wire.h"
+
+#define MOVE_SETTLE_NS (10 * CLOCK_NS_PER_SECOND)
+
+/* The connection to a server that the session moves to. It lives as long as that connection. */
+struct link { atomic_bool adopted; };
+static struct link *current;            /* of the server where the session is; NULL: it has never moved */
+
+/* While the move is under way, the next call there fails, and so does the move. */
+static void link_lost(void *context, const char *reason)
+{
+    struct link *link = context;
+    if (atomic_load(&link->adopted))
+        session_lost(NULL, reason);
+}
+
+/* ---- 1. all work ends ---- */
+
+static bool busy(void)
+{
+    return wire_detached() || throttle_outstanding() || pending_writers();
+}
+
+static int settle(struct move *move)
+{
+    int code = CORE_OK;
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
+        code = context_finish(c);
+    pending_wait_context(NULL, stream_serial());
+    /* Answers that nobody waits for may come behind those that were waited for. */
+    for (uint64_t until = clock_now() + MOVE_SETTLE_NS; !code && busy() && clock_now() < until;)
+        nanosleep(&(struct timespec){ 0, 100000 }, NULL);
+    if (code)
+        return move_refuse(move, code, "the work under way failed (error %d)", code);
+    memory_give_back();
+    if (busy() || !lanes_leave())
+        return move_refuse(move, CORE_NOT_READY, "copies or host functions are still under way");
+    return CORE_OK;
+}
+
+/* ---- 2. may it go? ---- */
+
+static int ask_source(struct move *move)
+{
+    movable_args args = { 0 };
+    movable_result result;
+    memset(&result, 0, sizeof result);
+    if (core_session.in_process)
+        return move_refuse(move, 0, "its server is in the program's own process");
+    if (!(core_session.hello.capabilities & FLYT_CAP_MOVES))
+        return move_refuse(move, 0, "the old server is of an earlier version");
+    int code = wire_call(FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args, (xdrproc_t)xdr_movable_result, &result);
+    if (!code && *result.refusal)
+        code = move_refuse(move, 0, "%s", result.refusal);
+    xdr_free((xdrproc_t)xdr_movable_result, &result);
+    return code;
+}
+
+static int ask_kinds(struct move *move)
+{
+    int code = CORE_OK;
+    for (int kind = 0; kind < KINDS && !code; kind++) {
+        const struct client_kind_row *row = &client_kinds[kind];
+        bool stays = row->moves == MOVE_REFUSED || row->moves == MOVE_CHECKPOINT;
+        uint64_t count = stays && row->count ? row->count() : 0;
+        if (count)
+            code = move_refuse(move, 0, "it has %llu %s, which %s", (unsigned long long)count, row->name,
+                               row->moves == MOVE_CHECKPOINT ? "only a checkpoint of the driver could move"
+                                                             : "cannot be made again elsewhere");
+        if (!code && row->save)
+            code = row->save(move);
+    }
+    return code;
+}
+
+/* CUdevice_attribute numbers: what decides which code is loaded, and what programs may be written for. */
+static int ask_devices(struct move *move)
+{
+    static const int equal[] = { 10 /* WARP_SIZE */, 75, 76 /* COMPUTE_CAPABILITY_MAJOR, MINOR */ };
+    const hello_result *hello = &move->at[MOVE_TARGET].hello;
+    for (int i = 0; i < device_count(); i++) {
+        const flyt_device *there = &hello->devices.devices_val[move->at[MOVE_TARGET].devices[i]];
+        for (unsigned e = 0; e < sizeof equal / sizeof equal[0]; e++)
+            for (unsigned a = 0; a < there->attributes.attributes_len; a++) {
+                const flyt_attribute *attribute = &there->attributes.attributes_val[a];
+                int value = 0;
+                if (attribute->name == equal[e] && !core_device_attribute(i, equal[e], &value) &&
+                    attribute->value != value)
+                    return move_refuse(move, 0, "attribute %d of device %d is %d, and %d at the new server", equal[e], i,
+                                       value, attribute->value);
+            }
+    }
+    return CORE_OK;
+}
+
+/* ---- 3. made again ---- */
+
+static int make_again(struct move *move)
+{
+    int code = CORE_OK;
+    move_go(move, MOVE_TARGET);
+    for (int kind = 0; kind < KINDS && !code; kind++) {
+        code = client_kinds[kind].restore ? client_kinds[kind].restore(move) : CORE_OK;
+        if (code)
+            move_refuse(move, code, "%s could not be made again (error %d)", client_kinds[kind].name, code);
+    }
+    for (int kind = 0; kind < KINDS && !code; kind++) {
+        move_go(move, MOVE_TARGET);
+        code = client_kinds[kind].contents ? client_kinds[kind].contents(move) : CORE_OK;
+        if (code)
+            move_refuse(move, code, "the contents of %s could not be copied (error %d)", client_kinds[kind].name, code);
+    }
+    move_go(move, MOVE_TARGET);
+    int ended = move_stream_end(move);
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
+        code = context_finish(c);             /* errors of calls that nobody waited for come with the answer */
+    code = code ? code : ended ? ended : atomic_load(&core_session.latched);
+    code = code ? code : atomic_load(&core_session.sticky);
+    return code ? move_refuse(move, code, "the new server reports error %d", code) : CORE_OK;
+}
+
+/* ---- 4. the end ---- */
+
+static void kinds_moved(struct move *move, bool moved)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        if (client_kinds[kind].moved)
+            client_kinds[kind].moved(move, moved);
+    if (move->stream_token)
+        stream_id_give(move->stream_token);
+}
+
+/* The program has pointers to the names of its devices: those that it saw first are kept. */
+static void facts_adopt(struct move *move, const char *uri)
+{
+    hello_result *hello = &move->at[MOVE_TARGET].hello;
+    char *copy = strdup(uri);
+    core_session.hello.host_size = move->target_host;
+    if (copy)
+        core_session.uri = copy;              /* the old one stays: another thread may be printing it */
+    xdr_free((xdrproc_t)xdr_hello_result, hello);
+}
+
+static void settle_down(struct move *move, const char *uri, struct link *link)
+{
+    atomic_store(&link->adopted, true);
+    facts_adopt(move, uri);
+    kinds_moved(move, true);
+    lanes_offered();
+    helper_end(move->at[MOVE_SOURCE].client);
+    rpc_client_destroy(move->at[MOVE_SOURCE].client);
+    free(current);
+    current = link;
+    if (helper_start() || rpc_client_lost(core_session.client))
+        session_lost(NULL, "it was lost when the session had just moved to it");
+}
+
+static void go_back(struct move *move, struct link *link)
+{
+    struct move_place *target = &move->at[MOVE_TARGET];
+    move_go(move, MOVE_SOURCE);
+    kinds_moved(move, false);
+    if (target->client) {
+        rpc_client_shutdown(target->client);
+        rpc_client_destroy(target->client);
+    }
+    xdr_free((xdrproc_t)xdr_hello_result, &target->hello);
+    free(link);
+}
+
+static int move_session(struct move *move, const char *uri)
+{
+    struct link *link = calloc(1, sizeof *link);
+    int code = link ? settle(move) : CORE_OUT_OF_MEMORY, latched = 0, sticky = 0;
+    bool there = false;
+    if (!code)
+        code = ask_source(move);
+    if (!code)
+        code = session_meet(move, uri, link_lost, link);
+    if (!code)
+        code = ask_devices(move);
+    if (!code && !(move->stream = stream_id_take(&move->stream_token)))
+        code = CORE_OUT_OF_MEMORY;
+    if (!code)
+        code = ask_kinds(move);
+    /* An error that the old server has told stays the program's; one of the new server is the move's. */
+    if (!code) {
+        latched = atomic_exchange(&core_session.latched, 0);
+        code = make_again(move);
+        there = true;
+    }
+    if (there) {
+        sticky = rpc_client_lost(move->at[MOVE_SOURCE].client) ? atomic_load(&core_session.sticky) : 0;
+        atomic_store(&core_session.latched, latched);
+    }
+    if (code && there)
+        atomic_store(&core_session.sticky, sticky);
+    if (code)
+        go_back(move, link);
+    else
+        settle_down(move, uri, link);
+    return code;
+}
+
+int core_move(const char *uri, char *why, size_t size)
+{
+    CANCEL_DEFERRED;
+    char nowhere[2];
+    struct move move = { .why = size ? why : nowhere, .why_size = size ? size : sizeof nowhere };
+    *move.why = 0;
+    if (core_in_host_function())
+        return move_refuse(&move, CORE_INVALID_VALUE, "a host function cannot move the session");
+    int code = session_move_begin();
+    if (code)
+        return move_refuse(&move, code, "the session cannot be used (error %d)", code);
+    CANCEL_OFF;
+    helper_rest();
+    move.at[MOVE_SOURCE].client = core_session.client;
+    move.at[MOVE_SOURCE].hello.capabilities = core_session.hello.capabilities;
+    move.at[MOVE_SOURCE].hello.session = core_session.hello.session;
+    for (int i = 0; i < device_count(); i++)
+        move.at[MOVE_SOURCE].devices[i] = client_device_find(i)->wire;
+    code = move_session(&move, uri);
+    session_move_end();
+    if (code)
+        log_info("the session did not move to %s: %s", uri, move.why);
+    else
+        log_info("the session moved to %s", uri);
+    return code;
+}

@@ -1,0 +1,72 @@
+/*
+ * move.h: moving the session to another server. move.c goes over the table of kinds (kinds.h); move_state.c has what the
+ * functions of a kind need: which of the two servers calls go to, and the bytes that go from one to the other.
+ * docs/moving.md says what moves and how.
+ */
+#ifndef FLYT_CLIENT_CORE_MOVE_H
+#define FLYT_CLIENT_CORE_MOVE_H
+
+#include "context.h"
+#include "kinds.h"
+#include "state.h"
+
+enum move_end { MOVE_SOURCE, MOVE_TARGET };
+
+struct move {
+    struct move_place {
+        rpc_client  *client;
+        hello_result hello;
+        int          devices[FLYT_MAX_DEVICES];   /* their numbers there */
+    } at[2];
+    enum move_end now;                      /* where calls go */
+    char         *why;                      /* the caller's */
+    size_t        why_size;
+    uint64_t      target_host;              /* bytes of the host window there */
+    flyt_id       stream;                   /* an id for the move's own streams */
+    uint64_t      stream_token;
+    core_context *streaming;                /* whose stream it is now; NULL: nobody's */
+    bool          stream_made[2];
+    uint64_t      unconfirmed;              /* bytes sent to the new server since it was last waited for */
+    void         *of[KINDS];                /* what each kind has written down */
+};
+
+/* Says why the session cannot move, for core_move's caller. The first one counts. Returns the code, or 801 for 0. */
+int  move_refuse(struct move *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Calls go to that server from here on. */
+void move_go(struct move *, enum move_end);
+/* A stream of the context at the server where calls go, for the move alone: nothing counts its calls. */
+int  move_stream(struct move *, core_context *, flyt_id *);
+/* Waits for it, and ends it at both servers. */
+int  move_stream_end(struct move *);
+/* Copies device memory from the old server to the same address at the new one. */
+int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
+
+/* session.c: connects, says HELLO, agrees on the window. move->at[MOVE_TARGET] is filled; its client, if there is one,
+   is the caller's also after an error. lost: of rpc_client_create. */
+int  session_meet(struct move *, const char *uri, void (*lost)(void *, const char *), void *context);
+
+/* Of each kind, for the table. */
+int  context_save(struct move *);
+int  context_restore(struct move *);
+void context_moved(struct move *, bool moved);
+int  event_save(struct move *);
+int  event_restore(struct move *);
+void event_moved(struct move *, bool moved);
+int  stream_restore(struct move *);
+void stream_moved(struct move *, bool moved);
+int  code_save(struct move *);
+int  code_restore(struct move *);
+int  code_contents(struct move *);
+void code_moved(struct move *, bool moved);
+int  functions_restore(struct move *);
+int  allocations_contents(struct move *);
+int  memory_restore(struct move *);
+int  handle_restore(struct move *);
+int  handle_contents(struct move *);
+int  host_space_save(struct move *);
+int  host_space_restore(struct move *);
+int  host_space_contents(struct move *);
+void host_space_moved(struct move *, bool moved);
+int  registered_save(struct move *);
+
+#endif

@@ -1,0 +1,525 @@
+/*
+ * Moving a session between two real servers with the software GPU (core_move, docs/moving.md): the program goes on with
+ * the handles and pointers that it has, or the move is refused and nothing has changed. Arguments: unix or tcp, and the
+ * path of cricket-rpc-server. Each test in a process of its own.
+ *
+ * shows: moving: contexts, streams, events with their times, modules, functions, memory, handles and pinned memory are
+ *   made again at another server, under the same handles and addresses and with the same contents, and back
+ * shows: moving: random programs compute the same with moves and without
+ * shows: moving: what cannot move (a texture, a variable whose address would change, a server that is not there) is
+ *   named, and the program goes on where it was
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "api/driver/types.h"
+#include "api/forward/core.h"
+#include "cpu/client/core/core.h"
+#include "isolated.h"
+#include "on.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* fill(address, count, value); count_up(out): adds 1 to a variable that the program never names, and stores it at out;
+   shared(out): uses as much dynamic shared memory as the launch gives. */
+static const char ptx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .global .align 8 .b8 table[4096];\n"
+    ".global .align 4 .u32 hidden;\n"
+    ".extern .shared .align 4 .b8 dynamic[];\n"
+    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
+    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
+    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
+    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
+    ".visible .entry count_up(.param .u64 a) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
+    "  ld.param.u64 %a1, [a]; mov.u32 %i1, %tid.x; setp.ne.u32 %p, %i1, 0; @%p ret;\n"
+    "  ld.global.u32 %i2, [hidden]; add.u32 %i2, %i2, 1; st.global.u32 [hidden], %i2; st.global.u32 [%a1], %i2; ret;\n}\n"
+    ".visible .entry shared(.param .u64 a) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>;\n"
+    "  ld.param.u64 %a1, [a]; mov.u32 %i1, 77; st.shared.u32 [dynamic+60000], %i1;\n"
+    "  ld.shared.u32 %i2, [dynamic+60000]; st.global.u32 [%a1], %i2; ret;\n}\n";
+
+/* ---- the servers ---- */
+
+static pid_t servers[2];
+static char uris[2][128], sockets[2][64];
+static const char *refusal_of;              /* what core_move said last */
+
+static int server_start(int number, const char *kind, const char *program)
+{
+    char listen[128];
+    int ends[2];
+    snprintf(sockets[number], sizeof sockets[number], "/tmp/flyt-test-moves-%d-%d.sock", (int)getpid(), number);
+    if (strcmp(kind, "tcp") == 0)
+        snprintf(listen, sizeof listen, "tcp://127.0.0.1:0");
+    else
+        snprintf(listen, sizeof listen, "unix://%s", sockets[number]);
+    if (pipe(ends))
+        return -1;
+    servers[number] = fork();
+    if (!servers[number]) {
+        dup2(ends[1], 1);
+        close(ends[0]);
+        close(ends[1]);
+        execl(program, program, "--listen", listen, "--gpu", "software", NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *said = fdopen(ends[0], "r");
+    char line[256];
+    return said && fgets(line, sizeof line, said) && sscanf(line, "listening on %127s", uris[number]) == 1 ? 0 : -1;
+}
+
+static int move_to(int number)
+{
+    static char why[512];
+    refusal_of = why;
+    int result = core_move(uris[number], why, sizeof why);
+    if (result)
+        fprintf(stderr, "not moved: %s\n", why);
+    return result;
+}
+
+/* ---- what the programs do ---- */
+
+static core_image *image;
+
+static core_function *function(const char *name)
+{
+    core_function *f;
+    if (!image)
+        CHECK(core_image_add(ptx, &image) == 0);
+    CHECK(core_function_add(image, name, &f) == 0);
+    return f;
+}
+
+static int launch(core_context *c, core_stream stream, const char *name, size_t shared, void **arguments)
+{
+    return core_launch(c, &(struct core_launch){ .function = function(name), .stream = stream, .grid = { 1, 1, 1 },
+                                                 .block = { 32, 1, 1 }, .shared = shared, .arguments = arguments });
+}
+
+static int fill(core_context *c, core_stream stream, uint64_t address, uint32_t count, uint32_t value)
+{
+    return launch(c, stream, "fill", 0, (void *[]){ &address, &count, &value });
+}
+
+static uint64_t allocate(core_context *c, size_t size)
+{
+    uint64_t address = 0;
+    CHECK(core_memory_allocate(c, size, &address) == 0);
+    return address;
+}
+
+static uint32_t word_at(core_context *c, uint64_t address)
+{
+    uint32_t word = 0;
+    CHECK(copy_out(c, 0, &word, address, sizeof word, true) == 0);
+    return word;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static bool near(float a, float b) { return a - b < 0.02f && b - a < 0.02f; }
+
+/* ---- each kind of object, at the other server and back ---- */
+
+static void body_memory(void)
+{
+    core_context *p = on(0), *c;
+    enum { SIZE = 5 * 1024 * 1024 + 333 };
+    unsigned char *data = malloc(SIZE), *got = malloc(SIZE);
+    CHECK(core_context_create(0, 0, &c) == 0);
+    uint64_t a = allocate(p, SIZE), b = allocate(c, 64 * MIB), small = allocate(p, 1);
+    for (int i = 0; i < SIZE; i++)
+        data[i] = (unsigned char)(i * 7 + i / 251);
+    CHECK(copy_in(p, 0, a, data, SIZE, true) == 0 && fill(c, 0, b + 64 * MIB - 4000, 1000, 4711) == 0);
+    for (int i = 1; i <= 4; i++) {
+        CHECK(move_to(i % 2) == 0);
+        CHECK(copy_out(p, 0, got, a, SIZE, true) == 0 && memcmp(got, data, SIZE) == 0);
+        CHECK(word_at(c, b + 64 * MIB - 4) == 4711);
+        data[i]++;
+        CHECK(copy_in(p, 0, a, data, SIZE, true) == 0);
+        uint64_t more = allocate(p, (size_t)i * 3 * MIB);
+        CHECK(more != a && fill(p, 0, more, 10, 5) == 0 && core_memory_free(more) == 0);
+    }
+    CHECK(core_memory_free(a) == 0 && core_memory_free(small) == 0 && move_to(1) == 0);
+    CHECK(core_memory_free(a) == 1 && core_context_destroy(c) == 0 && core_memory_free(b) == 1 &&
+          core_context_check(c) == 709);
+}
+
+static void body_handles(void)
+{
+    size_t granule;
+    uint64_t base;
+    core_handle h[2];
+    unsigned access;
+    core_context *p = on(0);
+    CHECK(core_memory_granularity(&granule) == 0 && core_reservation_create(4 * granule, 0, 0, &base) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(core_handle_create(0, granule, &h[i]) == 0 &&
+              core_handle_map(base + (uint64_t)i * granule, granule, h[i]) == 0 &&
+              core_access_set(base + (uint64_t)i * granule, granule, 0, 3) == 0 &&
+              fill(p, 0, base + (uint64_t)i * granule, 100, 50 + (uint32_t)i) == 0);
+    /* the first at two places, the second at none */
+    CHECK(core_handle_map(base + 2 * granule, granule, h[0]) == 0 &&
+          core_access_set(base + 2 * granule, granule, 0, 3) == 0);
+    CHECK(core_context_synchronize(p) == 0 && core_handle_unmap(base + granule, granule) == 0);
+    for (int i = 1; i <= 2; i++) {
+        CHECK(move_to(i % 2) == 0);
+        CHECK(word_at(p, base + 4) == 50 + 10 * (uint32_t)(i - 1) && word_at(p, base + 2 * granule + 4) == word_at(p, base + 4));
+        CHECK(core_access_get(base, 0, &access) == 0 && access == 3);
+        CHECK(fill(p, 0, base + 2 * granule, 100, 50 + 10 * (uint32_t)i) == 0);
+    }
+    CHECK(core_handle_map(base + 3 * granule, granule, h[1]) == 0 &&
+          core_access_set(base + 3 * granule, granule, 0, 3) == 0 && word_at(p, base + 3 * granule + 396) == 51);
+}
+
+static void body_code(void)
+{
+    core_context *p = on(0), *c;
+    core_variable *v;
+    uint64_t out = allocate(p, 64), table[2], again;
+    size_t size;
+    CHECK(core_context_create(0, 0, &c) == 0);
+    CHECK(launch(p, 0, "count_up", 0, (void *[]){ &out }) == 0 && word_at(p, out) == 1);
+    CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0);
+    CHECK(core_context_synchronize(c) == 0 && word_at(p, out) == 2);
+    CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 &&
+          core_variable_address(p, v, &table[0], &size) == 0 && core_variable_address(c, v, &table[1], &size) == 0);
+    CHECK(fill(p, 0, table[0], 1024, 5) == 0 && fill(c, 0, table[1], 1024, 6) == 0);
+    CHECK(core_function_set(p, function("shared"), 8, 65536) == 0);
+    CHECK(core_limit_set(p, 0, 2048) == 0);
+    for (uint32_t i = 1; i <= 2; i++) {
+        CHECK(move_to((int)i % 2) == 0);
+        CHECK(core_variable_address(p, v, &again, &size) == 0 && again == table[0]);
+        CHECK(word_at(p, table[0] + 4092) == 5 && word_at(c, table[1] + 4092) == 6);
+        CHECK(launch(p, 0, "count_up", 0, (void *[]){ &out }) == 0 && word_at(p, out) == 1 + i);
+        CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0 &&
+              word_at(p, out) == 2 + i);
+        CHECK(launch(p, 0, "shared", 65536, (void *[]){ &out }) == 0 && word_at(p, out) == 77);
+        CHECK(core_ctx_get_limit(p, &size, 0) == 0 && size >= 2048);
+    }
+    CHECK(core_context_synchronize(p) == 0 && core_sticky() == 0 && core_take_latched() == 0);
+}
+
+static void note(void *flag, int status)
+{
+    atomic_store((_Atomic int *)flag, 1 + status);
+}
+
+static void body_streams(void)
+{
+    static _Atomic int ran;
+    core_context *p = on(0);
+    uint64_t a = allocate(p, 4096);
+    core_stream s[3], mine = CORE_STREAM_PER_THREAD;
+    core_event e[2];
+    struct core_stream_info info;
+    for (int i = 0; i < 3; i++)
+        CHECK(core_stream_create(p, (unsigned)i % 2, -i, &s[i]) == 0 && fill(p, s[i], a + 64 * (uint64_t)i, 16, 9) == 0);
+    CHECK(core_stream_destroy(s[1]) == 0 && core_event_create(p, 2, &e[0]) == 0 && core_event_create(p, 2, &e[1]) == 0);
+    CHECK(fill(p, mine, a + 1024, 16, 8) == 0 && core_event_record(p, e[0], s[0], 0) == 0);
+    for (uint32_t i = 1; i <= 6; i++) {
+        CHECK(move_to((int)i % 2) == 0);
+        CHECK(core_stream_query(p, s[0]) == 0 && core_event_query(e[0]) == 0 && core_event_query(e[1]) == 0);
+        CHECK(core_stream_query(p, s[1]) == 400 && core_stream_info(p, s[2], &info) == 0 && info.priority <= 0);
+        atomic_store(&ran, 0);
+        CHECK(core_host_function(p, s[2], note, &ran, false) == 0 && fill(p, s[2], a, 16, i) == 0);
+        CHECK(core_event_record(p, e[1], s[2], 0) == 0 && core_stream_wait(p, s[0], e[1], 0) == 0);
+        CHECK(copy_on_device(p, s[0], a + 2048, a, 64, false) == 0 && core_event_record(p, e[0], s[0], 0) == 0);
+        CHECK(core_event_synchronize(e[0]) == 0 && atomic_load(&ran) == 1 && word_at(p, a + 2048 + 60) == i);
+        CHECK(fill(p, mine, a + 1024, 16, 100 + i) == 0 && core_stream_synchronize(p, mine) == 0);
+        CHECK(word_at(p, a + 1024) == 100 + i);
+        /* an id that is used again, and one that is new */
+        CHECK(core_stream_create(p, 1, 0, &s[1]) == 0 && fill(p, s[1], a + 64, 16, 200 + i) == 0);
+        CHECK(core_stream_synchronize(p, s[1]) == 0 && word_at(p, a + 64) == 200 + i && core_stream_destroy(s[1]) == 0);
+    }
+}
+
+static void body_times(void)
+{
+    core_context *p = on(0);
+    uint64_t a = allocate(p, 4096), before, after;
+    core_event e[4];
+    float first, second, third, later;
+    for (int i = 0; i < 4; i++)
+        CHECK(core_event_create(p, 0, &e[i]) == 0);
+    before = now_ns();
+    CHECK(core_event_record(p, e[0], 0, 0) == 0 && fill(p, 0, a, 1024, 1) == 0 && core_event_record(p, e[1], 0, 0) == 0);
+    CHECK(core_event_synchronize(e[1]) == 0 && core_event_elapsed(e[0], e[1], &first) == 0);
+    CHECK(move_to(1) == 0 && core_event_elapsed(e[0], e[1], &later) == 0 && near(first, later));
+    CHECK(core_event_record(p, e[2], 0, 0) == 0 && core_event_synchronize(e[2]) == 0);
+    after = now_ns();
+    CHECK(core_event_elapsed(e[0], e[2], &second) == 0 && second >= first && second <= (double)(after - before) / 1e6);
+    CHECK(core_event_elapsed(e[2], e[0], &later) == 0 && near(later, -second));
+    CHECK(core_event_elapsed(e[3], e[0], &later) == 400);
+    CHECK(move_to(0) == 0 && core_event_elapsed(e[0], e[2], &later) == 0 && near(second, later));
+    CHECK(core_event_record(p, e[3], 0, 0) == 0 && core_event_synchronize(e[3]) == 0);
+    CHECK(core_event_elapsed(e[2], e[3], &third) == 0 && third > 0);
+    CHECK(core_event_elapsed(e[0], e[3], &later) == 0 && near(later, second + third));
+    /* recorded anew, it belongs to the new server again */
+    CHECK(core_event_record(p, e[0], 0, 0) == 0 && core_event_record(p, e[1], 0, 0) == 0);
+    CHECK(core_event_synchronize(e[1]) == 0 && core_event_elapsed(e[0], e[1], &later) == 0 && later >= 0 && later < first + 1000);
+}
+
+static void body_host_memory(void)
+{
+    core_context *p = on(0);
+    enum { COUNT = 1 << 20 };
+    uint32_t *pinned[2], *registered = malloc(COUNT * 4);
+    uint64_t a = allocate(p, COUNT * 4), device = 0;
+    CHECK(core_host_allocate(COUNT * 4, 0, (void **)&pinned[0]) == 0);
+    CHECK(core_host_allocate(4096, 2, (void **)&pinned[1]) == 0 && core_host_register(registered, COUNT * 4, 0) == 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+        pinned[0][i] = registered[i] = i;
+    bool mapped = core_host_device_pointer(pinned[1], &device) == 0;
+    for (uint32_t i = 1; i <= 4; i++) {
+        CHECK(move_to((int)i % 2) == 0 && pinned[0][COUNT - 1] == COUNT - 1);
+        CHECK(copy_in(p, 0, a, pinned[0], COUNT * 4, false) == 0 && core_stream_synchronize(p, 0) == 0);
+        pinned[0][COUNT - 1] = 0;
+        CHECK(copy_out(p, 0, pinned[0], a, COUNT * 4, false) == 0 && core_context_synchronize(p) == 0);
+        CHECK(pinned[0][COUNT - 1] == COUNT - 1);
+        CHECK(copy_in(p, 0, a, registered, COUNT * 4, false) == 0 && word_at(p, a + 400) == 100);
+        if (mapped) {
+            uint64_t again = 0;
+            CHECK(core_host_device_pointer(pinned[1], &again) == 0 && again == device);
+            CHECK(fill(p, 0, device, 10, 1000 + i) == 0 && core_context_synchronize(p) == 0 && pinned[1][9] == 1000 + i);
+        }
+    }
+    CHECK(core_host_free(pinned[0]) == 0 && core_host_free(pinned[1]) == 0 && core_host_unregister(registered) == 0);
+    CHECK(core_host_allocate(3 * MIB, 0, (void **)&pinned[0]) == 0 && move_to(1) == 0);
+    memset(pinned[0], 1, 3 * MIB);
+    CHECK(core_host_free(pinned[0]) == 0);
+}
+
+/* ---- what cannot move stays as it is ---- */
+
+static void body_refusals(void)
+{
+    static const char other[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                                ".visible .global .align 8 .b8 first[3000000];\n.visible .entry nothing() { ret; }\n";
+    core_context *p = on(0);
+    core_image *extra;
+    core_function *f;
+    char why[300];
+    uint64_t a = allocate(p, 4096), out = allocate(p, 64);
+    CHECK(fill(p, 0, a, 16, 3) == 0);
+    CHECK(core_move("tcp://127.0.0.1:1", why, sizeof why) != 0 && strstr(why, "127.0.0.1:1"));
+    CHECK(word_at(p, a) == 3);
+    CHECK(core_move("local:software", why, sizeof why) == 1);
+    /* The variables of the second module lie behind those of the first, which goes: elsewhere they would not. */
+    CHECK(core_image_add(other, &extra) == 0 && core_function_add(extra, "nothing", &f) == 0);
+    core_context *c;
+    CHECK(core_context_create(0, 0, &c) == 0);
+    CHECK(core_launch(c, &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 0);
+    CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0);
+    core_image_remove(extra);
+    int result = move_to(1);
+    if (result) {
+        CHECK(result == 801 && strstr(refusal_of, "variable"));
+        for (int i = 0; i < 3; i++)
+            CHECK(move_to(1) == 801);
+    }
+    CHECK(core_sticky() == 0 && core_take_latched() == 0 && word_at(p, a) == 3);
+    CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0 &&
+          word_at(p, out) == 2);
+    CHECK(core_context_destroy(c) == 0 && move_to(result ? 1 : 0) == 0 && word_at(p, a) == 3);
+}
+
+/* A texture's handle is the driver's value, and nobody keeps what it was made from. */
+static void body_texture(void)
+{
+    core_context *p = on(0);
+    uint64_t a = allocate(p, 4096), texture;
+    const struct CUDA_RESOURCE_DESC from = { .resType = 2 /* linear */,
+                                             .res.linear = { .devPtr = a, .format = 3 /* u32 */, .numChannels = 1,
+                                                             .sizeInBytes = 4096 } };
+    const struct CUDA_TEXTURE_DESC how = { .flags = 1 /* read as integer */ };
+    CHECK(core_tex_object_create(p, &texture, &from, &how, NULL) == 0);
+    CHECK(move_to(1) == 801 && strstr(refusal_of, "1 of kind texture"));
+    CHECK(core_tex_object_destroy(p, texture) == 0 && move_to(1) == 0 && core_sticky() == 0);
+}
+
+/* The server that the session has left may go; the one where it is may not. */
+static void body_left_server(void)
+{
+    core_context *p = on(0);
+    uint64_t a = allocate(p, 4096);
+    CHECK(fill(p, 0, a, 16, 3) == 0 && move_to(1) == 0);
+    kill(servers[0], SIGTERM);
+    usleep(300000);
+    CHECK(fill(p, 0, a + 64, 16, 4) == 0 && word_at(p, a) == 3 && word_at(p, a + 64) == 4 && core_sticky() == 0);
+    kill(servers[1], SIGKILL);
+    CHECK(fill(p, 0, a, 16, 4) == 0 || core_sticky());
+    CHECK(core_context_synchronize(p) != 0 && core_sticky() == 46);
+}
+
+/* ---- random programs: the same with moves and without ---- */
+
+static uint64_t seed;
+
+static uint32_t roll(uint32_t below)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(seed >> 33) % below;
+}
+
+enum { BLOCKS = 6, STREAMS = 4, BLOCK = 96 * 1024, STEPS = 120 };
+
+static uint64_t mixed(uint64_t hash, const void *bytes, size_t size)
+{
+    for (const uint8_t *at = bytes; size--; at++)
+        hash = (hash ^ *at) * UINT64_C(1099511628211);
+    return hash;
+}
+
+/* What every step saw. Streams are joined by events, and each is idle or waited for where the host looks. */
+static uint64_t random_program(uint64_t with, bool moves)
+{
+    uint64_t hash = UINT64_C(14695981039346656037), block[BLOCKS];
+    core_stream stream[STREAMS];
+    core_event event;
+    uint32_t counter = 0, *host = malloc(BLOCK), *pinned;
+    int where = 0;
+    core_context *c[2] = { on(0) };
+    seed = with;
+    CHECK(core_context_create(0, 0, &c[1]) == 0 && core_event_create(c[0], 2, &event) == 0);
+    CHECK(core_host_allocate(BLOCK, 0, (void **)&pinned) == 0);
+    memset(pinned, 0, BLOCK);
+    for (int i = 0; i < BLOCKS; i++)
+        block[i] = allocate(c[i % 2], BLOCK);
+    for (int i = 0; i < BLOCKS; i++)
+        CHECK(fill(c[i % 2], 0, block[i], BLOCK / 4, (uint32_t)i) == 0 && core_context_synchronize(c[i % 2]) == 0);
+    for (int i = 0; i < STREAMS; i++)
+        CHECK(core_stream_create(c[0], i % 2 ? 1 : 0, 0, &stream[i]) == 0);
+    uint64_t out = allocate(c[0], 64);
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t b = roll(BLOCKS), o = roll(BLOCKS), s = roll(STREAMS), at = roll(BLOCK / 8) & ~1u, what = roll(10);
+        bool move = roll(12) == 0;
+        if (move && moves)
+            CHECK(move_to(where = !where) == 0);
+        switch (what) {
+        case 0:
+        case 1:
+            CHECK(fill(c[0], stream[s], block[b] + 4 * at, BLOCK / 8, ++counter) == 0);
+            break;
+        case 2:
+            for (unsigned i = 0; i < BLOCK / 4; i++)
+                host[i] = roll(1000);
+            CHECK(copy_in(c[0], stream[s], block[b], host, BLOCK, roll(2)) == 0);
+            break;
+        case 3:
+            CHECK(copy_out(c[0], stream[s], host, block[b], BLOCK, true) == 0);
+            hash = mixed(hash, host, BLOCK);
+            break;
+        case 4:
+            CHECK(copy_on_device(c[0], stream[s], block[b], block[o] + 4 * at, BLOCK / 2, false) == 0 || b == o);
+            break;
+        case 5:
+            CHECK(copy_out(c[0], stream[s], pinned, block[b], BLOCK, false) == 0 &&
+                  core_stream_synchronize(c[0], stream[s]) == 0);
+            hash = mixed(hash, pinned, BLOCK);
+            break;
+        case 6:
+            CHECK(launch(c[0], stream[s], "count_up", 0, (void *[]){ &out }) == 0 &&
+                  core_stream_synchronize(c[0], stream[s]) == 0);
+            hash += word_at(c[0], out);
+            break;
+        case 7:
+            CHECK(core_stream_destroy(stream[s]) == 0 && core_stream_create(c[0], s % 2, 0, &stream[s]) == 0);
+            break;
+        case 8:
+            CHECK(core_context_synchronize(c[0]) == 0 && core_memory_free(block[b]) == 0);
+            block[b] = allocate(c[b % 2], BLOCK);
+            CHECK(fill(c[b % 2], 0, block[b], BLOCK / 4, counter) == 0 && core_context_synchronize(c[b % 2]) == 0);
+            break;
+        default:
+            CHECK(core_event_destroy(event) == 0 && core_event_create(c[0], 0, &event) == 0);
+        }
+        /* the next operation's stream comes behind this one */
+        CHECK(core_event_record(c[0], event, stream[s], 0) == 0);
+        for (int i = 0; i < STREAMS; i++)
+            CHECK(core_stream_wait(c[0], stream[i], event, 0) == 0);
+    }
+    CHECK(core_context_synchronize(c[0]) == 0 && core_context_synchronize(c[1]) == 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        CHECK(copy_out(c[0], 0, host, block[i], BLOCK, true) == 0);
+        hash = mixed(hash, host, BLOCK);
+    }
+    CHECK(core_sticky() == 0 && core_take_latched() == 0);
+    return hash;
+}
+
+static uint64_t program_seed;
+static void body_still(void) { printf("%016llx\n", (unsigned long long)random_program(program_seed, false)); }
+static void body_moving(void) { printf("%016llx\n", (unsigned long long)random_program(program_seed, true)); }
+
+static void random_programs(void **unused)
+{
+    (void)unused;
+    for (program_seed = 1; program_seed <= 6; program_seed++) {
+        char still[2000], moving[2000];
+        assert_int_equal(isolated_output(body_still, 60, still, sizeof still), 0);
+        assert_int_equal(isolated_output(body_moving, 60, moving, sizeof moving), 0);
+        assert_string_equal(still, moving);
+    }
+}
+
+#define TEST(name, limit)                                  \
+    static void name(void **unused)                        \
+    {                                                      \
+        (void)unused;                                      \
+        assert_int_equal(isolated(body_##name, limit), 0); \
+    }
+TEST(memory, 60)
+TEST(handles, 60)
+TEST(code, 60)
+TEST(streams, 60)
+TEST(times, 60)
+TEST(host_memory, 60)
+TEST(refusals, 60)
+TEST(texture, 60)
+TEST(left_server, 60)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory), cmocka_unit_test(handles), cmocka_unit_test(code), cmocka_unit_test(streams),
+        cmocka_unit_test(times), cmocka_unit_test(host_memory), cmocka_unit_test(refusals), cmocka_unit_test(texture),
+        cmocka_unit_test(random_programs), cmocka_unit_test(left_server),
+    };
+    if (argc < 3 || server_start(0, argv[1], argv[2]) || server_start(1, argv[1], argv[2]) ||
+        setenv("FLYT_SERVER", uris[0], 1)) {
+        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
+        return 1;
+    }
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        kill(servers[i], SIGTERM);
+        waitpid(servers[i], NULL, 0);
+        unlink(sockets[i]);
+        unlink(strncat(sockets[i], ".lock", 6));
+    }
+    return failures;
+}
