@@ -1,7 +1,8 @@
 /*
  * layout.c: see layout.h. Two sources: the parameters of an .entry in PTX (softgpu/ptx), and the section
  * .nv.info.<kernel> of a cubin, whose attribute 0x17 gives one parameter each (ordinal, offset, size).
- * PTX is preferred. Variables come from PTX too, or are the data objects in a cubin's symbol table. Both kinds may be compressed inside a fat binary.
+ * PTX is preferred. Variables come from PTX too, or are the data objects in a cubin's symbol table. Both kinds may be
+ * compressed inside a fat binary.
  */
 #include "cpu/code/layout.h"
 
@@ -101,7 +102,8 @@ static int layout_of_ptx(layout_image *image, char *log, size_t log_size)
     }
     for (uint32_t i = 0; i < module->variable_count; i++) {
         const struct ptx_variable *v = &module->variables[i];
-        if ((v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST) && layout_add_variable(image, v->name, v->size))
+        bool has_memory = v->space == PTX_SPACE_GLOBAL || v->space == PTX_SPACE_CONST;
+        if (has_memory && layout_add_variable(image, v->name, v->size))
             goto out;
     }
     result = 0;

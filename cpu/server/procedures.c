@@ -13,7 +13,8 @@ static pthread_once_t procedures_once = PTHREAD_ONCE_INIT;
 
 /* These may block in the driver, so the executor serves them. The reader may serve all others. */
 static const uint8_t blocking[] = {
-    FLYT_HELLO,          FLYT_WINDOW,          FLYT_WINDOW_TAKE,    FLYT_CONTEXT_CREATE, FLYT_CONTEXT_RETAIN, FLYT_CONTEXT_RELEASE,
+    FLYT_HELLO,          FLYT_WINDOW,          FLYT_WINDOW_TAKE,    FLYT_CONTEXT_CREATE,
+    FLYT_CONTEXT_RETAIN, FLYT_CONTEXT_RELEASE,
     FLYT_CONTEXT_RESET,  FLYT_CONTEXT_DESTROY, FLYT_LIMIT_SET,      FLYT_MAP,            FLYT_UNMAP,
     FLYT_RECALLED,       FLYT_HOST_ADD,        FLYT_HOST_REMOVE,    FLYT_STREAM_CREATE,  FLYT_STREAM_DESTROY,
     FLYT_HOST_FUNCTION,  FLYT_IMAGE_DATA,      FLYT_HANDLE_CREATE,  FLYT_HANDLE_RELEASE,

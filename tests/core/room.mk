@@ -28,7 +28,8 @@ TESTS += $(foreach m,$(TESTS_CORE_MODES),"$(TESTS_CORE_SERVED) $m $(BIN)/cricket
 # A session that moves between two of them.
 TESTS_CORE_MOVES := $(BUILD)/tests/core_moves
 $(call objects,tests/core/test_moves.c): | $(API_INCLUDED)
-$(BUILD)/tests/core_moves: $(call objects,tests/core/test_moves.c tests/core/isolated.c) | $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(BUILD)/tests/core_moves: $(call objects,tests/core/test_moves.c tests/core/isolated.c) | \
+    $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
 TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")

@@ -47,7 +47,8 @@ static const char ptx[] =
     ".visible .entry count_up(.param .u64 a) {\n"
     "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
     "  ld.param.u64 %a1, [a]; mov.u32 %i1, %tid.x; setp.ne.u32 %p, %i1, 0; @%p ret;\n"
-    "  ld.global.u32 %i2, [hidden]; add.u32 %i2, %i2, 1; st.global.u32 [hidden], %i2; st.global.u32 [%a1], %i2; ret;\n}\n"
+    "  ld.global.u32 %i2, [hidden]; add.u32 %i2, %i2, 1; st.global.u32 [hidden], %i2;\n"
+    "  st.global.u32 [%a1], %i2; ret;\n}\n"
     ".visible .entry shared(.param .u64 a) {\n"
     "  .reg .u64 %a<4>; .reg .u32 %i<6>;\n"
     "  ld.param.u64 %a1, [a]; mov.u32 %i1, 77; st.shared.u32 [dynamic+60000], %i1;\n"
@@ -186,7 +187,8 @@ static void body_handles(void)
     CHECK(core_context_synchronize(p) == 0 && core_handle_unmap(base + granule, granule) == 0);
     for (int i = 1; i <= 2; i++) {
         CHECK(move_to(i % 2) == 0);
-        CHECK(word_at(p, base + 4) == 50 + 10 * (uint32_t)(i - 1) && word_at(p, base + 2 * granule + 4) == word_at(p, base + 4));
+        CHECK(word_at(p, base + 4) == 50 + 10 * (uint32_t)(i - 1));
+        CHECK(word_at(p, base + 2 * granule + 4) == word_at(p, base + 4));
         CHECK(core_access_get(base, 0, &access) == 0 && access == 3);
         CHECK(fill(p, 0, base + 2 * granule, 100, 50 + 10 * (uint32_t)i) == 0);
     }
@@ -236,7 +238,8 @@ static void body_streams(void)
     core_event e[2];
     struct core_stream_info info;
     for (int i = 0; i < 3; i++)
-        CHECK(core_stream_create(p, (unsigned)i % 2, -i, &s[i]) == 0 && fill(p, s[i], a + 64 * (uint64_t)i, 16, 9) == 0);
+        CHECK(core_stream_create(p, (unsigned)i % 2, -i, &s[i]) == 0 &&
+              fill(p, s[i], a + 64 * (uint64_t)i, 16, 9) == 0);
     CHECK(core_stream_destroy(s[1]) == 0 && core_event_create(p, 2, &e[0]) == 0 && core_event_create(p, 2, &e[1]) == 0);
     CHECK(fill(p, mine, a + 1024, 16, 8) == 0 && core_event_record(p, e[0], s[0], 0) == 0);
     for (uint32_t i = 1; i <= 6; i++) {
@@ -265,7 +268,8 @@ static void body_times(void)
     for (int i = 0; i < 4; i++)
         CHECK(core_event_create(p, 0, &e[i]) == 0);
     before = now_ns();
-    CHECK(core_event_record(p, e[0], 0, 0) == 0 && fill(p, 0, a, 1024, 1) == 0 && core_event_record(p, e[1], 0, 0) == 0);
+    CHECK(core_event_record(p, e[0], 0, 0) == 0 && fill(p, 0, a, 1024, 1) == 0 &&
+          core_event_record(p, e[1], 0, 0) == 0);
     CHECK(core_event_synchronize(e[1]) == 0 && core_event_elapsed(e[0], e[1], &first) == 0);
     CHECK(move_to(1) == 0 && core_event_elapsed(e[0], e[1], &later) == 0 && near(first, later));
     CHECK(core_event_record(p, e[2], 0, 0) == 0 && core_event_synchronize(e[2]) == 0);
@@ -279,7 +283,8 @@ static void body_times(void)
     CHECK(core_event_elapsed(e[0], e[3], &later) == 0 && near(later, second + third));
     /* recorded anew, it belongs to the new server again */
     CHECK(core_event_record(p, e[0], 0, 0) == 0 && core_event_record(p, e[1], 0, 0) == 0);
-    CHECK(core_event_synchronize(e[1]) == 0 && core_event_elapsed(e[0], e[1], &later) == 0 && later >= 0 && later < first + 1000);
+    CHECK(core_event_synchronize(e[1]) == 0 && core_event_elapsed(e[0], e[1], &later) == 0 && later >= 0 &&
+          later < first + 1000);
 }
 
 static void body_host_memory(void)
@@ -303,7 +308,8 @@ static void body_host_memory(void)
         if (mapped) {
             uint64_t again = 0;
             CHECK(core_host_device_pointer(pinned[1], &again) == 0 && again == device);
-            CHECK(fill(p, 0, device, 10, 1000 + i) == 0 && core_context_synchronize(p) == 0 && pinned[1][9] == 1000 + i);
+            CHECK(fill(p, 0, device, 10, 1000 + i) == 0 && core_context_synchronize(p) == 0 &&
+                  pinned[1][9] == 1000 + i);
         }
     }
     CHECK(core_host_free(pinned[0]) == 0 && core_host_free(pinned[1]) == 0 && core_host_unregister(registered) == 0);

@@ -114,8 +114,8 @@ static int ask_devices(struct move *move)
                 int value = 0;
                 if (attribute->name == equal[e] && !core_device_attribute(i, equal[e], &value) &&
                     attribute->value != value)
-                    return move_refuse(move, 0, "attribute %d of device %d is %d, and %d at the new server", equal[e], i,
-                                       value, attribute->value);
+                    return move_refuse(move, 0, "attribute %d of device %d is %d, and %d at the new server", equal[e],
+                                       i, value, attribute->value);
             }
     }
     return CORE_OK;

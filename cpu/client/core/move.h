@@ -1,6 +1,6 @@
 /*
- * move.h: moving the session to another server. move.c goes over the table of kinds (kinds.h); move_state.c has what the
- * functions of a kind need: which of the two servers calls go to, and the bytes that go from one to the other.
+ * move.h: moving the session to another server. move.c goes over the table of kinds (kinds.h); move_state.c has what
+ * the functions of a kind need: which of the two servers calls go to, and the bytes that go from one to the other.
  * docs/moving.md says what moves and how.
  */
 #ifndef FLYT_CLIENT_CORE_MOVE_H
