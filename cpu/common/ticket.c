@@ -1,12 +1,12 @@
 /*
  * ticket.c: the form of a ticket, big endian:
- *   "FLYT" u8 version=1  u8 names' lengths[3] (tenant, node, gpu)
+ *   "FLYT" u8 version=2  u8 names' lengths[3] (tenant, node, gpu)
  *   u64 server  u64 program  u32 sms  u64 memory  i64 issued  i64 expires  nonce[16]  the names
- *   signature[64] of all before it
+ *   signature[64] of all before it  secret[16]
  * Strict: nothing may follow, so one ticket has one form. The signature is checked before anything is believed.
  *
  * The guard is a hash table of nonces (open addressing, linear probing), rebuilt without the expired ones when it is
- * full. Nonces are random, chosen by the signer and covered by the signature: they are their own hash.
+ * full. Nonces come from the signer's random secrets, and the signature covers them: they are their own hash.
  */
 #include "cpu/common/ticket.h"
 
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -24,7 +25,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/secret.h"
 
-enum { VERSION = 1, SIGNATURE_SIZE = 64, FIXED_SIZE = 4 + 1 + 3 + 8 + 8 + 4 + 8 + 8 + 8 + TICKET_NONCE_SIZE };
+enum { VERSION = 2, SIGNATURE_SIZE = 64, FIXED_SIZE = 4 + 1 + 3 + 8 + 8 + 4 + 8 + 8 + 8 + TICKET_NONCE_SIZE };
 static const uint8_t magic[4] = { 'F', 'L', 'Y', 'T' };
 
 struct ticket_signer { EVP_PKEY *key; };
@@ -103,6 +104,14 @@ void ticket_signer_key(const struct ticket_signer *signer, uint8_t key[TICKET_KE
 
 /* ---- form ---- */
 
+static bool hash_secret(const uint8_t secret[TICKET_SECRET_SIZE], uint8_t nonce[TICKET_NONCE_SIZE])
+{
+    uint8_t hash[32];
+    bool good = EVP_Digest(secret, TICKET_SECRET_SIZE, hash, NULL, EVP_sha256(), NULL) == 1;
+    memcpy(nonce, hash, TICKET_NONCE_SIZE);
+    return good;
+}
+
 static uint8_t *put(uint8_t *at, uint64_t value, int bytes)
 {
     for (int i = bytes - 1; i >= 0; i--)
@@ -172,22 +181,24 @@ static bool decode(const uint8_t *at, size_t size, struct ticket *ticket)
 
 int ticket_sign(const struct ticket_signer *signer, struct ticket *ticket, uint8_t *out, size_t *size, char *error)
 {
-    uint8_t bytes[FIXED_SIZE + 3 * TICKET_NAME_SIZE + SIGNATURE_SIZE];
+    uint8_t bytes[FIXED_SIZE + 3 * TICKET_NAME_SIZE + SIGNATURE_SIZE + TICKET_SECRET_SIZE], secret[TICKET_SECRET_SIZE];
     if (!memchr(ticket->tenant, 0, TICKET_NAME_SIZE) || !memchr(ticket->node, 0, TICKET_NAME_SIZE) ||
         !memchr(ticket->gpu, 0, TICKET_NAME_SIZE))
         return explain(error, -EINVAL, "a name in a ticket is longer than %d bytes", TICKET_NAME_SIZE - 1);
-    if (RAND_bytes(ticket->nonce, TICKET_NONCE_SIZE) != 1)
+    if (RAND_bytes(secret, sizeof secret) != 1 || !hash_secret(secret, ticket->nonce))
         return explain(error, -EIO, "there are no random numbers for a ticket");
     size_t length = encode(ticket, bytes), signature = SIGNATURE_SIZE;
-    if (*size < length + SIGNATURE_SIZE)
-        return explain(error, -EINVAL, "a ticket of %zu bytes does not fit in %zu", length + SIGNATURE_SIZE, *size);
+    const size_t whole = length + SIGNATURE_SIZE + TICKET_SECRET_SIZE;
+    if (*size < whole)
+        return explain(error, -EINVAL, "a ticket of %zu bytes does not fit in %zu", whole, *size);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     bool signed_ = context && EVP_DigestSignInit(context, NULL, NULL, NULL, signer->key) == 1 &&
                    EVP_DigestSign(context, bytes + length, &signature, bytes, length) == 1;
     EVP_MD_CTX_free(context);
     if (!signed_)
         return explain(error, -EIO, "signing a ticket failed in OpenSSL");
-    *size = length + signature;
+    memcpy(bytes + length + signature, secret, sizeof secret);
+    *size = length + signature + sizeof secret;
     memcpy(out, bytes, *size);
     return 0;
 }
@@ -208,6 +219,17 @@ static bool signed_by(const uint8_t key[TICKET_KEY_SIZE], const uint8_t *bytes, 
 
 int ticket_verify(const uint8_t (*keys)[TICKET_KEY_SIZE], size_t count, const uint8_t *bytes, size_t size, int64_t now,
                   uint64_t server, struct ticket *ticket, char *error)
+{
+    uint8_t nonce[TICKET_NONCE_SIZE];
+    size_t pass = size > TICKET_SECRET_SIZE ? size - TICKET_SECRET_SIZE : 0;
+    int failure = ticket_verify_pass(keys, count, bytes, pass, now, server, ticket, error);
+    if (failure == 0 && (!hash_secret(bytes + pass, nonce) || CRYPTO_memcmp(nonce, ticket->nonce, sizeof nonce) != 0))
+        failure = explain(error, -EKEYREJECTED, "the ticket of %s was shown without its secret", ticket->tenant);
+    return failure;
+}
+
+int ticket_verify_pass(const uint8_t (*keys)[TICKET_KEY_SIZE], size_t count, const uint8_t *bytes, size_t size,
+                       int64_t now, uint64_t server, struct ticket *ticket, char *error)
 {
     const int64_t skew = (int64_t)TICKET_CLOCK_SKEW_SECONDS * 1000000;
     bool good = false;
@@ -236,7 +258,7 @@ int ticket_verify(const uint8_t (*keys)[TICKET_KEY_SIZE], size_t count, const ui
 
 /* ---- replays ---- */
 
-struct seen { uint8_t nonce[TICKET_NONCE_SIZE]; int64_t expires; };     /* expires 0: free */
+struct seen { uint8_t nonce[TICKET_NONCE_SIZE]; unsigned times; int64_t expires; };     /* expires 0: free */
 
 struct ticket_guard {
     size_t       capacity, slots, used;         /* slots: a power of two, at least twice the capacity */
@@ -294,9 +316,14 @@ static int forget_expired(struct ticket_guard *guard, int64_t now)
     return 0;
 }
 
-int ticket_guard_use(struct ticket_guard *guard, const struct ticket *ticket, int64_t now, char *error)
+int ticket_guard_use(struct ticket_guard *guard, const struct ticket *ticket, unsigned most, int64_t now, char *error)
 {
-    if (find(guard, ticket->nonce)->expires)
+    struct seen *seen = find(guard, ticket->nonce);
+    if (seen->expires && seen->times < most) {
+        seen->times++;
+        return 0;
+    }
+    if (seen->expires)
         return explain(error, -EALREADY, "the ticket of %s was used before: each opens one connection", ticket->tenant);
     if (guard->used >= guard->capacity)
         forget_expired(guard, now);
@@ -305,6 +332,7 @@ int ticket_guard_use(struct ticket_guard *guard, const struct ticket *ticket, in
                        guard->used);
     struct seen *place = find(guard, ticket->nonce);
     memcpy(place->nonce, ticket->nonce, TICKET_NONCE_SIZE);
+    place->times = 1;
     place->expires = ticket->expires > 0 ? ticket->expires : 1;
     guard->used++;
     return 0;

@@ -1,5 +1,6 @@
 /* connect.c: a channel to the server that a URI names (rpc.h). */
 #include "cpu/rpc/transport/channel.h"
+#include "cpu/rpc/call/knock.h"
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/tls/channel_tls.h"
 #include "cpu/rpc/transport/address.h"
@@ -198,16 +199,14 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* hello (may be NULL): what is said before anything else, and shorter than any socket's buffer. */
-static int connect_saying(const char *uri, int timeout_ms, int total_ms, const uint8_t *hello, rpc_channel **out,
-                          char *error)
+/* size bytes at hello (0: none) are said before anything else; they are shorter than any socket's buffer. */
+static int connect_saying(const char *uri, int timeout_ms, int total_ms, const uint8_t *hello, size_t size,
+                          rpc_channel **out, char *error)
 {
     struct rpc_address address;
     int status = rpc_address_parse(uri, &address, error);
     if (status < 0)
         return status;
-    if (hello && address.kind == RPC_ADDRESS_SHM)
-        return rpc_explain(error, -EINVAL, "%s: there are no lanes over shared memory", uri);
     uint64_t now = clock_now(), end = now + (uint64_t)(total_ms > 0 ? total_ms : 0) * CLOCK_NS_PER_MS,
              deadline = now + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * CLOCK_NS_PER_MS;
     const struct rpc_tls_files files = { setting("FLYT_TLS_CA"), setting("FLYT_TLS_CERTIFICATE"),
@@ -218,9 +217,9 @@ static int connect_saying(const char *uri, int timeout_ms, int total_ms, const u
     int fd = tcp ? connect_tcp(uri, &address, deadline, error) : connect_unix(uri, &address, deadline, error);
     if (fd < 0)
         return fd;
-    if (hello && send(fd, hello, RPC_LANE_HEAD, MSG_NOSIGNAL) != RPC_LANE_HEAD) {
+    if (size && send(fd, hello, size, MSG_NOSIGNAL) != (ssize_t)size) {
         close(fd);
-        return rpc_explain(error, -ECONNRESET, "connecting a lane to %s: the connection ended at once", uri);
+        return rpc_explain(error, -ECONNRESET, "connecting to %s: the connection ended at once", uri);
     }
     if (address.kind == RPC_ADDRESS_TLS)
         return connect_tls(uri, fd, &address, &files, end, out, error);
@@ -234,16 +233,20 @@ static int connect_saying(const char *uri, int timeout_ms, int total_ms, const u
 
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error)
 {
-    return connect_saying(uri, timeout_ms, timeout_ms + RPC_HANDSHAKE_MS, NULL, out, error);
+    return connect_saying(uri, timeout_ms, timeout_ms + RPC_HANDSHAKE_MS, NULL, 0, out, error);
 }
 
-int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, rpc_channel **out, char *error)
+int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, const void *ticket, size_t size,
+                               rpc_channel **out, char *error)
 {
-    return connect_saying(uri, timeout_ms, total_ms, NULL, out, error);
+    uint8_t knock[RPC_KNOCK_MOST];
+    return connect_saying(uri, timeout_ms, total_ms, knock, rpc_knock_put(knock, ticket, size), out, error);
 }
 
 int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out,
                      char *error)
 {
-    return connect_saying(uri, timeout_ms, timeout_ms + RPC_HANDSHAKE_MS, hello, out, error);
+    if (strncmp(uri, "shm://", 6) == 0)
+        return rpc_explain(error, -EINVAL, "%s: there are no lanes over shared memory", uri);
+    return connect_saying(uri, timeout_ms, timeout_ms + RPC_HANDSHAKE_MS, hello, RPC_LANE_HEAD, out, error);
 }

@@ -60,8 +60,10 @@ struct rpc_tls_files { const char *ca, *certificate, *key; };
    is there answers when a worker is free for the connection. */
 enum { RPC_HANDSHAKE_MS = 30000 };
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
-/* The same, and it waits at most total_ms for both together. */
-int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, rpc_channel **out, char *error);
+/* The same, and it waits at most total_ms for both together. Says first that it has a ticket (call/knock.h), unless size
+   is 0. */
+int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, const void *ticket, size_t size,
+                               rpc_channel **out, char *error);
 
 /* Takes over a connected socket (close-on-exec is set). The channel owns fd on success. */
 int rpc_channel_from_fd(int fd, rpc_channel **out, char *error);
@@ -119,7 +121,7 @@ typedef struct rpc_listener rpc_listener;
    shm:///path (the same socket; a stale socket file of a dead server is replaced; a live one is -EADDRINUSE; mode 0600
    unless ?mode=0660 follows the path). */
 int  rpc_listener_open(const char *uri, rpc_listener **out, char *error);
-/* The same of a TCP socket that somebody else has made and that listens already. Takes over fd. */
+/* The same of a socket that somebody else has made and that listens already. Takes over fd. */
 int  rpc_listener_adopt(const char *uri, int fd, rpc_listener **out, char *error);
 int  rpc_listener_fd(const rpc_listener *);            /* for poll */
 int  rpc_listener_accept(rpc_listener *);              /* a connected fd, close-on-exec, tuned; or -errno */

@@ -2,6 +2,7 @@
 #include "cpu/server/door.h"
 
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -119,6 +120,7 @@ void door_remove(struct door *door, int i, bool close_it)
 {
     if (close_it)
         close(door->waiting[i].fd);
+    free(door->waiting[i].knock);
     memmove(&door->waiting[i], &door->waiting[i + 1], (size_t)(door->count - i - 1) * sizeof *door->waiting);
     door->count--;
 }

@@ -21,10 +21,13 @@ struct door_source {
     uint8_t kind, bytes[8];
 };
 
+struct knock;
 struct waiting {
     int fd;
     bool spoke, tls;
     uint64_t deadline;
+    uint64_t again;                      /* 0, or: too little has come, and it is looked at again then */
+    struct knock *knock;                 /* malloced; NULL: it has shown no pass so far */
     struct door_source source;
 };
 

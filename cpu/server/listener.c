@@ -1,10 +1,12 @@
 /*
  * listener.c: listens, keeps some workers ready, hands each connection to one of them.
  *
- * One thread, one poll loop; it never takes a client's bytes, it only looks at the first: a lane of a session goes to
- * the worker that has the session. Any other connection waits at the door (door.h) until its first byte has come (then
+ * One thread, one poll loop; of a client's bytes it takes a pass (knock.h), and else it only looks at the first: a
+ * lane of a session goes to the worker that has the session. Any other connection waits at the door (door.h) until its first byte has come (then
  * it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer that says
- * nothing costs a descriptor for a while, never a worker.
+ * nothing costs a descriptor for a while, never a worker. A server of a cluster gives workers only to those that have
+ * shown a good pass first (knock.h). The others get an usher, which is a worker without a GPU, of which a few are made
+ * at a time, and which tells them why they are refused.
  *
  * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets
  * one connection over it, says when that client has proved itself, and ends with it. Workers that fail at the start are
@@ -32,11 +34,13 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/common/log_limit.h"
-#include "cpu/rpc/tls/channel_tls.h"
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/door.h"
+#include "cpu/server/identity.h"
 #include "cpu/server/image_cache.h"
+#include "cpu/server/knock.h"
+#include "cpu/server/spawn.h"
 #include "cpu/server/tenant.h"
 
 /* LeakSanitizer looks at its own process as a debugger does. */
@@ -51,6 +55,7 @@
 
 #define LISTENER_SILENCE_NS (10 * CLOCK_NS_PER_SECOND)
 #define LISTENER_PAUSE_NS (100 * CLOCK_NS_PER_MS)         /* after accepting has failed: no descriptors or no memory */
+#define LISTENER_AGAIN_NS (20 * CLOCK_NS_PER_MS)
 #define LISTENER_STOP_NS    (2 * CLOCK_NS_PER_SECOND)
 #define LISTENER_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)
 #define LISTENER_LAST_PAUSE_NS  (10 * CLOCK_NS_PER_SECOND)
@@ -61,6 +66,7 @@ enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_GREETING, WORKER_BUSY }
 struct worker {
     pid_t pid;
     int socket;
+    bool usher;
     enum worker_state state;
     struct door_source source;
 };
@@ -78,9 +84,8 @@ struct listener {
     int worker_count;
     int signals;
     struct image_cache *cache;
-    char *identity;                       /* packed, for each connection by TLS; no worker has it before */
-    size_t identity_size;
-    char fingerprint[RPC_PIN_SIZE];
+    struct identity identity;
+    bool tickets;                         /* they are asked for */
     bool announced, stopping;
     int exit_code;
     uint64_t start_after, pause;          /* back-off after a worker that failed at its start */
@@ -88,64 +93,15 @@ struct listener {
 
 /* ---- workers ---- */
 
-/* In the child, between fork and exec. */
-static void worker_exec(const struct listener *l, int socket, pid_t parent)
+static struct worker *listener_start_worker(struct listener *l, bool usher)
 {
-    char *arguments[12] = { (char *)(uintptr_t)"cricket-rpc-server", (char *)(uintptr_t)"--worker",
-                            (char *)(uintptr_t)"--gpu",
-                           (char *)(uintptr_t)l->options->gpu };
-    int count = 4;
-    sigset_t none;
-    if (l->options->tls)
-        arguments[count++] = (char *)(uintptr_t)"--tls";
-    if (l->cache) {
-        arguments[count++] = (char *)(uintptr_t)"--cache";
-        arguments[count++] = (char *)(uintptr_t)image_cache_path(l->cache);
-    }
-    if (l->options->host_memory) {
-        arguments[count++] = (char *)(uintptr_t)"--host-memory";
-        arguments[count++] = (char *)(uintptr_t)l->options->host_memory;
-    }
-    if (l->options->bar) {
-        arguments[count++] = (char *)(uintptr_t)"--bar";
-        arguments[count++] = (char *)(uintptr_t)l->options->bar;
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    int nothing = open("/dev/null", O_RDONLY);
-    if (nothing < 0 || dup2(nothing, 0) < 0)
-        _exit(1);
-    if (socket == WORKER_SOCKET)
-        fcntl(socket, F_SETFD, 0);
-    else if (dup2(socket, WORKER_SOCKET) < 0)
-        _exit(1);
-    close_range(WORKER_SOCKET + 1, ~0u, 0);               /* also what the listener has inherited itself */
-    execv("/proc/self/exe", arguments);
-    _exit(127);
-}
-
-static int listener_start_worker(struct listener *l)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        log_error("event=worker-not-started why=\"socketpair: %s\"", strerror(errno));
-        return -1;
-    }
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
-        worker_exec(l, pair[1], parent);
-    close(pair[1]);
-    if (pid < 0) {
-        log_error("event=worker-not-started why=\"fork: %s\"", strerror(errno));
-        close(pair[0]);
-        return -1;
-    }
-    l->workers[l->worker_count++] = (struct worker){ .pid = pid, .socket = pair[0], .state = WORKER_STARTING };
-    log_debug("event=worker-started worker=%d", (int)pid);
-    return 0;
+    int socket;
+    pid_t pid = spawn_worker(l->options, l->cache, usher, &socket);
+    if (pid < 0)
+        return NULL;
+    struct worker *worker = &l->workers[l->worker_count++];
+    *worker = (struct worker){ .pid = pid, .socket = socket, .usher = usher, .state = WORKER_STARTING };
+    return worker;
 }
 
 static int listener_count(const struct listener *l, enum worker_state state)
@@ -171,7 +127,7 @@ static void listener_keep_spares(struct listener *l)
         return;
     int missing = l->options->spares - listener_count(l, WORKER_IDLE) - listener_count(l, WORKER_STARTING);
     while (missing-- > 0 && l->worker_count < LISTENER_MAX_WORKERS)
-        if (listener_start_worker(l) < 0) {
+        if (!listener_start_worker(l, false)) {
             listener_back_off(l);
             return;
         }
@@ -199,7 +155,7 @@ static void listener_announce(struct listener *l, int multiprocessors)
     for (int i = 0; i < l->open_count; i++) {
         bool pinned = listens_tls(l->open[i]) && !l->options->tls_files.certificate;
         printf("listening on %s%s%s\n", rpc_listener_uri(l->open[i]), pinned ? "?sha256=" : "",
-               pinned ? l->fingerprint : "");
+               pinned ? l->identity.fingerprint : "");
     }
     fflush(stdout);
 }
@@ -229,6 +185,8 @@ static void listener_hear(struct listener *l, struct worker *worker)
             worker->state = WORKER_BUSY;
         return;
     }
+    if (worker->usher)
+        return;
     if (message.word == WORKER_READY) {
         worker->state = WORKER_IDLE;
         l->pause = 0;
@@ -308,22 +266,6 @@ static void listener_accept(struct listener *l, rpc_listener *from)
 
 static void listener_drop(struct listener *l, int i) { door_remove(&l->door, i, true); }
 
-static int listener_hand_over(const struct listener *l, struct worker *worker, int fd, bool tls)
-{
-    char how = tls ? WORKER_TLS : WORKER_PLAIN;
-    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec data[2] = { { &how, 1 }, { l->identity, tls ? l->identity_size : 0 } };
-    struct msghdr message = { .msg_iov = data, .msg_iovlen = 2, .msg_control = &control,
-                              .msg_controllen = sizeof control };
-    memset(&control, 0, sizeof control);
-    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(part), &fd, sizeof fd);
-    return sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ? 0 : -errno;
-}
-
 /* ---- lanes ---- */
 
 /* A connection whose first bytes say that it is a lane of a session goes to the worker that has the session: its
@@ -343,23 +285,40 @@ static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
     if (!owner && listener_says(&l->said_lane, more))
         log_info("event=lane-refused session=%llu why=\"there is no such session\"%s",
                  sound ? (unsigned long long)session : 0, more);
-    else if (owner && listener_hand_over(l, owner, l->door.waiting[i].fd, l->door.waiting[i].tls) != 0)
+    else if (owner && spawn_hand_over(owner->socket, l->door.waiting[i].fd, l->door.waiting[i].tls, &l->identity,
+                                      NULL) != 0)
         log_info("event=lane-refused worker=%d why=\"the worker does not take it\"", (int)owner->pid);
-    listener_drop(l, i);
 }
 
-enum first_bytes { FIRST_CALL, FIRST_LANE, FIRST_INCOMPLETE };
+/* ---- first bytes ---- */
 
-/* What n first bytes are the beginning of. Of a lane all of the hello is waited for. */
-static enum first_bytes listener_first(int fd, const uint8_t *bytes, size_t n)
+enum first_bytes { FIRST_CALL, FIRST_LANE, FIRST_KNOCK, FIRST_INCOMPLETE };
+
+/* What n first bytes are the beginning of. Of a lane all of the hello is waited for, of a knock its head. */
+static enum first_bytes listener_first(struct waiting *waiting, const uint8_t *bytes, size_t n)
 {
-    int whole = RPC_LANE_HEAD;
-    if (!rpc_lane_begins(bytes, n))
+    bool lane = rpc_lane_begins(bytes, n), knock = !waiting->knock && rpc_knock_begins(bytes, n);
+    int whole = knock ? RPC_KNOCK_HEAD : RPC_LANE_HEAD;
+    if (!lane && !knock)
         return FIRST_CALL;
-    if (n == RPC_LANE_HEAD)
-        return FIRST_LANE;
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &whole, sizeof whole);      /* poll says nothing before (TCP) */
+    if (n >= (size_t)whole)
+        return knock ? FIRST_KNOCK : FIRST_LANE;
+    setsockopt(waiting->fd, SOL_SOCKET, SO_RCVLOWAT, &whole, sizeof whole); /* poll says nothing before (TCP) */
     return FIRST_INCOMPLETE;
+}
+
+/* Takes what has come of a knock. False: the connection is of no use. */
+static bool listener_take_knock(struct waiting *waiting)
+{
+    if (!waiting->knock)
+        waiting->knock = calloc(1, sizeof *waiting->knock);
+    return waiting->knock && knock_receive(waiting->knock, waiting->fd) == 0;
+}
+
+/* Whether it has no use for a worker with a GPU. */
+static bool listener_unwelcome(const struct listener *l, const struct waiting *waiting)
+{
+    return l->tickets && !(waiting->knock && waiting->knock->good);
 }
 
 /* ---- workers for calls ---- */
@@ -381,6 +340,14 @@ static bool listener_may_greet(struct listener *l, const struct door_source *sou
     return !until;
 }
 
+static struct worker *listener_idle(struct listener *l)
+{
+    for (int w = 0; w < l->worker_count; w++)
+        if (l->workers[w].state == WORKER_IDLE)
+            return &l->workers[w];
+    return NULL;
+}
+
 /* First come, first served, as far as there are idle workers; but no source keeps the others from theirs. */
 static void listener_serve_waiting(struct listener *l)
 {
@@ -388,87 +355,70 @@ static void listener_serve_waiting(struct listener *l)
     l->serve_after = 0;
     for (int i = 0; i < l->door.count;) {
         const struct waiting *waiting = &l->door.waiting[i];
-        struct worker *idle = NULL;
-        for (int w = 0; w < l->worker_count && !idle; w++)
-            if (l->workers[w].state == WORKER_IDLE)
-                idle = &l->workers[w];
-        if (!idle)
-            return;
-        if (!waiting->spoke || !listener_may_greet(l, &waiting->source, now)) {
+        bool usher = listener_unwelcome(l, waiting);
+        struct worker *worker = usher ? NULL : listener_idle(l);
+        if (!waiting->spoke || (!usher && !worker) || !listener_may_greet(l, &waiting->source, now)) {
             i++;
             continue;
         }
-        idle->state = WORKER_GREETING;
-        idle->source = waiting->source;
-        if (listener_hand_over(l, idle, waiting->fd, waiting->tls) != 0) {
-            idle->state = WORKER_BUSY; /* it has just died; the next one */
+        if (usher && (l->worker_count == LISTENER_MAX_WORKERS || !(worker = listener_start_worker(l, true)))) {
+            listener_drop(l, i);
             continue;
         }
-        log_debug("event=connection worker=%d", (int)idle->pid);
+        worker->state = WORKER_GREETING;
+        worker->source = waiting->source;
+        if (spawn_hand_over(worker->socket, waiting->fd, waiting->tls, &l->identity, waiting->knock) != 0) {
+            worker->state = WORKER_BUSY; /* it has just died; the next one */
+            if (usher)
+                listener_drop(l, i);
+            continue;
+        }
+        log_debug("event=connection worker=%d", (int)worker->pid);
         listener_drop(l, i);
     }
 }
 
-/* Looks at connection i after poll. True: it is still there. */
-static bool listener_look(struct listener *l, int i, short events, uint64_t now)
+/* Looks at what came over connection i. False: it is of no use any more. */
+static bool listener_read(struct listener *l, int i, short events)
 {
     struct waiting *waiting = &l->door.waiting[i];
-    if (events & (POLLIN | POLLHUP | POLLERR | POLLRDHUP)) {
-        uint8_t bytes[RPC_LANE_HEAD];
-        ssize_t n = recv(waiting->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
-        enum first_bytes first = n > 0 ? listener_first(waiting->fd, bytes, (size_t)n) : FIRST_INCOMPLETE;
-        if (first == FIRST_LANE) {
-            listener_give_lane(l, i, bytes);
-            return false;
-        }
-        if (first == FIRST_CALL)
-            waiting->spoke = true;
-        else if (n == 0 || (n > 0 && events & (POLLHUP | POLLERR | POLLRDHUP)) ||
-                 (n < 0 && errno != EAGAIN && errno != EINTR)) {
-            listener_drop(l, i);
-            return false;
-        }
+    uint8_t bytes[RPC_LANE_HEAD];
+    bool ended = events & (POLLHUP | POLLERR | POLLRDHUP);
+    if (waiting->knock && !waiting->knock->whole)
+        return listener_take_knock(waiting);
+    ssize_t n = recv(waiting->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (n == 0)
+        return false;
+    switch (listener_first(waiting, bytes, (size_t)n)) {
+    case FIRST_LANE:
+        listener_give_lane(l, i, bytes);
+        return false;
+    case FIRST_KNOCK: return listener_take_knock(waiting);
+    case FIRST_CALL:
+        waiting->spoke = true;
+        return true;
+    case FIRST_INCOMPLETE: break;
     }
-    if (!waiting->spoke && now >= waiting->deadline) {
-        char more[48];
+    waiting->again = clock_now() + LISTENER_AGAIN_NS; /* of a unix socket poll would say at once that there is some */
+    return !ended;
+}
+
+/* Looks at connection i after poll. */
+static void listener_look(struct listener *l, int i, short events, uint64_t now)
+{
+    struct waiting *waiting = &l->door.waiting[i];
+    char more[48];
+    bool due = waiting->again && now >= waiting->again;
+    waiting->again = due ? 0 : waiting->again;
+    if ((due || events & (POLLIN | POLLHUP | POLLERR | POLLRDHUP)) && !listener_read(l, i, events)) {
+        listener_drop(l, i);
+    } else if (!waiting->spoke && now >= waiting->deadline) {
         if (listener_says(&l->said_silent, more))
             log_info("event=connection-closed why=\"it said nothing\"%s", more);
         listener_drop(l, i);
-        return false;
     }
-    return true;
-}
-
-/* ---- TLS ---- */
-
-/* Reads or makes what is shown at tls://. When it fails, what was there before stays. */
-static int listener_identify(struct listener *l)
-{
-    struct rpc_tls_identity identity;
-    char error[RPC_ERROR_SIZE];
-    size_t size;
-    const struct rpc_tls_files *files = &l->options->tls_files;
-    int status =
-        files->certificate ? rpc_tls_identity_read(files, &identity, error) : rpc_tls_identity_make(&identity, error);
-    if (status == 0 && !files->certificate && files->ca)
-        status = rpc_tls_identity_add_ca(&identity, files->ca, error);
-    if (status < 0) {
-        log_error("event=certificate-not-read why=\"%s\"%s", error, l->identity ? ": the one read before stays" : "");
-        return -1;
-    }
-    char *packed = rpc_tls_identity_pack(&identity, &size);
-    if (packed) {
-        if (l->identity)
-            rpc_tls_wipe(l->identity, l->identity_size);
-        free(l->identity);
-        l->identity = packed;
-        l->identity_size = size;
-        memcpy(l->fingerprint, identity.fingerprint, sizeof l->fingerprint);
-    } else {
-        log_error("event=certificate-not-read why=\"the certificates are longer than %d bytes\"", RPC_TLS_PEM_MAX);
-    }
-    rpc_tls_identity_wipe(&identity);
-    return packed ? 0 : -1;
 }
 
 /* ---- the loop ---- */
@@ -480,7 +430,7 @@ static void listener_signal(struct listener *l)
         if (info.ssi_signo == SIGCHLD) {
             listener_reap(l);
         } else if (info.ssi_signo == SIGHUP) {
-            if (listener_identify(l) == 0)
+            if (identity_load(&l->identity, &l->options->tls_files) == 0)
                 log_info("event=certificate-read: new connections get it");
         } else {
             log_info("event=stopping why=\"%s\"", strsignal((int)info.ssi_signo));
@@ -497,9 +447,12 @@ static uint64_t listener_deadline(const struct listener *l)
         deadline = l->start_after;
     if (l->serve_after && l->serve_after < deadline)
         deadline = l->serve_after;
-    for (int i = 0; i < l->door.count; i++)
-        if (!l->door.waiting[i].spoke && l->door.waiting[i].deadline < deadline)
-            deadline = l->door.waiting[i].deadline;
+    for (int i = 0; i < l->door.count; i++) {
+        const struct waiting *waiting = &l->door.waiting[i];
+        uint64_t next = waiting->again && waiting->again < waiting->deadline ? waiting->again : waiting->deadline;
+        if (!waiting->spoke && next < deadline)
+            deadline = next;
+    }
     return deadline;
 }
 
@@ -523,8 +476,10 @@ static void listener_turn(struct listener *l)
         polled[n++] =
             (struct pollfd){ .fd = listener_listens(&l->workers[i]) ? l->workers[i].socket : -1, .events = POLLIN };
     for (int i = 0; i < waiting; i++)
-        polled[n++] = (struct pollfd){ .fd = l->door.waiting[i].spoke ? -1 : l->door.waiting[i].fd,
-                                       .events = POLLIN | POLLRDHUP };
+        polled[n++] = (struct pollfd){
+            .fd = l->door.waiting[i].spoke || l->door.waiting[i].again ? -1 : l->door.waiting[i].fd,
+            .events = POLLIN | POLLRDHUP
+        };
     uint64_t deadline = listener_deadline(l);
     if (poll(polled, (nfds_t)n, deadline == UINT64_MAX ? -1 : clock_poll_timeout(deadline)) < 0)
         return;
@@ -605,6 +560,7 @@ int listener_main(const struct listener_options *options)
         return 1;
     }
     l->options = options;
+    l->tickets = ticket_wanted();
     l->door.most = listener_raise_files();
     l->signals = -1;
     l->exit_code = 1;
@@ -620,7 +576,7 @@ int listener_main(const struct listener_options *options)
         log_error("event=cannot-serve why=\"signalfd: %s\"", strerror(errno));
         goto out;
     }
-    if (options->tls && listener_identify(l) < 0)
+    if (options->tls && identity_load(&l->identity, &options->tls_files) < 0)
         goto out;
 #ifndef LISTENER_SANITIZED
     if (options->tls)
@@ -645,9 +601,7 @@ out:
     if (l->worker_count)
         listener_end_workers(l);
     image_cache_remove(l->cache);
-    if (l->identity)
-        rpc_tls_wipe(l->identity, l->identity_size);
-    free(l->identity);
+    identity_drop(&l->identity);
     if (l->signals >= 0)
         close(l->signals);
     int code = l->exit_code;

@@ -4,8 +4,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "cpu/rpc/rpc.h"
+#include "cpu/server/ticket.h"
 
 enum { LISTENER_MAX_URIS = 16 };
 
@@ -26,9 +28,13 @@ struct listener_options {
    3 there is no GPU of that kind. */
 int listener_main(const struct listener_options *);
 
-/* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection and how it
-   came: one byte, and behind WORKER_TLS what rpc_tls_identity_pack makes. */
-enum { WORKER_PLAIN = 'p', WORKER_TLS = 't' };
+/* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection, what is
+   known of it, and for TLS, behind that, what rpc_tls_identity_pack makes. */
+struct worker_gift {
+    bool tls, passed;                         /* passed: its client has shown this pass */
+    uint8_t pass[TICKET_PASS_SIZE];
+    char refusal[TICKET_REFUSAL_SIZE];        /* why the pass was refused; empty: none was shown */
+};
 /* GREETED: its client has proved itself. */
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3 };
 /* multiprocessors: as the driver shows them */
@@ -37,7 +43,7 @@ enum { WORKER_SOCKET = 3 };               /* the worker's end */
 
 /* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it;
    host_memory: bytes that it may share with a client on this machine; bar: memory of virtual machines on it
-   (FILE[,SESSIONS]), or NULL. Returns the exit code. */
-int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar);
+   (FILE[,SESSIONS]), or NULL; usher: only to refuse a client, in words that it understands. Returns the exit code. */
+int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar, bool usher);
 
 #endif

@@ -28,6 +28,7 @@ enum {
     OPTION_TICKET_SERVER,
     OPTION_SHOW_DEVICE,
     OPTION_TLS,
+    OPTION_USHER,
     OPTION_TLS_CERTIFICATE,
     OPTION_TLS_KEY,
     OPTION_TLS_CA,
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
         { "worker", no_argument, NULL, OPTION_WORKER },           /* how the listener starts a worker */
         { "cache", required_argument, NULL, OPTION_CACHE },       /* the same */
         { "tls", no_argument, NULL, OPTION_TLS },                 /* the same */
+        { "usher", no_argument, NULL, OPTION_USHER },             /* the same */
         { 0 },
     };
     struct listener_options listener = { .gpu = "auto", .spares = 2 };
@@ -122,6 +124,7 @@ int main(int argc, char **argv)
     const char *cache = NULL, *ticket_key = NULL, *ticket_state = NULL, *ticket_server = NULL;
     char *end;
     bool tcp = false;
+    bool usher = false;
     int worker = 0, option;
     if (fd_open_standard() != 0) {
         perror("cricket-rpc-server: /dev/null cannot be opened in place of a closed stdin, stdout or stderr");
@@ -202,6 +205,9 @@ int main(int argc, char **argv)
         case OPTION_WORKER:
             worker = 1;
             break;
+        case OPTION_USHER:
+            usher = true;
+            break;
         case OPTION_CACHE:
             cache = optarg;
             break;
@@ -211,7 +217,7 @@ int main(int argc, char **argv)
     if (optind < argc)
         return usage("it takes options only");
     if (worker)
-        return worker_main(listener.gpu, cache, listener.tls, host_memory, listener.bar);
+        return worker_main(listener.gpu, cache, listener.tls, host_memory, listener.bar, usher);
     if (!listener.uri_count)
         return usage("--listen is missing: say where, for example --listen unix:///tmp/flyt.sock");
     const struct rpc_tls_files *files = &listener.tls_files;

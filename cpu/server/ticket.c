@@ -1,5 +1,9 @@
 /*
- * ticket.c: the worker's side of tickets. What has to be known by all workers, and after a restart, lies in files:
+ * ticket.c: the server's side of tickets. The listener is shown a pass, which anybody on the network may have seen: it
+ * lets its bearer to a worker, TICKET_KNOCKS times at most (a program that was stopped while it connected tries again).
+ * The worker is shown the whole ticket, of the same pass, which nobody else has.
+ *
+ * What has to be known by all workers, and after a restart, lies in files:
  *   STATE/nonces/<hex>         a ticket that was used, empty; its modification time is when the ticket expires.
  *                              Creating it exclusively is what makes a ticket good for one connection
  *   STATE/revoked/<id>         the node manager's word: tickets for this program from before its modification time
@@ -11,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +26,19 @@
 
 #include "cpu/common/ticket.h"
 #include "cpu/common/log.h"
+#include "cpu/rpc/call/knock.h"
 
-enum { TICKET_KEY_TEXT = 2 * TICKET_KEY_SIZE, TICKET_ERROR = 1024, TICKET_MAX_NONCES = 65536 };
+enum {
+    TICKET_KEY_TEXT = 2 * TICKET_KEY_SIZE,
+    TICKET_ERROR = 1024,
+    TICKET_MAX_NONCES = 65536,
+    TICKET_KNOCKS = 3
+};
+_Static_assert((int)TICKET_PASS_SIZE == TICKET_NONCE_SIZE, "a pass is known by its nonce");
+_Static_assert((int)RPC_KNOCK_SECRET == TICKET_SECRET_SIZE, "what a client keeps back is the secret");
+
+static uint8_t expected[TICKET_PASS_SIZE];
+static bool expects;
 
 int ticket_configure(const char *keys, const char *state, const char *server)
 {
@@ -130,22 +146,32 @@ static void program_note(const char *state, uint64_t program)
         close(fd);
 }
 
-int ticket_check(const void *bytes, size_t size, char *refusal)
+bool ticket_wanted(void) { return getenv("FLYT_TICKET_KEYS") != NULL; }
+
+void ticket_expect(const uint8_t pass[TICKET_PASS_SIZE])
+{
+    memcpy(expected, pass, sizeof expected);
+    expects = true;
+}
+
+static int64_t microseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+typedef int verify_function(const uint8_t (*)[TICKET_KEY_SIZE], size_t, const uint8_t *, size_t, int64_t, uint64_t,
+                            struct ticket *, char *);
+
+/* What a pass and a ticket have in common. */
+static int look_at(const void *bytes, size_t size, int64_t now, verify_function *verify, struct ticket *ticket,
+                   char *refusal)
 {
     const char *path = getenv("FLYT_TICKET_KEYS"), *state = getenv("FLYT_TICKET_STATE"),
                *number = getenv("FLYT_TICKET_SERVER");
     uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
     char error[TICKET_ERROR] = "";
-    struct ticket ticket;
-    struct timespec time;
-    if (!path)
-        return 0;
-    if (!size) {
-        snprintf(refusal, TICKET_REFUSAL_SIZE,
-                 "this server belongs to a cluster and wants a ticket: start the program on a VM "
-                 "whose flyt-client-manager runs, without FLYT_SERVER");
-        return -1;
-    }
     int count = keys_read(path, keys);
     if (count <= 0) {
         snprintf(refusal, TICKET_REFUSAL_SIZE, "the server has no key to check tickets with");
@@ -153,17 +179,56 @@ int ticket_check(const void *bytes, size_t size, char *refusal)
                   count < 0 ? strerror(-count) : "no key in it");
         return -1;
     }
-    clock_gettime(CLOCK_REALTIME, &time);
-    int64_t now = (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
     uint64_t server = number ? strtoull(number, NULL, 10) : 0;
-    if (ticket_verify((const uint8_t(*)[TICKET_KEY_SIZE])keys, (size_t)count, bytes, size, now, server, &ticket,
-                      error) != 0) {
+    if (verify((const uint8_t(*)[TICKET_KEY_SIZE])keys, (size_t)count, bytes, size, now, server, ticket, error) != 0) {
         snprintf(refusal, TICKET_REFUSAL_SIZE, "the ticket is not accepted: %.200s", error);
         return -1;
     }
-    if (state && program_revoked(state, &ticket, now)) {
+    if (state && program_revoked(state, ticket, now)) {
         snprintf(refusal, TICKET_REFUSAL_SIZE,
                  "the ticket counts no more: its program has ended, or its VM has a new secret");
+        return -1;
+    }
+    return 0;
+}
+
+int ticket_check_pass(const void *bytes, size_t size, uint8_t pass[TICKET_PASS_SIZE], char *refusal)
+{
+    static struct ticket_guard *guard; /* of the listener's only thread */
+    struct ticket ticket;
+    char error[TICKET_ERROR] = "";
+    int64_t now = microseconds();
+    if (!ticket_wanted())
+        return 0;
+    if (look_at(bytes, size, now, ticket_verify_pass, &ticket, refusal) != 0)
+        return -1;
+    if (!guard)
+        guard = ticket_guard_create(TICKET_MAX_NONCES);
+    if (!guard || ticket_guard_use(guard, &ticket, TICKET_KNOCKS, now, error) != 0) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE, "the ticket is not accepted: %.200s", guard ? error : "no memory");
+        return -1;
+    }
+    memcpy(pass, ticket.nonce, TICKET_PASS_SIZE);
+    return 0;
+}
+
+int ticket_check(const void *bytes, size_t size, char *refusal)
+{
+    const char *state = getenv("FLYT_TICKET_STATE");
+    struct ticket ticket;
+    int64_t now = microseconds();
+    if (!ticket_wanted())
+        return 0;
+    if (!size) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE,
+                 "this server belongs to a cluster and wants a ticket: start the program on a VM "
+                 "whose flyt-client-manager runs, without FLYT_SERVER");
+        return -1;
+    }
+    if (look_at(bytes, size, now, ticket_verify, &ticket, refusal) != 0)
+        return -1;
+    if (expects && memcmp(expected, ticket.nonce, sizeof expected) != 0) {
+        snprintf(refusal, TICKET_REFUSAL_SIZE, "the ticket is not accepted: it is not the one whose pass was shown");
         return -1;
     }
     int used = state ? nonce_use(state, &ticket, now) : 0;

@@ -63,28 +63,29 @@ static int worker_multiprocessors(const flyt_device *device)
 }
 
 /* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. */
-static int worker_receive(struct rpc_tls_identity *identity)
+static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift *gift)
 {
-    static char bytes[1 + RPC_TLS_PEM_MAX];
+    static char pem[RPC_TLS_PEM_MAX];
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec data = { .iov_base = bytes, .iov_len = sizeof bytes };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+    struct iovec data[2] = { { gift, sizeof *gift }, { pem, sizeof pem } };
+    struct msghdr message = { .msg_iov = data, .msg_iovlen = 2, .msg_control = &control,
                               .msg_controllen = sizeof control };
     ssize_t n;
     do
         n = recvmsg(WORKER_SOCKET, &message, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    struct cmsghdr *part = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    struct cmsghdr *part = n >= (ssize_t)sizeof *gift ? CMSG_FIRSTHDR(&message) : NULL;
     if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
         return -1;
     int fd;
     memcpy(&fd, CMSG_DATA(part), sizeof fd);
-    if (bytes[0] == WORKER_TLS && rpc_tls_identity_unpack(bytes + 1, (size_t)n - 1, identity) < 0) {
+    size_t size = (size_t)n - sizeof *gift;
+    if (gift->tls && rpc_tls_identity_unpack(pem, size, identity) < 0) {
         log_error("event=client-refused why=\"the listener sent no certificate\"");
         close(fd);
         fd = -1;
     }
-    rpc_tls_wipe(bytes, (size_t)n);
+    rpc_tls_wipe(pem, size);
     return fd;
 }
 
@@ -96,6 +97,21 @@ static int worker_refuse_plain(const void *ticket, size_t size, char *refusal)
     snprintf(refusal, TICKET_REFUSAL_SIZE,
              "this address of the server is for TLS: write tls:// in place of tcp://, as the server "
              "prints its address");
+    return -1;
+}
+
+static struct worker_gift worker_gift;
+
+/* In place of looking at the ticket: this process has no GPU to serve anybody with. */
+static int worker_refuse(const void *ticket, size_t size, char *refusal)
+{
+    if (*worker_gift.refusal)
+        snprintf(refusal, TICKET_REFUSAL_SIZE, "%s", worker_gift.refusal);
+    else if (!size)
+        return ticket_check(ticket, size, refusal);
+    else
+        snprintf(refusal, TICKET_REFUSAL_SIZE,
+                 "the program did not show a pass before it spoke: install the same release of Flyt on both sides");
     return -1;
 }
 
@@ -159,9 +175,10 @@ static int worker_lane_open(int fd, void *context, rpc_channel **out, char *erro
 static void *worker_watch(void *context)
 {
     struct session *session = context;
+    struct worker_gift gift;
     for (;;) {
         struct rpc_tls_identity *identity = calloc(1, sizeof *identity);
-        int fd = identity ? worker_receive(identity) : -1;
+        int fd = identity ? worker_receive(identity, &gift) : -1;
         if (fd < 0) {
             free(identity);
             return NULL;
@@ -213,10 +230,10 @@ static void worker_greeted(void)
     worker_say(WORKER_GREETED, "", 0);
 }
 
-int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar)
+int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar, bool usher)
 {
     struct session_options options = {
-        .disposable = true, .admit = ticket_check, .lane_open = worker_lane_open, .greeted = worker_greeted
+        .disposable = true, .admit = usher ? worker_refuse : ticket_check, .lane_open = worker_lane_open, .greeted = worker_greeted
     };
     char error[RPC_ERROR_SIZE] = "";
     const flyt_device *devices;
@@ -233,7 +250,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     }
     log_set_fd(log_fd);
     worker_report_to(log_fd);
-    if (tenant_open() != 0) {
+    if (!usher && tenant_open() != 0) {
         worker_say(WORKER_FAILED, "the tenant's memory limit cannot be kept", 0);
         return 1;
     }
@@ -245,9 +262,11 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     worker_say(WORKER_READY, options.gpu->kind, count ? worker_multiprocessors(&devices[0]) : 0);
 
     struct rpc_tls_identity identity = { 0 };
-    int fd = worker_receive(&identity);
+    int fd = worker_receive(&identity, &worker_gift);
     if (fd < 0)
         return 0;
+    if (worker_gift.passed)
+        ticket_expect(worker_gift.pass);
     rpc_channel *channel;
     struct session *session;
     worker_limit_greeting(log_fd);

@@ -114,18 +114,18 @@ static void test_replay(void **state)
     struct ticket_guard *guard = ticket_guard_create(100);
     (void)state;
     make(bytes, &first);
-    assert_int_equal(ticket_guard_use(guard, &first, now, error), 0);
-    assert_int_equal(ticket_guard_use(guard, &first, now, error), -EALREADY);
+    assert_int_equal(ticket_guard_use(guard, &first, 1, now, error), 0);
+    assert_int_equal(ticket_guard_use(guard, &first, 1, now, error), -EALREADY);
     for (int i = 1; i < 100; i++) {
         make(bytes, &ticket);
-        assert_int_equal(ticket_guard_use(guard, &ticket, now, error), 0);
+        assert_int_equal(ticket_guard_use(guard, &ticket, 1, now, error), 0);
     }
     make(bytes, &ticket);                               /* full: refused, not forgotten */
-    assert_int_equal(ticket_guard_use(guard, &ticket, now + SECOND, error), -ENOSPC);
-    assert_int_equal(ticket_guard_use(guard, &first, now + SECOND, error), -EALREADY);
+    assert_int_equal(ticket_guard_use(guard, &ticket, 1, now + SECOND, error), -ENOSPC);
+    assert_int_equal(ticket_guard_use(guard, &first, 1, now + SECOND, error), -EALREADY);
     ticket.expires += 600 * SECOND;                     /* once they have expired there is room again */
-    assert_int_equal(ticket_guard_use(guard, &ticket, now + 61 * SECOND, error), 0);
-    assert_int_equal(ticket_guard_use(guard, &ticket, now + 61 * SECOND, error), -EALREADY);
+    assert_int_equal(ticket_guard_use(guard, &ticket, 1, now + 61 * SECOND, error), 0);
+    assert_int_equal(ticket_guard_use(guard, &ticket, 1, now + 61 * SECOND, error), -EALREADY);
     ticket_guard_destroy(guard);
 }
 

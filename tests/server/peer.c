@@ -71,12 +71,14 @@ void peer_library(struct peer *peer, const char *gpu)
     peer_start(peer, pair[0]);
 }
 
-void peer_connect(struct peer *peer, const char *uri)
+void peer_connect(struct peer *peer, const char *uri) { peer_connect_with(peer, uri, NULL, 0); }
+
+void peer_connect_with(struct peer *peer, const char *uri, const void *ticket, size_t size)
 {
     char error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
     memset(peer, 0, sizeof *peer);
-    if (rpc_channel_connect(uri, 5000, &channel, error) != 0)
+    if (rpc_channel_connect_within(uri, 5000, 5000 + RPC_HANDSHAKE_MS, ticket, size, &channel, error) != 0)
         fail_msg("connect: %s", error);
     peer_start(peer, channel);
 }

@@ -31,6 +31,7 @@ void peer_local(struct peer *, const char *gpu);                   /* session co
 /* the same through libflyt-server.so, as a client does it */
 void peer_library(struct peer *, const char *gpu);
 void peer_connect(struct peer *, const char *uri);
+void peer_connect_with(struct peer *, const char *uri, const void *ticket, size_t size);   /* shows its pass first */
 void peer_hello(struct peer *);                                    /* HELLO; context 0 is the primary one of device 0 */
 void peer_close(struct peer *);                                    /* also the local server, waited for */
 void server_start(struct server *, const char *gpu, const char *const *more);      /* one unix socket, one TCP port */

@@ -130,10 +130,11 @@ static int attach_memory(const char *uri, rpc_channel **channel, char *error)
     return status < 0 ? status : 0;
 }
 
-/* managed: the address came from the client manager, not from the user. more: there are further addresses of this
+/* place: where the client manager sent us; empty: the user gave the address. more: there are further addresses of this
    server. */
-static int attach_connect(const char *uri, bool managed, bool more, rpc_channel **channel)
+static int attach_connect(const char *uri, const struct manager_place *place, bool more, rpc_channel **channel)
 {
+    bool managed = place->count > 0;
     char error[RPC_ERROR_SIZE] = "";
     if (begins_with(uri, "local:")) {
         if (local_open(uri[6] ? uri + 6 : NULL, channel, error) == 0)
@@ -153,7 +154,8 @@ static int attach_connect(const char *uri, bool managed, bool more, rpc_channel 
                    "the program through?",
                    (int)strcspn(uri, "?"), uri);
     int status = rpc_channel_connect_within(uri, patience_ms(session_connect_ms),
-                                            patience_ms(session_connect_ms + RPC_HANDSHAKE_MS), channel, error);
+                                            patience_ms(session_connect_ms + RPC_HANDSHAKE_MS), place->ticket,
+                                            place->ticket_size, channel, error);
     if (status == 0 && (status = attach_memory(uri, channel, error)) == 0)
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
@@ -337,7 +339,7 @@ static int attach_once(const struct manager_place *place)
             free(core_session.uri);
             core_session.uri = strdup(place->uris[at]);
         }
-        code = core_session.uri ? attach_connect(core_session.uri, place->count > 0, at + 1 < place->count, &channel)
+        code = core_session.uri ? attach_connect(core_session.uri, place, at + 1 < place->count, &channel)
                                 : CORE_OUT_OF_MEMORY;
     } while (code && ++at < place->count && !patience_over());
     if (code)
