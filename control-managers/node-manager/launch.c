@@ -280,6 +280,20 @@ static void child_say(const char *what)
     _exit(n < 0 ? 126 : 127);
 }
 
+/* The sockets to where the server looks for them; all else is closed. */
+static void give_sockets(const struct launch *launch)
+{
+    const int given[2] = { launch->listen, launch->listen_unix }, places[2] = { LAUNCH_LISTEN, LAUNCH_LISTEN_UNIX };
+    int above[2];
+    for (int i = 0; i < 2; i++) /* first out of the way: one may lie in the other's place */
+        if ((above[i] = given[i]) >= 0 && (above[i] = fcntl(given[i], F_DUPFD, LAUNCH_FIRST_CLOSED)) < 0)
+            _exit(126);
+    for (int i = 0; i < 2; i++)
+        if (above[i] < 0 ? close(places[i]) != 0 && errno != EBADF : dup2(above[i], places[i]) < 0)
+            _exit(126);
+    syscall(SYS_close_range, LAUNCH_FIRST_CLOSED + 0u, ~0u, 0u);
+}
+
 static void child(const struct launch *launch, struct way way, uid_t uid, gid_t gid)
 {
     reset_signals();
@@ -289,10 +303,7 @@ static void child(const struct launch *launch, struct way way, uid_t uid, gid_t 
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(launch->output, 1) < 0 || dup2(launch->log, 2) < 0)
         _exit(126);
-    if (launch->listen == LAUNCH_LISTEN ? fcntl(LAUNCH_LISTEN, F_SETFD, 0) != 0
-                                        : launch->listen >= 0 && dup2(launch->listen, LAUNCH_LISTEN) < 0)
-        _exit(126);
-    syscall(SYS_close_range, launch->listen >= 0 ? LAUNCH_LISTEN + 1u : LAUNCH_LISTEN + 0u, ~0u, 0u);
+    give_sockets(launch);
     errno = 0;
     if (launch->sandbox != NODE_SANDBOX_OFF && isolate(launch, way, uid, gid) & ~known)
         child_say("the sandbox cannot be made: ");

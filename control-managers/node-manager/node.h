@@ -7,7 +7,7 @@
  *   server.c   the life of one GPU server: starting, being ready, crashing, starting again, stopping
  *   start.c    its process: command line and environment
  *   users.c    the user id that it runs as
- *   listen.c   the socket that it listens on
+ *   listen.c   the sockets that it listens on
  *   cgroup.c   its bounds on memory and processes
  *   launch.c   its process in a sandbox (sandbox.h)
  *   files.c    what it is given and what it says, in files of its folder
@@ -166,8 +166,12 @@ void cgroup_remove(const struct server *);
 /* What a tenant's programs may have of the host's memory, bytes. */
 uint64_t node_host_memory(const struct node_config *);
 
-/* listen.c: a socket that listens on virt-server.listen-address, at any port; -1 with *error. *port: which. */
+/* listen.c */
+#define LISTEN_NAME "s" /* of the unix socket, in the folder that the server can write */
+/* A socket that listens on virt-server.listen-address, at any port; -1 with *error. *port: which. */
 int  listen_make(const struct node *, unsigned *port, char *error);
+/* One for programs of this machine; -1: its path is longer than a socket's name may be, or it has been said why. */
+int  listen_make_unix(const struct server *);
 
 /* files.c */
 void server_write_keys(struct server *);

@@ -67,13 +67,14 @@ int seccomp_restrict(bool connects);
 
 /* ---- launch.c ---- */
 
-enum { LAUNCH_LISTEN = 3 }; /* where a server finds the socket that it is to listen on */
+/* Where a server finds the sockets that it listens on, of the network and of this machine. */
+enum { LAUNCH_LISTEN = 3, LAUNCH_LISTEN_UNIX, LAUNCH_FIRST_CLOSED };
 enum { LAUNCH_GROUPS = 4 };
 
 struct launch {
     const char *program;
     char *const *arguments, *const *environment;
-    int output, log, listen, cgroup; /* listen, cgroup: -1: none */
+    int output, log, listen, listen_unix, cgroup; /* the last three: -1: none */
     const char *own;         /* its folder */
     const struct root *root;
     enum node_sandbox sandbox;

@@ -56,9 +56,9 @@ static const char *const allowed[] = {
     "getitimer", "gettimeofday", "membarrier", "nanosleep", "pause", "pipe", "pipe2", "poll", "ppoll", "pselect6",
     "restart_syscall", "rseq", "select", "set_robust_list", "setitimer", "time", "timer_create", "timer_delete",
     "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime",
-    /* sockets: it accepts connections to one that the node manager made, and makes those of one machine itself */
-    "accept", "accept4", "bind", "getpeername", "getsockname", "getsockopt", "listen", "recvfrom", "recvmmsg",
-    "recvmsg", "setsockopt", "shutdown", "socketpair",
+    /* sockets: it accepts connections to those that the node manager made */
+    "accept", "accept4", "getpeername", "getsockname", "getsockopt", "recvfrom", "recvmmsg", "recvmsg", "setsockopt",
+    "shutdown", "socketpair",
     /* processes: its own */
     "arch_prctl", "capget", "execve", "exit", "exit_group", "fork", "getcpu", "getegid", "geteuid", "getgid",
     "getgroups", "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getrandom", "getresgid", "getresuid",
@@ -83,8 +83,9 @@ static int allow(scmp_filter_ctx filter, const char *name, const struct scmp_arg
 
 /*
  * The socket that a server listens on, and those that it accepts, belong to the machine's network. Such a socket can be
- * closed for its first purpose and then be connected to any address; so no server may connect, except a client of MPS.
- * To NVIDIA's driver the refusal says that there is no MPS. MSG_FASTOPEN is another way to connect.
+ * closed for its first purpose and then be connected to any address, or listen at any free port, where a program may
+ * look for another server; so no server may connect, bind or listen, except a client of MPS. To NVIDIA's driver the
+ * refusal says that there is no MPS. MSG_FASTOPEN is another way to connect.
  */
 static int fill_connecting(scmp_filter_ctx filter, bool connects)
 {
@@ -94,6 +95,10 @@ static int fill_connecting(scmp_filter_ctx filter, bool connects)
     } senders[] = { { "sendto", 3 }, { "sendmsg", 2 }, { "sendmmsg", 3 } };
     int failure =
         seccomp_rule_add(filter, connects ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ECONNREFUSED), SCMP_SYS(connect), 0);
+    if (!failure && connects)
+        failure = allow(filter, "bind", NULL);
+    if (!failure && connects)
+        failure = allow(filter, "listen", NULL);
     for (size_t i = 0; !failure && i < sizeof senders / sizeof *senders; i++) {
         const struct scmp_arg_cmp plain = SCMP_CMP32(senders[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0);
         failure = allow(filter, senders[i].name, &plain);

@@ -91,7 +91,7 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
 }
 
 /* What its process gets besides: the socket that it listens on, the file of --bar. */
-struct gifts { int listen; char bar[NODE_PATH_SIZE + 16]; gid_t bar_group; };
+struct gifts { int listen, listen_unix; char bar[NODE_PATH_SIZE + 16]; gid_t bar_group; };
 
 static void add_listen(const struct server *server, const struct gifts *gifts, struct words *words)
 {
@@ -111,7 +111,6 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
                            const struct gifts *gifts, struct words *words)
 {
     const struct node_config *config = server->node->config;
-    char socket[NODE_PATH_SIZE];
     add_word(words, "cricket-rpc-server");
     add_word(words, "--gpu");
     add_word(words, "%s", gpu->software ? "software" : "nvidia");
@@ -124,11 +123,11 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
     add_word(words, "%s", folder);
     add_word(words, "--ticket-server");
     add_word(words, "%llu", (unsigned long long)server->id);
-    /* Whoever may reach the socket needs a ticket as well. A path longer than a socket's name may be is left out. */
-    int length = snprintf(socket, sizeof socket, "%s/s", folder);
-    if (length < 100 && (server->same_host || !*config->listen)) {
+    if (gifts->listen_unix >= 0) {
         add_word(words, "--listen");
-        add_word(words, "unix://%s?mode=0666", socket);
+        add_word(words, "unix://%s/%s", folder, LISTEN_NAME);
+        add_word(words, "--listen-fd");
+        add_word(words, "%d", LAUNCH_LISTEN_UNIX);
     }
     if (gifts->listen >= 0)
         add_listen(server, gifts, words);
@@ -182,6 +181,7 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
                              .output = output,
                              .log = log,
                              .listen = gifts->listen,
+                             .listen_unix = gifts->listen_unix,
                              .cgroup = cgroup,
                              .own = folder,
                              .root = &root,
@@ -204,17 +204,19 @@ int server_make_process(struct server *server, char *error)
 {
     struct node *node = server->node;
     struct gpu *gpu = node_gpu(node, server->gpu);
-    struct gifts gifts = { .listen = -1 };
+    struct gifts gifts = { .listen = -1, .listen_unix = -1 };
     char folder[NODE_PATH_SIZE];
     if (!gpu)
         return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
     if (own_folder(server, "", folder) != 0)
         return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
-    own_unlink(server, "s");
+    own_unlink(server, LISTEN_NAME);
     workers_forget(server);
     server->port = 0;
     if (*node->config->listen && (gifts.listen = listen_make(node, &server->port, error)) < 0)
         return -EADDRNOTAVAIL;
+    if (server->same_host || !*node->config->listen)
+        gifts.listen_unix = listen_make_unix(server);
     if (gifts.listen >= 0 && !region_argument(node, server->vm, gifts.bar, sizeof gifts.bar, &gifts.bar_group))
         gifts.bar[0] = '\0';
     int output = files_open(server, "output", O_TRUNC), log = files_open(server, "log", 0);
@@ -227,5 +229,7 @@ int server_make_process(struct server *server, char *error)
         close(log);
     if (gifts.listen >= 0)
         close(gifts.listen);
+    if (gifts.listen_unix >= 0)
+        close(gifts.listen_unix);
     return failure;
 }

@@ -28,8 +28,8 @@ enum { BACKLOG = 128, URI_SIZE = RPC_HOST_SIZE + RPC_PATH_SIZE + 16 };
 
 struct rpc_listener {
     int  fd;
-    int  lock;                              /* -1 for TCP */
-    char path[RPC_PATH_SIZE];               /* empty for TCP */
+    int  lock;                              /* -1: TCP, or a socket that somebody else has made */
+    char path[RPC_PATH_SIZE];               /* what is removed in the end; empty: nothing */
     char uri[URI_SIZE];
 };
 
@@ -80,6 +80,14 @@ static int bind_unix(int fd, const struct sockaddr_un *at, mode_t mode)
     return 0;
 }
 
+static void take_unix(int fd, int lock, const struct rpc_address *address, struct rpc_listener *listener)
+{
+    listener->fd = fd;
+    listener->lock = lock;
+    snprintf(listener->uri, sizeof listener->uri, "%s://%s", address->kind == RPC_ADDRESS_SHM ? "shm" : "unix",
+             address->path);
+}
+
 static int listen_unix(const struct rpc_address *address, struct rpc_listener *listener)
 {
     struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -95,11 +103,8 @@ static int listen_unix(const struct rpc_address *address, struct rpc_listener *l
         close(lock);
         return status;
     }
-    listener->fd = fd;
-    listener->lock = lock;
+    take_unix(fd, lock, address, listener);
     memcpy(listener->path, address->path, sizeof listener->path);
-    snprintf(listener->uri, sizeof listener->uri, "%s://%s", address->kind == RPC_ADDRESS_SHM ? "shm" : "unix",
-             address->path);
     return 0;
 }
 
@@ -186,15 +191,16 @@ int rpc_listener_adopt(const char *uri, int fd, rpc_listener **out, char *error)
     socklen_t size = sizeof listens;
     if (status < 0)
         return status;
-    if (address.kind != RPC_ADDRESS_TCP && address.kind != RPC_ADDRESS_TLS)
-        return rpc_explain(error, -EINVAL, "listening on %s by a descriptor: it is for tcp:// and tls:// only", uri);
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
         return rpc_explain(error, -EINVAL, "descriptor %d is no socket that listens", fd);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     struct rpc_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return rpc_explain(error, -ENOMEM, "listening on %s: no memory", uri);
-    take_tcp(fd, &address, listener);
+    if (address.kind == RPC_ADDRESS_TCP || address.kind == RPC_ADDRESS_TLS)
+        take_tcp(fd, &address, listener);
+    else
+        take_unix(fd, -1, &address, listener);
     *out = listener;
     return 0;
 }

@@ -126,6 +126,17 @@ static long send_by_own(unsigned port)
     return fd < 0 ? -1 : sendto(fd, "x", 1, MSG_FASTOPEN | MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof to);
 }
 
+/* Another free port of the machine, where a program may look for another server; any: the kernel takes one. */
+static long listen_by_own(bool any)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = dup(LISTEN);
+    if (fd < 0)
+        return -1;
+    shutdown(fd, SHUT_RDWR);
+    return any ? listen(fd, 1) : bind(fd, (struct sockaddr *)&at, sizeof at);
+}
+
 static long execute_written(void)
 {
     char path[4200];
@@ -172,6 +183,8 @@ static void attack(const char *text)
         say(kind, "PORT", connect_tcp(socket(AF_INET, SOCK_STREAM, 0), number));
     else if (strcmp(kind, "own-tcp") == 0)
         say(kind, "PORT", connect_by_own(number));
+    else if (strcmp(kind, "own-bind") == 0 || strcmp(kind, "own-listen") == 0)
+        say(kind, value, listen_by_own(strcmp(kind, "own-listen") == 0));
     else if (strcmp(kind, "own-send") == 0)
         say(kind, "PORT", send_by_own(number));
     else if (strcmp(kind, "unix") == 0)

@@ -43,14 +43,14 @@ static const char *const written[] = { "/dev/shm", /* in memory, 64 MiB, of its 
 
 /* System calls that it may make. The others do not exist for it. */
 static const char called[] =
-    " accept accept4 access alarm arch_prctl bind brk capget chdir chmod clock_getres clock_gettime"
+    " accept accept4 access alarm arch_prctl brk capget chdir chmod clock_getres clock_gettime"
     " clock_nanosleep clone close close_range connect creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl"
     " epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 execve exit exit_group faccessat faccessat2 fadvise64"
     " fallocate fchdir fchmod fchmodat fcntl fdatasync flock fork fstat fstatfs fsync ftruncate futex futex_waitv"
     " get_mempolicy get_robust_list getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer"
     " getpeername getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getrlimit getrusage"
     " getsid getsockname getsockopt gettid gettimeofday getuid inotify_add_watch inotify_init1 inotify_rm_watch"
-    " ioctl kill listen lseek lstat madvise mbind membarrier memfd_create mincore mkdir mkdirat mlock mlock2"
+    " ioctl kill lseek lstat madvise mbind membarrier memfd_create mincore mkdir mkdirat mlock mlock2"
     " mlockall mmap move_pages mprotect mremap msync munlock munlockall munmap nanosleep newfstatat open openat"
     " pause personality pidfd_open pidfd_send_signal pipe pipe2 poll ppoll prctl pread64 preadv preadv2 prlimit64"
     " pselect6 pwrite64 pwritev pwritev2 read readlink readlinkat readv recvfrom recvmmsg recvmsg rename renameat"
@@ -85,6 +85,8 @@ static const char *const failing[] = { "read /etc/shadow ENOENT",
                                        "tcp PORT EAFNOSUPPORT|ENOSYS",
                                        "own-tcp PORT ECONNREFUSED",
                                        "own-send PORT ENOSYS",
+                                       "own-listen 0 ENOSYS",
+                                       "own-bind 0 ENOSYS",
                                        "unix @ABSTRACT ECONNREFUSED",
                                        "unix SOCKET ECONNREFUSED",
                                        "unix /run/dbus/system_bus_socket ECONNREFUSED",
@@ -368,7 +370,8 @@ static void test_hostile(void **state)
              "\"--try\", \"change=/proc/sys/vm/overcommit_memory\", \"--try\", \"change=/proc/sysrq-trigger\", "
              "\"--try\", \"change=/proc/1/oom_score_adj\", \"--try\", \"change=%s\", \"--try\", \"signal=%d\", "
              "\"--try\", \"tcp=%u\", \"--try\", \"own-tcp=%u\", "
-             "\"--try\", \"own-send=%u\", \"--try\", \"unix=%s\", \"--try\", \"unix=%s\", "
+             "\"--try\", \"own-send=%u\", \"--try\", \"own-listen=0\", \"--try\", \"own-bind=0\", "
+             "\"--try\", \"unix=%s\", \"--try\", \"unix=%s\", "
              "\"--try\", \"unix=/run/dbus/system_bus_socket\"",
              fake.folder, fake.folder, fake.folder, fake.folder, hostile, (int)getpid(), tcp_port, tcp_port, tcp_port,
              abstract_name, socket_path);
