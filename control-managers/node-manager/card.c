@@ -2,17 +2,19 @@
  * card.c: faults that take a whole software GPU (FLYT_SOFTGPU_FAULT_DOMAIN=gpu), the stand-in for what a fatal fault
  * does to the clients of NVIDIA MPS.
  *
- * The processes on a card share a small file in /dev/shm that holds the code of the first fault, and each holds a
- * shared lock on it. We look a few times a second. When a fault stands, every server on the card is ended, and the
- * tenants are told; when the lock can be had exclusively, all have gone: the code is cleared, and the card is ready
- * again.
+ * No server writes where another one reads. Each has a file `fault` of its own, into which its workers write the code of
+ * their first fault; we look at these files a few times a second. The card has a file STATE/card-<name> that only we
+ * write, and that every server on the card reads. When a fault stands, it is announced there, every server on the card
+ * is ended, and the tenants are told whether it was theirs; when all have gone, the card is ready again.
+ *
+ * A server that was taken over can say that it has a fault when it has none: one bad kernel of its program would do the
+ * same to its neighbours. It can say so for itself alone, and the log names it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,18 +22,7 @@
 #include "cpu/common/log.h"
 
 enum { CARD_LOOK_MS = 200 };
-
-/* The user that owns the file: that of the GPU servers on the card. */
-static uid_t card_user(const struct node *node)
-{
-    uid_t shared = users_shared(node);
-    return shared ? shared : geteuid();
-}
-
-static void card_path(const struct node *node, const struct gpu *gpu, char path[128])
-{
-    snprintf(path, 128, "/dev/shm/flyt-softgpu-%u-%s", (unsigned)card_user(node), gpu->card);
-}
+#define CARD_REPORT "fault" /* in the folder that a server can write */
 
 bool card_shared(void)
 {
@@ -39,92 +30,87 @@ bool card_shared(void)
     return domain && strcmp(domain, "gpu") == 0;
 }
 
-bool card_make(const struct node *node, const struct gpu *gpu, char path[128])
+/* Beside the folder of servers. */
+static bool card_path(const struct node *node, const struct gpu *gpu, char path[NODE_PATH_SIZE])
 {
-    if (!gpu->software || !card_shared())
-        return false;
-    card_path(node, gpu, path);
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0 && fchown(fd, card_user(node), (gid_t)-1) != 0)
-        log_warning("event=card-unusable path=%s why=\"%s\"", path, strerror(errno));
+    const char *end = strrchr(node->servers_path, '/');
+    int length = snprintf(path, NODE_PATH_SIZE, "%.*s/card-%s", end ? (int)(end - node->servers_path) : 0,
+                          node->servers_path, gpu->card);
+    return length < NODE_PATH_SIZE;
+}
+
+/* Writes without making the file shorter first: servers have it in their memory. */
+static void card_announce(const struct node *node, const struct gpu *gpu, int code)
+{
+    char path[NODE_PATH_SIZE];
+    int fd = card_path(node, gpu, path) ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644) : -1;
+    if (fd < 0 || fchmod(fd, 0644) != 0 || pwrite(fd, &code, sizeof code, 0) != sizeof code)
+        log_error("event=card-not-written gpu=%s why=\"%s\": servers on it do not learn of its faults", gpu->id,
+                  strerror(errno));
     if (fd >= 0)
         close(fd);
-    return true;
 }
+
+bool card_files(const struct server *server, const struct gpu *gpu, char word[NODE_PATH_SIZE],
+                char report[NODE_PATH_SIZE])
+{
+    return gpu->software && card_shared() && card_path(server->node, gpu, word) &&
+           own_folder(server, CARD_REPORT, report) == 0;
+}
+
+void card_begin(const struct server *server) { own_unlink(server, CARD_REPORT); }
 
 void card_remove(const struct node *node, const struct gpu *gpu)
 {
-    char path[128];
-    card_path(node, gpu, path);
-    if (gpu->software)
+    char path[NODE_PATH_SIZE];
+    if (gpu->software && card_path(node, gpu, path))
         unlink(path);
 }
 
-static int card_open(const struct node *node, const struct gpu *gpu)
+/* The code of a fault that the server has reported; 0: none. */
+static int card_reported(const struct server *server)
 {
-    char path[128];
-    struct stat st;
-    card_path(node, gpu, path);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_uid != card_user(node) || !S_ISREG(st.st_mode))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-static int card_code(int fd)
-{
-    int code = 0;
-    return pread(fd, &code, sizeof code, 0) == sizeof code ? code : 0;
-}
-
-bool card_faulty(const struct node *node, const struct gpu *gpu, int *code)
-{
-    int fd = gpu->software ? card_open(node, gpu) : -1;
+    int code = 0, fd = own_open_file(server, CARD_REPORT);
     if (fd < 0)
-        return false;
-    *code = card_code(fd);
+        return 0;
+    ssize_t n = pread(fd, &code, sizeof code, 0);
     close(fd);
-    return *code != 0;
+    return n == sizeof code && code > 0 ? code : 0;
 }
 
-/* True: nobody is on the card any more, and it is clean. */
-static bool card_clear(const struct node *node, const struct gpu *gpu)
+static void card_fault(struct node *node, struct gpu *gpu, int code, struct server *culprit)
 {
-    static const int none;
-    int fd = card_open(node, gpu);
-    if (fd < 0)
-        return true;
-    bool alone = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (alone && pwrite(fd, &none, sizeof none, 0) != sizeof none)
-        log_error("event=gpu-recovery gpu=%s why=\"its fault cannot be cleared: %s\"", gpu->id, strerror(errno));
-    close(fd);
-    return alone;
-}
-
-static void card_fault(struct node *node, struct gpu *gpu, int code)
-{
-    char text[CTL_MAX_TEXT + 1];
+    char own[CTL_MAX_TEXT + 1], others[CTL_MAX_TEXT + 1];
     unsigned servers = 0;
     for (struct server *server = node->servers; server; server = server->next)
         servers += strcmp(server->gpu, gpu->id) == 0;
     gpu->state = CTL_GPU_FAULTY;
     snprintf(gpu->text, sizeof gpu->text,
              "a fault (CUDA error %d) took the whole GPU; the servers on it are being ended", code);
-    log_warning("event=gpu-fault gpu=%s code=%d servers=%u", gpu->id, code, servers);
+    log_warning("event=gpu-fault gpu=%s code=%d server=%llu vm=%s servers=%u", gpu->id, code,
+                (unsigned long long)culprit->id, culprit->vm, servers);
     node_report_gpu(node, gpu);
-    snprintf(text, sizeof text,
-             servers > 1
-                 ? "a fault (CUDA error %d) of a program on GPU %s, which several tenants share, ended the work of "
-                   "all of them; start the program again"
-                 : "a fault (CUDA error %d) took GPU %s; start the program again",
+    card_announce(node, gpu, code);
+    snprintf(own, sizeof own, "a fault (CUDA error %d) of a program took GPU %s; start the program again", code,
+             gpu->id);
+    snprintf(others, sizeof others,
+             "a fault (CUDA error %d) of another tenant's program on GPU %s, which several tenants share, ended the "
+             "work of all of them; start the program again",
              code, gpu->id);
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->next;
         if (strcmp(server->gpu, gpu->id) == 0)
-            server_fault(server, servers > 1 ? CTL_NEIGHBOUR : CTL_LOST, text);
+            server_fault(server, server == culprit ? CTL_LOST : CTL_NEIGHBOUR, server == culprit ? own : others);
     }
+}
+
+/* Of those that are on the GPU, the first for which that holds; NULL: none. */
+static struct server *card_server(const struct node *node, const struct gpu *gpu, bool reported)
+{
+    for (struct server *server = node->servers; server; server = server->next)
+        if (strcmp(server->gpu, gpu->id) == 0 && (!reported || card_reported(server)))
+            return server;
+    return NULL;
 }
 
 static void card_look(struct loop_timer *timer, void *context)
@@ -132,10 +118,13 @@ static void card_look(struct loop_timer *timer, void *context)
     struct node *node = context;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gpu *gpu = &node->gpus[i];
-        int code;
-        if (gpu->software && gpu->state == CTL_GPU_READY && card_faulty(node, gpu, &code)) {
-            card_fault(node, gpu, code);
-        } else if (gpu->software && gpu->state == CTL_GPU_FAULTY && card_clear(node, gpu)) {
+        if (!gpu->software)
+            continue;
+        struct server *server = card_server(node, gpu, gpu->state == CTL_GPU_READY);
+        if (gpu->state == CTL_GPU_READY && server) {
+            card_fault(node, gpu, card_reported(server), server);
+        } else if (gpu->state == CTL_GPU_FAULTY && !server) {
+            card_announce(node, gpu, 0);
             gpu->state = CTL_GPU_READY;
             gpu->text[0] = '\0';
             log_info("event=gpu-ready gpu=%s", gpu->id);
@@ -147,6 +136,10 @@ static void card_look(struct loop_timer *timer, void *context)
 
 void card_watch(struct node *node)
 {
-    if (card_shared())
-        loop_timer_start(node->loop, &node->cards, CARD_LOOK_MS, card_look, node);
+    if (!card_shared())
+        return;
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].software)
+            card_announce(node, &node->gpus[i], 0);
+    loop_timer_start(node->loop, &node->cards, CARD_LOOK_MS, card_look, node);
 }

@@ -154,7 +154,7 @@ void region_file(const char *argument, char path[NODE_PATH_SIZE]);
 /* users.c */
 /* Before it begins: gives it a user id, if servers get their own, and its folder to that user. */
 void users_take(struct server *);
-/* That of servers which share more than a GPU's memory with each other: a fault domain, or the files of MPS. */
+/* That of servers which share more than a GPU's memory with each other: the files of MPS. */
 uid_t users_shared(const struct node *);
 
 /* cgroup.c */
@@ -228,10 +228,9 @@ void card_watch(struct node *);
 void card_remove(const struct node *, const struct gpu *);      /* its file, when no server is on it any more */
 /* Whether a fault takes a whole software GPU (FLYT_SOFTGPU_FAULT_DOMAIN=gpu). */
 bool card_shared(void);
-/* Makes its file before a server begins, for the user of servers that share it. False: there is none. */
-bool card_make(const struct node *, const struct gpu *, char path[128]);
-/* Looks now whether a fault has taken the GPU. */
-bool card_faulty(const struct node *, const struct gpu *, int *code);
+/* Where a server reads what happened to its card, and where it reports its own faults. False: it need not. */
+bool card_files(const struct server *, const struct gpu *, char word[NODE_PATH_SIZE], char report[NODE_PATH_SIZE]);
+void card_begin(const struct server *);         /* before it begins: forgets what an earlier process reported */
 
 /* mps.c: whether NVIDIA MPS runs as Flyt needs it; *text says what is wrong, and what to do. */
 bool mps_ready(const char *pipe_directory, char *text);

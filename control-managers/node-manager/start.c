@@ -48,7 +48,7 @@ static bool inherited(const char *variable)
                                             "FLYT_LOG=", "FLYT_PERF=", "FLYT_SILENCE=",
         "CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", NULL };
     static const char *const ours[] = { "FLYT_SOFTGPU_SMS=", "FLYT_SOFTGPU_MEMORY=", "FLYT_SOFTGPU_DEVICES=",
-                                        "FLYT_SOFTGPU_CARD=",
+                                        "FLYT_SOFTGPU_CARD=", "FLYT_SOFTGPU_CARD_",
         "CUDA_VISIBLE_DEVICES=", "CUDA_MPS_", NULL };
     for (int i = 0; ours[i]; i++)
         if (strncmp(variable, ours[i], strlen(ours[i])) == 0)
@@ -62,6 +62,7 @@ static bool inherited(const char *variable)
 static void make_environment(const struct server *server, const struct gpu *gpu, const char *folder,
                              struct words *words)
 {
+    char word[NODE_PATH_SIZE], report[NODE_PATH_SIZE];
     for (char **variable = environ; *variable; variable++)
         if (inherited(*variable))
             add_word(words, "%s", *variable);
@@ -75,7 +76,10 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
         add_word(words, "FLYT_SOFTGPU_DEVICES=1");
         add_word(words, "FLYT_SOFTGPU_SMS=%u", sms);
         add_word(words, "FLYT_SOFTGPU_MEMORY=%llu", (unsigned long long)server->memory);
-        add_word(words, "FLYT_SOFTGPU_CARD=%s", gpu->card);
+        if (card_files(server, gpu, word, report)) {
+            add_word(words, "FLYT_SOFTGPU_CARD_WORD=%s", word);
+            add_word(words, "FLYT_SOFTGPU_CARD_REPORT=%s", report);
+        }
         return;
     }
     add_word(words, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
@@ -142,15 +146,15 @@ static void make_root(const struct server *server, const struct gpu *gpu, const 
 {
     const struct node *node = server->node;
     const struct config_strings *paths = &node->config->sandbox_paths;
-    char path[NODE_PATH_SIZE];
+    char path[NODE_PATH_SIZE], report[NODE_PATH_SIZE];
     root_begin(root, node->root_path, server->user ? server->user : launch_inner_user((uid_t)node->config->first_user));
     root_show_program(root, node->program);
     for (size_t i = 0; i < paths->count; i++)
         root_show(root, ROOT_SHOWN, paths->items[i]);
     if (!gpu->software)
         root_show_nvidia(root, gpu->minor);
-    if (card_make(node, gpu, path))
-        root_show(root, ROOT_WRITABLE, path);
+    if (card_files(server, gpu, path, report))
+        root_show(root, ROOT_SHOWN, path);
     if (server->sharing == CTL_SHARING_MPS && !gpu->software) {
         /* Its sockets; and memory by which MPS and its clients speak ◊. The control socket is of another user. */
         root_show(root, ROOT_WRITABLE, node->config->mps_directory);
@@ -212,6 +216,7 @@ int server_make_process(struct server *server, char *error)
         return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
     own_unlink(server, LISTEN_NAME);
     workers_forget(server);
+    card_begin(server);
     server->port = 0;
     if (*node->config->listen && (gifts.listen = listen_make(node, &server->port, error)) < 0)
         return -EADDRNOTAVAIL;

@@ -26,7 +26,8 @@ static uid_t pick(const struct server *server, uid_t shared)
     uid_t user = shared + 1;
     if (!shared)
         return 0;
-    if (server->sharing == CTL_SHARING_MPS || card_shared())
+    const struct gpu *gpu = node_gpu(server->node, server->gpu);
+    if (server->sharing == CTL_SHARING_MPS && !(gpu && gpu->software))
         return shared;
     if (server->user > shared && server->user - shared <= CTL_MAX_NODE_SERVERS)
         return server->user;

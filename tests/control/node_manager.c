@@ -415,12 +415,14 @@ static const char *variable(pid_t pid, const char *name)
     return NULL;
 }
 
-/* A fault that takes the whole GPU: all servers on it are ended, tenants are told, and it is ready again. */
+/* A fault that takes the whole GPU: all servers on it are ended, tenants are told whose it was, and it is ready again.
+   A server can report one of its own, and cannot write where others read. */
 static void test_gpu_fault(void **state)
 {
     (void)state;
-    char path[128];
+    char path[300];
     int code = 719;
+    struct stat word;
     environment[0] = (char *)(uintptr_t)"FLYT_SOFTGPU_FAULT_DOMAIN=gpu";
     pid_t node = start_node();
     ctl_server_spec spec;
@@ -431,15 +433,25 @@ static void test_gpu_fault(void **state)
     order_start(&spec);
     fake_until(in_state(1, CTL_SERVER_RUNNING) && in_state(2, CTL_SERVER_RUNNING), START_MS);
     pid_t one = (pid_t)fake_server(1)->pid, two = (pid_t)fake_server(2)->pid;
-    snprintf(path, sizeof path, "/dev/shm/flyt-softgpu-%ld-%s", status_number(one, "Uid", 10),
-             variable(one, "FLYT_SOFTGPU_CARD="));
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "%s", variable(one, "FLYT_SOFTGPU_CARD_WORD="));
+    assert_string_equal(path, variable(two, "FLYT_SOFTGPU_CARD_WORD="));
+    assert_int_equal(stat(path, &word), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(word.st_uid, 0);
+        assert_int_not_equal(status_number(one, "Uid", 10), status_number(two, "Uid", 10));
+    }
+    assert_int_equal(word.st_mode & 0777, 0644);
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)one, variable(one, "FLYT_SOFTGPU_CARD_WORD="));
+    assert_int_equal(open(path, O_WRONLY | O_CLOEXEC), -1);     /* read-only there, whoever writes */
+    assert_int_equal(errno, EROFS);
+    int fd = open(variable(two, "FLYT_SOFTGPU_CARD_REPORT="), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(pwrite(fd, &code, sizeof code, 0), sizeof code);
     close(fd);
+    snprintf(path, sizeof path, "%s", variable(one, "FLYT_SOFTGPU_CARD_WORD="));
     fake_until(in_state(1, CTL_SERVER_ENDED) && in_state(2, CTL_SERVER_ENDED), SOON_MS);
     assert_int_equal(fake_server(1)->status.code, CTL_NEIGHBOUR);
-    assert_int_equal(fake_server(2)->status.code, CTL_NEIGHBOUR);
+    assert_int_equal(fake_server(2)->status.code, CTL_LOST);
     assert_false(fake_running(one) || fake_running(two));
     fake_until(gpu_reported(CTL_GPU_READY), 10000);
     spec.id = 3;

@@ -5,6 +5,11 @@
  * The processes share a small file, /dev/shm/flyt-softgpu-<uid>-<card> (FLYT_SOFTGPU_CARD, default 0), and each holds a
  * shared lock on it while it lives, however it ends. The file holds the first fault's code. Whoever gets the lock
  * for himself alone is the only one there and clears it; a process that comes while a fault stands waits for that.
+ *
+ * Under a node manager the processes of different tenants share nothing that they can write:
+ * FLYT_SOFTGPU_CARD_REPORT is a file of this server's processes, where they write their first fault, and
+ * FLYT_SOFTGPU_CARD_WORD one of the node manager, where it announces a fault of the card. It also sees to it that
+ * nobody comes while a fault stands.
  */
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/common/env.h"
@@ -23,7 +28,8 @@
 #include <unistd.h>
 
 struct card { _Atomic int fault; };
-static struct card *card;
+static struct card *card;             /* where we write our faults */
+static const struct card *word;       /* where others' are announced; NULL: in card */
 
 static int card_open(void)
 {
@@ -49,9 +55,35 @@ static int card_open(void)
     return fd;
 }
 
+/* NULL: it has been said why. */
+static void *managed_map(const char *path, bool writes)
+{
+    int fd = open(path, (writes ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool room = fd >= 0 && (!writes || (!ftruncate(fd, sizeof(struct card)) &&
+                                        !posix_fallocate(fd, 0, sizeof(struct card))));
+    void *at = room ? mmap(NULL, sizeof(struct card), writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0)
+                    : MAP_FAILED;
+    if (at == MAP_FAILED)
+        log_error("software GPU: cannot share a card through %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static CUresult managed_join(const char *report)
+{
+    const char *path = env_get("FLYT_SOFTGPU_CARD_WORD");
+    word = path ? managed_map(path, false) : NULL;
+    card = word ? managed_map(report, true) : NULL;
+    return card ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
 /* Called once, without the mutex. Returns when no fault of others stands. */
 CUresult sgd_domain_join(void)
 {
+    const char *report = env_get("FLYT_SOFTGPU_CARD_REPORT");
+    if (report && *report)
+        return managed_join(report);
     int fd = card_open();
     if (fd < 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
@@ -91,4 +123,8 @@ void sgd_domain_tell(CUresult code)
         atomic_compare_exchange_strong(&card->fault, &none, (int)code);
 }
 
-CUresult sgd_domain_fault(void) { return card ? (CUresult)atomic_load(&card->fault) : CUDA_SUCCESS; }
+CUresult sgd_domain_fault(void)
+{
+    int own = card ? atomic_load(&card->fault) : 0;
+    return (CUresult)(own || !word ? own : atomic_load(&word->fault));
+}
