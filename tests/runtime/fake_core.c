@@ -211,6 +211,60 @@ static int range_remove(uint64_t address, enum core_memory_kind kind, int error)
 }
 
 int core_memory_free(uint64_t address) { return range_remove(address, CORE_DEVICE_MEMORY, CORE_INVALID_VALUE); }
+
+/* Pools: their tokens are numbers from 1 on; the first ones are the devices' own. */
+int core_pool_default(int device, core_pool *pool) { return *pool = (core_pool)device + 1, answer(__func__); }
+int core_pool_current(int device, core_pool *pool) { return *pool = (core_pool)device + 1, answer(__func__); }
+int core_pool_set_current(int device, core_pool pool)
+{
+    (void)device;
+    return pool ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_pool_create(int device, bool exportable, uint64_t most, core_pool *pool)
+{
+    (void)exportable, (void)most;
+    *pool = (core_pool)device + 100;
+    return answer(__func__);
+}
+int core_pool_destroy(core_pool pool) { return pool >= 100 ? answer(__func__) : CORE_INVALID_VALUE; }
+int core_pool_trim(core_pool pool, uint64_t keep)
+{
+    (void)keep;
+    return pool ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_pool_get(core_pool pool, enum core_pool_attribute attribute, uint64_t *value)
+{
+    *value = (uint64_t)attribute;
+    return pool ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_pool_set(core_pool pool, enum core_pool_attribute attribute, uint64_t value)
+{
+    (void)attribute;
+    fake.pool_value = value;
+    return pool ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_pool_access_set(core_pool pool, int device, unsigned access)
+{
+    (void)device, (void)access;
+    return pool ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_pool_access_get(core_pool pool, int device, unsigned *access)
+{
+    (void)device;
+    *access = 3;
+    return pool ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_pool_allocate(core_context *context, core_stream stream, core_pool pool, size_t size, uint64_t *address)
+{
+    (void)stream, (void)pool;
+    return core_memory_allocate(context, size, address);
+}
+int core_pool_free(core_context *context, core_stream stream, uint64_t address)
+{
+    (void)context, (void)stream;
+    return core_memory_free(address);
+}
+
 int core_host_allocate(size_t size, unsigned flags, void **out)
 {
     *out = malloc(size);

@@ -16,6 +16,7 @@ struct fake_core {
     int attach_error, sticky, latched, next_error, device_count, host_mapping_error;
     bool forked;
     /* read by the test */
+    uint64_t pool_value; /* as core_pool_set was given it last */
     int attached, activations, resets, synchronisations, local_calls, images, images_removed;
     char unsupported[64];
     int unsupported_count;

@@ -260,6 +260,52 @@ static void stream_ordered_memory(void **state)
     assert_int_equal(cudaFreeAsync(NULL, 0), 0);
 }
 
+static cudaMemPoolProps pool_properties(void)
+{
+    return (cudaMemPoolProps){ .allocType = cudaMemAllocationTypePinned, .location = { .type = 1, .id = 0 } };
+}
+
+static void pools(void **state)
+{
+    (void)state;
+    cudaMemPool_t pool = 0;
+    cudaMemPoolProps p = pool_properties();
+    assert_int_equal(cudaMemPoolCreate(&pool, &p), 0);
+    assert_int_equal(cudaMemPoolCreate(NULL, &p), 1);
+    assert_int_equal(cudaMemPoolCreate(&pool, NULL), 1);
+    p.reserved[sizeof p.reserved - 1] = 1;
+    assert_int_equal(cudaMemPoolCreate(&pool, &p), 1);
+    p = pool_properties();
+    p.location.id = 99;
+    assert_int_equal(cudaMemPoolCreate(&pool, &p), 101);
+    p = pool_properties();
+    p.location.type = 2;
+    assert_int_equal(cudaMemPoolCreate(&pool, &p), 801);
+    p.location.type = 4;
+    assert_int_equal(cudaMemPoolCreate(&pool, &p), 1);
+    /* three attributes are int, the others 64 bits */
+    struct {
+        int value, behind;
+    } flag = { 7, 7 };
+    assert_int_equal(cudaMemPoolGetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &flag), 0);
+    assert_int_equal(flag.value, cudaMemPoolReuseAllowInternalDependencies);
+    assert_int_equal(flag.behind, 7);
+    assert_int_equal(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &flag), 0);
+    assert_int_equal(fake_core()->pool_value, 1);
+    uint64_t bytes = UINT64_C(5) << 40;
+    assert_int_equal(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes), 0);
+    assert_int_equal(fake_core()->pool_value, bytes);
+    assert_int_equal(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &bytes), 0);
+    assert_int_equal(bytes, cudaMemPoolAttrUsedMemHigh);
+    assert_int_equal(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, NULL), 1);
+    assert_int_equal(cudaMemPoolSetAttribute(pool, (cudaMemPoolAttr)0, &bytes), 1);
+    assert_int_equal(cudaMemPoolSetAttribute(0, cudaMemPoolAttrReleaseThreshold, &bytes), 1);
+    void *pointer;
+    assert_int_equal(cudaMallocFromPoolAsync(&pointer, 64, 0, 0), 1);
+    assert_int_equal(cudaDeviceGetDefaultMemPool(&pool, 99), 101);
+    assert_int_equal(cudaDeviceGetDefaultMemPool(NULL, 0), 1);
+}
+
 static void arrays_cannot_be_made_but_none_can_be_freed(void **state)
 {
     (void)state;
@@ -283,6 +329,7 @@ int memory_tests(void)
         cmocka_unit_test_setup(memset_of_rows_and_volumes, runtime_begin),
         cmocka_unit_test_setup(attributes_of_pointers, runtime_begin),
         cmocka_unit_test_setup(stream_ordered_memory, runtime_begin),
+        cmocka_unit_test_setup(pools, runtime_begin),
         cmocka_unit_test_setup(arrays_cannot_be_made_but_none_can_be_freed, runtime_begin),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);

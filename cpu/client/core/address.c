@@ -18,8 +18,9 @@ struct address_range {
     struct core_range range;
 };
 
-/* Of device memory. Not 0: it is no allocation, so the program cannot free it: a variable, or a handle's mapping. */
-enum { FLAG_MAPPED = 2 };
+/* Of device memory. Not 0: it is no allocation of a context: a variable (DEVICE_SYMBOL), a handle's mapping, or an
+   allocation of a pool. */
+enum { FLAG_MAPPED = 2, FLAG_POOLED = 4 };
 
 static struct tree ranges;
 static atomic_uint_fast64_t ids;
@@ -78,6 +79,13 @@ int address_add_mapped(int device, uint64_t base, size_t size)
 {
     return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_MAPPED, 0 });
 }
+
+int address_add_pooled(int device, uint64_t base, size_t size)
+{
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_POOLED, 0 });
+}
+
+bool address_is_pooled(const struct core_range *r) { return r->kind == CORE_DEVICE_MEMORY && r->flags == FLAG_POOLED; }
 
 bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range *out)
 {

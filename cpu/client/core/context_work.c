@@ -11,6 +11,7 @@
 #include "context.h"
 #include "pending.h"
 #include "perf.h"
+#include "pool_notes.h"
 
 static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
 {
@@ -58,9 +59,13 @@ int core_context_synchronize(core_context *c)
         return code;
     if (!core_perf.no_cache && atomic_load(&c->heard_at) >= atomic_load(&c->sent)) {
         core_count_local();
+        pool_release();
         return CORE_OK;
     }
-    return context_finish(c);
+    if ((code = context_finish(c)))
+        return code;
+    pool_release();
+    return CORE_OK;
 }
 
 int context_round_trip(void)

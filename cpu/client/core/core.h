@@ -54,6 +54,10 @@ enum core_result {
    of the program's own. */
 CORE_API uint64_t core_changes(void);
 
+typedef uint64_t core_stream; /* 0: legacy default of the context; or: */
+#define CORE_STREAM_LEGACY ((core_stream)1)
+#define CORE_STREAM_PER_THREAD ((core_stream)2)
+
 /* ---- session (session.c) ------------------------------------------------------------------------ */
 
 /* Connects, at the first call of the process, to $FLYT_SERVER (default: unix:///run/flyt/server.sock), shakes hands,
@@ -162,7 +166,8 @@ CORE_API int core_memory_info(core_context *, size_t *free_bytes, size_t *total_
 /* 256-byte aligned. Usually no message: from credit already mapped. Out of memory fails here, never later.
    size 0: 1 (the front end turns it into CUDA's answer). */
 CORE_API int core_memory_allocate(core_context *, size_t size, uint64_t *address);
-/* Implicitly synchronises as cudaFree does while work is outstanding. Not the start of an allocation: 1. */
+/* Implicitly synchronises as cudaFree does while work is outstanding. Also of a pool's memory. Not the start of an
+   allocation: 1. */
 CORE_API int core_memory_free(uint64_t address);
 CORE_API int core_host_allocate(size_t size, unsigned flags, void **out);    /* pinned; cudaHostAlloc flags */
 CORE_API int core_host_free(void *);
@@ -208,14 +213,48 @@ CORE_API int core_handle_unmap(uint64_t address, size_t size);               /* 
 CORE_API int core_access_set(uint64_t address, size_t size, int device, unsigned access);      /* waits */
 CORE_API int core_access_get(uint64_t address, int device, unsigned *access);
 
+/* ---- stream-ordered memory (pool.c) ----------------------------------------------------------------------------
+ * A pool gives memory in the order of streams: what is freed in a stream can be used again, before the work that used
+ * it has ended, by what comes after it. No call here waits, except for memory that a pool lacks. */
+typedef uint64_t core_pool;
+
+/* Numbers as CUmemPool_attribute. Values of the first three: whether it is allowed; of the others: bytes. */
+enum core_pool_attribute {
+    CORE_POOL_FOLLOW_EVENTS = 1,
+    CORE_POOL_OPPORTUNISTIC,
+    CORE_POOL_INTERNAL_DEPENDENCIES,
+    CORE_POOL_RELEASE_THRESHOLD,
+    CORE_POOL_RESERVED,
+    CORE_POOL_RESERVED_HIGH,
+    CORE_POOL_USED,
+    CORE_POOL_USED_HIGH
+};
+
+CORE_API int core_pool_default(int device, core_pool *);
+CORE_API int core_pool_current(int device, core_pool *);
+CORE_API int core_pool_set_current(int device, core_pool); /* 1: it is another device's */
+/* most: bytes that it may have; 0: no limit. exportable: other processes may import it. */
+CORE_API int core_pool_create(int device, bool exportable, uint64_t most, core_pool *);
+CORE_API int core_pool_destroy(core_pool); /* 1: a default pool. What is allocated stays */
+CORE_API int core_pool_device(core_pool, int *device);
+/* Gives memory back that nobody uses, until the pool has not more than `keep` bytes. */
+CORE_API int core_pool_trim(core_pool, uint64_t keep);
+CORE_API int core_pool_get(core_pool, enum core_pool_attribute, uint64_t *value);
+CORE_API int core_pool_set(core_pool, enum core_pool_attribute, uint64_t value);
+/* access: CUmemAccess_flags */
+CORE_API int core_pool_access_set(core_pool, int device, unsigned access);
+CORE_API int core_pool_access_get(core_pool, int device, unsigned *access);
+/* pool 0: the current one of the stream's device. size 0: 1. */
+CORE_API int core_pool_allocate(core_context *, core_stream, core_pool, size_t size, uint64_t *address);
+/* Also of memory that core_memory_allocate gave: then it waits. */
+CORE_API int core_pool_free(core_context *, core_stream, uint64_t address);
+CORE_API core_pool core_pool_of(uint64_t address); /* 0: in none */
+
 /* ---- copies and memset (copy.c, set.c) --------------------------------------------------------------------------
  * The stream is a token; `blocking` says that the caller is a synchronous function: it returns when native's would.
  * Without it, pageable sources have been taken on return, pinned ones need not; a device-to-host copy into pageable
  * memory has arrived on return, into pinned memory it arrives later, before any synchronisation with its stream
  * returns. A copy between host memory and host memory is done when the function returns, as native. */
-typedef uint64_t core_stream;                     /* 0: legacy default of the context; CORE_STREAM_… below */
-#define CORE_STREAM_LEGACY     ((core_stream)1)
-#define CORE_STREAM_PER_THREAD ((core_stream)2)
 
 struct core_box { uint64_t address; size_t pitch, height; };   /* address: host pointer or device address */
 struct core_extent { size_t width, height, depth; };            /* bytes, rows, slices */

@@ -12,7 +12,7 @@
 #include "host.h"
 #include "state.h"
 
-enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19 };
+enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MEMORY_POOLS = 115 };
 
 static struct table {
     struct client_device device;
@@ -36,7 +36,6 @@ static const int denied[] = {
     103, 104, 105, /* HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED and its kin */
     112,          /* SPARSE_CUDA_ARRAY_SUPPORTED */
     114,          /* TIMELINE_SEMAPHORE_INTEROP_SUPPORTED */
-    115,          /* MEMORY_POOLS_SUPPORTED */
     116,          /* GPU_DIRECT_RDMA_SUPPORTED */
     119,          /* MEMPOOL_SUPPORTED_HANDLE_TYPES */
     121,          /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
@@ -158,6 +157,8 @@ static void take_attributes(struct table *t, const flyt_device *from)
         t->values[denied[i]] = 0;
         t->known[denied[i]] = true;
     }
+    t->values[MEMORY_POOLS] = 1; /* pools are the client's, of any device */
+    t->known[MEMORY_POOLS] = true;
 }
 
 int device_snapshot(void)

@@ -17,6 +17,7 @@
 #include "op.h"
 #include "pending.h"
 #include "perf.h"
+#include "pool_notes.h"
 #include "state.h"
 
 enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, EVENT_FLAGS = 7 };
@@ -242,6 +243,7 @@ int core_event_synchronize(core_event token)
     struct recorded r = event_recorded(e);
     if (!r.stream || known_heard(&r)) {
         core_count_local();
+        pool_release();
         return CORE_OK;
     }
     code = event_ask(e, FLYT_EVENT_SYNC);
@@ -249,6 +251,7 @@ int core_event_synchronize(core_event token)
         return code;
     learn_done(&r, stream_finished);
     pending_wait(&r.point);
+    pool_release();
     return CORE_OK;
 }
 
@@ -336,6 +339,8 @@ int event_wait_op(struct client_stream *s, const struct op *op)
 {
     struct client_event *e = op->event.event;
     struct recorded r = event_recorded(e);
+    if (r.stream)
+        pool_note_wait(s, atomic_load(&s->sent), r.stream, r.stream_token, r.point.number);
     if (!r.stream || known_done(&r))
         return CORE_OK;                       /* nothing to wait for */
     event_wait_args args = { .stream = s->wire, .event = e->wire, .flags = op->event.flags };

@@ -15,6 +15,7 @@
 #include "device.h"
 #include "memory.h"
 #include "move.h"
+#include "pool_notes.h"
 #include "state.h"
 #include "wire.h"
 
@@ -144,7 +145,8 @@ static int physical_drop(struct physical *physical)
     return code;
 }
 
-static int create(struct physical *physical, core_handle *out)
+/* The server's part. */
+static int create_there(struct physical *physical)
 {
     handle_create_args args = { .device = client_device_find(physical->device)->wire, .size = physical->size };
     physical->named = id_table_add(wires, physical, &physical->wire);
@@ -155,11 +157,42 @@ static int create(struct physical *physical, core_handle *out)
     if (code) {
         id_table_remove(wires, physical->named);
         id_table_release(wires, physical->wire);
-        return code;
     }
-    *out = physical->token = id_table_add(tokens, physical, NULL);
-    physical->handles = physical->token ? 1 : 0;
-    return physical->token ? CORE_OK : CORE_OUT_OF_MEMORY;
+    return code;
+}
+
+/* A new one, without a token. NULL: *code says why. */
+static struct physical *create(int device, uint64_t size, int *code)
+{
+    struct physical *physical = calloc(1, sizeof *physical);
+    if (!physical) {
+        *code = CORE_OUT_OF_MEMORY;
+        return NULL;
+    }
+    *physical = (struct physical){ .device = device, .size = size };
+    if ((*code = create_there(physical)) == CORE_OUT_OF_MEMORY) {
+        memory_give_back(); /* what this program holds unused counts against the same limit */
+        *code = create_there(physical);
+    }
+    if (!*code)
+        return physical;
+    free(physical);
+    return NULL;
+}
+
+static int create_named(int device, size_t size, core_handle *out)
+{
+    int code = CORE_OK;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = create(device, size, &code);
+    if (physical && !(*out = physical->token = id_table_add(tokens, physical, NULL))) {
+        physical_drop(physical);
+        code = CORE_OUT_OF_MEMORY;
+    } else if (physical) {
+        physical->handles = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 int core_handle_create(int device, size_t size, core_handle *out)
@@ -172,20 +205,8 @@ int core_handle_create(int device, size_t size, core_handle *out)
         return CORE_INVALID_DEVICE;
     if (!size || !granules(size))
         return CORE_INVALID_VALUE;
-    struct physical *physical = calloc(1, sizeof *physical);
-    if (!physical)
-        return CORE_OUT_OF_MEMORY;
-    *physical = (struct physical){ .device = device, .size = size };
-    pthread_mutex_lock(&lock);
-    code = create(physical, out);
-    if (code == CORE_OUT_OF_MEMORY) {
-        memory_give_back();               /* what this program holds unused counts against the same limit */
-        code = create(physical, out);
-    }
-    if (code)
-        free(physical);
-    pthread_mutex_unlock(&lock);
-    return code;
+    code = create_named(device, size, out);
+    return code == CORE_OUT_OF_MEMORY && pool_give_back() ? create_named(device, size, out) : code;
 }
 
 int core_handle_release(core_handle handle)
@@ -381,6 +402,54 @@ int core_access_get(uint64_t address, int device, unsigned *access)
         *access = mapping->of->device == device ? mapping->access : 0;
     pthread_mutex_unlock(&lock);
     return mapping ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+/* ---- memory of pools ---- */
+
+static int chunk_map(uint64_t address, const struct physical *physical)
+{
+    enum { READ_WRITE = 3 }; /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
+    handle_map_args map = { .handle = physical->wire, .address = address };
+    int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &map);
+    if (code)
+        return code;
+    handle_access_args args = { address, physical->size, client_device_find(physical->device)->wire, READ_WRITE };
+    if ((code = wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args))) {
+        handle_unmap_args undo = { .address = address, .size = physical->size };
+        wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &undo);
+    }
+    return code;
+}
+
+int handle_chunk_make(int device, uint64_t size, bool exportable, struct handle_chunk *out)
+{
+    (void)exportable;
+    int code = CORE_OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    uint64_t address = size <= core_session.window_size ? take(0, size, core_session.granularity) : 0;
+    struct physical *physical = address ? create(device, size, &code) : NULL;
+    if (physical && (code = chunk_map(address, physical))) {
+        physical_drop(physical);
+        physical = NULL;
+    }
+    if (physical)
+        physical->mappings = 1;
+    else if (address)
+        window_give(address, size);
+    pthread_mutex_unlock(&lock);
+    *out = (struct handle_chunk){ address, size, physical };
+    return code;
+}
+
+void handle_chunk_end(struct handle_chunk *chunk)
+{
+    handle_unmap_args args = { .address = chunk->address, .size = chunk->size };
+    pthread_mutex_lock(&lock);
+    wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
+    window_give(chunk->address, chunk->size);
+    chunk->of->mappings--;
+    physical_drop(chunk->of);
+    pthread_mutex_unlock(&lock);
 }
 
 int core_memory_granularity(size_t *bytes)

@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "move.h"
 #include "op.h"
+#include "pool.h"
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }
@@ -31,6 +32,9 @@ const struct client_kind_row client_kinds[KINDS] = {
                        .restore = memory_restore },
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,
                       .restore = handle_restore, .contents = handle_contents },
+    /* Its memory is handles and mappings; which part is free is this side's affair. */
+    [KIND_POOL] = { "memory pools", MOVE_REBUILT, .begin = pool_open, .drop = pool_forget_context,
+                    .count = pool_count },
     /* Pages of host memory like any other. */
     [KIND_CHUNK] = { "chunks", MOVE_NOTHING, .drop = chunks_forget_context },
     [KIND_HOST_MEMORY] = { "pinned allocations", MOVE_REBUILT, .count = host_memory_count, .save = host_space_save,

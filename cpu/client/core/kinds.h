@@ -20,6 +20,7 @@ enum client_kind {
     KIND_ALLOCATION,
     KIND_MAPPING,
     KIND_HANDLE,
+    KIND_POOL,
     KIND_CHUNK,
     KIND_HOST_MEMORY,
     KIND_REGISTERED,

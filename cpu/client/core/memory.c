@@ -28,6 +28,7 @@
 #include "move.h"
 #include "memory.h"
 #include "perf.h"
+#include "pool_notes.h"
 #include "state.h"
 
 enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16, RECALL_TRIES = 200 };
@@ -394,6 +395,20 @@ static int memory_say_limit(const core_context *c, uint64_t size, int code)
     return code;
 }
 
+static int allocate(core_context *c, struct heap *heap, size_t size, uint64_t *address)
+{
+    pthread_mutex_lock(&heap->lock);
+    int code = heap_allocate(heap, round_up(size, MEMORY_ALIGNMENT), address);
+    if (!code && address_add(CORE_DEVICE_MEMORY, c, *address, size, 0)) {
+        heap_give(heap, *address);
+        code = CORE_OUT_OF_MEMORY;
+    }
+    if (!code)
+        code = say_extent(c, *address, size, FLYT_EXTENT_ALLOCATED);
+    pthread_mutex_unlock(&heap->lock);
+    return code;
+}
+
 int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
 {
     CANCEL_DEFERRED;
@@ -405,16 +420,20 @@ int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
     struct heap *heap = heap_of(c);
     if (size > core_session.window_size || !heap)
         return memory_say_limit(c, size, CORE_OUT_OF_MEMORY);
-    pthread_mutex_lock(&heap->lock);
-    code = heap_allocate(heap, round_up(size, MEMORY_ALIGNMENT), address);
-    if (!code && address_add(CORE_DEVICE_MEMORY, c, *address, size, 0)) {
-        heap_give(heap, *address);
-        code = CORE_OUT_OF_MEMORY;
-    }
-    if (!code)
-        code = say_extent(c, *address, size, FLYT_EXTENT_ALLOCATED);
-    pthread_mutex_unlock(&heap->lock);
+    code = allocate(c, heap, size, address);
+    if (code == CORE_OUT_OF_MEMORY && pool_give_back())
+        code = allocate(c, heap, size, address);
     return memory_say_limit(c, size, code);
+}
+
+/* Waits for all work that may use memory of the context (NULL: of any). */
+static int settle_users(core_context *owner)
+{
+    int code = CORE_OK;
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
+        if (!owner || c == owner || atomic_load(&c->cross_context))
+            code = context_settle(c);
+    return code;
 }
 
 int core_memory_free(uint64_t address)
@@ -424,15 +443,16 @@ int core_memory_free(uint64_t address)
     if (code)
         return code;
     struct core_range range;
-    if (!core_address_lookup(address, &range) || range.kind != CORE_DEVICE_MEMORY || range.base != address ||
-        range.flags)
+    bool known = core_address_lookup(address, &range) && range.kind == CORE_DEVICE_MEMORY && range.base == address;
+    if (known && address_is_pooled(&range)) {
+        code = settle_users(NULL);
+        return pool_free_now(address) ? code : CORE_INVALID_VALUE;
+    }
+    if (!known || range.flags)
         return CORE_INVALID_VALUE;
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
-    code = context_settle(range.context);
-    /* what copies of other contexts may still use */
-    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
-        code = c != range.context && atomic_load(&c->cross_context) ? context_settle(c) : CORE_OK;
+    code = settle_users(range.context);
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);
     say_extent(range.context, address, range.size, FLYT_EXTENT_FREED);

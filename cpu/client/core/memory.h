@@ -15,6 +15,10 @@ enum { DEVICE_SYMBOL = 1 };           /* the flag of a variable's range in the a
 int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);
 /* Where a handle is mapped, which belongs to no context (handle.c). Neighbours count as one range. */
 int  address_add_mapped(int device, uint64_t base, size_t size);
+/* An allocation of a pool, which belongs to no context either (pool.c). */
+int address_add_pooled(int device, uint64_t base, size_t size);
+/* The program may free it with cuMemFree or cuMemFreeAsync. */
+bool address_is_pooled(const struct core_range *);
 /* Takes out the range that starts at base and is of that kind; false: none. */
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
 uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
@@ -48,5 +52,15 @@ void memory_give_back(void);                                /* all credit that n
 
 int  handle_open(void);                                     /* at attach */
 uint64_t handle_count(void);
+/* A handle that is mapped at a place of its own, where its device may read and write: memory of a pool. The program
+   sees none of the two. exportable: other processes may be given it. A result code. Waits. */
+struct physical;
+struct handle_chunk {
+    uint64_t address, size;
+    struct physical *of;
+};
+int handle_chunk_make(int device, uint64_t size, bool exportable, struct handle_chunk *);
+/* No work uses it. Does not wait. */
+void handle_chunk_end(struct handle_chunk *);
 
 #endif

@@ -16,6 +16,7 @@
 #include "move.h"
 #include "pending.h"
 #include "perf.h"
+#include "pool_notes.h"
 #include "early_return.h"
 #include "state.h"
 
@@ -222,6 +223,8 @@ static int stream_destroy(uint64_t token)
     struct client_stream *s = id_table_find(table, token);
     if (s && atomic_load(&s->early_returns))
         early_return_mark(s->context);            /* it can be recorded only while it has a name */
+    if (s)
+        pool_note_stream_end(s);
     if (!(s = id_table_remove(table, token)))
         return CORE_INVALID_HANDLE;
     core_context *c = s->context;
@@ -392,7 +395,10 @@ int core_stream_synchronize(core_context *c, core_stream token)
     CANCEL_DEFERRED;
     struct client_stream *s;
     int code = client_stream_enter(c, token, &s);
-    return code ? code : stream_wait_for(s);
+    if (code || (code = stream_wait_for(s)))
+        return code;
+    pool_release();
+    return CORE_OK;
 }
 
 int core_stream_query(core_context *c, core_stream token)

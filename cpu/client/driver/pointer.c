@@ -88,9 +88,12 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         value->flag = true;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *size = sizeof value->number;
         value->number = 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *size = sizeof value->number;
+        value->number = core_pool_of(address);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *size = sizeof value->type;

@@ -1,9 +1,6 @@
 /*
- * stream_ordered.c: the two functions of chapter "Stream Ordered Memory Allocator" that need no pool.
- *
- * Memory is there when cudaMallocAsync returns, so it is there for whatever the stream does next. cudaFreeAsync waits,
- * like cudaFree, for outstanding work: the order is the stream's, the host waits where it natively would not. The
- * functions that name a pool say that they are not supported, and so do the attributes.
+ * stream_ordered.c: allocation of chapter "Stream Ordered Memory Allocator". (Pools are in pool.c.) Memory that the
+ * program allocates while it captures a stream is the graph's.
  */
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
@@ -14,7 +11,7 @@ static int check_stream(core_context *context, core_stream stream)
     return core_stream_info(context, stream, &info);
 }
 
-static int allocate(void **pointer, size_t size, core_stream stream)
+static int allocate(void **pointer, size_t size, core_pool pool, core_stream stream)
 {
     core_context *context;
     uint64_t address;
@@ -33,7 +30,7 @@ static int allocate(void **pointer, size_t size, core_stream stream)
     if (capture_any())
         error = capture_allocate(context, stream, size, &address, &kept);
     if (!kept)
-        error = core_memory_allocate(context, size, &address);
+        error = core_pool_allocate(context, stream, pool, size, &address);
     if (error)
         return error;
     *pointer = (void *)(uintptr_t)address;
@@ -54,12 +51,17 @@ static int release(void *pointer, core_stream stream)
         error = capture_free(context, stream, address, &kept);
     if (kept || graph_memory_free(address, false, &error))
         return error;
-    return core_memory_free(address);
+    return core_pool_free(context, stream, address);
 }
 
 cudaError_t runtime_cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
 {
-    return runtime_return(allocate(pointer, size, stream));
+    return runtime_return(allocate(pointer, size, 0, stream));
+}
+
+cudaError_t runtime_cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream)
+{
+    return runtime_return(pool ? allocate(pointer, size, pool, stream) : cudaErrorInvalidValue);
 }
 
 cudaError_t runtime_cudaFreeAsync(void *pointer, cudaStream_t stream)
