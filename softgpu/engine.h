@@ -91,6 +91,10 @@ struct sg_launch {
     size_t stack;                           /* bytes per thread for calls whose depth is not known before */
     sg_heap *heap;                          /* of malloc() in kernels; NULL: it finds no room */
     sg_print *print;                        /* takes what kernels printf; NULL: it is lost */
+    /* For kernels that ask: a device attribute, and the context's limits by CUlimit. They outlive the grid. */
+    int (*attribute)(const void *device, int attribute);
+    const void *device;
+    const size_t *limits; size_t limit_count;
     unsigned flags;
     const void *params;                     /* the parameter block, copied */
     size_t params_size;

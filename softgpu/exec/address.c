@@ -41,6 +41,7 @@ void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t
     }
     case EXEC_WINDOW_LOCAL:  return local_piece(w, lane, offset, n);
     case EXEC_WINDOW_PARAM:  base = g->params; size = rights & SG_WRITE ? 0 : g->params_size; break;
+    case EXEC_WINDOW_LAUNCH: return exec_buffer_address(w->block, offset, n);
     case EXEC_WINDOW_GRID:   base = (unsigned char *)g->workspace; offset -= 256; size = sizeof g->workspace; break;
     default: break;
     }

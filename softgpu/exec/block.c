@@ -60,12 +60,25 @@ static bool block_memory(struct exec_block *b)
     return true;
 }
 
+/* Blocks are counted cluster by cluster. */
+static void find_place(struct exec_block *b)
+{
+    const sg_grid *g = b->grid;
+    const uint32_t *n = g->cluster;
+    uint64_t cluster = b->index / g->cluster_size;
+    uint32_t x = g->launch.grid[0] / n[0], y = g->launch.grid[1] / n[1];
+    b->rank = (uint32_t)(b->index % g->cluster_size);
+    b->ctaid[0] = (uint32_t)(cluster % x) * n[0] + b->rank % n[0];
+    b->ctaid[1] = (uint32_t)(cluster / x % y) * n[1] + b->rank / n[0] % n[1];
+    b->ctaid[2] = (uint32_t)(cluster / x / y) * n[2] + b->rank / n[0] / n[1];
+}
+
 void exec_block_start(struct exec_block *b)
 {
     sg_grid *g = b->grid;
     b->fresh = false;
     b->failed = false;
-    exec_cluster_place(b);
+    find_place(b);
     if (!block_memory(b) || (sg_check && !exec_check_start(b))) {
         int none = 0;
         atomic_compare_exchange_strong(&g->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
@@ -155,8 +168,6 @@ bool exec_block_run(struct exec_block *b)
 
 enum exec_turn exec_block_turn(struct exec_block *b)
 {
-    if (b->cluster)
-        return exec_cluster_turn(b->cluster);
     if (b->fresh)
         exec_block_start(b);
     bool any = exec_block_run(b);

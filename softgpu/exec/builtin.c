@@ -1,5 +1,5 @@
 /*
- * builtin.c: functions that the device provides: vprintf, malloc, free, __assertfail.
+ * builtin.c: functions that the device provides: vprintf, malloc, free, __assertfail, and those of device_runtime.c.
  *
  * They run for each active lane in order of lanes, in the caller's frame. Formats follow the CUDA C++ Programming
  * Guide, "Formatted Output": flags, width, precision and size as in C, %s reads device memory, no %n.
@@ -251,5 +251,5 @@ exec_handler *exec_builtin_find(const char *name)
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         if (!strcmp(table[k].name, name))
             return table[k].run;
-    return NULL;
+    return exec_runtime_find(name);
 }

@@ -15,18 +15,6 @@
 /* As after a barrier of the block (op_barrier.c, block.c). */
 enum { HALTS = 4 };
 
-void exec_cluster_place(struct exec_block *b)
-{
-    const sg_grid *g = b->grid;
-    const uint32_t *n = g->cluster;
-    uint64_t cluster = b->index / g->cluster_size;
-    uint32_t x = g->launch.grid[0] / n[0], y = g->launch.grid[1] / n[1];
-    b->rank = (uint32_t)(b->index % g->cluster_size);
-    b->ctaid[0] = (uint32_t)(cluster % x) * n[0] + b->rank % n[0];
-    b->ctaid[1] = (uint32_t)(cluster / x % y) * n[1] + b->rank / n[0] % n[1];
-    b->ctaid[2] = (uint32_t)(cluster / x / y) * n[2] + b->rank / n[0] / n[1];
-}
-
 enum exec_turn exec_cluster_turn(struct exec_cluster *c)
 {
     bool any = false, live = false;

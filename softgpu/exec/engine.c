@@ -6,7 +6,7 @@
  * at once, and while it waits for that no later grid takes the room (two halves of two such grids would wait
  * for ever). Resident blocks that can run stand in one queue.
  */
-#include "softgpu/exec/exec.h"
+#include "softgpu/exec/family.h"
 
 #include <cuda.h>
 #include <sched.h>
@@ -18,6 +18,8 @@
 #include "cpu/common/lock.h"
 
 enum { RESIDENT_GRIDS = 128 };        /* of a device: CUDA's table for compute capability 7.5 and later */
+
+static int launch_child(struct exec_block *, const struct sg_launch *, uint64_t stream);
 
 int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos,
                      sg_engine **out)
@@ -37,6 +39,9 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     }
     e->thread_count = threads > 1024 ? 1024 : threads;
     e->chaos = chaos;
+    e->launch_child = launch_child;
+    e->describe = sg_kernel_describe;
+    e->occupancy = sg_occupancy;
     e->grids_end = &e->grids;
     e->ready_end = &e->ready;
     e->next_code = EXEC_WINDOW_BASE(EXEC_WINDOW_CODE) + 4096;
@@ -165,6 +170,8 @@ static void place_block(sg_engine *e, sg_grid *g, struct exec_block *b, unsigned
 {
     FLYT_ASSERT_HELD(&e->lock);
     b->grid = g;
+    if (!g->next_block && g->task)
+        e->waiting_children--;
     b->index = g->next_block++;
     b->sm = sm;
     b->fresh = true;
@@ -228,6 +235,8 @@ static void end_block(sg_engine *e, sg_grid *g, struct exec_block *b)
     for (uint32_t i = 0; i < (c ? c->count : 1); i++) {
         struct exec_block *one = c ? c->blocks[i] : b;
         one->cluster = NULL;
+        exec_family_leave_block(one);
+        exec_buffers_leave(one);
         spare_block(g, one);
         g->running--;
         sm_account(e, g, one->sm, false);
@@ -236,13 +245,14 @@ static void end_block(sg_engine *e, sg_grid *g, struct exec_block *b)
 }
 
 /* As on hardware, the oldest RESIDENT_GRIDS only: so a program with thousands of grids does not make each step go
-   through them. */
+   through them. Grids that only wait for those that they have launched do not count. */
 static void place_blocks(sg_engine *e)
 {
     FLYT_ASSERT_HELD(&e->lock);
     unsigned resident = 0;
-    for (sg_grid *g = e->grids; g && resident < RESIDENT_GRIDS; g = g->next, resident++) {
+    for (sg_grid *g = e->grids; g && resident < RESIDENT_GRIDS; g = g->next) {
         uint64_t left = g->block_count - g->next_block;
+        resident += left || g->running;
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
             continue;
         if (g->launch.flags & SG_GRID_COOPERATIVE) {
@@ -259,18 +269,100 @@ static void place_blocks(sg_engine *e)
     }
 }
 
-/* Takes a finished grid off the list; the caller reports it without the lock. */
-static bool grid_over(sg_engine *e, sg_grid *g)
+static void append(sg_engine *e, sg_grid *g)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    if (g->running || (g->next_block < g->block_count && !atomic_load(&g->error)))
-        return false;
-    *g->link = g->next;
-    if (g->next)
-        g->next->link = g->link;
-    else
-        e->grids_end = g->link;
-    return true;
+    g->next = NULL;
+    g->link = e->grids_end;
+    *e->grids_end = g;
+    e->grids_end = &g->next;
+}
+
+static void set_error(sg_grid *g, int error)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&g->error, &none, error);
+}
+
+/* The grid has ended or never began; its parent learns of an error. What waited for it goes to the end of *ready. */
+static void leave_family(sg_engine *e, sg_grid *g, sg_grid **ready)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    if (g->task) {
+        if (!g->next_block)
+            e->waiting_children--;
+        if (atomic_load(&g->error))
+            set_error(g->parent, atomic_load(&g->error));
+        exec_family_over(g->task, ready);
+    }
+    exec_family_leave(g);
+}
+
+/* Starts the grids of the list, which wait for nothing any more. Those whose parent has failed end at once: they go to
+   the front of *over. */
+static void start_children(sg_engine *e, sg_grid *ready, sg_grid **over)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    while (ready) {
+        sg_grid *g = ready, *parent = g->parent;
+        ready = g->next;
+        if (!atomic_load(&parent->error)) {
+            append(e, g);
+            continue;
+        }
+        set_error(g, atomic_load(&parent->error));
+        parent->children--;
+        leave_family(e, g, &ready);
+        g->next = *over;
+        *over = g;
+    }
+}
+
+/* Have its blocks and its children ended? If so and it has a tail, the tail's next grid starts. */
+static bool has_ended(sg_engine *e, sg_grid *g, sg_grid **over)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    while (!g->running && !g->children && (g->next_block == g->block_count || atomic_load(&g->error))) {
+        sg_grid *next = g->tail;
+        if (!next)
+            return true;
+        g->tail = next->next;
+        next->next = NULL;
+        g->children++;
+        start_children(e, next, over);
+    }
+    return false;
+}
+
+/* Takes a finished grid off the list, and its parents that have only waited for it. Returns a list of what is over: the
+   caller reports it without the lock. */
+static sg_grid *grids_over(sg_engine *e, sg_grid *g)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    sg_grid *over = NULL, *ready = NULL;
+    while (g && has_ended(e, g, &over)) {
+        sg_grid *parent = g->parent;
+        *g->link = g->next;
+        if (g->next)
+            g->next->link = g->link;
+        else
+            e->grids_end = g->link;
+        leave_family(e, g, &ready);
+        if (parent)
+            parent->children--;
+        start_children(e, ready, &over);
+        ready = NULL;
+        g->next = over;
+        over = g;
+        g = parent;
+    }
+    return over;
+}
+
+static void grid_free(sg_grid *g)
+{
+    free(g->params);
+    free(g);
 }
 
 static void grid_report(sg_grid *g)
@@ -284,8 +376,16 @@ static void grid_report(sg_grid *g)
         usleep((useconds_t)(g->id * 0x9E3779B97F4A7C15u >> 40 & 1023));
     if (g->launch.done)
         g->launch.done(g->launch.context, atomic_load(&g->error));
-    free(g->params);
-    free(g);
+    grid_free(g);
+}
+
+static void report_all(sg_grid *over)
+{
+    sg_grid *next;
+    for (; over; over = next) {
+        next = over->next;
+        grid_report(over);
+    }
 }
 
 /* Wakes the blocks that nothing else would: those that wait for a barrier when their grid has failed. */
@@ -297,6 +397,38 @@ static void wake_residents(sg_engine *e, sg_grid *g)
             b->parked = false;
             ready_push(e, b);
         }
+}
+
+static sg_grid *root_of(sg_grid *g)
+{
+    while (g->parent)
+        g = g->parent;
+    return g;
+}
+
+/* Ends every grid, or those that the kernels of `root` have launched, and root. Returns those of which nothing runs. */
+static sg_grid *fail_grids(sg_engine *e, sg_grid *root, int error)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    sg_grid *over = NULL, *last = NULL, *next;
+    for (sg_grid *g = e->grids; g; g = g->next)
+        if (!root || root_of(g) == root) {
+            set_error(g, error);
+            wake_residents(e, g);
+            last = g;
+        }
+    for (sg_grid *g = e->grids; last && g; g = next) {       /* parents stand before their children */
+        bool end = g == last;
+        next = end ? NULL : g->next;
+        if (root && root_of(g) != root)
+            continue;
+        sg_grid *more = grids_over(e, g), **tail = &more;
+        while (*tail)
+            tail = &(*tail)->next;
+        *tail = over;
+        over = more;
+    }
+    return over;
 }
 
 static void *engine_thread(void *context)
@@ -314,12 +446,17 @@ static void *engine_thread(void *context)
             continue;
         }
         pthread_mutex_unlock(&e->lock);
-        enum exec_turn turn = exec_block_turn(b);
+        enum exec_turn turn = b->cluster ? exec_cluster_turn(b->cluster) : exec_block_turn(b);
         pthread_mutex_lock(&e->lock);
         sg_grid *g = b->grid;
-        bool failed = atomic_load_explicit(&g->error, memory_order_relaxed) != 0;
-        if (failed)
-            wake_residents(e, g);
+        int error = atomic_load_explicit(&g->error, memory_order_relaxed);
+        bool failed = error != 0;
+        sg_grid *over = failed ? fail_grids(e, root_of(g), error) : NULL;
+        if (over) {
+            pthread_mutex_unlock(&e->lock);
+            report_all(over);
+            pthread_mutex_lock(&e->lock);
+        }
         if (turn == EXEC_TURN_MORE || (turn == EXEC_TURN_WAIT && failed)) {
             ready_push(e, b);
             continue;
@@ -329,11 +466,11 @@ static void *engine_thread(void *context)
             continue;
         }
         end_block(e, g, b);
-        bool over = grid_over(e, g);
+        over = grids_over(e, g);
         place_blocks(e);
         if (over) {
             pthread_mutex_unlock(&e->lock);
-            grid_report(g);
+            report_all(over);
             pthread_mutex_lock(&e->lock);
             if (e->stopping)
                 pthread_cond_broadcast(&e->work);
@@ -378,7 +515,7 @@ static int grid_clusters(sg_grid *g)
     return CUDA_SUCCESS;
 }
 
-int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
+static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
 {
     const sg_kernel *k = launch->kernel;
     sg_grid *g = aligned_alloc(64, (sizeof *g + 63) / 64 * 64);
@@ -392,7 +529,7 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
     g->params_size = k->ptx->param_size;
     g->params = aligned_alloc(64, (g->params_size + 127) / 64 * 64);
     if (!g->params) {
-        free(g);
+        grid_free(g);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     memset(g->params, 0, (g->params_size + 127) / 64 * 64);
@@ -406,59 +543,83 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
     g->warps_per_block = (g->threads_per_block + 31) / 32;
     g->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     g->shared_size = k->static_shared + launch->dynamic_shared;
+    /* Arguments of calls live in local memory too, beside what the limit is about. */
+    g->local_size = k->recursive ? g->entry->local_size + 4 * launch->stack + 8192 : k->local_static;
     int result = !g->block_count || !g->threads_per_block || g->warps_per_block > EXEC_MAX_WARPS
                      ? CUDA_ERROR_INVALID_VALUE
                      : grid_clusters(g);
     const struct exec_sm none = { 0 };
     if (!result) {
         uint64_t fit = blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size);
-        result = !fit                                           ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+        result = !fit                                         ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
                  : fit * e->limits.sm_count < g->cluster_size ? CUDA_ERROR_INVALID_CLUSTER_SIZE
-                                                                : CUDA_SUCCESS;
+                                                              : CUDA_SUCCESS;
     }
-    if (result) {
-        free(g->params);
-        free(g);
+    if (result)
+        grid_free(g);
+    else
+        *out = g;
+    return result;
+}
+
+int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
+{
+    sg_grid *g;
+    int result = grid_new(e, launch, &g);
+    if (result)
         return result;
-    }
     pthread_mutex_lock(&e->lock);
     result = e->stopping ? CUDA_ERROR_DEINITIALIZED : e->started ? CUDA_SUCCESS : start_threads(e);
     if (result) {
         pthread_mutex_unlock(&e->lock);
-        free(g->params);
-        free(g);
+        grid_free(g);
         return result;
     }
-    /* Arguments of calls live in local memory too, beside what the limit is about. */
-    g->local_size = k->recursive ? g->entry->local_size + 4 * launch->stack + 8192 : k->local_static;
     g->id = ++e->grid_ids;
-    g->link = e->grids_end;
-    *e->grids_end = g;
-    e->grids_end = &g->next;
+    append(e, g);
     place_blocks(e);
     pthread_mutex_unlock(&e->lock);
     return CUDA_SUCCESS;
 }
 
+/* What a thread of the block launches. How many may wait is a limit of the context. */
+static int launch_child(struct exec_block *b, const struct sg_launch *launch, uint64_t stream)
+{
+    enum { PENDING = CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT };
+    sg_engine *e = b->grid->engine;
+    sg_grid *g, *ready = NULL, *over = NULL;
+    int result = grid_new(e, launch, &g);
+    if (result)
+        return result;
+    g->depth = b->grid->depth + 1;
+    pthread_mutex_lock(&e->lock);
+    if (launch->limit_count > PENDING && e->waiting_children >= launch->limits[PENDING])
+        result = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    if (!result)
+        switch (exec_family_launch(b, g, stream, &ready)) {
+        case EXEC_FAMILY_NO_STREAM: result = CUDA_ERROR_INVALID_HANDLE; break;
+        case EXEC_FAMILY_NO_MEMORY: result = CUDA_ERROR_OUT_OF_MEMORY; break;
+        default:                    break;
+        }
+    if (!result) {
+        g->id = ++e->grid_ids;
+        e->waiting_children++;
+        start_children(e, ready, &over);
+        place_blocks(e);
+    }
+    pthread_mutex_unlock(&e->lock);
+    report_all(over);
+    if (result)
+        grid_free(g);
+    return result;
+}
+
 void sg_engine_cancel(sg_engine *e, int error)
 {
     pthread_mutex_lock(&e->lock);
-    sg_grid *next, *over = NULL;
-    for (sg_grid *g = e->grids; g; g = next) {
-        next = g->next;
-        int none = 0;
-        atomic_compare_exchange_strong(&g->error, &none, error);
-        wake_residents(e, g);
-        if (grid_over(e, g)) {                        /* nothing of it had started */
-            g->next = over;
-            over = g;
-        }
-    }
+    sg_grid *over = fail_grids(e, NULL, error);
     pthread_mutex_unlock(&e->lock);
-    for (; over; over = next) {
-        next = over->next;
-        grid_report(over);
-    }
+    report_all(over);
 }
 
 void sg_engine_destroy(sg_engine *e)

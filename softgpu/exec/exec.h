@@ -47,7 +47,8 @@ typedef void exec_handler(struct exec_warp *, const struct exec_insn *);
 /* The generic address space beside global memory: windows in the upper half, which no process of x86-64 or
    arm64 can map, told apart by bits 32 and up. */
 enum exec_window {
-    EXEC_WINDOW_SHARED = 0x8000, EXEC_WINDOW_LOCAL, EXEC_WINDOW_PARAM, EXEC_WINDOW_CODE, EXEC_WINDOW_GRID
+    EXEC_WINDOW_SHARED = 0x8000, EXEC_WINDOW_LOCAL, EXEC_WINDOW_PARAM, EXEC_WINDOW_CODE, EXEC_WINDOW_GRID,
+    EXEC_WINDOW_LAUNCH
 };
 #define EXEC_WINDOW_BASE(window) ((uint64_t)(window) << 32)
 #define EXEC_WINDOW_BIT          ((uint64_t)1 << 47)
@@ -143,6 +144,8 @@ struct sg_kernel {
 enum { EXEC_CODE_STEP = 16 };
 struct sg_program {
     sg_engine *engine;
+    /* sg_program_entry. A pointer, so that what kernels call stands below kernel.c. */
+    int (*entry)(sg_program *, uint32_t index, sg_kernel **, char *log, size_t log_size);
     sg_program *next, **back;         /* of the engine */
     struct ptx_module *module;
     uint64_t *address_of;
@@ -244,6 +247,11 @@ struct exec_block {
     unsigned char *local; size_t local_size;
     struct exec_barrier barriers[EXEC_BARRIERS];
     struct exec_check *check; /* NULL: it is not watched */
+    /* What its kernel has launched (device_runtime.c): arguments of launches to come, the last error of each thread,
+       and the last task of its NULL stream. */
+    struct exec_buffer **buffers; uint32_t buffer_count;
+    uint32_t *errors;
+    struct exec_task *stream;
 };
 
 struct sg_grid {
@@ -262,6 +270,12 @@ struct sg_grid {
     size_t local_size;                /* per lane */
     unsigned registers;
     struct exec_block *resident, *spare;
+    /* Grids that kernels launch (family.c); under the engine's lock. It is over when its children are. */
+    sg_grid *parent, *tail;           /* tail: what starts then, one after the other */
+    struct exec_task *task;           /* NULL: the driver has launched it */
+    struct exec_device_object *objects; uint64_t object_count;
+    uint32_t depth;
+    uint64_t children;                /* that are not over, without the tail */
     _Atomic int error;
     _Alignas(16) uint32_t workspace[16];   /* of grid.sync() */
 };
@@ -279,7 +293,12 @@ struct sg_engine {
     unsigned started, sleeping;
     bool stopping;
     struct exec_sm *sms;
-    sg_grid *grids, **grids_end;      /* in launch order; until the last block has ended */
+    sg_grid *grids, **grids_end;      /* in launch order; until the last block and the last child have ended */
+    uint64_t waiting_children;        /* launched by kernels, and not begun */
+    /* For what kernels call; pointers, so that it stands below engine.c. stream: see family.h */
+    int (*launch_child)(struct exec_block *, const struct sg_launch *, uint64_t stream);
+    void (*describe)(const sg_kernel *, struct sg_kernel_info *);
+    unsigned (*occupancy)(const struct sg_limits *, const sg_kernel *, unsigned block_size, size_t dynamic_shared);
     struct exec_block *ready, **ready_end;
     uint64_t grid_ids;
     sg_program *programs;
@@ -445,7 +464,6 @@ bool exec_block_must_end(struct exec_block *);              /* its grid has fail
 
 /* cluster.c */
 enum exec_turn exec_cluster_turn(struct exec_cluster *);
-void exec_cluster_place(struct exec_block *);               /* sets rank and ctaid from index */
 /* Opens the cluster's barrier if all threads have arrived or exited. */
 void exec_cluster_recheck(struct exec_block *);
 /* The block whose shared memory an address of 32 bits is in; NULL: there is none. The offset is the address' low
@@ -504,6 +522,17 @@ void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uin
 
 /* builtin.c */
 exec_handler *exec_builtin_find(const char *name);
+
+/* device_runtime.c: what libcudadevrt asks for */
+exec_handler *exec_runtime_find(const char *name);
+
+/* buffer.c: arguments of launches that kernels prepare, in EXEC_WINDOW_LAUNCH, each in so many bytes of addresses. */
+enum { EXEC_LAUNCH_SHIFT = 15 };
+struct exec_buffer { sg_kernel *kernel; struct sg_launch launch; unsigned char bytes[]; };
+/* The place of a new one, cleared, with room for the kernel's parameters; NULL: no room. */
+struct exec_buffer **exec_buffer_new(struct exec_block *, sg_kernel *);
+void *exec_buffer_address(struct exec_block *, uint64_t offset, uint64_t n);         /* NULL: there is none */
+void exec_buffers_leave(struct exec_block *);               /* the block has ended */
 
 /* heap.c; NULL: there is no heap */
 uint64_t exec_heap_take(sg_heap *, uint64_t bytes);         /* 0: no room */

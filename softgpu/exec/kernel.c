@@ -27,6 +27,7 @@ int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *a
     if (module->variable_count)
         memcpy(p->address_of, address_of, module->variable_count * sizeof *p->address_of);
     p->engine = e;
+    p->entry = sg_program_entry;
     p->module = module;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&e->lock);
@@ -121,7 +122,7 @@ static void reach_function(struct reach *r, uint32_t index)
 
 static void reach_operand(struct reach *r, const struct ptx_operand *o)
 {
-    if (o->kind == PTX_OP_FUNCTION)
+    if (o->kind == PTX_OP_FUNCTION && !r->module->functions[o->index].is_entry)    /* an entry is launched */
         reach_function(r, o->index);
     if ((o->kind == PTX_OP_VARIABLE || (o->kind == PTX_OP_MEMORY && o->has_variable)) && o->scope == PTX_SCOPE_MODULE)
         r->variable[o->index] = true;
@@ -160,7 +161,8 @@ static void reach_all(struct reach *r)
                 r->indirect = true;   /* anything whose address was written down somewhere */
                 for (uint32_t v = 0; v < r->module->variable_count; v++)
                     for (size_t x = 0; x < r->module->variables[v].relocation_count; x++)
-                        if (r->module->variables[v].relocations[x].is_function)
+                        if (r->module->variables[v].relocations[x].is_function &&
+                            !r->module->functions[r->module->variables[v].relocations[x].symbol].is_entry)
                             reach_function(r, r->module->variables[v].relocations[x].symbol);
             }
         }

@@ -37,6 +37,12 @@ build/cuda/differ: $(addprefix tests/cuda/differ/,main.cu model.h wrong.h) tests
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
+# Kernels that launch kernels are linked with the device runtime.
+build/cuda/dynamic: CUDA_TEST_FLAGS += -rdc=true
+build/cuda/dynamic: tests/cuda/dynamic.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $< -lcudadevrt
+
 # Clusters need the architecture that has them.
 build/cuda/clusters: tests/cuda/clusters.cu tests/cuda/check.h
 	@mkdir -p $(@D)

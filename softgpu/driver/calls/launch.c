@@ -112,6 +112,8 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
     }
 }
 
+static int attribute_of(const void *device, int number) { return sgd_attribute(device, number); }
+
 struct request {
     CUfunction function;
     CUstream stream;
@@ -150,6 +152,10 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
             l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
             l->heap = s->context->heap;
             l->print = s->context->print;
+            l->attribute = attribute_of;
+            l->device = s->context->device;
+            l->limits = s->context->limits;
+            l->limit_count = SGD_LIMITS;
             l->params = block;
             l->params_size = f->info.function->param_size;
             op->launch.launch = *l;
