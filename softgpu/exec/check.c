@@ -282,3 +282,13 @@ bool check_access(struct exec_warp *w, struct check_site *s, unsigned lane, uint
         return check_global(w, s, lane, address, n);
     return window != EXEC_WINDOW_SHARED || check_shared(w, s, lane, address & UINT32_MAX, n);
 }
+
+void check_written(const struct exec_warp *w, uint64_t address, uint64_t n)
+{
+    const struct exec_block *of = exec_shared_block(w->block, address);
+    uint64_t offset = address & EXEC_SHARED_OFFSET;
+    if (!(address & EXEC_WINDOW_BIT))
+        sg_check_written(address, n);
+    else if (of && of->check && offset <= of->check->size && n <= of->check->size - offset)
+        memset(of->check->written + offset, 1, n);
+}

@@ -22,6 +22,9 @@ struct check_site {
    has been reported. */
 bool check_access(struct exec_warp *, struct check_site *, unsigned lane, uint64_t address, uint64_t n);
 
+/* For what writes and is not watched: the bytes are not unwritten any more. */
+void check_written(const struct exec_warp *, uint64_t address, uint64_t n);
+
 /* Every access of the warp up to here comes before what others do after they acquire. which: a barrier's number, or
    EXEC_BARRIERS: anything else. */
 void check_release(struct exec_warp *, unsigned which);

@@ -89,8 +89,14 @@ bool exec_bytes_complete(struct exec_warp *, const struct exec_insn *, unsigned 
    Nothing without the modifier that names one. */
 int decode_store_complete(struct exec_decoder *, uint32_t operand, uint64_t bytes);
 
+/* op_tensor.c: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor */
+int decode_tensor_copy(struct exec_decoder *);
+
 /* op_atomic.c: cp.reduce.async.bulk. The operation and type that the modifiers name, into kind, type and size */
 int decode_reduction(struct exec_decoder *, struct exec_insn *);
+/* the operation alone, where the type is known later; and whether there is such a one on that type */
+int decode_reduction_kind(struct exec_decoder *, struct exec_insn *);
+bool exec_reduces(const struct exec_insn *);
 /* and doing it with each of the values at `from`, atomically for each. */
 void exec_reduce(struct exec_warp *, const struct exec_insn *, void *to, const void *from, unsigned bytes);
 

@@ -312,15 +312,20 @@ static int decode_vector(struct exec_decoder *d, struct exec_insn n, const struc
     return decode_put_guarded(d, n);
 }
 
-/* The operation and the type that the modifiers name. */
-static int decode_operation(struct exec_decoder *d, struct exec_insn *n)
+static void decode_kind(const struct exec_decoder *d, struct exec_insn *n)
 {
     static const char *const names[] = { "add", "and", "or", "xor", "exch", "cas", "inc", "dec", "min", "max" };
-    enum ptx_type type = decode_type(d, 0);
     n->kind = 255;
     for (uint8_t k = 0; k < sizeof names / sizeof *names; k++)
         if (decode_has(d, names[k]))
             n->kind = k;
+}
+
+/* The operation and the type that the modifiers name. */
+static int decode_operation(struct exec_decoder *d, struct exec_insn *n)
+{
+    enum ptx_type type = decode_type(d, 0);
+    decode_kind(d, n);
     if (n->kind == 255 || type == PTX_NONE || !allowed((enum op)n->kind, type))
         return decode_error(d, "no such atomic operation on that type");
     n->type = (uint8_t)type;
@@ -334,6 +339,17 @@ int decode_reduction(struct exec_decoder *d, struct exec_insn *n)
     if (decode_operation(d, n))
         return -1;
     return n->kind == CAS || n->kind == EXCH ? decode_error(d, "no such reduction") : 0;
+}
+
+int decode_reduction_kind(struct exec_decoder *d, struct exec_insn *n)
+{
+    decode_kind(d, n);
+    return n->kind == 255 || n->kind == CAS || n->kind == EXCH ? decode_error(d, "no such reduction") : 0;
+}
+
+bool exec_reduces(const struct exec_insn *i)
+{
+    return i->type != PTX_NONE && allowed((enum op)i->kind, (enum ptx_type)i->type);
 }
 
 static int decode_atom(struct exec_decoder *d)

@@ -115,8 +115,10 @@ static int decode_bulk(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     if (decode_has(d, "commit_group") || decode_has(d, "wait_group") || decode_has(d, "prefetch"))
         return 0;
-    if (decode_has(d, "tensor") || in->operand_count < 3)
-        return decode_error(d, "tensors");
+    if (decode_has(d, "tensor"))
+        return decode_tensor_copy(d);
+    if (in->operand_count < 3)
+        return decode_error(d, "operands");
     struct bulk *b = exec_kernel_own(d->kernel, sizeof *b);
     if (!b)
         return decode_error(d, "no host memory");

@@ -43,8 +43,8 @@ build/cuda/dynamic: tests/cuda/dynamic.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $< -lcudadevrt
 
-# Clusters need the architecture that has them.
-build/cuda/clusters: tests/cuda/clusters.cu tests/cuda/check.h
+# Clusters and tensor copies need the architecture that has them.
+build/cuda/clusters build/cuda/tensors: build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=compute_90 -o $@ $<
 

@@ -12,7 +12,7 @@ $(TESTS_DRIVER)/static-%: tests/cuda/%.cu tests/cuda/check.h
 $(TESTS_DRIVER)/static-dynamic: TESTS_DRIVER_NVCC += -rdc=true
 # Code that other architectures have: as in tests/cuda/room.mk.
 $(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_NVCC := $(subst sm_75,sm_80,$(TESTS_DRIVER_NVCC))
-$(TESTS_DRIVER)/static-clusters: TESTS_DRIVER_NVCC += -gencode arch=compute_75,code=compute_75 \
+$(TESTS_DRIVER)/static-clusters $(TESTS_DRIVER)/static-tensors: TESTS_DRIVER_NVCC += -gencode arch=compute_75,code=compute_75 \
     -gencode arch=compute_90,code=compute_90
 $(TESTS_DRIVER)/linked: tests/cuda/vector_add.cu tests/cuda/check.h | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)

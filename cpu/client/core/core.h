@@ -391,6 +391,16 @@ struct core_launch;
 /* How large a cluster of such a launch may be (size), or how many run at a time on the device. Waits. */
 CORE_API int core_occupancy_clusters(core_context *, const struct core_launch *, bool size, int *answer);
 
+/* As cuTensorMapEncodeTiled; the first `rank` numbers of each kind count. The server's driver writes the map, which has
+   128 bytes. Both wait. */
+struct core_tensor_tiled {
+    uint64_t address, dims[5], strides[5];
+    uint32_t rank, box[5], steps[5];
+    int type, interleave, swizzle, promotion, fill;
+};
+CORE_API int core_tensor_map_tiled(core_context *, const struct core_tensor_tiled *, void *map);
+CORE_API int core_tensor_map_replace(core_context *, void *map, uint64_t address);
+
 struct core_launch_attribute { int id; uint8_t value[64]; };
 struct core_launch {
     core_function *function;

@@ -1,0 +1,50 @@
+/* tensor_map.c: tensor maps: the driver writes them in the form of its device. Twin: cpu/client/core/tensor_map.c. */
+#include <string.h>
+
+#include "cpu/server/forward.h"
+
+#if CUDA_VERSION >= 12000
+static CUresult encode(struct session *session, const tensor_map_args *args, CUtensorMap *map)
+{
+    const struct gpu *gpu = session->gpu;
+    cuuint64_t dims[FLYT_TENSOR_RANK], strides[FLYT_TENSOR_RANK];
+    cuuint32_t box[FLYT_TENSOR_RANK], steps[FLYT_TENSOR_RANK];
+    struct context *context;
+    CUresult r = server_find_context(session, args->context, &context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (args->rank > FLYT_TENSOR_RANK)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(map, args->map, sizeof *map);
+    void *address = (void *)(uintptr_t)args->address;
+    if (args->kind == FLYT_TENSOR_REPLACE)
+        return gpu->TensorMapReplaceAddress ? gpu->TensorMapReplaceAddress(map, address) : CUDA_ERROR_NOT_SUPPORTED;
+    if (!gpu->TensorMapEncodeTiled)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    for (unsigned i = 0; i < FLYT_TENSOR_RANK; i++) {
+        dims[i] = args->dims[i];
+        strides[i] = args->strides[i];
+        box[i] = args->box[i];
+        steps[i] = args->steps[i];
+    }
+    return gpu->TensorMapEncodeTiled(map, (CUtensorMapDataType)args->type, args->rank, address, dims, strides, box,
+                                     steps, (CUtensorMapInterleave)args->interleave, (CUtensorMapSwizzle)args->swizzle,
+                                     (CUtensorMapL2promotion)args->promotion, (CUtensorMapFloatOOBfill)args->fill);
+}
+#endif
+
+void serve_tensor_map(struct session *session, struct call *call)
+{
+    tensor_map_result result;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    memset(&result, 0, sizeof result);
+#if CUDA_VERSION >= 12000
+    CUtensorMap map;
+    r = encode(session, &call->args.tensor_map, &map);
+    if (r == CUDA_SUCCESS) {
+        _Static_assert(sizeof result.map == sizeof map, "the protocol carries whole maps");
+        memcpy(result.map, &map, sizeof map);
+    }
+#endif
+    session_reply(session, call->xid, (xdrproc_t)xdr_tensor_map_result, &result, r, false);
+}
