@@ -1,6 +1,6 @@
 /*
- * op_texture.c: tex, tld4, suld, sust, txq and suq on objects whose handle is in a register ("bindless", all that nvcc
- * emits). See softgpu/texture.h. Mip maps do not exist here: a level of detail is read and not used.
+ * op_texture.c: tex, tld4, suld, sust, sured, txq and suq on objects whose handle is in a register ("bindless", all that
+ * nvcc emits). See softgpu/texture.h. Mip maps do not exist here: a level of detail is read and not used.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -44,6 +44,7 @@ struct access {
     uint32_t to[4];
     uint8_t cell[4];                     /* bytes of the register: of to[], of from[] */
     exec_source from[4];
+    struct exec_insn reduce;             /* sured: the operation; .p: its type is the surface's */
 };
 
 static uint32_t word(const struct exec_warp *w, exec_source s, unsigned lane)
@@ -241,6 +242,38 @@ static void run_surface_store(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
+/* sured.p: integers of the size of the surface's elements, signed as they are. PTX_NONE: no such reduction. */
+static enum ptx_type reduced_as(const struct sg_texture *t, unsigned bytes)
+{
+    if (bytes == 8)
+        return sg_texel_bytes(t->format) * t->channels == 8 ? PTX_U64 : PTX_NONE;
+    return t->format == SG_TEXEL_U32 ? PTX_U32 : t->format == SG_TEXEL_S32 ? PTX_S32 : PTX_NONE;
+}
+
+static void run_surface_reduce(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct access *a = i->extra;
+    struct object o = { .known = false };
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        struct exec_insn reduce = a->reduce;
+        uint64_t at;
+        if (!find(w, i, l, true, &o))
+            return;
+        if (a->formatted)
+            reduce.type = (uint8_t)reduced_as(&o.t, a->bytes);
+        if (!exec_reduces(&reduce)) {
+            exec_fault(w, i, CUDA_ERROR_ILLEGAL_INSTRUCTION, "no such reduction of the surface's elements");
+            return;
+        }
+        if (!surface_place(w, i, l, a, &o.t, SG_READ | SG_WRITE, &at))
+            return;
+        uint64_t v = exec_lane(exec_row(w, a->from[0]), a->bytes == 8 ? SG_CELL_64 : SG_CELL_32, l);
+        if (at)
+            exec_reduce(w, &reduce, (void *)(uintptr_t)at, &v, a->bytes);
+    }
+}
+
 static uint32_t answer(const struct sg_texture *t, enum query q)
 {
     static const uint32_t types[] = {
@@ -414,6 +447,33 @@ static int decode_surface(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
+/* sured.b counts bytes, and says what is there; sured.p counts elements. */
+static int decode_surface_reduce(struct exec_decoder *d)
+{
+    static const char *const known[] = { "b",   "p",   "1d",  "2d",  "3d",  "a1d", "a2d", "add",  "min",  "max", "and",
+                                         "or",  "b32", "b64", "u32", "s32", "u64", "s64", "trap", "clamp", "zero",
+                                         NULL };
+    struct exec_insn n = { .run = run_surface_reduce };
+    struct access *a = exec_kernel_own(d->kernel, sizeof *a);
+    if (!a)
+        return decode_error(d, "no host memory");
+    enum ptx_type type = decode_type(d, 0);
+    if (known_modifiers(d, known) || d->in->operand_count != 2 || decode_reduction_kind(d, &a->reduce))
+        return decode_error(d, "operands");
+    a->bytes = (unsigned)ptx_type_size(type);
+    a->count = 1;
+    a->formatted = decode_has(d, "p");
+    a->outside = decode_has(d, "clamp") ? OUTSIDE_CLAMP : decode_has(d, "zero") ? OUTSIDE_ZERO : OUTSIDE_TRAP;
+    a->reduce.type = (uint8_t)type;
+    a->reduce.size = (uint8_t)a->bytes;
+    if ((a->bytes != 4 && a->bytes != 8) || (!a->formatted && !exec_reduces(&a->reduce)))
+        return decode_error(d, "a type that this reduction does not have");
+    n.extra = a;
+    return places(d, &d->in->operands[0], &n, a) || decode_source(d, &d->in->operands[1], type, &a->from[0])
+               ? -1
+               : decode_put_guarded(d, n);
+}
+
 static int decode_query(struct exec_decoder *d)
 {
     static const char *const queries[] = { "width",
@@ -449,6 +509,7 @@ const struct decode_entry decode_texture_table[] = { { "tex", decode_texture },
                                                      { "tld4", decode_texture },
                                                      { "suld", decode_surface },
                                                      { "sust", decode_surface },
+                                                     { "sured", decode_surface_reduce },
                                                      { "txq", decode_query },
                                                      { "suq", decode_query },
                                                      { NULL, NULL } };

@@ -415,6 +415,42 @@ static void formatted_stores(void **state)
     sg_texture_remove(handle);
 }
 
+/* Every thread adds to the same element of a row, takes part in a minimum, and sets a bit far beyond the edge. */
+static void reductions(void **state)
+{
+    (void)state;
+    gpu_load(".visible .entry bytes(.param .u64 out, .param .u64 t)\n{\n" HEAD
+             "ld.param.u64 a1, [t]; mov.u32 r4, 4; mov.u32 r5, 1; mov.u32 r6, 0; mov.u32 r7, 1000; shl.b32 r8, "
+             "r5, r1;\n"
+             "sured.b.add.2d.u32.trap [a1, {r4, r5}], r1; sub.s32 r9, r6, r1; sured.b.min.2d.s32.trap [a1, {r6, "
+             "r5}], r9;"
+             " sured.b.or.2d.b32.clamp [a1, {r7, r7}], r8; sured.b.add.2d.u32.zero [a1, {r7, r6}], r4;\n"
+             "cvt.u64.u32 a2, r1; shl.b64 a2, a2, 33; sured.b.max.2d.u64.trap [a1, {r6, r6}], a2;\nret;\n}\n"
+             ".visible .entry elements(.param .u64 out, .param .u64 t)\n{\n" HEAD
+             "ld.param.u64 a1, [t]; mov.u32 r4, 3; mov.u32 r5, 1; mov.u32 r6, 0; sub.s32 r7, r6, r1;\n"
+             "sured.p.max.2d.b32.trap [a1, {r4, r5}], r7; sured.p.add.2d.b32.trap [a1, {r6, r5}], r1;\nret;\n}\n"
+             ".visible .entry outside(.param .u64 out, .param .u64 t)\n{\n" HEAD
+             "ld.param.u64 a1, [t]; mov.u32 r4, 64; mov.u32 r5, 0; sured.b.add.2d.u32.trap [a1, {r4, r5}], "
+             "r1;\nret;\n}\n");
+    uint32_t *memory = gpu_alloc(64);
+    struct sg_texture t = { .base = ARG(memory), .pitch = 32, .slice = 64, .width = 8, .height = 2, .depth = 1,
+                            .layers = 1, .format = SG_TEXEL_S32, .channels = 1, .surface = true };
+    uint64_t handle = sg_texture_add(&t);
+    assert_int_equal(gpu_run("bytes", 1, 32, 2, ARG(memory), handle), CUDA_SUCCESS);
+    assert_int_equal(memory[0], 0);
+    assert_int_equal(memory[1], 31 << 1);
+    assert_int_equal((int32_t)memory[8], -31);
+    assert_int_equal(memory[9], 31 * 16);
+    assert_int_equal(memory[15], UINT32_MAX);
+    memory[11] = (uint32_t)-100;
+    memory[8] = 0;
+    assert_int_equal(gpu_run("elements", 1, 32, 2, ARG(memory), handle), CUDA_SUCCESS);
+    assert_int_equal(memory[11], 0);
+    assert_int_equal(memory[8], 31 * 16);
+    assert_int_equal(gpu_run("outside", 1, 1, 2, ARG(memory), handle), CUDA_ERROR_LAUNCH_FAILED);
+    sg_texture_remove(handle);
+}
+
 /* Each is an error of the kernel, and the next kernel runs. */
 static void what_is_refused(void **state)
 {
@@ -535,7 +571,7 @@ int main(void)
         EXEC_TEST(formats_by_index),
         EXEC_TEST(halves_gather_and_odd_numbers),
         EXEC_TEST(surfaces),
-        EXEC_TEST(formatted_stores),
+        EXEC_TEST(formatted_stores), EXEC_TEST(reductions),
         EXEC_TEST(what_is_refused),
         EXEC_TEST(forms_of_the_compiler),
         EXEC_TEST(comings_and_goings),
