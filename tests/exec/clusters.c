@@ -238,6 +238,38 @@ static void a_block_that_is_not_there_faults(void **state)
     assert_int_equal(launch("k", (uint32_t[3]){ 4, 1, 1 }, 1, (uint32_t[3]){ 0 }, out), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* Each cluster takes over what has not started, until nothing is left: each block's work is done once. out: how often
+   each was done; at 2048, how many were taken over. */
+static void work_is_taken_over(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 16 .b8 answer[16]; .shared .align 8 .b64 bar;\n.visible .entry k(.param .u64 "
+             "out)\n{\n" HEAD
+             ".reg .b128 q; mov.u32 r5, %ctaid.y; mov.u32 r6, %nctaid.x; mov.u32 r7, %cluster_ctarank;\n"
+             "mov.u32 r8, answer; mov.u32 r9, bar; mov.u32 r10, 0;\nmbarrier.init.shared.b64 [r9], 1;\n"
+             "barrier.cluster.arrive; barrier.cluster.wait;\n"
+             "A: mad.lo.u32 r11, r5, r6, r2; mul.wide.u32 a1, r11, 4; add.u64 a1, a1, a0; red.global.add.u32 [a1], 1;\n"
+             "mbarrier.arrive.expect_tx.shared.b64 _, [r9], 16;\n"
+             "barrier.cluster.arrive; barrier.cluster.wait;\nsetp.ne.u32 p1, r7, 0;\n@p1 bra W;\n"
+             "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all."
+             "b128 [r8], [r9];\n"
+             "W: mbarrier.try_wait.parity.shared.b64 p2, [r9], r10;\n@!p2 bra W;\nxor.b32 r10, r10, 1;\n"
+             "ld.shared.b128 q, [r8]; clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p3, q;\n@!p3 bra E;\n"
+             "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {r2, r5, r12, _}, q;\n"
+             "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 r13, q; sub.u32 r13, r13, r2; "
+             "or.b32 r12, r12, r13;\n"
+             "add.u32 r2, r2, r7; red.global.add.u32 [a0+8192], 1; red.global.or.b32 [a0+8196], r12; bra A;\n"
+             "E: ret;\n}\n");
+    for (uint32_t size = 1; size <= 4; size *= 2) {
+        uint32_t *out = gpu_alloc(16384);
+        assert_int_equal(launch("k", (uint32_t[3]){ 40, 30, 1 }, 1, (uint32_t[3]){ size, 1, 1 }, out), CUDA_SUCCESS);
+        for (uint32_t i = 0; i < 1200; i++)
+            assert_int_equal(out[i], 1);
+        assert_in_range(out[2048], 1, 1200);
+        assert_int_equal(out[2049], 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +283,7 @@ int main(void)
         EXEC_TEST(asynchronous_stores_arrive_at_the_others_barrier),
         EXEC_TEST(one_copy_reaches_several_blocks),
         EXEC_TEST(a_block_that_is_not_there_faults),
+        EXEC_TEST(work_is_taken_over),
     };
     return EXEC_MAIN(tests);
 }
