@@ -22,7 +22,8 @@ struct image {
     size_t size, received;
     uint8_t *bytes;
     bool complete;
-    unsigned references;                  /* modules */
+    bool linked;                          /* made here: the client may read it (link.c) */
+    unsigned references;                  /* modules, and a link that is being made */
     uint64_t used;                        /* session.order of its last use */
 };
 
@@ -67,6 +68,8 @@ CUresult launch_attributes(const flyt_launch_attribute *from, unsigned count, CU
 /* image.c */
 struct image *image_find(struct session *, const void *hash);
 void images_free(struct session *);
+/* Takes over the bytes (one more than `size`), also after an error, and writes their hash. Under session.lock. */
+CUresult image_add_linked(struct session *, uint8_t *bytes, size_t size, uint8_t *hash);
 /* Bytes to hand to cuModuleLoadData: the image itself or a wrapper built around it. *wrapper is to be freed. */
 CUresult image_loadable(const struct image *, const void **data, void **wrapper);
 

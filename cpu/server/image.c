@@ -94,7 +94,7 @@ void serve_image(struct session *session, struct call *call)
         result.present = image->complete;
         if (!image->complete)
             image->received = 0;                          /* it is sent anew, from the start */
-    } else if (!args->size || args->size > FLYT_MAX_IMAGE || (unsigned)args->kind > FLYT_IMAGE_CUBIN) {
+    } else if (!args->size || args->size > FLYT_MAX_IMAGE || (unsigned)args->kind > FLYT_IMAGE_INPUT) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
         images_trim(session, args->size < IMAGES_KEEP ? IMAGES_KEEP - args->size : 0);
@@ -149,6 +149,31 @@ void serve_image_data(struct session *session, struct call *call)
     image->complete = true;
     if (session->cache)
         image_cache_put(session->cache, image->hash, image->bytes, image->size);
+}
+
+CUresult image_add_linked(struct session *session, uint8_t *bytes, size_t size, uint8_t *key)
+{
+    hash_bytes(bytes, size, key);
+    struct image *image = image_find(session, key);
+    if (image) {                                          /* the same link was made before */
+        free(bytes);
+        image->linked = true;
+        return image->complete ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    images_trim(session, size < IMAGES_KEEP ? IMAGES_KEEP - size : 0);
+    if (!images_fit(session, size) || !(image = calloc(1, sizeof *image))) {
+        free(bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *image = (struct image){ .next = session->images.first, .size = size, .bytes = bytes, .complete = true, .linked = true,
+                             .kind = size >= 4 && memcmp(bytes, "\177ELF", 4) == 0 ? FLYT_IMAGE_CUBIN : FLYT_IMAGE_PTX,
+                             .used = session->order };
+    memcpy(image->hash, key, sizeof image->hash);
+    bytes[size] = 0;
+    session->images.first = image;
+    session->images.bytes += size;
+    session->images.count++;
+    return CUDA_SUCCESS;
 }
 
 /* ---- what the driver is given ---- */

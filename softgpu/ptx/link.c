@@ -224,6 +224,7 @@ static bool settle_extern(struct ptx_reader *reader, struct ptx_variable *variab
         return reader_error(reader, 0, "the variable '%s' is .extern and no text of the link defines it",
                             variable->name);
     variable->linkage = PTX_LINK_VISIBLE;
+    variable->assumed = true;
     return true;
 }
 

@@ -57,6 +57,7 @@ struct ptx_variable {
     uint64_t size;                    /* bytes, all elements */
     enum ptx_linkage linkage;
     bool managed;                     /* .attribute(.managed) */
+    bool assumed;                     /* .extern, and taken for the definition: see link.c */
     bool is_pointer;                  /* .ptr on a kernel parameter */
     uint64_t offset;                  /* kernel/function parameters: offset in the parameter block;
                                          a .reg parameter of a defined function: its index in function->registers */

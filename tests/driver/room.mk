@@ -34,6 +34,16 @@ $(TESTS_DRIVER)/test_%: $(BUILD)/tests/driver/test_%.o | $(DRIVER_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
 	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
 
+# What test_api gives to the linker.
+TESTS_DRIVER_LINKED := $(addprefix $(TESTS_DRIVER)/link/linked.,fatbin o a)
+$(TESTS_DRIVER)/test_api: | $(TESTS_DRIVER_LINKED)
+$(TESTS_DRIVER)/link/linked.fatbin $(TESTS_DRIVER)/link/linked.o: tests/driver/linked.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -Wno-deprecated-gpu-targets -rdc=true $(if $(filter %.o,$@),-c,-fatbin) -o $@ $<
+$(TESTS_DRIVER)/link/linked.a: $(TESTS_DRIVER)/link/linked.o
+	rm -f $@
+	ar rcs $@ $<
+
 $(TESTS_DRIVER)-refused: tests/driver/refused.py $(TESTS_DRIVER_PROGRAMS) | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec tests/driver/refused.py %s\n' '$(BIN) $(TESTS_DRIVER)' > $@
 	@chmod +x $@

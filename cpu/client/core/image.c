@@ -94,6 +94,15 @@ int bundle_make(const void *image, struct image_bundle *bundle, const char **why
     return code;
 }
 
+int bundle_make_input(flyt_image_kind kind, const void *data, size_t size, struct image_bundle *bundle)
+{
+    *bundle = (struct image_bundle){ .kind = kind };
+    if (!add_part(bundle, data, size) && hash_parts(bundle))
+        return CORE_OK;
+    bundle_free(bundle);
+    return CORE_OUT_OF_MEMORY;
+}
+
 int bundle_copy(struct image_bundle *bundle)
 {
     unsigned copied = 0;

@@ -119,6 +119,8 @@ int driver_file_read(const char *path, void **, size_t *size);
 int driver_module_load_with(CUmodule *, const void *image, unsigned count, CUjit_option *, void **values);
 /* Checks the options of the JIT compiler. */
 int driver_jit_options(unsigned count, const CUjit_option *, void **values);
+/* Writes the log where the options want it, and its length in place of the size of that buffer. */
+void driver_jit_finish(unsigned count, const CUjit_option *, void **values, const char *log);
 
 /* ---- copies (copy.c) ---- */
 

@@ -203,6 +203,12 @@ static void jit_log(unsigned count, const CUjit_option *options, void **values, 
     *room = (void *)length;
 }
 
+void driver_jit_finish(unsigned count, const CUjit_option *options, void **values, const char *log)
+{
+    jit_log(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
+    jit_log(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, log);
+}
+
 int driver_module_load_with(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
 {
     core_context *context;
@@ -213,8 +219,7 @@ int driver_module_load_with(CUmodule *module, const void *image, unsigned count,
     if (error)
         return error;
     error = module_load(image, module, &log);
-    jit_log(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
-    jit_log(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, log ? log : "");
+    driver_jit_finish(count, options, values, log ? log : "");
     free(log);
     return error;
 }

@@ -66,17 +66,45 @@ struct sgd_library {
 };
 CUresult sgd_library_managed(const struct sgd_library *, const char *name, uint64_t *address, uint64_t *size);
 
-/* image.c: what the program gave, as PTX. log receives why not. */
-CUresult sgd_image_read(const struct sgd_device *, const void *data, struct sgd_image *, char *log, size_t log_size);
-CUresult sgd_image_file(const char *path, void **data);  /* whole file, NUL behind */
-void sgd_image_free(struct sgd_image *);
-
 struct sgd_jit {                         /* the JIT options that mean something here */
     char *info, *error;
     size_t info_size, error_size;
     void **info_filled, **error_filled;  /* the option's value becomes the bytes written */
     void **wall_time;
 };
+
+/*
+ * link.c: a link (CUlinkState). Its result is the PTX texts of its inputs, one behind the other, with a joint between
+ * two: sgd_image_read takes them apart again, and a module is linked from them, as from a program's prelinked code. So
+ * names that are local to an input stay apart.
+ */
+#define SGD_LINK_JOINT "\n// flyt: the next input of a link\n"
+
+struct sgd_link_input {
+    char *text, *name;
+    bool optional;                       /* from a library: linked only if another input needs it */
+};
+struct sgd_link {
+    void *handle;                        /* CUlinkState */
+    struct sgd_jit jit;                  /* of cuLinkCreate */
+    struct sgd_link_input *inputs;
+    size_t count;
+    char *result;                        /* owned */
+};
+/* Reads an input; PTX is checked as a compiler checks it. The name is for messages. */
+CUresult sgd_link_add(const struct sgd_device *, struct sgd_link *, CUjitInputType, const void *data, size_t size,
+                      const char *name, char *log, size_t log_size);
+CUresult sgd_link_complete(struct sgd_link *, size_t *size, char *log, size_t log_size);
+void sgd_link_free(struct sgd_link *);
+
+/* image.c: what the program gave, as PTX. log receives why not. */
+CUresult sgd_image_read(const struct sgd_device *, const void *data, struct sgd_image *, char *log, size_t log_size);
+/* The PTX of one container, which is whole. Without PTX in it the image is empty. */
+CUresult sgd_image_container(const struct sgd_device *, const void *container, struct sgd_image *, char *log,
+                             size_t log_size);
+CUresult sgd_image_file(const char *path, void **data);  /* whole file, NUL behind */
+void sgd_image_free(struct sgd_image *);
+
 CUresult sgd_jit_read(struct sgd_jit *, unsigned count, const CUjit_option *, void **values);
 void sgd_jit_finish(struct sgd_jit *, const char *error);
 

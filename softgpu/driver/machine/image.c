@@ -116,16 +116,29 @@ static CUresult from_wrapper(unsigned cc, const struct fatbin_wrapper *w, struct
     return r ? r : found ? CUDA_SUCCESS : no_ptx(cc, log, log_size);
 }
 
+/* One text, or several that the linker (link.c) has joined. */
 static CUresult from_text(const char *text, struct sgd_image *image, char *log, size_t log_size)
 {
     if (!isprint((unsigned char)*text) && !isspace((unsigned char)*text))
         return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "the image is neither a fat binary nor PTX text");
-    size_t size = strlen(text);
-    uint8_t *copy = malloc(size + 1);
-    if (!copy)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(copy, text, size + 1);
-    return add(image, copy, size, "PTX") ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (const char *next = text; next;) {
+        text = next;
+        next = strstr(text, SGD_LINK_JOINT);
+        size_t size = next ? (size_t)(next - text) : strlen(text);
+        next = next ? next + strlen(SGD_LINK_JOINT) : NULL;
+        char *copy = strndup(text, size);
+        if (!copy || !add(image, (uint8_t *)copy, size, "PTX"))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sgd_image_container(const struct sgd_device *d, const void *container, struct sgd_image *image, char *log,
+                             size_t log_size)
+{
+    bool found;
+    *image = (struct sgd_image){ 0 };
+    return from_container(capability(d), container, image, &found, log, log_size);
 }
 
 CUresult sgd_image_read(const struct sgd_device *d, const void *data, struct sgd_image *image, char *log,

@@ -72,6 +72,7 @@ enum sgd_kind {
     SGD_FUNCTION,
     SGD_LIBRARY,
     SGD_KERNEL,
+    SGD_LINK,
     SGD_PHYSICAL,
     SGD_ARRAY
 };

@@ -1,0 +1,294 @@
+/*
+ * link.c: links (cuLink…). An input is turned into PTX texts when it is added; completing a link chooses those that are
+ * needed, checks that every function that they call is defined, and joins them. See SGD_LINK_JOINT in code.h.
+ */
+#include "softgpu/driver/machine/machine.h"
+#include "cpu/code/fatbin.h"
+#include "cpu/code/object.h"
+#include "softgpu/ptx/ptx.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static CUresult fail(CUresult code, char *log, size_t log_size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(log, log_size, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+/* ---- inputs ---- */
+
+static CUresult add_text(struct sgd_link *l, const char *text, size_t size, const char *name, bool optional)
+{
+    struct sgd_link_input *more = realloc(l->inputs, (l->count + 1) * sizeof *more);
+    if (!more)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    l->inputs = more;
+    struct sgd_link_input input = { strndup(text, size), strdup(name), optional };
+    if (!input.text || !input.name) {
+        free(input.text);
+        free(input.name);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    l->inputs[l->count++] = input;
+    return CUDA_SUCCESS;
+}
+
+static CUresult add_ptx(struct sgd_link *l, const char *text, size_t size, const char *name, char *log, size_t log_size)
+{
+    size = strnlen(text, size);
+    struct ptx_source source = { .text = text, .size = size, .name = name };
+    struct ptx_module *module;
+    if (ptx_module_read(&source, 1, &module, log, log_size))
+        return CUDA_ERROR_INVALID_PTX;
+    ptx_module_free(module);
+    return add_text(l, text, size, name, false);
+}
+
+struct containers {
+    const struct sgd_device *device;
+    struct sgd_link *link;
+    const char *name;
+    bool optional, found;
+    CUresult result;
+    char *log;
+    size_t log_size;
+};
+
+static bool add_container(void *context, const void *container, size_t size)
+{
+    struct containers *c = context;
+    struct sgd_image image;
+    (void)size;
+    c->result = sgd_image_container(c->device, container, &image, c->log, c->log_size);
+    for (size_t i = 0; i < image.count && !c->result; i++) {
+        c->result = add_text(c->link, image.sources[i].text, image.sources[i].size, c->name, c->optional);
+        c->found = true;
+    }
+    sgd_image_free(&image);
+    return c->result == CUDA_SUCCESS;
+}
+
+static CUresult add_library(struct containers *c, const void *data, size_t size)
+{
+    size_t cursor = 0;
+    struct archive_member member;
+    int more;
+    c->optional = true;
+    while ((more = archive_next(data, size, &cursor, &member)) > 0 && !c->result)
+        object_containers(member.data, member.size, add_container, c);      /* other members are no business of ours */
+    if (more < 0)
+        return fail(CUDA_ERROR_INVALID_IMAGE, c->log, c->log_size, "%s: the archive is damaged", c->name);
+    return c->result;
+}
+
+static CUresult add_binary(struct containers *c, const char *data, size_t size)
+{
+    if (archive_is(data, size))
+        return add_library(c, data, size);
+    uint32_t magic = 0;
+    memcpy(&magic, data, size < sizeof magic ? size : sizeof magic);
+    size_t container = magic == FATBIN_CONTAINER_MAGIC ? fatbin_container_size(data, size) : 0;
+    if (container)
+        add_container(c, data, container);
+    else if (object_containers(data, size, add_container, c))
+        return fail(CUDA_ERROR_INVALID_IMAGE, c->log, c->log_size, "%s: neither a fat binary, nor an object, nor a library",
+                    c->name);
+    if (!c->result && !c->found)
+        return fail(CUDA_ERROR_NO_BINARY_FOR_GPU, c->log, c->log_size,
+                    "%s has no PTX, and the software GPU executes nothing else: compile with PTX, for example "
+                    "-gencode arch=compute_75,code=compute_75", c->name);
+    return c->result;
+}
+
+CUresult sgd_link_add(const struct sgd_device *d, struct sgd_link *l, CUjitInputType type, const void *data, size_t size,
+                      const char *name, char *log, size_t log_size)
+{
+    struct containers c = { .device = d, .link = l, .name = name, .log = log, .log_size = log_size };
+    size_t before = l->count;
+    CUresult r;
+    switch (type) {
+    case CU_JIT_INPUT_PTX:
+        r = add_ptx(l, data, size, name, log, log_size);
+        break;
+    case CU_JIT_INPUT_CUBIN:        /* "machine code" of this device is PTX: see cpu/client/run/nvrtc.c */
+    case CU_JIT_INPUT_FATBINARY:
+    case CU_JIT_INPUT_OBJECT:
+    case CU_JIT_INPUT_LIBRARY: {
+        uint32_t magic = 0;
+        memcpy(&magic, data, size < sizeof magic ? size : sizeof magic);
+        bool text = memcmp(&magic, "\177ELF", sizeof magic) && magic != FATBIN_CONTAINER_MAGIC && !archive_is(data, size);
+        r = text ? add_ptx(l, data, size, name, log, log_size) : add_binary(&c, data, size);
+        break;
+    }
+    default:
+        r = fail(CUDA_ERROR_NOT_SUPPORTED, log, log_size, "%s: the software GPU cannot link inputs of type %d", name,
+                 (int)type);
+    }
+    while (r && l->count > before) {
+        free(l->inputs[--l->count].text);
+        free(l->inputs[l->count].name);
+    }
+    return r;
+}
+
+void sgd_link_free(struct sgd_link *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        free(l->inputs[i].text);
+        free(l->inputs[i].name);
+    }
+    free(l->inputs);
+    free(l->result);
+    free(l);
+}
+
+/* ---- which inputs are needed ---- */
+
+static bool exported(enum ptx_linkage linkage) { return linkage != PTX_LINK_LOCAL && linkage != PTX_LINK_EXTERN; }
+
+static bool defines(const struct ptx_module *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->function_count; i++)
+        if (m->functions[i].defined && exported(m->functions[i].linkage) && strcmp(m->functions[i].name, name) == 0)
+            return true;
+    for (uint32_t i = 0; i < m->variable_count; i++)
+        if (!m->variables[i].assumed && exported(m->variables[i].linkage) && strcmp(m->variables[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether `to` declares, without defining it, a name that `from` defines and that no chosen input defines. */
+static bool needs(const struct ptx_module *to, const struct ptx_module *from, struct ptx_module *const *modules,
+                  const bool *chosen, size_t count)
+{
+    for (uint32_t i = 0; i < to->function_count + to->variable_count; i++) {
+        bool function = i < to->function_count;
+        const struct ptx_function *f = &to->functions[i];
+        const struct ptx_variable *v = function ? NULL : &to->variables[i - to->function_count];
+        if (function ? f->defined : !v->assumed)
+            continue;
+        const char *name = function ? f->name : v->name;
+        bool held = !defines(from, name);
+        for (size_t k = 0; k < count && !held; k++)
+            held = chosen[k] && defines(modules[k], name);
+        if (!held)
+            return true;
+    }
+    return false;
+}
+
+static void choose(const struct sgd_link *l, struct ptx_module *const *modules, bool *chosen)
+{
+    for (size_t i = 0; i < l->count; i++)
+        chosen[i] = !l->inputs[i].optional;
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < l->count; i++)
+            for (size_t k = 0; k < l->count && !chosen[i]; k++)
+                if (chosen[k] && needs(modules[k], modules[i], modules, chosen, l->count))
+                    more = chosen[i] = true;
+    }
+}
+
+/* ---- what is missing ---- */
+
+static const struct ptx_function *missing_in(const struct ptx_module *m, const struct ptx_operand *operands, uint32_t count)
+{
+    const struct ptx_function *missing = NULL;
+    for (uint32_t i = 0; i < count && !missing; i++) {
+        const struct ptx_operand *o = &operands[i];
+        if (o->kind == PTX_OP_FUNCTION && !m->functions[o->index].defined && !ptx_is_builtin(m->functions[o->index].name))
+            missing = &m->functions[o->index];
+        else
+            missing = missing_in(m, o->elements, o->element_count);
+    }
+    return missing;
+}
+
+static CUresult check_references(const struct ptx_module *m, const char *const *names, char *log, size_t log_size)
+{
+    for (uint32_t i = 0; i < m->function_count; i++) {
+        const struct ptx_function *f = &m->functions[i];
+        for (uint32_t k = 0; k < f->instruction_count; k++) {
+            const struct ptx_function *missing =
+                missing_in(m, f->instructions[k].operands, f->instructions[k].operand_count);
+            if (missing)
+                return fail(CUDA_ERROR_UNKNOWN, log, log_size, "error   : Undefined reference to '%s' in '%s'", missing->name,
+                            names[f->unit]);
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- completing ---- */
+
+/* The chosen inputs, linked and joined. */
+static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char *log, size_t log_size)
+{
+    struct ptx_source *sources = calloc(l->count, sizeof *sources);
+    const char **names = calloc(l->count, sizeof *names);
+    struct ptx_module *module;
+    size_t count = 0;
+    char *text = NULL;
+    CUresult r = sources && names ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < l->count && !r; i++)
+        if (chosen[i]) {
+            names[count] = l->inputs[i].name;
+            sources[count++] = (struct ptx_source){ .text = l->inputs[i].text, .size = strlen(l->inputs[i].text),
+                                                    .name = l->inputs[i].name };
+        }
+    if (!r && ptx_module_read(sources, count, &module, log, log_size)) {
+        r = CUDA_ERROR_UNKNOWN;                  /* as nvlink's errors */
+    } else if (!r) {
+        r = check_references(module, names, log, log_size);
+        ptx_module_free(module);
+    }
+    FILE *stream = r ? NULL : open_memstream(&text, size);
+    for (size_t i = 0; i < count && stream; i++)
+        fprintf(stream, "%s%s", i ? SGD_LINK_JOINT : "", sources[i].text);
+    if (!r && (!stream || fclose(stream))) {
+        free(text);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (!r) {
+        free(l->result);
+        l->result = text;
+        ++*size;                                 /* the NUL */
+    }
+    free(sources);
+    free(names);
+    return r;
+}
+
+CUresult sgd_link_complete(struct sgd_link *l, size_t *size, char *log, size_t log_size)
+{
+    struct ptx_module **modules = calloc(l->count + 1, sizeof *modules);
+    bool *chosen = calloc(l->count + 1, sizeof *chosen);
+    size_t read = 0;
+    CUresult r = modules && chosen ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!r && !l->count)
+        r = fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "there is nothing to link");
+    for (; read < l->count && !r; read++) {
+        struct ptx_source source = { .text = l->inputs[read].text, .size = strlen(l->inputs[read].text),
+                                     .name = l->inputs[read].name };
+        if (ptx_module_read_outline(&source, 1, &modules[read], log, log_size)) {
+            r = CUDA_ERROR_INVALID_PTX;
+            break;
+        }
+    }
+    if (!r) {
+        choose(l, modules, chosen);
+        r = join(l, chosen, size, log, log_size);
+    }
+    for (size_t i = 0; i < read; i++)
+        ptx_module_free(modules[i]);
+    free(modules);
+    free(chosen);
+    return r;
+}
