@@ -6,3 +6,16 @@ $(TESTS_CODE_BINARIES): $(BUILD)/tests/code_%: $(BUILD)/tests/code/%.o $(CPU_COD
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_CODE_LIBS)
 
 TESTS += $(TESTS_CODE_BINARIES) "tests/code/fatbin_nvcc.sh $(BUILD)/tests/code_fatbin $(NVCC)"
+
+# Files for the linker, which nvcc and ar make.
+TESTS_CODE_LINKED := $(addprefix $(BUILD)/tests/code-linked/linked.,o a)
+$(BUILD)/tests/code-linked/linked.o: tests/driver/linked.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -Wno-deprecated-gpu-targets -rdc=true -c -o $@ $<
+$(BUILD)/tests/code-linked/linked.a: $(BUILD)/tests/code-linked/linked.o
+	rm -f $@
+	ar rcs $@ $<
+$(BUILD)/tests/code_object: $(BUILD)/tests/code/object.o $(CPU_CODE_OBJECTS) | $(TESTS_CODE_LINKED)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CPU_CODE_LIBS)
+TESTS += "$(BUILD)/tests/code_object $(TESTS_CODE_LINKED)"

@@ -161,6 +161,22 @@ def compiled_at_run_time():
 
 
 @case
+def linked_at_run_time():
+    """nvJitLink is asked for machine code, and NVVM for the device's architecture: the software GPU gets PTX."""
+    library = os.path.join(CUDA_HOME, "lib64/libnvJitLink.so.13")
+    if not os.path.exists(library):
+        raise Skip(f"{library} is not there")
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "links.py")
+    places = [os.path.join(CUDA_HOME, folder, "libnvvm.so.4") for folder in ("nvvm/lib64", "lib")]
+    compiler = [place for place in places if os.path.exists(place)][:1]
+    wanted = "refused error   : Undefined reference to 'forty' in 'input'\nresult 42\n"
+    done = run(sys.executable, program, library, *compiler)
+    assert done.stdout == wanted + ("architecture True\noption False\n" if compiler else "") and not done.stderr, done
+    done = run(sys.executable, program, library, FLYT_NVRTC="never")
+    assert done.returncode, done
+
+
+@case
 def without_flyt_run():
     for variables in ({"LD_LIBRARY_PATH": f"{BIN}/cudart"}, {"LD_PRELOAD": f"{BIN}/cudart/libcuda.so.1"}):
         done = subprocess.run([own("static-vector_add")], capture_output=True, text=True, timeout=100,

@@ -6,10 +6,11 @@ $(BIN)/flyt-run: $(RUN_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^
 
-# Preloaded by flyt-run: see nvrtc.c, also for the options.
+# Preloaded by flyt-run: see interpose.h, and interpose.c for the options.
 RUN_NVRTC := $(BIN)/libflyt-nvrtc.so
-$(RUN_NVRTC): cpu/client/run/nvrtc.c
+RUN_NVRTC_SOURCES := $(addprefix cpu/client/run/,interpose.c nvrtc.c nvvm.c jitlink.c)
+$(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h
 	@mkdir -p $(@D)
-	$(CC) -shared -fPIC -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden -o $@ $< \
+	$(CC) -shared -fPIC -I. -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden -o $@ $(RUN_NVRTC_SOURCES) \
 	    -Wl,-soname,libflyt-nvrtc.so -ldl
 PROGRAMS += $(RUN_NVRTC)

@@ -1,0 +1,123 @@
+/*
+ * interpose.c: how programs come to the functions of libflyt-nvrtc.so (interpose.h), and which device they use.
+ *
+ * Programs find a library in two ways: they are linked with it, then the definitions here come before its own; or they
+ * load it and ask dlsym, then the dlsym here gives them these functions. dlsym looks at its return address to know who
+ * calls, so the call of the real one must be the last thing done (a jump): these files are always compiled with -O2.
+ */
+#define _GNU_SOURCE
+#include "cpu/client/run/interpose.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+dlsym_function *real_dlsym(void)
+{
+    static dlsym_function *_Atomic found;
+    if (!found) {
+        void *address = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+        if (!address)
+            address = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+        found = (dlsym_function *)address;
+    }
+    return found;
+}
+
+any_function interposed_original(struct interposed *from, const char *name)
+{
+    return real_dlsym()(from->library ? from->library : RTLD_NEXT, name);
+}
+
+any_function driver_function(const char *name)
+{
+    static void *_Atomic driver;
+    if (!driver)
+        driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    return driver ? real_dlsym()(driver, name) : NULL;
+}
+
+int software_gpu(void)
+{
+    enum { MAJOR = 75, MINOR = 76 };                       /* of CUdevice_attribute */
+    static _Atomic int known = -1;
+    if (known >= 0)
+        return known;
+    int major = 0, minor = 0;
+    char name[64] = "";
+    int (*init)(unsigned) = (int (*)(unsigned))driver_function("cuInit");
+    int (*get_name)(char *, int, int) = (int (*)(char *, int, int))driver_function("cuDeviceGetName");
+    int (*get)(int *, int, int) = (int (*)(int *, int, int))driver_function("cuDeviceGetAttribute");
+    bool software = init && get_name && get && !init(0) && !get_name(name, sizeof name, 0) &&
+                    strncmp(name, "Flyt software GPU", 17) == 0 && !get(&major, MAJOR, 0) && !get(&minor, MINOR, 0);
+    return known = software ? major * 10 + minor : 0;
+}
+
+/* ---- architectures in options ---- */
+
+int architecture_number(const char *text)
+{
+    int number;
+    return sscanf(text, "sm_%d", &number) == 1 || sscanf(text, "compute_%d", &number) == 1 ? number : 0;
+}
+
+const char *architecture_option(const char *const *options, int number, int *prefix_length)
+{
+    static const char *const starts[] = { "--gpu-architecture=", "-arch=" };
+    const char *text = options[number];
+    *prefix_length = 0;
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+        if (strncmp(text, starts[i], strlen(starts[i])) == 0) {
+            *prefix_length = (int)strlen(starts[i]);
+            return text + *prefix_length;
+        }
+    bool value = number && (!strcmp(options[number - 1], "-arch") || !strcmp(options[number - 1], "--gpu-architecture"));
+    return value ? text : NULL;
+}
+
+/* ---- finding the functions ---- */
+
+static any_function ours(struct interposed *from, const char *name)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const char *known = from->functions[i].name;
+        size_t length = strlen(known);
+        if (strcmp(name, known) == 0)
+            return from->functions[i].function;
+        /* "__nvJitLinkCreate_13_0": the headers call a function by its version */
+        if (strncmp(name, "__", 2) == 0 && strncmp(name + 2, known, length) == 0 && name[2 + length] == '_' &&
+            name[3 + length] >= '0' && name[3 + length] <= '9')
+            return from->functions[i].function;
+    }
+    return NULL;
+}
+
+static bool serves(struct interposed *from, void *handle)
+{
+    void *none = NULL;
+    return __atomic_compare_exchange_n((void **)&from->library, &none, handle, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST) || none == handle;
+}
+
+static any_function found(void *handle, const char *name)
+{
+    static struct interposed *const all[] = { &interposed_nvrtc, &interposed_nvvm, &interposed_jitlink };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        any_function function = ours(all[i], name);
+        if (function && real_dlsym()(handle, name) && serves(all[i], handle))
+            return function;
+    }
+    return NULL;
+}
+
+EXPORTED void *dlsym(void *restrict handle, const char *restrict name)
+{
+    if ((strncmp(name, "nv", 2) == 0 || strncmp(name, "__nv", 4) == 0) && handle != RTLD_DEFAULT && handle != RTLD_NEXT) {
+        any_function function = found(handle, name);
+        if (function)
+            return (void *)function;
+    }
+    return (void *)real_dlsym()(handle, name);
+}

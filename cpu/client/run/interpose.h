@@ -1,0 +1,41 @@
+/*
+ * interpose.h: libflyt-nvrtc.so, which flyt-run preloads into programs that compile or link kernels at run time (CuPy,
+ * Numba …). NVIDIA's compilers and linkers make machine code of the device's architecture. The software GPU has none: it
+ * executes PTX. So where the device is one, they are asked for PTX, and the program gets the PTX when it asks for machine
+ * code; cuModuleLoadData takes either. With any other device nothing is changed.
+ */
+#ifndef FLYT_CLIENT_RUN_INTERPOSE_H
+#define FLYT_CLIENT_RUN_INTERPOSE_H
+
+#include <stddef.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+typedef void (*any_function)(void);
+typedef any_function dlsym_function(void *, const char *);
+
+dlsym_function *real_dlsym(void);
+
+/* A library whose functions are interposed: one of each per process; the functions of a second one are its own. */
+struct interposed {
+    const char *prefix;                                    /* of its functions' names */
+    const struct interposed_function { const char *name; any_function function; } *functions;
+    size_t count;
+    void *_Atomic library;                                 /* which the program asked; NULL: it is linked with it */
+};
+extern struct interposed interposed_nvrtc, interposed_nvvm, interposed_jitlink;
+
+/* The library's own function; NULL: it has none. */
+any_function interposed_original(struct interposed *, const char *name);
+
+/* The compute capability of a software GPU, such as 99; 0: the device has machine code, or there is none. */
+int software_gpu(void);
+/* A function of libcuda.so.1; NULL: there is none. */
+any_function driver_function(const char *name);
+
+/* The architecture in "sm_120", "compute_90a"; 0: it is none. */
+int architecture_number(const char *text);
+/* The text after "-arch=" or "--gpu-architecture=", or of the option behind "-arch"; NULL: it is no such option. */
+const char *architecture_option(const char *const *options, int number, int *prefix_length);
+
+#endif
