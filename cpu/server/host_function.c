@@ -26,6 +26,7 @@ struct host_function {
     uint32_t id, ticket;
     uint32_t *gate;                       /* NULL: wait_in_callback */
     bool told, ended;
+    bool named;                           /* in the map of ids */
     /* of wait_in_callback */
     pthread_cond_t go;
     bool passed, callback;
@@ -58,6 +59,15 @@ static void host_function_free(struct host_function *function)
     free(function);
 }
 
+/* The client may use the id again as soon as it has said that the function has ended: a callback that waits may pass
+   later, while another function has that id. */
+static void host_function_unname(struct host_function *function)
+{
+    if (function->named)
+        id_map_remove(function->session->ids[KIND_HOST_FUNCTION], function->id);
+    function->named = false;
+}
+
 /* Taken out of the list when told, ended and, with a callback, passed. */
 static void host_function_settle(struct host_functions *all, struct host_function *function)
 {
@@ -65,7 +75,7 @@ static void host_function_settle(struct host_functions *all, struct host_functio
     if (!function->told || !function->ended || (function->callback && !function->passed))
         return;
     list_remove(&function->pending);
-    id_map_remove(function->session->ids[KIND_HOST_FUNCTION], function->id);
+    host_function_unname(function);
     atomic_fetch_sub(&all->count, 1);
     host_function_free(function);
 }
@@ -102,6 +112,7 @@ static CUresult host_function_add(struct host_functions *all, struct host_functi
     FLYT_ASSERT_HELD(&all->lock);
     if (id_map_set(function->session->ids[KIND_HOST_FUNCTION], function->id, function) != 0)
         return CUDA_ERROR_INVALID_VALUE;
+    function->named = true;
     list_prepend(&all->pending, &function->pending);
     atomic_fetch_add(&all->count, 1);
     return CUDA_SUCCESS;
@@ -184,6 +195,7 @@ void host_functions_done(struct session *session, uint32_t id)
     struct host_function *f = id_map_find(session->ids[KIND_HOST_FUNCTION], id);
     if (f && f->told && !f->ended) {
         gate_open(f);
+        host_function_unname(f);
         host_function_settle(all, f);
     }
     pthread_mutex_unlock(&all->lock);
