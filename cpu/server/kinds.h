@@ -14,9 +14,9 @@ struct session;
 
 /* In the order in which a context gives them back: each needs only what stands below it. */
 enum kind {
-    KIND_LOADER_JOB, KIND_GRAPH, KIND_HOST_FUNCTION, KIND_STREAM, KIND_EVENT, KIND_TEXTURE, KIND_MODULE, KIND_FUNCTION,
-    KIND_IMAGE, KIND_MARKER, KIND_GATE, KIND_LANE_MEMORY, KIND_STAGING, KIND_HANDLE, KIND_MAPPING, KIND_HOST_MEMORY, KIND_CONTEXT,
-    KINDS
+    KIND_LOADER_JOB, KIND_GRAPH, KIND_HOST_FUNCTION, KIND_STREAM, KIND_EVENT, KIND_TEXTURE, KIND_MODULE,
+    KIND_FUNCTION, KIND_IMAGE, KIND_MARKER, KIND_GATE, KIND_LANE_MEMORY, KIND_STAGING, KIND_HANDLE, KIND_MAPPING,
+    KIND_HOST_MEMORY, KIND_CONTEXT, KINDS
 };
 
 /* What a move of the session to another server does with an object. The client makes again what can be made again
