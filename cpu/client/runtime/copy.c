@@ -5,6 +5,8 @@
 int runtime_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size, int kind,
                  bool blocking)
 {
+    if (!size)
+        return cudaSuccess; /* whatever else is said */
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
     return issue_copy(context, stream, to, from, size, (enum core_direction)kind, blocking);
@@ -47,10 +49,10 @@ static bool pitch_fits(size_t pitch, size_t width)
 static int copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
                     const cudaExtent *extent, int kind, int bad_pitch, bool blocking)
 {
-    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-        return cudaErrorInvalidMemcpyDirection;
     if (!extent->width || !extent->height || !extent->depth)
         return cudaSuccess;
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
     if (!pitch_fits(to->pitch, extent->width) || !pitch_fits(from->pitch, extent->width))
         return bad_pitch;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
@@ -133,7 +135,7 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
     if (copy->extent.width && copy->extent.height && copy->extent.depth &&
         (!region_fits(&copy->srcPtr, &copy->srcPos, &copy->extent) ||
          !region_fits(&copy->dstPtr, &copy->dstPos, &copy->extent)))
-        return cudaErrorInvalidValue;
+        return cudaErrorInvalidPitchValue;
     const struct core_box target = box_at(&copy->dstPtr, &copy->dstPos), source = box_at(&copy->srcPtr, &copy->srcPos);
     return copy_box(context, stream, &target, &source, &copy->extent, copy->kind, cudaErrorInvalidValue, blocking);
 }
@@ -165,7 +167,7 @@ static int copy_peer(void *to, int to_device, const void *from, int from_device,
                      bool blocking)
 {
     int error = check_devices(to_device, from_device);
-    return error ? runtime_return(error) : copy(to, from, size, cudaMemcpyDefault, stream, blocking);
+    return error ? runtime_return(error) : copy(to, from, size, cudaMemcpyDeviceToDevice, stream, blocking);
 }
 
 static int copy_3d_peer(const cudaMemcpy3DPeerParms *peer, core_stream stream, bool blocking)

@@ -223,8 +223,6 @@ static int init_device(int device, unsigned flags, unsigned options)
     int error = runtime_attach_device(device);
     if (error)
         return error;
-    if (options & ~(unsigned)OPTION_FLAGS_VALID)
-        return cudaErrorInvalidValue;
     if (options & OPTION_FLAGS_VALID && (error = set_flags(device, flags)))
         return error;
     core_context *context;
@@ -311,14 +309,17 @@ static int reset(void)
     return runtime_waited(core_context_active(primary) ? core_context_reset(primary) : core_sticky());
 }
 
-enum { LIMIT_LAST = 6 };
+/* The driver knows some that have no name in the Runtime API: 215. */
+enum { LIMIT_LAST = 6, LIMIT_KNOWN = 9 };
 
 static int get_limit(size_t *value, unsigned limit)
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (!error && (!value || limit > LIMIT_LAST))
+    if (!error && (!value || limit > LIMIT_KNOWN))
         error = cudaErrorInvalidValue;
+    else if (!error && limit > LIMIT_LAST)
+        error = cudaErrorUnsupportedLimit;
     return runtime_waited(error ? error : core_ctx_get_limit(context, value, (int)limit));
 }
 
@@ -327,7 +328,7 @@ static int set_limit(unsigned limit, size_t value)
     core_context *context;
     int error = runtime_enter(&context);
     if (!error && limit > LIMIT_LAST)
-        error = cudaErrorInvalidValue;
+        error = limit > LIMIT_KNOWN ? cudaErrorInvalidValue : cudaErrorUnsupportedLimit;
     return runtime_waited(error ? error : core_limit_set(context, (int)limit, value));
 }
 

@@ -87,6 +87,8 @@ cudaError_t runtime_cudaLaunchCooperativeKernel(const void *key, dim3 grid, dim3
         &(struct core_launch){ .arguments = arguments, .shared = shared, .stream = stream, .cooperative = true });
 }
 
+enum { ATTRIBUTE_LAST = 16 }; /* of those that a runtime knows */
+
 int runtime_launch_read(const cudaLaunchConfig_t *config, struct core_launch_attribute *attributes,
                         struct core_launch *launch)
 {
@@ -101,6 +103,8 @@ int runtime_launch_read(const cudaLaunchConfig_t *config, struct core_launch_att
         const cudaLaunchAttribute *attribute = &config->attrs[i];
         if (attribute->id == cudaLaunchAttributeIgnore)
             continue;
+        if ((int)attribute->id > ATTRIBUTE_LAST)
+            return cudaErrorInvalidValue;
         if (attribute->id == cudaLaunchAttributeCooperative) {
             int cooperative;
             memcpy(&cooperative, &attribute->val, sizeof cooperative);

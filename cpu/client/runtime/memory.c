@@ -69,11 +69,16 @@ static int allocate_3d(cudaPitchedPtr *out, cudaExtent extent)
     return error;
 }
 
+/* A kernel's, which ends the context. */
+static bool fault(int error) { return error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure; }
+
 static int release(void *pointer)
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (error || !pointer || (error = issue_check_unsafe()))
+    if (!pointer)
+        return fault(error) ? cudaSuccess : error;
+    if (error || (error = issue_check_unsafe()))
         return error;
     if (graph_memory_free((uint64_t)(uintptr_t)pointer, true, &error))
         return error;

@@ -68,7 +68,7 @@ static int get_properties(void *out, int device, size_t size)
 {
     cudaDeviceProp space;
     const cudaDeviceProp *properties = NULL;
-    int error = runtime_attach_device(device);
+    int error = out ? runtime_attach_device(device) : runtime_attach(NULL);
     if (!error && !out)
         error = cudaErrorInvalidValue;
     if (error)

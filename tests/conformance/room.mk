@@ -1,0 +1,43 @@
+# The conformance suite: each chapter of the Runtime API's reference is a program, which prints a line for each case. It
+# runs over Flyt's libcudart and over NVIDIA's on Flyt's libcuda, and the lines are compared. Not in the sanitizer
+# builds: NVIDIA's runtime is not instrumented.
+ifeq ($(SANITIZE),)
+CONFORMANCE          := build/conformance
+CONFORMANCE_CHAPTERS := $(basename $(notdir $(wildcard tests/conformance/runtime/*.cu)))
+CONFORMANCE_PROGRAMS := $(CONFORMANCE_CHAPTERS:%=$(CONFORMANCE)/%)
+# What waits takes its time.
+CONFORMANCE_SLOW     := $(CONFORMANCE)/blocking
+CONFORMANCE_COMPARE  := tests/conformance/compare.py $(BIN) --runtime $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
+
+$(CONFORMANCE)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h
+	@mkdir -p $(@D)
+	$(NVCC) -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -Xcompiler -Wno-deprecated-declarations \
+	    -diag-suppress 177,1444 -o $@ $<
+
+$(BUILD)/tests/conformance: tests/conformance/compare.py $(CONFORMANCE_PROGRAMS) | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec $(CONFORMANCE_COMPARE) %s\n' '$(filter-out $(CONFORMANCE_SLOW),$(CONFORMANCE_PROGRAMS))' > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/conformance
+LONG_TESTS += "$(CONFORMANCE_COMPARE) --all $(CONFORMANCE_PROGRAMS)"
+
+# The same over the runtimes of older releases: programs in their launch form, linked against ours of that version.
+# Without the chapters whose functions changed between the major versions.
+CONFORMANCE_OLD    := 11.8 12.4 12.9
+CONFORMANCE_OLD_11 := $(filter-out device graph,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_12 := $(filter-out device,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_LEGACY := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
+define CONFORMANCE_RULE
+$(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h | $(RUNTIME_LIBRARIES)
+	@mkdir -p $$(@D)
+	$$(NVCC) -cudart none -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -Xcompiler -Wno-deprecated-declarations \
+	    -diag-suppress 177,1444 $(CONFORMANCE_LEGACY) -DRUNTIME=$(1) -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) \
+	    -Xlinker --allow-shlib-undefined
+endef
+$(foreach v,11 12,$(eval $(call CONFORMANCE_RULE,$(v))))
+# release -> its programs
+conformance_old = $(foreach v,$(firstword $(subst ., ,$(1))),$(CONFORMANCE_OLD_$(v):%=$(CONFORMANCE)/$(v)/%))
+LONG_TESTS += $(foreach r,$(CONFORMANCE_OLD),"tests/conformance/compare.py $(BIN) --runtime \
+    build/cuda-releases/$(r)/nvidia/cuda_runtime/lib $(call conformance_old,$(r))")
+run-long-tests: $(CONFORMANCE_PROGRAMS) $(call conformance_old,11.8) $(call conformance_old,12.4)
+endif

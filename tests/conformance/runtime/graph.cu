@@ -1,0 +1,279 @@
+// shows: conformance: graphs and capture, line by line with NVIDIA's runtime
+#include "../suite.h"
+
+__global__ void one(int *out, int value) { *out += value; }
+static void CUDART_CB nothing(void *) {}
+
+static int *device;
+static cudaStream_t stream;
+
+static cudaKernelNodeParams kernel_node(void **arguments)
+{
+    cudaKernelNodeParams p = {};
+    p.func = (void *)one;
+    p.gridDim = 1;
+    p.blockDim = 1;
+    p.kernelParams = arguments;
+    return p;
+}
+
+static void making()
+{
+    cudaGraph_t g, other, clone = NULL, child = NULL;
+    cudaGraphNode_t a, b, c = NULL, nodes[8];
+    int value = 1, host[16];
+    void *arguments[] = { &device, &value };
+    size_t count = 0;
+    cudaGraphNodeType kind;
+    GIVES(cudaErrorInvalidValue, cudaGraphCreate(NULL, 0), "null pointer");
+    GIVES(cudaErrorInvalidValue, cudaGraphCreate(&g, 1), "flags");
+    WORKS(cudaGraphCreate(&g, 0), "usual");
+    WORKS(cudaGraphCreate(&other, 0), "usual");
+    WORKS(cudaGraphAddEmptyNode(&a, g, NULL, 0), "first");
+    WORKS(cudaGraphAddEmptyNode(&b, g, &a, 1), "behind it");
+    SAYS(cudaGraphAddEmptyNode(&c, other, &a, 1), "behind a node of another graph");
+    SAYS(cudaGraphAddEmptyNode(NULL, g, NULL, 0), "null pointer");
+    SAYS(cudaGraphAddEmptyNode(&c, NULL, NULL, 0), "null graph");
+    SAYS(cudaGraphAddEmptyNode(&c, g, NULL, 2), "null dependencies");
+    SAYS(cudaGraphAddEmptyNode(&c, WRONG(cudaGraph_t), NULL, 0), "no graph");
+    cudaKernelNodeParams p = kernel_node(arguments);
+    WORKS(cudaGraphAddKernelNode(&c, g, &b, 1, &p), "a kernel");
+    SAYS(cudaGraphAddKernelNode(&c, g, &b, 1, NULL), "null parameters");
+    p.func = (void *)&value;
+    SAYS(cudaGraphAddKernelNode(&c, g, NULL, 0, &p), "no kernel");
+    p = kernel_node(arguments);
+    p.blockDim = 2000;
+    SAYS(cudaGraphAddKernelNode(&c, g, NULL, 0, &p), "2000 threads");
+    p.blockDim = 0;
+    SAYS(cudaGraphAddKernelNode(&c, g, NULL, 0, &p), "no threads");
+    SAYS(cudaGraphAddMemcpyNode1D(&c, g, NULL, 0, device, host, 4, cudaMemcpyHostToDevice), "a copy");
+    SAYS(cudaGraphAddMemcpyNode1D(&c, g, NULL, 0, device, host, 0, cudaMemcpyHostToDevice), "no bytes");
+    SAYS(cudaGraphAddMemcpyNode1D(&c, g, NULL, 0, NULL, host, 4, cudaMemcpyHostToDevice), "to null");
+    SAYS(cudaGraphAddMemcpyNode1D(&c, g, NULL, 0, device, host, 4, (cudaMemcpyKind)9), "kind 9");
+    cudaMemsetParams m = {};
+    SAYS(cudaGraphAddMemsetNode(&c, g, NULL, 0, &m), "all zero");
+    m.dst = device;
+    m.elementSize = 4;
+    m.width = 1;
+    m.height = 1;
+    WORKS(cudaGraphAddMemsetNode(&c, g, NULL, 0, &m), "a set");
+    m.elementSize = 3;
+    SAYS(cudaGraphAddMemsetNode(&c, g, NULL, 0, &m), "elements of 3 bytes");
+    SAYS(cudaGraphAddMemsetNode(&c, g, NULL, 0, NULL), "null parameters");
+    cudaHostNodeParams h = { nothing, NULL };
+    WORKS(cudaGraphAddHostNode(&c, g, NULL, 0, &h), "a host function");
+    SAYS(cudaGraphAddHostNode(&c, g, NULL, 0, NULL), "null parameters");
+    h.fn = NULL;
+    SAYS(cudaGraphAddHostNode(&c, g, NULL, 0, &h), "null function");
+    WORKS(cudaGraphAddChildGraphNode(&c, g, NULL, 0, other), "a child");
+    SAYS(cudaGraphAddChildGraphNode(&c, g, NULL, 0, NULL), "null child");
+    SAYS(cudaGraphAddChildGraphNode(&c, g, NULL, 0, g), "itself");
+    WORKS(cudaGraphGetNodes(g, NULL, &count), "how many");
+    VALUE("count", "%zu", count);
+    count = 2;
+    WORKS(cudaGraphGetNodes(g, nodes, &count), "two");
+    VALUE("in order", "%d", nodes[0] == a && nodes[1] == b);
+    GIVES(cudaErrorInvalidValue, cudaGraphGetNodes(g, nodes, NULL), "null count");
+    SAYS(cudaGraphGetNodes(NULL, nodes, &count), "null graph");
+    WORKS(cudaGraphGetRootNodes(g, NULL, &count), "how many");
+    VALUE("count", "%zu", count);
+    WORKS(cudaGraphNodeGetType(a, &kind), "empty");
+    VALUE("kind", "%d", (int)kind);
+    SAYS(cudaGraphNodeGetType(a, NULL), "null pointer");
+    SAYS(cudaGraphNodeGetType(NULL, &kind), "null node");
+    SAYS(cudaGraphNodeGetType(WRONG(cudaGraphNode_t), &kind), "no node");
+    SAYS(cudaGraphKernelNodeGetParams(a, &p), "an empty node");
+    SAYS(cudaGraphChildGraphNodeGetGraph(a, &child), "an empty node");
+    SAYS(cudaGraphHostNodeGetParams(a, &h), "an empty node");
+    SAYS(cudaGraphMemsetNodeGetParams(a, &m), "an empty node");
+    WORKS(cudaGraphClone(&clone, g), "usual");
+    GIVES(cudaErrorInvalidValue, cudaGraphClone(NULL, g), "null pointer");
+    SAYS(cudaGraphClone(&clone, NULL), "null graph");
+    WORKS(cudaGraphNodeFindInClone(&c, a, clone), "a node");
+    SAYS(cudaGraphNodeFindInClone(&c, c, clone), "a node of the clone");
+    SAYS(cudaGraphNodeFindInClone(NULL, a, clone), "null pointer");
+    WORKS(cudaGraphDestroyNode(b), "once");
+    SAYS(cudaGraphDestroyNode(b), "twice");
+    SAYS(cudaGraphDestroyNode(NULL), "null node");
+    WORKS(cudaGraphDestroy(clone), "once");
+    SAYS(cudaGraphDestroy(clone), "twice");
+    SAYS(cudaGraphDestroy(NULL), "null graph");
+    MUST(cudaGraphDestroy(g));
+    MUST(cudaGraphDestroy(other));
+}
+
+static void executables()
+{
+    cudaGraph_t g, other;
+    cudaGraphExec_t e = NULL;
+    cudaGraphNode_t a, b;
+    int value = 1;
+    void *arguments[] = { &device, &value };
+    cudaKernelNodeParams p = kernel_node(arguments);
+    unsigned long long flags = 9;
+    unsigned enabled = 9;
+    cudaGraphExecUpdateResultInfo info;
+    MUST(cudaGraphCreate(&g, 0));
+    WORKS(cudaGraphInstantiate(&e, g, 0), "an empty graph");
+    WORKS(cudaGraphLaunch(e, stream), "an empty graph");
+    WORKS(cudaGraphExecDestroy(e), "once");
+    SAYS(cudaGraphExecDestroy(e), "twice");
+    SAYS(cudaGraphExecDestroy(NULL), "null executable");
+    MUST(cudaGraphAddKernelNode(&a, g, NULL, 0, &p));
+    WORKS(cudaGraphInstantiate(&e, g, 0), "a kernel");
+    SAYS(cudaGraphInstantiate(NULL, g, 0), "null pointer");
+    SAYS(cudaGraphInstantiate(&e, NULL, 0), "null graph");
+    SAYS(cudaGraphInstantiate(&e, g, 1 << 12), "unknown flag");
+    WORKS(cudaGraphExecGetFlags(e, &flags), "no flags");
+    VALUE("flags", "%llu", flags);
+    SAYS(cudaGraphExecGetFlags(e, NULL), "null pointer");
+    WORKS(cudaGraphUpload(e, stream), "usual");
+    SAYS(cudaGraphUpload(NULL, stream), "null executable");
+    SAYS(cudaGraphUpload(e, WRONG(cudaStream_t)), "no stream");
+    WORKS(cudaGraphLaunch(e, stream), "usual");
+    SAYS(cudaGraphLaunch(NULL, stream), "null executable");
+    SAYS(cudaGraphLaunch(e, WRONG(cudaStream_t)), "no stream");
+    WORKS(cudaGraphExecKernelNodeSetParams(e, a, &p), "the same");
+    SAYS(cudaGraphExecKernelNodeSetParams(e, NULL, &p), "null node");
+    SAYS(cudaGraphExecKernelNodeSetParams(NULL, a, &p), "null executable");
+    WORKS(cudaGraphNodeGetEnabled(e, a, &enabled), "usual");
+    VALUE("enabled", "%u", enabled);
+    WORKS(cudaGraphNodeSetEnabled(e, a, 0), "off");
+    WORKS(cudaGraphNodeGetEnabled(e, a, &enabled), "off");
+    VALUE("enabled", "%u", enabled);
+    SAYS(cudaGraphNodeSetEnabled(e, NULL, 0), "null node");
+    SAYS(cudaGraphNodeGetEnabled(e, a, NULL), "null pointer");
+    WORKS(cudaGraphExecUpdate(e, g, &info), "the same");
+    VALUE("result", "%d", (int)info.result);
+    MUST(cudaGraphCreate(&other, 0));
+    SAYS(cudaGraphExecUpdate(e, other, &info), "fewer nodes");
+    VALUE("result", "%d", (int)info.result);
+    MUST(cudaGraphAddEmptyNode(&b, other, NULL, 0));
+    SAYS(cudaGraphExecUpdate(e, other, &info), "another kind");
+    VALUE("result", "%d", (int)info.result);
+    SAYS(cudaGraphExecUpdate(e, NULL, &info), "null graph");
+    SAYS(cudaGraphExecKernelNodeSetParams(e, b, &p), "a node of another graph");
+    WORKS(cudaGraphDestroyNode(a), "a node of an executable");
+    WORKS(cudaGraphLaunch(e, stream), "its graph has changed");
+    WORKS(cudaGraphDestroy(g), "an executable is there");
+    WORKS(cudaGraphLaunch(e, stream), "its graph is gone");
+    WORKS(cudaGraphExecDestroy(e), "while it may run");
+    WORKS(cudaStreamSynchronize(stream), "all");
+    MUST(cudaGraphDestroy(other));
+}
+
+static void memory_nodes()
+{
+    cudaGraph_t g, clone;
+    cudaGraphNode_t a, b;
+    cudaGraphExec_t e, second;
+    cudaMemAllocNodeParams p = {};
+    SAYS(cudaGraphCreate(&g, 0), "usual");
+    SAYS(cudaGraphAddMemAllocNode(&a, g, NULL, 0, NULL), "null parameters");
+    SAYS(cudaGraphAddMemAllocNode(&a, g, NULL, 0, &p), "all zero");
+    p.poolProps.allocType = cudaMemAllocationTypePinned;
+    p.poolProps.location.type = cudaMemLocationTypeDevice;
+    SAYS(cudaGraphAddMemAllocNode(&a, g, NULL, 0, &p), "no bytes");
+    p.bytesize = 4096;
+    p.poolProps.location.id = 9;
+    SAYS(cudaGraphAddMemAllocNode(&a, g, NULL, 0, &p), "no device");
+    p.poolProps.location.id = 0;
+    WORKS(cudaGraphAddMemAllocNode(&a, g, NULL, 0, &p), "4096 bytes");
+    SAYS(cudaGraphAddMemFreeNode(&b, g, &a, 1, NULL), "null pointer");
+    SAYS(cudaGraphAddMemFreeNode(&b, g, &a, 1, device), "memory of no graph");
+    SAYS(cudaGraphDestroyNode(a), "an allocation");
+    SAYS(cudaGraphClone(&clone, g), "with an allocation");
+    WORKS(cudaGraphInstantiate(&e, g, 0), "first");
+    SAYS(cudaGraphInstantiate(&second, g, 0), "second");
+    WORKS(cudaGraphLaunch(e, stream), "first");
+    SAYS(cudaGraphLaunch(e, stream), "its memory has not been freed");
+    WORKS(cudaStreamSynchronize(stream), "all");
+    WORKS(cudaFree(p.dptr), "its memory");
+    WORKS(cudaGraphLaunch(e, stream), "again");
+    WORKS(cudaFreeAsync(p.dptr, stream), "its memory");
+    SAYS(cudaGraphExecDestroy(e), "first");
+    SAYS(cudaGraphInstantiate(&second, g, cudaGraphInstantiateFlagAutoFreeOnLaunch), "after the first has gone");
+    WORKS(cudaGraphLaunch(second, stream), "frees at launch");
+    WORKS(cudaGraphLaunch(second, stream), "frees at launch");
+    WORKS(cudaStreamSynchronize(stream), "all");
+    SAYS(cudaGraphExecDestroy(second), "second");
+    SAYS(cudaGraphDestroy(g), "it");
+    SAYS(cudaDeviceGraphMemTrim(0), "usual");
+    SAYS(cudaDeviceGraphMemTrim(9), "no device");
+}
+
+static void capture()
+{
+    cudaGraph_t g = NULL;
+    cudaStreamCaptureStatus status;
+    cudaStream_t other;
+    cudaEvent_t event;
+    int host;
+    void *p;
+    MUST(cudaStreamCreate(&other));
+    MUST(cudaEventCreate(&event));
+    GIVES(cudaErrorStreamCaptureUnsupported, cudaStreamBeginCapture(0, cudaStreamCaptureModeGlobal), "legacy");
+    SAYS(cudaStreamBeginCapture(stream, (cudaStreamCaptureMode)7), "mode 7");
+    SAYS(cudaStreamBeginCapture(WRONG(cudaStream_t), cudaStreamCaptureModeGlobal), "no stream");
+    SAYS(cudaStreamEndCapture(stream, &g), "not begun");
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "usual");
+    SAYS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "again");
+    WORKS(cudaStreamIsCapturing(stream, &status), "yes");
+    VALUE("status", "%d", (int)status);
+    SAYS(cudaStreamQuery(stream), "captured");
+    WORKS(cudaStreamIsCapturing(stream, &status), "after a query");
+    VALUE("status", "%d", (int)status);
+    SAYS(cudaStreamEndCapture(stream, &g), "invalidated");
+    VALUE("graph", "%d", g != NULL);
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "once more");
+    SAYS(cudaStreamSynchronize(stream), "captured");
+    SAYS(cudaMemsetAsync(device, 0, 4, stream), "invalidated");
+    SAYS(cudaStreamEndCapture(stream, &g), "invalidated");
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "once more");
+    SAYS(cudaMemset(device, 0, 4), "legacy, while one is captured");
+    SAYS(cudaStreamEndCapture(stream, &g), "after it");
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "once more");
+    SAYS(cudaMalloc(&p, 16), "an unsafe call");
+    SAYS(cudaStreamEndCapture(stream, &g), "after it");
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "relaxed");
+    SAYS(cudaMalloc(&p, 16), "an unsafe call");
+    SAYS(cudaDeviceSynchronize(), "captured");
+    SAYS(cudaStreamEndCapture(stream, &g), "after it");
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "for events");
+    WORKS(cudaEventRecord(event, stream), "captured");
+    SAYS(cudaEventQuery(event), "captured");
+    SAYS(cudaStreamEndCapture(stream, &g), "after it");
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "for a fork");
+    WORKS(cudaEventRecord(event, stream), "captured");
+    WORKS(cudaStreamWaitEvent(other, event, 0), "another stream joins");
+    WORKS(cudaMemsetAsync(device, 0, 4, other), "there");
+    GIVES(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(stream, &g), "not joined");
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "for a node");
+    WORKS(cudaMemcpyAsync(&host, device, 4, cudaMemcpyDeviceToHost, stream), "captured");
+    one<<<1, 1, 0, stream>>>(device, 1);
+    WORKS(cudaGetLastError(), "captured launch");
+    SAYS(cudaStreamDestroy(other), "another stream");
+    WORKS(cudaStreamEndCapture(stream, &g), "two nodes");
+    size_t count = 0;
+    WORKS(cudaGraphGetNodes(g, NULL, &count), "how many");
+    VALUE("count", "%zu", count);
+    MUST(cudaGraphDestroy(g));
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    WORKS(cudaThreadExchangeStreamCaptureMode(&mode), "relaxed");
+    VALUE("mode before", "%d", (int)mode);
+    mode = (cudaStreamCaptureMode)8;
+    SAYS(cudaThreadExchangeStreamCaptureMode(&mode), "mode 8");
+    SAYS(cudaThreadExchangeStreamCaptureMode(NULL), "null pointer");
+    MUST(cudaEventDestroy(event));
+}
+
+int main()
+{
+    MUST(cudaMalloc((void **)&device, 64));
+    MUST(cudaStreamCreate(&stream));
+    making();
+    executables();
+    memory_nodes();
+    capture();
+    return 0;
+}

@@ -1,0 +1,152 @@
+/*
+ * suite.h: what the chapters of the conformance suite share.
+ *
+ * A chapter is a table: each row makes one call and prints one line,
+ *
+ *     cudaMalloc(NULL, 4): null pointer -> cudaErrorInvalidValue
+ *
+ * GIVES names the code that NVIDIA's reference documents; where another comes, the line says so. SAYS makes no claim.
+ * Behind each call the thread's last error is read: where it is not what the call returned, the line names it. A line
+ * has no addresses and no times, so that two implementations can be compared line by line (compare.py).
+ *
+ * WAITS asks whether a call waits for work in a stream: the work is a host function that ends when the call has
+ * returned, or after a while.
+ */
+#ifndef FLYT_TESTS_CONFORMANCE_SUITE_H
+#define FLYT_TESTS_CONFORMANCE_SUITE_H
+
+#include <cuda_runtime.h>
+#include <cuda_profiler_api.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <stdint.h>
+
+
+/* The major version of the runtime under test: chapters are built for older ones too, with the functions that those
+   have. */
+#ifndef RUNTIME
+#define RUNTIME 13
+#endif
+
+/* An argument of a call that no object has. */
+#define WRONG(type) ((type)(uintptr_t)0x7F3A5C0)
+
+/* A program that crashes has printed what it did before. */
+__attribute__((constructor)) static void lines_at_once(void) { setvbuf(stdout, NULL, _IOLBF, 0); }
+
+/* result, and what the thread remembers of it. documented: -1: nothing is claimed. */
+static void row(const char *call, const char *about, cudaError_t result, int documented)
+{
+    cudaError_t last = cudaPeekAtLastError();
+    printf("%s: %s -> %s", call, about, cudaGetErrorName(result));
+    if (documented >= 0 && result != documented)
+        printf(" (documented: %s)", cudaGetErrorName((cudaError_t)documented));
+    if (last != result)
+        printf(" (last error: %s)", cudaGetErrorName(last));
+    printf("\n");
+    cudaGetLastError();
+}
+#define GIVES(code, call, about) row(#call, about, (call), code)
+#define SAYS(call, about) row(#call, about, (call), -1)
+#define WORKS(call, about) GIVES(cudaSuccess, call, about)
+/* A value that a call gave. */
+#define VALUE(name, format, value) printf("  %s = " format "\n", name, value)
+#define MUST(call)                                                                                       \
+    do {                                                                                                 \
+        cudaError_t must_ = (call);                                                                      \
+        if (must_ != cudaSuccess) {                                                                      \
+            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(must_));               \
+            exit(3);                                                                                     \
+        }                                                                                                \
+    } while (0)
+
+/* ---- does it wait? ---- */
+
+static struct hold {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool begun, returned, ended;
+    int ms;
+} hold_state = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false, false, 0 };
+
+static void CUDART_CB hold_run(void *)
+{
+    struct hold *h = &hold_state;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += h->ms / 1000;
+    until.tv_nsec += h->ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    pthread_mutex_lock(&h->lock);
+    h->begun = true;
+    pthread_cond_broadcast(&h->changed);
+    while (!h->returned && pthread_cond_timedwait(&h->changed, &h->lock, &until) == 0)
+        ;
+    h->ended = true;
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void hold_begin(cudaStream_t stream, int ms)
+{
+    struct hold *h = &hold_state;
+    h->begun = h->returned = h->ended = false;
+    h->ms = ms;
+    MUST(cudaLaunchHostFunc(stream, hold_run, NULL));
+    pthread_mutex_lock(&h->lock);
+    while (!h->begun)
+        pthread_cond_wait(&h->changed, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* Whether the work had ended before the call returned. */
+static bool hold_end(void)
+{
+    struct hold *h = &hold_state;
+    pthread_mutex_lock(&h->lock);
+    bool waited = h->ended;
+    h->returned = true;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    MUST(cudaDeviceSynchronize());
+    return waited;
+}
+
+/* A machine that is busy may let a call take long: it is asked again with more patience. */
+#define WAITS(stream, prepare, call, about)                                                              \
+    do {                                                                                                 \
+        bool waited_ = true;                                                                             \
+        cudaError_t result_ = cudaSuccess;                                                               \
+        for (int ms_ = 60; waited_ && ms_ < 1000; ms_ *= 6) {                                            \
+            prepare;                                                                                     \
+            hold_begin(stream, ms_);                                                                     \
+            result_ = (call);                                                                            \
+            waited_ = hold_end();                                                                        \
+        }                                                                                                \
+        printf("%s: %s -> %s, %s\n", #call, about, cudaGetErrorName(result_), waited_ ? "waits" : "returns"); \
+        cudaGetLastError();                                                                              \
+    } while (0)
+
+/* ---- in another thread, in a child ---- */
+
+struct elsewhere { void (*run)(void); };
+static void *elsewhere_main(void *of)
+{
+    ((struct elsewhere *)of)->run();
+    return NULL;
+}
+static inline void in_thread(void (*run)(void))
+{
+    pthread_t thread;
+    struct elsewhere e = { run };
+    pthread_create(&thread, NULL, elsewhere_main, &e);
+    pthread_join(thread, NULL);
+}
+
+#endif
