@@ -347,7 +347,8 @@ static void limits_flags_and_preferences(void **state)
     int least, greatest;
     assert_int_equal(cudaDeviceGetLimit(&size, 2), 0);
     assert_int_equal(size, 102);
-    assert_int_equal(cudaDeviceGetLimit(&size, 7), 1);
+    assert_int_equal(cudaDeviceGetLimit(&size, 7), 215);
+    assert_int_equal(cudaDeviceGetLimit(&size, 10), 1);
     assert_int_equal(cudaDeviceGetLimit(NULL, 2), 1);
     assert_int_equal(cudaDeviceSetLimit(0, 4096), 0);
     assert_int_equal(cudaSetDeviceFlags(4), 0);

@@ -458,6 +458,11 @@ int core_stream_wait(core_context *context, core_stream stream, core_event event
     (void)context, (void)event, (void)flags;
     return stream_known(stream) ? note(__func__, stream, false) : CORE_INVALID_HANDLE;
 }
+int core_occupancy_clusters(core_context *c, const struct core_launch *launch, bool size, int *answer)
+{
+    (void)c, (void)launch, (void)size, (void)answer;
+    return CORE_NOT_SUPPORTED;
+}
 uint64_t core_changes(void) { return 0; }
 int core_sequence_create(core_sequence **out)
 {
