@@ -25,7 +25,6 @@
 #include <time.h>
 #include <stdint.h>
 
-
 /* The major version of the runtime under test: chapters are built for older ones too, with the functions that those
    have. */
 #ifndef RUNTIME
@@ -55,13 +54,13 @@ static void row(const char *call, const char *about, cudaError_t result, int doc
 #define WORKS(call, about) GIVES(cudaSuccess, call, about)
 /* A value that a call gave. */
 #define VALUE(name, format, value) printf("  %s = " format "\n", name, value)
-#define MUST(call)                                                                                       \
-    do {                                                                                                 \
-        cudaError_t must_ = (call);                                                                      \
-        if (must_ != cudaSuccess) {                                                                      \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(must_));               \
-            exit(3);                                                                                     \
-        }                                                                                                \
+#define MUST(call)                                                                         \
+    do {                                                                                   \
+        cudaError_t must_ = (call);                                                        \
+        if (must_ != cudaSuccess) {                                                        \
+            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(must_)); \
+            exit(3);                                                                       \
+        }                                                                                  \
     } while (0)
 
 /* ---- does it wait? ---- */
@@ -119,23 +118,25 @@ static bool hold_end(void)
 }
 
 /* A machine that is busy may let a call take long: it is asked again with more patience. */
-#define WAITS(stream, prepare, call, about)                                                              \
-    do {                                                                                                 \
-        bool waited_ = true;                                                                             \
-        cudaError_t result_ = cudaSuccess;                                                               \
-        for (int ms_ = 60; waited_ && ms_ < 1000; ms_ *= 6) {                                            \
-            prepare;                                                                                     \
-            hold_begin(stream, ms_);                                                                     \
-            result_ = (call);                                                                            \
-            waited_ = hold_end();                                                                        \
-        }                                                                                                \
+#define WAITS(stream, prepare, call, about)                                                                   \
+    do {                                                                                                      \
+        bool waited_ = true;                                                                                  \
+        cudaError_t result_ = cudaSuccess;                                                                    \
+        for (int ms_ = 60; waited_ && ms_ < 1000; ms_ *= 6) {                                                 \
+            prepare;                                                                                          \
+            hold_begin(stream, ms_);                                                                          \
+            result_ = (call);                                                                                 \
+            waited_ = hold_end();                                                                             \
+        }                                                                                                     \
         printf("%s: %s -> %s, %s\n", #call, about, cudaGetErrorName(result_), waited_ ? "waits" : "returns"); \
-        cudaGetLastError();                                                                              \
+        cudaGetLastError();                                                                                   \
     } while (0)
 
 /* ---- in another thread, in a child ---- */
 
-struct elsewhere { void (*run)(void); };
+struct elsewhere {
+    void (*run)(void);
+};
 static void *elsewhere_main(void *of)
 {
     ((struct elsewhere *)of)->run();

@@ -144,7 +144,7 @@ CUresult driver_cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
 {
     struct core_context_info info;
     int error = describe(context, device, &info);
-    /* A primary context that was reset, or has failed, still belongs to its device: NVIDIA's cudaGetDevice asks here. */
+    /* A primary context that was reset, or has failed, still belongs to its device: NVIDIA's cudaGetDevice asks. */
     if (error && device && !context && (context = driver_thread_context()) && !core_forked() &&
         !core_context_info(context, &info) && info.primary)
         error = CUDA_SUCCESS;

@@ -41,7 +41,7 @@ int main()
     for (int i = 1; i < 150; i++) {
         cudaError_t r = cudaDeviceGetAttribute(&value, (cudaDeviceAttr)i, 0);
         printf("cudaDeviceGetAttribute: %d -> %s", i, cudaGetErrorName(r));
-        r == cudaSuccess && i != 13 && i != 36 ? printf(" %d\n", value) : printf("\n");
+        r == cudaSuccess &&i != 13 && i != 36 ? printf(" %d\n", value) : printf("\n");
         cudaGetLastError();
     }
     WORKS(cudaGetDeviceProperties(&prop, 0), "the first");
@@ -157,7 +157,8 @@ int main()
     WORKS(cudaProfilerStart(), "no profiler");
     WORKS(cudaProfilerStop(), "no profiler");
     SAYS(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
-                                             cudaFlushGPUDirectRDMAWritesToOwner), "owner");
+                                            cudaFlushGPUDirectRDMAWritesToOwner),
+         "owner");
     WORKS(cudaDeviceReset(), "once");
     WORKS(cudaDeviceReset(), "twice");
     WORKS(cudaGetDevice(&device), "after");

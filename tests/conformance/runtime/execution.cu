@@ -49,8 +49,8 @@ static void launches()
     SAYS(cudaLaunchKernel((const void *)one, 0, 1, arguments, 0, s), "no blocks");
     SAYS(cudaLaunchKernel((const void *)one, 1, 2048, arguments, 0, s), "2048 threads");
     WORKS(cudaLaunchCooperativeKernel((const void *)one, 1, 32, arguments, 0, s), "cooperative");
-    GIVES(cudaErrorCooperativeLaunchTooLarge, cudaLaunchCooperativeKernel((const void *)one, 100000, 32, arguments, 0, s),
-          "too large");
+    GIVES(cudaErrorCooperativeLaunchTooLarge,
+          cudaLaunchCooperativeKernel((const void *)one, 100000, 32, arguments, 0, s), "too large");
     cudaLaunchConfig_t config = {};
     config.gridDim = 1;
     config.blockDim = 1;
@@ -100,11 +100,15 @@ static void functions()
     VALUE("dynamic shared", "%d", a.maxDynamicSharedSizeBytes);
     SAYS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 30), "1 GiB");
     SAYS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, -1), "-1 bytes");
-    WORKS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributePreferredSharedMemoryCarveout, 50), "carveout 50");
-    SAYS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributePreferredSharedMemoryCarveout, 101), "carveout 101");
-    SAYS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributePreferredSharedMemoryCarveout, -1), "carveout -1");
+    WORKS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributePreferredSharedMemoryCarveout, 50),
+          "carveout 50");
+    SAYS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributePreferredSharedMemoryCarveout, 101),
+         "carveout 101");
+    SAYS(cudaFuncSetAttribute((const void *)dynamic, cudaFuncAttributePreferredSharedMemoryCarveout, -1),
+         "carveout -1");
     SAYS(cudaFuncSetAttribute((const void *)dynamic, (cudaFuncAttribute)77, 1), "attribute 77");
-    SAYS(cudaFuncSetAttribute((const void *)&not_a_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 1), "no kernel");
+    SAYS(cudaFuncSetAttribute((const void *)&not_a_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 1),
+         "no kernel");
     WORKS(cudaFuncSetCacheConfig((const void *)one, cudaFuncCachePreferShared), "shared");
     SAYS(cudaFuncSetCacheConfig((const void *)one, (cudaFuncCache)9), "9");
     SAYS(cudaFuncSetCacheConfig((const void *)&not_a_kernel, cudaFuncCachePreferShared), "no kernel");
@@ -143,7 +147,8 @@ static void occupancy()
     VALUE("blocks", "%d", blocks);
     WORKS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)one, 128, 40000), "much shared memory");
     VALUE("blocks", "%d", blocks);
-    SAYS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)one, 128, 1 << 20), "too much shared memory");
+    SAYS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)one, 128, 1 << 20),
+         "too much shared memory");
     SAYS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)one, 0, 0), "no threads");
     SAYS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)one, -1, 0), "-1 threads");
     SAYS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)one, 2000, 0), "2000 threads");

@@ -12,8 +12,12 @@ static void attributes(const char *about, const void *address)
     printf("cudaPointerGetAttributes: %s -> %s", about, cudaGetErrorName(r));
     if (r == cudaSuccess)
         printf(" type %d device %d, device pointer %s, host pointer %s", (int)a.type, a.device,
-               !a.devicePointer ? "none" : a.devicePointer == address ? "the same" : "another",
-               !a.hostPointer ? "none" : a.hostPointer == address ? "the same" : "another");
+               !a.devicePointer             ? "none"
+               : a.devicePointer == address ? "the same"
+                                            : "another",
+               !a.hostPointer             ? "none"
+               : a.hostPointer == address ? "the same"
+                                          : "another");
     printf("\n");
     cudaGetLastError();
 }
@@ -231,7 +235,8 @@ static void symbols()
     SAYS(cudaMemcpyToSymbol(variable, host, 0, 60), "no bytes");
     SAYS(cudaMemcpyToSymbol(variable, host, 0, 80), "no bytes, beyond the end");
     GIVES(cudaErrorInvalidSymbol, cudaMemcpyToSymbol((const void *)&no_symbol, host, 4), "no variable");
-    GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpyToSymbol(variable, host, 4, 0, cudaMemcpyDeviceToHost), "the wrong way");
+    GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpyToSymbol(variable, host, 4, 0, cudaMemcpyDeviceToHost),
+          "the wrong way");
     GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpyFromSymbol(got, variable, 4, 0, cudaMemcpyHostToDevice),
           "the wrong way");
     WORKS(cudaMemcpyToSymbol(variable, at, 4, 0, cudaMemcpyDeviceToDevice), "on the device");
