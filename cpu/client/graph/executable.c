@@ -96,6 +96,15 @@ static struct node *named_node(const struct executable *e, graph_node original)
     return found ? found->node : NULL;
 }
 
+/* Under the lock of the graphs: the graph may have another executable now. */
+static void only_leave(struct executable *e)
+{
+    struct graph *g = graph_of(e->only_of);
+    if (g)
+        g->instantiated = false;
+    e->only_of = 0;
+}
+
 static int executable_fill(struct executable *e, struct graph_failure *failure)
 {
     struct node *cycle;
@@ -131,10 +140,15 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
     int code = graphs_enter();
     if (!code) {
         struct graph *g = graph_of(handle);
-        if (!g)
+        bool only = g && graph_uses_memory(g);
+        if (!g || (only && g->instantiated))
             code = CORE_INVALID_VALUE;
         else if (!(e->graph = graph_copy_of(g, false)))
             code = CORE_OUT_OF_MEMORY;
+        else if (only) {
+            g->instantiated = true;
+            e->only_of = handle;
+        }
         graphs_leave();
     }
     if (!code)
@@ -145,6 +159,10 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
         graphs_leave();
     }
     if (code) {
+        if (e->only_of && !graphs_enter()) {
+            only_leave(e);
+            graphs_leave();
+        }
         executable_free(e);
         return code;
     }
@@ -160,8 +178,10 @@ int graph_executable_destroy(graph_executable token)
     if (code)
         return code;
     struct executable *e = handle_find(HANDLE_EXECUTABLE, token);
-    if (e)
+    if (e) {
         handle_remove(HANDLE_EXECUTABLE, token);
+        only_leave(e);
+    }
     graphs_leave();
     if (!e)
         return CORE_INVALID_VALUE;

@@ -45,6 +45,7 @@ struct executable {
     graph_executable token;
     unsigned long long flags;
     unsigned references;  /* under the lock of the graphs */
+    graph_handle only_of; /* a graph that may have no second executable; 0: none */
     pthread_mutex_t lock; /* what follows; taken before the lock of the graphs */
     struct graph *graph;
     struct named {

@@ -228,11 +228,11 @@ struct graph *graph_copy_of(struct graph *g, bool with_handles)
     return copy;
 }
 
-static bool uses_memory(struct graph *g)
+bool graph_uses_memory(struct graph *g)
 {
     for (EACH_NODE(n, g))
         if (n->parameters.kind == GRAPH_ALLOCATE || n->parameters.kind == GRAPH_FREE ||
-            (n->child && uses_memory(n->child)))
+            (n->child && graph_uses_memory(n->child)))
             return true;
     return false;
 }
@@ -276,7 +276,7 @@ int graph_clone(graph_handle handle, graph_handle *out)
     struct graph *g = graph_of(handle), *copy = NULL;
     if (!g)
         code = CORE_INVALID_VALUE;
-    else if (uses_memory(g))
+    else if (graph_uses_memory(g))
         code = CORE_NOT_SUPPORTED;
     else if (!(copy = graph_copy_of(g, true)))
         code = CORE_OUT_OF_MEMORY;
@@ -322,7 +322,7 @@ static int child_copy(graph_handle handle, struct graph **out)
     struct graph *child = graph_of(handle);
     if (!child)
         return CORE_INVALID_VALUE;
-    if (uses_memory(child))
+    if (graph_uses_memory(child))
         return CORE_NOT_SUPPORTED;
     return (*out = graph_copy_of(child, true)) ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
@@ -391,7 +391,7 @@ int graph_remove(graph_node token)
     struct node *n = node_of(token);
     if (!n)
         code = CORE_INVALID_VALUE;
-    else if (uses_memory(n->graph))
+    else if (graph_uses_memory(n->graph))
         code = CORE_NOT_SUPPORTED;
     else
         node_free(n);
@@ -423,7 +423,7 @@ static int disconnect(struct graph *g, struct node *const *from, struct node *co
                       size_t count)
 {
     const struct graph_edge none = { 0 };
-    if (uses_memory(g))
+    if (graph_uses_memory(g))
         return CORE_NOT_SUPPORTED;
     for (size_t i = 0; i < count; i++) {
         struct edge *edge = from[i] && to[i] && from[i]->graph == g ? edge_find(&from[i]->after, to[i]) : NULL;

@@ -169,6 +169,7 @@ struct graph_failure {
     graph_node node;
     enum graph_instantiated reason;
 };
+/* 1 also for a second executable of a graph that allocates or frees memory. */
 CORE_API int graph_instantiate(graph_handle, unsigned long long flags, graph_executable *, struct graph_failure *);
 CORE_API int graph_executable_destroy(graph_executable);
 CORE_API int graph_executable_flags(graph_executable, unsigned long long *flags);

@@ -40,6 +40,7 @@ struct graph {
     struct list nodes;   /* in the order in which they were added */
     size_t count;
     unsigned captures; /* how many captures add nodes to it */
+    bool instantiated; /* it has memory nodes, and an executable: there may be no second one */
     struct user *users;
 };
 
@@ -72,6 +73,7 @@ struct graph *graph_new(bool has_handle); /* NULL: no memory */
 /* A deep copy. with_handles: the program can name its nodes. NULL: no memory. */
 struct graph *graph_copy_of(struct graph *, bool with_handles);
 void graph_free(struct graph *);
+bool graph_uses_memory(struct graph *);   /* it or a child allocates or frees */
 /* parameters is taken over. NULL: no memory; nothing is taken. */
 struct node *node_new(struct graph *, struct graph_parameters *, bool has_handle);
 bool node_connect(struct node *from, struct node *to, const struct graph_edge *);
