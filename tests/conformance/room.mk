@@ -6,7 +6,7 @@ CONFORMANCE          := build/conformance
 CONFORMANCE_CHAPTERS := $(basename $(notdir $(wildcard tests/conformance/runtime/*.cu)))
 CONFORMANCE_PROGRAMS := $(CONFORMANCE_CHAPTERS:%=$(CONFORMANCE)/%)
 # What waits takes its time.
-CONFORMANCE_SLOW     := $(CONFORMANCE)/blocking
+CONFORMANCE_QUICK    := $(filter-out $(CONFORMANCE)/blocking,$(CONFORMANCE_PROGRAMS))
 CONFORMANCE_COMPARE  := tests/conformance/compare.py $(BIN) --runtime $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
 
 $(CONFORMANCE)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h
@@ -16,12 +16,23 @@ $(CONFORMANCE)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h
 
 $(BUILD)/tests/conformance: tests/conformance/compare.py $(CONFORMANCE_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec $(CONFORMANCE_COMPARE) %s\n' '$(filter-out $(CONFORMANCE_SLOW),$(CONFORMANCE_PROGRAMS))' > $@
+	@printf '#!/bin/sh\nexec $(CONFORMANCE_COMPARE) %s\n' '$(CONFORMANCE_QUICK)' > $@
 	@chmod +x $@
 TESTS += $(BUILD)/tests/conformance
 LONG_TESTS += "$(CONFORMANCE_COMPARE) --all $(CONFORMANCE_PROGRAMS)"
 
-# The same over the runtimes of older releases: programs in their launch form, linked against ours of that version.
+# The Driver API, over Flyt's libcuda and over the software GPU itself.
+CONFORMANCE_DRIVER := $(patsubst tests/conformance/%.c,$(CONFORMANCE)/%,$(wildcard tests/conformance/driver/*.c))
+$(CONFORMANCE)/driver/%: tests/conformance/driver/%.c tests/conformance/driver.h | $(DRIVER_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
+$(BUILD)/tests/conformance-driver: tests/conformance/compare.py $(CONFORMANCE_DRIVER) | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/conformance/compare.py $(BIN) --driver %s\n' '$(CONFORMANCE_DRIVER)' > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/conformance-driver
+
+# The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that version.
 # Without the chapters whose functions changed between the major versions.
 CONFORMANCE_OLD    := 11.8 12.4 12.9
 CONFORMANCE_OLD_11 := $(filter-out device graph,$(CONFORMANCE_CHAPTERS))
