@@ -32,7 +32,7 @@ $(BUILD)/tests/conformance-driver: tests/conformance/compare.py $(CONFORMANCE_DR
 	@chmod +x $@
 TESTS += $(BUILD)/tests/conformance-driver
 
-# The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that version.
+# The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
 # Without the chapters whose functions changed between the major versions.
 CONFORMANCE_OLD    := 11.8 12.4 12.9
 CONFORMANCE_OLD_11 := $(filter-out device graph,$(CONFORMANCE_CHAPTERS))

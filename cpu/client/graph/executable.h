@@ -97,6 +97,6 @@ int executable_mark_memory(struct executable *);
 /* Under its lock. */
 int executable_launch(struct executable *, core_context *, core_stream);
 /* Not under any lock. A node's work, in that stream of its context. */
-int node_run(const struct node *, core_stream);
+int node_run(const struct node *, core_stream, bool priorities); /* priorities: a kernel's counts, not the stream's */
 
 #endif

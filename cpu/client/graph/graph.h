@@ -94,6 +94,8 @@ struct graph_allocation {
     uint8_t properties[88];
 };
 
+enum { GRAPH_PRIORITY = 8, GRAPH_ATTRIBUTES_MOST = 32 }; /* as CUlaunchAttributeID; of a kernel */
+
 struct graph_parameters {
     enum graph_kind kind;
     core_context *context; /* where it runs */

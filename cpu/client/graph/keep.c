@@ -85,6 +85,21 @@ static int offer(core_context *context, core_stream stream, const struct graph_p
     return code ? code : keep(id, p);
 }
 
+/* A captured kernel has the priority of its stream, unless the launch says another. */
+static void priority_add(struct graph_kernel *k, int priority, struct core_launch_attribute *room)
+{
+    for (uint32_t i = 0; i < k->attribute_count; i++)
+        if (k->attributes[i].id == GRAPH_PRIORITY)
+            return;
+    if (!priority || k->attribute_count >= GRAPH_ATTRIBUTES_MOST)
+        return;
+    if (k->attribute_count)
+        memcpy(room, k->attributes, k->attribute_count * sizeof *room);
+    room[k->attribute_count] = (struct core_launch_attribute){ .id = GRAPH_PRIORITY };
+    memcpy(room[k->attribute_count++].value, &priority, sizeof priority);
+    k->attributes = room;
+}
+
 int capture_launch(core_context *context, const struct core_launch *l, const void *key, bool *kept)
 {
     CANCEL_DEFERRED;
@@ -103,6 +118,10 @@ int capture_launch(core_context *context, const struct core_launch *l, const voi
     };
     memcpy(p.kernel.grid, l->grid, sizeof p.kernel.grid);
     memcpy(p.kernel.block, l->block, sizeof p.kernel.block);
+    struct core_launch_attribute attributes[GRAPH_ATTRIBUTES_MOST];
+    struct core_stream_info info;
+    if (core_stream_info(context, l->stream, &info) == CORE_OK)
+        priority_add(&p.kernel, info.priority, attributes);
     return offer(context, l->stream, &p, false, kept);
 }
 

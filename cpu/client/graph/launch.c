@@ -72,7 +72,7 @@ int launch_step(const struct launch *l, struct step *s)
     for (size_t i = 0; i < s->wait_count && !code; i++)
         code = core_stream_wait(context, stream, p->steps[s->waits[i]].event, 0);
     if (!code && s->node && !s->node->disabled)
-        code = node_run(s->node, stream);
+        code = node_run(s->node, stream, l->e->flags & GRAPH_NODE_PRIORITY);
     if (!code && s->awaited) {
         if (s->event && core_event_check(s->event))
             s->event = 0;

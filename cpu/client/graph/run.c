@@ -129,8 +129,19 @@ static int host_put(core_context *context, core_stream stream, const struct grap
     return code;
 }
 
-static int kernel_run(core_context *context, core_stream stream, const struct graph_kernel *k)
+/* Without the priority. */
+static uint32_t attributes_without(const struct graph_kernel *k, struct core_launch_attribute *out)
 {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < k->attribute_count; i++)
+        if (k->attributes[i].id != GRAPH_PRIORITY)
+            out[count++] = k->attributes[i];
+    return count;
+}
+
+static int kernel_run(core_context *context, core_stream stream, const struct graph_kernel *k, bool priorities)
+{
+    struct core_launch_attribute others[GRAPH_ATTRIBUTES_MOST];
     struct core_launch launch = {
         .function = k->function,
         .stream = stream,
@@ -141,6 +152,10 @@ static int kernel_run(core_context *context, core_stream stream, const struct gr
         .attributes = k->attributes,
         .attribute_count = k->attribute_count,
     };
+    if (!priorities && k->attribute_count && k->attribute_count <= GRAPH_ATTRIBUTES_MOST) {
+        launch.attribute_count = attributes_without(k, others);
+        launch.attributes = others;
+    }
     memcpy(launch.grid, k->grid, sizeof launch.grid);
     memcpy(launch.block, k->block, sizeof launch.block);
     return core_launch(context, &launch);
@@ -153,11 +168,11 @@ static int set_run(core_context *context, core_stream stream, const struct graph
                     false);
 }
 
-int node_run(const struct node *n, core_stream stream)
+int node_run(const struct node *n, core_stream stream, bool priorities)
 {
     const struct graph_parameters *p = &n->parameters;
     switch (p->kind) {
-    case GRAPH_KERNEL: return kernel_run(p->context, stream, &p->kernel);
+    case GRAPH_KERNEL: return kernel_run(p->context, stream, &p->kernel, priorities);
     case GRAPH_COPY: return copy_run(p->context, stream, &p->copy);
     case GRAPH_SET: return set_run(p->context, stream, &p->set);
     case GRAPH_HOST: return host_put(p->context, stream, &p->host);

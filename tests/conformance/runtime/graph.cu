@@ -267,6 +267,43 @@ static void capture()
     MUST(cudaEventDestroy(event));
 }
 
+/* A captured kernel has the priority of its stream; it counts where the executable says so. */
+static void priorities()
+{
+    cudaStream_t s;
+    cudaGraph_t g;
+    cudaGraphExec_t e;
+    cudaGraphNode_t node;
+    size_t count = 1;
+    unsigned long long flags = 0;
+    cudaLaunchAttributeValue value = {};
+    int result = 0;
+    MUST(cudaStreamCreateWithPriority(&s, 0, -3));
+    MUST(cudaMemset(device, 0, 4));
+    MUST(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    one<<<1, 1, 0, s>>>(device, 1);
+    MUST(cudaStreamEndCapture(s, &g));
+    MUST(cudaGraphGetNodes(g, &node, &count));
+    WORKS(cudaGraphKernelNodeGetAttribute(node, cudaLaunchAttributePriority, &value), "captured");
+    VALUE("priority", "%d", value.priority);
+    value.priority = -1;
+    WORKS(cudaGraphKernelNodeSetAttribute(node, cudaLaunchAttributePriority, &value), "another");
+    value.priority = 0;
+    WORKS(cudaGraphKernelNodeGetAttribute(node, cudaLaunchAttributePriority, &value), "another");
+    VALUE("priority", "%d", value.priority);
+    for (unsigned flag : { 0u, (unsigned)cudaGraphInstantiateFlagUseNodePriority }) {
+        WORKS(cudaGraphInstantiate(&e, g, flag), "without and with priorities");
+        WORKS(cudaGraphExecGetFlags(e, &flags), "its flags");
+        VALUE("flags", "%llu", flags);
+        WORKS(cudaGraphLaunch(e, stream), "without and with priorities");
+        MUST(cudaGraphExecDestroy(e));
+    }
+    WORKS(cudaMemcpy(&result, device, 4, cudaMemcpyDeviceToHost), "both have run");
+    VALUE("result", "%d", result);
+    MUST(cudaGraphDestroy(g));
+    MUST(cudaStreamDestroy(s));
+}
+
 int main()
 {
     MUST(cudaMalloc((void **)&device, 64));
@@ -275,5 +312,6 @@ int main()
     executables();
     memory_nodes();
     capture();
+    priorities();
     return 0;
 }
