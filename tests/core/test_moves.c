@@ -148,7 +148,7 @@ static void body_memory(void)
 {
     core_context *p = on(0), *c;
     enum { SIZE = 5 * 1024 * 1024 + 333 };
-    unsigned char *data = malloc(SIZE), *got = malloc(SIZE);
+    static unsigned char data[SIZE], got[SIZE];
     CHECK(core_context_create(0, 0, &c) == 0);
     uint64_t a = allocate(p, SIZE), b = allocate(c, 64 * MIB), small = allocate(p, 1);
     for (int i = 0; i < SIZE; i++)
@@ -291,7 +291,8 @@ static void body_host_memory(void)
 {
     core_context *p = on(0);
     enum { COUNT = 1 << 20 };
-    uint32_t *pinned[2], *registered = malloc(COUNT * 4);
+    static uint32_t registered[COUNT];
+    uint32_t *pinned[2];
     uint64_t a = allocate(p, COUNT * 4), device = 0;
     CHECK(core_host_allocate(COUNT * 4, 0, (void **)&pinned[0]) == 0);
     CHECK(core_host_allocate(4096, 2, (void **)&pinned[1]) == 0 && core_host_register(registered, COUNT * 4, 0) == 0);
@@ -410,7 +411,8 @@ static uint64_t random_program(uint64_t with, bool moves)
     uint64_t hash = UINT64_C(14695981039346656037), block[BLOCKS];
     core_stream stream[STREAMS];
     core_event event;
-    uint32_t counter = 0, *host = malloc(BLOCK), *pinned;
+    static uint32_t host[BLOCK / 4];
+    uint32_t counter = 0, *pinned;
     int where = 0;
     core_context *c[2] = { on(0) };
     seed = with;

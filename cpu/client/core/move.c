@@ -161,21 +161,22 @@ static void kinds_moved(struct move *move, bool moved)
 /* The program has pointers to the names of its devices: those that it saw first are kept. */
 static void facts_adopt(struct move *move, const char *uri)
 {
-    hello_result *hello = &move->at[MOVE_TARGET].hello;
     char *copy = strdup(uri);
+    if (copy) {
+        free(core_session.uri);
+        core_session.uri = copy;
+    }
     core_session.hello.host_size = move->target_host;
-    if (copy)
-        core_session.uri = copy;              /* the old one stays: another thread may be printing it */
-    xdr_free((xdrproc_t)xdr_hello_result, hello);
+    xdr_free((xdrproc_t)xdr_hello_result, &move->at[MOVE_TARGET].hello);
 }
 
 static void settle_down(struct move *move, const char *uri, struct link *link)
 {
     atomic_store(&link->adopted, true);
-    facts_adopt(move, uri);
     kinds_moved(move, true);
     lanes_offered();
     helper_end(move->at[MOVE_SOURCE].client);
+    facts_adopt(move, uri);                   /* no thread of ours uses the old ones any more */
     rpc_client_destroy(move->at[MOVE_SOURCE].client);
     free(current);
     current = link;
