@@ -29,6 +29,7 @@ struct physical {
     uint32_t wire;                    /* of the protocol, an index of `wires` */
     id_token named;                   /* there */
     id_token token;                   /* the program's; 0: it has released all that it had */
+    uint64_t chunk_at;                /* where it is mapped as a chunk (handle_chunk_make); 0: it is none */
     unsigned handles, mappings;       /* the server's memory goes when both are 0 */
 };
 
@@ -433,7 +434,7 @@ int handle_chunk_make(int device, uint64_t size, bool exportable, struct handle_
         physical = NULL;
     }
     if (physical)
-        physical->mappings = 1;
+        physical->mappings = 1, physical->chunk_at = address;
     else if (address)
         window_give(address, size);
     pthread_mutex_unlock(&lock);
@@ -494,6 +495,8 @@ static void handle_again(void *object, id_token token, void *context)
     if (moving->code)
         move_refuse(moving->move, moving->code, "the new server does not give %llu MiB for a memory handle (error %d)",
                     (unsigned long long)(physical->size >> 20), moving->code);
+    if (!moving->code && physical->chunk_at)
+        moving->code = map_at(physical, physical->chunk_at, ACCESS_READ_WRITE);
 }
 
 int handle_restore(struct move *move)
