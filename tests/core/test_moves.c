@@ -3,8 +3,8 @@
  * the handles and pointers that it has, or the move is refused and nothing has changed. Arguments: unix or tcp, and the
  * path of cricket-rpc-server. Each test in a process of its own.
  *
- * shows: moving: contexts, streams, events with their times, modules, functions, memory, pools, graphs and pinned memory are
- *   made again at another server, under the same handles and addresses and with the same contents, and back
+ * shows: moving: contexts, streams, events with their times, modules, functions, memory, pools, graphs and pinned
+ *   memory are made again at another server, under the same handles and addresses and with the same contents, and back
  * shows: moving: random programs compute the same with moves and without
  * shows: moving: what cannot move (a texture, a variable whose address would change, a server that is not there) is
  *   named, and the program goes on where it was
