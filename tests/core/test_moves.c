@@ -274,10 +274,13 @@ static void body_times(void)
     CHECK(core_event_record(p, e[0], 0, 0) == 0 && fill(p, 0, a, 1024, 1) == 0 &&
           core_event_record(p, e[1], 0, 0) == 0);
     CHECK(core_event_synchronize(e[1]) == 0 && core_event_elapsed(e[0], e[1], &first) == 0);
+    usleep(200000);                           /* counts, since the events are that much apart */
     CHECK(move_to(1) == 0 && core_event_elapsed(e[0], e[1], &later) == 0 && near(first, later));
     CHECK(core_event_record(p, e[2], 0, 0) == 0 && core_event_synchronize(e[2]) == 0);
     after = now_ns();
-    CHECK(core_event_elapsed(e[0], e[2], &second) == 0 && second >= first && second <= (double)(after - before) / 1e6);
+    /* exact to a round trip to each server, and the machine may be busy */
+    double most = (double)(after - before) / 1e6 + 1000;
+    CHECK(core_event_elapsed(e[0], e[2], &second) == 0 && second > 150 && second < most);
     CHECK(core_event_elapsed(e[2], e[0], &later) == 0 && near(later, -second));
     CHECK(core_event_elapsed(e[3], e[0], &later) == 400);
     CHECK(move_to(0) == 0 && core_event_elapsed(e[0], e[2], &later) == 0 && near(second, later));

@@ -360,18 +360,19 @@ struct references { core_event of[CONTEXTS_MOST]; uint64_t at[CONTEXTS_MOST]; };
 
 static bool timed(const struct client_event *e) { return e->stream && !(e->flags & FLAG_DISABLE_TIMING); }
 
-/* Records the context's new reference event, and waits for it. *at: when. */
+/* Records the context's new reference event, and waits for it. *at: when, to half of a round trip. */
 static int reference_record(struct move *move, core_context *c, core_event reference, uint64_t *at)
 {
     struct client_event *e = id_table_find(table, reference);
     event_record_args args = { .event = e->wire };
     int code = move_stream(move, c, &args.stream);
+    uint64_t before = clock_now();
     if (!code)
         code = wire_send(FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args);
     stream_args sync = { .stream = args.stream };
     if (!code)
         code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &sync);
-    *at = clock_now();
+    *at = before + (clock_now() - before) / 2;
     return code;
 }
 
