@@ -435,9 +435,7 @@ int core_event_create(core_context *context, unsigned flags, core_event *event)
 int core_event_destroy(core_event event) { return event > 500 && event < 600 ? answer(__func__) : CORE_INVALID_HANDLE; }
 int core_event_check(core_event event) { return event > 500 && event < 600 ? CORE_OK : CORE_INVALID_HANDLE; }
 /* Graphs (cpu/client/graph) are linked in as they are. This is what they ask of the core's inside. */
-void session_latch(int code);
 unsigned pending_writers(void);
-void session_latch(int code) { fake.latched = code; }
 unsigned pending_writers(void) { return 0; }
 int core_event_record(core_context *context, core_event event, core_stream stream, unsigned flags)
 {
@@ -501,6 +499,16 @@ int core_sequence_launch(core_sequence *q, core_context *c, core_stream stream, 
     return CORE_NOT_SUPPORTED;
 }
 bool core_in_host_function(void) { return false; }
+/* Its turn comes at once. */
+int core_copy_box_deferred(core_context *context, core_stream stream, const struct core_box *to,
+                           const struct core_box *from, const struct core_extent *extent, enum core_direction direction)
+{
+    int error = note("core_host_function", stream, false);
+    if (!error && !fake.latched)
+        fake.latched = core_copy_box(context, stream, to, from, extent, direction, true);
+    return error;
+}
+
 int core_host_function(core_context *context, core_stream stream, void (*function)(void *, int), void *user,
                        bool on_error)
 {

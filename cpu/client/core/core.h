@@ -274,6 +274,10 @@ CORE_API int core_copy(core_context *, core_stream, void *to, const void *from, 
                        bool blocking);
 CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
                            const struct core_extent *, enum core_direction, bool blocking);
+/* The same, made when its turn in the stream comes: ordinary memory of the process is read or written then, by a
+   function of the stream (core_host_function). Errors are latched. */
+CORE_API int core_copy_box_deferred(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
+                                    const struct core_extent *, enum core_direction);
 /* Elements of 1, 2 or 4 bytes; extent.width counts elements. */
 CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *,
                       uint32_t value, unsigned element, bool blocking);

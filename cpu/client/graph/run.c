@@ -2,7 +2,7 @@
  * run.c: the work of one node, given to a stream.
  *
  * A node reads and writes the program's memory when its turn has come, not when the graph is launched. Pinned memory
- * is copied like that anyway. Pageable memory is copied by a host function, on a stream of this file's own: that
+ * is copied like that anyway. Pageable memory is copied by a function of the stream (core_copy_box_deferred): that
  * makes a launch return at once, and an earlier node's result is seen. A small source that nothing unfinished can
  * write is read at once.
  */
@@ -10,11 +10,10 @@
 #include <string.h>
 
 #include "cpu/client/core/pending.h"
-#include "cpu/client/core/state.h"
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/graph/executable.h"
 
-enum { EARLY_MOST = 64 << 10, SIDES_MOST = 64 };
+enum { EARLY_MOST = 64 << 10 };
 
 /* ---- copies ---- */
 
@@ -34,52 +33,6 @@ static int copy_now(core_context *context, core_stream stream, const struct grap
     return core_copy_box(context, stream, &to, &from, size, copy->direction, blocking);
 }
 
-/* Streams for what host functions copy, one per context; made when it is needed, and again when its context came
-   again. They are never destroyed: a late copy of a graph that has ended may need them. */
-static struct {
-    pthread_mutex_t lock;
-    struct {
-        core_context *context;
-        core_stream stream;
-    } of[SIDES_MOST];
-} sides = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static int side_stream(core_context *context, core_stream *out)
-{
-    struct core_stream_info info;
-    int code = CORE_OUT_OF_MEMORY;
-    pthread_mutex_lock(&sides.lock);
-    for (unsigned i = 0; i < SIDES_MOST; i++) {
-        if (sides.of[i].context && sides.of[i].context != context)
-            continue;
-        sides.of[i].context = context;
-        code = CORE_OK;
-        if (!sides.of[i].stream || core_stream_info(context, sides.of[i].stream, &info))
-            code = core_stream_create(context, STREAM_NON_BLOCKING, 0, &sides.of[i].stream);
-        *out = sides.of[i].stream;
-        break;
-    }
-    pthread_mutex_unlock(&sides.lock);
-    return code;
-}
-
-struct late {
-    core_context *context;
-    struct graph_copy copy;
-};
-
-static void copy_late(void *data, int status)
-{
-    struct late *late = data;
-    core_stream stream;
-    int code = status ? CORE_OK : side_stream(late->context, &stream);
-    if (!status && !code)
-        code = copy_now(late->context, stream, &late->copy, true);
-    if (code)
-        session_latch(code);
-    free(late);
-}
-
 static enum core_memory_kind kind_of(uint64_t address)
 {
     struct core_range range;
@@ -97,14 +50,8 @@ static int copy_run(core_context *context, core_stream stream, const struct grap
     bool early = to == CORE_DEVICE_MEMORY && small && !pending_writers();
     if (on_device || pinned || early)
         return copy_now(context, stream, copy, false);
-    struct late *late = malloc(sizeof *late);
-    if (!late)
-        return CORE_OUT_OF_MEMORY;
-    *late = (struct late){ context, *copy };
-    int code = core_host_function(context, stream, copy_late, late, true);
-    if (code)
-        free(late);
-    return code;
+    const struct core_box there = side_box(&copy->to, size), here = side_box(&copy->from, size);
+    return core_copy_box_deferred(context, stream, &there, &here, size, copy->direction);
 }
 
 /* ---- the other kinds ---- */
