@@ -109,6 +109,10 @@ void module_look_up(struct session *session, struct module *module, const module
             (int)session->gpu->ModuleGetGlobal(&address, &size, module->handle, args->symbols.symbols_val[i]);
         symbol->address = address;
         symbol->size = size;
+        unsigned managed = 0;
+        if (symbol->result == CUDA_SUCCESS && session->gpu->PointerGetAttribute &&
+            session->gpu->PointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS)
+            symbol->managed = managed != 0;
     }
 }
 

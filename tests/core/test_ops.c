@@ -44,7 +44,9 @@ static void hear(void *user, int status)
 /* Gives the stream one operation of each kind. The parameters of the launches are gone when it returns. */
 static void give_all(core_stream t, core_event e, uint64_t a, uint64_t variable, uint32_t *pinned, int *user)
 {
-    CHECK(core_prefetch(on(0), t, variable, 4, -1) == 0);
+    struct client_stream *s;
+    CHECK(client_stream_find(on(0), t, &s) == 0);
+    CHECK(op_submit(s, &(struct op){ .kind = OP_PREFETCH, .prefetch = { variable, 4, -1 } }) == 0);
     CHECK(fill(t, a, 64, 5) == 0 && fill(t, a + 4, 1, 6) == 0);
     CHECK(core_set(on(0), t, &(struct core_box){ a + 8, 4, 1 }, &(struct core_extent){ 4, 1, 1 }, 7, 1, false) == 0);
     CHECK(copy_on_device(on(0), t, a + 16, a, 12, false) == 0);

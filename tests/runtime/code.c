@@ -245,18 +245,25 @@ static void symbols(void **state)
     assert_int_equal(cudaMemcpyToSymbol(&host_variable, in, 4, 0, 1), 13);
 }
 
-static void managed_variables_are_refused_at_use(void **state)
+static void managed_variables_get_their_slots(void **state)
 {
     (void)state;
-    void *slot = NULL, *address;
+    void *slot = NULL, *missing = NULL, *address;
     void **handle = __cudaRegisterFatBinary(&wrapper);
+    size_t size;
     assert_int_equal(__cudaInitModule(handle), 1);
-    assert_int_equal(fake_core()->unsupported_count, 0);
     __cudaRegisterManagedVar(handle, &slot, NULL, "managed", 0, 4, 0, 0);
-    assert_int_equal(cudaGetLastError(), 0);
     assert_int_equal(__cudaInitModule(handle), 1);
-    assert_int_equal(cudaGetLastError(), 801);
-    assert_int_equal(cudaGetSymbolAddress(&address, &slot), 801);
+    assert_int_equal(cudaGetLastError(), 0);
+    assert_non_null(slot);
+    assert_int_equal(cudaGetSymbolAddress(&address, &slot), 0);
+    assert_ptr_equal(address, slot);
+    assert_int_equal(cudaGetSymbolSize(&size, &slot), 0);
+    assert_int_equal(size, 4);
+    __cudaRegisterManagedVar(handle, &missing, NULL, "missing", 0, 4, 0, 0);
+    assert_int_equal(__cudaInitModule(handle), 1);
+    assert_int_equal(cudaGetLastError(), 13);
+    assert_null(missing);
     __cudaUnregisterFatBinary(handle);
 }
 
@@ -324,7 +331,7 @@ int code_tests(void)
         cmocka_unit_test_setup(one_address_in_two_binaries_outlives_either, runtime_begin),
         cmocka_unit_test_setup(functions_tell_about_themselves, runtime_begin),
         cmocka_unit_test_setup(symbols, runtime_begin),
-        cmocka_unit_test_setup(managed_variables_are_refused_at_use, runtime_begin),
+        cmocka_unit_test_setup(managed_variables_get_their_slots, runtime_begin),
         cmocka_unit_test_setup(the_table_grows_and_forgets, runtime_begin),
         cmocka_unit_test_setup(readers_never_miss_a_key_while_others_come_and_go, runtime_begin),
     };

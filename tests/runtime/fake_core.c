@@ -4,6 +4,8 @@
  */
 #include "tests/runtime/fake_core.h"
 
+#include "cpu/client/managed/managed.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +367,25 @@ int core_prefetch(core_context *context, core_stream stream, uint64_t address, s
     int error = note(__func__, stream, false);
     return (void)context, (void)size, (void)device, error ? error : range_at(address) ? CORE_INVALID_VALUE : CORE_OK;
 }
+int core_graph_begins(core_context *context, core_stream stream) { return (void)context, (void)stream, CORE_OK; }
+int core_managed_allocate(core_context *context, size_t size, unsigned flags, uint64_t *address)
+{
+    return flags == MANAGED_GLOBAL ? core_memory_allocate(context, size, address) : CORE_INVALID_VALUE;
+}
+int core_managed_attach(core_context *context, core_stream stream, uint64_t address, size_t size, unsigned flags)
+{
+    return (void)context, (void)address, (void)size, (void)flags, note(__func__, stream, false);
+}
+int core_managed_advise(uint64_t address, size_t size, enum managed_advice advice, int device)
+{
+    return (void)address, (void)size, (void)advice, (void)device, answer(__func__);
+}
+int core_managed_attribute(uint64_t address, size_t size, int attribute, void *data, size_t data_size)
+{
+    (void)address, (void)size;
+    memset(data, attribute, data_size);
+    return answer(__func__);
+}
 int core_set(core_context *context, core_stream stream, const struct core_box *to, const struct core_extent *extent,
              uint32_t value, unsigned element, bool blocking)
 {
@@ -620,6 +641,10 @@ int core_variable_address(core_context *context, core_variable *variable, uint64
     *address = variable->address;
     *size = variable->size;
     return answer(__func__);
+}
+int core_occupancy_clusters(core_context *context, const struct core_launch *launch, bool size, int *answered)
+{
+    return (void)context, (void)launch, (void)size, *answered = 1, answer(__func__);
 }
 int core_occupancy_blocks(core_context *context, core_function *function, int block_size, size_t shared, unsigned flags,
                           int *blocks)

@@ -17,6 +17,7 @@
 #include "code_state.h"
 #include "context.h"
 #include "device.h"
+#include "managed.h"
 #include "memory.h"
 #include "state.h"
 
@@ -135,7 +136,10 @@ static void place(core_variable *v, core_context *c, const flyt_symbol *symbol)
     struct placed *p = placed_in(v, c);
     *p = (struct placed){ c, symbol->result, symbol->address, symbol->size, atomic_load(&c->generation), p->next };
     if (!p->result && p->size)
-        address_add(CORE_DEVICE_MEMORY, c, p->address, p->size, DEVICE_SYMBOL);
+        address_add(CORE_DEVICE_MEMORY, c, p->address, p->size,
+                    symbol->managed ? DEVICE_SYMBOL | CORE_MANAGED : DEVICE_SYMBOL);
+    if (!p->result && p->size && symbol->managed)
+        p->result = managed_variable_begins(c, p->address, p->size);
 }
 
 /* Asks for up to FLYT_MAX_SYMBOLS addresses; loads the module with the first such call. */
@@ -528,8 +532,10 @@ static void symbols_forget(core_image *image, const core_context *c, uint64_t ge
         for (struct name *n = image->variables.buckets[i]; n; n = n->next) {
             core_variable *v = (core_variable *)n;
             const struct placed *p = placed_in(v, c);
-            if (p && p->address && p->generation == generation)
-                address_remove(CORE_DEVICE_MEMORY, p->address, NULL);
+            struct core_range range;
+            if (p && p->address && p->generation == generation &&
+                address_remove(CORE_DEVICE_MEMORY, p->address, &range) && range.flags & CORE_MANAGED)
+                managed_variable_ends(p->address, p->size);
         }
     pthread_mutex_unlock(&code_names);
 }

@@ -9,6 +9,7 @@
 
 #include "cpu/common/cancel.h"
 #include "context.h"
+#include "managed.h"
 #include "pending.h"
 #include "perf.h"
 #include "pool_notes.h"
@@ -57,6 +58,7 @@ int core_context_synchronize(core_context *c)
     int code = context_enter(c);
     if (code)
         return code;
+    managed_synchronised();
     if (!core_perf.no_cache && atomic_load(&c->heard_at) >= atomic_load(&c->sent)) {
         core_count_local();
         pool_release();

@@ -30,6 +30,7 @@
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
 #include "host.h"
+#include "managed.h"
 #include "memory.h"
 #include "op.h"
 #include "pending.h"
@@ -54,10 +55,15 @@ static int wait_reached(struct client_stream *s, const struct copy_span *span)
     return code;
 }
 
+static bool managed(const struct copy_plan *plan)
+{
+    return plan->managed_to || plan->managed_from;
+}
+
 /* On the device alone native does not wait either. */
 static int copy_reach(struct client_stream *s, const struct copy_plan *plan)
 {
-    bool wait = plan->blocking && !(plan->to_device && plan->from_device);
+    bool wait = plan->blocking && (!(plan->to_device && plan->from_device) || managed(plan));
     return wait ? wait_reached(s, &plan->span) : copy_call_reach(s, &plan->span, 0);
 }
 
@@ -111,7 +117,7 @@ static int copy_in(struct client_stream *s, const struct copy_plan *plan)
     int code = may_be_early(s) ? CORE_OK : stream_wait_for(s);
     if (code)
         return code;
-    bool wait = !stream_known_light(s) || plan->pinned || lanes_wanted(left.bytes, false);
+    bool wait = !stream_known_light(s) || plan->pinned || lanes_wanted(left.bytes, false) || managed(plan);
     code = copy_send(s, &left, LANES_WAIT);
     return code || (!wait && early_return_may(s)) ? code : stream_wait_for(s);
 }
@@ -132,6 +138,8 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
     side->kind = r.kind;
     if (r.kind == CORE_DEVICE_MEMORY) {
         side->reach = box->address;
+        side->managed = r.flags & CORE_MANAGED;
+        side->bytes = bytes;
         if (whole && r.context != s->context)
             atomic_store(&s->context->cross_context, true);
         return whole ? CORE_OK : CORE_INVALID_VALUE;
@@ -141,14 +149,14 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
     return CORE_OK;
 }
 
-/* Whether memory of the kind may stand where the direction says "host" or "device". Pinned memory is addressable from
-   both sides. */
-static bool fits(enum core_memory_kind kind, bool host)
+/* Whether memory of the kind may stand where the direction says "host" or "device". Pinned and managed memory are
+   addressable from both sides. */
+static bool fits(const struct copy_side *side, bool host)
 {
-    return kind != (host ? CORE_DEVICE_MEMORY : CORE_UNKNOWN_MEMORY);
+    return side->managed || side->kind != (host ? CORE_DEVICE_MEMORY : CORE_UNKNOWN_MEMORY);
 }
 
-static bool contradicts(enum core_direction stated, enum core_memory_kind to, enum core_memory_kind from)
+static bool contradicts(enum core_direction stated, const struct copy_side *to, const struct copy_side *from)
 {
     return stated != CORE_ANY_DIRECTION && (!fits(to, stated == CORE_HOST_TO_HOST || stated == CORE_DEVICE_TO_HOST) ||
                                             !fits(from, stated == CORE_HOST_TO_HOST || stated == CORE_HOST_TO_DEVICE));
@@ -164,13 +172,15 @@ static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum
     struct core_box *to = &plan->span.to, *from = &plan->span.from;
     struct core_extent *e = &plan->span.extent;
     struct copy_side target, source;
-    if (copy_side(s, to, e, &target) || copy_side(s, from, e, &source) || contradicts(stated, target.kind, source.kind))
+    if (copy_side(s, to, e, &target) || copy_side(s, from, e, &source) || contradicts(stated, &target, &source))
         return CORE_INVALID_VALUE;
     if (dense(to, e) && dense(from, e))
         *e = (struct core_extent){ copy_bytes(&plan->span), 1, 1 };
     plan->to_device = target.kind == CORE_DEVICE_MEMORY;
     plan->from_device = source.kind == CORE_DEVICE_MEMORY;
     plan->pinned = plan->to_device ? source.pinned : target.pinned;
+    plan->managed_to = target.managed ? target.bytes : 0;
+    plan->managed_from = source.managed ? source.bytes : 0;
     plan->route = !plan->to_device && !plan->from_device ? COPY_HERE
                   : target.reach && source.reach         ? COPY_REACH
                   : plan->to_device                      ? COPY_IN
@@ -182,9 +192,22 @@ static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum
     return CORE_OK;
 }
 
+/* What the program has written into managed memory goes first, and it loses access to what the copy will write. */
+static int copy_prepare(const struct copy_plan *plan)
+{
+    uint64_t from = plan->span.from.address, to = plan->span.to.address;
+    int code = plan->managed_from ? managed_before_access(from, plan->managed_from, false, false) : CORE_OK;
+    if (code || !plan->managed_to)
+        return code;
+    return managed_before_access(to, plan->managed_to, true, plan->managed_to == copy_bytes(&plan->span));
+}
+
 int copy_op(struct client_stream *s, const struct op *op)
 {
     const struct copy_plan *plan = &op->copy;
+    int code = managed(plan) ? copy_prepare(plan) : CORE_OK;
+    if (code)
+        return code;
     switch (plan->route) {
     case COPY_HERE: return copy_here(s, &plan->span);
     case COPY_REACH: return copy_reach(s, plan);
@@ -200,16 +223,19 @@ static enum stats_copy counted_as(const struct copy_plan *plan)
     return !plan->from_device ? STATS_ON_HOST : plan->pinned ? STATS_TO_PINNED : STATS_TO_PAGEABLE;
 }
 
-static enum core_memory_kind kind_at(const void *address)
+static struct copy_side side_at(const void *address)
 {
     struct core_range r;
-    return core_address_lookup((uint64_t)(uintptr_t)address, &r) ? r.kind : CORE_UNKNOWN_MEMORY;
+    if (!core_address_lookup((uint64_t)(uintptr_t)address, &r))
+        return (struct copy_side){ .kind = CORE_UNKNOWN_MEMORY };
+    return (struct copy_side){ .kind = r.kind, .managed = r.kind == CORE_DEVICE_MEMORY && r.flags & CORE_MANAGED };
 }
 
 int core_copy_check(const void *to, const void *from, enum core_direction stated)
 {
     CANCEL_DEFERRED;
-    return !to || !from || contradicts(stated, kind_at(to), kind_at(from)) ? CORE_INVALID_VALUE : CORE_OK;
+    const struct copy_side target = side_at(to), source = side_at(from);
+    return !to || !from || contradicts(stated, &target, &source) ? CORE_INVALID_VALUE : CORE_OK;
 }
 
 static int copy(core_context *c, core_stream stream, const struct core_box *to, const struct core_box *from,

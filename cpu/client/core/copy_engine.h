@@ -10,7 +10,12 @@
 /* copy.c. Where a box lies. kind: of its first byte; CORE_UNKNOWN_MEMORY: pageable. reach: where the device finds it;
    0: nowhere. Returns 1 when there is no such box, or when it leaves its allocation on the device. Notes that the
    stream's context works on the memory of another one. */
-struct copy_side { enum core_memory_kind kind; bool pinned; uint64_t reach; };      /* pinned: all of it */
+struct copy_side {
+    enum core_memory_kind kind;
+    bool     pinned;                  /* all of it */
+    bool     managed;                 /* device memory that the program may touch; its bytes: */
+    uint64_t reach, bytes;
+};
 int copy_side(const struct client_stream *, const struct core_box *, const struct core_extent *, struct copy_side *);
 
 /* A copy, with its route. The span has the addresses by which the device knows what it reaches. */
@@ -21,6 +26,7 @@ struct copy_plan {
     bool             to_device, from_device;
     bool             pinned;          /* the program's side is */
     bool             blocking;        /* the caller is a synchronous function */
+    uint64_t         managed_to, managed_from;   /* bytes of managed memory from the first to the last one */
 };
 
 /* copy_in.c. Sends what is left of a copy to the device; its source may be read now. With LANES_WAIT_NEVER only what

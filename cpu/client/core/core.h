@@ -185,9 +185,10 @@ struct core_range {
     int device;
     uint64_t base;
     size_t size;
-    unsigned flags;
+    unsigned flags;         /* of host memory: as it was allocated or registered; of device memory: CORE_MANAGED … */
     uint64_t id;            /* no other range of the process has it, or had it */
 };
+enum { CORE_MANAGED = 16 };  /* the program may touch it, too (cpu/client/managed/managed.h) */
 /* The allocation that contains address; false: none (ordinary memory of the process, or nothing). Symbols of
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
@@ -281,9 +282,6 @@ CORE_API int core_copy_box_deferred(core_context *, core_stream, const struct co
 /* Elements of 1, 2 or 4 bytes; extent.width counts elements. */
 CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *,
                       uint32_t value, unsigned element, bool blocking);
-
-/* Managed memory moves to the device, or to the host (-1). 1: the range is not managed; 101: no such device. */
-CORE_API int core_prefetch(core_context *, core_stream, uint64_t address, size_t size, int device);
 
 /* ---- streams and events (stream.c, event.c) --------------------------------------------------------------------- */
 
@@ -427,6 +425,9 @@ struct core_launch {
     const void *packed; size_t packed_size;
     const struct core_launch_attribute *attributes; uint32_t attribute_count;
 };
+/* Before a graph is launched into the stream. Its work counts as the stream's, whichever streams it goes through: what
+   the program wrote into managed memory goes to the device. */
+CORE_API int core_graph_begins(core_context *, core_stream);
 /* Checks what native checks at the launch (dimensions, shared memory, cooperative fit), then sends. */
 CORE_API int core_launch(core_context *, const struct core_launch *);
 /* The same checks, of everything but the stream and the parameters; nothing is sent. */

@@ -12,7 +12,7 @@
 #include "host.h"
 #include "state.h"
 
-enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MEMORY_POOLS = 115 };
+enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, MEMORY_POOLS = 115 };
 
 static struct table {
     struct client_device device;
@@ -24,7 +24,7 @@ static int devices_count;
 /* What client and server cannot offer whatever the GPU can: CUdevice_attribute numbers of cuda.h. */
 static const int denied[] = {
     CAN_MAP_HOST, /* CAN_MAP_HOST_MEMORY: but where pinned memory is shared */
-    83,           /* MANAGED_MEMORY */
+    MANAGED_MEMORY, /* but where the program's pages can be watched, or are the device's */
     88,           /* PAGEABLE_MEMORY_ACCESS */
     89,           /* CONCURRENT_MANAGED_ACCESS */
     91,           /* CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM */
@@ -153,6 +153,9 @@ static void take_attributes(struct table *t, const flyt_device *from)
     }
     for (unsigned i = 0; i < sizeof denied / sizeof denied[0]; i++) {
         if (denied[i] == CAN_MAP_HOST && host_space_any())
+            continue;
+        if (denied[i] == MANAGED_MEMORY &&
+            (!core_session.in_process || core_session.hello.capabilities & FLYT_CAP_TOUCH))
             continue;
         t->values[denied[i]] = 0;
         t->known[denied[i]] = true;

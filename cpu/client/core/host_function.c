@@ -1,16 +1,19 @@
 /*
  * host_function.c: functions of the program that a stream runs in its turn. The server says when a function is
  * due; a thread of the core's runs them one after another and tells the server, which lets the stream go on.
- * The thread is started with the first function. All signals are blocked in it.
+ * The thread is started with the first function. All signals are blocked in it but those of its own faults.
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "events.h"
 #include "host_function.h"
+#include "managed.h"
 #include "op.h"
 #include "pending.h"
 #include "state.h"
@@ -34,12 +37,20 @@ static struct {
     bool     running;
 } hosts = { .lock = PTHREAD_MUTEX_INITIALIZER, .due = PTHREAD_COND_INITIALIZER };
 
+static atomic_int runner;
+
+pid_t host_function_thread(void)
+{
+    return atomic_load(&runner);
+}
+
 static void *host_run(void *unused)
 {
     (void)unused;
     /* also where a function of the program cancels the thread that it runs in */
     cancel_state_off();
     throttle_thread();
+    atomic_store(&runner, gettid());
     pthread_mutex_lock(&hosts.lock);
     for (;;) {
         while (!hosts.first)
@@ -51,6 +62,7 @@ static void *host_run(void *unused)
         pending_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
         if (!f.status || f.on_error)
             f.function(f.user, f.status);
+        managed_host_function_ended();
         if (f.writes)
             pending_writer_ends();
         throttle_ends();
@@ -70,6 +82,9 @@ static int thread_start(void)
     if (hosts.running)
         return CORE_OK;
     sigfillset(&every);
+    /* Functions of the program may touch managed memory (cpu/client/managed/by_signal.c), and fail as elsewhere. */
+    sigdelset(&every, SIGSEGV);
+    sigdelset(&every, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &every, &before);
     hosts.running = pthread_create(&thread, NULL, host_run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -5,12 +5,15 @@
 #ifndef FLYT_CLIENT_CORE_HOST_FUNCTION_H
 #define FLYT_CLIENT_CORE_HOST_FUNCTION_H
 
+#include <sys/types.h>
+
 #include "stream.h"
 
 /* writes: it may write memory of the program (pending_writers). On failure nothing was taken; after success user is
    the function's, which never runs if the connection is lost first. */
 int host_function_put(struct client_stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
 void host_function_due(flyt_id id, int status);
+pid_t host_function_thread(void);                           /* which runs them; 0: there is none yet */
 
 /* ---- throttle.c ---- */
 

@@ -4,6 +4,7 @@
 #include "host.h"
 #include "host_function.h"
 #include "kinds.h"
+#include "managed.h"
 #include "memory.h"
 #include "move.h"
 #include "op.h"
@@ -28,6 +29,9 @@ const struct client_kind_row client_kinds[KINDS] = {
     /* Cut from mappings. */
     [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count,
                           .contents = allocations_contents },
+    /* Device memory like any other. Not implemented: moving what the program's side knows of its pages. */
+    [KIND_MANAGED] = { "pieces of managed memory", MOVE_REFUSED, .drop = managed_forget_context,
+                       .count = managed_count },
     [KIND_MAPPING] = { "mappings", MOVE_REBUILT, .drop = memory_forget_context, .count = memory_pieces,
                        .restore = memory_restore },
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,

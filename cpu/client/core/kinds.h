@@ -18,6 +18,7 @@ enum client_kind {
     KIND_MODULE,
     KIND_FUNCTION,
     KIND_ALLOCATION,
+    KIND_MANAGED,
     KIND_MAPPING,
     KIND_HANDLE,
     KIND_POOL,

@@ -17,9 +17,9 @@
 #include "code.h"
 #include "context.h"
 #include "device.h"
+#include "managed.h"
 #include "op.h"
 #include "perf.h"
-#include "stats.h"
 
 enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_STACK = 4096 };
 /* What the programming guide promises for every device, and the most that a kernel may ask for. */
@@ -394,6 +394,17 @@ static int launch_send_whole(struct client_stream *s, const struct core_launch *
     return code;
 }
 
+/* A launch that is not the usual one. */
+static int launch_with_care(struct client_stream *s, const struct core_launch *l, const struct loaded_function *loaded,
+                            unsigned heed)
+{
+    int code = heed & HEED_MANAGED ? managed_before_work(s) : CORE_OK;
+    if (code)
+        return code;
+    bool whole = l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || heed & HEED_STATS;
+    return whole ? launch_send_whole(s, l, loaded) : launch_send(s, l, loaded);
+}
+
 int core_launch_check(core_context *c, const struct core_launch *l)
 {
     CANCEL_DEFERRED;
@@ -406,8 +417,10 @@ int launch_op(struct client_stream *s, const struct op *op)
 {
     const struct core_launch *l = op->launch.launch;
     const struct loaded_function *loaded = op->launch.loaded;
-    return l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || stats_on
-               ? launch_send_whole(s, l, loaded) : launch_send(s, l, loaded);
+    unsigned heed = atomic_load_explicit(&launch_heed, memory_order_relaxed);
+    if (__builtin_expect(l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || heed, 0))
+        return launch_with_care(s, l, loaded, heed);
+    return launch_send(s, l, loaded);
 }
 
 /* In one piece of memory: the operation, the launch, its attributes, its parameters. */

@@ -25,6 +25,7 @@
 #include "cpu/common/tree.h"
 #include "context.h"
 #include "device.h"
+#include "managed.h"
 #include "move.h"
 #include "memory.h"
 #include "perf.h"
@@ -448,8 +449,10 @@ int core_memory_free(uint64_t address)
         code = settle_users(NULL);
         return pool_free_now(address) ? code : CORE_INVALID_VALUE;
     }
-    if (!known || range.flags)
+    if (!known)
         return CORE_INVALID_VALUE;
+    if (range.flags)
+        return range.flags == CORE_MANAGED ? managed_free(address) : CORE_INVALID_VALUE;
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
     code = settle_users(range.context);
@@ -461,6 +464,32 @@ int core_memory_free(uint64_t address)
         heap_give_back(heap, UINT64_MAX);
     pthread_mutex_unlock(&heap->lock);
     return code;
+}
+
+int memory_take(core_context *c, uint64_t size, uint64_t *address)
+{
+    struct heap *heap = heap_of(c);
+    if (size > core_session.window_size || !heap)
+        return memory_say_limit(c, size, CORE_OUT_OF_MEMORY);
+    pthread_mutex_lock(&heap->lock);
+    int code = heap_allocate(heap, round_up(size, MEMORY_ALIGNMENT), address);
+    if (!code)
+        code = say_extent(c, *address, size, FLYT_EXTENT_ALLOCATED);
+    pthread_mutex_unlock(&heap->lock);
+    return memory_say_limit(c, size, code);
+}
+
+void memory_put(core_context *c, uint64_t address)
+{
+    struct heap *heap = heap_of(c);
+    pthread_mutex_lock(&heap->lock);
+    const struct block *b = block_of(tree_at_or_below(&heap->blocks, address, 0));
+    if (b && block_address(b) == address)
+        say_extent(c, address, block_size(b), FLYT_EXTENT_FREED);
+    heap_give(heap, address);
+    if (core_perf.no_cache)
+        heap_give_back(heap, UINT64_MAX);
+    pthread_mutex_unlock(&heap->lock);
 }
 
 uint64_t memory_pieces(void)

@@ -27,6 +27,7 @@ struct op {
             uint32_t value;
             unsigned element;
             bool pinned, blocking;
+            uint64_t managed;         /* bytes of managed memory, from the first to the last one */
         } set;
         struct op_prefetch { uint64_t address; size_t size; int device; } prefetch;
         /* What the launch points to is the caller's, unless op_keep has made a copy of it. */

@@ -16,6 +16,7 @@ struct perf {
     bool no_early;      /* a pinned source is read when the copy's turn has come, whatever the stream waits for */
     bool no_payload;    /* no host memory is shared: bytes of copies travel inside the calls */
     bool no_graph;      /* each node of a launched graph is a call of its own */
+    bool no_userfault;  /* managed memory is watched with SIGSEGV */
     bool no_spin;       /* who waits for an answer sleeps at once */
 };
 void perf_parse(struct perf *, const char *text);

@@ -27,6 +27,7 @@
 #include "host.h"
 #include "kinds.h"
 #include "lanes.h"
+#include "managed.h"
 #include "memory.h"
 #include "move.h"
 #include "perf.h"
@@ -61,6 +62,7 @@ static void fork_child(void)
         rpc_client_abandon(core_session.client);
     lanes_abandon();
     manager_abandon();
+    managed_becomes_child();
 }
 
 /* Before any thread can attach: the program may fork at any moment of that. */

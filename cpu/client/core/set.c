@@ -5,6 +5,7 @@
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
 #include "host_function.h"
+#include "managed.h"
 #include "op.h"
 
 /* Pinned memory that the device does not reach. */
@@ -53,9 +54,12 @@ int set_op(struct client_stream *s, const struct op *op)
     set_args args = { .stream = s->wire, .to = wire_box(&set->to), .extent = wire_extent(&set->extent),
                       .value = set->value, .element = set->element };
     args.to.address = set->reach;
-    int code = stream_send(s, &(struct stream_call){ FLYT_SET, (xdrproc_t)xdr_set_args, .args = &args }, NULL);
-    /* asynchronous to the host only on device memory */
-    return code || !set->pinned || !set->blocking ? code : stream_wait_for(s);
+    bool whole = set->managed == set->extent.width * set->element * set->extent.height * set->extent.depth;
+    int code = set->managed ? managed_before_access(set->to.address, set->managed, true, whole) : CORE_OK;
+    if (!code)
+        code = stream_send(s, &(struct stream_call){ FLYT_SET, (xdrproc_t)xdr_set_args, .args = &args }, NULL);
+    /* asynchronous to the host only on device memory that the host does not see */
+    return code || !(set->pinned || set->managed) || !set->blocking ? code : stream_wait_for(s);
 }
 
 int core_set(core_context *c, core_stream stream, const struct core_box *to, const struct core_extent *e,
@@ -73,5 +77,5 @@ int core_set(core_context *c, core_stream stream, const struct core_box *to, con
         (!side.reach && !side.pinned))
         return CORE_INVALID_VALUE;
     return op_submit(s, &(struct op){ .kind = OP_SET, .set = { *to, *e, side.reach, value, element, side.pinned,
-                                                               blocking } });
+                                                               blocking, side.managed ? side.bytes : 0 } });
 }

@@ -15,6 +15,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "managed.h"
 #include "memory.h"
 #include "stats_rows.h"
 
@@ -29,6 +30,7 @@ void stats_open(const char *wanted)
     if (!stats.json && strcmp(wanted, "1") != 0)
         log_warning("FLYT_STATS: %s is neither 1 (a table) nor json; taken as 1", wanted);
     stats_on = true;
+    atomic_fetch_or(&launch_heed, HEED_STATS);
 }
 
 /* ---- counting ---- */

@@ -13,6 +13,7 @@
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
 #include "device.h"
+#include "managed.h"
 #include "move.h"
 #include "pending.h"
 #include "perf.h"
@@ -395,6 +396,7 @@ int core_stream_synchronize(core_context *c, core_stream token)
     CANCEL_DEFERRED;
     struct client_stream *s;
     int code = client_stream_enter(c, token, &s);
+    managed_synchronised();
     if (code || (code = stream_wait_for(s)))
         return code;
     pool_release();

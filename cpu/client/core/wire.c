@@ -72,10 +72,17 @@ static struct client_text *text_take(void)
     return text;
 }
 
+static _Thread_local bool quiet;
+
+void wire_keep_quiet(void)
+{
+    quiet = true;
+}
+
 /* Through stdio, so that the order against the program's own printf is kept. */
 void wire_print_texts(void)
 {
-    if (!atomic_load_explicit(&texts.any, memory_order_acquire))
+    if (!atomic_load_explicit(&texts.any, memory_order_acquire) || quiet)
         return;
     CANCEL_OFF;
     pthread_mutex_lock(&texts.writing);

@@ -50,6 +50,7 @@ void wire_not_ready(struct asked *, uint64_t news);         /* the server said s
 bool wire_not_ready_yet(struct asked *, bool published);    /* and it need not be asked again */
 void wire_take_header(const flyt_head *);
 void wire_print_texts(void);
+void wire_keep_quiet(void);                                 /* the calling thread never prints any */
 void wire_queue_text(const flyt_text *);
 
 #endif

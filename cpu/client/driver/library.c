@@ -280,6 +280,39 @@ CUresult driver_cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary
     return driver_waited(get_global(address, size, library, name));
 }
 
+/* Needs no current context. A primary context that nobody else has is kept: the variable ends with it. */
+static int get_managed(CUdeviceptr *address, size_t *size, CUlibrary handle, const char *name)
+{
+    CUdeviceptr at;
+    core_image *image;
+    core_context *context;
+    struct core_context_info info;
+    struct core_range range;
+    bool lent;
+    int error = driver_ready();
+    if (!error && (!name || (!address && !size)))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = find(handle, &image)) || (error = lend(&context, &lent)))
+        return error;
+    error = driver_symbol(context, image, name, &at, NULL);
+    if (lent && (error || core_context_info(context, &info) || info.owners > 1))
+        lend_back(context, lent);
+    if (error)
+        return error;
+    if (!core_address_lookup(at, &range) || !(range.flags & CORE_MANAGED))
+        return CUDA_ERROR_NOT_FOUND;
+    if (address)
+        *address = at;
+    if (size)
+        *size = range.size;
+    return CUDA_SUCCESS;
+}
+
+CUresult driver_cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrary library, const char *name)
+{
+    return driver_waited(get_managed(address, size, library, name));
+}
+
 /* ---- kernels ---- */
 
 CUlibrary driver_library_of(const core_image *image) { return registry_find(&by_image, image); }

@@ -35,7 +35,7 @@ static int device_of(const struct core_range *range)
 static int known_value(int attribute, const struct core_range *range, CUdeviceptr address, union value *value,
                        size_t *size)
 {
-    bool on_device = range->kind == CORE_DEVICE_MEMORY;
+    bool on_device = range->kind == CORE_DEVICE_MEMORY, managed = on_device && range->flags & CORE_MANAGED;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         *size = sizeof value->context;
@@ -51,8 +51,8 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         return value->number ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         *size = sizeof value->pointer;
-        value->pointer = on_device ? NULL : (void *)(uintptr_t)address;
-        return on_device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+        value->pointer = on_device && !managed ? NULL : (void *)(uintptr_t)address;
+        return value->pointer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *size = sizeof value->ordinal;
         value->ordinal = device_of(range);
@@ -73,6 +73,9 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         value->number = range->size;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: /* whole words: NVIDIA's runtime leaves the upper bytes as they were */
+        *size = sizeof value->type;
+        value->type = managed;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         *size = sizeof value->type;
         value->type = 0;

@@ -188,5 +188,7 @@ int executable_launch(struct executable *e, core_context *context, core_stream s
     int code = core_stream_info(context, stream, &info);
     if (stream < CORE_STREAM_PER_THREAD)
         stream = CORE_STREAM_LEGACY;
+    if (!code)
+        code = core_graph_begins(info.context, stream);
     return code ? code : launch(&(struct launch){ e, info.context, stream });
 }

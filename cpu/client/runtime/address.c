@@ -23,8 +23,10 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer)
     }
     out->device = range.device < 0 ? runtime_current() : range.device; /* pinned memory belongs to no device */
     if (range.kind == CORE_DEVICE_MEMORY) {
-        out->type = cudaMemoryTypeDevice;
+        bool managed = range.flags & CORE_MANAGED;
+        out->type = managed ? cudaMemoryTypeManaged : cudaMemoryTypeDevice;
         out->devicePointer = (void *)(uintptr_t)pointer;
+        out->hostPointer = managed ? out->devicePointer : NULL;
         return cudaSuccess;
     }
     out->type = cudaMemoryTypeHost;

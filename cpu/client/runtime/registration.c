@@ -115,7 +115,7 @@ static void image_function(struct runtime_image *image, const void *key, const c
 }
 
 static void image_variable(struct runtime_image *image, const void *key, const char *name, size_t size, bool constant,
-                           bool managed)
+                           void **slot)
 {
     struct runtime_variable *variable = calloc(1, sizeof *variable);
     if (!variable)
@@ -125,7 +125,7 @@ static void image_variable(struct runtime_image *image, const void *key, const c
     variable->name = name;
     variable->size = size;
     variable->constant = constant;
-    variable->managed = managed;
+    variable->slot = slot;
     pthread_mutex_lock(&lock);
     struct runtime_variable *first = registry_find(&variables, key);
     bool kept = true;
@@ -170,15 +170,8 @@ int runtime_function(const void *key, core_function **function)
     return LIKELY(*function != NULL) ? cudaSuccess : function_resolve(record, function);
 }
 
-int runtime_symbol(core_context *context, const void *key, uint64_t *address, size_t *size)
+static int variable_address(core_context *context, struct runtime_variable *record, uint64_t *address, size_t *size)
 {
-    struct runtime_variable *record = registry_find(&variables, key);
-    if (!record)
-        return cudaErrorInvalidSymbol;
-    if (record->managed) {
-        core_unsupported("__managed__ variables");
-        return cudaErrorNotSupported;
-    }
     core_variable *variable = atomic_load_explicit(&record->core, memory_order_acquire);
     if (!variable) {
         if (!record->image->core)
@@ -190,6 +183,21 @@ int runtime_symbol(core_context *context, const void *key, uint64_t *address, si
     }
     int error = core_variable_address(context, variable, address, size);
     return error == CORE_NOT_FOUND ? cudaErrorInvalidSymbol : error;
+}
+
+/* Compiled code hands in a __managed__ variable's slot, or, once the slot is filled, the variable's own address. */
+int runtime_symbol(core_context *context, const void *key, uint64_t *address, size_t *size)
+{
+    struct runtime_variable *record = registry_find(&variables, key);
+    struct core_range range;
+    if (record)
+        return variable_address(context, record, address, size);
+    if (!core_address_lookup((uint64_t)(uintptr_t)key, &range) || !(range.flags & CORE_MANAGED) ||
+        range.flags == CORE_MANAGED || range.base != (uint64_t)(uintptr_t)key)
+        return cudaErrorInvalidSymbol;
+    *address = range.base;
+    *size = range.size;
+    return cudaSuccess;
 }
 
 /* ---- entry points of compiled code ---- */
@@ -218,34 +226,51 @@ void runtime___cudaRegisterVar(void **handle, char *host, char *device_address, 
 {
     (void)device_address, (void)external, (void)global;
     if (handle && host && name)
-        image_variable((struct runtime_image *)handle, host, name, size, constant != 0, false);
+        image_variable((struct runtime_image *)handle, host, name, size, constant != 0, NULL);
 }
 
-/* `host` is the slot that holds the variable's address; it stays NULL, because there is no managed memory yet. */
+/* `host` is the slot that holds the variable's address: see runtime___cudaInitModule. */
 void runtime___cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name, int external,
                                       size_t size, int constant, int global)
 {
     (void)device_address, (void)external, (void)global;
     if (handle && host && name)
-        image_variable((struct runtime_image *)handle, host, name, size, constant != 0, true);
+        image_variable((struct runtime_image *)handle, host, name, size, constant != 0, host);
 }
 
-/* Called before the host touches a __managed__ variable of the image. The caller stores the answer as "has been
-   initialised". */
+/* The first __managed__ variable of the image whose slot is empty, or NULL. */
+static struct runtime_variable *variable_unset(const struct runtime_image *image)
+{
+    pthread_mutex_lock(&lock);
+    struct runtime_variable *variable = image->variables;
+    while (variable && (!variable->slot || *variable->slot))
+        variable = variable->next_of_image;
+    pthread_mutex_unlock(&lock);
+    return variable;
+}
+
+static int slots_fill(const struct runtime_image *image)
+{
+    core_context *context;
+    uint64_t address;
+    size_t size;
+    struct runtime_variable *variable = variable_unset(image);
+    int error = variable ? runtime_enter(&context) : cudaSuccess;
+    for (; variable && !error; variable = variable_unset(image)) {
+        error = variable_address(context, variable, &address, &size);
+        if (!error)
+            *variable->slot = (void *)(uintptr_t)address;
+    }
+    return error;
+}
+
+/* Called before the host touches a __managed__ variable of the image: fills the slots. The caller stores the answer as
+   "has been initialised". If it cannot be done, the program crashes at that access, as natively. */
 char runtime___cudaInitModule(void **handle)
 {
-    struct runtime_image *image = (struct runtime_image *)handle;
-    bool managed = false;
-    if (image) {
-        pthread_mutex_lock(&lock);
-        for (const struct runtime_variable *variable = image->variables; variable; variable = variable->next_of_image)
-            managed |= variable->managed;
-        pthread_mutex_unlock(&lock);
-    }
-    if (managed) {
-        core_unsupported("__managed__ variables");
-        runtime_return(cudaErrorNotSupported);
-    }
+    int error = handle ? slots_fill((struct runtime_image *)handle) : cudaSuccess;
+    if (error)
+        runtime_return(error);
     return 1;
 }
 

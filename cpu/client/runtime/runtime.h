@@ -123,7 +123,8 @@ struct runtime_variable {
     struct runtime_image *image;
     const char *name;
     size_t size;
-    bool constant, managed;
+    bool constant;
+    void **slot;                             /* of a __managed__ variable: the host's pointer to it; else NULL */
     _Atomic(core_variable *) core;
 };
 

@@ -1,0 +1,59 @@
+/* managed.c: the core's way to the room of managed memory, if it is there. */
+#include "managed.h"
+
+const struct managed_room *managed_room;
+atomic_uint launch_heed;
+atomic_bool managed_wants_to_know;
+
+int core_graph_begins(core_context *c, core_stream token)
+{
+    struct client_stream *s;
+    if (!(atomic_load_explicit(&launch_heed, memory_order_relaxed) & HEED_MANAGED))
+        return CORE_OK;
+    int code = client_stream_find(c, token, &s);
+    return code ? code : managed_before_work(s);
+}
+
+int managed_before_access(uint64_t address, uint64_t size, bool writes, bool whole)
+{
+    return managed_room ? managed_room->before_access(address, size, writes, whole) : CORE_OK;
+}
+
+void managed_host_function_ended(void)
+{
+    if (atomic_load_explicit(&launch_heed, memory_order_acquire) & HEED_MANAGED)
+        managed_room->host_function_ended();
+}
+
+int managed_free(uint64_t address)
+{
+    return managed_room ? managed_room->free(address) : CORE_INVALID_VALUE;
+}
+
+int managed_variable_begins(core_context *c, uint64_t address, size_t size)
+{
+    return managed_room ? managed_room->variable_begins(c, address, size) : CORE_NOT_SUPPORTED;
+}
+
+void managed_variable_ends(uint64_t address, size_t size)
+{
+    if (managed_room)
+        managed_room->variable_ends(address, size);
+}
+
+void managed_forget_context(core_context *c)
+{
+    if (managed_room)
+        managed_room->forget_context(c);
+}
+
+uint64_t managed_count(void)
+{
+    return managed_room ? managed_room->count() : 0;
+}
+
+void managed_becomes_child(void)
+{
+    if (managed_room)
+        managed_room->becomes_child();
+}

@@ -1,0 +1,59 @@
+/*
+ * managed.h: what the core asks of the room of managed memory (cpu/client/managed), which lies above it. The room
+ * fills in the table when the library is loaded; where it is not linked, as in some tests, there is no managed memory.
+ */
+#ifndef FLYT_CLIENT_CORE_MANAGED_H
+#define FLYT_CLIENT_CORE_MANAGED_H
+
+#include "stream.h"
+
+struct managed_room {
+    /* Before work that may touch any managed memory: what the program wrote there is on the device when it returns. A
+       code: it could not be brought there. */
+    int      (*before_work)(struct client_stream *);
+    /* Before the device reads or writes this range, for a copy. whole: it writes every byte of it. */
+    int      (*before_access)(uint64_t address, uint64_t size, bool writes, bool whole);
+    /* A function of the program, which a stream waited for, has returned; the stream still stands. */
+    void     (*host_function_ended)(void);
+    int      (*free)(uint64_t address);
+    /* A variable of a module that the program and the device share begins and ends. A code. */
+    int      (*variable_begins)(core_context *, uint64_t address, size_t size);
+    void     (*variable_ends)(uint64_t address, size_t size);
+    void     (*forget_context)(core_context *);
+    uint64_t (*count)(void);
+    void     (*synchronised)(void);           /* called while managed_wants_to_know */
+    void     (*becomes_child)(void);          /* in the child of a fork */
+};
+extern const struct managed_room *managed_room;             /* NULL: there is none */
+
+/* Reasons why a launch must do more than be sent, as bits. */
+enum { HEED_STATS = 1, HEED_MANAGED = 2 };
+extern atomic_uint launch_heed;
+
+/* HEED_MANAGED: the program has pages open that a kernel may want. It orders its writes to them before its launch, so
+   a relaxed load sees the flag that was set before the first of those writes. */
+static inline int managed_before_work(struct client_stream *s)
+{
+    unsigned heed = atomic_load_explicit(&launch_heed, memory_order_relaxed);
+    return __builtin_expect(heed & HEED_MANAGED, 0) ? managed_room->before_work(s) : CORE_OK;
+}
+
+/* The program has waited for work of a stream, and may use managed memory next. */
+extern atomic_bool managed_wants_to_know;
+static inline void managed_synchronised(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&managed_wants_to_know, memory_order_relaxed), 0))
+        managed_room->synchronised();
+}
+
+int  managed_before_access(uint64_t address, uint64_t size, bool writes, bool whole);
+void managed_host_function_ended(void);
+int  managed_free(uint64_t address);
+/* Without the room: 801. */
+int  managed_variable_begins(core_context *, uint64_t address, size_t size);
+void managed_variable_ends(uint64_t address, size_t size);
+void managed_forget_context(core_context *);
+uint64_t managed_count(void);
+void managed_becomes_child(void);
+
+#endif

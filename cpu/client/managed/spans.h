@@ -1,0 +1,95 @@
+/*
+ * spans.h: the pages of managed memory: who has their newest contents, and how they come to the other side.
+ *
+ * A span is a piece of device memory that lies at the same addresses in the program. Each of its pages is in one state:
+ *
+ *   nobody's    no allocation uses it; the program may not touch it
+ *   device      the device has the newest contents, or may have; the program's next access faults and fetches it
+ *   untouched   allocated, and nobody has written it; the program's first access gets a page of zeros
+ *   clean       both sides have the same; the program may read it, and faults when it writes
+ *   dirty       the program has the newest contents
+ *
+ * The last three are open: before work that may use such a page its contents go to the device if it is dirty, the
+ * program loses access to it, and it is the device's. So work costs nothing as long as the program touches no page
+ * between (HEED_MANAGED in launch_heed says whether any page is open that work may want).
+ *
+ * Which work may use a page is its scope: that of every stream, of none, or of one stream (cudaStreamAttachMemAsync).
+ *
+ * spans.c keeps the states, move.c moves pages, fault.c serves accesses, pages.h says how the system is told.
+ */
+#ifndef FLYT_CLIENT_MANAGED_SPANS_H
+#define FLYT_CLIENT_MANAGED_SPANS_H
+
+#include <pthread.h>
+
+#include "cpu/client/core/stream.h"
+#include "cpu/common/lock.h"
+#include "cpu/common/tree.h"
+
+enum { PAGE = 4096, BLOCK_PAGES = 16, AHEAD_MOST = 1024, SCOPES_MOST = 256 };
+enum page_state { PAGE_NOBODYS, PAGE_DEVICE, PAGE_UNTOUCHED, PAGE_CLEAN, PAGE_DIRTY };
+enum { SCOPE_ALL = 0, SCOPE_HOST = 1, SCOPE_STREAM = 2 };    /* that and above: of one stream each */
+
+/* Bytes of a span that exist on the device, where not all do: variables. */
+struct piece { uint64_t address, size; };
+
+struct span {
+    struct tree_node node;            /* key: address of the first page */
+    size_t        pages;
+    core_context *context;
+    uint64_t      block;              /* memory_take gave it; 0: these are variables */
+    bool          slab;               /* several small allocations share it */
+    uint8_t      *state, *scope;      /* by page */
+    size_t        used;               /* pages that are somebody's */
+    size_t        open, first, beyond;                      /* open pages; they lie in [first, beyond) */
+    size_t        next, ahead;        /* the page behind the last one that was opened, and how many were, in a row */
+    struct piece *pieces;
+    size_t        piece_count;
+};
+
+extern pthread_mutex_t spans_lock;    /* all of what follows; held over calls to the server */
+
+static inline uint64_t span_base(const struct span *s) { return s->node.key; }
+static inline uint64_t page_address(const struct span *s, size_t page) { return s->node.key + page * PAGE; }
+
+struct span *span_find(uint64_t address);                   /* NULL: there is none */
+struct span *span_after(const struct span *);               /* in the order of addresses; NULL: the first, the end */
+struct span *span_above(uint64_t address);                  /* the first that ends above it */
+/* All pages nobody's. NULL: no memory. */
+struct span *span_new(uint64_t base, size_t pages, core_context *, uint64_t block);
+void span_delete(struct span *);
+uint64_t spans_count(void);
+
+/* Pages [first, first + count) get the state, and those that become somebody's the scope. */
+void span_set(struct span *, size_t first, size_t count, enum page_state);
+void span_set_scope(struct span *, size_t first, size_t count, unsigned scope);
+/* How many pages from there on, at most `most`, are in the page's state and scope. */
+size_t span_run(const struct span *, size_t page, size_t most);
+
+/* The scope of that stream, made when it is new; SCOPE_ALL when there are too many. */
+unsigned scope_of_stream(const struct client_stream *);
+/* Whether work of the stream may use pages of that scope. NULL: of some stream. */
+bool scope_serves(unsigned scope, const struct client_stream *);
+/* Whether any open page may be used by it. */
+bool scopes_any_open(const struct client_stream *);
+/* The stream of a scope; 0: it is gone, or this is no such scope. */
+core_stream scope_stream(unsigned scope);
+
+/* ---- move.c ---- */
+
+enum close_how {
+    CLOSE_READ,    /* the device will read: dirty pages become clean */
+    CLOSE_WRITE,   /* it may write, too: all become the device's */
+    CLOSE_DROP     /* nobody wants what the program has written: they become the device's, unsent */
+};
+/* The state of pages [first, first + count) before work. Nothing is waited for: see moves_settle. A code. */
+int  move_close(struct span *, size_t first, size_t count, enum close_how);
+/* The same of all open pages that work of the stream may use; NULL: of some stream. */
+int  move_close_all(const struct client_stream *);
+/* What was sent has arrived. */
+int  moves_settle(void);
+/* Opens the page, and others behind it, for reading or for writing. The device has done with it. */
+int  move_open(struct span *, size_t page, bool writes);
+void moves_forget_context(core_context *);
+
+#endif
