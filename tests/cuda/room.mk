@@ -19,7 +19,7 @@ build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
-build/cuda/managed build/cuda/managed_access: tests/cuda/managed.h
+build/cuda/managed build/cuda/managed_access build/cuda/managed_random: tests/cuda/managed.h
 
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
 build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))

@@ -121,9 +121,12 @@ static int pages_take(core_context *c, size_t count, uint64_t *address)
     bool small = count <= SMALL_PAGES;
     size_t page = 0;
     struct span *s = small ? slab_find(c, count, NULL, &page) : NULL;
-    int code = s ? CORE_OK : span_make(c, small ? SLAB_PAGES : count, small, &s);
-    if (code)
-        return code;
+    if (!s) {
+        int code = span_make(c, small ? SLAB_PAGES : count, small, &s);
+        if (code)
+            return code;
+        page = 0;
+    }
     span_set(s, page, count, PAGE_UNTOUCHED);
     *address = page_address(s, page);
     pages->admit(*address, count * PAGE);
