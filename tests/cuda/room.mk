@@ -19,7 +19,7 @@ build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
-build/cuda/managed build/cuda/managed_access build/cuda/managed_random: tests/cuda/managed.h
+$(addprefix build/cuda/managed,$() _access _launches _random): tests/cuda/managed.h
 
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
 build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
@@ -145,6 +145,14 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --see
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp build/cuda/freed build/cuda/devices" \
                 "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 build/cuda/freed build/cuda/devices")
 $(BUILD)/tests/differ: build/cuda/freed build/cuda/devices
+
+# How much moves for a launch on managed memory.
+$(BUILD)/tests/managed_calls: tests/cuda/managed_calls.py tests/cuda/e2e.py build/cuda/managed_launches | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/managed_calls.py --bin %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/managed_calls)
+LONG_TESTS += $(foreach where,local shm tcp,"tests/cuda/e2e.py --bin $(BIN) --arguments '2 3000' --transport $(where) build/cuda/managed_random")
 
 # Programs in containers.
 $(BUILD)/tests/containers: tests/cuda/containers.py tests/cuda/e2e.py build/cuda/pinned | $(PROGRAMS)
