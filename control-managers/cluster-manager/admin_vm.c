@@ -289,22 +289,27 @@ static void carry_out_remove(struct cluster *cluster, struct change *change)
     cluster_event(cluster, ADMIN_INFO, "vm-removed", &which, "by %s", change->by);
     if (!vm)
         return;
+    vm_end_all(cluster, vm, "its VM was removed");
+    vm_destroy(cluster, vm);
+}
+
+void vm_end_all(struct cluster *cluster, struct vm *vm, const char *why)
+{
     /* The connection ends with the VM: what its client manager is to know goes into one answer. */
     struct session *session = vm->session;
     struct call *waiting = session ? session->waiting : NULL;
     if (session)
         session->waiting = NULL;
     while (vm->programs)
-        program_refuse(cluster, vm->programs, CTL_DENIED, "its VM was removed");
+        program_refuse(cluster, vm->programs, CTL_DENIED, why);
     if (session)
         session->waiting = waiting;
     if (waiting && vm->events.first)
         session_wake(session);
     for (struct server *server = vm->servers, *next; server; server = next) {
         next = server->vm_next;
-        server_stop(cluster, server, CTL_OK, "its VM was removed");
+        server_stop(cluster, server, CTL_OK, why);
     }
-    vm_destroy(cluster, vm);
 }
 
 static const struct change_kind remove_kind = { "VM", LOOK, prepare_remove, carry_out_remove, reply_change };

@@ -142,6 +142,31 @@ static bool fresh_read(struct cluster *cluster, struct fresh *fresh, char *text,
     return !*text;
 }
 
+enum { CUT_OFF_MS = 50 };
+
+/* Whoever is connected with a certificate that counts no more is cut off, and what it was given is taken back. */
+static void cut_off_revoked(struct loop_timer *timer, void *context)
+{
+    struct cluster *cluster = context;
+    static const char why[] = "its certificate was revoked";
+    (void)timer;
+    for (struct session *session = cluster->sessions, *next; session && cluster->tls; session = next) {
+        next = session->next;
+        if (!conn_revoked(session->conn, cluster->tls))
+            continue;
+        struct node *node = session->node;
+        struct vm *vm = session->vm;
+        struct event_about which = { .vm = vm ? vm->row.name : NULL, .node = node ? node->row.name : NULL };
+        cluster_event(cluster, ADMIN_WARNING, "peer-cut-off", &which, "%s:%s: %s",
+                      protocol_role_name(session->hello.role), session->hello.name, why);
+        if (vm)
+            vm_end_all(cluster, vm, why);
+        conn_close(session->conn, why);
+        if (node)
+            node_lose(cluster, node, why);
+    }
+}
+
 static void take_tls(struct cluster *cluster, struct tls_context *tls)
 {
     tls_context_release(cluster->tls);
@@ -172,8 +197,11 @@ ctl_code cluster_reload(struct cluster *cluster, char *text, size_t size)
     fresh.config = NULL;
     apply_values(cluster);
     /* New certificates and secrets count for connections from now on. */
-    if (!tls_comes_or_goes)
+    if (!tls_comes_or_goes) {
         take_tls(cluster, fresh.tls);
+        /* Not now: whoever asked for this may be one of them, and waits for the answer. */
+        loop_timer_start(cluster->loop, &cluster->cut_off, CUT_OFF_MS, cut_off_revoked, cluster);
+    }
     cluster->node_secret = fresh.node;
     cluster->admin_secret = fresh.admin;
     fresh_free(&fresh);
@@ -266,6 +294,7 @@ static void free_everything(struct cluster *cluster)
     keys_close(cluster);
     loop_timer_stop(&cluster->reload_vms);
     loop_timer_stop(&cluster->retry_queue);
+    loop_timer_stop(&cluster->cut_off);
     loop_timer_stop(&cluster->ready_late);
     loop_destroy(cluster->loop);
     struct map *maps[] = { &cluster->vms, &cluster->vm_addresses, &cluster->nodes, &cluster->node_addresses,

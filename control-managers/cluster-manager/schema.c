@@ -8,6 +8,7 @@
 static const char *const tls_words[] = { "auto", "on", "off", "allow", NULL };
 static const char *const wait_words[] = { "in-line", "fail", NULL };
 static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
+static const char *const role_words[] = { "admin", "operator", "viewer", NULL };
 const char *const cluster_policies[] = { "best-fit", "spread", "first-fit", NULL };
 
 static const struct config_key keys[] = {
@@ -26,6 +27,8 @@ static const struct config_key keys[] = {
     { "ipc.frontend-socket", CONFIG_PATH, AT(socket), "/run/flyt/cluster-manager.sock",
       .help = "unix socket for flytctl; root and this daemon's user may use it" },
     { "ipc.frontend-group", CONFIG_STRING, AT(socket_group), "", .help = "members of this group may use it too" },
+    { "ipc.frontend-role", CONFIG_CHOICE, AT(socket_role), "admin", .choices = role_words, .reload = true,
+      .help = "what members of that group may do: all; run the cluster, but not change who is in it; look" },
     { "virt-server-auto-deallocate.enabled", CONFIG_BOOL, AT(deallocate), "true", .reload = true,
       .help = "take back the server of a VM that runs no program" },
     { "virt-server-auto-deallocate.grace-period", CONFIG_SECONDS, AT(grace), "60", 0, 1e7, .reload = true,

@@ -42,15 +42,34 @@ static bool certificate_names(struct conn *conn, ctl_role role, const char *name
     return certificate && strcmp(certificate, wanted) == 0;
 }
 
-static bool local_admin(struct conn *conn, const struct cluster *cluster)
+/* The same; of those who say that they are administrators it also tells which role they have. */
+static bool known_by_certificate(struct conn *conn, const ctl_hello_args *args)
 {
+    static const ctl_role roles[] = { CTL_ROLE_ADMIN, CTL_ROLE_OPERATOR, CTL_ROLE_VIEWER };
+    if (args->role != CTL_ROLE_ADMIN)
+        return certificate_names(conn, args->role, args->name);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (certificate_names(conn, roles[i], args->name)) {
+            hello_of(conn)->role = roles[i];
+            return true;
+        }
+    return false;
+}
+
+/* At the unix socket. Root and our own user are administrators, and members of the group what is configured. */
+static bool known_locally(struct conn *conn, const struct cluster *cluster)
+{
+    static const ctl_role roles[] = { CTL_ROLE_ADMIN, CTL_ROLE_OPERATOR, CTL_ROLE_VIEWER };
     pid_t pid;
     uid_t uid;
     gid_t gid;
     if (!conn_peer_credentials(conn, &pid, &uid, &gid))
         return false;
-    /* The socket's mode has kept others out; with a group, its members may pass. */
-    return uid == 0 || uid == geteuid() || *cluster->values->socket_group;
+    if (uid == 0 || uid == geteuid())
+        return true;
+    /* The socket's mode has kept others out. */
+    hello_of(conn)->role = roles[cluster->values->socket_role];
+    return *cluster->values->socket_group;
 }
 
 static enum hello_verdict by_secret(const struct secret *secret, bool there, uint8_t stored[SECRET_STORED_SIZE])
@@ -111,7 +130,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
                  *cluster->db_text ? ": " : "", cluster->db_text);
         return HELLO_NOT_YET;
     }
-    if (certificate_names(conn, args->role, args->name))
+    if (known_by_certificate(conn, args))
         return HELLO_TRUSTED;
     /* A peer with a certificate has the name in it, whatever secrets the peer knows. */
     if (conn_peer_certificate(conn)) {
@@ -126,7 +145,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     case CTL_ROLE_CLIENT:
         return identify_vm(cluster, conn, args->name, stored, text);
     default:
-        if (session->endpoint == ENDPOINT_LOCAL && local_admin(conn, cluster))
+        if (session->endpoint == ENDPOINT_LOCAL && known_locally(conn, cluster))
             return HELLO_TRUSTED;
         return by_secret(&cluster->admin_secret, cluster->has_admin_secret, stored);
     }
@@ -285,7 +304,10 @@ static void refused(struct conn *conn, const char *why) { refusal_note(conn_cont
 #define STRANGER (1u << CTL_ROLE_NONE)
 #define NODE     (1u << CTL_ROLE_NODE)
 #define CLIENT   (1u << CTL_ROLE_CLIENT)
+/* Each may do what the next one may, and more: change who is in the cluster; run it; look at it. */
 #define ADMIN    (1u << CTL_ROLE_ADMIN)
+#define OPERATOR (ADMIN | 1u << CTL_ROLE_OPERATOR)
+#define VIEWER   (OPERATOR | 1u << CTL_ROLE_VIEWER)
 
 static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CTL_HELLO] = { STRANGER, handle_hello },
@@ -300,24 +322,24 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_RENEW] = { CLIENT, client_handle_renew },
     [CLIENT_EVENTS] = { CLIENT, client_handle_events },
     [CLIENT_TRANSPORT] = { CLIENT, client_handle_transport },
-    [ADMIN_STATUS] = { ADMIN, admin_handle_status },
-    [ADMIN_NODES] = { ADMIN, admin_handle_nodes },
+    [ADMIN_STATUS] = { VIEWER, admin_handle_status },
+    [ADMIN_NODES] = { VIEWER, admin_handle_nodes },
     [ADMIN_NODE] = { ADMIN, admin_handle_node },
     [ADMIN_NODE_ADD] = { ADMIN, admin_handle_node_add },
-    [ADMIN_SERVERS] = { ADMIN, admin_handle_servers },
-    [ADMIN_SERVER_STOP] = { ADMIN, admin_handle_server_stop },
-    [ADMIN_VMS] = { ADMIN, admin_handle_vms },
+    [ADMIN_SERVERS] = { VIEWER, admin_handle_servers },
+    [ADMIN_SERVER_STOP] = { OPERATOR, admin_handle_server_stop },
+    [ADMIN_VMS] = { VIEWER, admin_handle_vms },
     [ADMIN_VM_ADD] = { ADMIN, admin_handle_vm_add },
     [ADMIN_VM_SET] = { ADMIN, admin_handle_vm_set },
     [ADMIN_VM_REMOVE] = { ADMIN, admin_handle_vm_remove },
     [ADMIN_VM_EXPORT] = { ADMIN, admin_handle_vm_export },
-    [ADMIN_PROGRAMS] = { ADMIN, admin_handle_programs },
-    [ADMIN_PROGRAM_KILL] = { ADMIN, admin_handle_program_kill },
-    [ADMIN_CHANGE] = { ADMIN, admin_handle_change },
-    [ADMIN_MIGRATE] = { ADMIN, admin_handle_migrate },
-    [ADMIN_GROUPING] = { ADMIN, admin_handle_grouping },
-    [ADMIN_EVENTS] = { ADMIN, admin_handle_events },
-    [ADMIN_TOP] = { ADMIN, admin_handle_top },
+    [ADMIN_PROGRAMS] = { VIEWER, admin_handle_programs },
+    [ADMIN_PROGRAM_KILL] = { OPERATOR, admin_handle_program_kill },
+    [ADMIN_CHANGE] = { OPERATOR, admin_handle_change },
+    [ADMIN_MIGRATE] = { OPERATOR, admin_handle_migrate },
+    [ADMIN_GROUPING] = { OPERATOR, admin_handle_grouping },
+    [ADMIN_EVENTS] = { VIEWER, admin_handle_events },
+    [ADMIN_TOP] = { VIEWER, admin_handle_top },
     [ADMIN_RELOAD] = { ADMIN, admin_handle_reload },
     [ADMIN_KEY_ROTATE] = { ADMIN, admin_handle_key_rotate },
 };

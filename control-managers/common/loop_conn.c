@@ -503,6 +503,11 @@ const char *conn_peer_certificate(const struct conn *conn)
     return conn->tls ? tls_session_peer(conn->tls) : NULL;
 }
 
+bool conn_revoked(const struct conn *conn, const struct tls_context *tls)
+{
+    return conn->tls && tls_context_revokes(tls, conn->tls);
+}
+
 void conn_binding(const struct conn *conn, uint8_t binding[32])
 {
     if (!conn->tls || !tls_session_binding(conn->tls, binding))

@@ -129,6 +129,8 @@ const char *protocol_role_name(ctl_role role)
     case CTL_ROLE_ADMIN:   return "admin";
     case CTL_ROLE_PROGRAM: return "program";
     case CTL_ROLE_SERVER:  return "server";
+    case CTL_ROLE_OPERATOR: return "operator";
+    case CTL_ROLE_VIEWER:  return "viewer";
     }
     return "unknown";
 }

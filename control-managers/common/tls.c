@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "cpu/common/explain.h"
 #include "cpu/common/secret.h"
 
-struct tls_context { SSL_CTX *ssl; unsigned references; };
+struct tls_context { SSL_CTX *ssl; X509_CRL *revoked; unsigned references; };
 
 struct tls_session {
     struct tls_context *context;
@@ -70,7 +71,47 @@ static int check_dates(SSL_CTX *ssl, const char *path, char *error)
     return 0;
 }
 
-static int fill(SSL_CTX *ssl, const struct tls_files *files, char *error)
+/* ca.crl beside ca.crt. 0 and *out NULL: there is none. */
+static int read_revoked(const char *ca, X509_CRL **out, char *error)
+{
+    char path[4096];
+    size_t length = strlen(ca);
+    bool suffix = length > 4 && strcmp(ca + length - 4, ".crt") == 0;
+    *out = NULL;
+    if (snprintf(path, sizeof path, "%.*s.crl", (int)(suffix ? length - 4 : length), ca) >= (int)sizeof path)
+        return explain(error, -ENAMETOOLONG, "%s is too long", ca);
+    BIO *bio = BIO_new_file(path, "r");
+    if (!bio)
+        return access(path, F_OK) != 0 && errno == ENOENT
+                   ? 0
+                   : explain(error, -EACCES, "the list of revoked certificates %s cannot be read", path);
+    *out = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL);
+    BIO_free(bio);
+    return *out ? 0 : explain(error, -EINVAL, "reading the list of revoked certificates %s: %s", path, reason());
+}
+
+/* The authority must have signed the list: OpenSSL looks at that when it checks a peer, but a daemon is to say it when
+   it starts. */
+static int add_revoked(SSL_CTX *ssl, const char *ca, X509_CRL **out, char *error)
+{
+    int failure = read_revoked(ca, out, error);
+    if (failure || !*out)
+        return failure;
+    X509_STORE *store = SSL_CTX_get_cert_store(ssl);
+    BIO *bio = BIO_new_file(ca, "r");
+    X509 *authority = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+    bool ours = authority && X509_CRL_verify(*out, X509_get0_pubkey(authority)) == 1;
+    X509_free(authority);
+    BIO_free(bio);
+    if (!ours)
+        return explain(error, -EINVAL, "the list of revoked certificates beside %s is not of that authority", ca);
+    if (X509_STORE_add_crl(store, *out) != 1)
+        return explain(error, -EINVAL, "the list of revoked certificates beside %s: %s", ca, reason());
+    X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+    return 0;
+}
+
+static int fill(SSL_CTX *ssl, const struct tls_files *files, X509_CRL **revoked, char *error)
 {
     ERR_clear_error();
     if (SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) != 1)
@@ -89,7 +130,8 @@ static int fill(SSL_CTX *ssl, const struct tls_files *files, char *error)
     SSL_CTX_set_num_tickets(ssl, 0);            /* no resumption: connections live long */
     SSL_CTX_set_mode(ssl,
                      SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    return check_dates(ssl, files->certificate, error);
+    int failure = add_revoked(ssl, files->ca, revoked, error);
+    return failure ? failure : check_dates(ssl, files->certificate, error);
 }
 
 int tls_context_create(const struct tls_files *files, struct tls_context **out, char *error)
@@ -99,14 +141,16 @@ int tls_context_create(const struct tls_files *files, struct tls_context **out, 
         return failure;
     struct tls_context *context = calloc(1, sizeof *context);
     SSL_CTX *ssl = SSL_CTX_new(TLS_method());
-    failure = context && ssl ? fill(ssl, files, error) : explain(error, -ENOMEM, "no memory for TLS");
+    X509_CRL *revoked = NULL;
+    failure = context && ssl ? fill(ssl, files, &revoked, error) : explain(error, -ENOMEM, "no memory for TLS");
     ERR_clear_error();
     if (failure) {
+        X509_CRL_free(revoked);
         SSL_CTX_free(ssl);
         free(context);
         return failure;
     }
-    *context = (struct tls_context){ .ssl = ssl, .references = 1 };
+    *context = (struct tls_context){ .ssl = ssl, .revoked = revoked, .references = 1 };
     *out = context;
     return 0;
 }
@@ -135,8 +179,18 @@ void tls_context_release(struct tls_context *context)
 {
     if (!context || --context->references)
         return;
+    X509_CRL_free(context->revoked);
     SSL_CTX_free(context->ssl);
     free(context);
+}
+
+bool tls_context_revokes(const struct tls_context *context, struct tls_session *session)
+{
+    X509_REVOKED *entry;
+    X509 *certificate = context->revoked ? SSL_get1_peer_certificate(session->ssl) : NULL;
+    bool revoked = certificate && X509_CRL_get0_by_cert(context->revoked, &entry, certificate) == 1;
+    X509_free(certificate);
+    return revoked;
 }
 
 /* ---- sessions ---- */
@@ -242,6 +296,7 @@ static int peer_refuses(char *error)
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
         return explain(error, -EKEYREJECTED,
                        "TLS: the peer does not accept this side's certificate (%s): is it of the same CA, and in"
                        " date?",

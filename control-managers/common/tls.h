@@ -1,7 +1,8 @@
 /*
  * tls.h: TLS 1.3 for the loop's connections, both ends with certificates of one CA (OpenSSL, memory BIOs).
  *
- * A folder holds ca.crt, NAME.crt and NAME.key; `flytctl ca` makes them. The common name of a certificate is
+ * A folder holds ca.crt, NAME.crt and NAME.key; `flytctl ca` makes them. ca.crl beside ca.crt lists certificates that
+ * count no more (RFC 5280); without such a file none is revoked. The common name of a certificate is
  * ROLE:NAME ("node:n1", "client:vm7", "admin:ann", "cluster:main"). A certificate's extended key usage says whether it
  * may serve (cluster) or call (all others); OpenSSL checks that. Earlier versions made certificates for both.
  */
@@ -14,6 +15,7 @@
 #include <sys/types.h>
 
 struct tls_context;
+struct tls_session;
 
 struct tls_files { const char *ca, *certificate, *key; };
 
@@ -24,12 +26,13 @@ int  tls_context_create(const struct tls_files *, struct tls_context **, char *e
 long tls_context_days(const struct tls_context *);
 struct tls_context *tls_context_reference(struct tls_context *);        /* not thread-safe */
 void tls_context_release(struct tls_context *);                         /* NULL is allowed */
+/* Whether the peer of a connection, which may be older than this context, has a certificate that counts no more. */
+bool tls_context_revokes(const struct tls_context *, struct tls_session *);
 /* Its certificate may be used at both ends, as those of earlier versions: to be renewed. */
 bool tls_context_is_old(const struct tls_context *);
 
 /* ---- one connection; used by the loop ---- */
 
-struct tls_session;
 /* peer_name: whom the peer's certificate must name, "cluster:*": anybody whose name begins so; NULL: anybody of the CA.
    NULL: no memory. */
 struct tls_session *tls_session_create(struct tls_context *, bool server, const char *peer_name);

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "cpu/common/secret.h"
-#include "control-managers/flytctl/flytctl.h"
+#include "control-managers/flytctl/ca.h"
 
 const struct option_row ca_create_options[] = {
     { "name", 0, "NAME", "name of the authority (flyt)", false },
@@ -36,9 +36,9 @@ const struct option_row ca_issue_options[] = {
     { 0 },
 };
 
-enum { PATH_SIZE = 1200, MAX_COMMON_NAME = 64, MOST_DAYS = 36500 };
+enum { MAX_COMMON_NAME = 64, MOST_DAYS = 36500 };
 
-static int fail_openssl(struct flytctl *ctl, const char *what)
+int ca_fail_openssl(struct flytctl *ctl, const char *what)
 {
     char text[256] = "no reason given";
     unsigned long error = ERR_get_error();
@@ -50,11 +50,9 @@ static int fail_openssl(struct flytctl *ctl, const char *what)
 
 /* ---- files ---- */
 
-enum readers { READ_BY_ALL, READ_BY_DAEMON, READ_BY_OWNER };
-
-static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, enum readers readers)
+int ca_write_pem(struct flytctl *ctl, const char *path, BIO *bio, enum ca_readers readers)
 {
-    char *bytes, error[EXPLAIN_SIZE], partial[PATH_SIZE + 8];
+    char *bytes, error[EXPLAIN_SIZE], partial[CA_PATH_SIZE + 8];
     long size = BIO_get_mem_data(bio, &bytes);
     if (readers != READ_BY_ALL) {
         int failure = readers == READ_BY_DAEMON ? secret_write_for_daemon(path, bytes, (size_t)size, error)
@@ -71,11 +69,11 @@ static int write_pem(struct flytctl *ctl, const char *path, BIO *bio, enum reade
     return EXIT_FINE;
 }
 
-static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key, enum readers readers)
+static int write_key(struct flytctl *ctl, const char *path, EVP_PKEY *key, enum ca_readers readers)
 {
     BIO *bio = BIO_new(BIO_s_mem());
     bool encoded = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL);
-    int code = encoded ? write_pem(ctl, path, bio, readers) : fail_openssl(ctl, "cannot encode a key");
+    int code = encoded ? ca_write_pem(ctl, path, bio, readers) : ca_fail_openssl(ctl, "cannot encode a key");
     BIO_free(bio);
     return code;
 }
@@ -84,12 +82,12 @@ static int write_certificate(struct flytctl *ctl, const char *path, X509 *certif
 {
     BIO *bio = BIO_new(BIO_s_mem());
     bool encoded = bio && PEM_write_bio_X509(bio, certificate);
-    int code = encoded ? write_pem(ctl, path, bio, READ_BY_ALL) : fail_openssl(ctl, "cannot encode a certificate");
+    int code = encoded ? ca_write_pem(ctl, path, bio, READ_BY_ALL) : ca_fail_openssl(ctl, "cannot encode a certificate");
     BIO_free(bio);
     return code;
 }
 
-static X509 *read_certificate(struct flytctl *ctl, const char *path)
+X509 *ca_read_certificate(struct flytctl *ctl, const char *path)
 {
     FILE *in = fopen(path, "re");
     if (!in) {
@@ -99,11 +97,11 @@ static X509 *read_certificate(struct flytctl *ctl, const char *path)
     X509 *certificate = PEM_read_X509(in, NULL, NULL, NULL);
     fclose(in);
     if (!certificate)
-        fail_openssl(ctl, path);
+        ca_fail_openssl(ctl, path);
     return certificate;
 }
 
-static EVP_PKEY *read_key(struct flytctl *ctl, const char *path)
+EVP_PKEY *ca_read_key(struct flytctl *ctl, const char *path)
 {
     struct secret secret;
     char error[EXPLAIN_SIZE];
@@ -116,7 +114,7 @@ static EVP_PKEY *read_key(struct flytctl *ctl, const char *path)
     BIO_free(bio);
     secret_wipe(&secret);
     if (!key)
-        fail_openssl(ctl, path);
+        ca_fail_openssl(ctl, path);
     return key;
 }
 
@@ -179,7 +177,7 @@ static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key,
 int command_ca_create(struct flytctl *ctl)
 {
     const char *folder = ctl->argv[0], *name = option(ctl, "name") ? option(ctl, "name") : "flyt";
-    char key_path[PATH_SIZE], certificate_path[PATH_SIZE], common_name[MAX_COMMON_NAME + 8];
+    char key_path[CA_PATH_SIZE], certificate_path[CA_PATH_SIZE], common_name[MAX_COMMON_NAME + 8];
     uint64_t days = 3650;
     if (!option_number(ctl, "days", 1, MOST_DAYS, &days))
         return EXIT_USAGE;
@@ -197,7 +195,7 @@ int command_ca_create(struct flytctl *ctl)
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "", "") : NULL;
     int code = certificate ? write_key(ctl, key_path, key, READ_BY_OWNER)
-                           : fail_openssl(ctl, "cannot make an authority");
+                           : ca_fail_openssl(ctl, "cannot make an authority");
     if (code == EXIT_FINE)
         code = write_certificate(ctl, certificate_path, certificate);
     if (code == EXIT_FINE)
@@ -231,7 +229,7 @@ struct issue {
     const char *folder, *out, *base, *usage;
     char common_name[128], hosts[4096];
     uint64_t days;
-    enum readers readers;
+    enum ca_readers readers;
 };
 
 static bool read_issue(struct flytctl *ctl, struct issue *issue)
@@ -240,7 +238,8 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
         const char *role, *usage;
     } roles[] = {
         { "cluster", "serverAuth" }, { "server", "serverAuth" }, { "node", "clientAuth" },
-        { "client", "clientAuth" },  { "admin", "clientAuth" },
+        { "client", "clientAuth" },  { "admin", "clientAuth" },   { "operator", "clientAuth" },
+        { "viewer", "clientAuth" },
     };
     const char *role = ctl->argv[1], *name = ctl->argv[2], *usage = NULL;
     for (size_t i = 0; i < COUNT(roles); i++)
@@ -250,10 +249,11 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
     /* The cluster manager looks for cluster.crt, whatever the cluster is called. */
     issue->base = strcmp(role, "cluster") == 0 ? "cluster" : name;
     issue->usage = usage;
-    issue->readers = strcmp(role, "admin") == 0 ? READ_BY_OWNER : READ_BY_DAEMON;
+    bool person = strcmp(role, "admin") == 0 || strcmp(role, "operator") == 0 || strcmp(role, "viewer") == 0;
+    issue->readers = person ? READ_BY_OWNER : READ_BY_DAEMON;
     snprintf(issue->common_name, sizeof issue->common_name, "%s:%s", role, name);
     if (!usage)
-        complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client, admin and server are", role);
+        complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client, admin, operator, viewer and server are", role);
     else if (strcmp(usage, "serverAuth") != 0 && option_count(ctl, "host"))
         complain(ctl, EXIT_USAGE,
                  "--host is for those who are connected to: the roles cluster and server. Role server is for a"
@@ -273,7 +273,7 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
 
 static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca, EVP_PKEY *ca_key)
 {
-    char key_path[PATH_SIZE], path[PATH_SIZE], ca_copy[PATH_SIZE];
+    char key_path[CA_PATH_SIZE], path[CA_PATH_SIZE], ca_copy[CA_PATH_SIZE];
     snprintf(key_path, sizeof key_path, "%s/%s.key", issue->out, issue->base);
     snprintf(path, sizeof path, "%s/%s.crt", issue->out, issue->base);
     snprintf(ca_copy, sizeof ca_copy, "%s/ca.crt", issue->out);
@@ -285,8 +285,10 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
     X509 *certificate =
         key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->usage, issue->hosts)
             : NULL;
-    int code = certificate ? write_key(ctl, key_path, key, issue->readers)
-                           : fail_openssl(ctl, "cannot make a certificate");
+    int code = certificate ? ca_note_issued(ctl, issue->folder, certificate)
+                           : ca_fail_openssl(ctl, "cannot make a certificate");
+    if (code == EXIT_FINE)
+        code = write_key(ctl, key_path, key, issue->readers);
     if (code == EXIT_FINE)
         code = write_certificate(ctl, path, certificate);
     if (code == EXIT_FINE && access(ca_copy, F_OK) < 0)
@@ -304,13 +306,13 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
 int command_ca_issue(struct flytctl *ctl)
 {
     struct issue issue;
-    char path[PATH_SIZE];
+    char path[CA_PATH_SIZE];
     if (!read_issue(ctl, &issue))
         return EXIT_USAGE;
     snprintf(path, sizeof path, "%s/ca.crt", issue.folder);
-    X509 *ca = read_certificate(ctl, path);
+    X509 *ca = ca_read_certificate(ctl, path);
     snprintf(path, sizeof path, "%s/ca.key", issue.folder);
-    EVP_PKEY *ca_key = ca ? read_key(ctl, path) : NULL;
+    EVP_PKEY *ca_key = ca ? ca_read_key(ctl, path) : NULL;
     int code = ca_key ? issue_files(ctl, &issue, ca, ca_key) : EXIT_FAILED;
     EVP_PKEY_free(ca_key);
     X509_free(ca);
@@ -336,7 +338,7 @@ int command_ca_show(struct flytctl *ctl)
     };
     json_t *rows = json_array();
     for (int i = 0; i < ctl->argc; i++) {
-        X509 *certificate = read_certificate(ctl, ctl->argv[i]);
+        X509 *certificate = ca_read_certificate(ctl, ctl->argv[i]);
         if (!certificate) {
             json_decref(rows);
             return EXIT_FAILED;

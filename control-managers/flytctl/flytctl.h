@@ -190,7 +190,7 @@ int     list_programs(struct flytctl *, const char *vm, const char *node, json_t
 extern const struct option_row node_add_options[], vm_add_options[], vm_set_options[], vm_import_options[],
     force_options[], filter_options[], status_options[], events_options[], top_options[], change_options[],
     migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[],
-    ca_issue_options[];
+    ca_issue_options[], ca_revoke_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
     command_vm_list(struct flytctl *), command_vm_show(struct flytctl *), command_vm_import(struct flytctl *),
@@ -203,6 +203,7 @@ int command_status(struct flytctl *), command_events(struct flytctl *), command_
     command_reload(struct flytctl *), command_key_rotate(struct flytctl *);
 int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
 int command_config_check(struct flytctl *), command_config_keys(struct flytctl *);
-int command_ca_create(struct flytctl *), command_ca_issue(struct flytctl *), command_ca_show(struct flytctl *);
+int command_ca_create(struct flytctl *), command_ca_issue(struct flytctl *), command_ca_show(struct flytctl *),
+    command_ca_revoke(struct flytctl *);
 
 #endif

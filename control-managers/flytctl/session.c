@@ -239,6 +239,11 @@ int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *res
     if (code == -ENOSYS)
         return complain(ctl, EXIT_NOT_SUPPORTED, "this cluster manager does not know %s",
                         protocol_procedures[procedure].name);
+    if (code == -EACCES)
+        return complain(ctl, EXIT_DENIED,
+                        "your role may not do this (%s): a certificate admin:NAME may do all, operator:NAME runs the "
+                        "cluster, viewer:NAME looks; at the unix socket ipc.frontend-role says it",
+                        protocol_procedures[procedure].name);
     bool sent = code != -EINVAL && code != -ENOTCONN && code != -ENOMEM;
     if (code && sent && *ctl->look)
         return complain(ctl, EXIT_UNKNOWN,

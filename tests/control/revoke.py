@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Certificates that are taken back, and administrators who may do less.
+
+    revoke.py BIN PROGRAM
+
+shows: attacks: a revoked administrator, VM or node: its connection ends at the reload, what it runs ends, and it does not come back
+shows: attacks: an operator and a viewer cannot change who is in the cluster, by a certificate or through the unix socket
+"""
+import grp
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN, PROGRAM = (os.path.abspath(argument) for argument in sys.argv[1:3])
+work = tempfile.mkdtemp(prefix="flyt-revoke-")
+started = []
+done = failed = 0
+os.environ["FLYT_LOG"] = "info"
+
+
+def ok(condition, what):
+    global done, failed
+    done += 1
+    failed += not condition
+    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
+
+
+def path(name):
+    return os.path.join(work, name)
+
+
+def write(name, text):
+    with open(path(name), "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text)
+
+
+def run(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
+
+
+def until(condition, seconds=30):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def start(name, *command, env=None):
+    log = open(path(f"{name}.log"), "w")
+    started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
+    return started[-1]
+
+
+def log(name):
+    with open(path(f"{name}.log")) as file:
+        return file.read()
+
+
+def issue(role, name):
+    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"))
+    assert made.returncode == 0, made.stderr
+
+
+def revoke(role, name):
+    made = run(f"{BIN}/flytctl", "ca", "revoke", path("ca"), role, name)
+    shutil.copy(path("ca/ca.crl"), path("tls/ca.crl"))
+    return made
+
+
+def ctl(*words, to=None, name=None):
+    manager = ("--tls", path("tls"), "--as", name) if name else ()
+    return run(f"{BIN}/flytctl", "--manager", to or f"unix://{work}/cluster.sock", *manager, *words)
+
+
+def free_ports():
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def tls_keys(name):
+    folder = f"{work}/tls"
+    return f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; key = "{folder}/{name}.key"; }};'
+
+
+def roles(remote):
+    """What each role may do, by its certificate."""
+    add = ("vm", "add", "other", "--sms", "1", "--memory", "64M", "--address", "10.9.9.9")
+    for name in ("ann", "oli", "vic"):
+        seen = ctl("vm", "list", to=remote, name=name)
+        ok(seen.returncode == 0, f"{name} may look: {seen.stderr}")
+    for name, role in (("oli", "operator"), ("vic", "viewer")):
+        refused = ctl(*add, to=remote, name=name)
+        ok(refused.returncode == 4, f"as {role}: no VM is added: {refused.returncode} {refused.stderr}")
+        ok(role in log("cluster"), f"the log names the role {role}")
+    stopped = ctl("server", "stop", "4711", to=remote, name="oli")
+    ok(stopped.returncode == 5, f"an operator may stop a GPU server: {stopped.returncode} {stopped.stderr}")
+    stopped = ctl("server", "stop", "4711", to=remote, name="vic")
+    ok(stopped.returncode == 4, f"a viewer may not: {stopped.returncode} {stopped.stderr}")
+    ok(ctl(*add, to=remote, name="ann").returncode == 0, "an admin may add a VM")
+    liar = run(f"{BIN}/flytctl", "--manager", remote, "--tls", path("liar"), "--as", "ann", "vm", "list")
+    ok(liar.returncode == 4, "a viewer does not become admin by another's name")
+
+
+def at_the_socket(manager):
+    """A member of ipc.frontend-group, who is neither root nor the daemon's user."""
+    if os.geteuid() != 0:
+        return
+    os.chmod(work, 0o755)
+    member = {"user": 65534, "group": 65534, "extra_groups": []}
+    socket_uri = f"unix://{work}/cluster.sock"
+
+    def asks(*words):
+        return run(f"{BIN}/flytctl", "--manager", socket_uri, *words, cwd="/", **member)
+
+    ok(asks("vm", "list").returncode == 0, "a member of the group may look, as a viewer")
+    ok(asks("vm", "remove", "other").returncode == 4, "and remove no VM")
+    write("cluster.conf", open(path("cluster.conf")).read().replace('"viewer"', '"admin"'))
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: asks("vm", "remove", "other").returncode == 0), "and may, once configured as admin")
+
+
+def taken_back(remote, manager):
+    """An administrator, a VM and a node, while they are connected."""
+    watch = start("watch", f"{BIN}/flytctl", "--manager", remote, "--tls", path("tls"), "--as", "ann", "events", "--follow")
+    env = {**os.environ, "FLYT_MANAGER": f"unix://{work}/vm1.sock", "FLYT_TLS_CA": ""}
+    env.pop("FLYT_SERVER", None)
+    program = start("program", f"{BIN}/flyt-run", PROGRAM, env=env)
+    ok(until(lambda: '"running"' in ctl("server", "list", "--json").stdout.lower() or
+             "running" in ctl("server", "list").stdout, 60), "a program of the VM runs")
+    made = revoke("admin", "ann")
+    ok(made.returncode == 0 and "1 of 1" in made.stderr + made.stdout, made.stderr + made.stdout)
+    ok(watch.poll() is None, "nothing happens before the reload")
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: watch.poll() is not None), "the administrator's connection ends")
+    again = ctl("status", to=remote, name="ann")
+    ok(again.returncode == 4, f"and there is no other: {again.returncode} {again.stderr}")
+    ok(ctl("status", to=remote, name="vic").returncode == 0, "others are not touched")
+    ok(program.poll() is None, "nor is the program")
+
+    revoke("client", "vm1")
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: program.poll() is not None), "the revoked VM's program ends")
+    ok(until(lambda: "running" not in ctl("server", "list").stdout), "and its GPU server")
+    ok(until(lambda: "event=not-connected" in log("vm1")), "its client manager does not come back")
+
+    revoke("node", "n1")
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: "lost" in ctl("node", "list").stdout), "the revoked node is lost")
+    ok(until(lambda: "event=not-connected" in log("n1")), "its node manager does not come back")
+    ok("peer-cut-off" in ctl("events").stdout, "there is an event about it")
+    events = ctl("events").stdout
+    ok(all(f"{who}:" in events for who in ("admin", "client", "node")), "which names them")
+
+
+def mistakes():
+    ok(ctl("status").returncode == 0, "the cluster manager runs")
+    run(f"{BIN}/flytctl", "ca", "create", path("other"))
+    run(f"{BIN}/flytctl", "ca", "issue", path("other"), "admin", "x")
+    run(f"{BIN}/flytctl", "ca", "revoke", path("other"), "admin", "x")
+    shutil.copy(path("other/ca.crl"), path("tls/ca.crl"))
+    refused = ctl("reload")
+    ok(refused.returncode != 0 and "not of that authority" in refused.stderr + log("cluster"),
+       f"another authority's list is refused, and the old one holds: {refused.stderr}")
+    nobody = revoke("client", "nobody")
+    ok(nobody.returncode == 5 and "--certificate" in nobody.stderr, f"a name that has none: {nobody.stderr}")
+    wrong = run(f"{BIN}/flytctl", "ca", "revoke", path("ca"), "client", "vm2", "--certificate", path("tls/n1.crt"))
+    ok(wrong.returncode != 0 and "node:n1" in wrong.stderr, f"a certificate of somebody else: {wrong.stderr}")
+    twice = revoke("node", "n1")
+    ok(twice.returncode == 0 and "0 of 1" in twice.stderr + twice.stdout, "twice is once")
+
+
+def main():
+    run(f"{BIN}/flytctl", "ca", "create", path("ca"))
+    for role, name in (("cluster", "main"), ("node", "n1"), ("client", "vm1"), ("admin", "ann"), ("operator", "oli"),
+                       ("viewer", "vic")):
+        issue(role, name)
+    os.mkdir(path("liar"))
+    for name, of in (("ca.crt", "ca.crt"), ("ann.crt", "vic.crt"), ("ann.key", "vic.key")):
+        shutil.copy(path(f"tls/{of}"), path(f"liar/{name}"))
+    ports = free_ports()
+    group = f'frontend-group = "{grp.getgrgid(65534).gr_name}"; frontend-role = "viewer";' if os.geteuid() == 0 else ""
+    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
+ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
+ipc = {{ frontend-socket = "{work}/cluster.sock"; {group} }};
+security = {{ tls = "on"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket.key"; }};
+''')
+    manager = start("cluster", f"{BIN}/flyt-cluster-manager", "--config", path("cluster.conf"))
+    assert until(lambda: ctl("status").returncode == 0), log("cluster")
+    remote = f"tcp://127.0.0.1:{ports[1]}"
+    roles(remote)
+    at_the_socket(manager)
+    assert ctl("vm", "add", "vm1", "--sms", "2", "--memory", "128M", "--address", "127.0.0.1").returncode == 0
+    write("n1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[0]}; }};
+node = {{ name = "n1"; state-directory = "{work}/n1"; gpu = "software"; addresses = ["127.0.0.1"]; }};
+virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
+{tls_keys("n1")}
+''')
+    write("vm1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[1]}; }};
+vm = {{ name = "vm1"; state-directory = "{work}/vm1"; }};
+ipc = {{ socket = "{work}/vm1.sock"; mode = "0600"; }};
+{tls_keys("vm1")}
+''')
+    start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    start("vm1", f"{BIN}/flyt-client-manager", "--config", path("vm1.conf"))
+    assert until(lambda: "event=registered" in log("n1") and "event=registered" in log("vm1")), log("n1") + log("vm1")
+    taken_back(remote, manager)
+    mistakes()
+
+
+try:
+    main()
+    print(f"1..{done}")
+finally:
+    if failed:
+        for name in ("cluster", "n1", "vm1", "program"):
+            print("".join(f"# {name}: {line}\n" for line in log(name).splitlines()[-12:]))
+    for process in started:
+        process.terminate()
+    for process in started:
+        process.wait(30)
+    shutil.rmtree(work, ignore_errors=True)
+sys.exit(failed != 0)
