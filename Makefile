@@ -77,7 +77,7 @@ $(BUILD)/%.o: %.c | $(API_INCLUDED)
 include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
 
 .PHONY: all clean help demo demo-vm check check-long gpu-check check-programs setup run-tests run-long-tests \
-        test-programs lint format compile_commands.json
+        test-programs lint format compile_commands.json fuzz
 
 all: $(PROGRAMS)
 
@@ -90,6 +90,7 @@ help:
 	@echo 'make format          clang-format on the lines that you changed since the last commit'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
+	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what code it reaches (TARGETS=exec, rpc, control, fatbin)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR'
 	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
@@ -125,6 +126,11 @@ check:
 check-long:
 	@tools/setup --for check
 	@tools/check-long
+
+# SECONDS in all; TARGETS: some of exec rpc control fatbin.
+SECONDS := 1800
+fuzz: $(addprefix $(BUILD)/fuzz/,exec rpc control fatbin)
+	@tests/fuzz/fuzz.sh $(BUILD) $(SECONDS) $(TARGETS)
 
 gpu-check:
 	@tools/setup --for build

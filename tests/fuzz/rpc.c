@@ -4,7 +4,12 @@
  *   1  the second byte chooses a procedure, the rest are its arguments: a well-formed call to a server
  *   2  the second byte chooses a procedure, the rest are its results
  *   3  the rest is a stream of bytes to a client with calls in flight
+ *   4  the rest is a script: a client sends, and writes what it likes into the memory that it shares with a server
+ *   5  the first bytes that come to a GPU server's listener: a lane's word, a pass
  */
+#include "cpu/rpc/call/knock.h"
+#include "cpu/rpc/call/lane.h"
+#include "cpu/rpc/shm/shm.h"
 #include "cpu/rpc/transport/channel.h"
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
@@ -137,17 +142,74 @@ static void answer(const uint8_t *bytes, size_t size)
     rpc_channel_destroy(channels[1]);
 }
 
+/* Groups: u8 what, u16 where, u8 how many, then so many bytes. */
+static void share(const uint8_t *bytes, size_t size)
+{
+    rpc_channel *channels[2];
+    rpc_server *server;
+    rpc_request *request;
+    if (rpc_channel_pair(channels, NULL) != 0)
+        abort();
+    struct shm_memory *memory = ((struct shm_channel *)channels[0])->memory;
+    if (rpc_server_create(channels[1], &rpc_flyt_program, &server, NULL) != 0)
+        abort();
+    rpc_server_set_spinning(server, false);
+    bool alive = true;
+    while (size > 4 && alive) {
+        size_t where = (size_t)(bytes[1] << 8 | bytes[2]), n = bytes[3] < size - 4 ? bytes[3] : size - 4;
+        struct iovec vector = { (void *)(bytes + 4), n };
+        switch (bytes[0] % 3) {
+        case 0:
+            if (n)
+                rpc_channel_send(channels[0], &vector, 1);
+            break;
+        case 1:
+            if (where + n <= memory->size)
+                memcpy((uint8_t *)memory->at + where, bytes + 4, n);
+            break;
+        case 2:
+            alive = rpc_server_next(server, 0, &request, NULL) == 0;
+            if (alive && request)
+                rpc_server_dispatch(server, request, flyt_program_1, NULL);
+            break;
+        }
+        bytes += 4 + n;
+        size -= 4 + n;
+    }
+    while (alive && rpc_server_next(server, 0, &request, NULL) == 0 && request)
+        rpc_server_dispatch(server, request, flyt_program_1, NULL);
+    rpc_server_destroy(server);
+    rpc_channel_destroy(channels[0]);
+}
+
+static void first_bytes(const uint8_t *bytes, size_t size)
+{
+    uint64_t session;
+    uint32_t lane;
+    uint8_t knock[RPC_KNOCK_MOST];
+    rpc_lane_begins(bytes, size);
+    if (size >= RPC_LANE_HEAD)
+        rpc_lane_get_hello(bytes, &session, &lane);
+    if (rpc_knock_begins(bytes, size) && size >= RPC_KNOCK_HEAD && rpc_knock_size(bytes) > RPC_KNOCK_MOST)
+        abort();
+    size_t put = rpc_knock_put(knock, bytes, size);
+    if (put && (!rpc_knock_begins(knock, put) || rpc_knock_size(knock) != put))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     if (size < 2)
         return 0;
-    switch (bytes[0] % 4) {
+    switch (bytes[0] % 6) {
     case 0: serve(bytes + 1, size - 1); break;
     case 1: call(&procs[bytes[1] % PROCS], bytes + 2, size - 2); break;
     case 2: decode(&procs[bytes[1] % PROCS], bytes + 2, size - 2); break;
     case 3: answer(bytes + 1, size - 1); break;
+    case 4: share(bytes + 1, size - 1); break;
+    case 5: first_bytes(bytes + 1, size - 1); break;
     }
     return 0;
 }

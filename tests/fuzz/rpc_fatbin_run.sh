@@ -10,5 +10,7 @@ if [ ! -s "$target" ] || head -c 64 "$target" | grep -q 'no libFuzzer'; then
 fi
 mkdir -p "$corpus"
 [ $# -lt 4 ] || cp -r "$4/." "$corpus/"
+# Counts of coverage are taken by tests/fuzz/fuzz.sh only.
+export LLVM_PROFILE_FILE=/dev/null
 exec "$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1 \
      -artifact_prefix="$corpus/../$(basename "$target")-" "$corpus"

@@ -17,6 +17,7 @@ TESTS += $(call sleeping,rpc_liveness,$(TESTS_RPC_BINARIES)) tests/rpc/classes.s
 # clang has no libFuzzer, a note takes the program's place, and the test is skipped.
 FUZZ_CC    ?= clang
 FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
+              -fprofile-instr-generate -fcoverage-mapping \
               -fno-sanitize-recover=undefined -fno-sanitize=function -I. -I$(BUILD)/generated \
               -I$(CPU_RPC_GENERATED) -isystem /usr/include/tirpc -w
 TESTS_FUZZ_LINK = @mkdir -p $(@D); \
