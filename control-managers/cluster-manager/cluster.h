@@ -158,6 +158,9 @@ struct program {
 };
 
 /* What a connection is about; its conn_context. */
+/* So long after the start nodes that are away are waited for. */
+enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
+
 enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
 struct session {
     struct hello    hello;
@@ -201,6 +204,7 @@ struct cluster {
     char              name[CTL_MAX_LABEL + 1];
     uint64_t          incarnation, next_id, id_limit;
     int64_t           started;
+    uint64_t          settled;        /* loop_now: until then nodes that are away are waited for */
     struct ticket_signer *signer, *signer_before;      /* keys.c */
     uint8_t           ticket_key[TICKET_KEY_SIZE];
     struct old_key    old_keys[TICKET_MAX_KEYS - 1];    /* newest first */

@@ -315,6 +315,7 @@ static int run(struct cluster *cluster)
     char error[CONTROL_ERROR_SIZE] = "no memory";
     cluster->loop = loop_create();
     cluster->started = loop_time();
+    cluster->settled = cluster->loop ? loop_now(cluster->loop) + SETTLE_MS : 0;
     cluster->events.next = 1;
     cluster->next_id = 1;
     cluster->id_limit = UINT64_MAX;             /* until everything is loaded */

@@ -7,8 +7,6 @@
 
 #include "cpu/common/explain.h"
 
-enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
-
 static struct server *shared_server(const struct vm *vm)
 {
     for (struct server *server = vm->servers; server; server = server->vm_next)
@@ -76,7 +74,7 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
 
 bool cluster_settling(struct cluster *cluster)
 {
-    if (loop_time() - cluster->started > (int64_t)SETTLE_MS * 1000)
+    if (loop_now(cluster->loop) > cluster->settled)
         return false;
     for (size_t i = 0; i < cluster->nodes.count; i++)
         if (((struct node *)map_at(&cluster->nodes, i))->state == ADMIN_NODE_AWAY)

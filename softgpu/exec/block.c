@@ -10,7 +10,9 @@
  * its next few stores until the others have had a slice too: they have then read what was to be read. Under chaos
  * there is no such order.
  *
- * Blocks are used again by the grid's later blocks, with all their memory.
+ * Blocks are used again by the grid's later blocks, with all their memory. What a kernel finds in shared and local
+ * memory and in registers before it has written them is zero, or what the same grid has left: never what else was in
+ * this process, or in another one.
  */
 #include "softgpu/check.h"
 #include "softgpu/exec/exec.h"
@@ -22,12 +24,20 @@
 /* In instructions, as branches backward count them. STEP: what a slice counts at least, so that a turn ends. */
 enum { TURN = 4096, SLICE = 512, STEP = 16 };
 
+void *exec_zeroed(size_t alignment, size_t size)
+{
+    void *memory = aligned_alloc(alignment, size);
+    if (memory)
+        memset(memory, 0, size);
+    return memory;
+}
+
 /* A GPU takes local memory of its own memory; ours is the host's, and so has the same bound. */
 static bool local_take(struct exec_block *b, size_t size)
 {
     sg_engine *e = b->grid->engine;
     size_t held = atomic_fetch_add(&e->local_held, size) + size;
-    b->local = size && !(e->limits.local_memory && held > e->limits.local_memory) ? aligned_alloc(64, size) : NULL;
+    b->local = size && !(e->limits.local_memory && held > e->limits.local_memory) ? exec_zeroed(64, size) : NULL;
     if (size && !b->local) {
         atomic_fetch_sub(&e->local_held, size);
         return false;
@@ -47,7 +57,7 @@ static bool block_memory(struct exec_block *b)
         memset(b->warps, 0, g->warps_per_block * sizeof *b->warps);
         b->warp_count = g->warps_per_block;
         b->shared_size = g->engine->limits.shared_reserved + g->shared_size;
-        b->shared = aligned_alloc(128, (b->shared_size + 255) / 128 * 128);
+        b->shared = exec_zeroed(128, (b->shared_size + 255) / 128 * 128);
         if (!b->shared)
             return false;
         if (!local_take(b, local * g->warps_per_block))

@@ -457,6 +457,8 @@ struct exec_group *exec_group_add(struct exec_warp *, const struct exec_insn *pc
 enum exec_turn { EXEC_TURN_MORE, EXEC_TURN_WAIT, EXEC_TURN_DONE };
 enum exec_turn exec_block_turn(struct exec_block *);
 void exec_block_free(struct exec_block *);
+/* Memory that kernels see before they write it: all zeros. size: a multiple of alignment. NULL: there is none. */
+void *exec_zeroed(size_t alignment, size_t size);
 void exec_block_start(struct exec_block *);
 /* Runs its warps, if some can run: true. */
 bool exec_block_run(struct exec_block *);

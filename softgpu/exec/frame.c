@@ -18,7 +18,7 @@ static struct exec_chunk *chunk_new(size_t need, struct exec_chunk *previous)
     struct exec_chunk *c = malloc(sizeof *c);
     if (!c)
         return NULL;
-    *c = (struct exec_chunk){ .previous = previous, .size = size, .bytes = aligned_alloc(64, (size + 63) / 64 * 64) };
+    *c = (struct exec_chunk){ .previous = previous, .size = size, .bytes = exec_zeroed(64, (size + 63) / 64 * 64) };
     if (!c->bytes) {
         free(c);
         return NULL;

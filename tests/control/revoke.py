@@ -10,87 +10,14 @@ import grp
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 
-BIN, PROGRAM = (os.path.abspath(argument) for argument in sys.argv[1:3])
-work = tempfile.mkdtemp(prefix="flyt-revoke-")
-started = []
-done = failed = 0
-os.environ["FLYT_LOG"] = "info"
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import hand  # noqa: E402
+from hand import (BIN, certificates, ctl, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
+                  start_manager, start_node_and_vm, until, work, write)
 
-
-def ok(condition, what):
-    global done, failed
-    done += 1
-    failed += not condition
-    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
-
-
-def path(name):
-    return os.path.join(work, name)
-
-
-def write(name, text):
-    with open(path(name), "w") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(text)
-
-
-def run(*command, **more):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
-
-
-def until(condition, seconds=30):
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def start(name, *command, env=None):
-    log = open(path(f"{name}.log"), "w")
-    started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
-    return started[-1]
-
-
-def log(name):
-    with open(path(f"{name}.log")) as file:
-        return file.read()
-
-
-def issue(role, name):
-    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"))
-    assert made.returncode == 0, made.stderr
-
-
-def revoke(role, name):
-    made = run(f"{BIN}/flytctl", "ca", "revoke", path("ca"), role, name)
-    shutil.copy(path("ca/ca.crl"), path("tls/ca.crl"))
-    return made
-
-
-def ctl(*words, to=None, name=None):
-    manager = ("--tls", path("tls"), "--as", name) if name else ()
-    return run(f"{BIN}/flytctl", "--manager", to or f"unix://{work}/cluster.sock", *manager, *words)
-
-
-def free_ports():
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def tls_keys(name):
-    folder = f"{work}/tls"
-    return f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; key = "{folder}/{name}.key"; }};'
+PROGRAM = os.path.abspath(sys.argv[2])
 
 
 def roles(remote):
@@ -133,9 +60,7 @@ def at_the_socket(manager):
 def taken_back(remote, manager):
     """An administrator, a VM and a node, while they are connected."""
     watch = start("watch", f"{BIN}/flytctl", "--manager", remote, "--tls", path("tls"), "--as", "ann", "events", "--follow")
-    env = {**os.environ, "FLYT_MANAGER": f"unix://{work}/vm1.sock", "FLYT_TLS_CA": ""}
-    env.pop("FLYT_SERVER", None)
-    program = start("program", f"{BIN}/flyt-run", PROGRAM, env=env)
+    program = start("program", f"{BIN}/flyt-run", PROGRAM, env=program_environment())
     ok(until(lambda: '"running"' in ctl("server", "list", "--json").stdout.lower() or
              "running" in ctl("server", "list").stdout, 60), "a program of the VM runs")
     made = revoke("admin", "ann")
@@ -181,53 +106,25 @@ def mistakes():
 
 
 def main():
-    run(f"{BIN}/flytctl", "ca", "create", path("ca"))
-    for role, name in (("cluster", "main"), ("node", "n1"), ("client", "vm1"), ("admin", "ann"), ("operator", "oli"),
-                       ("viewer", "vic")):
-        issue(role, name)
+    certificates(("cluster", "main"), ("node", "n1"), ("client", "vm1"), ("admin", "ann"), ("operator", "oli"),
+                 ("viewer", "vic"))
     os.mkdir(path("liar"))
     for name, of in (("ca.crt", "ca.crt"), ("ann.crt", "vic.crt"), ("ann.key", "vic.key")):
         shutil.copy(path(f"tls/{of}"), path(f"liar/{name}"))
-    ports = free_ports()
     group = f'frontend-group = "{grp.getgrgid(65534).gr_name}"; frontend-role = "viewer";' if os.geteuid() == 0 else ""
-    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
-ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
-ipc = {{ frontend-socket = "{work}/cluster.sock"; {group} }};
-security = {{ tls = "on"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket.key"; }};
-''')
-    manager = start("cluster", f"{BIN}/flyt-cluster-manager", "--config", path("cluster.conf"))
-    assert until(lambda: ctl("status").returncode == 0), log("cluster")
+    manager, ports = start_manager(ipc=group)
     remote = f"tcp://127.0.0.1:{ports[1]}"
     roles(remote)
     at_the_socket(manager)
     assert ctl("vm", "add", "vm1", "--sms", "2", "--memory", "128M", "--address", "127.0.0.1").returncode == 0
-    write("n1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[0]}; }};
-node = {{ name = "n1"; state-directory = "{work}/n1"; gpu = "software"; addresses = ["127.0.0.1"]; }};
-virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
-{tls_keys("n1")}
-''')
-    write("vm1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[1]}; }};
-vm = {{ name = "vm1"; state-directory = "{work}/vm1"; }};
-ipc = {{ socket = "{work}/vm1.sock"; mode = "0600"; }};
-{tls_keys("vm1")}
-''')
-    start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
-    start("vm1", f"{BIN}/flyt-client-manager", "--config", path("vm1.conf"))
-    assert until(lambda: "event=registered" in log("n1") and "event=registered" in log("vm1")), log("n1") + log("vm1")
+    start_node_and_vm(ports)
     taken_back(remote, manager)
     mistakes()
 
 
 try:
     main()
-    print(f"1..{done}")
+    print(f"1..{hand.done}")
 finally:
-    if failed:
-        for name in ("cluster", "n1", "vm1", "program"):
-            print("".join(f"# {name}: {line}\n" for line in log(name).splitlines()[-12:]))
-    for process in started:
-        process.terminate()
-    for process in started:
-        process.wait(30)
-    shutil.rmtree(work, ignore_errors=True)
-sys.exit(failed != 0)
+    status = hand.finish()
+sys.exit(status)

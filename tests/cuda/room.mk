@@ -69,6 +69,12 @@ $(BUILD)/tests/quota-%: tests/cuda/quota.py tests/cuda/e2e.py build/cuda/quota |
 	@printf '#!/bin/sh\nexec tests/cuda/quota.py --bin %s --transport %s build/cuda/quota\n' $(BIN) $* > $@
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/quota-shm $(BUILD)/tests/quota-tcp)
+# What one program has left and the next one looks for. ThreadSanitizer: as below.
+$(BUILD)/tests/fresh-%: tests/cuda/fresh.py tests/cuda/e2e.py build/cuda/fresh | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/cuda/fresh.py --bin %s --transport %s build/cuda/fresh\n' $(BIN) $* > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/fresh-shm)
 
 build/cuda/vector_add-noptx: tests/cuda/vector_add.cu tests/cuda/check.h
 	@mkdir -p $(@D)

@@ -1,0 +1,143 @@
+"""Daemons of a cluster, started by hand for a test: a folder, certificates, configurations, logs."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = os.path.abspath(sys.argv[1])
+work = tempfile.mkdtemp(prefix="flyt-hand-")
+started = []
+done = failed = 0
+os.environ["FLYT_LOG"] = "info"
+
+
+def ok(condition, what):
+    global done, failed
+    done += 1
+    failed += not condition
+    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
+
+
+def path(name):
+    return os.path.join(work, name)
+
+
+def write(name, text):
+    with open(path(name), "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text)
+
+
+def run(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
+
+
+def until(condition, seconds=30):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def start(name, *command, env=None):
+    log = open(path(f"{name}.log"), "w")
+    started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
+    return started[-1]
+
+
+def log(name):
+    with open(path(f"{name}.log")) as file:
+        return file.read()
+
+
+def issue(role, name):
+    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"))
+    assert made.returncode == 0, made.stderr
+
+
+def revoke(role, name):
+    made = run(f"{BIN}/flytctl", "ca", "revoke", path("ca"), role, name)
+    shutil.copy(path("ca/ca.crl"), path("tls/ca.crl"))
+    return made
+
+
+def ctl(*words, to=None, name=None):
+    manager = ("--tls", path("tls"), "--as", name) if name else ()
+    return run(f"{BIN}/flytctl", "--manager", to or f"unix://{work}/cluster.sock", *manager, *words)
+
+
+def free_ports():
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def tls_keys(name):
+    folder = f"{work}/tls"
+    return f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; key = "{folder}/{name}.key"; }};'
+
+
+def certificates(*who):
+    run(f"{BIN}/flytctl", "ca", "create", path("ca"))
+    for role, name in who:
+        issue(role, name)
+
+
+def start_manager(ipc="", more="", env=None):
+    """Returns the process and its ports, for nodes and for others."""
+    ports = free_ports()
+    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
+ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
+ipc = {{ frontend-socket = "{work}/cluster.sock"; {ipc} }};
+security = {{ tls = "on"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket.key"; }};
+{more}
+''')
+    manager = start("cluster", f"{BIN}/flyt-cluster-manager", "--config", path("cluster.conf"), env=env)
+    assert until(lambda: ctl("status").returncode == 0), log("cluster")
+    return manager, ports
+
+
+def start_node_and_vm(ports):
+    """n1 with a software GPU, and vm1: both processes."""
+    write("n1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[0]}; }};
+node = {{ name = "n1"; state-directory = "{work}/n1"; gpu = "software"; addresses = ["127.0.0.1"]; }};
+virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
+{tls_keys("n1")}
+''')
+    write("vm1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[1]}; }};
+vm = {{ name = "vm1"; state-directory = "{work}/vm1"; }};
+ipc = {{ socket = "{work}/vm1.sock"; mode = "0600"; }};
+{tls_keys("vm1")}
+''')
+    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    vm = start("vm1", f"{BIN}/flyt-client-manager", "--config", path("vm1.conf"))
+    assert until(lambda: "event=registered" in log("n1") and "event=registered" in log("vm1")), log("n1") + log("vm1")
+    return node, vm
+
+
+def program_environment():
+    env = {**os.environ, "FLYT_MANAGER": f"unix://{work}/vm1.sock"}
+    env.pop("FLYT_SERVER", None)
+    return env
+
+
+def finish():
+    """Ends what was started; the exit status. Logs are shown where something failed."""
+    if failed:
+        for name in sorted(name[:-4] for name in os.listdir(work) if name.endswith(".log")):
+            print("".join(f"# {name}: {line}\n" for line in log(name).splitlines()[-12:]))
+    for process in started:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+    for process in started:
+        process.wait(30)
+    shutil.rmtree(work, ignore_errors=True)
+    return failed != 0
