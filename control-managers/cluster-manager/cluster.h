@@ -204,7 +204,7 @@ struct cluster {
     char              name[CTL_MAX_LABEL + 1];
     uint64_t          incarnation, next_id, id_limit;
     int64_t           started;
-    uint64_t          settled;        /* loop_now: until then nodes that are away are waited for */
+    uint64_t settled;                                  /* loop_now: until then nodes that are away are waited for */
     struct ticket_signer *signer, *signer_before;      /* keys.c */
     uint8_t           ticket_key[TICKET_KEY_SIZE];
     struct old_key    old_keys[TICKET_MAX_KEYS - 1];    /* newest first */

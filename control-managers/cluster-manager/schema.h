@@ -16,7 +16,7 @@ struct cluster_config {
     int64_t  node_port, client_port;
     /* ipc */
     char    *socket, *socket_group;
-    int64_t  socket_role;               /* of the group's members: 0 admin, 1 operator, 2 viewer */
+    int64_t socket_role; /* of the group's members: 0 admin, 1 operator, 2 viewer */
     /* virt-server-auto-deallocate */
     bool     deallocate;
     double   grace;

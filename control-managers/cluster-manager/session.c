@@ -307,7 +307,7 @@ static void refused(struct conn *conn, const char *why) { refusal_note(conn_cont
 /* Each may do what the next one may, and more: change who is in the cluster; run it; look at it. */
 #define ADMIN    (1u << CTL_ROLE_ADMIN)
 #define OPERATOR (ADMIN | 1u << CTL_ROLE_OPERATOR)
-#define VIEWER   (OPERATOR | 1u << CTL_ROLE_VIEWER)
+#define VIEWER (OPERATOR | 1u << CTL_ROLE_VIEWER)
 
 static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CTL_HELLO] = { STRANGER, handle_hello },

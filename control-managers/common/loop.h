@@ -125,7 +125,7 @@ const char *conn_peer_machine(const struct conn *);
 bool  conn_peer_credentials(const struct conn *, pid_t *, uid_t *, gid_t *);    /* unix sockets */
 const char *conn_peer_certificate(const struct conn *); /* common name; NULL: none */
 /* Its certificate counts no more, as this context has it. */
-bool  conn_revoked(const struct conn *, const struct tls_context *);
+bool conn_revoked(const struct conn *, const struct tls_context *);
 /* Bytes that belong to this TLS connection only; zeros without TLS. */
 void conn_binding(const struct conn *, uint8_t binding[32]);
 bool  conn_encrypted(const struct conn *);

@@ -130,7 +130,7 @@ const char *protocol_role_name(ctl_role role)
     case CTL_ROLE_PROGRAM: return "program";
     case CTL_ROLE_SERVER:  return "server";
     case CTL_ROLE_OPERATOR: return "operator";
-    case CTL_ROLE_VIEWER:  return "viewer";
+    case CTL_ROLE_VIEWER: return "viewer";
     }
     return "unknown";
 }
@@ -203,15 +203,19 @@ bool protocol_host_valid(const char *text)
 }
 
 const char *const protocol_event_kinds[] = {
-    "change-failed",   "change-unknown",  "client-away",    "client-joined",    "db-away",
-    "db-back",         "gpu-fault",       "gpu-kept",       "gpu-ready",        "key-changed",
-    "key-retired",     "manager-started", "node-back",      "node-drained",     "node-added",
-    "node-joined",     "node-lost",       "node-removed",   "node-suspect",     "node-undrained",
-    "order-failed",    "peer-cut-off",    "peer-refused",   "program-ended",    "program-killed",
-    "program-refused",
-    "reload-refused",  "reloaded",        "server-ended",   "server-lost",      "server-placed",
-    "server-restarted", "server-running", "server-stopping", "vm-added",        "vm-changed",
-    "vm-removed",      "vm-suspended",    NULL,
+    "change-failed",   "change-unknown",   "client-away",
+    "client-joined",   "db-away",          "db-back",
+    "gpu-fault",       "gpu-kept",         "gpu-ready",
+    "key-changed",     "key-retired",      "manager-started",
+    "node-back",       "node-drained",     "node-added",
+    "node-joined",     "node-lost",        "node-removed",
+    "node-suspect",    "node-undrained",   "order-failed",
+    "peer-cut-off",    "peer-refused",     "program-ended",
+    "program-killed",  "program-refused",  "reload-refused",
+    "reloaded",        "server-ended",     "server-lost",
+    "server-placed",   "server-restarted", "server-running",
+    "server-stopping", "vm-added",         "vm-changed",
+    "vm-removed",      "vm-suspended",     NULL,
 };
 
 /* Length of the well-formed UTF-8 sequence at `at`, 0 if there is none (overlong forms and surrogates included). */

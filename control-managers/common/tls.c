@@ -14,7 +14,11 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/secret.h"
 
-struct tls_context { SSL_CTX *ssl; X509_CRL *revoked; unsigned references; };
+struct tls_context {
+    SSL_CTX *ssl;
+    X509_CRL *revoked;
+    unsigned references;
+};
 
 struct tls_session {
     struct tls_context *context;

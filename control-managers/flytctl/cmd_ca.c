@@ -82,7 +82,8 @@ static int write_certificate(struct flytctl *ctl, const char *path, X509 *certif
 {
     BIO *bio = BIO_new(BIO_s_mem());
     bool encoded = bio && PEM_write_bio_X509(bio, certificate);
-    int code = encoded ? ca_write_pem(ctl, path, bio, READ_BY_ALL) : ca_fail_openssl(ctl, "cannot encode a certificate");
+    int code =
+        encoded ? ca_write_pem(ctl, path, bio, READ_BY_ALL) : ca_fail_openssl(ctl, "cannot encode a certificate");
     BIO_free(bio);
     return code;
 }
@@ -194,8 +195,8 @@ int command_ca_create(struct flytctl *ctl)
                         folder);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "", "") : NULL;
-    int code = certificate ? write_key(ctl, key_path, key, READ_BY_OWNER)
-                           : ca_fail_openssl(ctl, "cannot make an authority");
+    int code =
+        certificate ? write_key(ctl, key_path, key, READ_BY_OWNER) : ca_fail_openssl(ctl, "cannot make an authority");
     if (code == EXIT_FINE)
         code = write_certificate(ctl, certificate_path, certificate);
     if (code == EXIT_FINE)
@@ -238,7 +239,7 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
         const char *role, *usage;
     } roles[] = {
         { "cluster", "serverAuth" }, { "server", "serverAuth" }, { "node", "clientAuth" },
-        { "client", "clientAuth" },  { "admin", "clientAuth" },   { "operator", "clientAuth" },
+        { "client", "clientAuth" },  { "admin", "clientAuth" },  { "operator", "clientAuth" },
         { "viewer", "clientAuth" },
     };
     const char *role = ctl->argv[1], *name = ctl->argv[2], *usage = NULL;
@@ -253,7 +254,8 @@ static bool read_issue(struct flytctl *ctl, struct issue *issue)
     issue->readers = person ? READ_BY_OWNER : READ_BY_DAEMON;
     snprintf(issue->common_name, sizeof issue->common_name, "%s:%s", role, name);
     if (!usage)
-        complain(ctl, EXIT_USAGE, "there is no role '%s': cluster, node, client, admin, operator, viewer and server are", role);
+        complain(ctl, EXIT_USAGE,
+                 "there is no role '%s': cluster, node, client, admin, operator, viewer and server are", role);
     else if (strcmp(usage, "serverAuth") != 0 && option_count(ctl, "host"))
         complain(ctl, EXIT_USAGE,
                  "--host is for those who are connected to: the roles cluster and server. Role server is for a"

@@ -16,7 +16,8 @@
 #include "control-managers/flytctl/ca.h"
 
 const struct option_row ca_revoke_options[] = {
-    { "certificate", 0, "FILE", "this one, in place of all of the name; also one that DIR/issued does not have", false },
+    { "certificate", 0, "FILE", "this one, in place of all of the name; also one that DIR/issued does not have",
+      false },
     { 0 },
 };
 
@@ -80,8 +81,8 @@ static int put(X509_CRL *list, const ASN1_INTEGER *number)
     return made ? 1 : -1;
 }
 
-/* Every certificate of that name which is still in date. How many there are; -1: it failed. *fresh: how many of them were
-   not in the list. */
+/* Every certificate of that name which is still in date. How many there are; -1: it failed. *fresh: how many of them
+   were not in the list. */
 static int put_all(struct flytctl *ctl, X509_CRL *list, const char *folder, const char *name, int *fresh)
 {
     char path[CA_PATH_SIZE], line[256], number[NUMBER_SIZE + 1], whose[NAME_SIZE];
@@ -151,8 +152,9 @@ int command_ca_revoke(struct flytctl *ctl)
     X509_CRL *list = key ? read_list(ctl, list_path, ca) : NULL;
     int found = !list ? -1 : file ? put_file(ctl, list, file, name, &fresh) : put_all(ctl, list, folder, name, &fresh);
     if (found == 0)
-        code = complain(ctl, EXIT_NOT_FOUND,
-                        "%s/issued has no certificate of %s that is in date; --certificate FILE names one", folder, name);
+        code =
+            complain(ctl, EXIT_NOT_FOUND,
+                     "%s/issued has no certificate of %s that is in date; --certificate FILE names one", folder, name);
     else if (found > 0)
         code = write_list(ctl, list, list_path, key);
     if (code == EXIT_FINE)
@@ -160,7 +162,8 @@ int command_ca_revoke(struct flytctl *ctl)
                json_pack("{s:s, s:i, s:i, s:o}", "name", name, "certificates", found, "revoked", fresh, "list",
                          json_text(list_path)),
                "%s: %d of %d certificates revoked now; %s belongs beside each ca.crt, and the daemons read it when they"
-               " reload", name, fresh, found, list_path);
+               " reload",
+               name, fresh, found, list_path);
     X509_CRL_free(list);
     EVP_PKEY_free(key);
     X509_free(ca);

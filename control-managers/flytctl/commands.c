@@ -24,8 +24,8 @@ const struct option_row filter_options[] = {
 };
 
 const struct command commands[] = {
-    { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use",
-      status_options, command_status },
+    { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use", status_options,
+      command_status },
     { NULL, "top", "", 0, 0, "", "Shows the cluster live", top_options, command_top },
     { NULL, "events", "", 0, 0, "", "Shows what happened", events_options, command_events },
     { NULL, "reload", "", 0, 0, "", "Makes the cluster manager read its configuration again", NULL, command_reload },
@@ -38,8 +38,7 @@ const struct command commands[] = {
     { "vm", "remove", "NAME...", 1, -1, "vm", "Takes an entitlement away", force_options, command_vm_remove },
     { "vm", "list", "", 0, 0, "", "Lists entitlements", NULL, command_vm_list },
     { "vm", "show", "NAME", 1, 1, "vm",
-      "Shows one entitlement, what it uses, and how its programs reach their GPU servers",
-      NULL, command_vm_show },
+      "Shows one entitlement, what it uses, and how its programs reach their GPU servers", NULL, command_vm_show },
     { "vm", "export", "[FILE]", 0, 1, ":file", "Writes all entitlements, with verifiers of secrets, as JSON", NULL,
       command_vm_export },
     { "vm", "import", "FILE", 1, 1, ":file",
@@ -55,8 +54,8 @@ const struct command commands[] = {
       command_node_drain },
     { "node", "undrain", "NAME...", 1, -1, "node", "Uses a drained node again", NULL, command_node_undrain },
     { "node", "remove", "NAME...", 1, -1, "node",
-      "Forgets a node and its secret; one with a certificate or the shared secret comes back by itself",
-      force_options, command_node_remove },
+      "Forgets a node and its secret; one with a certificate or the shared secret comes back by itself", force_options,
+      command_node_remove },
 
     { "server", "list", "", 0, 0, "", "Lists GPU servers", filter_options, command_server_list },
     { "server", "stop", "ID...", 1, -1, "server", "Stops a GPU server", force_options, command_server_stop },

@@ -63,8 +63,8 @@ int  ticket_verify_pass(const uint8_t (*keys)[TICKET_KEY_SIZE], size_t count, co
 struct ticket_guard;
 struct ticket_guard *ticket_guard_create(size_t capacity);
 void ticket_guard_destroy(struct ticket_guard *);
-/* After ticket_verify: 0 the first `most` times, -EALREADY when it was used that often, -ENOSPC when `capacity` unexpired
-   ones are kept (refuse then). */
+/* After ticket_verify: 0 the first `most` times, -EALREADY when it was used that often, -ENOSPC when `capacity`
+   unexpired ones are kept (refuse then). */
 int  ticket_guard_use(struct ticket_guard *, const struct ticket *, unsigned most, int64_t now, char *error);
 
 #endif

@@ -60,8 +60,8 @@ struct rpc_tls_files { const char *ca, *certificate, *key; };
    is there answers when a worker is free for the connection. */
 enum { RPC_HANDSHAKE_MS = 30000 };
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
-/* The same, and it waits at most total_ms for both together. Says first that it has a ticket (call/knock.h), unless size
-   is 0. */
+/* The same, and it waits at most total_ms for both together. Says first that it has a ticket (call/knock.h), unless
+   size is 0. */
 int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, const void *ticket, size_t size,
                                rpc_channel **out, char *error);
 

@@ -2,11 +2,11 @@
  * listener.c: listens, keeps some workers ready, hands each connection to one of them.
  *
  * One thread, one poll loop; of a client's bytes it takes a pass (knock.h), and else it only looks at the first: a
- * lane of a session goes to the worker that has the session. Any other connection waits at the door (door.h) until its first byte has come (then
- * it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have passed: so a peer that says
- * nothing costs a descriptor for a while, never a worker. A server of a cluster gives workers only to those that have
- * shown a good pass first (knock.h). The others get an usher, which is a worker without a GPU, of which a few are made
- * at a time, and which tells them why they are refused.
+ * lane of a session goes to the worker that has the session. Any other connection waits at the door (door.h) until
+ * its first byte has come (then it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have
+ * passed: so a peer that says nothing costs a descriptor for a while, never a worker. A server of a cluster gives
+ * workers only to those that have shown a good pass first (knock.h). The others get an usher, which is a worker
+ * without a GPU, of which a few are made at a time, and which tells them why they are refused.
  *
  * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets
  * one connection over it, says when that client has proved itself, and ends with it. Workers that fail at the start are

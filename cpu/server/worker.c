@@ -233,7 +233,10 @@ static void worker_greeted(void)
 int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar, bool usher)
 {
     struct session_options options = {
-        .disposable = true, .admit = usher ? worker_refuse : ticket_check, .lane_open = worker_lane_open, .greeted = worker_greeted
+        .disposable = true,
+        .admit = usher ? worker_refuse : ticket_check,
+        .lane_open = worker_lane_open,
+        .greeted = worker_greeted,
     };
     char error[RPC_ERROR_SIZE] = "";
     const flyt_device *devices;

@@ -1,13 +1,15 @@
 # flyt-cluster-manager with scripted peers.
 TESTS_CLUSTER_RIG := $(call objects,tests/control/cluster_rig.c tests/control/cluster_parties.c)
 TESTS_CLUSTER_RIGGED := $(BUILD)/tests/control_cluster_manager $(BUILD)/tests/control_cluster_flood
-$(TESTS_CLUSTER_RIG) $(call objects,tests/control/cluster_manager.c tests/control/cluster_flood.c): | $(CONTROL_COMMON_HEADERS)
+$(TESTS_CLUSTER_RIG) $(call objects,$(addprefix tests/control/,cluster_manager.c cluster_flood.c)): \
+    | $(CONTROL_COMMON_HEADERS)
 $(TESTS_CLUSTER_RIGGED): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(TESTS_CLUSTER_RIG) \
                                          $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 
-TESTS += $(foreach test,$(TESTS_CLUSTER_RIGGED),"env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(test)@sleeps")
+TESTS += $(foreach test,$(TESTS_CLUSTER_RIGGED),"env \
+             FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(test)@sleeps")
 test-programs: $(TESTS_CLUSTER_RIGGED)
 
 $(call objects,tests/control/cluster_place.c): | $(CONTROL_COMMON_HEADERS)

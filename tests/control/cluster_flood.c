@@ -1,6 +1,6 @@
 /*
- * cluster_flood.c: flyt-cluster-manager and those who ask too much of it: a VM without end, strangers, many VMs at once.
- * What administrators did stays to be read.
+ * cluster_flood.c: flyt-cluster-manager and those who ask too much of it: a VM without end, strangers, many VMs at
+ * once. What administrators did stays to be read.
  */
 #include "tests/control/cluster_rig.h"
 
@@ -87,7 +87,8 @@ static void test_hostile(void **state)
     client_create(&a, "vm-a", 8, GIB, 0, true, "");
     for (int i = 0; i < STRANGERS; i++) {
         const char *uri = i % 2 ? rig.node_uri : rig.client_uri;
-        struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        struct sockaddr_in name = { .sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                     .sin_port = htons((uint16_t)atoi(strrchr(uri, ':') + 1)) };
         uint8_t noise[300];
         fds[i] = socket(AF_INET, SOCK_STREAM, 0);

@@ -1,13 +1,12 @@
-# Revoked certificates, and what administrators of each role may do.
-$(BUILD)/tests/control_revoke: tests/control/revoke.py tests/control/hand.py build/cuda/forever | $(BIN)/flytctl $(BIN)/flyt-cluster-manager $(BIN)/flyt-node-manager $(BIN)/flyt-client-manager $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so $(BIN)/libflyt-tls.so
+# Clusters whose daemons a test starts by hand (hand.py): what administrators of each role may do, and revoked
+# certificates; daemons that are stopped, and clocks that are set.
+TESTS_CONTROL_HAND := $(addprefix $(BUILD)/tests/control_,revoke stopped)
+$(BUILD)/tests/control_revoke: TESTS_HAND_PROGRAMS = build/cuda/forever
+$(BUILD)/tests/control_stopped: TESTS_HAND_PROGRAMS = build/cuda/forever build/cuda/vector_add
+$(TESTS_CONTROL_HAND): $(BUILD)/tests/control_%: tests/control/%.py tests/control/hand.py build/cuda/forever \
+                       build/cuda/vector_add | $(PROGRAMS)
 	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/revoke.py %s build/cuda/forever\n' $(BIN) > $@
+	@printf '#!/bin/sh\nexec tests/control/$*.py %s $(TESTS_HAND_PROGRAMS)\n' $(BIN) > $@
 	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_revoke@300)
-
-# Daemons that are stopped, and clocks that are set.
-$(BUILD)/tests/control_stopped: tests/control/stopped.py tests/control/hand.py build/cuda/forever build/cuda/vector_add | $(BIN)/flytctl $(BIN)/flyt-cluster-manager $(BIN)/flyt-node-manager $(BIN)/flyt-client-manager $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so $(BIN)/libflyt-tls.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/stopped.py %s build/cuda/forever build/cuda/vector_add\n' $(BIN) > $@
-	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_stopped@sleeps)
+# ThreadSanitizer: see tests/cuda/room.mk.
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(TESTS_CONTROL_HAND:%=%@sleeps))

@@ -3,8 +3,8 @@
 
     revoke.py BIN PROGRAM
 
-shows: attacks: a revoked administrator, VM or node: its connection ends at the reload, what it runs ends, and it does not come back
-shows: attacks: an operator and a viewer cannot change who is in the cluster, by a certificate or through the unix socket
+shows: attacks: a revoked administrator, VM or node is cut off at the reload, what it runs ends, it does not come back
+shows: attacks: operators and viewers, by certificate or at the unix socket, cannot change who is in the cluster
 """
 import grp
 import os
@@ -59,7 +59,8 @@ def at_the_socket(manager):
 
 def taken_back(remote, manager):
     """An administrator, a VM and a node, while they are connected."""
-    watch = start("watch", f"{BIN}/flytctl", "--manager", remote, "--tls", path("tls"), "--as", "ann", "events", "--follow")
+    watch = start("watch", f"{BIN}/flytctl", "--manager", remote, "--tls", path("tls"), "--as", "ann", "events",
+                  "--follow")
     program = start("program", f"{BIN}/flyt-run", PROGRAM, env=program_environment())
     ok(until(lambda: '"running"' in ctl("server", "list", "--json").stdout.lower() or
              "running" in ctl("server", "list").stdout, 60), "a program of the VM runs")

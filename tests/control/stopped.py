@@ -3,8 +3,8 @@
 
     stopped.py BIN HOLDER PROGRAM
 
-shows: troubles: each daemon stopped (SIGSTOP) for longer than its peers wait: the running program goes on, and new ones run once it goes on
-shows: troubles: the cluster manager's clock is set by an hour, forward and back: running programs go on, a refusal names the clocks, and all is well once the clock is
+shows: troubles: each daemon stopped (SIGSTOP) for longer than its peers wait: the running program goes on
+shows: troubles: the cluster manager's clock is set by an hour: running programs go on, a refusal names the clocks
 """
 import os
 import signal
@@ -13,7 +13,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import certificates, ctl, log, ok, path, program_environment, run, start, start_manager, start_node_and_vm, until, write  # noqa: E402
+from hand import (certificates, ctl, log, ok, path, program_environment, run, start, start_manager,  # noqa: E402
+                  start_node_and_vm, until, write)
 
 BIN = hand.BIN
 HOLDER, PROGRAM = (os.path.abspath(argument) for argument in sys.argv[2:4])
@@ -53,7 +54,8 @@ def set_clocks(program):
         set_clock(words)
         refused = runs()
         text = refused.stdout + refused.stderr
-        ok(refused.returncode != 0 and ("clock" in text or "expired" in text), f"an hour {meaning}: a refusal names it: {text[-300:]}")
+        named = "clock" in text or "expired" in text
+        ok(refused.returncode != 0 and named, f"an hour {meaning}: a refusal names it: {text[-300:]}")
         ok(program.poll() is None and ctl("status").returncode == 0, "the running program goes on")
         set_clock("+0")
         ok(until(lambda: runs().returncode == 0, 60), "and with the right clock others run")

@@ -1,6 +1,6 @@
-// fresh.cu: fresh memory. `fresh fill` writes a pattern into every kind of memory, says "filled" and waits for the end of
-// its stdin; `fresh look` counts the words of each kind, fresh from CUDA, that are not zero. tests/cuda/fresh.py runs the
-// two as different programs; what one left must not be seen by the other.
+// fresh.cu: fresh memory. `fresh fill` writes a pattern into every kind of memory, says "filled" and waits for the end
+// of its stdin; `fresh look` counts the words of each kind, fresh from CUDA, that are not zero. tests/cuda/fresh.py
+// runs the two as different programs; what one left must not be seen by the other.
 #include <stdint.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 
     fresh.py [--bin DIR] [--transport unix|shm|tcp] PROGRAM
 
-shows: attacks: a program looks in fresh device, managed, pool, pinned, shared and local memory, and in registers, for what another one left that ended or was killed: it finds zeros
+shows: attacks: what an ended or killed program left in memory of any kind is not in fresh memory of the next one
 """
 import argparse
 import os

@@ -38,7 +38,8 @@ $(BUILD)/fuzz/objects/%.o: %.c
 define exec_fuzz_clone_rule
 $$(BUILD)/fuzz/objects/%.$(1).o: %.c
 	@mkdir -p $$(@D)
-	$$(FUZZ_CC) $$(EXEC_FUZZ_FLAGS) -fno-trapping-math -fno-math-errno -DSG_CLONE_LEVEL=$(1) $$(SOFTGPU_CLONE_$(1)) -MMD -MP -c $$< -o $$@
+	$$(FUZZ_CC) $$(EXEC_FUZZ_FLAGS) -fno-trapping-math -fno-math-errno -DSG_CLONE_LEVEL=$(1) \
+	    $$(SOFTGPU_CLONE_$(1)) -MMD -MP -c $$< -o $$@
 endef
 $(foreach level,$(SOFTGPU_CLONE_LEVELS),$(eval $(call exec_fuzz_clone_rule,$(level))))
 $(EXEC_FUZZ): $(EXEC_FUZZ_OBJECTS)
@@ -48,5 +49,5 @@ $(EXEC_FUZZ):
 	@mkdir -p $(@D)
 	@echo 'no libFuzzer' > $@
 endif
-TESTS      += "tests/fuzz/rpc_fatbin_run.sh $(EXEC_FUZZ) 3 $(BUILD)/fuzz/corpus/exec tests/fuzz/seeds/exec"
-LONG_TESTS += "tests/fuzz/rpc_fatbin_run.sh $(EXEC_FUZZ) 300 $(BUILD)/fuzz/corpus/exec tests/fuzz/seeds/exec"
+# Only with the long tests: its objects take minutes to compile.
+LONG_TESTS += "tests/fuzz/rpc_fatbin_run.sh $(EXEC_FUZZ) 300 $(BUILD)/fuzz/corpus/exec tests/fuzz/seeds/exec.tar.gz"

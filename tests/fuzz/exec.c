@@ -1,8 +1,8 @@
 /*
  * exec.c: a fuzz target for kernels that are executed. Random text is seldom a kernel, so the input chooses: each group
- * of four bytes is one instruction of the table below, with its registers and its constant; every fourth instruction has
- * a label, to which branches go, forward and back. What a kernel may do is end well, end with a fault, or run on until
- * it is cancelled. AddressSanitizer looks for what it may not do.
+ * of four bytes is one instruction of the table below, with its registers and its constant; every fourth instruction
+ * has a label, to which branches go, forward and back. What a kernel may do is end well, end with a fault, or run on
+ * until it is cancelled. AddressSanitizer looks for what it may not do.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -31,11 +31,11 @@ static const char *const table[] = {
     "add.rn.f32 F,F,F;", "mul.rz.f32 F,F,F;", "fma.rn.f64 D,D,D,D;", "div.rn.f32 F,F,F;", "div.approx.f32 F,F,F;",
     "sqrt.rn.f64 D,D;", "rcp.approx.ftz.f32 F,F;", "sin.approx.f32 F,F;", "ex2.approx.f32 F,F;", "tanh.approx.f32 F,F;",
     "min.NaN.f32 F,F,F;", "copysign.f64 D,D,D;", "testp.finite.f32 P,F;", "cvt.rzi.s32.f32 R,F;", "cvt.rn.f32.u64 F,A;",
-    "cvt.sat.u8.s32 H,R;", "cvt.rn.f16.f32 H,F;", "cvt.f32.f16 F,H;", "cvt.rmi.s64.f64 A,D;", "cvt.rn.bf16x2.f32 R,F,F;",
-    "fma.rn.f16x2 R,R,R,R;", "add.f16 H,H,H;", "mov.b32 F,R;", "mov.b64 A,{R,R};", "mov.b64 {R,R},A;", "mov.b64 D,A;",
-    "setp.lt.s32 P,R,R;", "setp.eq.and.f32 P,F,F,P;", "setp.ltu.f64 P,D,D;", "set.gt.u32.s32 R,R,R;",
-    "selp.b64 A,A,A,P;", "slct.f32.s32 F,F,F,R;", "and.pred P,P,P;", "mov.u32 R,I;", "mov.u64 A,I;", "mov.u32 R,%tid.x;",
-    "mov.u32 R,%laneid;", "mov.u64 A,%clock64;", "activemask.b32 R;",
+    "cvt.sat.u8.s32 H,R;", "cvt.rn.f16.f32 H,F;", "cvt.f32.f16 F,H;", "cvt.rmi.s64.f64 A,D;",
+    "cvt.rn.bf16x2.f32 R,F,F;", "fma.rn.f16x2 R,R,R,R;", "add.f16 H,H,H;", "mov.b32 F,R;", "mov.b64 A,{R,R};",
+    "mov.b64 {R,R},A;", "mov.b64 D,A;", "setp.lt.s32 P,R,R;", "setp.eq.and.f32 P,F,F,P;", "setp.ltu.f64 P,D,D;",
+    "set.gt.u32.s32 R,R,R;", "selp.b64 A,A,A,P;", "slct.f32.s32 F,F,F,R;", "and.pred P,P,P;", "mov.u32 R,I;",
+    "mov.u64 A,I;", "mov.u32 R,%tid.x;", "mov.u32 R,%laneid;", "mov.u64 A,%clock64;", "activemask.b32 R;",
     /* memory, at addresses good and bad */
     "ld.global.u32 R,[a0+I];", "st.global.u64 [a0+I],A;", "ld.global.v4.u32 {R,R,R,R},[a1];", "ld.u8 R,[A];",
     "st.u16 [A],R;", "st.global.v2.f64 [a1],{D,D};", "ld.shared.u32 R,[buffer+I];", "st.shared.u32 [R],R;",
@@ -50,13 +50,13 @@ static const char *const table[] = {
     "mbarrier.init.shared.b64 [buffer],I;", "mbarrier.arrive.shared.b64 A,[buffer];",
     "mbarrier.test_wait.shared.b64 P,[buffer],A;", "mbarrier.inval.shared.b64 [buffer];",
     "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {R,R},[R];",
-    "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {F,F,F,F},{R,R},{R},{F,F,F,F};",
-    "alloca.u64 A,R;", "stacksave.u64 A;", "stackrestore.u64 A;",
+    "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {F,F,F,F},{R,R},{R},{F,F,F,F};", "alloca.u64 A,R;",
+    "stacksave.u64 A;", "stackrestore.u64 A;",
     /* lanes and blocks */
     "shfl.sync.bfly.b32 R|P,R,R,R,I;", "shfl.sync.idx.b32 R,R,R,31,-1;", "vote.sync.ballot.b32 R,P,I;",
     "vote.sync.any.pred P,P,-1;", "match.any.sync.b32 R,R,I;", "match.all.sync.b64 R|P,A,-1;",
-    "redux.sync.add.s32 R,R,I;", "bar.warp.sync I;", "bar.sync 0;", "barrier.cta.arrive I,64;", "bar.red.popc.u32 R,1,P;",
-    "elect.sync R|P,-1;", "nanosleep.u32 20;",
+    "redux.sync.add.s32 R,R,I;", "bar.warp.sync I;", "bar.sync 0;", "barrier.cta.arrive I,64;",
+    "bar.red.popc.u32 R,1,P;", "elect.sync R|P,-1;", "nanosleep.u32 20;",
     /* control */
     "bra L;", "@P bra L;", "@!P bra L;", "@P exit;", "@P trap;", "brkpt;", "@P ret;", "bra.uni L;",
     "{ .param .b32 x; .param .b32 y; st.param.b32 [x],R; call (y),twice,(x); ld.param.b32 R,[y]; }",
@@ -79,9 +79,11 @@ static const char head[] =
     ".reg .pred p<8>; .reg .b16 h<8>; .reg .b32 r<8>; .reg .b64 a<8>; .reg .f32 f<8>; .reg .f64 d<8>;\n"
     "shape: .callprototype (.param .b32 _) _ (.param .b32 _);\n"
     "ld.param.u64 a0,[out]; mov.u32 r0,%tid.x; mov.u32 r1,%ctaid.x; mov.u64 a1,a0; mov.u32 r2,buffer;\n"
-    "mov.u64 a2,twice; cvt.u64.u32 a3,r0; mov.f32 f0,0f3F800000; mov.f64 d0,0d3FF0000000000000; setp.lt.u32 p0,r0,17;\n";
-static const int32_t constants[16] = { 0,  1,    -1,         2,   3, 4,     7,        15,
-                                       16, 0xff, 0x7fffffff, 256, 4096, 65536, INT32_MIN, 1020 };
+    "mov.u64 a2,twice; cvt.u64.u32 a3,r0; mov.f32 f0,0f3F800000; mov.f64 d0,0d3FF0000000000000; setp.lt.u32 "
+    "p0,r0,17;\n";
+static const int32_t constants[16] = {
+    0, 1, -1, 2, 3, 4, 7, 15, 16, 0xff, 0x7fffffff, 256, 4096, 65536, INT32_MIN, 1020
+};
 
 static sg_engine *engine;
 static unsigned char *memory;
@@ -90,11 +92,23 @@ static void start(void)
 {
     static _Atomic uint8_t rights[WINDOW >> SG_GRANULE_SHIFT];
     static const struct sg_limits limits = {
-        .sm_count = 2, .cc_major = 12, .cc_minor = 1, .warp_size = 32, .max_threads_per_block = 1024,
-        .max_block = { 1024, 1024, 64 }, .max_grid = { 0x7fffffff, 65535, 65535 }, .max_threads_per_sm = 1536,
-        .max_blocks_per_sm = 24, .regs_per_sm = 65536, .regs_per_block = 65536, .shared_per_sm = 100 << 10,
-        .shared_per_block = 48 << 10, .shared_per_block_optin = 99 << 10, .shared_reserved = 1024,
-        .local_memory = (size_t)64 << 20, .clock_khz = 2000000,
+        .sm_count = 2,
+        .cc_major = 12,
+        .cc_minor = 1,
+        .warp_size = 32,
+        .max_threads_per_block = 1024,
+        .max_block = { 1024, 1024, 64 },
+        .max_grid = { 0x7fffffff, 65535, 65535 },
+        .max_threads_per_sm = 1536,
+        .max_blocks_per_sm = 24,
+        .regs_per_sm = 65536,
+        .regs_per_block = 65536,
+        .shared_per_sm = 100 << 10,
+        .shared_per_block = 48 << 10,
+        .shared_per_block_optin = 99 << 10,
+        .shared_reserved = 1024,
+        .local_memory = (size_t)64 << 20,
+        .clock_khz = 2000000,
     };
     unsigned char *at = mmap(NULL, (size_t)WINDOW + (2 << 20), PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -118,7 +132,7 @@ static size_t write_row(char *out, size_t room, const uint8_t bytes[4], unsigned
     for (const char *at = table[bytes[0] % ROWS]; *at && n + 16 < room; at++) {
         static const char letters[] = "RAFDPH", names[] = "rafdph";
         const char *letter = strchr(letters, *at);
-        bool word = at[1] >= 'a' && at[1] <= 'z' && *at == 'N';      /* NaN */
+        bool word = at[1] >= 'a' && at[1] <= 'z' && *at == 'N'; /* NaN */
         if (letter && !word && !(at > table[bytes[0] % ROWS] && at[-1] >= 'a' && at[-1] <= 'z' && at[1] >= 'a')) {
             n += (size_t)sprintf(out + n, "%c%u", names[letter - letters], choice & 7);
             choice = choice >> 3 | choice << 21;
@@ -136,7 +150,11 @@ static size_t write_row(char *out, size_t room, const uint8_t bytes[4], unsigned
     return n;
 }
 
-struct ending { pthread_mutex_t lock; pthread_cond_t over; bool ended; };
+struct ending {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool ended;
+};
 
 static void done(void *context, int error)
 {
@@ -157,8 +175,14 @@ static void run(sg_kernel *kernel)
     pthread_cond_init(&ending.over, &clock);
     pthread_mutex_init(&ending.lock, NULL);
     uint64_t out = (uintptr_t)memory + (2 << 20);
-    struct sg_launch launch = { .kernel = kernel, .grid = { 2, 1, 1 }, .block = { 48, 1, 1 }, .dynamic_shared = 256,
-                                .stack = 1024, .params = &out, .params_size = sizeof out, .done = done,
+    struct sg_launch launch = { .kernel = kernel,
+                                .grid = { 2, 1, 1 },
+                                .block = { 48, 1, 1 },
+                                .dynamic_shared = 256,
+                                .stack = 1024,
+                                .params = &out,
+                                .params_size = sizeof out,
+                                .done = done,
                                 .context = &ending };
     if (sg_engine_launch(engine, &launch) == 0) {
         struct timespec end;

@@ -17,8 +17,9 @@ coverage() {
   local target=$1 raw=$build/fuzz/$1.profraw data=$build/fuzz/$1.profdata
   LLVM_PROFILE_FILE=$raw "$build/fuzz/$target" -runs=0 "$build/fuzz/corpus/$target" >/dev/null 2>&1
   llvm-profdata merge -sparse "$raw" -o "$data" 2>/dev/null || return
-  llvm-cov report "$build/fuzz/$target" -instr-profile="$data" -ignore-filename-regex='tests/|generated/|/usr/' 2>/dev/null |
-    awk '$1 == "TOTAL" { printf "lines %s of %s (%s), functions %s of %s (%s)", $8 - $9, $8, $10, $5 - $6, $5, $7 }'
+  llvm-cov report "$build/fuzz/$target" -instr-profile="$data" -ignore-filename-regex='tests/|generated/|/usr/' \
+    2>/dev/null | awk '$1 == "TOTAL" {
+      printf "lines %s of %s (%s), functions %s of %s (%s)", $8 - $9, $8, $10, $5 - $6, $5, $7 }'
 }
 
 for target in "$@"; do
@@ -32,9 +33,13 @@ for target in "$@"; do
   [ ! -f "$here/seeds/$target.tar.gz" ] || tar -xzf "$here/seeds/$target.tar.gz" -C "$corpus"
   [ "$target" != exec ] || most=512
   log=$build/fuzz/$target.log
-  LLVM_PROFILE_FILE=/dev/null nice -n 19 "$program" -max_total_time="$each" -timeout=30 -rss_limit_mb=2048 -max_len="${most:-8192}" \
-    -print_final_stats=1 -artifact_prefix="$build/fuzz/$target-" "$corpus" >"$log" 2>&1 || { found=1; echo "fuzz: $target: FOUND something: $log"; }
+  options=(-max_total_time="$each" -timeout=30 -rss_limit_mb=2048 -max_len="${most:-8192}" -print_final_stats=1
+    -artifact_prefix="$build/fuzz/$target-")
   unset most
+  if ! LLVM_PROFILE_FILE=/dev/null nice -n 19 "$program" "${options[@]}" "$corpus" >"$log" 2>&1; then
+    found=1
+    echo "fuzz: $target: FOUND something: $log"
+  fi
   inputs=$(find "$corpus" -type f | wc -l)
   runs=$(awk '/number_of_executed_units/ { print $2 }' "$log")
   cover='no llvm-cov: no figures of coverage'

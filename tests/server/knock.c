@@ -1,6 +1,6 @@
 /*
- * knock.c: a server of a cluster spends no worker, and so no GPU, on whom it does not know: the listener looks at a pass
- * first, which is no use to others who have seen it on the network.
+ * knock.c: a server of a cluster spends no worker, and so no GPU, on whom it does not know: the listener looks at a
+ * pass first, which is no use to others who have seen it on the network.
  * shows: attacks: a pass that is forged, used up, seen by others or cut in pieces takes no GPU worker of a server
  */
 #include <errno.h>
