@@ -105,6 +105,9 @@ int daemon_lock(const struct daemon_about *about, const char *folder, const char
     return 0;
 }
 
+/* So long before it ends, a daemon says so when it starts and when it reloads, as `flytctl config check` does. */
+enum { DAYS_TO_RENEW = 30 };
+
 void daemon_certificate_age(const struct tls_context *tls, const char *path)
 {
     if (tls_context_is_old(tls))
@@ -112,6 +115,11 @@ void daemon_certificate_age(const struct tls_context *tls, const char *path)
                     "both ends of"
                     " a connection\": make a new one (`flytctl ca issue DIR ROLE NAME --force`)",
                     path);
+    long days = tls_context_days(tls);
+    if (days < DAYS_TO_RENEW)
+        log_warning("event=certificate-ends path=%s days=%ld: make a new one (`flytctl ca issue DIR ROLE NAME --force`), "
+                    "and reload this daemon",
+                    path, days);
 }
 
 int daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error)

@@ -56,8 +56,8 @@ def log(name):
         return file.read()
 
 
-def issue(role, name):
-    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"))
+def issue(role, name, *options):
+    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"), *options)
     assert made.returncode == 0, made.stderr
 
 

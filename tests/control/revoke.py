@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import (BIN, certificates, ctl, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
+from hand import (BIN, certificates, ctl, issue, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
                   start_manager, start_node_and_vm, until, work, write)
 
 PROGRAM = os.path.abspath(sys.argv[2])
@@ -118,7 +118,10 @@ def main():
     roles(remote)
     at_the_socket(manager)
     assert ctl("vm", "add", "vm1", "--sms", "2", "--memory", "128M", "--address", "127.0.0.1").returncode == 0
+    issue("client", "vm1", "--days", "20", "--force")
     start_node_and_vm(ports)
+    ok("event=certificate-ends" in log("vm1") and "event=certificate-ends" not in log("n1"),
+       "a daemon whose certificate ends soon says so")
     taken_back(remote, manager)
     mistakes()
 
