@@ -253,14 +253,24 @@ static void end_context(rpc_request *r)
     FAKE_REPLY(plain_result, rpc_request_xid(r), 0);
 }
 
-static const struct { uint32_t procedure; xdrproc_t args; } queued[] = {
-    { FLYT_COPY_IN, (xdrproc_t)xdr_copy_in_args }, { FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args },
-    { FLYT_COPY, (xdrproc_t)xdr_copy_args }, { FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args },
-    { FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args }, { FLYT_COPY_BOX, (xdrproc_t)xdr_copy_box_args },
-    { FLYT_SET, (xdrproc_t)xdr_set_args }, { FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args },
-    { FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args }, { FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args },
-    { FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args }, { FLYT_LAUNCH, (xdrproc_t)xdr_launch_args },
+static const struct {
+    uint32_t procedure;
+    xdrproc_t args;
+} queued[] = {
+    { FLYT_COPY_IN, (xdrproc_t)xdr_copy_in_args },
+    { FLYT_COPY_OUT, (xdrproc_t)xdr_copy_out_args },
+    { FLYT_COPY, (xdrproc_t)xdr_copy_args },
+    { FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args },
+    { FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args },
+    { FLYT_COPY_BOX, (xdrproc_t)xdr_copy_box_args },
+    { FLYT_SET, (xdrproc_t)xdr_set_args },
+    { FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args },
+    { FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args },
+    { FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args },
+    { FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args },
+    { FLYT_LAUNCH, (xdrproc_t)xdr_launch_args },
     { FLYT_PREFETCH, (xdrproc_t)xdr_prefetch_args },
+    { FLYT_VALUES, (xdrproc_t)xdr_values_args },
 };
 
 static bool enqueue_call(rpc_request *r)

@@ -17,7 +17,12 @@ struct fake_op {
     uint32_t procedure, xid;
     union {
         copy_in_args in; copy_out_args out; copy_args copy; copy_box_in_args box_in; copy_box_out_args box_out;
-        copy_box_args box; set_args set; stream_args stream; event_record_args record; event_wait_args wait;
+        copy_box_args box;
+        set_args set;
+        values_args values;
+        stream_args stream;
+        event_record_args record;
+        event_wait_args wait;
         host_function_args host; launch_args launch; event_args event; context_args context;
     } a;
     xdrproc_t       free_args;

@@ -201,7 +201,7 @@ static void context_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(31)) {
+    switch (below(32)) {
     case 28: WAIT(usage, usage_args, usage_result, { (u_int)any() }); break;
     case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;
@@ -261,6 +261,16 @@ static void one_call(struct peer *peer)
     case 23: WAIT(event_query, event_args, plain_result, { id(0) }); break;
     case 24: forwarded_call(peer); break;
     case 30: SEND(prefetch, prefetch_args, { stream(), address(peer), below(1 << 20), (int)below(3) - 1 }); break;
+    case 31: {
+        flyt_value list[2];
+        for (int i = 0; i < 2; i++) {
+            list[i] = (flyt_value){ (int)below(8), address(peer) & ~(uint64_t)below(8), below(2), (u_int)below(5) };
+            if (list[i].kind == CU_STREAM_MEM_OP_WAIT_VALUE_32 || list[i].kind == CU_STREAM_MEM_OP_WAIT_VALUE_64)
+                list[i].flags = 64; /* refused: nobody would write what it waits for */
+        }
+        SEND(values, values_args, { stream(), { (u_int)below(3), list } });
+        break;
+    }
     default: code_call(peer); break;
     }
     if (!below(100))

@@ -283,6 +283,25 @@ CORE_API int core_copy_box_deferred(core_context *, core_stream, const struct co
 CORE_API int core_set(core_context *, core_stream, const struct core_box *to, const struct core_extent *,
                       uint32_t value, unsigned element, bool blocking);
 
+/* ---- stream memory operations (values.c) ---- */
+
+/* Numbers as CUstreamBatchMemOpType. */
+enum core_value_kind {
+    CORE_WAIT_VALUE_32 = 1,
+    CORE_WRITE_VALUE_32 = 2,
+    CORE_FLUSH_REMOTE_WRITES = 3,
+    CORE_WAIT_VALUE_64 = 4,
+    CORE_WRITE_VALUE_64 = 5,
+    CORE_MEMORY_BARRIER = 6
+};
+struct core_value {
+    enum core_value_kind kind;
+    uint64_t address, value;
+    unsigned flags;
+};
+/* The stream does these one after the other. flags: CUstreamWaitValue_flags and so on. 801: a device cannot do it. */
+CORE_API int core_values(core_context *, core_stream, const struct core_value *, unsigned count);
+
 /* ---- streams and events (stream.c, event.c) --------------------------------------------------------------------- */
 
 CORE_API int core_stream_create(core_context *, unsigned flags, int priority, core_stream *);

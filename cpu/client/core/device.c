@@ -39,7 +39,6 @@ static const int denied[] = {
     116,          /* GPU_DIRECT_RDMA_SUPPORTED */
     119,          /* MEMPOOL_SUPPORTED_HANDLE_TYPES */
     121,          /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
-    122, 123,     /* CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR */
     124,          /* DMA_BUF_SUPPORTED */
     125,          /* IPC_EVENT_SUPPORTED */
     128,          /* HANDLE_TYPE_FABRIC_SUPPORTED */

@@ -7,6 +7,7 @@ const struct op_row op_rows[OP_KINDS] = {
     [OP_COPY] = { copy_op, NULL },
     [OP_SET] = { set_op, NULL },
     [OP_PREFETCH] = { prefetch_op, NULL },
+    [OP_VALUES] = { values_op, values_keep },
     [OP_LAUNCH] = { launch_op, launch_keep },
     [OP_EVENT_RECORD] = { event_record_op, NULL },
     [OP_EVENT_WAIT] = { event_wait_op, NULL },

@@ -10,7 +10,17 @@
 #include "copy_engine.h"
 #include "stream.h"
 
-enum op_kind { OP_COPY, OP_SET, OP_PREFETCH, OP_LAUNCH, OP_EVENT_RECORD, OP_EVENT_WAIT, OP_HOST_FUNCTION, OP_KINDS };
+enum op_kind {
+    OP_COPY,
+    OP_SET,
+    OP_PREFETCH,
+    OP_VALUES,
+    OP_LAUNCH,
+    OP_EVENT_RECORD,
+    OP_EVENT_WAIT,
+    OP_HOST_FUNCTION,
+    OP_KINDS
+};
 
 struct client_event;
 struct loaded_function;
@@ -30,6 +40,11 @@ struct op {
             uint64_t managed;         /* bytes of managed memory, from the first to the last one */
         } set;
         struct op_prefetch { uint64_t address; size_t size; int device; } prefetch;
+        /* The list is the caller's, unless op_keep has made a copy of it. */
+        struct op_values {
+            const struct core_value *list;
+            unsigned count;
+        } values;
         /* What the launch points to is the caller's, unless op_keep has made a copy of it. */
         struct op_launch { const struct core_launch *launch; const struct loaded_function *loaded; } launch;
         struct op_event {
@@ -69,6 +84,8 @@ int op_keep(const struct op *, struct op **out);
 int copy_op(struct client_stream *, const struct op *);
 int set_op(struct client_stream *, const struct op *);
 int prefetch_op(struct client_stream *, const struct op *);
+int values_op(struct client_stream *, const struct op *);
+int values_keep(const struct op *, struct op **out);
 int launch_op(struct client_stream *, const struct op *);
 int launch_keep(const struct op *, struct op **out);
 int event_record_op(struct client_stream *, const struct op *);

@@ -1,0 +1,65 @@
+/*
+ * values.c: stream memory operations: a stream waits for a value in memory, or writes one. The memory is the device's,
+ * or pinned memory that it reaches.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "copy_calls.h"
+#include "cpu/common/cancel.h"
+#include "op.h"
+
+enum { WAIT_CONDITIONS = 0x3, WRITE_FLAGS = 0x1, BARRIER_FLAGS = 0x1 };
+#define WAIT_FLUSH (1u << 30)
+
+int values_op(struct client_stream *s, const struct op *op)
+{
+    const struct core_value *list = op->values.list;
+    flyt_value sent[FLYT_MAX_VALUES];
+    for (unsigned i = 0; i < op->values.count; i++)
+        sent[i] = (flyt_value){ (int)list[i].kind, list[i].address, list[i].value, list[i].flags };
+    values_args args = { .stream = s->wire, .operations = { op->values.count, sent } };
+    return stream_send(s, &(struct stream_call){ FLYT_VALUES, (xdrproc_t)xdr_values_args, &args, .weighty = true },
+                       NULL);
+}
+
+int values_keep(const struct op *op, struct op **out)
+{
+    size_t size = op->values.count * sizeof *op->values.list;
+    struct op *kept = malloc(sizeof *kept + size);
+    if (!kept)
+        return CORE_OUT_OF_MEMORY;
+    *kept = *op;
+    kept->values.list = memcpy(kept + 1, op->values.list, size);
+    *out = kept;
+    return CORE_OK;
+}
+
+static int check(const struct client_stream *s, const struct core_value *v)
+{
+    bool wait = v->kind == CORE_WAIT_VALUE_32 || v->kind == CORE_WAIT_VALUE_64;
+    bool write = v->kind == CORE_WRITE_VALUE_32 || v->kind == CORE_WRITE_VALUE_64;
+    size_t size = v->kind == CORE_WAIT_VALUE_64 || v->kind == CORE_WRITE_VALUE_64 ? 8 : 4;
+    if (v->kind == CORE_FLUSH_REMOTE_WRITES || (wait && v->flags & WAIT_FLUSH))
+        return CORE_NOT_SUPPORTED; /* no device does it: CAN_FLUSH_REMOTE_WRITES is 0 */
+    if (v->kind == CORE_MEMORY_BARRIER)
+        return v->flags & ~(unsigned)BARRIER_FLAGS ? CORE_INVALID_VALUE : CORE_OK;
+    if ((!wait && !write) || v->flags & ~(wait ? (unsigned)WAIT_CONDITIONS : (unsigned)WRITE_FLAGS) ||
+        v->address % size)
+        return CORE_INVALID_VALUE;
+    struct copy_side side;
+    const struct core_box box = { v->address, size, 1 };
+    return copy_side(s, &box, &(struct core_extent){ size, 1, 1 }, &side) || !side.reach ? CORE_INVALID_VALUE : CORE_OK;
+}
+
+int core_values(core_context *c, core_stream stream, const struct core_value *list, unsigned count)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int code = client_stream_enter(c, stream, &s);
+    if (!code && (!count || count >= FLYT_MAX_VALUES))
+        code = CORE_INVALID_VALUE;
+    for (unsigned i = 0; i < count && !code; i++)
+        code = check(s, &list[i]);
+    return code ? code : op_submit(s, &(struct op){ .kind = OP_VALUES, .values = { list, count } });
+}
