@@ -40,7 +40,16 @@ struct sg_texture {
     bool linear_memory;                  /* fetched by index only; outside: 0 */
     bool linear_filter, normalized;      /* normalized: coordinates */
     bool unit;                           /* integers of 8 and 16 bits are read as floats of 0 … 1 or -1 … 1 */
+    uint8_t levels;                      /* of a mipmapped array, behind each other from base on; 0: it is none */
+    bool linear_levels;                  /* the filter between levels */
+    float bias, least, most;             /* of the level of detail */
 };
+
+enum { SG_LEVELS_MOST = 16, SG_ROW_ALIGNMENT = 64 };
+/* One level of it; levels is 0 then. Level 0 is where base says, with its pitch and slice. */
+struct sg_texture sg_texture_level(const struct sg_texture *, unsigned level);
+/* Bytes of all its layers. */
+static inline uint64_t sg_texture_bytes(const struct sg_texture *t) { return t->slice * t->depth * t->layers; }
 
 static inline unsigned sg_texel_bytes(unsigned format)
 {
@@ -60,6 +69,11 @@ bool sg_texture_sample(const struct sg_texture *, unsigned dimensions, unsigned 
                        int64_t layer, uint32_t out[4]);
 bool sg_texture_fetch(const struct sg_texture *, unsigned dimensions, unsigned device, const int32_t at[3],
                       int64_t layer, uint32_t out[4]);
+/* The same at a level of detail of a mipmapped array. */
+bool sg_texture_sample_level(const struct sg_texture *, unsigned dimensions, unsigned device, const float at[3],
+                             int64_t layer, float detail, uint32_t out[4]);
+/* The level of detail for coordinates that change so much from one point of the picture to the next. */
+float sg_texture_detail(const struct sg_texture *, unsigned dimensions, const float dx[3], const float dy[3]);
 /* The four texels that a linear filter would look at, of one component: in the order of tld4. */
 bool sg_texture_gather(const struct sg_texture *, unsigned device, const float at[3], int64_t layer, unsigned component,
                        uint32_t out[4]);

@@ -1,6 +1,7 @@
 /*
  * op_texture.c: tex, tld4, suld, sust, sured, txq and suq on objects whose handle is in a register ("bindless", all that
- * nvcc emits). See softgpu/texture.h. Mip maps do not exist here: a level of detail is read and not used.
+ * nvcc emits). See softgpu/texture.h. Gathering, integer coordinates and queries look at the first level of a mipmapped
+ * array.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -41,6 +42,8 @@ struct access {
     unsigned dimensions, count;          /* elements of the vector */
     unsigned bytes;                      /* of an element of a surface access */
     exec_source at[COORDINATES];         /* coordinates, the layer first */
+    unsigned levels;                     /* 0: the first level; 1: of .level; 2: of .grad */
+    exec_source level[2][3];             /* the level of detail, or how the coordinates change */
     uint32_t to[4];
     uint8_t cell[4];                     /* bytes of the register: of to[], of from[] */
     exec_source from[4];
@@ -96,6 +99,22 @@ static bool find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, 
     return o->known;
 }
 
+/* The level of detail that a lane asks for. Of a cube the change of the direction stands for that on the face. */
+static float detail(const struct exec_warp *w, const struct access *a, const struct sg_texture *t, unsigned l)
+{
+    float change[2][3] = { { 0 } };
+    if (!a->levels || !t->levels)
+        return 0;
+    if (a->levels == 1)
+        return as_float(word(w, a->level[0][0], l));
+    for (unsigned s = 0; s < 2; s++)
+        for (unsigned k = 0; k < a->dimensions; k++)
+            change[s][k] = as_float(word(w, a->level[s][k], l));
+    if (a->shape == SHAPE_CUBE)
+        return sg_texture_detail(t, 2, change[0], change[1]) - 1;
+    return sg_texture_detail(t, a->dimensions, change[0], change[1]);
+}
+
 static void run_texture(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct access *a = i->extra;
@@ -120,11 +139,13 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
             side.wrap[0] = side.wrap[1] = SG_CLAMP;
             side.normalized = true;
             fine = a->gather ? sg_texture_gather(&side, w->granule_device, on, 6 * layer + face, a->component, out)
-                             : sg_texture_sample(&side, 2, w->granule_device, on, 6 * layer + face, out);
+                             : sg_texture_sample_level(&side, 2, w->granule_device, on, 6 * layer + face,
+                                                       detail(w, a, &side, l), out);
         } else if (a->gather)
             fine = sg_texture_gather(&o.t, w->granule_device, at, layer, a->component, out);
         else
-            fine = sg_texture_sample(&o.t, a->dimensions, w->granule_device, at, layer, out);
+            fine = sg_texture_sample_level(&o.t, a->dimensions, w->granule_device, at, layer, detail(w, a, &o.t, l),
+                                           out);
         if (!fine) {
             exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "texture whose memory is gone", l, o.t.base);
             return;
@@ -345,6 +366,20 @@ static int places(struct exec_decoder *d, const struct ptx_operand *o, struct ex
     return 0;
 }
 
+/* One register, or a vector of as many as there are dimensions; more are ignored. */
+static int level_of_detail(struct exec_decoder *d, const struct ptx_operand *o, unsigned want, exec_source at[3])
+{
+    const struct ptx_operand *elements[COORDINATES];
+    struct ptx_operand scratch[COORDINATES];
+    uint32_t count = decode_elements(d, o, elements, scratch, COORDINATES);
+    if (count < want)
+        return decode_error(d, "%u values for a level of detail where %u are wanted", count, want);
+    for (unsigned k = 0; k < want; k++)
+        if (decode_source(d, elements[k], PTX_B32, &at[k]))
+            return -1;
+    return 0;
+}
+
 static int results(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_type type, unsigned want,
                    struct access *a)
 {
@@ -401,6 +436,10 @@ static int decode_texture(struct exec_decoder *d)
     if (places(d, &d->in->operands[1], &n, a) || results(d, &d->in->operands[0], to, to == PTX_F16X2 ? 2 : 4, a) ||
         decode_predicate_destination(d, d->in->operands[0].second, &n.p))
         return -1;
+    a->levels = levels;
+    for (unsigned k = 0; k < levels; k++)
+        if (level_of_detail(d, &d->in->operands[2 + k], levels == 1 ? 1 : a->dimensions, a->level[k]))
+            return -1;
     if ((a->shape == SHAPE_CUBE && a->integer) ||
         (gather && (a->integer || a->half || a->shape == SHAPE_1D || a->shape == SHAPE_3D)))
         return decode_error(d, "a geometry that does not go with this instruction");

@@ -231,6 +231,63 @@ bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned
     return true;
 }
 
+/* ---- levels of mipmapped arrays ---- */
+
+static uint32_t half(uint32_t size) { return size > 1 ? size / 2 : 1; }
+
+struct sg_texture sg_texture_level(const struct sg_texture *t, unsigned level)
+{
+    struct sg_texture l = *t;
+    l.levels = 0;
+    for (unsigned k = 0; k < level; k++) {
+        l.base += sg_texture_bytes(&l);
+        l.width = half(l.width);
+        l.height = half(l.height);
+        l.depth = half(l.depth);
+        uint64_t row = (uint64_t)l.width * sg_texel_bytes(l.format) * l.channels;
+        l.pitch = (row + SG_ROW_ALIGNMENT - 1) / SG_ROW_ALIGNMENT * SG_ROW_ALIGNMENT;
+        l.slice = l.pitch * l.height;
+    }
+    return l;
+}
+
+bool sg_texture_sample_level(const struct sg_texture *t, unsigned dimensions, unsigned device, const float at[3],
+                             int64_t layer, float detail, uint32_t out[4])
+{
+    if (!t->levels)
+        return sg_texture_sample(t, dimensions, device, at, layer, out);
+    float last = (float)(t->levels - 1);
+    detail = fminf(fmaxf(detail + t->bias, t->least), t->most);
+    detail = fminf(fmaxf(detail, 0), last);              /* NaN becomes 0 */
+    bool blend = t->linear_levels && floats(t);
+    unsigned first = (unsigned)(blend ? floorf(detail) : floorf(detail + 0.5f));
+    struct sg_texture level = sg_texture_level(t, first);
+    float part = blend ? floorf((detail - (float)first) * 256.0f + 0.5f) / 256.0f : 0;
+    if (!sg_texture_sample(&level, dimensions, device, at, layer, out))
+        return false;
+    if (part == 0)
+        return true;
+    uint32_t next[4];
+    level = sg_texture_level(t, first + 1);
+    if (!sg_texture_sample(&level, dimensions, device, at, layer, next))
+        return false;
+    for (unsigned c = 0; c < 4; c++)
+        out[c] = bits_of(float_of(out[c]) * (1.0f - part) + float_of(next[c]) * part);
+    return true;
+}
+
+float sg_texture_detail(const struct sg_texture *t, unsigned dimensions, const float dx[3], const float dy[3])
+{
+    float x = 0, y = 0;
+    for (unsigned k = 0; k < dimensions; k++) {
+        float n = t->normalized ? (float)extent(t, k) : 1.0f;
+        x += dx[k] * n * dx[k] * n;
+        y += dy[k] * n * dy[k] * n;
+    }
+    float larger = fmaxf(x, y);
+    return larger > 0 ? 0.5f * log2f(larger) : -INFINITY;
+}
+
 bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned device, const int32_t at[3],
                       int64_t layer, uint32_t out[4])
 {

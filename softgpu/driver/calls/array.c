@@ -1,4 +1,4 @@
-/* array.c: CUDA reference: Memory Management, cuArrayCreate and its like. Arrays themselves:
+/* array.c: CUDA reference: Memory Management, cuArrayCreate, cuMipmappedArrayCreate and their like. Arrays themselves:
    softgpu/driver/machine/array.c. */
 #include "softgpu/driver/calls/calls.h"
 
@@ -30,6 +30,8 @@ CUresult cuArrayDestroy(CUarray handle)
     if (r)
         return r;
     struct sgd_array *a = sgd_array_get(handle);
+    if (a && a->owner)                                   /* a level goes with the whole */
+        a = NULL;
     r = a ? sgd_context_wait(a->context) : CUDA_ERROR_INVALID_HANDLE;
     a = sgd_array_get(handle);                           /* another thread may have destroyed it meanwhile */
     if (!r && a)
@@ -60,5 +62,49 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *out, CUarray handle)
         *out = (CUDA_ARRAY_DESCRIPTOR){
             .Width = whole.Width, .Height = whole.Height, .Format = whole.Format, .NumChannels = whole.NumChannels
         };
+    return r;
+}
+
+/* ---- mipmapped arrays ---- */
+
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted, unsigned levels)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = out && wanted ? sgd_mipmap_new(c, wanted, levels, out) : CUDA_ERROR_INVALID_VALUE;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuMipmappedArrayGetLevel(CUarray *out, CUmipmappedArray handle, unsigned level)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    const struct sgd_mipmap *m = sgd_mipmap_get(handle);
+    if (!m)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    else if (!out || level >= m->texture.levels)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else
+        *out = m->level[level]->handle;
+    sgd_leave();
+    return r;
+}
+
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    struct sgd_mipmap *m = sgd_mipmap_get(handle);
+    r = m ? sgd_context_wait(m->context) : CUDA_ERROR_INVALID_HANDLE;
+    m = sgd_mipmap_get(handle);                          /* another thread may have destroyed it meanwhile */
+    if (!r && m)
+        sgd_mipmap_destroy(m);
+    sgd_leave();
     return r;
 }

@@ -60,8 +60,13 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
         t->height = (uint32_t)height;
         return CUDA_SUCCESS;
     }
-    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-        return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
+        const struct sgd_mipmap *m = sgd_mipmap_get(r->res.mipmap.hMipmappedArray);
+        if (!m)
+            return CUDA_ERROR_INVALID_HANDLE;
+        *t = m->texture;
+        return CUDA_SUCCESS;
+    }
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -84,11 +89,25 @@ static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
     for (unsigned k = 0; k < 4; k++)
         if (s->borderColor[k] != 0)                      /* NaN too */
             return CUDA_ERROR_NOT_SUPPORTED;
+    if ((unsigned)s->mipmapFilterMode > CU_TR_FILTER_MODE_LINEAR)
+        return CUDA_ERROR_INVALID_VALUE;
+    t->linear_levels = s->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
+    t->bias = s->mipmapLevelBias;
+    t->least = s->minMipmapLevelClamp;
+    t->most = s->maxMipmapLevelClamp;
     bool integer = t->format <= SG_TEXEL_S32, wide = t->format == SG_TEXEL_U32 || t->format == SG_TEXEL_S32;
     t->normalized = s->flags & CU_TRSF_NORMALIZED_COORDINATES;
     t->unit = integer && !wide && !(s->flags & CU_TRSF_READ_AS_INTEGER);
     t->linear_filter = s->filterMode == CU_TR_FILTER_MODE_LINEAR && !t->linear_memory;
     return t->linear_filter && integer && !t->unit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* What an object of the resource goes with; NULL: no array. resource() has found it. */
+static struct sgd_array *array_of(const CUDA_RESOURCE_DESC *r)
+{
+    if (r->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        return sgd_mipmap_get(r->res.mipmap.hMipmappedArray)->level[0];
+    return r->resType == CU_RESOURCE_TYPE_ARRAY ? sgd_array_get(r->res.array.hArray) : NULL;
 }
 
 static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how, bool surface)
@@ -99,9 +118,8 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
         return r;
     struct sg_texture t = { .surface = false };
     r = out && from && (how || surface) ? resource(c->device, from, &t) : CUDA_ERROR_INVALID_VALUE;
-    struct sgd_array *array =
-        !r && from->resType == CU_RESOURCE_TYPE_ARRAY ? sgd_array_get(from->res.array.hArray) : NULL;
-    if (!r && surface && !(array && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST))
+    struct sgd_array *array = r ? NULL : array_of(from);
+    if (!r && surface && !(from->resType == CU_RESOURCE_TYPE_ARRAY && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST))
         r = CUDA_ERROR_INVALID_VALUE;
     if (!r && !surface)
         r = sampler(how, &t);

@@ -3,7 +3,8 @@
  *
  * An array is a block of device memory of the context: rows at a fixed pitch, layers and depth behind each other. Its
  * address is told to nobody; copies come through calls/copy.c, kernels through the objects of texture.c. Formats: the
- * eight plain ones. No mip maps, no sparse arrays, no planes.
+ * eight plain ones. No sparse arrays, no planes. A mipmapped array is one block too, in which the levels follow each
+ * other (sg_texture_level); each level is an array whose memory is the whole's.
  */
 #include "softgpu/driver/machine/machine.h"
 
@@ -11,7 +12,6 @@
 
 #include "cpu/common/lock.h"
 
-enum { ROW_ALIGNMENT = 64 };
 static const unsigned known_flags =
     CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 static struct sgd_array *arrays;
@@ -69,52 +69,89 @@ static bool fits(const struct sgd_device *d, const CUDA_ARRAY3D_DESCRIPTOR *a)
     return a->Width && a->Width <= (size_t)width && a->Height <= (size_t)height && a->Depth <= (size_t)depth;
 }
 
-CUresult sgd_array_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, CUarray *out)
+static CUresult check(const struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, uint8_t *format)
 {
-    FLYT_ASSERT_HELD(&sgd_mutex);
-    uint8_t format;
     if (wanted->Flags & ~known_flags)
         return wanted->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_DEPTH_TEXTURE)
                    ? CUDA_ERROR_NOT_SUPPORTED
                    : CUDA_ERROR_INVALID_VALUE;
-    if (!sgd_array_format(wanted->Format, wanted->NumChannels, &format) || !fits(c->device, wanted))
-        return CUDA_ERROR_INVALID_VALUE;
+    return sgd_array_format(wanted->Format, wanted->NumChannels, format) && fits(c->device, wanted)
+               ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* All but the address. */
+static struct sg_texture texture_of(const CUDA_ARRAY3D_DESCRIPTOR *wanted, uint8_t format)
+{
+    bool layers = wanted->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+    size_t row = wanted->Width * wanted->NumChannels * sg_texel_bytes(format),
+           pitch = (row + SG_ROW_ALIGNMENT - 1) / SG_ROW_ALIGNMENT * SG_ROW_ALIGNMENT,
+           height = wanted->Height ? wanted->Height : 1, slices = wanted->Depth ? wanted->Depth : 1;
+    return (struct sg_texture){ .pitch = pitch,
+                                .slice = pitch * height,
+                                .width = (uint32_t)wanted->Width,
+                                .height = (uint32_t)height,
+                                .depth = layers ? 1 : (uint32_t)slices,
+                                .layers = layers ? (uint32_t)slices : 1,
+                                .format = format,
+                                .channels = (uint8_t)wanted->NumChannels };
+}
+
+/* An array in memory that is there. NULL: no host memory. */
+static struct sgd_array *array_in(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *description,
+                                  const struct sg_texture *texture)
+{
     struct sgd_array *a = calloc(1, sizeof *a);
     if (!a)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    bool layers = wanted->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-    a->description = *wanted;
+        return NULL;
+    a->description = *description;
     a->context = c;
-    a->slices = wanted->Depth ? wanted->Depth : 1;
-    a->row = wanted->Width * wanted->NumChannels * sg_texel_bytes(format);
-    size_t pitch = (a->row + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT,
-           height = wanted->Height ? wanted->Height : 1;
-    a->texture = (struct sg_texture){ .pitch = pitch,
-                                      .slice = pitch * height,
-                                      .width = (uint32_t)wanted->Width,
-                                      .height = (uint32_t)height,
-                                      .depth = layers ? 1 : (uint32_t)a->slices,
-                                      .layers = layers ? (uint32_t)a->slices : 1,
-                                      .format = format,
-                                      .channels = (uint8_t)wanted->NumChannels };
-    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, pitch * height * a->slices, &a->memory);
-    if (r) {
-        free(a);
-        return r;
-    }
-    sgd_memory_find(a->memory)->internal = true;
-    a->texture.base = a->memory;
+    a->memory = texture->base;
+    a->texture = *texture;
+    a->slices = description->Depth ? description->Depth : 1;
+    a->row = description->Width * description->NumChannels * sg_texel_bytes(texture->format);
     a->handle = sgd_handle_new(SGD_ARRAY, a);
     if (!a->handle) {
-        sgd_memory_free(sgd_memory_find(a->memory));
         free(a);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return NULL;
     }
     a->next = arrays;
     a->back = &arrays;
     if (a->next)
         a->next->back = &a->next;
     arrays = a;
+    return a;
+}
+
+static CUresult block_new(struct sgd_context *c, uint64_t bytes, uint64_t *base)
+{
+    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, bytes, base);
+    if (!r)
+        sgd_memory_find(*base)->internal = true;
+    return r;
+}
+
+static void block_free(uint64_t base)
+{
+    struct sgd_memory *m = sgd_memory_find(base);
+    if (m && m->at.base == base)
+        sgd_memory_free(m);
+}
+
+CUresult sgd_array_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, CUarray *out)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    uint8_t format;
+    CUresult r = check(c, wanted, &format);
+    if (r)
+        return r;
+    struct sg_texture texture = texture_of(wanted, format);
+    if ((r = block_new(c, sg_texture_bytes(&texture), &texture.base)))
+        return r;
+    struct sgd_array *a = array_in(c, wanted, &texture);
+    if (!a) {
+        block_free(texture.base);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *out = a->handle;
     return CUDA_SUCCESS;
 }
@@ -134,8 +171,13 @@ void sgd_arrays_forget(struct sgd_context *c)
     sgd_textures_forget(c);
     for (struct sgd_array *a = arrays, *next; a; a = next) {
         next = a->next;
-        if (a->context == c)
-            forget(a);
+        if (a->context != c)
+            continue;
+        if (a->owner && --a->owner->texture.levels == 0) {         /* the last of its levels */
+            sgd_handle_drop(a->owner->handle);
+            free(a->owner);
+        }
+        forget(a);
     }
 }
 
@@ -143,8 +185,82 @@ void sgd_array_destroy(struct sgd_array *a)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
     sgd_textures_orphan(a);
-    struct sgd_memory *m = sgd_memory_find(a->memory);
-    if (m && m->at.base == a->memory)
-        sgd_memory_free(m);
+    block_free(a->memory);
     forget(a);
+}
+
+/* ---- mipmapped arrays ---- */
+
+struct sgd_mipmap *sgd_mipmap_get(CUmipmappedArray handle) { return sgd_handle_get(SGD_MIPMAP, handle); }
+
+static size_t half(size_t size, unsigned times) { return !size || size >> times ? size >> times : 1; }
+
+static CUDA_ARRAY3D_DESCRIPTOR level_of(const CUDA_ARRAY3D_DESCRIPTOR *whole, unsigned level)
+{
+    CUDA_ARRAY3D_DESCRIPTOR d = *whole;
+    d.Width = half(whole->Width, level);
+    d.Height = half(whole->Height, level);
+    if (!(whole->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)))
+        d.Depth = half(whole->Depth, level);
+    return d;
+}
+
+/* The reference: 1 + floor(log2(the largest extent)) at most. */
+static uint8_t levels_of(const struct sg_texture *t, unsigned wanted)
+{
+    uint32_t largest = t->width > t->height ? t->width : t->height;
+    unsigned most = 1;
+    largest = t->depth > largest ? t->depth : largest;
+    while (most < SG_LEVELS_MOST && largest >> most)
+        most++;
+    return (uint8_t)(wanted < most ? wanted : most);
+}
+
+CUresult sgd_mipmap_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, unsigned levels,
+                        CUmipmappedArray *out)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    uint8_t format;
+    CUresult r = levels ? check(c, wanted, &format) : CUDA_ERROR_INVALID_VALUE;
+    if (r)
+        return r;
+    struct sgd_mipmap *m = calloc(1, sizeof *m);
+    if (!m || !(m->handle = sgd_handle_new(SGD_MIPMAP, m))) {
+        free(m);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    m->context = c;
+    m->texture = texture_of(wanted, format);
+    unsigned count = levels_of(&m->texture, levels);
+    struct sg_texture last = sg_texture_level(&m->texture, count - 1);
+    r = block_new(c, last.base + sg_texture_bytes(&last), &m->texture.base);
+    for (unsigned k = 0; k < count && !r; k++) {
+        const struct sg_texture texture = sg_texture_level(&m->texture, k);
+        const CUDA_ARRAY3D_DESCRIPTOR description = level_of(wanted, k);
+        m->level[k] = array_in(c, &description, &texture);
+        if (m->level[k])
+            m->level[k]->owner = m;
+        else
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    m->texture.levels = (uint8_t)count;
+    if (r) {
+        sgd_mipmap_destroy(m);
+        return r;
+    }
+    *out = m->handle;
+    return CUDA_SUCCESS;
+}
+
+void sgd_mipmap_destroy(struct sgd_mipmap *m)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    for (unsigned k = 0; k < m->texture.levels && m->level[k]; k++) {
+        sgd_textures_orphan(m->level[k]);
+        forget(m->level[k]);
+    }
+    if (m->texture.base)
+        block_free(m->texture.base);
+    sgd_handle_drop(m->handle);
+    free(m);
 }

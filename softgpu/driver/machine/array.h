@@ -15,6 +15,14 @@ struct sgd_array {
     struct sg_texture texture;               /* what a texture or surface of it begins with */
     size_t row;                              /* bytes of a row that are texels; texture.pitch is from row to row */
     size_t slices;                           /* depth times layers */
+    struct sgd_mipmap *owner;                /* of which it is a level, which has its memory; NULL: none */
+};
+
+struct sgd_mipmap {                          /* a mipmapped array */
+    CUmipmappedArray handle;
+    struct sgd_context *context;
+    struct sg_texture texture;               /* of the whole */
+    struct sgd_array *level[SG_LEVELS_MOST]; /* texture.levels of them; objects of the whole look at the first */
 };
 
 struct sgd_object {                          /* a texture or surface object */
@@ -32,6 +40,10 @@ CUresult sgd_array_new(struct sgd_context *, const CUDA_ARRAY3D_DESCRIPTOR *, CU
 void sgd_array_destroy(struct sgd_array *);              /* with its memory */
 struct sgd_array *sgd_array_get(CUarray);                /* NULL: none */
 void sgd_arrays_forget(struct sgd_context *);            /* with its objects; before the context's memory goes */
+/* levels: at most as many as there are become. */
+CUresult sgd_mipmap_new(struct sgd_context *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned levels, CUmipmappedArray *);
+void sgd_mipmap_destroy(struct sgd_mipmap *);
+struct sgd_mipmap *sgd_mipmap_get(CUmipmappedArray);
 /* enum sg_texel; false: a format that is not known. */
 bool sgd_array_format(CUarray_format, unsigned channels, uint8_t *format);
 

@@ -74,7 +74,8 @@ enum sgd_kind {
     SGD_KERNEL,
     SGD_LINK,
     SGD_PHYSICAL,
-    SGD_ARRAY
+    SGD_ARRAY,
+    SGD_MIPMAP
 };
 void *sgd_handle_new(enum sgd_kind, void *object);       /* NULL: out of memory */
 void *sgd_handle_get(enum sgd_kind, const void *handle); /* NULL: not one, or no more */
