@@ -66,7 +66,7 @@ def versions(word):
 
 # ---- functions ----
 
-FLAGS = ("null", "soft", "async", "blocks", "partial", "untraced")  # options without a value
+FLAGS = ("null", "soft", "async", "blocks", "charge", "partial", "untraced")  # options without a value
 
 
 @dataclass
@@ -250,7 +250,7 @@ class Types:
     callbacks: dict
 
 
-HANDLE_OPTIONS = ("wire", "object", "missing")
+HANDLE_OPTIONS = ("wire", "object", "missing", "shape")
 MEMBER_OPTIONS = ("attribute", "by", "case")
 MEMBER = re.compile(r"^(.*?[ *])(\w+)((?:\[\w+\])*)$")
 
@@ -381,7 +381,7 @@ def errors(path):
 # ---- the files of this description ----
 
 RUNTIME_OPTIONS = ("partial", "untraced", "wire")
-DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft", "call", "async", "blocks")
+DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft", "call", "async", "blocks", "charge", "role")
 
 
 def path_of(name):

@@ -16,6 +16,7 @@ from forward_types import Library, Structs, WIRE, snake
 
 MADE = "/* Made by cpu/api/generate.py. */"
 PROTOCOL = os.path.join(os.path.dirname(os.path.dirname(api.HERE)), "cpu/rpc/cpu_rpc_prot.x")
+ROLES = ("", "makes", "ends", "lends")  # what a call does to an object; "": only uses it
 MARK_TYPES, MARK_PROCEDURES = "/* FORWARDED TYPES */", "/* FORWARDED PROCEDURES */"
 
 
@@ -30,11 +31,22 @@ class Call:
         self.parameters = [self.parameter(p) for p in function.parameters]
         self.outs = [p for p in self.parameters if p.out]
         self.synchronous = "async" not in function.options
-        self.makes = next((p for p in self.parameters if isinstance(p, OutObject)), None)
+        made = next((p for p in self.parameters if isinstance(p, OutObject)), None)
         objects = [p for p in self.parameters if isinstance(p, Object)]
-        self.ends = objects[0] if function.kind == "object" and not self.makes and len(objects) == 1 else None
-        if function.kind == "object" and not self.makes and not self.ends:
-            self.wrong("of class object, and neither makes nor ends an object")
+        named = objects[0] if len(objects) == 1 else None
+        self.role = function.options.get("role", "")
+        if function.kind == "object" and not self.role:
+            self.role = "makes" if made else "ends"
+        if self.role not in ROLES:
+            self.wrong(f"role={self.role}: not one of makes, ends, lends")
+        self.makes = made if self.role == "makes" else None
+        self.ends = named if self.role == "ends" else None
+        self.lends = named if self.role == "lends" and made else None  # what is returned belongs to this one
+        if bool(made) != (self.role in ("makes", "lends")) or (self.role and not (self.makes or self.ends or self.lends)):
+            self.wrong("makes, ends or lends an object in no way that can be generated")
+        self.charged = "charge" in function.options
+        if self.charged and not (self.makes or self.ends):
+            self.wrong("has the word charge, and neither makes nor ends an object")
         if self.outs and not self.synchronous:
             self.wrong("has the word async and something to answer")
         named = [p for p in self.parameters if p.context]
@@ -98,18 +110,63 @@ class Call:
     # ---- the server ----
 
     def server(self):
+        if self.charged:  # the driver's part is the loader's, without session.lock
+            yield from self.server_function(f"static void charged_{self.name}", self.charged_handler())
+            serves = [
+                f"if (!loader_serve(session, call, charged_{self.name}))",
+                "    call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);",
+            ]
+        else:
+            serves = self.handler()
+        yield from self.server_function(f"void serve_{self.name}", serves)
+
+    def server_function(self, name, lines):
         entry = int(self.function.options["entry"])
-        yield f"void serve_{self.name}(struct session *session, struct call *call)"
+        yield f"{name}(struct session *session, struct call *call)"
         yield "{"
         if entry > driver_c.OLDEST_HEADER:
             yield f"#if CUDA_VERSION >= {entry}"
-        yield from ("    " + line for line in self.handler())
+        yield from ("    " + line for line in lines)
         if entry > driver_c.OLDEST_HEADER:
             yield "#else"
             yield "    call_fail(session, call, CUDA_ERROR_NOT_SUPPORTED);"
             yield "#endif"
         yield "}"
         yield ""
+
+    def charged_handler(self):
+        """By the loader, whose work a context's end waits for."""
+        yield f"const {self.arguments_type()} *args = &call->args.{self.name};"
+        if self.ends:
+            yield f"CUresult r = object_end_charged(session, &object_{self.ends.kind}, args->{self.ends.name});"
+            yield "session_reply_plain(session, call->xid, r, false);"
+            return
+        yield f"{self.result_type()} result;"
+        yield "memset(&result, 0, sizeof result);"
+        yield "struct context *context;"
+        for p in self.parameters:
+            yield from p.server_locals()
+        yield "pthread_mutex_lock(&session->lock);"
+        yield "CUresult r = server_find_context(session, args->context, &context);"
+        for p in self.parameters:
+            yield from guarded("r == CUDA_SUCCESS", p.server_checks())
+        yield "pthread_mutex_unlock(&session->lock);"
+        yield "if (r == CUDA_SUCCESS) {"
+        yield "    struct charge charge = charge_begin(session, context);"
+        yield f"    r = {self.calls_driver()};"
+        made = f"&object_{self.makes.kind}, (uint64_t){self.makes.name}"
+        yield "    if (r == CUDA_SUCCESS)"
+        yield f"        r = object_charge(session, &charge, {made});"
+        yield "    charge_finish(session);"
+        yield "}"
+        yield "pthread_mutex_lock(&session->lock);"
+        for p in self.parameters:
+            yield from guarded("r == CUDA_SUCCESS", p.server_stores())
+        yield "pthread_mutex_unlock(&session->lock);"
+        yield f"session_reply(session, call->xid, (xdrproc_t)xdr_{self.result_type()}, &result, r, false);"
+
+    def calls_driver(self):
+        return f"session->gpu->{self.field}({', '.join(p.server_gives() for p in self.parameters)})"
 
     def handler(self):
         yield f"const {self.arguments_type()} *args = &call->args.{self.name};"
@@ -144,7 +201,7 @@ class Call:
             yield "(void)context;"
         for p in self.parameters:
             yield from guarded("r == CUDA_SUCCESS", p.server_checks())
-        call = f"session->gpu->{self.field}({', '.join(p.server_gives() for p in self.parameters)})"
+        call = self.calls_driver()
         if self.synchronous:
             yield from guarded("r == CUDA_SUCCESS", [f"r = {call};"])
         else:
@@ -268,10 +325,13 @@ def structures():
     """C: between the structures of the wire and those of the driver API, which the includer has declared."""
     _, structs = calls()
     yield MADE
-    yield "/* Both give 0, or the CUresult to return. */"
+    yield "/* Both give 0, or the CUresult to return. The includer says, for each kind of object, what its handles are on"
+    yield "   the wire: <kind>_to_wire() and <kind>_from_wire(). session: the server's; NULL in the client. */"
     yield "#include <string.h>"
     yield ""
     yield '#include "cpu/rpc/cpu_rpc_prot.h"'
+    yield ""
+    yield "struct session;"
     yield ""
     yield from structs.code
 
@@ -301,10 +361,10 @@ def server_header():
 def server():
     made, structs = calls()
     yield MADE
+    yield '#include "cpu/server/charge.h"'
+    yield '#include "cpu/server/code.h"'
     yield '#include "cpu/server/forward.h"'
     yield '#include "cpu/server/object.h"'
-    if structs.code:
-        yield '#include "api/forward/structures.h"'
     yield '#include "api/forward/server.h"'
     yield ""
     for alias, type_, end in kinds(made):
@@ -317,7 +377,20 @@ def server():
         yield f"    .kind = KIND_{kind.upper()}, .end = {kind}_end,"
         yield f"    .value = {'true' if alias.options['object'] == 'value' else 'false'},"
         yield f"    .missing = {alias.options.get('missing', 'CUDA_ERROR_INVALID_HANDLE')},"
+        if "shape" in alias.options:
+            yield f"    .shape = {alias.options['shape']},"
         yield "};"
+        yield f"static inline int {kind}_to_wire(struct session *session, {type_} handle, uint64_t *name)"
+        yield "{"
+        yield f"    return (int)object_name(session, &object_{kind}, (uint64_t)handle, name);"
+        yield "}"
+        yield f"static inline int {kind}_from_wire(struct session *session, uint64_t name, {type_} *handle)"
+        yield "{"
+        yield "    uint64_t found = 0;"
+        yield f"    int code = (int)object_look(session, &object_{kind}, name, &found);"
+        yield f"    *handle = ({type_})found;"
+        yield "    return code;"
+        yield "}"
         yield f"void {kind}_drop_all(struct session *session, struct context *context)"
         yield "{"
         yield f"    objects_drop_all(session, context, &object_{kind});"
@@ -326,6 +399,9 @@ def server():
         yield "{"
         yield f"    return objects_count(session, &object_{kind});"
         yield "}"
+        yield ""
+    if structs.code:
+        yield '#include "api/forward/structures.h"'
         yield ""
     for call in made:
         yield from call.server()
@@ -367,6 +443,14 @@ def core():
     yield ""
     if structs.code:
         yield '#include "api/driver/types.h"'
+        for alias, _, _ in kinds(made):  # the client has the server's numbers
+            for way in ("to", "from"):
+                yield f"static inline int {alias.options['wire']}_{way}_wire(void *none, uint64_t from, uint64_t *to)"
+                yield "{"
+                yield "    (void)none;"
+                yield "    *to = from;"
+                yield "    return 0;"
+                yield "}"
         yield '#include "api/forward/structures.h"'
     yield '#include "cpu/client/core/forward.h"'
     yield '#include "cpu/common/cancel.h"'

@@ -269,7 +269,11 @@ class OutObject(Out):
         self.kind = kind
 
     def server_stores(self):
-        return [f"r = object_add(session, context, &object_{self.kind}, (uint64_t){self.name}, &result.{self.name});"]
+        given = f"(uint64_t){self.name}, &result.{self.name}"
+        owner = self.call.lends
+        if owner:
+            return [f"r = object_lend(session, &object_{owner.kind}, args->{owner.name}, &object_{self.kind}, {given});"]
+        return [f"r = object_add(session, context, &object_{self.kind}, {given});"]
 
     def core_type(self):
         return "uint64_t *"
@@ -289,8 +293,8 @@ class InStruct(Parameter):
     def server_checks(self):
         if self.p.maybe:
             given = f"args->{self.name}"
-            return [f"r = {given} ? (CUresult)from_wire_{self.target}({given}, &{self.name}) : CUDA_SUCCESS;"]
-        return [f"r = (CUresult)from_wire_{self.target}(&args->{self.name}, &{self.name});"]
+            return [f"r = {given} ? (CUresult)from_wire_{self.target}(session, {given}, &{self.name}) : CUDA_SUCCESS;"]
+        return [f"r = (CUresult)from_wire_{self.target}(session, &args->{self.name}, &{self.name});"]
 
     def server_gives(self):
         return f"args->{self.name} ? &{self.name} : NULL" if self.p.maybe else f"&{self.name}"
@@ -310,9 +314,9 @@ class InStruct(Parameter):
     def core_fills(self):
         if self.p.maybe:
             return [
-                f"code = {self.name} ? to_wire_{self.target}({self.name}, args.{self.name} = &wire_{self.name}) : 0;"
+                f"code = {self.name} ? to_wire_{self.target}(NULL, {self.name}, args.{self.name} = &wire_{self.name}) : 0;"
             ]
-        return [f"code = to_wire_{self.target}({self.name}, &args.{self.name});"]
+        return [f"code = to_wire_{self.target}(NULL, {self.name}, &args.{self.name});"]
 
     def front_checks(self):
         return [] if self.p.maybe else [f"error = {self.name} ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;"]
@@ -341,13 +345,13 @@ class OutStruct(Parameter):
         return f"&{self.name}"
 
     def server_stores(self):
-        return [f"r = (CUresult)to_wire_{self.target}(&{self.name}, &result.{self.name});"]
+        return [f"r = (CUresult)to_wire_{self.target}(session, &{self.name}, &result.{self.name});"]
 
     def core_type(self):
         return f"struct {self.target} *"
 
     def core_takes(self):
-        return [f"code = from_wire_{self.target}(&result.{self.name}, {self.name});"]
+        return [f"code = from_wire_{self.target}(NULL, &result.{self.name}, {self.name});"]
 
     def front_checks(self):
         return [f"error = {self.name} ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;"]

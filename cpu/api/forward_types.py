@@ -69,14 +69,16 @@ class Structs:
         members, there, back = self.members(struct, wire, "", "")
         self.wire += [f"struct {wire} {{", *(f"    {m};" for m in members), "};"]
         self.code += [
-            f"static inline int to_wire_{name}(const {name} *from, {wire} *to)",
+            f"static inline int to_wire_{name}(struct session *session, const {name} *from, {wire} *to)",
             "{",
+            "    (void)session;",
             *(f"    {line}" for line in there),
             "    return 0;",
             "}",
             "",
-            f"static inline int from_wire_{name}(const {wire} *from, {name} *to)",
+            f"static inline int from_wire_{name}(struct session *session, const {wire} *from, {name} *to)",
             "{",
+            "    (void)session;",
             "    memset(to, 0, sizeof *to);",
             *(f"    {line}" for line in back),
             "    return 0;",
@@ -110,6 +112,9 @@ class Structs:
         return members, there, back
 
     def plain(self, member, path, at):
+        alias = self.library.handle(member.type)
+        if alias and "object" in alias.options and not member.array:
+            return self.object(member, alias.options["wire"], path, at)
         enum = member.type in self.library.types.enums
         wire = "int" if enum else WIRE.get(self.library.plain(member.type) or "")
         if not wire:
@@ -128,6 +133,23 @@ class Structs:
             back = [f"for (int i = 0; i < {count[0]}; i++) {{", *("    " + line for line in back), "}"]
         return f"{wire} {member.name}{member.array}", there, back
 
+    @staticmethod
+    def object(member, kind, path, at):
+        """The handle of an object: the server finds what the number on the wire stands for."""
+        return (
+            f"unsigned hyper {member.name}",
+            [
+                f"int {member.name} = {kind}_to_wire(session, from->{path}, &to->{at});",
+                f"if ({member.name})",
+                f"    return {member.name};",
+            ],
+            [
+                f"int {member.name} = {kind}_from_wire(session, from->{at}, &to->{path});",
+                f"if ({member.name})",
+                f"    return {member.name};",
+            ],
+        )
+
     def union(self, member, struct, wire, prefix, at):
         by = next(m for m in struct.of(driver_c.RELEASE) if m.name == member.options["by"])
         numbers = {name: number for name, number, _ in self.library.types.enums[by.type].values}
@@ -142,8 +164,8 @@ class Structs:
             )
             self.wire += [f"struct {inner} {{", *(f"    {m};" for m in members), "};"]
             cases.append(f"case {number}: {inner} {part.name};")
-            there += [f"case {number}:", *("    " + line for line in lines_there), "    break;"]
-            back += [f"case {number}:", *("    " + line for line in lines_back), "    break;"]
+            there += [f"case {number}: {{", *("    " + line for line in lines_there), "    break;", "}"]
+            back += [f"case {number}: {{", *("    " + line for line in lines_back), "    break;", "}"]
         self.wire += [f"union {wire} switch (int {by.name}) {{", *cases, "default: void;", "};"]
         choice = f"{at}{member.name}.{by.name}"
         low, high = self.library.highest(by.type)

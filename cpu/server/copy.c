@@ -26,10 +26,10 @@ struct request {
 /* What a procedure is as a copy. */
 struct form {
     struct operation operation;
-    struct request (*read)(const struct session *, const struct call *);
+    struct request (*read)(struct session *, const struct call *);
 };
 
-static struct request request_of(const struct session *session, const struct call *call)
+static struct request request_of(struct session *session, const struct call *call)
 {
     return ((const struct form *)call->operation)->read(session, call);
 }
@@ -360,7 +360,7 @@ static void serve_between(struct session *session, struct call *call, const stru
 
 /* ---- the calls ---- */
 
-static struct request read_in(const struct session *session, const struct call *call)
+static struct request read_in(struct session *session, const struct call *call)
 {
     const copy_in_args *args = &call->args.copy_in;
     const flyt_bulk *bulk = &args->data;
@@ -369,28 +369,28 @@ static struct request read_in(const struct session *session, const struct call *
                              .bulk = bulk };
 }
 
-static struct request read_box_in(const struct session *session, const struct call *call)
+static struct request read_box_in(struct session *session, const struct call *call)
 {
     const copy_box_in_args *args = &call->args.copy_box_in;
     return (struct request){ args->stream, { copy_box(session, &args->to), copy_packed(), args->extent },
                              .bulk = &args->data };
 }
 
-static struct request read_out(const struct session *session, const struct call *call)
+static struct request read_out(struct session *session, const struct call *call)
 {
     const copy_out_args *args = &call->args.copy_out;
     return (struct request){ args->stream, { copy_packed(), copy_line(session, args->from), copy_row(args->size) },
                              .via = &args->via };
 }
 
-static struct request read_box_out(const struct session *session, const struct call *call)
+static struct request read_box_out(struct session *session, const struct call *call)
 {
     const copy_box_out_args *args = &call->args.copy_box_out;
     return (struct request){ args->stream, { copy_packed(), copy_box(session, &args->from), args->extent },
                              .via = &args->via };
 }
 
-static struct request read_copy(const struct session *session, const struct call *call)
+static struct request read_copy(struct session *session, const struct call *call)
 {
     const copy_args *args = &call->args.copy;
     return (struct request){ args->stream,
@@ -398,7 +398,7 @@ static struct request read_copy(const struct session *session, const struct call
                              .mark = args->mark };
 }
 
-static struct request read_box(const struct session *session, const struct call *call)
+static struct request read_box(struct session *session, const struct call *call)
 {
     const copy_box_args *args = &call->args.copy_box;
     struct server_copy plan = { copy_box(session, &args->to), copy_box(session, &args->from), args->extent };

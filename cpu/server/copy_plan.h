@@ -11,6 +11,8 @@
 struct server_copy_side {
     bool packed;
     bool host;                            /* memory of this process, not of the device */
+    CUarray array;                        /* not NULL: its bytes from x, y and z on; no address and no pitch */
+    uint64_t x, y, z;
     uint64_t address;
     uint64_t pitch, height;               /* bytes from row to row, rows from slice to slice */
 };
@@ -21,8 +23,8 @@ struct server_copy {
 };
 
 /* The client's box, or line. Pitch and height say nothing where there is one row, or one slice. */
-struct server_copy_side copy_box(const struct session *, const flyt_box *);
-struct server_copy_side copy_line(const struct session *, uint64_t address);
+struct server_copy_side copy_box(struct session *, const flyt_box *);
+struct server_copy_side copy_line(struct session *, uint64_t address);
 /* Which memory it is comes with copy_at. */
 struct server_copy_side copy_packed(void);
 flyt_extent copy_row(uint64_t bytes);

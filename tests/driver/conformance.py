@@ -12,7 +12,6 @@ import subprocess
 import sys
 
 AFFINITY = "no part of the device's SMs can be asked for"
-ARRAYS = "arrays and textures are not implemented"
 LIMITS = "limits of a context belong to the device's"
 OWN = "the test looks into the software GPU: its environment, its log, its private rules"
 FAULT = "questions that the client answers itself do not give a fault's error"
@@ -28,8 +27,6 @@ KNOWN = {
     "modules": {"refused": OWN},
     "random": {},
     "streams": {"at_most_1024": "a launch waits for room later than the software GPU's does"},
-    "textures": {name: ARRAYS for name in ("life_of_arrays", "end_of_a_context", "copies", "objects",
-                                           "object_of_an_array_that_is_gone")},
     "vmm": {"create_and_map": "a memset of memory that may only be read fails later",
             "two_addresses": "as a consequence", "sharing": "memory is not given to other processes"},
 }

@@ -109,7 +109,7 @@ static void wrong_ones_are_refused(void **state)
     wrong.res.linear.format = (CUarray_format)9999;
     FAILS(CUDA_ERROR_INVALID_VALUE, create(&texture, &wrong));
     wrong = (CUDA_RESOURCE_DESC){ .resType = CU_RESOURCE_TYPE_ARRAY };
-    FAILS(CUDA_ERROR_NOT_SUPPORTED, create(&texture, &wrong));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, create(&texture, &wrong));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(0));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(12345));
     OK(create(&texture, &from));

@@ -653,6 +653,12 @@ int core_occupancy_blocks(core_context *context, core_function *function, int bl
     *blocks = 1536 / block_size;
     return answer(__func__);
 }
+int core_occupancy_clusters(core_context *context, const struct core_launch *launch, bool size, int *number)
+{
+    (void)context, (void)launch, (void)size;
+    *number = 1;
+    return answer(__func__);
+}
 int core_occupancy_available_dynamic_smem_per_block(core_context *context, size_t *shared, core_function *function,
                                                     int blocks, int block_size)
 {

@@ -9,6 +9,7 @@
 #include "api/forward/core.h"
 #include "cpu/client/core/core.h"
 
+enum { FAKE_ARRAY = 0x4321 };             /* fake_arrays.c */
 enum { FAKE_DEVICES = 2, FAKE_SMS = 4, FAKE_MEMORY = 64 << 20, FAKE_STREAMS = 16, FAKE_NAMES = 8 };
 
 struct fake_core {

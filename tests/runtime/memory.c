@@ -192,8 +192,8 @@ static void copies_of_volumes(void **state)
     assert_int_equal(cudaMemcpy3D(&out), 12);
     out.dstPtr.pitch = 7;
     assert_int_equal(cudaMemcpy3D(&out), 12);
-    out.srcArray = &out;
-    assert_int_equal(cudaMemcpy3D(&out), 801);
+    out.srcArray = (cudaArray_t)&out;                /* beside srcPtr; and it is none */
+    assert_int_equal(cudaMemcpy3D(&out), 400);
     assert_int_equal(cudaMemcpy3D(NULL), 1);
 }
 
@@ -306,13 +306,53 @@ static void pools(void **state)
     assert_int_equal(cudaDeviceGetDefaultMemPool(NULL, 0), 1);
 }
 
-static void arrays_cannot_be_made_but_none_can_be_freed(void **state)
+/* The array has 8 rows of 16 floats. */
+static void copies_of_arrays(void **state)
 {
     (void)state;
+    cudaArray_t array;
+    const cudaChannelFormatDesc floats = { 32, 0, 0, 0, cudaChannelFormatKindFloat }, odd = { 32, 16, 0, 0, floats.f };
+    cudaChannelFormatDesc told;
+    float from[8][16], to[8][20] = { { 0 } };
+    for (int i = 0; i < 128; i++)
+        from[i / 16][i % 16] = (float)i;
+    assert_int_equal(cudaMallocArray(NULL, &floats, 16, 8, 0), 1);
+    assert_int_equal(cudaMallocArray(&array, NULL, 16, 8, 0), 1);
+    assert_int_equal(cudaMallocArray(&array, &odd, 16, 8, 0), 20);
+    assert_int_equal(cudaMallocArray(&array, &floats, 0, 8, 0), 1);
+    assert_int_equal(cudaMallocArray(&array, &floats, 16, 8, 0), 0);
+    assert_int_equal(cudaGetChannelDesc(&told, array), 0);
+    assert_memory_equal(&told, &floats, sizeof told);
+    /* bytes that go on from row to row: the rest of a row, whole rows, and the beginning of one */
+    assert_int_equal(cudaMemcpyToArray(array, 0, 0, from, sizeof from, cudaMemcpyHostToDevice), 0);
+    assert_int_equal(cudaMemcpyFromArray(to, array, 8, 1, 56 + 3 * 64 + 12, cudaMemcpyDeviceToHost), 0);
+    for (int i = 0; i < (56 + 3 * 64 + 12) / 4; i++)
+        assert_true(((const float *)to)[i] == (float)(18 + i));
+    assert_int_equal(cudaMemcpyToArray(array, 4, 7, from, 64, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaMemcpyToArray(array, 68, 0, from, 4, cudaMemcpyHostToDevice), 1);
+    /* positions and extents of arrays are in elements, those of memory in bytes */
+    cudaMemcpy3DParms copy = { .srcArray = array,
+                               .srcPos = { 2, 3, 0 },
+                               .dstPtr = { to, 80, 80, 8 },
+                               .dstPos = { 8, 1, 0 },
+                               .extent = { 5, 4, 1 },
+                               .kind = cudaMemcpyDeviceToHost };
+    assert_int_equal(cudaMemcpy3D(&copy), 0);
+    for (int y = 0; y < 4; y++)
+        for (int x = 0; x < 5; x++)
+            assert_true(to[y + 1][x + 2] == from[y + 3][x + 2]);
+    copy.extent.width = 15;
+    assert_int_equal(cudaMemcpy3D(&copy), 1);
+    copy.extent = (cudaExtent){ 5, 4, 1 };
+    copy.srcPtr = copy.dstPtr;                        /* two sources */
+    assert_int_equal(cudaMemcpy3D(&copy), 1);
+    assert_int_equal(cudaMemcpy2DToArray(array, 0, 0, from, 60, 64, 8, cudaMemcpyHostToDevice), 12);
+    assert_int_equal(cudaMemcpy2DToArray(array, 0, 0, from, 64, 64, 8, (cudaMemcpyKind)9), 21);
+    assert_int_equal(cudaMemcpy2DToArray(array, 0, 1, from, 64, 64, 8, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaMemcpy2DToArray(NULL, 0, 0, from, 64, 64, 8, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaFreeArray(array), 0);
     assert_int_equal(cudaFreeArray(NULL), 0);
-    assert_int_equal(cudaMallocArray(NULL, NULL, 1, 1, 0), 801);
-    assert_string_equal(fake_core()->unsupported, "cudaMallocArray");
-    assert_int_equal(cudaGetLastError(), 801);
+    assert_int_equal(cudaFreeArray((cudaArray_t)&copy), 400);
 }
 
 int memory_tests(void)
@@ -330,7 +370,7 @@ int memory_tests(void)
         cmocka_unit_test_setup(attributes_of_pointers, runtime_begin),
         cmocka_unit_test_setup(stream_ordered_memory, runtime_begin),
         cmocka_unit_test_setup(pools, runtime_begin),
-        cmocka_unit_test_setup(arrays_cannot_be_made_but_none_can_be_freed, runtime_begin),
+        cmocka_unit_test_setup(copies_of_arrays, runtime_begin),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

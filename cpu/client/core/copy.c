@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "array.h"
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
 #include "host.h"
@@ -124,6 +125,19 @@ static int copy_in(struct client_stream *s, const struct copy_plan *plan)
 
 /* ---- the plan ---- */
 
+static int array_side(const struct client_stream *s, const struct core_box *box, const struct core_extent *e,
+                      struct copy_side *side)
+{
+    core_context *owner;
+    int code = array_check(box->address, e, &owner);
+    if (code)
+        return code;
+    *side = (struct copy_side){ .kind = CORE_DEVICE_MEMORY, .reach = box->address };
+    if (owner != s->context)
+        atomic_store(&s->context->cross_context, true);
+    return CORE_OK;
+}
+
 int copy_side(const struct client_stream *s, const struct core_box *box, const struct core_extent *e,
               struct copy_side *side)
 {
@@ -132,6 +146,8 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
     *side = (struct copy_side){ .kind = CORE_UNKNOWN_MEMORY };
     if (!box->address || box_check(box, e, &bytes))
         return CORE_INVALID_VALUE;
+    if (array_address(box->address))
+        return array_side(s, box, e, side);
     if (!core_address_lookup(box->address, &r))
         return CORE_OK;
     bool whole = bytes <= r.size - (box->address - r.base) || address_covers(box->address, bytes);
@@ -174,7 +190,7 @@ static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum
     struct copy_side target, source;
     if (copy_side(s, to, e, &target) || copy_side(s, from, e, &source) || contradicts(stated, &target, &source))
         return CORE_INVALID_VALUE;
-    if (dense(to, e) && dense(from, e))
+    if (dense(to, e) && dense(from, e) && !array_address(to->address) && !array_address(from->address))
         *e = (struct core_extent){ copy_bytes(&plan->span), 1, 1 };
     plan->to_device = target.kind == CORE_DEVICE_MEMORY;
     plan->from_device = source.kind == CORE_DEVICE_MEMORY;
@@ -226,6 +242,8 @@ static enum stats_copy counted_as(const struct copy_plan *plan)
 static struct copy_side side_at(const void *address)
 {
     struct core_range r;
+    if (array_address((uint64_t)(uintptr_t)address))
+        return (struct copy_side){ .kind = CORE_DEVICE_MEMORY };
     if (!core_address_lookup((uint64_t)(uintptr_t)address, &r))
         return (struct copy_side){ .kind = CORE_UNKNOWN_MEMORY };
     return (struct copy_side){ .kind = r.kind, .managed = r.kind == CORE_DEVICE_MEMORY && r.flags & CORE_MANAGED };

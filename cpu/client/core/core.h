@@ -302,6 +302,38 @@ struct core_value {
 /* The stream does these one after the other. flags: CUstreamWaitValue_flags and so on. 801: a device cannot do it. */
 CORE_API int core_values(core_context *, core_stream, const struct core_value *, unsigned count);
 
+/* ---- arrays (array.c) -------------------------------------------------------------------------------------------
+ * CUDA arrays and mipmapped arrays. The handle is what programs hold. An array belongs to a context and ends with it.
+ * Textures and surfaces are forwarded calls (api/forward/core.h), but for the one below. */
+
+typedef uint64_t core_array;
+/* As CUDA_ARRAY3D_DESCRIPTOR says it; format: CUarray_format. A dimension that the array lacks is 0. texel: bytes of an
+   element, which the core fills in. */
+struct core_array_shape { size_t width, height, depth; int format; unsigned channels, flags, texel; };
+
+/* Both wait. 1: no such shape; 801: of this format or with these flags there are none yet. */
+CORE_API int core_array_create(core_context *, const struct core_array_shape *, core_array *);
+CORE_API int core_mipmap_create(core_context *, const struct core_array_shape *, unsigned levels, core_array *);
+/* Waits. A level of a mipmapped array: it belongs to that, and is the same each time. 1: no such level. */
+CORE_API int core_mipmap_level(core_array mipmap, unsigned level, core_array *);
+/* Waits for the array's context. A level cannot be freed: 400. */
+CORE_API int core_array_free(core_array);
+CORE_API int core_mipmap_free(core_array);
+CORE_API int core_array_shape(core_array, struct core_array_shape *);
+CORE_API int core_mipmap_shape(core_array, struct core_array_shape *, unsigned *levels);
+/* The bytes of an array from a place on (x in bytes), as a side of a copy: pitch and height are the array's. Valid as
+   long as the array is. 1: the extent does not fit. */
+CORE_API int core_array_box(core_array, const size_t at[3], const struct core_extent *, struct core_box *);
+/* Of a side that core_array_box made: the array, and where in it; false: the address is none in an array. */
+CORE_API bool core_array_at(uint64_t address, core_array *, size_t at[3]);
+/* core_tex_object_create, after a look at the memory that the texture is made of (texture.c). Waits. 1: NULL where the
+   driver has none, or memory that is not the program's; view may be NULL. */
+struct CUDA_RESOURCE_DESC;
+struct CUDA_TEXTURE_DESC;
+struct CUDA_RESOURCE_VIEW_DESC;
+CORE_API int core_texture_create(core_context *, uint64_t *texture, const struct CUDA_RESOURCE_DESC *,
+                                 const struct CUDA_TEXTURE_DESC *, const struct CUDA_RESOURCE_VIEW_DESC *view);
+
 /* ---- streams and events (stream.c, event.c) --------------------------------------------------------------------- */
 
 CORE_API int core_stream_create(core_context *, unsigned flags, int priority, core_stream *);

@@ -17,6 +17,8 @@ enum client_kind {
     KIND_STREAM,
     KIND_MODULE,
     KIND_FUNCTION,
+    KIND_ARRAY,
+    KIND_MIPMAP,
     KIND_ALLOCATION,
     KIND_MANAGED,
     KIND_MAPPING,

@@ -427,8 +427,7 @@ int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
     return memory_say_limit(c, size, code);
 }
 
-/* Waits for all work that may use memory of the context (NULL: of any). */
-static int settle_users(core_context *owner)
+int memory_settle(core_context *owner)
 {
     int code = CORE_OK;
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
@@ -446,7 +445,7 @@ int core_memory_free(uint64_t address)
     struct core_range range;
     bool known = core_address_lookup(address, &range) && range.kind == CORE_DEVICE_MEMORY && range.base == address;
     if (known && address_is_pooled(&range)) {
-        code = settle_users(NULL);
+        code = memory_settle(NULL);
         return pool_free_now(address) ? code : CORE_INVALID_VALUE;
     }
     if (!known)
@@ -455,7 +454,7 @@ int core_memory_free(uint64_t address)
         return range.flags == CORE_MANAGED ? managed_free(address) : CORE_INVALID_VALUE;
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
-    code = settle_users(range.context);
+    code = memory_settle(range.context);
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);
     say_extent(range.context, address, range.size, FLYT_EXTENT_FREED);

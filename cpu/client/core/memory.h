@@ -51,6 +51,8 @@ uint64_t memory_pieces(void);                               /* mapped, of all co
 uint64_t memory_credit(core_context *);                       /* mapped and unused */
 extern uint64_t memory_grow_at_least;
 void memory_give_back(void);                                /* all credit that no allocation uses */
+/* Waits for all work that may use memory of the context (NULL: of any). */
+int  memory_settle(core_context *owner);
 
 /* ---- handle.c ---- */
 

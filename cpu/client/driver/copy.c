@@ -1,4 +1,4 @@
-/* copy.c: copies of linear memory, of chapter "Memory Management". */
+/* copy.c: copies of chapter "Memory Management". */
 #include "cpu/client/driver/driver.h"
 #include "cpu/client/graph/capture.h"
 
@@ -89,12 +89,9 @@ static bool add_product(size_t *sum, size_t a, size_t b)
 static int side_box(const struct side *side, const struct shape *shape, struct core_box *box)
 {
     size_t row, rows, offset = 0;
-    if (side->type == CU_MEMORYTYPE_ARRAY) {
-        if (!side->array)
-            return CUDA_ERROR_INVALID_HANDLE;
-        core_unsupported("a copy with a CUarray");
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    const struct core_extent extent = { shape->width, shape->height, shape->depth };
+    if (side->type == CU_MEMORYTYPE_ARRAY)
+        return core_array_box(side->array, (const size_t[3]){ side->x, side->y, side->z }, &extent, box);
     if (side->type < CU_MEMORYTYPE_HOST || side->type > CU_MEMORYTYPE_UNIFIED ||
         __builtin_add_overflow(side->x, shape->width, &row) || __builtin_add_overflow(side->y, shape->height, &rows))
         return CUDA_ERROR_INVALID_VALUE;
@@ -236,6 +233,73 @@ CUresult driver_cuMemcpy3D_v2(const CUDA_MEMCPY3D *c, core_stream stream)
 CUresult driver_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream)
 {
     return (CUresult)copy_3d(c, stream, false);
+}
+
+/* ---- lines of arrays of one dimension ---- */
+
+static int copy_line(const struct side *to, const struct side *from, size_t size, core_stream stream, bool blocking)
+{
+    return copy_box(to, from, (struct shape){ size, 1, 1, 0 }, false, stream, blocking);
+}
+
+static struct side in_array(CUarray array, size_t offset)
+{
+    return (struct side){ .type = CU_MEMORYTYPE_ARRAY, .array = array, .x = offset };
+}
+
+static struct side in_memory(CUmemorytype type, uint64_t address)
+{
+    return (struct side){ .type = type, .host = (const void *)(uintptr_t)address, .device = address };
+}
+
+static int array_to_memory(CUmemorytype type, uint64_t to, CUarray array, size_t offset, size_t size,
+                           core_stream stream, bool blocking)
+{
+    const struct side target = in_memory(type, to), source = in_array(array, offset);
+    return copy_line(&target, &source, size, stream, blocking);
+}
+
+static int memory_to_array(CUarray array, size_t offset, CUmemorytype type, uint64_t from, size_t size,
+                           core_stream stream, bool blocking)
+{
+    const struct side target = in_array(array, offset), source = in_memory(type, from);
+    return copy_line(&target, &source, size, stream, blocking);
+}
+
+CUresult driver_cuMemcpyDtoA_v2(CUarray to, size_t at, CUdeviceptr from, size_t size, core_stream stream)
+{
+    return driver_waited(memory_to_array(to, at, CU_MEMORYTYPE_DEVICE, from, size, stream, true));
+}
+
+CUresult driver_cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t at, size_t size, core_stream stream)
+{
+    return driver_waited(array_to_memory(CU_MEMORYTYPE_DEVICE, to, from, at, size, stream, true));
+}
+
+CUresult driver_cuMemcpyHtoA_v2(CUarray to, size_t at, const void *from, size_t size, core_stream stream)
+{
+    return driver_waited(memory_to_array(to, at, CU_MEMORYTYPE_HOST, host(from), size, stream, true));
+}
+
+CUresult driver_cuMemcpyAtoH_v2(void *to, CUarray from, size_t at, size_t size, core_stream stream)
+{
+    return driver_waited(array_to_memory(CU_MEMORYTYPE_HOST, host(to), from, at, size, stream, true));
+}
+
+CUresult driver_cuMemcpyAtoA_v2(CUarray to, size_t there, CUarray from, size_t here, size_t size, core_stream stream)
+{
+    const struct side target = in_array(to, there), source = in_array(from, here);
+    return driver_waited(copy_line(&target, &source, size, stream, true));
+}
+
+CUresult driver_cuMemcpyHtoAAsync_v2(CUarray to, size_t at, const void *from, size_t size, CUstream stream)
+{
+    return (CUresult)memory_to_array(to, at, CU_MEMORYTYPE_HOST, host(from), size, stream, false);
+}
+
+CUresult driver_cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t at, size_t size, CUstream stream)
+{
+    return (CUresult)array_to_memory(CU_MEMORYTYPE_HOST, host(to), from, at, size, stream, false);
 }
 
 /* ---- between contexts: addresses are unique in the process, so the contexts are only checked ---- */

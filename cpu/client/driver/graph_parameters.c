@@ -46,6 +46,15 @@ static uint64_t base_of(CUmemorytype type, const void *host, CUdeviceptr device)
     return type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
 }
 
+/* driver_copy_check has found the array. */
+static struct graph_side array_side(CUarray array, const size_t at[3])
+{
+    struct core_box box = { 0 };
+    core_array_box(array, (const size_t[3]){ 0 }, &(struct core_extent){ 0 }, &box);
+    return (struct graph_side){ .base = box.address, .pitch = box.pitch, .width = box.pitch, .height = box.height,
+                                .at = { at[0], at[1], at[2] }, .type = CU_MEMORYTYPE_ARRAY };
+}
+
 int graph_read_copy(const CUDA_MEMCPY3D *p, CUcontext context, struct graph_parameters *out)
 {
     int error = begin(GRAPH_COPY, context, p, out);
@@ -54,19 +63,21 @@ int graph_read_copy(const CUDA_MEMCPY3D *p, CUcontext context, struct graph_para
     enum core_direction direction;
     if ((error = driver_copy_check(out->context, p, &direction)))
         return error;
+    const struct graph_side to = { .base = base_of(p->dstMemoryType, p->dstHost, p->dstDevice),
+                                   .pitch = p->dstPitch,
+                                   .width = p->dstPitch,
+                                   .height = p->dstHeight,
+                                   .at = { p->dstXInBytes, p->dstY, p->dstZ },
+                                   .type = (int)p->dstMemoryType },
+                            from = { .base = base_of(p->srcMemoryType, p->srcHost, p->srcDevice),
+                                     .pitch = p->srcPitch,
+                                     .width = p->srcPitch,
+                                     .height = p->srcHeight,
+                                     .at = { p->srcXInBytes, p->srcY, p->srcZ },
+                                     .type = (int)p->srcMemoryType };
     out->copy = (struct graph_copy){
-        .to = { .base = base_of(p->dstMemoryType, p->dstHost, p->dstDevice),
-                .pitch = p->dstPitch,
-                .width = p->dstPitch,
-                .height = p->dstHeight,
-                .at = { p->dstXInBytes, p->dstY, p->dstZ },
-                .type = (int)p->dstMemoryType },
-        .from = { .base = base_of(p->srcMemoryType, p->srcHost, p->srcDevice),
-                  .pitch = p->srcPitch,
-                  .width = p->srcPitch,
-                  .height = p->srcHeight,
-                  .at = { p->srcXInBytes, p->srcY, p->srcZ },
-                  .type = (int)p->srcMemoryType },
+        .to = p->dstMemoryType == CU_MEMORYTYPE_ARRAY ? array_side(p->dstArray, to.at) : to,
+        .from = p->srcMemoryType == CU_MEMORYTYPE_ARRAY ? array_side(p->srcArray, from.at) : from,
         .extent = { p->WidthInBytes, p->Height, p->Depth },
         .direction = direction,
     };
@@ -81,6 +92,17 @@ static CUmemorytype type_of(const struct graph_side *side, bool on_host, enum co
     if (direction == CORE_ANY_DIRECTION)
         return CU_MEMORYTYPE_UNIFIED;
     return on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+/* Whether the side is in an array; side->at is then from its first byte. */
+static bool array_of(struct graph_side *side, CUarray *array)
+{
+    size_t at[3];
+    if (!core_array_at(side->base, array, at))
+        return false;
+    for (int k = 0; k < 3; k++)
+        side->at[k] += at[k];
+    return true;
 }
 
 void graph_write_copy(const struct graph_copy *c, CUDA_MEMCPY3D *out)
@@ -110,6 +132,24 @@ void graph_write_copy(const struct graph_copy *c, CUDA_MEMCPY3D *out)
         .Height = c->extent.height,
         .Depth = c->extent.depth,
     };
+    struct graph_side side = c->from;
+    if (array_of(&side, &out->srcArray)) {
+        out->srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        out->srcDevice = 0;
+        out->srcPitch = out->srcHeight = 0;
+        out->srcXInBytes = side.at[0];
+        out->srcY = side.at[1];
+        out->srcZ = side.at[2];
+    }
+    side = c->to;
+    if (array_of(&side, &out->dstArray)) {
+        out->dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        out->dstDevice = 0;
+        out->dstPitch = out->dstHeight = 0;
+        out->dstXInBytes = side.at[0];
+        out->dstY = side.at[1];
+        out->dstZ = side.at[2];
+    }
 }
 
 int graph_read_set(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context, struct graph_parameters *out)

@@ -1,23 +1,247 @@
-/* array.c: what of the array and texture chapters needs neither. Arrays are not implemented: only NULL can be
-   freed. */
-#include "cpu/client/runtime/runtime.h"
+/* array.c: arrays and mipmapped arrays, of chapters "Memory Management" and "Texture Object Management". Copies are in
+   copy_array.c. */
+#include "cpu/client/runtime/array.h"
+
+#include "api/forward/core.h"
+#include "cpu/client/graph/capture.h"
+
+/* ---- formats: CUarray_format ---- */
+
+enum { FORMAT_UNSIGNED = 1, FORMAT_SIGNED = 8, FORMAT_HALF = 16, FORMAT_FLOAT = 32, FORMAT_BC1 = 145, FORMAT_NV12 = 176,
+       FORMAT_UNORM8X1 = 192, FORMAT_101010_2 = 80 };
+enum { KIND_UNORM8X1 = 5, KIND_BC1 = 17, KIND_101010_2 = 31 };      /* in cudaChannelFormatKind; of some releases */
 
 cudaChannelFormatDesc runtime_cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind)
 {
     return (cudaChannelFormatDesc){ x, y, z, w, kind };
 }
 
-static int release(const void *array, const char *name)
+/* 8, 16 and 32 bits have consecutive numbers. */
+static int sized(int format, int bits)
+{
+    return bits == 8 ? format : bits == 16 ? format + 1 : bits == 32 ? format + 2 : 0;
+}
+
+int runtime_array_format(const cudaChannelFormatDesc *d, int *format, unsigned *channels)
+{
+    const int bits[4] = { d->x, d->y, d->z, d->w };
+    unsigned count = 0;
+    while (count < 4 && bits[count])
+        count++;
+    *channels = count;
+    for (unsigned i = 1; i < 4; i++)
+        if (bits[i] != (i < count ? bits[0] : 0))
+            return cudaErrorInvalidChannelDescriptor;
+    switch ((int)d->f) {
+    case cudaChannelFormatKindSigned: *format = sized(FORMAT_SIGNED, bits[0]); break;
+    case cudaChannelFormatKindUnsigned: *format = sized(FORMAT_UNSIGNED, bits[0]); break;
+    case cudaChannelFormatKindFloat: *format = bits[0] == 16 ? FORMAT_HALF : bits[0] == 32 ? FORMAT_FLOAT : 0; break;
+    case cudaChannelFormatKindNV12: *format = FORMAT_NV12; break;
+    default:
+        *format = (int)d->f == KIND_101010_2                            ? FORMAT_101010_2
+                  : (int)d->f >= KIND_BC1 && (int)d->f < KIND_101010_2 ? FORMAT_BC1 + (int)d->f - KIND_BC1
+                  : (int)d->f >= KIND_UNORM8X1 && (int)d->f < KIND_BC1 ? FORMAT_UNORM8X1 + (int)d->f - KIND_UNORM8X1
+                                                                        : 0;
+        break;
+    }
+    if (*format >= FORMAT_101010_2)
+        return cudaSuccess;                       /* no plain format: the core says what is not implemented */
+    return *format && (count == 1 || count == 2 || count == 4) ? cudaSuccess : cudaErrorInvalidChannelDescriptor;
+}
+
+cudaChannelFormatDesc runtime_channel_desc(int format, unsigned channels)
+{
+    bool is_signed = format >= FORMAT_SIGNED && format < FORMAT_HALF;
+    int bits = format == FORMAT_HALF    ? 16
+               : format == FORMAT_FLOAT ? 32
+                                        : 8 << (format - (is_signed ? FORMAT_SIGNED : FORMAT_UNSIGNED));
+    return (cudaChannelFormatDesc){ bits, channels > 1 ? bits : 0, channels > 2 ? bits : 0, channels > 3 ? bits : 0,
+                                    format >= FORMAT_HALF ? cudaChannelFormatKindFloat
+                                    : is_signed           ? cudaChannelFormatKindSigned
+                                                          : cudaChannelFormatKindUnsigned };
+}
+
+/* ---- allocation ---- */
+
+/* levels: 0: no mipmapped array. */
+static int allocate(void **out, const cudaChannelFormatDesc *desc, const cudaExtent *extent, unsigned levels,
+                    unsigned flags)
+{
+    core_context *context;
+    struct core_array_shape shape = {
+        .width = extent->width, .height = extent->height, .depth = extent->depth, .flags = flags
+    };
+    core_array array;
+    int error = runtime_enter(&context);
+    if (error)
+        return error;
+    if (!out || !desc)
+        return cudaErrorInvalidValue;
+    if ((error = runtime_array_format(desc, &shape.format, &shape.channels)) || (error = issue_check_unsafe()))
+        return error;
+    error = levels ? core_mipmap_create(context, &shape, levels, &array) : core_array_create(context, &shape, &array);
+    if (!error)
+        *out = (void *)(uintptr_t)array;
+    return error;
+}
+
+cudaError_t runtime_cudaMallocArray(cudaArray_t *array, const cudaChannelFormatDesc *desc, size_t width, size_t height,
+                                    unsigned flags)
+{
+    return runtime_waited(allocate(array, desc, &(cudaExtent){ width, height, 0 }, 0, flags));
+}
+
+cudaError_t runtime_cudaMalloc3DArray(cudaArray_t *array, const cudaChannelFormatDesc *desc, cudaExtent extent,
+                                      unsigned flags)
+{
+    return runtime_waited(allocate(array, desc, &extent, 0, flags));
+}
+
+cudaError_t runtime_cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChannelFormatDesc *desc,
+                                             cudaExtent extent, unsigned levels, unsigned flags)
+{
+    if (!levels)
+        return runtime_return(cudaErrorInvalidValue);
+    return runtime_waited(allocate(array, desc, &extent, levels, flags));
+}
+
+static int level(cudaArray_t *out, cudaMipmappedArray_const_t mipmap, unsigned number)
+{
+    core_context *context;
+    core_array array;
+    int error = runtime_enter(&context);
+    if (error)
+        return error;
+    if (!out)
+        return cudaErrorInvalidValue;
+    error = core_mipmap_level(runtime_array(mipmap), number, &array);
+    if (!error)
+        *out = (void *)(uintptr_t)array;
+    return error;
+}
+
+cudaError_t runtime_cudaGetMipmappedArrayLevel(cudaArray_t *out, cudaMipmappedArray_const_t mipmap, unsigned number)
+{
+    return runtime_waited(level(out, mipmap, number));
+}
+
+/* NULL can be freed. */
+static int release(const void *handle, int (*end)(core_array))
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (error || !array)
-        return runtime_return(error);
-    return runtime_unsupported(name);
+    if (error || !handle || (error = issue_check_unsafe()))
+        return error;
+    return end(runtime_array(handle));
 }
 
-cudaError_t runtime_cudaFreeArray(cudaArray_t array) { return release(array, "cudaFreeArray"); }
+cudaError_t runtime_cudaFreeArray(cudaArray_t array) { return runtime_waited(release(array, core_array_free)); }
+
 cudaError_t runtime_cudaFreeMipmappedArray(cudaMipmappedArray_t array)
 {
-    return release(array, "cudaFreeMipmappedArray");
+    return runtime_waited(release(array, core_mipmap_free));
+}
+
+/* ---- questions ---- */
+
+static int shape_of(const void *array, struct core_array_shape *shape)
+{
+    core_context *context;
+    int error = runtime_enter(&context);
+    return error ? error : core_array_shape(runtime_array(array), shape);
+}
+
+cudaError_t runtime_cudaArrayGetInfo(cudaChannelFormatDesc *desc, cudaExtent *extent, unsigned *flags,
+                                     cudaArray_t array)
+{
+    struct core_array_shape shape;
+    int error = shape_of(array, &shape);
+    if (!error && desc)
+        *desc = runtime_channel_desc(shape.format, shape.channels);
+    if (!error && extent)
+        *extent = (cudaExtent){ shape.width, shape.height, shape.depth };
+    if (!error && flags)
+        *flags = shape.flags;
+    return runtime_local(error);
+}
+
+cudaError_t runtime_cudaGetChannelDesc(cudaChannelFormatDesc *desc, cudaArray_const_t array)
+{
+    struct core_array_shape shape;
+    int error = shape_of(array, &shape);
+    if (!error && !desc)
+        error = cudaErrorInvalidValue;
+    if (!error)
+        *desc = runtime_channel_desc(shape.format, shape.channels);
+    return runtime_local(error);
+}
+
+static int width_of_texture(size_t *width, const cudaChannelFormatDesc *desc, int device)
+{
+    int format, error = runtime_attach_device(device);
+    unsigned channels;
+    if (!error && (!width || !desc))
+        error = cudaErrorInvalidValue;
+    if (error || (error = runtime_array_format(desc, &format, &channels)))
+        return error;
+    return core_device_get_texture1d_linear_max_width(width, format, channels, device);
+}
+
+cudaError_t runtime_cudaDeviceGetTexture1DLinearMaxWidth(size_t *width, const cudaChannelFormatDesc *desc, int device)
+{
+    return runtime_waited(width_of_texture(width, desc, device));
+}
+
+/* ---- what only special arrays have: sparse ones, ones without memory, planar formats; these cannot be made here ---- */
+
+static int no_special_array(const void *array)
+{
+    struct core_array_shape shape;
+    int error = shape_of(array, &shape);
+    return error ? error : cudaErrorInvalidValue;
+}
+
+static int no_special_mipmap(const void *mipmap)
+{
+    core_context *context;
+    struct core_array_shape shape;
+    unsigned levels;
+    int error = runtime_enter(&context);
+    if (!error)
+        error = core_mipmap_shape(runtime_array(mipmap), &shape, &levels);
+    return error ? error : cudaErrorInvalidValue;
+}
+
+cudaError_t runtime_cudaArrayGetPlane(cudaArray_t *out, cudaArray_t array, unsigned plane)
+{
+    (void)out;
+    (void)plane;
+    return runtime_local(no_special_array(array));
+}
+
+cudaError_t runtime_cudaArrayGetMemoryRequirements(cudaArrayMemoryRequirements *out, cudaArray_t array, int device)
+{
+    int error = runtime_attach_device(device);
+    (void)out;
+    return runtime_local(error ? error : no_special_array(array));
+}
+
+cudaError_t runtime_cudaMipmappedArrayGetMemoryRequirements(cudaArrayMemoryRequirements *out,
+                                                            cudaMipmappedArray_t mipmap, int device)
+{
+    int error = runtime_attach_device(device);
+    (void)out;
+    return runtime_local(error ? error : no_special_mipmap(mipmap));
+}
+
+cudaError_t runtime_cudaArrayGetSparseProperties(cudaArraySparseProperties *out, cudaArray_t array)
+{
+    (void)out;
+    return runtime_local(no_special_array(array));
+}
+
+cudaError_t runtime_cudaMipmappedArrayGetSparseProperties(cudaArraySparseProperties *out, cudaMipmappedArray_t mipmap)
+{
+    (void)out;
+    return runtime_local(no_special_mipmap(mipmap));
 }

@@ -1,6 +1,6 @@
-/* copy.c: copies of linear memory, of chapter "Memory Management". */
+/* copy.c: copies of linear memory, and cudaMemcpy3D, of chapter "Memory Management". */
 #include "cpu/client/graph/capture.h"
-#include "cpu/client/runtime/runtime.h"
+#include "cpu/client/runtime/array.h"
 
 int runtime_copy(core_context *context, core_stream stream, void *to, const void *from, size_t size, int kind,
                  bool blocking)
@@ -109,6 +109,13 @@ static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, c
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
 }
 
+int runtime_pitched_box(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent,
+                        struct core_box *box)
+{
+    *box = box_at(memory, position);
+    return box->address && region_fits(memory, position, extent) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 int runtime_copy_fits(const cudaMemcpy3DParms *copy)
 {
     const cudaExtent *extent = &copy->extent;
@@ -128,9 +135,12 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
         return error;
     if (!copy)
         return cudaErrorInvalidValue;
-    if (copy->srcArray || copy->dstArray) {
-        core_unsupported("cudaMemcpy3D with a cudaArray");
-        return cudaErrorNotSupported;
+    if (runtime_copy_has_array(copy)) {
+        struct runtime_copy_sides sides;
+        if ((error = runtime_copy_sides(copy, &sides)))
+            return error;
+        const cudaExtent bytes = { sides.extent.width, sides.extent.height, sides.extent.depth };
+        return copy_box(context, stream, &sides.to, &sides.from, &bytes, copy->kind, cudaErrorInvalidValue, blocking);
     }
     if (copy->extent.width && copy->extent.height && copy->extent.depth &&
         (!region_fits(&copy->srcPtr, &copy->srcPos, &copy->extent) ||

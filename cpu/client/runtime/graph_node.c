@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "cpu/client/runtime/array.h"
 #include "cpu/client/runtime/graph.h"
 
 static int add(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, const void *edges, size_t count,
@@ -121,8 +122,13 @@ cudaError_t runtime_cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t *node, cuda
     ADD(graph_read_from_symbol(to, symbol, size, offset, kind, &p));
 }
 
-static void write_side(const struct graph_side *side, cudaPitchedPtr *memory, cudaPos *position)
+/* Of a copy with an array the extent is in elements; *element: bytes of one. */
+static void write_side(const struct graph_side *side, cudaArray_t *array, cudaPitchedPtr *memory, cudaPos *position,
+                       unsigned *element)
 {
+    uint64_t begins = side->base + (side->at[2] * side->height + side->at[1]) * side->pitch + side->at[0];
+    if (runtime_array_of(begins, array, position, element))
+        return;
     *memory = (cudaPitchedPtr){ (void *)(uintptr_t)side->base, side->pitch, side->width, side->height };
     *position = (cudaPos){ side->at[0], side->at[1], side->at[2] };
 }
@@ -136,8 +142,10 @@ cudaError_t runtime_cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcp
             .extent = { p.copy.extent.width, p.copy.extent.height, p.copy.extent.depth },
             .kind = (cudaMemcpyKind)p.copy.direction,
         };
-        write_side(&p.copy.to, &out->dstPtr, &out->dstPos);
-        write_side(&p.copy.from, &out->srcPtr, &out->srcPos);
+        unsigned element = 1;
+        write_side(&p.copy.to, &out->dstArray, &out->dstPtr, &out->dstPos, &element);
+        write_side(&p.copy.from, &out->srcArray, &out->srcPtr, &out->srcPos, &element);
+        out->extent.width /= element;
     }
     return runtime_local(error);
 }

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "cpu/client/runtime/array.h"
 #include "cpu/client/runtime/graph.h"
 
 static int begin(enum graph_kind kind, const void *given, struct graph_parameters *out)
@@ -49,15 +50,32 @@ static struct graph_side side_of(const cudaPitchedPtr *memory, const cudaPos *po
                                 .at = { position->x, position->y, position->z } };
 }
 
+static struct graph_side side_at(const struct core_box *box)
+{
+    return (struct graph_side){ .base = box->address, .pitch = box->pitch, .width = box->pitch, .height = box->height };
+}
+
+static int read_copy_of_array(const cudaMemcpy3DParms *p, struct graph_parameters *out)
+{
+    struct runtime_copy_sides sides;
+    int error = runtime_copy_sides(p, &sides);
+    if (error)
+        return error;
+    out->copy = (struct graph_copy){ .to = p->dstArray ? side_at(&sides.to) : side_of(&p->dstPtr, &p->dstPos),
+                                     .from = p->srcArray ? side_at(&sides.from) : side_of(&p->srcPtr, &p->srcPos),
+                                     .extent = sides.extent,
+                                     .direction = (enum core_direction)p->kind,
+                                     .kind = p->kind };
+    return cudaSuccess;
+}
+
 int graph_read_copy(const cudaMemcpy3DParms *p, struct graph_parameters *out)
 {
     int error = begin(GRAPH_COPY, p, out);
     if (error || (error = check_kind(p->kind)))
         return error;
-    if (p->srcArray || p->dstArray) {
-        core_unsupported("a graph's copy with a cudaArray");
-        return cudaErrorNotSupported;
-    }
+    if (runtime_copy_has_array(p))
+        return read_copy_of_array(p, out);
     if ((error = runtime_copy_fits(p)))
         return error;
     out->copy = (struct graph_copy){
