@@ -23,8 +23,10 @@ int main()
     typedef CUresult (*values32)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
     typedef CUresult (*values64)(CUstream, CUdeviceptr, cuuint64_t, unsigned);
     typedef CUresult (*values)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned);
-    values32 wait32 = entry<values32>("cuStreamWaitValue32", 12000), write32 = entry<values32>("cuStreamWriteValue32", 12000);
-    values64 wait64 = entry<values64>("cuStreamWaitValue64", 12000), write64 = entry<values64>("cuStreamWriteValue64", 12000);
+    values32 wait32 = entry<values32>("cuStreamWaitValue32", 12000);
+    values32 write32 = entry<values32>("cuStreamWriteValue32", 12000);
+    values64 wait64 = entry<values64>("cuStreamWaitValue64", 12000);
+    values64 write64 = entry<values64>("cuStreamWriteValue64", 12000);
     values batch = entry<values>("cuStreamBatchMemOp", 12000);
     cudaStream_t a, b;
     unsigned *words, host[4];
