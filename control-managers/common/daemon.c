@@ -117,8 +117,8 @@ void daemon_certificate_age(const struct tls_context *tls, const char *path)
                     path);
     long days = tls_context_days(tls);
     if (days < DAYS_TO_RENEW)
-        log_warning("event=certificate-ends path=%s days=%ld: make a new one (`flytctl ca issue DIR ROLE NAME --force`), "
-                    "and reload this daemon",
+        log_warning("event=certificate-ends path=%s days=%ld: make a new one (`flytctl ca issue DIR ROLE NAME "
+                    "--force`), and reload this daemon",
                     path, days);
 }
 

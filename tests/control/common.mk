@@ -18,5 +18,6 @@ $(BUILD)/fuzz/control: tests/control/common_fuzz.c $(addprefix control-managers/
                        | $(CONTROL_COMMON_HEADERS) $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c
 	$(call TESTS_FUZZ_LINK,-I$(CONTROL_COMMON_GENERATED) -luv -lconfig -lcrypto -ltirpc)
 TESTS      += "tests/fuzz/rpc_fatbin_run.sh $(BUILD)/fuzz/control 3 $(BUILD)/fuzz/corpus/control"
-LONG_TESTS += "tests/fuzz/rpc_fatbin_run.sh $(BUILD)/fuzz/control 300 $(BUILD)/fuzz/corpus/control"
+LONG_TESTS += "tests/fuzz/rpc_fatbin_run.sh $(BUILD)/fuzz/control 300 $(BUILD)/fuzz/corpus/control \
+              tests/fuzz/seeds/control.tar.gz"
 test-programs run-long-tests: $(BUILD)/fuzz/control

@@ -48,7 +48,7 @@ for target in "$@"; do
   if [ -n "${FUZZ_PACK:-}" ]; then
     rm -rf "$corpus.small"
     mkdir "$corpus.small"
-    LLVM_PROFILE_FILE=/dev/null "$program" -merge=1 "$corpus.small" "$corpus" >/dev/null 2>&1
+    LLVM_PROFILE_FILE=/dev/null "$program" -merge=1 -use_counters=0 "$corpus.small" "$corpus" >/dev/null 2>&1
     tar -C "$corpus.small" --sort=name --owner=0 --group=0 --mtime=@0 -c . | gzip -9n >"$here/seeds/$target.tar.gz"
     ls -l "$here/seeds/$target.tar.gz"
   fi

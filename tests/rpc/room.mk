@@ -37,7 +37,7 @@ $(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
 	$< --seeds $@
 
 TESTS_FUZZ_RUN := tests/fuzz/rpc_fatbin_run.sh
-TESTS      += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 3 $(BUILD)/fuzz/corpus/rpc" \
+TESTS      += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 3 $(BUILD)/fuzz/corpus/rpc tests/fuzz/seeds/rpc.tar.gz" \
               "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 3 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
-LONG_TESTS += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 300 $(BUILD)/fuzz/corpus/rpc" \
+LONG_TESTS += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 300 $(BUILD)/fuzz/corpus/rpc tests/fuzz/seeds/rpc.tar.gz" \
               "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 300 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
