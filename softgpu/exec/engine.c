@@ -334,8 +334,9 @@ static bool has_ended(sg_engine *e, sg_grid *g, sg_grid **over)
     return false;
 }
 
-/* Takes a finished grid off the list, and its parents that have only waited for it. Returns a list of what is over: the
-   caller reports it without the lock. */
+/* Takes a finished grid off the list, and its parents that have only waited for it. Returns a list of what is over,
+   children before their parents, since the driver may free the program when it hears of the last one. The caller
+   reports it without the lock. */
 static sg_grid *grids_over(sg_engine *e, sg_grid *g)
 {
     FLYT_ASSERT_HELD(&e->lock);
@@ -352,8 +353,11 @@ static sg_grid *grids_over(sg_engine *e, sg_grid *g)
             parent->children--;
         start_children(e, ready, &over);
         ready = NULL;
-        g->next = over;
-        over = g;
+        sg_grid **end = &over;
+        while (*end)
+            end = &(*end)->next;
+        *end = g;
+        g->next = NULL;
         g = parent;
     }
     return over;

@@ -135,7 +135,9 @@ static bool flushes(const struct exec_warp *w, const struct exec_insn *i, const 
 {
     if (i->type != PTX_F32 || i->space == PTX_SPACE_SHARED)
         return false;
-    return !exec_in_shared(w->block, at);
+    const struct exec_block *b = w->block;
+    bool own = (uintptr_t)at - (uintptr_t)b->shared < b->shared_size;
+    return !own && !(b->cluster && exec_in_shared(b, at));
 }
 
 static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
