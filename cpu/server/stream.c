@@ -262,7 +262,7 @@ static void stream_defer(struct session *session, struct call *call)
     }
 }
 
-/* Not in line: the way of every operation stays short. */
+/* Not inline: the way of every operation stays short. */
 static __attribute__((noinline, cold)) struct stream *stream_enter_none(struct session *session, struct call *call,
                                                                         uint32_t id)
 {

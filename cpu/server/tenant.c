@@ -9,7 +9,7 @@
  * Recall. Clients hold credit: memory that was mapped for them and that they do not use. Who lacks memory raises
  * `asked` in the slots of the others; a thread in each worker waits for that word and passes the question on to its
  * client, which unmaps what it does not need and answers (RECALLED, in order behind its UNMAPs). Whoever lacks memory
- * tries again at each change, until all have answered or its patience ends. Who has not answered by then is waited for
+ * tries again at each change, until all have answered or its time ends. Who has not answered by then is waited for
  * half as long the next time, until it has.
  */
 #include "cpu/server/tenant.h"
@@ -384,7 +384,7 @@ static bool tenant_awaited(const struct tenant_try *try)
     for (uint32_t i = 0; i < ledger_high(); i++) {
         const struct ledger_slot *slot = &ledger->slots[i];
         awaited |= slot_asked(slot, try->own) && slot->answered != atomic_load(&slot->asked) &&
-                   waited < try->patience >> slot->deaf;
+                   waited < try->wait_ns >> slot->deaf;
     }
     ledger_unlock();
     return awaited;
@@ -402,9 +402,9 @@ static void tenant_give_up(bool own)
     ledger_unlock();
 }
 
-struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns, bool own)
+struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t wait_ns, bool own)
 {
-    return (struct tenant_try){ .bytes = bytes, .own = own, .since = clock_now(), .patience = patience_ns,
+    return (struct tenant_try){ .bytes = bytes, .own = own, .since = clock_now(), .wait_ns = wait_ns,
                                 .seen = ledger ? atomic_load(&ledger->changed) : 0, .last = !ledger };
 }
 
@@ -425,9 +425,9 @@ bool tenant_try_again(struct tenant_try *try)
     return true;
 }
 
-void tenant_survey(uint64_t patience_ns)
+void tenant_survey(uint64_t wait_ns)
 {
-    struct tenant_try try = tenant_try_begin(0, patience_ns, false);
+    struct tenant_try try = tenant_try_begin(0, wait_ns, false);
     while (tenant_try_again(&try))
         ;
 }

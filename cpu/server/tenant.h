@@ -59,13 +59,13 @@ int  tenant_usage(struct tenant_usage *, unsigned most);
 /* A try of something that may lack memory:
      struct tenant_try t = tenant_try_begin(bytes, …);
      do r = …; while (r == CUDA_ERROR_OUT_OF_MEMORY && tenant_try_again(&t)); */
-struct tenant_try { uint64_t bytes, since, patience; uint32_t seen; bool own, asked, last; };
-struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t patience_ns, bool own);
+struct tenant_try { uint64_t bytes, since, wait_ns; uint32_t seen; bool own, asked, last; };
+struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t wait_ns, bool own);
 bool tenant_try_again(struct tenant_try *);
 /* Other programs hold credit. */
 bool tenant_shared(void);
 /* Has every other program say what it holds unused. */
-void tenant_survey(uint64_t patience_ns);
+void tenant_survey(uint64_t wait_ns);
 
 /* The function is called, in a thread of ours, when others ask this worker for unused credit; it is answered by
    tenant_answer with that number. Until then questions are answered at once: there is none. */

@@ -145,7 +145,7 @@ static void test_wait_in_line(void **state)
     (void)state;
     fake.answer = (ctl_status){ CTL_WAITING, (char *)(uintptr_t)"all GPUs are taken" };
     pid_t program = start_program(&input);
-    fake_until(says(program, "place 1 in line: all GPUs are taken"), START_MS);
+    fake_until(says(program, "place 1 in the queue: all GPUs are taken"), START_MS);
     assert_int_equal(fake.request.wait, CLIENT_WAIT_DEFAULT);
     /* The connection goes, and comes back: it asks again with its key. */
     uint64_t key = fake.request.prog.key;

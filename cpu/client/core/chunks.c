@@ -10,7 +10,7 @@
  * uses of a line, and no more than that, or they would go from the common one too. Turns are added one by one: each
  * costs new pages when it is first used, which a program with few copies need not pay.
  *
- * A stream that is held can keep chunks for any time, so nobody waits for one for ever: after PATIENCE_NS in vain the
+ * A stream that is held can keep chunks for any time, so nobody waits for one for ever: after WAIT_NS in vain the
  * bytes go inside the call, and until a chunk has come back nobody waits again.
  */
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 enum { CHUNKS = 31, MARK_STRIDE = 128, SERVE_LEAST = 16 * 1024, USES_PER_TURN = 4,
        ROUND_BYTES = 2 << 20 };           /* two processors' own caches of 1 MiB */
-#define PATIENCE_NS UINT64_C(1000000)
+#define WAIT_NS UINT64_C(1000000)
 
 static struct {
     pthread_mutex_t lock;
@@ -96,13 +96,13 @@ static struct chunk *try_take(size_t size)
     return chunk;
 }
 
-struct chunk *chunk_take(size_t size, bool patience)
+struct chunk *chunk_take(size_t size, bool may_wait)
 {
     struct chunk *chunk = try_take(size);
-    if (chunk || !patience || pool.refused || atomic_load_explicit(&pool.stalled, memory_order_relaxed))
+    if (chunk || !may_wait || pool.refused || atomic_load_explicit(&pool.stalled, memory_order_relaxed))
         return chunk;
     rpc_client_flush(core_session.client);    /* nothing that we wait for may lie in a batch */
-    for (uint64_t until = clock_now() + PATIENCE_NS; !chunk && clock_now() < until; chunk = try_take(size))
+    for (uint64_t until = clock_now() + WAIT_NS; !chunk && clock_now() < until; chunk = try_take(size))
         sched_yield();
     if (!chunk)
         atomic_store_explicit(&pool.stalled, true, memory_order_relaxed);

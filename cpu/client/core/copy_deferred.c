@@ -1,4 +1,4 @@
-/* copy_deferred.c: copies with ordinary memory that are made when their turn in the stream comes, as those of graphs. */
+/* copy_deferred.c: copies with ordinary memory that are made when their turn in the stream comes, as graphs need. */
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -31,7 +31,7 @@ struct copy_plan {
 
 /* copy_in.c. Sends what is left of a copy to the device; its source may be read now. With LANES_WAIT_NEVER only what
    lanes take at once: the rest stays in *left. */
-int copy_send(struct client_stream *, struct copy_cut *left, enum lanes_patience);
+int copy_send(struct client_stream *, struct copy_cut *left, enum lanes_wait);
 /* The same when the stream's earlier work has finished. The source is pinned: the program leaves it alone until then.
  */
 int copy_send_deferred(struct client_stream *, const struct copy_cut *left);

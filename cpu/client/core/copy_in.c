@@ -45,7 +45,7 @@ static int send_inside(struct client_stream *s, const struct copy_span *part)
     return code;
 }
 
-int copy_send(struct client_stream *s, struct copy_cut *left, enum lanes_patience patience)
+int copy_send(struct client_stream *s, struct copy_cut *left, enum lanes_wait wait)
 {
     size_t piece = copy_piece(left->bytes, PIECE_LEAST);
     bool tried = false;
@@ -53,10 +53,10 @@ int copy_send(struct client_stream *s, struct copy_cut *left, enum lanes_patienc
     while (left->bytes && !code) {
         if (!tried && lanes_wanted(left->bytes, !stream_known_light(s))) {
             tried = true; /* what has no credit goes with the calls */
-            code = lanes_send(s, left, patience);
+            code = lanes_send(s, left, wait);
             continue;
         }
-        if (patience == LANES_WAIT_NEVER)
+        if (wait == LANES_WAIT_NEVER)
             break;
         struct chunk *chunk = chunks_serve(left->bytes) ? chunk_take(left->bytes, true) : NULL;
         struct copy_span part;

@@ -35,9 +35,9 @@ struct chunk {
 };
 
 bool chunks_serve(size_t size);                             /* worth a chunk, and there are some */
-/* One chunk, or NULL. So many bytes are to be moved, in it the first of them. With patience a moment is waited for
+/* One chunk, or NULL. So many bytes are to be moved, in it the first of them. may_wait: a moment is waited for
    one, unless that was in vain just now. */
-struct chunk *chunk_take(size_t size, bool patience);
+struct chunk *chunk_take(size_t size, bool may_wait);
 /* before the call that names its mark: it comes back by itself */
 void chunk_send(struct chunk *, core_context *);
 void chunk_give(struct chunk *);                            /* nothing uses it */

@@ -24,10 +24,10 @@ void lanes_statistics(struct lanes_statistics *);
 /* What to do where there is no credit because the stream does not get on: leave the rest at once, after a moment, or
    wait for the stream, as a synchronous copy does anyway. (Where other streams have all credit, only a moment is
    waited.) */
-enum lanes_patience { LANES_WAIT_NEVER, LANES_WAIT_A_MOMENT, LANES_WAIT };
+enum lanes_wait { LANES_WAIT_NEVER, LANES_WAIT_A_MOMENT, LANES_WAIT };
 
 /* Sends what is left of a copy, in parts, each followed by its call. What cannot be sent stays in *left. */
-int lanes_send(struct client_stream *, struct copy_cut *left, enum lanes_patience);
+int lanes_send(struct client_stream *, struct copy_cut *left, enum lanes_wait);
 
 /* ---- from the device ---- */
 

@@ -35,7 +35,7 @@ static struct held *held_by(const struct client_stream *stream)
     return none;
 }
 
-static bool credit_take(const struct client_stream *stream, enum lanes_patience patience)
+static bool credit_take(const struct client_stream *stream, enum lanes_wait wait)
 {
     struct timespec until = clock_timespec(clock_now() + LANES_CREDIT_MS * CLOCK_NS_PER_MS);
     bool timed_out = false, taken = false;
@@ -48,9 +48,9 @@ static bool credit_take(const struct client_stream *stream, enum lanes_patience 
             taken = true;
             break;
         }
-        if (patience == LANES_WAIT_NEVER || timed_out || lanes_gone())
+        if (wait == LANES_WAIT_NEVER || timed_out || lanes_gone())
             break;
-        if (patience == LANES_WAIT && held && held->count)
+        if (wait == LANES_WAIT && held && held->count)
             pthread_cond_wait(&lanes.changed, &lanes.lock);
         else
             timed_out = pthread_cond_clockwait(&lanes.changed, &lanes.lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
@@ -130,7 +130,7 @@ struct sending {
     unsigned       begun, ended;
     unsigned       unasked;           /* transfers sent whose credit has not been asked back */
     struct copy_cut *left;            /* what is not begun */
-    enum lanes_patience patience;
+    enum lanes_wait wait;
     bool           dead;              /* the connection is lost */
     int            code;
 };
@@ -174,7 +174,7 @@ static void sending_wait(struct sending *s)
 /* Sends for the credit of what was sent. Near the end nobody waits for the answer. */
 static void sending_ask(struct sending *s)
 {
-    bool waited = s->patience == LANES_WAIT && s->left->bytes > lanes.window / 2 * lanes.chunk &&
+    bool waited = s->wait == LANES_WAIT && s->left->bytes > lanes.window / 2 * lanes.chunk &&
                   s->begun - s->ended < RING;
     struct batch *batch = waited ? &s->ring[s->begun % RING] : malloc(sizeof *batch);
     unsigned count = s->unasked;
@@ -234,7 +234,7 @@ static bool sending_begin(struct sending *s)
             sending_ask(s);
         if (s->ended < s->begun)
             sending_wait(s);
-        if (s->code || !credit_take(s->stream, s->patience))
+        if (s->code || !credit_take(s->stream, s->wait))
             return false;
     }
     struct client_lane *lane = lane_grab(s->count == 0);
@@ -331,7 +331,7 @@ static void sending_poll(struct sending *s)
     s->dead |= lanes_gone();
 }
 
-int lanes_send(struct client_stream *stream, struct copy_cut *left, enum lanes_patience patience)
+int lanes_send(struct client_stream *stream, struct copy_cut *left, enum lanes_wait wait)
 {
     CANCEL_OFF;
     struct sending *s = malloc(sizeof *s);
@@ -341,7 +341,7 @@ int lanes_send(struct client_stream *stream, struct copy_cut *left, enum lanes_p
     s->stream = stream;
     s->count = s->begun = s->ended = s->unasked = s->pushed_begun = s->pushed_ended = 0;
     s->left = left;
-    s->patience = patience;
+    s->wait = wait;
     s->dead = false;
     s->code = CORE_OK;
     bool more = true;

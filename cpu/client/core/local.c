@@ -11,7 +11,7 @@
 #include "cpu/server/local.h"
 #include "attach.h"
 
-enum { LOCAL_PATIENCE_MS = 1000 };
+enum { LOCAL_END_MS = 1000 };
 
 static struct flyt_server_local *local_server;
 static flyt_server_local_end_function *local_end;
@@ -75,7 +75,7 @@ void local_close(void)
     if (!local_server || sem_init(&ended, 0, 0) || pthread_create(&thread, NULL, close_run, NULL))
         return;
     pthread_detach(thread);
-    struct timespec until = clock_timespec(clock_now() + LOCAL_PATIENCE_MS * CLOCK_NS_PER_MS);
+    struct timespec until = clock_timespec(clock_now() + LOCAL_END_MS * CLOCK_NS_PER_MS);
     while (sem_clockwait(&ended, CLOCK_MONOTONIC, &until) && errno == EINTR)
         ;
 }

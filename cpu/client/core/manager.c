@@ -20,10 +20,10 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
-#include "cpu/client/core/patience.h"
+#include "cpu/client/core/attach_wait.h"
 #include "attach.h"
 
-enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_IMPATIENT_MS = 2000 };
+enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000 };
 
 static const char *const default_socket = "/run/flyt/client-manager.sock";
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
@@ -86,11 +86,11 @@ static void manager_say_denied(const char *path)
 static int manager_reach(const char *uri, rpc_channel **channel, char *error)
 {
     for (;;) {
-        int status = rpc_channel_connect(uri, patience_ms(MANAGER_CONNECT_MS), channel, error);
+        int status = rpc_channel_connect(uri, attach_wait_ms(MANAGER_CONNECT_MS), channel, error);
         bool absent = status == -ENOENT || status == -ECONNREFUSED;
-        if (!absent || patience_wish() == PATIENCE_NO || !patience_left() || patience_over())
+        if (!absent || attach_wait_wish() == ATTACH_WAIT_NO || !attach_wait_left() || attach_wait_over())
             return status;
-        patience_stage("the client manager at %s, which is not there. Start flyt-client-manager on this machine",
+        attach_wait_stage("the client manager at %s, which is not there. Start flyt-client-manager on this machine",
                        uri + strlen("unix://"));
         nanosleep(&(struct timespec){ .tv_nsec = MANAGER_RETRY_MS * CLOCK_NS_PER_MS }, NULL);
     }
@@ -102,17 +102,17 @@ static int manager_connect(void)
     rpc_channel *channel;
     const char *given = manager_socket();
     snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
-    patience_stage("the client manager at %s, which does not answer. Is flyt-client-manager stopped or overloaded?",
+    attach_wait_stage("the client manager at %s, which does not answer. Is flyt-client-manager stopped or overloaded?",
                    given);
-    if (patience_wish() == PATIENCE_NO)
-        patience_limit(MANAGER_IMPATIENT_MS);
+    if (attach_wait_wish() == ATTACH_WAIT_NO)
+        attach_wait_limit(MANAGER_HURRY_MS);
     int status = manager_reach(uri, &channel, error);
     if (status == -EACCES || status == -EPERM) {
         manager_say_denied(uri + 7);
         return CORE_SYSTEM_NOT_READY;
     }
     if (status != 0) {
-        if (!patience_blame())
+        if (!attach_wait_blame())
             log_error("no client manager answers at %s: %s. Start flyt-client-manager on this machine, or set "
                       "FLYT_SERVER to a GPU server",
                       given, error);
@@ -123,7 +123,7 @@ static int manager_connect(void)
         return CORE_SYSTEM_NOT_READY;
     }
     rpc_client_set_spinning(manager, false);
-    patience_watch(manager);
+    attach_wait_watch(manager);
     return CORE_OK;
 }
 
@@ -139,15 +139,15 @@ static int manager_hello(void)
     int code = CORE_SYSTEM_NOT_READY;
     if (!manager_call(MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args,
                       (void *)(uintptr_t)xdr_manager_hello_result, &result)) {
-        if (!patience_blame())
+        if (!attach_wait_blame())
             log_error("what listens at %s does not answer as a client manager", manager_socket());
     } else if (result.status.code != MANAGER_OK)
         log_error("the client manager refuses this program: %s", result.status.text);
     else
         code = CORE_OK;
     manager_minor = result.minor;
-    if (patience_wish() == PATIENCE_NO)
-        patience_limit(0);                      /* it is there; what it answers comes with its own limits */
+    if (attach_wait_wish() == ATTACH_WAIT_NO)
+        attach_wait_limit(0);                      /* it is there; what it answers comes with its own limits */
     xdr_free((xdrproc_t)xdr_manager_hello_result, &result);
     return code;
 }
@@ -155,10 +155,12 @@ static int manager_hello(void)
 static void manager_wait_wish(manager_attach_args *args)
 {
     static const int wishes[] = {
-        [PATIENCE_DEFAULT] = MANAGER_WAIT_DEFAULT, [PATIENCE_NO] = MANAGER_WAIT_NO, [PATIENCE_YES] = MANAGER_WAIT_YES
+        [ATTACH_WAIT_DEFAULT] = MANAGER_WAIT_DEFAULT,
+        [ATTACH_WAIT_NO] = MANAGER_WAIT_NO,
+        [ATTACH_WAIT_YES] = MANAGER_WAIT_YES
     };
-    args->wait = wishes[patience_wish()];
-    args->wait_ms = patience_left();
+    args->wait = wishes[attach_wait_wish()];
+    args->wait_ms = attach_wait_left();
 }
 
 /* Until the answer is final. */
@@ -167,9 +169,9 @@ static bool manager_wait(manager_answer *answer)
     static manager_wait_args again;
     while (answer->status.code == MANAGER_WAITING) {
         if (answer->position)
-            patience_stage("a GPU, place %u in line: %s", answer->position, answer->status.text);
+            attach_wait_stage("a GPU, place %u in the queue: %s", answer->position, answer->status.text);
         else
-            patience_stage("a GPU server: %s", answer->status.text);
+            attach_wait_stage("a GPU server: %s", answer->status.text);
         xdr_free((xdrproc_t)xdr_manager_answer, answer);
         memset(answer, 0, sizeof *answer);
         if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again,
@@ -225,12 +227,12 @@ int manager_ask(struct manager_place *place)
         manager_wait(&answer)) {
         code = manager_take(&answer, place);
     } else {
-        if (!patience_blame())
+        if (!attach_wait_blame())
             log_error(
                 "the client manager went away before it had a GPU server for this program; start the program again");
         code = CORE_SYSTEM_NOT_READY;
     }
-    patience_watch(NULL);
+    attach_wait_watch(NULL);
     xdr_free((xdrproc_t)xdr_manager_answer, &answer);
     return code;
 }

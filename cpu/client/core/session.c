@@ -18,7 +18,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/transport/liveness.h"
-#include "cpu/client/core/patience.h"
+#include "cpu/client/core/attach_wait.h"
 #include "attach.h"
 #include "code.h"
 #include "context.h"
@@ -86,7 +86,7 @@ static struct { uint64_t begun; unsigned count; } attempt;
 
 static bool attach_held_up(void)
 {
-    if (clock_now() - attempt.begun < ATTACH_HELD_UP_NS || attempt.count >= ATTACH_ATTEMPTS || patience_over())
+    if (clock_now() - attempt.begun < ATTACH_HELD_UP_NS || attempt.count >= ATTACH_ATTEMPTS || attach_wait_over())
         return false;
     log_info("the server %s ended the connection before this program had said who it is; trying again",
              core_session.uri);
@@ -123,7 +123,7 @@ static int attach_memory(const char *uri, rpc_channel **channel, char *error)
         log_message(asked ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "%s", attach_why);
         return 0;
     }
-    int status = rpc_channel_share_bar(channel, asked ? bar : NULL, patience_ms(RPC_HANDSHAKE_MS), error);
+    int status = rpc_channel_share_bar(channel, asked ? bar : NULL, attach_wait_ms(RPC_HANDSHAKE_MS), error);
     if (status >= 0 && *error)
         attach_because("%s is not used: %s", what, error);
     if (status >= 0 && *error)
@@ -152,11 +152,11 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
                   uri);
         return CORE_SYSTEM_NOT_READY;
     }
-    patience_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall let "
-                   "the program through?",
-                   (int)strcspn(uri, "?"), uri);
-    int status = rpc_channel_connect_within(uri, patience_ms(session_connect_ms),
-                                            patience_ms(session_connect_ms + RPC_HANDSHAKE_MS), place->ticket,
+    attach_wait_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall "
+                      "let the program through?",
+                      (int)strcspn(uri, "?"), uri);
+    int status = rpc_channel_connect_within(uri, attach_wait_ms(session_connect_ms),
+                                            attach_wait_ms(session_connect_ms + RPC_HANDSHAKE_MS), place->ticket,
                                             place->ticket_size, channel, error);
     if (status == 0 && (status = attach_memory(uri, channel, error)) == 0)
         return CORE_OK;
@@ -171,7 +171,7 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
     }
     if ((status == -ECONNRESET || status == -EPIPE) && attach_held_up())
         return ATTACH_AGAIN;
-    if (patience_blame())
+    if (attach_wait_blame())
         return CORE_SYSTEM_NOT_READY;
     log_error("no GPU server answers at %s: %s. %s", uri, error,
               managed
@@ -197,7 +197,7 @@ static int hello_say(const void *ticket, size_t ticket_size, hello_result *hello
 static int attach_hello(const struct manager_place *place)
 {
     hello_result *hello = &core_session.hello;
-    patience_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
+    attach_wait_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
     int code = hello_say(place->ticket, place->ticket_size, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
@@ -205,7 +205,7 @@ static int attach_hello(const struct manager_place *place)
         attach_held_up())
         return ATTACH_AGAIN;
     if (!hello->major) {
-        if (!patience_blame())
+        if (!attach_wait_blame())
             log_error("what listens at %s does not answer as a GPU server: %s. %s", core_session.uri,
                       *session_loss_reason() ? session_loss_reason() : "its reply makes no sense",
                       place->count ? "`flytctl server list` shows what runs"
@@ -343,7 +343,7 @@ static int attach_once(const struct manager_place *place)
         }
         code = core_session.uri ? attach_connect(core_session.uri, place, at + 1 < place->count, &channel)
                                 : CORE_OUT_OF_MEMORY;
-    } while (code && ++at < place->count && !patience_over());
+    } while (code && ++at < place->count && !attach_wait_over());
     if (code)
         return code;
     /* A server in this process cannot die without us, and shares its processors with the kernels: it is not judged by
@@ -355,7 +355,7 @@ static int attach_once(const struct manager_place *place)
         log_error("cannot use the connection to %s: %s", core_session.uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
-    patience_watch(core_session.client);
+    attach_wait_watch(core_session.client);
     if (core_perf.no_batch)
         rpc_client_set_batching(core_session.client, false);
     if (core_perf.no_spin)
@@ -393,7 +393,7 @@ static int attach_session(const struct manager_place *place)
         if (code != ATTACH_AGAIN)
             return code;
         rpc_client *old = core_session.client;      /* NULL, or no other thread knows it yet */
-        patience_watch(NULL);
+        attach_wait_watch(NULL);
         core_session.client = NULL;
         rpc_client_destroy(old);
         session_loss_forget();
@@ -415,13 +415,13 @@ static int attach_first(void)
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
     core_session.managed = managed;
-    patience_begin();
+    attach_wait_begin();
     int code = managed ? manager_ask(&place) : CORE_OK;
     if (!code)
         code = attach_session(&place);
     if (!code && managed)
         attach_tell();
-    patience_end(code);
+    attach_wait_end(code);
     manager_place_free(&place);
     return code;
 }

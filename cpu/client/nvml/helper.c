@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     unsetenv("FLYT_STATS");
     unsetenv("FLYT_TRACE");
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
-    setenv("FLYT_WAIT", "no", 0);               /* who counts devices does not wait in line for one */
+    setenv("FLYT_WAIT", "no", 0);               /* a program that counts devices does not queue for one */
     while (read(STDIN_FILENO, &byte, 1) == 1)
         report();
     return 0;

@@ -149,14 +149,14 @@ static bool is_due(const rpc_client *client)
 }
 
 /* Time until check_silence wants to look, for poll. */
-static int patience(rpc_client *client)
+static int silence_look_ms(rpc_client *client)
 {
     FLYT_ASSERT_HELD(&client->lock);
     note_heard(client);
     return is_due(client) ? (int)(rpc_silence_look(client->dead_seconds) / CLOCK_NS_PER_MS) : -1;
 }
 
-/* Nothing came before patience() had passed: is it over? Without the lock. */
+/* Nothing came before that time had passed: is it over? Without the lock. */
 static void check_silence(rpc_client *client)
 {
     const uint64_t most = (uint64_t)client->dead_seconds * CLOCK_NS_PER_SECOND;
@@ -311,7 +311,7 @@ static void read_until_complete(rpc_client *client, struct rpc_call *call)
         pthread_mutex_unlock(&client->lock);
         if (read_replies(client, true) != -EAGAIN)
             continue;
-        int timeout_ms = patience(client);
+        int timeout_ms = silence_look_ms(client);
         pthread_mutex_unlock(&client->lock);
         int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, false);
         if (ready == 0)
@@ -367,7 +367,7 @@ int rpc_client_blocked(void *context)
     }
     bool mine = client->reading && pthread_equal(client->reader, pthread_self());
     bool others = client->reading && !mine;
-    int timeout_ms = patience(client);
+    int timeout_ms = silence_look_ms(client);
     if (!others && !mine)
         take_role(client);
     pthread_mutex_unlock(&client->lock);
@@ -415,7 +415,7 @@ static void rest(rpc_client *client, struct rpc_attender *attender)
 static void watch(rpc_client *client, struct rpc_attender *attender)
 {
     FLYT_ASSERT_HELD(&client->lock);
-    int timeout_ms = client->kicked ? 0 : patience(client);     /* kicked: there is more to send */
+    int timeout_ms = client->kicked ? 0 : silence_look_ms(client);     /* kicked: there is more to send */
     attender->state = RPC_ATTENDER_WATCHING;
     pthread_mutex_unlock(&client->lock);
     int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, true);

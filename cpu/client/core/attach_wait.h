@@ -1,5 +1,5 @@
 /*
- * patience.h: the time that a program spends on its way to a GPU server, and what its user hears meanwhile.
+ * attach_wait.h: the time that a program spends on its way to a GPU server, and what its user hears meanwhile.
  *
  * The way has stages: the client manager, the cluster manager, a free GPU, the connection to the server, its first
  * answer. Each has a limit of its own. FLYT_WAIT=SECONDS limits all of them together. After two seconds the user is
@@ -8,37 +8,37 @@
  *
  * All of it is for the one thread that attaches.
  */
-#ifndef FLYT_CORE_PATIENCE_H
-#define FLYT_CORE_PATIENCE_H
+#ifndef FLYT_CORE_ATTACH_WAIT_H
+#define FLYT_CORE_ATTACH_WAIT_H
 
 #include <stdbool.h>
 
 #include "cpu/rpc/rpc.h"
 
 /* Reads FLYT_WAIT and starts the clock. */
-void patience_begin(void);
+void attach_wait_begin(void);
 /* Ends the thread. A code other than 0 says that the program got no session: if its connection was ended for want of
    time, and nothing has said so yet, this does. */
-void patience_end(int code);
+void attach_wait_end(int code);
 
-enum patience_wish { PATIENCE_DEFAULT, PATIENCE_NO, PATIENCE_YES };
-/* What FLYT_WAIT says about waiting in line. */
-enum patience_wish patience_wish(void);
+enum attach_wait_wish { ATTACH_WAIT_DEFAULT, ATTACH_WAIT_NO, ATTACH_WAIT_YES };
+/* What FLYT_WAIT says about waiting in the queue for a GPU. */
+enum attach_wait_wish attach_wait_wish(void);
 /* Milliseconds that FLYT_WAIT leaves, at least 1; 0: it sets no limit. */
-unsigned patience_left(void);
-bool patience_over(void);
+unsigned attach_wait_left(void);
+bool attach_wait_over(void);
 /* Milliseconds that a stage may take which may take `most` on its own. */
-int  patience_ms(int most);
+int  attach_wait_ms(int most);
 
 /* What the program waits for from here on: "waiting for %s" must be a sentence. */
-void patience_stage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void attach_wait_stage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* With FLYT_WAIT=fail: the stages from here on may take so many milliseconds together; 0: as long as they take. A
    number of seconds in FLYT_WAIT has precedence. */
-void patience_limit(unsigned ms);
+void attach_wait_limit(unsigned ms);
 
 /* When the time is over, this client is shut down, so that whoever waits for its answer goes on. NULL: none. */
-void patience_watch(rpc_client *);
+void attach_wait_watch(rpc_client *);
 /* Says that the time is over, and what was waited for, if it is; whether it is. */
-bool patience_blame(void);
+bool attach_wait_blame(void);
 
 #endif
