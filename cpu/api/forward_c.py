@@ -42,7 +42,8 @@ class Call:
         self.makes = made if self.role == "makes" else None
         self.ends = named if self.role == "ends" else None
         self.lends = named if self.role == "lends" and made else None  # what is returned belongs to this one
-        if bool(made) != (self.role in ("makes", "lends")) or (self.role and not (self.makes or self.ends or self.lends)):
+        returns = self.role in ("makes", "lends")
+        if bool(made) != returns or (self.role and not (self.makes or self.ends or self.lends)):
             self.wrong("makes, ends or lends an object in no way that can be generated")
         self.charged = "charge" in function.options
         if self.charged and not (self.makes or self.ends):
@@ -325,8 +326,8 @@ def structures():
     """C: between the structures of the wire and those of the driver API, which the includer has declared."""
     _, structs = calls()
     yield MADE
-    yield "/* Both give 0, or the CUresult to return. The includer says, for each kind of object, what its handles are on"
-    yield "   the wire: <kind>_to_wire() and <kind>_from_wire(). session: the server's; NULL in the client. */"
+    yield "/* Both give 0, or the CUresult to return. The includer says, for each kind of object, what its handles"
+    yield "   are on the wire: <kind>_to_wire() and <kind>_from_wire(). session: the server's; NULL in the client. */"
     yield "#include <string.h>"
     yield ""
     yield '#include "cpu/rpc/cpu_rpc_prot.h"'

@@ -272,7 +272,8 @@ class OutObject(Out):
         given = f"(uint64_t){self.name}, &result.{self.name}"
         owner = self.call.lends
         if owner:
-            return [f"r = object_lend(session, &object_{owner.kind}, args->{owner.name}, &object_{self.kind}, {given});"]
+            lender = f"&object_{owner.kind}, args->{owner.name}"
+            return [f"r = object_lend(session, {lender}, &object_{self.kind}, {given});"]
         return [f"r = object_add(session, context, &object_{self.kind}, {given});"]
 
     def core_type(self):
@@ -313,9 +314,8 @@ class InStruct(Parameter):
 
     def core_fills(self):
         if self.p.maybe:
-            return [
-                f"code = {self.name} ? to_wire_{self.target}(NULL, {self.name}, args.{self.name} = &wire_{self.name}) : 0;"
-            ]
+            place = f"args.{self.name} = &wire_{self.name}"
+            return [f"code = {self.name} ? to_wire_{self.target}(NULL, {self.name}, {place}) : 0;"]
         return [f"code = to_wire_{self.target}(NULL, {self.name}, &args.{self.name});"]
 
     def front_checks(self):

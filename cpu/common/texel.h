@@ -2,8 +2,8 @@
 #ifndef FLYT_COMMON_TEXEL_H
 #define FLYT_COMMON_TEXEL_H
 
-/* Bytes of one element of so many channels. format: CUarray_format. 0: no such element, or one of a compressed or planar
-   format, whose arrays are not made of rows of elements. */
+/* Bytes of one element of so many channels. format: CUarray_format. 0: no such element, or one of a compressed or
+   planar format, whose arrays are not made of rows of elements. */
 static inline unsigned texel_size(int format, unsigned channels)
 {
     unsigned size = 0;

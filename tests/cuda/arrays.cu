@@ -1,8 +1,8 @@
-// shows: CUDA arrays: random boxes of arrays of one to three dimensions, with layers and as cubes, are copied from and to
-//   pageable, pinned and device memory and other arrays, and agree with a model on the host
+// shows: CUDA arrays: random boxes of arrays of one to three dimensions, with layers and as cubes, are copied from and
+//   to pageable, pinned and device memory and other arrays, and agree with a model on the host
 // shows: CUDA arrays: wrong shapes, places outside and handles that have ended give CUDA's errors
 // shows: CUDA arrays: copies of arrays are kept by a stream that captures, and their memory counts and comes back
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"   // the calls that copy a number of bytes
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // the calls that copy a number of bytes
 #include "check.h"
 
 #include <vector>
@@ -21,9 +21,9 @@ static unsigned below(unsigned n)
 struct Model {
     cudaArray_t array;
     cudaChannelFormatDesc desc;
-    cudaExtent extent;              // as it was asked for
+    cudaExtent extent; // as it was asked for
     size_t element, width, height, depth;
-    std::vector<byte> bytes;        // rows without gaps
+    std::vector<byte> bytes; // rows without gaps
     byte *at(size_t x, size_t y, size_t z) { return &bytes[((z * height + y) * width + x) * element]; }
 };
 
@@ -142,11 +142,12 @@ static void random_between(Model &to, Model &from, cudaStream_t stream)
     cudaMemcpy3DParms copy = { 0 };
     copy.srcArray = from.array;
     copy.dstArray = to.array;
-    copy.srcPos = make_cudaPos(below((unsigned)(from.width - size.width + 1)),
-                               below((unsigned)(from.height - size.height + 1)),
-                               below((unsigned)(from.depth - size.depth + 1)));
-    copy.dstPos = make_cudaPos(below((unsigned)(to.width - size.width + 1)), below((unsigned)(to.height - size.height + 1)),
-                               below((unsigned)(to.depth - size.depth + 1)));
+    copy.srcPos =
+        make_cudaPos(below((unsigned)(from.width - size.width + 1)), below((unsigned)(from.height - size.height + 1)),
+                     below((unsigned)(from.depth - size.depth + 1)));
+    copy.dstPos =
+        make_cudaPos(below((unsigned)(to.width - size.width + 1)), below((unsigned)(to.height - size.height + 1)),
+                     below((unsigned)(to.depth - size.depth + 1)));
     copy.extent = size;
     copy.kind = cudaMemcpyDeviceToDevice;
     MUST(below(2) ? cudaMemcpy3D(&copy) : cudaMemcpy3DAsync(&copy, stream));
@@ -163,7 +164,8 @@ static void two_dimensions(Model &m, Model &other, cudaStream_t stream)
 {
     size_t row = m.width * m.element;
     size_t x = below((unsigned)m.width) * m.element, y = below((unsigned)m.height);
-    size_t width = (1 + below((unsigned)(m.width - x / m.element))) * m.element, height = 1 + below((unsigned)(m.height - y));
+    size_t width = (1 + below((unsigned)(m.width - x / m.element))) * m.element,
+           height = 1 + below((unsigned)(m.height - y));
     size_t pitch = width + 12;
     std::vector<byte> out(pitch * height, 1), in(pitch * height, 2);
     for (size_t i = 0; i < out.size(); i++)
@@ -198,7 +200,11 @@ static void two_dimensions(Model &m, Model &other, cudaStream_t stream)
 
 static void all_shapes(void)
 {
-    static const struct { cudaChannelFormatDesc desc; size_t width, height, depth; unsigned flags; } shapes[] = {
+    static const struct {
+        cudaChannelFormatDesc desc;
+        size_t width, height, depth;
+        unsigned flags;
+    } shapes[] = {
         { { 32, 0, 0, 0, cudaChannelFormatKindFloat }, 100, 0, 0, 0 },
         { { 8, 8, 8, 8, cudaChannelFormatKindUnsigned }, 33, 17, 0, 0 },
         { { 16, 0, 0, 0, cudaChannelFormatKindSigned }, 21, 9, 0, cudaArraySurfaceLoadStore },
@@ -212,7 +218,8 @@ static void all_shapes(void)
     cudaStream_t stream;
     MUST(cudaStreamCreate(&stream));
     for (const auto &s : shapes) {
-        Model m = make(s.desc, s.width, s.height, s.depth, s.flags), n = make(s.desc, s.width, s.height, s.depth, s.flags);
+        Model m = make(s.desc, s.width, s.height, s.depth, s.flags),
+              n = make(s.desc, s.width, s.height, s.depth, s.flags);
         for (int i = 0; i < 40; i++)
             random_box(m, stream);
         agrees(m, "copies from and to memory");
@@ -287,7 +294,8 @@ static void errors(void)
     GIVES(cudaErrorInvalidValue, cudaMalloc3DArray(&a, &f, make_cudaExtent(4, 5, 6), cudaArrayCubemap));
     GIVES(cudaErrorInvalidValue, cudaMalloc3DArray(&a, &f, make_cudaExtent(4, 4, 5), cudaArrayCubemap));
     GIVES(cudaErrorInvalidValue, cudaMalloc3DArray(&a, &f, make_cudaExtent(4, 0, 5), 0));
-    cudaChannelFormatDesc strange = { 12, 0, 0, 0, cudaChannelFormatKindFloat }, three = { 8, 8, 8, 0, cudaChannelFormatKindUnsigned };
+    cudaChannelFormatDesc strange = { 12, 0, 0, 0, cudaChannelFormatKindFloat },
+                          three = { 8, 8, 8, 0, cudaChannelFormatKindUnsigned };
     GIVES(cudaErrorInvalidChannelDescriptor, cudaMallocArray(&a, &strange, 4, 4, 0));
     GIVES(cudaErrorInvalidChannelDescriptor, cudaMallocArray(&a, &three, 4, 4, 0));
     MUST(cudaMallocArray(&a, &f, 16, 8, 0));

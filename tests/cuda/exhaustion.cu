@@ -1,3 +1,4 @@
+// shows: memory: CUDA arrays take the same memory, count against the same limit and give it back
 // shows: memory: no memory left fails in cudaMalloc itself, leaves everything usable, and every success can be written
 //   to
 #include "check.h"
@@ -15,6 +16,33 @@ __global__ void verify(unsigned char **blocks, int count, size_t size, int *wron
     for (int i = threadIdx.x; i < count; i += blockDim.x)
         if (blocks[i][0] != (unsigned char)i || blocks[i][size - 1] != (unsigned char)(i + 1))
             atomicAdd(wrong, 1);
+}
+
+/* Arrays come out of the same memory, and what cudaMalloc gave and took back does not stand in their way. */
+static void arrays(void)
+{
+    const cudaChannelFormatDesc texel = cudaCreateChannelDesc<float4>();
+    size_t free_at_first, free_at_last, total;
+    std::vector<cudaArray_t> all;
+    cudaArray_t array;
+    cudaError_t error;
+    void *p;
+    MUST(cudaMemGetInfo(&free_at_first, &total));
+    while ((error = cudaMallocArray(&array, &texel, 2048, 2048, 0)) == cudaSuccess && all.size() < 5000)
+        all.push_back(array);
+    GIVES(cudaErrorMemoryAllocation, error);
+    GIVES(cudaErrorMemoryAllocation, cudaGetLastError());
+    HOLDS(all.size() << 26 <= total && ((all.size() + 2) << 26) >= free_at_first);
+    GIVES(cudaErrorMemoryAllocation, cudaMalloc(&p, (size_t)128 << 20));
+    while (!all.empty()) {
+        MUST(cudaFreeArray(all.back()));
+        all.pop_back();
+    }
+    MUST(cudaMemGetInfo(&free_at_last, &total));
+    HOLDS(free_at_last + ((size_t)4 << 20) >= free_at_first);
+    MUST(cudaMalloc(&p, (size_t)128 << 20));
+    MUST(cudaFree(p));
+    printf("as many arrays: %d\n", free_at_last + ((size_t)4 << 20) >= free_at_first);
 }
 
 int main()
@@ -48,5 +76,6 @@ int main()
     MUST(cudaMalloc((void **)&p, size));
     MUST(cudaFree(p));
     printf("%zu blocks of 64 MiB\n", blocks.size());
+    arrays();
     return check_result("exhaustion");
 }

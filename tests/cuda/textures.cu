@@ -1,5 +1,6 @@
-// shows: textures and surfaces: textures of arrays of one to three dimensions, with layers and as cubes, of linear and of
-//   pitched memory: formats, filters, address modes, normalized coordinates and read modes agree with a model on the host
+// shows: textures and surfaces: textures of arrays of one to three dimensions, with layers and as cubes, of linear and
+//   of pitched memory: formats, filters, address modes, normalized coordinates and read modes agree with a model on the
+//   host
 // shows: textures and surfaces: kernels read and write arrays through surfaces, and textures see what they wrote
 // shows: textures and surfaces: levels of mipmapped arrays are copied, written through surfaces and sampled
 // shows: textures and surfaces: objects tell what they were made of; wrong ones give CUDA's errors
@@ -55,7 +56,8 @@ static float model(const std::vector<float> &t, int w, int h, int d, float x, fl
 
 /* ---- making ---- */
 
-static cudaArray_t array_of(const void *texels, cudaChannelFormatDesc desc, size_t w, size_t h, size_t d, unsigned flags)
+static cudaArray_t array_of(const void *texels, cudaChannelFormatDesc desc, size_t w, size_t h, size_t d,
+                            unsigned flags)
 {
     cudaArray_t array;
     MUST(cudaMalloc3DArray(&array, &desc, make_cudaExtent(w, h, d), flags));
@@ -104,8 +106,8 @@ static cudaTextureObject_t texture(cudaArray_t array, const cudaTextureDesc &how
     return t;
 }
 
-static float *out;                      /* device: what kernels found */
-static float *points;                   /* device: where to look */
+static float *out;    /* device: what kernels found */
+static float *points; /* device: where to look */
 enum { MOST = 1 << 16 };
 
 static std::vector<float> found(size_t count)
@@ -143,7 +145,6 @@ __global__ void sample(cudaTextureObject_t t, int shape, const float *at, float 
     }
 }
 
-
 __global__ void cube(cudaTextureObject_t t, const float *at, float *to, int count, int layer)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -160,8 +161,9 @@ static void all_samplers(Shape shape, int w, int h, int d)
     std::vector<float> texels((size_t)w * h * d);
     for (size_t i = 0; i < texels.size(); i++)
         texels[i] = (float)((i * 37) % 101) + (float)i * 0.25f;
-    cudaArray_t array = array_of(texels.data(), cudaCreateChannelDesc<float>(), w, shape == ONE || shape == ONE_LAYERED ? 0 : h,
-                                 shape == ONE || shape == TWO ? 0 : d, layered ? cudaArrayLayered : 0);
+    cudaArray_t array =
+        array_of(texels.data(), cudaCreateChannelDesc<float>(), w, shape == ONE || shape == ONE_LAYERED ? 0 : h,
+                 shape == ONE || shape == TWO ? 0 : d, layered ? cudaArrayLayered : 0);
     std::vector<float> at;
     for (float z = layered ? 0 : -1.3f; z < d + (layered ? 0 : 1.5f); z += layered ? 1 : 0.65f)
         for (float y = h > 1 ? -1.2f : 0.5f; y < h + (h > 1 ? 1.5f : 0); y += 0.85f)
@@ -194,10 +196,12 @@ static void all_samplers(Shape shape, int w, int h, int d)
                     int layer = layered ? (int)at[3 * i + 2] : 0;
                     std::vector<float> slice(texels.begin() + (size_t)layer * w * h,
                                              layered ? texels.begin() + (size_t)(layer + 1) * w * h : texels.end());
-                    float x = normalized ? scaled[3 * i] * w : at[3 * i], y = normalized ? scaled[3 * i + 1] * h : at[3 * i + 1],
+                    float x = normalized ? scaled[3 * i] * w : at[3 * i],
+                          y = normalized ? scaled[3 * i + 1] * h : at[3 * i + 1],
                           z = normalized ? scaled[3 * i + 2] * d : at[3 * i + 2];
                     close_to(is[i],
-                             model(slice, w, h, layered ? 1 : d, x, y, layered ? 0.5f : z, linear, (cudaTextureAddressMode)mode),
+                             model(slice, w, h, layered ? 1 : d, x, y, layered ? 0.5f : z, linear,
+                                   (cudaTextureAddressMode)mode),
                              linear ? 1.5f : 0, what, i);
                 }
                 MUST(cudaDestroyTextureObject(t));
@@ -219,12 +223,14 @@ static void cubes(void)
             for (int y = 0; y < CUBE; y++)
                 for (int x = 0; x < CUBE; x++) {
                     float s = (x + 0.5f) * 2 / CUBE - 1, r = (y + 0.5f) * 2 / CUBE - 1;
-                    float directions[6][3] = { { 1, -r, -s }, { -1, -r, s }, { s, 1, r }, { s, -1, -r }, { s, -r, 1 }, { -s, -r, -1 } };
+                    float directions[6][3] = { { 1, -r, -s }, { -1, -r, s }, { s, 1, r },
+                                               { s, -1, -r }, { s, -r, 1 },  { -s, -r, -1 } };
                     at.insert(at.end(), directions[face], directions[face] + 3);
                 }
         int count = CUBE * CUBE * 6;
         MUST(cudaMemcpy(points, at.data(), at.size() * 4, cudaMemcpyHostToDevice));
-        cudaTextureObject_t t = texture(array, sampler(cudaAddressModeClamp, cudaFilterModePoint, cudaReadModeElementType, true));
+        cudaTextureObject_t t =
+            texture(array, sampler(cudaAddressModeClamp, cudaFilterModePoint, cudaReadModeElementType, true));
         for (int layer = 0; layer < layers; layer++) {
             cube<<<(count + 127) / 128, 128>>>(t, points, out, count, layered ? layer : -1);
             std::vector<float> is = found(count);
@@ -280,8 +286,8 @@ static void formats(void)
                                      [](signed char v) { return (float)v; });
     format<float4, float4>(cudaCreateChannelDesc<float4>(), cudaReadModeElementType, "float4",
                            [](float4 v) { return v.x + v.z; });
-    format<unsigned char, float>(cudaCreateChannelDesc<unsigned char>(), cudaReadModeNormalizedFloat, "normalized uchar",
-                                 [](unsigned char v) { return v / 255.f; });
+    format<unsigned char, float>(cudaCreateChannelDesc<unsigned char>(), cudaReadModeNormalizedFloat,
+                                 "normalized uchar", [](unsigned char v) { return v / 255.f; });
     format<short, float>(cudaCreateChannelDesc<short>(), cudaReadModeNormalizedFloat, "normalized short",
                          [](short v) { return v == -32768 ? -1.f : v / 32767.f; });
 }
@@ -386,7 +392,8 @@ static void surfaces(void)
                                       cudaCreateChannelDesc<float4>(), cudaCreateChannelDesc<unsigned char>() };
     cudaExtent size[4] = { { WIDTH, 0, 0 }, { WIDTH, HEIGHT, 0 }, { WIDTH, HEIGHT, DEPTH }, { WIDTH, HEIGHT, LAYERS } };
     for (int i = 0; i < 4; i++) {
-        MUST(cudaMalloc3DArray(&arrays[i], &desc[i], size[i], cudaArraySurfaceLoadStore | (i == 3 ? cudaArrayLayered : 0)));
+        MUST(cudaMalloc3DArray(&arrays[i], &desc[i], size[i],
+                               cudaArraySurfaceLoadStore | (i == 3 ? cudaArrayLayered : 0)));
         s[i] = surface(arrays[i]);
     }
     surfaces_write<<<1, dim3(WIDTH, HEIGHT, DEPTH)>>>(s[0], s[1], s[2], s[3]);
@@ -399,7 +406,8 @@ static void surfaces(void)
     }
     /* what a kernel wrote through a surface, a texture and a copy see */
     short2 copied[HEIGHT][WIDTH];
-    MUST(cudaMemcpy2DFromArray(copied, sizeof copied[0], arrays[1], 0, 0, sizeof copied[0], HEIGHT, cudaMemcpyDeviceToHost));
+    MUST(cudaMemcpy2DFromArray(copied, sizeof copied[0], arrays[1], 0, 0, sizeof copied[0], HEIGHT,
+                               cudaMemcpyDeviceToHost));
     cudaTextureObject_t t =
         texture(arrays[1], sampler(cudaAddressModeClamp, cudaFilterModePoint, cudaReadModeElementType, false));
     read_2d<short2><<<1, dim3(WIDTH, HEIGHT)>>>(t, out);
@@ -450,7 +458,8 @@ static void mipmaps(void)
         MUST(cudaDeviceSynchronize());
         MUST(cudaDestroySurfaceObject(s));
         std::vector<float> row(SIZE >> i);
-        MUST(cudaMemcpy2DFromArray(row.data(), SIZE * 4, level, 0, (SIZE >> i) - 1, (SIZE >> i) * 4, 1, cudaMemcpyDeviceToHost));
+        MUST(cudaMemcpy2DFromArray(row.data(), SIZE * 4, level, 0, (SIZE >> i) - 1, (SIZE >> i) * 4, 1,
+                                   cudaMemcpyDeviceToHost));
         for (int x = 0; x < SIZE >> i; x++)
             HOLDS(row[x] == 1000.f * i + x);
     }
@@ -473,7 +482,8 @@ static void mipmaps(void)
         std::vector<float> is = found(24);
         for (int i = 0; i < 24; i++) {
             float lod = fminf((float)i * 0.25f, 4);
-            close_to(is[i], 1000 * (linear ? lod : floorf(lod + 0.5f)), linear || i % 4 != 2 ? 5 : 1000, "a level of detail", i);
+            close_to(is[i], 1000 * (linear ? lod : floorf(lod + 0.5f)), linear || i % 4 != 2 ? 5 : 1000,
+                     "a level of detail", i);
         }
         MUST(cudaDestroyTextureObject(t));
     }
@@ -494,7 +504,7 @@ static void errors(void)
     GIVES(cudaErrorInvalidValue, cudaCreateTextureObject(NULL, &r, &how, NULL));
     GIVES(cudaErrorInvalidValue, cudaCreateTextureObject(&t, NULL, &how, NULL));
     GIVES(cudaErrorInvalidResourceHandle, cudaCreateTextureObject(&t, &r, NULL, NULL));
-    GIVES(cudaErrorInvalidValue, cudaCreateSurfaceObject(&s, &r));             /* not made for surfaces */
+    GIVES(cudaErrorInvalidValue, cudaCreateSurfaceObject(&s, &r)); /* not made for surfaces */
     GIVES(cudaErrorInvalidValue, cudaCreateSurfaceObject(NULL, &r));
     MUST(cudaFreeArray(array));
     MUST(cudaMallocArray(&array, &i4, 8, 8, 0));

@@ -27,8 +27,9 @@ int core_array_box(core_array array, const size_t at[3], const struct core_exten
     *box = (struct core_box){ (uint64_t)(uintptr_t)&bytes[0][0] + at[1] * 64 + at[0], 64, 8 };
     if (array != FAKE_ARRAY)
         return CORE_INVALID_HANDLE;
-    return at[0] + extent->width <= 64 && at[1] + extent->height <= 8 && at[2] + extent->depth <= 1 ? CORE_OK
-                                                                                                     : CORE_INVALID_VALUE;
+    return at[0] + extent->width <= 64 && at[1] + extent->height <= 8 && at[2] + extent->depth <= 1
+               ? CORE_OK
+               : CORE_INVALID_VALUE;
 }
 
 bool core_array_at(uint64_t address, core_array *array, size_t at[3])

@@ -53,12 +53,18 @@ static uint64_t host_size(void)
     return below(9) ? below(4) * FLYT_HOST_GRANULE + !below(20) : any();
 }
 
+/* What the server answered: names of arrays, of mipmapped ones, and of levels. */
+enum { ARRAYS = 6 };
+static uint64_t arrays[ARRAYS], mipmaps[ARRAYS];
+
 static uint64_t address(const struct peer *peer)
 {
     if (!below(4))
         return host_address(peer);
     switch (below(12)) {
     case 0: return any();
+    case 10:
+    case 11: return FLYT_ARRAY_SPACE + (below(9) ? arrays[below(ARRAYS)] + below(300) : any() >> 2);
     case 1: return peer->base - below(3);
     case 2: return peer->base + peer->hello.window_size - below(3);
     default: return peer->base + below(5) * peer->granule + below(2) * below(100);
@@ -199,9 +205,59 @@ static void context_call(struct peer *peer)
     }
 }
 
+static flyt_cuda_array3d_descriptor array_shape(void)
+{
+    static const int formats[] = { 1, 2, 3, 8, 9, 10, 16, 32 };
+    return (flyt_cuda_array3d_descriptor){ below(40), below(2) ? below(20) : 0, below(3) ? 0 : below(13),
+                                           below(20) ? formats[below(8)] : (int)any(), 1u << below(3),
+                                           below(2) ? 0 : (u_int)below(16) };
+}
+
+/* Arrays that can be made, objects that look at them, and ends. */
+static void array_call(struct peer *peer)
+{
+    uint64_t *array = &arrays[below(ARRAYS)], *mipmap = &mipmaps[below(ARRAYS)];
+    switch (below(6)) {
+    case 0: {
+        array3d_create_args args = { context(), array_shape() };
+        array3d_create_result result = { .pHandle = 0 };
+        ok(flyt_array3d_create_1(&args, &result, peer->stub));
+        *array = result.pHandle ? result.pHandle : *array;
+        break;
+    }
+    case 1: {
+        mipmapped_array_create_args args = { context(), array_shape(), (u_int)(below(9) ? below(7) : any()) };
+        mipmapped_array_create_result result = { .pHandle = 0 };
+        ok(flyt_mipmapped_array_create_1(&args, &result, peer->stub));
+        *mipmap = result.pHandle ? result.pHandle : *mipmap;
+        break;
+    }
+    case 2: {
+        mipmapped_array_get_level_args args = { *mipmap, (u_int)below(8) };
+        mipmapped_array_get_level_result result = { .pLevelArray = 0 };
+        ok(flyt_mipmapped_array_get_level_1(&args, &result, peer->stub));
+        *array = result.pLevelArray ? result.pLevelArray : *array;
+        break;
+    }
+    case 3: WAIT(array_destroy, array_destroy_args, plain_result, { *array }); break;
+    case 4: WAIT(mipmapped_array_destroy, mipmapped_array_destroy_args, plain_result, { *mipmap }); break;
+    default: {
+        static const flyt_cuda_texture_desc how;
+        flyt_cuda_resource_desc from = { .flags = 0 };
+        from.res.resType = (int)below(2);
+        from.res.flyt_cuda_resource_desc_res_u.array.hArray = from.res.resType ? *mipmap : *array;
+        WAIT(tex_object_create, tex_object_create_args, tex_object_create_result, { context(), from, how, NULL });
+        WAIT(surf_object_create, surf_object_create_args, surf_object_create_result, { context(), from });
+        break;
+    }
+    }
+}
+
 static void one_call(struct peer *peer)
 {
-    switch (below(32)) {
+    switch (below(34)) {
+    case 32:
+    case 33: array_call(peer); break;
     case 28: WAIT(usage, usage_args, usage_result, { (u_int)any() }); break;
     case 26: WAIT(host_add, host_args, plain_result, { host_address(peer), host_size() }); break;
     case 27: WAIT(host_remove, host_args, plain_result, { host_address(peer), host_size() }); break;

@@ -44,7 +44,7 @@ static CUarray array(size_t w, size_t h, size_t d, CUarray_format format, unsign
                                      .Flags = flags }, got;
     OK(cuArray3DCreate(&a, &want));
     OK(cuArray3DGetDescriptor(&got, a));
-    assert_memory_equal(&got, &want, offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) + sizeof got.Flags);   /* without padding */
+    assert_memory_equal(&got, &want, offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) + sizeof got.Flags); /* no padding */
     return a;
 }
 

@@ -23,17 +23,22 @@
 
 /* Of CUDA_ARRAY3D_DESCRIPTOR: their layers do not become fewer from level to level. */
 enum { FLAG_LAYERED = 1, FLAG_CUBEMAP = 4, LEVELS_MOST = 32 };
-enum { FLAG_DEPTH_TEXTURE = 0x10, FLAG_COLOR_ATTACHMENT = 0x20, FLAG_SPARSE = 0x40, FLAG_DEFERRED = 0x80,
-       FLAG_VIDEO = 0x100, FLAGS_UNSUPPORTED = FLAG_DEPTH_TEXTURE | FLAG_COLOR_ATTACHMENT | FLAG_SPARSE |
-                                               FLAG_DEFERRED | FLAG_VIDEO };
+enum {
+    FLAG_DEPTH_TEXTURE = 0x10,
+    FLAG_COLOR_ATTACHMENT = 0x20,
+    FLAG_SPARSE = 0x40,
+    FLAG_DEFERRED = 0x80,
+    FLAG_VIDEO = 0x100,
+    FLAGS_UNSUPPORTED = FLAG_DEPTH_TEXTURE | FLAG_COLOR_ATTACHMENT | FLAG_SPARSE | FLAG_DEFERRED | FLAG_VIDEO
+};
 
 struct array {
-    struct tree_node node;            /* by handle */
+    struct tree_node node; /* by handle */
     core_context *context;
     struct core_array_shape shape;
-    core_array owner;                 /* the mipmapped array of which it is a level; 0: none */
-    unsigned levels;                  /* of a mipmapped array; else 0 */
-    core_array level[];               /* 0: nobody has asked for it */
+    core_array owner;   /* the mipmapped array of which it is a level; 0: none */
+    unsigned levels;    /* of a mipmapped array; else 0 */
+    core_array level[]; /* 0: nobody has asked for it */
 };
 
 static struct {
@@ -89,7 +94,7 @@ static int shape_check(struct core_array_shape *shape)
     if (shape->texel)
         return CORE_OK;
     if (!special(shape->format))
-        return CORE_INVALID_VALUE;                /* no format has that number */
+        return CORE_INVALID_VALUE; /* no format has that number */
     core_unsupported("an array of a compressed, planar or normalized format");
     return CORE_NOT_SUPPORTED;
 }
@@ -107,9 +112,9 @@ static struct array *array_new(core_context *context, const struct core_array_sh
 
 static int make(core_context *context, const struct core_array_shape *shape, unsigned levels, core_array *out)
 {
-    const struct CUDA_ARRAY3D_DESCRIPTOR wanted = {
-        shape->width, shape->height, shape->depth, (CUarray_format)shape->format, shape->channels, shape->flags
-    };
+    const struct CUDA_ARRAY3D_DESCRIPTOR wanted = { shape->width,    shape->height,
+                                                    shape->depth,    (CUarray_format)shape->format,
+                                                    shape->channels, shape->flags };
     return levels ? core_mipmapped_array_create(context, out, &wanted, levels)
                   : core_array3d_create(context, out, &wanted);
 }
@@ -206,7 +211,7 @@ int core_mipmap_level(core_array handle, unsigned level, core_array *out)
         array = NULL;
     }
     pthread_mutex_unlock(&all.lock);
-    free(array);                                  /* another thread was quicker, or destroyed the whole */
+    free(array); /* another thread was quicker, or destroyed the whole */
     return code || owner ? code : CORE_INVALID_HANDLE;
 }
 

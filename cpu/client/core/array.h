@@ -10,9 +10,9 @@
 bool array_address(uint64_t address);
 /* Whether an extent that begins there lies in one array, and of which context that is. 1: it does not; 709: the context
    has ended. */
-int  array_check(uint64_t address, const struct core_extent *, core_context **owner);
+int array_check(uint64_t address, const struct core_extent *, core_context **owner);
 
-void array_forget_context(core_context *);                  /* after its end */
+void array_forget_context(core_context *); /* after its end */
 uint64_t array_count(void);
 uint64_t mipmap_count(void);
 

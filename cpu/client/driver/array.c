@@ -4,8 +4,12 @@
 
 static struct core_array_shape shape_of(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-    return (struct core_array_shape){ .width = d->Width, .height = d->Height, .depth = d->Depth,
-                                      .format = (int)d->Format, .channels = d->NumChannels, .flags = d->Flags };
+    return (struct core_array_shape){ .width = d->Width,
+                                      .height = d->Height,
+                                      .depth = d->Depth,
+                                      .format = (int)d->Format,
+                                      .channels = d->NumChannels,
+                                      .flags = d->Flags };
 }
 
 static int create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted)
@@ -115,8 +119,9 @@ CUresult driver_cuMipmappedArrayDestroy(CUmipmappedArray mipmap)
     return driver_waited(error ? error : core_mipmap_free(mipmap));
 }
 
-/* ---- what only special arrays have: sparse ones, ones without memory, planar formats; these cannot be made here ---- */
+/* ---- what only special arrays have ---- */
 
+/* Sparse ones, ones without memory, and planar formats cannot be made here. */
 static int no_special_array(CUarray array)
 {
     CUDA_ARRAY3D_DESCRIPTOR described;

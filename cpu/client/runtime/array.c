@@ -7,9 +7,17 @@
 
 /* ---- formats: CUarray_format ---- */
 
-enum { FORMAT_UNSIGNED = 1, FORMAT_SIGNED = 8, FORMAT_HALF = 16, FORMAT_FLOAT = 32, FORMAT_BC1 = 145, FORMAT_NV12 = 176,
-       FORMAT_UNORM8X1 = 192, FORMAT_101010_2 = 80 };
-enum { KIND_UNORM8X1 = 5, KIND_BC1 = 17, KIND_101010_2 = 31 };      /* in cudaChannelFormatKind; of some releases */
+enum {
+    FORMAT_UNSIGNED = 1,
+    FORMAT_SIGNED = 8,
+    FORMAT_HALF = 16,
+    FORMAT_FLOAT = 32,
+    FORMAT_BC1 = 145,
+    FORMAT_NV12 = 176,
+    FORMAT_UNORM8X1 = 192,
+    FORMAT_101010_2 = 80
+};
+enum { KIND_UNORM8X1 = 5, KIND_BC1 = 17, KIND_101010_2 = 31 }; /* in cudaChannelFormatKind; of some releases */
 
 cudaChannelFormatDesc runtime_cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind)
 {
@@ -38,14 +46,14 @@ int runtime_array_format(const cudaChannelFormatDesc *d, int *format, unsigned *
     case cudaChannelFormatKindFloat: *format = bits[0] == 16 ? FORMAT_HALF : bits[0] == 32 ? FORMAT_FLOAT : 0; break;
     case cudaChannelFormatKindNV12: *format = FORMAT_NV12; break;
     default:
-        *format = (int)d->f == KIND_101010_2                            ? FORMAT_101010_2
+        *format = (int)d->f == KIND_101010_2                           ? FORMAT_101010_2
                   : (int)d->f >= KIND_BC1 && (int)d->f < KIND_101010_2 ? FORMAT_BC1 + (int)d->f - KIND_BC1
                   : (int)d->f >= KIND_UNORM8X1 && (int)d->f < KIND_BC1 ? FORMAT_UNORM8X1 + (int)d->f - KIND_UNORM8X1
-                                                                        : 0;
+                                                                       : 0;
         break;
     }
     if (*format >= FORMAT_101010_2)
-        return cudaSuccess;                       /* no plain format: the core says what is not implemented */
+        return cudaSuccess; /* no plain format: the core says what is not implemented */
     return *format && (count == 1 || count == 2 || count == 4) ? cudaSuccess : cudaErrorInvalidChannelDescriptor;
 }
 
@@ -192,8 +200,9 @@ cudaError_t runtime_cudaDeviceGetTexture1DLinearMaxWidth(size_t *width, const cu
     return runtime_waited(width_of_texture(width, desc, device));
 }
 
-/* ---- what only special arrays have: sparse ones, ones without memory, planar formats; these cannot be made here ---- */
+/* ---- what only special arrays have ---- */
 
+/* Sparse ones, ones without memory, and planar formats cannot be made here. */
 static int no_special_array(const void *array)
 {
     struct core_array_shape shape;

@@ -11,9 +11,12 @@ static inline core_array runtime_array(const void *handle) { return (core_array)
 int runtime_array_format(const cudaChannelFormatDesc *, int *format, unsigned *channels);
 cudaChannelFormatDesc runtime_channel_desc(int format, unsigned channels);
 
-/* copy_array.c. The sides of a cudaMemcpy3D in which there is an array: then the extent, and the positions in arrays, are
-   in elements. An array's side is a box at the position. */
-struct runtime_copy_sides { struct core_box to, from; struct core_extent extent; };
+/* copy_array.c. The sides of a cudaMemcpy3D in which there is an array: then the extent, and the positions in arrays,
+   are in elements. An array's side is a box at the position. */
+struct runtime_copy_sides {
+    struct core_box to, from;
+    struct core_extent extent;
+};
 static inline bool runtime_copy_has_array(const cudaMemcpy3DParms *copy) { return copy->srcArray || copy->dstArray; }
 int runtime_copy_sides(const cudaMemcpy3DParms *, struct runtime_copy_sides *);
 /* A side that a graph has kept: the array, if it is one, and the position in elements; *bytes: of an element. */

@@ -1,8 +1,8 @@
 /*
  * copy_array.c: copies of arrays, of chapter "Memory Management". cudaMemcpy3D itself is in copy.c.
  *
- * But for cudaMemcpy3D, offsets and widths are in bytes. The functions without "2D" copy a number of bytes that may go on from row to
- * row of an array: they are made of boxes.
+ * But for cudaMemcpy3D, offsets and widths are in bytes. The functions without "2D" copy a number of bytes that may go
+ * on from row to row of an array: they are made of boxes.
  */
 #include "cpu/client/runtime/array.h"
 
@@ -91,8 +91,7 @@ int runtime_copy_sides(const cudaMemcpy3DParms *copy, struct runtime_copy_sides 
     if (__builtin_mul_overflow(copy->extent.width, element, &sides->extent.width))
         return cudaErrorInvalidValue;
     error = side_3d(copy->dstArray, &copy->dstPtr, &copy->dstPos, element, &sides->extent, &sides->to);
-    return error ? error
-                 : side_3d(copy->srcArray, &copy->srcPtr, &copy->srcPos, element, &sides->extent, &sides->from);
+    return error ? error : side_3d(copy->srcArray, &copy->srcPtr, &copy->srcPos, element, &sides->extent, &sides->from);
 }
 
 bool runtime_array_of(uint64_t address, cudaArray_t *array, cudaPos *position, unsigned *bytes)
@@ -216,7 +215,8 @@ static bool holds(const struct side *side, size_t row, size_t rows_left, size_t 
     size_t room;
     if (!side->array)
         return true;
-    return side->x <= row && !__builtin_mul_overflow(row, rows_left, &room) && side->x <= room && count <= room - side->x;
+    return side->x <= row && !__builtin_mul_overflow(row, rows_left, &room) && side->x <= room &&
+           count <= room - side->x;
 }
 
 static void advance(struct side *side, size_t row, size_t bytes)

@@ -1,4 +1,4 @@
-/* texture.c: chapters "Texture Object Management" and "Surface Object Management": NVIDIA's structures of this API become
+/* texture.c: chapters "Texture Object Management" and "Surface Object Management": the structures of this API become
    those of the Driver API, whose calls are handed on. */
 #include <string.h>
 
@@ -132,7 +132,7 @@ static int create(cudaTextureObject_t *out, const cudaResourceDesc *resource, co
     if (!out || !resource)
         return cudaErrorInvalidValue;
     if (!how)
-        return cudaErrorInvalidResourceHandle;    /* as NVIDIA's runtime says */
+        return cudaErrorInvalidResourceHandle; /* as NVIDIA's runtime says */
     if ((error = read_resource(resource, &from)))
         return error;
     const struct CUDA_TEXTURE_DESC sampler = read_sampler(how, seamless);

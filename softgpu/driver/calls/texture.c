@@ -119,7 +119,8 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
     struct sg_texture t = { .surface = false };
     r = out && from && (how || surface) ? resource(c->device, from, &t) : CUDA_ERROR_INVALID_VALUE;
     struct sgd_array *array = r ? NULL : array_of(from);
-    if (!r && surface && !(from->resType == CU_RESOURCE_TYPE_ARRAY && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST))
+    bool writable = array && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST;
+    if (!r && surface && (from->resType != CU_RESOURCE_TYPE_ARRAY || !writable))
         r = CUDA_ERROR_INVALID_VALUE;
     if (!r && !surface)
         r = sampler(how, &t);
