@@ -421,9 +421,12 @@ int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
     struct heap *heap = heap_of(c);
     if (size > core_session.window_size || !heap)
         return memory_say_limit(c, size, CORE_OUT_OF_MEMORY);
-    code = allocate(c, heap, size, address);
+    uint64_t at;                              /* the caller's place may be managed memory: no lock is held there */
+    code = allocate(c, heap, size, &at);
     if (code == CORE_OUT_OF_MEMORY && pool_give_back())
-        code = allocate(c, heap, size, address);
+        code = allocate(c, heap, size, &at);
+    if (!code)
+        *address = at;
     return memory_say_limit(c, size, code);
 }
 

@@ -103,12 +103,15 @@ static size_t run_free(const struct span *s, size_t count)
     return s->pages;
 }
 
-/* A slab of the context that has so many pages free in a row, but for this one. NULL: none. */
-static struct span *slab_find(const core_context *c, size_t count, const struct span *but, size_t *page)
+/* A slab of the context that has so many pages free in a row, other than the one at `but`. NULL: none. */
+static struct span *slab_find(const core_context *c, size_t count, uint64_t but, size_t *page)
 {
     for (struct span *s = span_after(NULL); s; s = span_after(s)) {
         bool fits = s->slab && s->context == c && s->pages - s->used >= count;
-        if (fits && s != but && (*page = run_free(s, count)) < s->pages)
+        if (!fits || span_base(s) == but)
+            continue;
+        *page = run_free(s, count);
+        if (*page < s->pages)
             return s;
     }
     return NULL;
@@ -120,7 +123,7 @@ static int pages_take(core_context *c, size_t count, uint64_t *address)
     FLYT_ASSERT_HELD(&spans_lock);
     bool small = count <= SMALL_PAGES;
     size_t page = 0;
-    struct span *s = small ? slab_find(c, count, NULL, &page) : NULL;
+    struct span *s = small ? slab_find(c, count, 0, &page) : NULL;
     if (!s) {
         int code = span_make(c, small ? SLAB_PAGES : count, small, &s);
         if (code)
@@ -141,7 +144,7 @@ static void pages_give(struct span *s, uint64_t address, size_t count)
     size_t page = (address - span_base(s)) / PAGE;
     move_close(s, page, count, CLOSE_DROP);
     span_set(s, page, count, PAGE_NOBODYS);
-    if (!s->used && (!s->slab || slab_find(s->context, 1, s, &page)))
+    if (!s->used && (!s->slab || slab_find(s->context, 1, span_base(s), &page)))
         span_end(s);
 }
 
@@ -401,8 +404,8 @@ static int room_before_access(uint64_t address, uint64_t size, bool writes, bool
     int result = CORE_OK;
     pthread_mutex_lock(&spans_lock);
     for (struct span *s = span_above(address); s && span_base(s) < end; s = span_after(s)) {
-        uint64_t from = address > span_base(s) ? address : span_base(s), span_end = span_base(s) + s->pages * PAGE,
-                 to = end < span_end ? end : span_end;
+        uint64_t from = address > span_base(s) ? address : span_base(s), beyond_span = span_base(s) + s->pages * PAGE,
+                 to = end < beyond_span ? end : beyond_span;
         size_t first = (from - span_base(s)) / PAGE, beyond = (to - span_base(s) + PAGE - 1) / PAGE;
         size_t inner = from % PAGE ? first + 1 : first, outer = to % PAGE ? beyond - 1 : beyond;
         if (!s->open || beyond <= s->first || first >= s->beyond)

@@ -74,7 +74,7 @@ static bool is_open(uint8_t state)
     return state > PAGE_DEVICE;
 }
 
-static void heed(void)
+static void tell_launches(void)
 {
     bool any = scopes_any_open(NULL);
     if (any)
@@ -108,7 +108,7 @@ void span_set(struct span *s, size_t first, size_t pages, enum page_state state)
     } else if (!s->open) {
         s->first = s->beyond = 0;
     }
-    heed();
+    tell_launches();
 }
 
 void span_set_scope(struct span *s, size_t first, size_t pages, unsigned scope)
@@ -122,7 +122,7 @@ void span_set_scope(struct span *s, size_t first, size_t pages, unsigned scope)
         scopes[scope].pages++;
         scopes[scope].open += open;
     }
-    heed();
+    tell_launches();
 }
 
 size_t span_run(const struct span *s, size_t page, size_t most)
