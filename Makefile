@@ -98,7 +98,7 @@ help:
 	@echo 'make bench-softgpu   speed of the software GPU'
 	@echo 'make check-ptx DIR=...    which kernels of libraries and programs it can execute'
 	@echo 'make check-libraries      cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER and cuSPARSE on it, against a processor'
-	@echo 'make check-pytorch    Debian'"'"'s PyTorch trains on it: operations, networks, workers, graphs, against a processor'
+	@echo 'make check-pytorch    Debian'"'"'s PyTorch trains on it, against a processor'
 	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only'
 	@echo 'make install-cpu-client    what a VM needs'
 	@echo 'make deb | deb-client     Debian packages: everything, or what a VM needs'

@@ -1,13 +1,14 @@
 # The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/calls/calls.h) on the machine
 # of softgpu/exec/.
-SOFTGPU_MACHINE := array attributes config context device domain event extents function handle image library link memory \
-                   module op queue run space state stream texture turn work
+SOFTGPU_MACHINE := array attributes config context device domain event extents function handle image library link \
+                   memory module op queue run space state stream texture turn work
 SOFTGPU_CALLS := array context copy current device entry errors event function host init launch library link memory \
                  module occupancy per_thread pointer set stream symbols tensor texture value vmm
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \
                                          $(SOFTGPU_CALLS:%=softgpu/driver/calls/%.c))
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
-                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c tree.c) cpu/code/fatbin.c cpu/code/object.c)
+                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c tree.c)) \
+                   $(call objects,cpu/code/fatbin.c cpu/code/object.c)
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 
 # Never unloaded: its threads live as long as the process.

@@ -33,7 +33,7 @@ static bool visit_section(const uint8_t *at, size_t size, object_container *each
         bool more = length && each(context, container, length);
         free(aligned);
         if (!more)
-            return length == 0;                  /* what follows is no container */
+            return length == 0; /* what follows is no container */
         length = (length + 7) & ~(size_t)7;
         if (length >= size)
             return true;
@@ -51,8 +51,8 @@ int object_containers(const void *object, size_t size, object_container *each, v
         return -1;
     memcpy(&head, bytes, sizeof head);
     if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-        head.e_shentsize != sizeof(Elf64_Shdr) || !inside(head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr), size) ||
-        head.e_shstrndx >= head.e_shnum)
+        head.e_shentsize != sizeof(Elf64_Shdr) ||
+        !inside(head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr), size) || head.e_shstrndx >= head.e_shnum)
         return -1;
     Elf64_Shdr names;
     memcpy(&names, bytes + head.e_shoff + (uint64_t)head.e_shstrndx * sizeof names, sizeof names);

@@ -14,7 +14,10 @@ typedef bool object_container(void *context, const void *container, size_t size)
 /* Visits the containers in the sections of an ELF object. -1: it is no ELF object of 64 bits, or is damaged. */
 int object_containers(const void *object, size_t size, object_container *each, void *context);
 
-struct archive_member { const void *data; size_t size; };
+struct archive_member {
+    const void *data;
+    size_t size;
+};
 
 bool archive_is(const void *data, size_t size);
 /* The next member that holds a file. *cursor starts at 0. 1: *member filled; 0: end; -1: damaged. */

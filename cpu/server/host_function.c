@@ -26,7 +26,7 @@ struct host_function {
     uint32_t id, ticket;
     uint32_t *gate;                       /* NULL: wait_in_callback */
     bool told, ended;
-    bool named;                           /* in the map of ids */
+    bool named; /* in the map of ids */
     /* of wait_in_callback */
     pthread_cond_t go;
     bool passed, callback;

@@ -155,7 +155,7 @@ CUresult image_add_linked(struct session *session, uint8_t *bytes, size_t size, 
 {
     hash_bytes(bytes, size, key);
     struct image *image = image_find(session, key);
-    if (image) {                                          /* the same link was made before */
+    if (image) { /* the same link was made before */
         free(bytes);
         image->linked = true;
         return image->complete ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -165,7 +165,11 @@ CUresult image_add_linked(struct session *session, uint8_t *bytes, size_t size, 
         free(bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *image = (struct image){ .next = session->images.first, .size = size, .bytes = bytes, .complete = true, .linked = true,
+    *image = (struct image){ .next = session->images.first,
+                             .size = size,
+                             .bytes = bytes,
+                             .complete = true,
+                             .linked = true,
                              .kind = size >= 4 && memcmp(bytes, "\177ELF", 4) == 0 ? FLYT_IMAGE_CUBIN : FLYT_IMAGE_PTX,
                              .used = session->order };
     memcpy(image->hash, key, sizeof image->hash);

@@ -1,6 +1,7 @@
 /*
- * link.c: links of several code images (cuLink…). The driver keeps no link between two calls: each call names all of its
- * inputs, so that a link is nothing that a session has to keep. The linked image becomes one of the session's images.
+ * link.c: links of several code images (cuLink…). The driver keeps no link between two calls: each call names all
+ * of its inputs, so that a link is nothing that a session has to keep. The linked image becomes one of the
+ * session's images.
  */
 #include "cpu/server/code.h"
 
@@ -10,7 +11,11 @@
 #include "cpu/common/log.h"
 
 /* What the driver writes about errors; it reads and writes these arrays until the link is destroyed. */
-struct log { char text[FLYT_MAX_LOG + 1]; CUjit_option options[2]; void *values[2]; };
+struct log {
+    char text[FLYT_MAX_LOG + 1];
+    CUjit_option options[2];
+    void *values[2];
+};
 
 static CUresult add_inputs(const struct gpu *gpu, CUlinkState state, const link_args *args, struct image *const *images)
 {

@@ -1,4 +1,5 @@
-/* shows: Objects and libraries for the linker: their fat binaries are found; damaged ones are refused and read no byte outside */
+/* shows: Objects and libraries for the linker: their fat binaries are found; damaged ones are refused, and no byte
+ *   outside is read */
 /* object.c OBJECT LIBRARY: cpu/code/object.h, on files made by nvcc and ar, whole, cut short and changed. */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +17,9 @@ static void check(int good, const char *what)
     printf("%sok %u - %s\n", good ? "" : "not ", ++number, what);
 }
 
-struct seen { unsigned containers; };
+struct seen {
+    unsigned containers;
+};
 
 static bool see(void *context, const void *container, size_t size)
 {
@@ -76,7 +79,8 @@ static void try_file(const char *path)
     for (int i = 0; i < CHANGES && size; i++) {
         random = random * 1664525 + 1013904223;
         /* headers more often than the rest */
-        size_t at = random >> 30 ? (random >> 8) % (size < 4096 ? size : 4096) : size - 1 - (random >> 8) % (size < 4096 ? size : 4096);
+        size_t at = random >> 30 ? (random >> 8) % (size < 4096 ? size : 4096)
+                                 : size - 1 - (random >> 8) % (size < 4096 ? size : 4096);
         uint8_t was = bytes[at];
         bytes[at] = (uint8_t)(random >> 16);
         answered += copy_containers(bytes, size) >= -1;

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""links.py NVJITLINK [NVVM]: links PTX as Numba does, for machine code of the device, and runs it; asks NVVM for that architecture."""
+"""links.py NVJITLINK [NVVM]: links PTX as Numba does, for machine code of the device, and runs it.
+
+It also asks NVVM for that architecture.
+"""
+
 import ctypes
 import sys
 
@@ -10,7 +14,9 @@ KERNEL = HEAD + b""".extern .func (.param .b32 r) forty ();
 .visible .entry add(.param .u64 p) { .reg .b64 %p; .reg .b32 %a, %b; ld.param.u64 %p, [p]; ld.global.u32 %a, [%p];
 { .param .b32 y; call (y), forty, (); ld.param.b32 %b, [y]; } add.u32 %a, %a, %b; st.global.u32 [%p], %a; ret; }
 """
-FORTY = HEAD + b".visible .func (.param .b32 r) forty () { .reg .b32 %a; mov.b32 %a, 40; st.param.b32 [r], %a; ret; }\n"
+FORTY = (
+    HEAD + b".visible .func (.param .b32 r) forty () { .reg .b32 %a; mov.b32 %a, 40; st.param.b32 [r], %a; ret; }\n"
+)
 PTX, INVALID_OPTION = 2, 7
 
 
@@ -43,9 +49,11 @@ def main():
     memory, number = ctypes.c_uint64(), ctypes.c_int(2)
     major, minor = ctypes.c_int(), ctypes.c_int()
     good(cuda.cuInit(0))
-    good(cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0))
+    good(
+        cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0)
+    )
     options = (ctypes.c_char_p * 1)(b"-arch=sm_%d%d" % (major.value, minor.value))
-    image = link(options, KERNEL, FORTY)          # no context yet
+    image = link(options, KERNEL, FORTY)  # no context yet
     link(options, KERNEL)
     good(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
     good(cuda.cuModuleLoadData(ctypes.byref(module), image))

@@ -392,13 +392,13 @@ static const char link_kernel[] = LINK_HEAD
     "add.u32 %a, %c, %b;\n"
     "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), local, (x); ld.param.b32 %a, [y]; }\n"
     "ld.global.u32 %b, [shared_value]; add.u32 %a, %a, %b; st.global.u32 [%p], %a; ret; }\n";
-static const char link_helper[] = LINK_HEAD
-    ".visible .global .u32 shared_value = 5000;\n.global .u32 own = 3;\n"
-    ".func (.param .b32 r) local (.param .b32 a)\n"
-    "{ .reg .b32 %a; ld.param.b32 %a, [a]; shl.b32 %a, %a, 1; st.param.b32 [r], %a; ret; }\n"
-    ".visible .func (.param .b32 r) twice (.param .b32 a)\n{ .reg .b32 %a, %b; ld.param.b32 %a, [a];\n"
-    "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), local, (x); ld.param.b32 %a, [y]; }\n"
-    "ld.global.u32 %b, [own]; add.u32 %a, %a, %b; st.param.b32 [r], %a; ret; }\n";
+static const char link_helper[] =
+    LINK_HEAD ".visible .global .u32 shared_value = 5000;\n.global .u32 own = 3;\n"
+              ".func (.param .b32 r) local (.param .b32 a)\n"
+              "{ .reg .b32 %a; ld.param.b32 %a, [a]; shl.b32 %a, %a, 1; st.param.b32 [r], %a; ret; }\n"
+              ".visible .func (.param .b32 r) twice (.param .b32 a)\n{ .reg .b32 %a, %b; ld.param.b32 %a, [a];\n"
+              "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), local, (x); ld.param.b32 %a, [y]; }\n"
+              "ld.global.u32 %b, [own]; add.u32 %a, %a, %b; st.param.b32 [r], %a; ret; }\n";
 enum { LINK_WANTED = 20 * 2 + 3 + 1 + 100 + 5000 };
 
 static int run_linked(CUlinkState link)
@@ -435,10 +435,10 @@ static void linker_joins(void **state)
     char *kernel = (char *)(uintptr_t)link_kernel, *helper = (char *)(uintptr_t)link_helper;
     for (int first = 0; first < 2; first++) {
         OK(cuLinkCreate(0, NULL, NULL, &link));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? helper : kernel, first ? sizeof link_helper : sizeof link_kernel,
-                         "a", 0, NULL, NULL));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? kernel : helper, first ? sizeof link_kernel : sizeof link_helper,
-                         "b", 0, NULL, NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? helper : kernel,
+                         first ? sizeof link_helper : sizeof link_kernel, "a", 0, NULL, NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? kernel : helper,
+                         first ? sizeof link_kernel : sizeof link_helper, "b", 0, NULL, NULL));
         assert_int_equal(run_linked(link), LINK_WANTED);
     }
     OK(cuLinkCreate(2, options, values, &link));
@@ -460,10 +460,15 @@ static void linker_joins(void **state)
 static void linker_files(void **state)
 {
     (void)state;
-    static const struct { CUjitInputType type; const char *file; } inputs[] = {
-        { CU_JIT_INPUT_FATBINARY, "linked.fatbin" }, { CU_JIT_INPUT_OBJECT, "linked.o" }, { CU_JIT_INPUT_LIBRARY, "linked.a" },
+    static const struct {
+        CUjitInputType type;
+        const char *file;
+    } inputs[] = {
+        { CU_JIT_INPUT_FATBINARY, "linked.fatbin" },
+        { CU_JIT_INPUT_OBJECT, "linked.o" },
+        { CU_JIT_INPUT_LIBRARY, "linked.a" },
     };
-    char folder[3000] = "";                  /* beside this program */
+    char folder[3000] = ""; /* beside this program */
     assert_true(readlink("/proc/self/exe", folder, sizeof folder - 1) > 0);
     *strrchr(folder, '/') = '\0';
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
@@ -471,14 +476,17 @@ static void linker_files(void **state)
         char path[4096];
         snprintf(path, sizeof path, "%s/link/%s", folder, inputs[i].file);
         OK(cuLinkCreate(0, NULL, NULL, &link));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL, NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL,
+                         NULL));
         OK(cuLinkAddFile(link, inputs[i].type, path, 0, NULL, NULL));
         assert_int_equal(run_linked(link), LINK_WANTED);
         FAILS(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link));
         /* What nothing needs is left out of a library, and a definition may stand twice then. */
         OK(cuLinkCreate(0, NULL, NULL, &link));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL, NULL));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_helper, sizeof link_helper, "helper", 0, NULL, NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL,
+                         NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_helper, sizeof link_helper, "helper", 0, NULL,
+                         NULL));
         OK(cuLinkAddFile(link, inputs[i].type, path, 0, NULL, NULL));
         if (inputs[i].type == CU_JIT_INPUT_LIBRARY) {
             assert_int_equal(run_linked(link), LINK_WANTED);
@@ -539,7 +547,8 @@ int main(void)
         cmocka_unit_test(stack),
         cmocka_unit_test(each_thread_has_its_own),
         cmocka_unit_test(primary_contexts),
-        cmocka_unit_test(modules), cmocka_unit_test(prefetch),
+        cmocka_unit_test(modules),
+        cmocka_unit_test(prefetch),
         cmocka_unit_test(images_that_cannot_be_loaded),
         cmocka_unit_test(a_function_has_a_context),
         cmocka_unit_test(memory_and_pointers),

@@ -1,4 +1,5 @@
 """compare.py: what the programs of tests/pytorch share. An item is a function; it returns what to print, or raises."""
+
 import sys
 import time
 import traceback
@@ -59,8 +60,11 @@ def compare(function, *inputs, tolerance=2e-5):
         wanted = [one for one in tensors(arguments) if one.requires_grad]
         if wanted:
             generator = torch.Generator().manual_seed(7)
-            loss = sum((one * torch.randn(one.shape, generator=generator).to(device=device, dtype=one.dtype)).sum()
-                       for one in out if one.requires_grad)
+            loss = sum(
+                (one * torch.randn(one.shape, generator=generator).to(device=device, dtype=one.dtype)).sum()
+                for one in out
+                if one.requires_grad
+            )
             gradients.append(torch.autograd.grad(loss, wanted))
     text = f"{difference(*results, tolerance, 'the result'):.1e}"
     if gradients:

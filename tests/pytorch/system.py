@@ -1,4 +1,5 @@
-"""system.py: what a program of PyTorch uses beside operations: workers, files, memory, streams, events, graphs, errors."""
+"""system.py: what programs use beside operations: workers, files, memory, streams, events, graphs, errors."""
+
 import io
 import os
 import subprocess
@@ -65,7 +66,9 @@ def save_load():
     model(torch.randn(8, 4, device=DEVICE))
     with tempfile.TemporaryDirectory() as folder:
         torch.save(model.state_dict(), f"{folder}/model")
-        on_gpu, on_cpu = (torch.load(f"{folder}/model", weights_only=True, map_location=where) for where in (None, "cpu"))
+        on_gpu, on_cpu = (
+            torch.load(f"{folder}/model", weights_only=True, map_location=where) for where in (None, "cpu")
+        )
     other = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5)).to(DEVICE)
     other.load_state_dict(on_gpu)
     for name, value in model.state_dict().items():
@@ -191,6 +194,7 @@ def graph_training():
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 5)).to(DEVICE)
         return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
     x, y = torch.randn(8, 16, device=DEVICE), torch.randint(0, 5, (8,), device=DEVICE)
 
     def step(model, optimiser):
@@ -199,6 +203,7 @@ def graph_training():
         loss.backward()
         optimiser.step()
         return loss
+
     model, optimiser = make()
     plain = [step(model, optimiser).item() for _ in range(6)]
     model, optimiser = make()
@@ -232,6 +237,7 @@ def threads():
     def work(i):
         with torch.cuda.stream(torch.cuda.Stream()):
             return (torch.full((300,), float(i), device=DEVICE) @ torch.ones(300, device=DEVICE)).item()
+
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(8))) == [300.0 * i for i in range(8)]
 
@@ -239,26 +245,37 @@ def threads():
 @item
 def profiler():
     from torch.profiler import ProfilerActivity, profile
+
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         torch.ones(10, device=DEVICE).add(1).sum().item()
     assert any("aten::add" in one.key for one in profiled.key_averages())
 
 
 def in_a_process(code, **environment):
-    done = subprocess.run([sys.executable, "-c", "import torch\n" + code], env={**os.environ, **environment}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch\n" + code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-300:]
     return done.stdout.strip()
 
 
 @item
 def launch_blocking():
-    assert in_a_process("x = torch.ones(99, 99, device='cuda'); print((x @ x).sum().item())", CUDA_LAUNCH_BLOCKING="1") == "970299.0"
+    assert (
+        in_a_process("x = torch.ones(99, 99, device='cuda'); print((x @ x).sum().item())", CUDA_LAUNCH_BLOCKING="1")
+        == "970299.0"
+    )
 
 
 @item
 def device_assert():
-    text = in_a_process("try: torch.ones(5, device='cuda')[torch.tensor([9], device='cuda')].cpu()\n"
-                        "except RuntimeError as error: print(str(error).splitlines()[0])")
+    text = in_a_process(
+        "try: torch.ones(5, device='cuda')[torch.tensor([9], device='cuda')].cpu()\n"
+        "except RuntimeError as error: print(str(error).splitlines()[0])"
+    )
     assert "device-side assert" in text, text
     return text
 
@@ -277,15 +294,19 @@ def malloc_async():
 
 @item
 def shared_between_processes():
-    code = ("import torch.multiprocessing as mp\n"
-            "if __name__ == '__main__':\n"
-            "    x = torch.ones(5, device='cuda'); q = mp.get_context('spawn').SimpleQueue(); q.put(x); y = q.get(); print(y.sum().item())")
+    code = (
+        "import torch.multiprocessing as mp\n"
+        "if __name__ == '__main__':\n"
+        "    x = torch.ones(5, device='cuda'); q = mp.get_context('spawn').SimpleQueue(); q.put(x)\n"
+        "    print(q.get().sum().item())"
+    )
     assert in_a_process(code) == "5.0"
 
 
 @item
 def collective_of_one():
     import torch.distributed as distributed
+
     with tempfile.NamedTemporaryFile() as file:
         distributed.init_process_group("nccl", init_method=f"file://{file.name}.1", rank=0, world_size=1)
         x = torch.ones(5, device=DEVICE)

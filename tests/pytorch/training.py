@@ -1,4 +1,5 @@
 """training.py: networks that are trained for some steps on both devices; their loss curves are compared."""
+
 import sys
 
 import torch
@@ -11,8 +12,16 @@ STEPS = 6
 
 
 def cnn():
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 12, 3), nn.ReLU(),
-                         nn.Flatten(), nn.Linear(12 * 16, 5))
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 12, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(12 * 16, 5),
+    )
 
 
 class Transformer(nn.Module):
@@ -122,7 +131,9 @@ def optimisers():
     made = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam)
     worst = 0.0
     for kind in made:
-        here, there = train(lambda: nn.Linear(6, 5), torch.randn(8, 6), torch.randint(0, 5, (8,)), lambda p: kind(p, lr=1e-2))
+        here, there = train(
+            lambda: nn.Linear(6, 5), torch.randn(8, 6), torch.randint(0, 5, (8,)), lambda p: kind(p, lr=1e-2)
+        )
         worst = max(worst, *(abs(a - b) for a, b in zip(here, there)))
         assert worst < 1e-4, (kind.__name__, here, there)
     return f"at most {worst:.1e} from the CPU's"

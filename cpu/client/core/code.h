@@ -21,7 +21,7 @@ struct image_bundle {
 /* Finds out what `wrapper` is, and its hash. 0, 200 or 2; *why on failure. */
 int  bundle_make(const void *wrapper, struct image_bundle *, const char **why);
 /* Bytes that are an input of a link; they must stay as they are. 0 or 2. */
-int  bundle_make_input(flyt_image_kind, const void *data, size_t size, struct image_bundle *);
+int bundle_make_input(flyt_image_kind, const void *data, size_t size, struct image_bundle *);
 int  bundle_copy(struct image_bundle *);                    /* makes its data its own: 0 or 2 */
 void bundle_free(struct image_bundle *);
 int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the data if lacking */

@@ -405,10 +405,11 @@ CORE_API int core_image_add_copy(const void *wrapper, core_image **);
 CORE_API int core_image_load(core_context *, core_image *, char **log);
 CORE_API void core_image_remove(core_image *);             /* also its functions and variables; unloads if connected */
 struct core_link_input {
-    int type;                                               /* CUjitInputType */
-    bool text;                                              /* PTX; its last byte is the NUL */
-    const void *data; size_t size;
-    const char *name;                                       /* for messages */
+    int type;  /* CUjitInputType */
+    bool text; /* PTX; its last byte is the NUL */
+    const void *data;
+    size_t size;
+    const char *name; /* for messages */
 };
 /* Has the driver behind the server link the inputs. *image: the result, with a NUL behind its `size` bytes; the caller
    frees it. image may be NULL: then the driver only takes (and compiles) the inputs. *log: the linker's words about a

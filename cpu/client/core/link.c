@@ -44,7 +44,8 @@ static int read_linked(const link_result *linked, void **out)
         link_read_args args = { .offset = got };
         link_read_result result = { 0 };
         memcpy(args.hash, linked->hash, sizeof args.hash);
-        code = wire_call(FLYT_LINK_READ, (xdrproc_t)xdr_link_read_args, &args, (xdrproc_t)xdr_link_read_result, &result);
+        code =
+            wire_call(FLYT_LINK_READ, (xdrproc_t)xdr_link_read_args, &args, (xdrproc_t)xdr_link_read_result, &result);
         u_int part = result.bytes.bytes_len;
         if (!code && (!part || part > linked->size - got))
             code = CORE_INVALID_IMAGE;
@@ -62,7 +63,8 @@ static int read_linked(const link_result *linked, void **out)
     return CORE_OK;
 }
 
-int core_link(core_context *c, const struct core_link_input *inputs, unsigned count, void **image, size_t *size, char **log)
+int core_link(core_context *c, const struct core_link_input *inputs, unsigned count, void **image, size_t *size,
+              char **log)
 {
     CANCEL_DEFERRED;
     if (count > FLYT_MAX_LINK_INPUTS)

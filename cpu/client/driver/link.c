@@ -63,7 +63,8 @@ static int find(CUlinkState state, core_context **context)
 static int finish(const struct driver_link *link, int error, char *log)
 {
     for (unsigned i = 0; i < link->option_count; i++)
-        if (link->options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES || link->options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)
+        if (link->options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES ||
+            link->options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)
             link->values[i] = link->given[i];
     driver_jit_finish(link->option_count, link->options, link->values, log ? log : "");
     free(log);
@@ -91,7 +92,8 @@ static int add(core_context *context, struct driver_link *link, CUjitInputType t
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     /* Where there is no machine code, PTX stands in its place: see cpu/client/run/nvrtc.c. */
-    bool text = type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_CUBIN && memchr(code, '.', size) && code[0] != '\177');
+    bool text =
+        type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_CUBIN && memchr(code, '.', size) && code[0] != '\177');
     struct core_link_input *input = &link->inputs[link->input_count];
     *input = (struct core_link_input){ type, text, code, text ? strlen(code) + 1 : size, named };
     int error = text ? core_link(context, input, 1, NULL, NULL, &log) : CUDA_SUCCESS;

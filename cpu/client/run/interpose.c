@@ -41,7 +41,7 @@ any_function driver_function(const char *name)
 
 int software_gpu(void)
 {
-    enum { MAJOR = 75, MINOR = 76 };                       /* of CUdevice_attribute */
+    enum { MAJOR = 75, MINOR = 76 }; /* of CUdevice_attribute */
     static _Atomic int known = -1;
     if (known >= 0)
         return known;
@@ -73,7 +73,8 @@ const char *architecture_option(const char *const *options, int number, int *pre
             *prefix_length = (int)strlen(starts[i]);
             return text + *prefix_length;
         }
-    bool value = number && (!strcmp(options[number - 1], "-arch") || !strcmp(options[number - 1], "--gpu-architecture"));
+    bool value =
+        number && (!strcmp(options[number - 1], "-arch") || !strcmp(options[number - 1], "--gpu-architecture"));
     return value ? text : NULL;
 }
 
@@ -98,7 +99,8 @@ static bool serves(struct interposed *from, void *handle)
 {
     void *none = NULL;
     return __atomic_compare_exchange_n((void **)&from->library, &none, handle, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST) || none == handle;
+                                       __ATOMIC_SEQ_CST) ||
+           none == handle;
 }
 
 static any_function found(void *handle, const char *name)
@@ -114,7 +116,8 @@ static any_function found(void *handle, const char *name)
 
 EXPORTED void *dlsym(void *restrict handle, const char *restrict name)
 {
-    if ((strncmp(name, "nv", 2) == 0 || strncmp(name, "__nv", 4) == 0) && handle != RTLD_DEFAULT && handle != RTLD_NEXT) {
+    if ((strncmp(name, "nv", 2) == 0 || strncmp(name, "__nv", 4) == 0) && handle != RTLD_DEFAULT &&
+        handle != RTLD_NEXT) {
         any_function function = found(handle, name);
         if (function)
             return (void *)function;

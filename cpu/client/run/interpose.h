@@ -1,8 +1,8 @@
 /*
- * interpose.h: libflyt-nvrtc.so, which flyt-run preloads into programs that compile or link kernels at run time (CuPy,
- * Numba …). NVIDIA's compilers and linkers make machine code of the device's architecture. The software GPU has none: it
- * executes PTX. So where the device is one, they are asked for PTX, and the program gets the PTX when it asks for machine
- * code; cuModuleLoadData takes either. With any other device nothing is changed.
+ * interpose.h: libflyt-nvrtc.so, which flyt-run preloads into programs that compile or link kernels at run time
+ * (CuPy, Numba …). NVIDIA's compilers and linkers make machine code of the device's architecture. The software GPU
+ * has none: it executes PTX. So where the device is one, they are asked for PTX, and the program gets the PTX when
+ * it asks for machine code; cuModuleLoadData takes either. With any other device nothing is changed.
  */
 #ifndef FLYT_CLIENT_RUN_INTERPOSE_H
 #define FLYT_CLIENT_RUN_INTERPOSE_H
@@ -18,10 +18,13 @@ dlsym_function *real_dlsym(void);
 
 /* A library whose functions are interposed: one of each per process; the functions of a second one are its own. */
 struct interposed {
-    const char *prefix;                                    /* of its functions' names */
-    const struct interposed_function { const char *name; any_function function; } *functions;
+    const char *prefix; /* of its functions' names */
+    const struct interposed_function {
+        const char *name;
+        any_function function;
+    } * functions;
     size_t count;
-    void *_Atomic library;                                 /* which the program asked; NULL: it is linked with it */
+    void *_Atomic library; /* which the program asked; NULL: it is linked with it */
 };
 extern struct interposed interposed_nvrtc, interposed_nvvm, interposed_jitlink;
 

@@ -1,7 +1,8 @@
 /*
- * jitlink.c: nvJitLink for the software GPU (interpose.h). Inputs are kept, and completing the link gives them to the linker
- * of libcuda.so.1 (cuLink…), whose result on that device is PTX; the program gets this PTX as machine code. LTO IR can only
- * be read by nvJitLink itself: it is asked for PTX of all such inputs, and that PTX is one more input of the link.
+ * jitlink.c: nvJitLink for the software GPU (interpose.h). Inputs are kept, and completing the link gives them to
+ * the linker of libcuda.so.1 (cuLink…), whose result on that device is PTX; the program gets this PTX as machine
+ * code. LTO IR can only be read by nvJitLink itself: it is asked for PTX of all such inputs, and that PTX is one
+ * more input of the link.
  */
 #define _GNU_SOURCE
 #include "cpu/client/run/interpose.h"
@@ -13,17 +14,30 @@
 #include <string.h>
 
 /* Of nvJitLinkResult, and nvJitLinkInputType. */
-enum { OK = 0, MISSING_ARCH = 2, PTX_COMPILE = 4, INTERNAL = 6, NULL_INPUT = 10, UNRECOGNIZED_ARCH = 16, UNSUPPORTED_ARCH = 17 };
+enum {
+    OK = 0,
+    MISSING_ARCH = 2,
+    PTX_COMPILE = 4,
+    INTERNAL = 6,
+    NULL_INPUT = 10,
+    UNRECOGNIZED_ARCH = 16,
+    UNSUPPORTED_ARCH = 17
+};
 enum { CUBIN = 1, PTX = 2, LTOIR = 3, FATBIN = 4, OBJECT = 5, LIBRARY = 6, ANY = 10 };
-enum { LINK_CUBIN, LINK_PTX, LINK_FATBINARY, LINK_OBJECT, LINK_LIBRARY };        /* of CUjitInputType */
+enum { LINK_CUBIN, LINK_PTX, LINK_FATBINARY, LINK_OBJECT, LINK_LIBRARY }; /* of CUjitInputType */
 enum { OLDEST = 50, LOG_SIZE = 8192 };
 
 typedef struct jitlink {
-    struct input { int type; void *data; size_t size; char *name; } *inputs;
+    struct input {
+        int type;
+        void *data;
+        size_t size;
+        char *name;
+    } * inputs;
     unsigned count;
     char **options; /* of nvJitLinkCreate */
     uint32_t option_count;
-    void *lto;      /* nvJitLink's own handle, for LTO IR; NULL: there was none */
+    void *lto; /* nvJitLink's own handle, for LTO IR; NULL: there was none */
     void *result;
     size_t size;
     char log[LOG_SIZE];
@@ -93,7 +107,7 @@ static void log_lto(jitlink *link)
 static int sniffed(const unsigned char *data, size_t size)
 {
     static const unsigned char container[4] = { 0x50, 0xed, 0x55, 0xba };
-    enum { MACHINE = 18, CUDA_MACHINE = 190 };             /* e_machine of ELF, EM_CUDA */
+    enum { MACHINE = 18, CUDA_MACHINE = 190 }; /* e_machine of ELF, EM_CUDA */
     if (size >= 8 && !memcmp(data, "!<arch>\n", 8))
         return LIBRARY;
     if (size >= 4 && !memcmp(data, container, 4))
@@ -147,14 +161,18 @@ static void free_link(jitlink *link)
 /* In the current context. */
 static int link_inputs(jitlink *link)
 {
-    static const int types[] = { [CUBIN] = LINK_CUBIN, [PTX] = LINK_PTX, [FATBIN] = LINK_FATBINARY, [OBJECT] = LINK_OBJECT,
+    static const int types[] = { [CUBIN] = LINK_CUBIN,
+                                 [PTX] = LINK_PTX,
+                                 [FATBIN] = LINK_FATBINARY,
+                                 [OBJECT] = LINK_OBJECT,
                                  [LIBRARY] = LINK_LIBRARY };
-    enum { ERROR_LOG = 5, ERROR_LOG_SIZE = 6 };            /* of CUjit_option */
+    enum { ERROR_LOG = 5, ERROR_LOG_SIZE = 6 }; /* of CUjit_option */
     int options[] = { ERROR_LOG, ERROR_LOG_SIZE };
     void *values[] = { link->log, (void *)(uintptr_t)sizeof link->log };
-    int (*create)(unsigned, int *, void **, void **) = (int (*)(unsigned, int *, void **, void **))driver_function("cuLinkCreate_v2");
-    int (*give)(void *, int, void *, size_t, const char *, unsigned, int *, void **) =
-        (int (*)(void *, int, void *, size_t, const char *, unsigned, int *, void **))driver_function("cuLinkAddData_v2");
+    int (*create)(unsigned, int *, void **, void **) =
+        (int (*)(unsigned, int *, void **, void **))driver_function("cuLinkCreate_v2");
+    int (*give)(void *, int, void *, size_t, const char *, unsigned, int *, void **) = (int (*)(
+        void *, int, void *, size_t, const char *, unsigned, int *, void **))driver_function("cuLinkAddData_v2");
     int (*complete)(void *, void **, size_t *) = (int (*)(void *, void **, size_t *))driver_function("cuLinkComplete");
     int (*destroy)(void *) = (int (*)(void *))driver_function("cuLinkDestroy");
     void *state, *image;
@@ -208,7 +226,8 @@ EXPORTED create_function nvJitLinkCreate;
 EXPORTED handle_function nvJitLinkDestroy, nvJitLinkComplete;
 EXPORTED add_function nvJitLinkAddData;
 EXPORTED file_function nvJitLinkAddFile;
-EXPORTED size_function nvJitLinkGetLinkedCubinSize, nvJitLinkGetLinkedPtxSize, nvJitLinkGetErrorLogSize, nvJitLinkGetInfoLogSize;
+EXPORTED size_function nvJitLinkGetLinkedCubinSize, nvJitLinkGetLinkedPtxSize, nvJitLinkGetErrorLogSize,
+    nvJitLinkGetInfoLogSize;
 EXPORTED bytes_function nvJitLinkGetLinkedCubin, nvJitLinkGetLinkedPtx, nvJitLinkGetErrorLog, nvJitLinkGetInfoLog;
 
 int nvJitLinkCreate(void **handle, uint32_t count, const char *const *options)
@@ -348,22 +367,29 @@ int nvJitLinkGetInfoLog(void *handle, void *bytes)
     return OK;
 }
 
-#define FUNCTION(name) { #name, (any_function)name }
+#define FUNCTION(name)            \
+    {                             \
+#name, (any_function)name \
+    }
 static const struct interposed_function functions[] = {
-    FUNCTION(nvJitLinkCreate), FUNCTION(nvJitLinkDestroy), FUNCTION(nvJitLinkAddData), FUNCTION(nvJitLinkAddFile),
-    FUNCTION(nvJitLinkComplete), FUNCTION(nvJitLinkGetLinkedCubinSize), FUNCTION(nvJitLinkGetLinkedCubin),
-    FUNCTION(nvJitLinkGetLinkedPtxSize), FUNCTION(nvJitLinkGetLinkedPtx), FUNCTION(nvJitLinkGetErrorLogSize),
-    FUNCTION(nvJitLinkGetErrorLog), FUNCTION(nvJitLinkGetInfoLogSize), FUNCTION(nvJitLinkGetInfoLog),
+    FUNCTION(nvJitLinkCreate),          FUNCTION(nvJitLinkDestroy),          FUNCTION(nvJitLinkAddData),
+    FUNCTION(nvJitLinkAddFile),         FUNCTION(nvJitLinkComplete),         FUNCTION(nvJitLinkGetLinkedCubinSize),
+    FUNCTION(nvJitLinkGetLinkedCubin),  FUNCTION(nvJitLinkGetLinkedPtxSize), FUNCTION(nvJitLinkGetLinkedPtx),
+    FUNCTION(nvJitLinkGetErrorLogSize), FUNCTION(nvJitLinkGetErrorLog),      FUNCTION(nvJitLinkGetInfoLogSize),
+    FUNCTION(nvJitLinkGetInfoLog),
 };
 struct interposed interposed_jitlink = { "nvJitLink", functions, sizeof functions / sizeof functions[0], NULL };
 
 /* Programs that are linked with nvJitLink call its functions by their versions. */
 #define ALIAS(name, version) __typeof__(name) __##name##_##version __attribute__((alias(#name), visibility("default")));
-#define ALIASES(version) \
-    ALIAS(nvJitLinkCreate, version) ALIAS(nvJitLinkDestroy, version) ALIAS(nvJitLinkAddData, version) \
-    ALIAS(nvJitLinkAddFile, version) ALIAS(nvJitLinkComplete, version) ALIAS(nvJitLinkGetLinkedCubinSize, version) \
-    ALIAS(nvJitLinkGetLinkedCubin, version) ALIAS(nvJitLinkGetLinkedPtxSize, version) ALIAS(nvJitLinkGetLinkedPtx, version) \
-    ALIAS(nvJitLinkGetErrorLogSize, version) ALIAS(nvJitLinkGetErrorLog, version) ALIAS(nvJitLinkGetInfoLogSize, version) \
-    ALIAS(nvJitLinkGetInfoLog, version)
-ALIASES(12_0) ALIASES(12_1) ALIASES(12_2) ALIASES(12_3) ALIASES(12_4) ALIASES(12_5) ALIASES(12_6) ALIASES(12_8) ALIASES(12_9)
-ALIASES(13_0) ALIASES(13_1) ALIASES(13_2) ALIASES(13_3) ALIASES(13_4) ALIASES(13_5)
+#define ALIASES(version)                                                                               \
+    ALIAS(nvJitLinkCreate, version)                                                                    \
+    ALIAS(nvJitLinkDestroy, version) ALIAS(nvJitLinkAddData, version) ALIAS(nvJitLinkAddFile, version) \
+        ALIAS(nvJitLinkComplete, version) ALIAS(nvJitLinkGetLinkedCubinSize, version)                  \
+            ALIAS(nvJitLinkGetLinkedCubin, version) ALIAS(nvJitLinkGetLinkedPtxSize, version)          \
+                ALIAS(nvJitLinkGetLinkedPtx, version) ALIAS(nvJitLinkGetErrorLogSize, version)         \
+                    ALIAS(nvJitLinkGetErrorLog, version) ALIAS(nvJitLinkGetInfoLogSize, version)       \
+                        ALIAS(nvJitLinkGetInfoLog, version)
+ALIASES(12_0)
+ALIASES(12_1) ALIASES(12_2) ALIASES(12_3) ALIASES(12_4) ALIASES(12_5) ALIASES(12_6) ALIASES(12_8) ALIASES(12_9)
+    ALIASES(13_0) ALIASES(13_1) ALIASES(13_2) ALIASES(13_3) ALIASES(13_4) ALIASES(13_5)

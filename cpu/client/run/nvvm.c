@@ -1,6 +1,7 @@
 /*
- * nvvm.c: libNVVM for the software GPU (interpose.h). It makes PTX by itself; only the device's architecture may be one that
- * it does not know. It has no list of those that it knows, so they are tried, from the wanted one downwards.
+ * nvvm.c: libNVVM for the software GPU (interpose.h). It makes PTX by itself; only the device's architecture may be
+ * one that it does not know. It has no list of those that it knows, so they are tried, from the wanted one
+ * downwards.
  */
 #define _GNU_SOURCE
 #include "cpu/client/run/interpose.h"
@@ -9,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT_OF_MEMORY = 1, INVALID_OPTION = 7 };            /* of nvvmResult */
+enum { OUT_OF_MEMORY = 1, INVALID_OPTION = 7 }; /* of nvvmResult */
 enum { OLDEST = 50 };
 
 typedef int program_function(void *program, int count, const char **options);
 
 /* Calls it with the options, option `number` being "-arch=compute_<architecture>". */
-static int call_with(program_function *function, void *program, int count, const char **options, int number, int architecture)
+static int call_with(program_function *function, void *program, int count, const char **options, int number,
+                     int architecture)
 {
     char text[64];
     const char **mine = calloc((size_t)count, sizeof *mine);

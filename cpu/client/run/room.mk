@@ -11,6 +11,6 @@ RUN_NVRTC := $(BIN)/libflyt-nvrtc.so
 RUN_NVRTC_SOURCES := $(addprefix cpu/client/run/,interpose.c nvrtc.c nvvm.c jitlink.c)
 $(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h
 	@mkdir -p $(@D)
-	$(CC) -shared -fPIC -I. -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden -o $@ $(RUN_NVRTC_SOURCES) \
-	    -Wl,-soname,libflyt-nvrtc.so -ldl
+	$(CC) -shared -fPIC -I. -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden \
+	    -o $@ $(RUN_NVRTC_SOURCES) -Wl,-soname,libflyt-nvrtc.so -ldl
 PROGRAMS += $(RUN_NVRTC)

@@ -49,7 +49,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     if (r)
         return r;
     r = data && size && (unsigned)type < CU_JIT_NUM_INPUT_TYPES ? sgd_jit_read(&jit, count, options, values)
-                                                                 : CUDA_ERROR_INVALID_VALUE;
+                                                                : CUDA_ERROR_INVALID_VALUE;
     if (!r) {
         r = sgd_link_add(c->device, l, type, data, size, name ? name : "<input>", log, sizeof log);
         sgd_log("%s", log);

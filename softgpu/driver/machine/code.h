@@ -82,14 +82,14 @@ struct sgd_jit {                         /* the JIT options that mean something 
 
 struct sgd_link_input {
     char *text, *name;
-    bool optional;                       /* from a library: linked only if another input needs it */
+    bool optional; /* from a library: linked only if another input needs it */
 };
 struct sgd_link {
-    void *handle;                        /* CUlinkState */
-    struct sgd_jit jit;                  /* of cuLinkCreate */
+    void *handle;       /* CUlinkState */
+    struct sgd_jit jit; /* of cuLinkCreate */
     struct sgd_link_input *inputs;
     size_t count;
-    char *result;                        /* owned */
+    char *result; /* owned */
 };
 /* Reads an input; PTX is checked as a compiler checks it. The name is for messages. */
 CUresult sgd_link_add(const struct sgd_device *, struct sgd_link *, CUjitInputType, const void *data, size_t size,
@@ -102,7 +102,7 @@ CUresult sgd_image_read(const struct sgd_device *, const void *data, struct sgd_
 /* The PTX of one container, which is whole. Without PTX in it the image is empty. */
 CUresult sgd_image_container(const struct sgd_device *, const void *container, struct sgd_image *, char *log,
                              size_t log_size);
-CUresult sgd_image_file(const char *path, void **data);  /* whole file, NUL behind */
+CUresult sgd_image_file(const char *path, void **data); /* whole file, NUL behind */
 void sgd_image_free(struct sgd_image *);
 
 CUresult sgd_jit_read(struct sgd_jit *, unsigned count, const CUjit_option *, void **values);

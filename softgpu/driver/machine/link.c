@@ -81,7 +81,7 @@ static CUresult add_library(struct containers *c, const void *data, size_t size)
     int more;
     c->optional = true;
     while ((more = archive_next(data, size, &cursor, &member)) > 0 && !c->result)
-        object_containers(member.data, member.size, add_container, c);      /* other members are no business of ours */
+        object_containers(member.data, member.size, add_container, c); /* other members are no business of ours */
     if (more < 0)
         return fail(CUDA_ERROR_INVALID_IMAGE, c->log, c->log_size, "%s: the archive is damaged", c->name);
     return c->result;
@@ -97,32 +97,32 @@ static CUresult add_binary(struct containers *c, const char *data, size_t size)
     if (container)
         add_container(c, data, container);
     else if (object_containers(data, size, add_container, c))
-        return fail(CUDA_ERROR_INVALID_IMAGE, c->log, c->log_size, "%s: neither a fat binary, nor an object, nor a library",
-                    c->name);
+        return fail(CUDA_ERROR_INVALID_IMAGE, c->log, c->log_size,
+                    "%s: neither a fat binary, nor an object, nor a library", c->name);
     if (!c->result && !c->found)
         return fail(CUDA_ERROR_NO_BINARY_FOR_GPU, c->log, c->log_size,
                     "%s has no PTX, and the software GPU executes nothing else: compile with PTX, for example "
-                    "-gencode arch=compute_75,code=compute_75", c->name);
+                    "-gencode arch=compute_75,code=compute_75",
+                    c->name);
     return c->result;
 }
 
-CUresult sgd_link_add(const struct sgd_device *d, struct sgd_link *l, CUjitInputType type, const void *data, size_t size,
-                      const char *name, char *log, size_t log_size)
+CUresult sgd_link_add(const struct sgd_device *d, struct sgd_link *l, CUjitInputType type, const void *data,
+                      size_t size, const char *name, char *log, size_t log_size)
 {
     struct containers c = { .device = d, .link = l, .name = name, .log = log, .log_size = log_size };
     size_t before = l->count;
     CUresult r;
     switch (type) {
-    case CU_JIT_INPUT_PTX:
-        r = add_ptx(l, data, size, name, log, log_size);
-        break;
-    case CU_JIT_INPUT_CUBIN:        /* "machine code" of this device is PTX: see cpu/client/run/nvrtc.c */
+    case CU_JIT_INPUT_PTX: r = add_ptx(l, data, size, name, log, log_size); break;
+    case CU_JIT_INPUT_CUBIN: /* "machine code" of this device is PTX: see cpu/client/run/nvrtc.c */
     case CU_JIT_INPUT_FATBINARY:
     case CU_JIT_INPUT_OBJECT:
     case CU_JIT_INPUT_LIBRARY: {
         uint32_t magic = 0;
         memcpy(&magic, data, size < sizeof magic ? size : sizeof magic);
-        bool text = memcmp(&magic, "\177ELF", sizeof magic) && magic != FATBIN_CONTAINER_MAGIC && !archive_is(data, size);
+        bool text =
+            memcmp(&magic, "\177ELF", sizeof magic) && magic != FATBIN_CONTAINER_MAGIC && !archive_is(data, size);
         r = text ? add_ptx(l, data, size, name, log, log_size) : add_binary(&c, data, size);
         break;
     }
@@ -198,12 +198,14 @@ static void choose(const struct sgd_link *l, struct ptx_module *const *modules, 
 
 /* ---- what is missing ---- */
 
-static const struct ptx_function *missing_in(const struct ptx_module *m, const struct ptx_operand *operands, uint32_t count)
+static const struct ptx_function *missing_in(const struct ptx_module *m, const struct ptx_operand *operands,
+                                             uint32_t count)
 {
     const struct ptx_function *missing = NULL;
     for (uint32_t i = 0; i < count && !missing; i++) {
         const struct ptx_operand *o = &operands[i];
-        if (o->kind == PTX_OP_FUNCTION && !m->functions[o->index].defined && !ptx_is_builtin(m->functions[o->index].name))
+        if (o->kind == PTX_OP_FUNCTION && !m->functions[o->index].defined &&
+            !ptx_is_builtin(m->functions[o->index].name))
             missing = &m->functions[o->index];
         else
             missing = missing_in(m, o->elements, o->element_count);
@@ -219,8 +221,8 @@ static CUresult check_references(const struct ptx_module *m, const char *const *
             const struct ptx_function *missing =
                 missing_in(m, f->instructions[k].operands, f->instructions[k].operand_count);
             if (missing)
-                return fail(CUDA_ERROR_UNKNOWN, log, log_size, "error   : Undefined reference to '%s' in '%s'", missing->name,
-                            names[f->unit]);
+                return fail(CUDA_ERROR_UNKNOWN, log, log_size, "error   : Undefined reference to '%s' in '%s'",
+                            missing->name, names[f->unit]);
         }
     }
     return CUDA_SUCCESS;
@@ -240,11 +242,12 @@ static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char 
     for (size_t i = 0; i < l->count && !r; i++)
         if (chosen[i]) {
             names[count] = l->inputs[i].name;
-            sources[count++] = (struct ptx_source){ .text = l->inputs[i].text, .size = strlen(l->inputs[i].text),
+            sources[count++] = (struct ptx_source){ .text = l->inputs[i].text,
+                                                    .size = strlen(l->inputs[i].text),
                                                     .name = l->inputs[i].name };
         }
     if (!r && ptx_module_read(sources, count, &module, log, log_size)) {
-        r = CUDA_ERROR_UNKNOWN;                  /* as nvlink's errors */
+        r = CUDA_ERROR_UNKNOWN; /* as nvlink's errors */
     } else if (!r) {
         r = check_references(module, names, log, log_size);
         ptx_module_free(module);
@@ -259,7 +262,7 @@ static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char 
     if (!r) {
         free(l->result);
         l->result = text;
-        ++*size;                                 /* the NUL */
+        ++*size; /* the NUL */
     }
     free(sources);
     free(names);
@@ -275,7 +278,8 @@ CUresult sgd_link_complete(struct sgd_link *l, size_t *size, char *log, size_t l
     if (!r && !l->count)
         r = fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "there is nothing to link");
     for (; read < l->count && !r; read++) {
-        struct ptx_source source = { .text = l->inputs[read].text, .size = strlen(l->inputs[read].text),
+        struct ptx_source source = { .text = l->inputs[read].text,
+                                     .size = strlen(l->inputs[read].text),
                                      .name = l->inputs[read].name };
         if (ptx_module_read_outline(&source, 1, &modules[read], log, log_size)) {
             r = CUDA_ERROR_INVALID_PTX;
