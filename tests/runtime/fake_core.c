@@ -642,21 +642,11 @@ int core_variable_address(core_context *context, core_variable *variable, uint64
     *size = variable->size;
     return answer(__func__);
 }
-int core_occupancy_clusters(core_context *context, const struct core_launch *launch, bool size, int *answered)
-{
-    return (void)context, (void)launch, (void)size, *answered = 1, answer(__func__);
-}
 int core_occupancy_blocks(core_context *context, core_function *function, int block_size, size_t shared, unsigned flags,
                           int *blocks)
 {
     (void)context, (void)function, (void)shared, (void)flags;
     *blocks = 1536 / block_size;
-    return answer(__func__);
-}
-int core_occupancy_clusters(core_context *context, const struct core_launch *launch, bool size, int *number)
-{
-    (void)context, (void)launch, (void)size;
-    *number = 1;
     return answer(__func__);
 }
 int core_occupancy_available_dynamic_smem_per_block(core_context *context, size_t *shared, core_function *function,
