@@ -13,8 +13,8 @@
  * glibc (2.36) has a gap: pthread_cancel marks a thread whose cancellation is asynchronous, and sends its signal later.
  * If that thread has switched cancellation off meanwhile and does input or output, the signal ends it all the same
  * (about 1 of 1,000 cancellations under load). At the end of any cancellation point glibc waits for a signal that is
- * under way. So CANCEL_DEFERRED passes through a cheap one, poll, while nothing is locked; only threads with asynchronous
- * cancellation pay for it.
+ * under way. So CANCEL_DEFERRED passes through a cheap one, poll, while nothing is locked; only threads with
+ * asynchronous cancellation pay for it.
  */
 #ifndef FLYT_COMMON_CANCEL_H
 #define FLYT_COMMON_CANCEL_H

@@ -3,8 +3,8 @@
  *
  * Flyt's client side has a library of the same name, for programs. A shell whose LD_LIBRARY_PATH was set for programs
  * (flyt-run does it, and docs/setup.md shows it) would lead the server to that one. The server never uses it as
- * a driver, except for tests with FLYT_TEST_CHAIN=1. There the server uses a second server in place of an NVIDIA GPU, so
- * the tests need no GPU to run the server's code for NVIDIA's driver.
+ * a driver, except for tests with FLYT_TEST_CHAIN=1. There the server uses a second server in place of an NVIDIA GPU,
+ * so the tests need no GPU to run the server's code for NVIDIA's driver.
  */
 #ifndef FLYT_COMMON_DRIVER_LIBRARY_H
 #define FLYT_COMMON_DRIVER_LIBRARY_H

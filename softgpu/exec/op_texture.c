@@ -1,7 +1,7 @@
 /*
- * op_texture.c: tex, tld4, suld, sust, sured, txq and suq on objects whose handle is in a register ("bindless", all that
- * nvcc emits). See softgpu/texture.h. Gathering, integer coordinates and queries look at the first level of a mipmapped
- * array.
+ * op_texture.c: tex, tld4, suld, sust, sured, txq and suq on objects whose handle is in a register ("bindless", all
+ * that nvcc emits). See softgpu/texture.h. Gathering, integer coordinates and queries look at the first level of a
+ * mipmapped array.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"

@@ -1,6 +1,6 @@
 // shows: managed memory: the program's own SIGSEGV handlers get their own faults; threads touch pages at once; system
-//   calls; memory attached to a stream or to the host is used while the GPU works; few pages of a large allocation move;
-//   a forked child has a copy
+//   calls; memory attached to a stream or to the host is used while the GPU works; few pages of a large allocation
+//   move; a forked child has a copy
 #include <atomic>
 #include <errno.h>
 #include <fcntl.h>

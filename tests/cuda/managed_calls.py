@@ -4,7 +4,8 @@
 shows: managed memory: a launch sends nothing but itself if the program has touched no page since the last one; else the
     block of the page moves, and not the allocation
 
-Runs build/cuda/managed_launches twice with different numbers of launches and takes the difference of what FLYT_STATS counts.
+Runs build/cuda/managed_launches twice with different numbers of launches and takes the difference of what
+FLYT_STATS counts.
 """
 import argparse
 import json

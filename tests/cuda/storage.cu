@@ -1,7 +1,8 @@
-// shows: threads: Flyt's own threads have room for the thread-local memory of a program and its libraries, whatever it is
+// shows: threads: Flyt's own threads have room for the thread-local memory of a program and its libraries, whatever it
+//   is
 //
-// libc takes thread-local memory that is there from the start out of every thread's stack. cuBLAS has 106 KB of it; with
-// so much, a thread of Flyt's whose stack had 128 KiB overflowed it at the first call.
+// libc takes thread-local memory that is there from the start out of every thread's stack. cuBLAS has 106 KB of it;
+// with so much, a thread of Flyt's whose stack had 128 KiB overflowed it at the first call.
 #include "check.h"
 
 static thread_local volatile char there[124000];

@@ -68,7 +68,8 @@ $(TESTS_DRIVER)-second: tests/driver/second.py $(CUDA_TEST_PROGRAMS) | $(PROGRAM
 TESTS += $(TESTS_DRIVER)-second
 
 # Programs in the launch form of CUDA 11 and 12, linked against ours of that version; NVIDIA's takes its place.
-TESTS_DRIVER_OLD := atomics calls errors freed graph_threads memory numbers occupancy pinned reuse sticky streams threads vector_add warps
+TESTS_DRIVER_OLD := atomics calls errors freed graph_threads memory numbers occupancy pinned reuse sticky streams \
+                    threads vector_add warps
 TESTS_DRIVER_OLD_RUNTIMES := 11.8 12.4 12.9
 $(TESTS_DRIVER)/old/%.o: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)

@@ -269,7 +269,7 @@ void array_forget_context(core_context *context)
     pthread_mutex_unlock(&all.lock);
 }
 
-uint64_t array_count(void)
+uint64_t arrays_count(void)
 {
     pthread_mutex_lock(&all.lock);
     uint64_t count = all.array_count;
@@ -277,7 +277,7 @@ uint64_t array_count(void)
     return count;
 }
 
-uint64_t mipmap_count(void)
+uint64_t mipmaps_count(void)
 {
     pthread_mutex_lock(&all.lock);
     uint64_t count = all.mipmap_count;

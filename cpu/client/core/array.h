@@ -13,7 +13,7 @@ bool array_address(uint64_t address);
 int array_check(uint64_t address, const struct core_extent *, core_context **owner);
 
 void array_forget_context(core_context *); /* after its end */
-uint64_t array_count(void);
-uint64_t mipmap_count(void);
+uint64_t arrays_count(void);
+uint64_t mipmaps_count(void);
 
 #endif

@@ -28,8 +28,8 @@ const struct client_kind_row client_kinds[KINDS] = {
     /* They go with their module. */
     [KIND_FUNCTION] = { "functions", MOVE_REBUILT, .count = code_functions, .restore = functions_restore },
     /* What a move would need to make them again, contents and objects that look at them too, is not implemented. */
-    [KIND_ARRAY] = { "arrays", MOVE_REFUSED, .drop = array_forget_context, .count = array_count },
-    [KIND_MIPMAP] = { "mipmapped arrays", MOVE_REFUSED, .count = mipmap_count }, /* forgotten with the arrays */
+    [KIND_ARRAY] = { "arrays", MOVE_REFUSED, .drop = array_forget_context, .count = arrays_count },
+    [KIND_MIPMAP] = { "mipmapped arrays", MOVE_REFUSED, .count = mipmaps_count }, /* forgotten with the arrays */
     /* Cut from mappings. */
     [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count,
                           .contents = allocations_contents },

@@ -39,8 +39,8 @@ void window_give(uint64_t address, uint64_t size);
 
 /* ---- memory.c ---- */
 
-/* Device memory that the address map does not know: 512-byte aligned, and given back by its address when no work uses it
-   any more. A code. */
+/* Device memory that the address map does not know: 512-byte aligned, and given back by its address when no work uses
+   it any more. A code. */
 int  memory_take(core_context *, uint64_t size, uint64_t *address);
 void memory_put(core_context *, uint64_t address);
 void memory_forget_context(core_context *);                 /* after its end */

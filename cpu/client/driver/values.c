@@ -1,6 +1,6 @@
 /*
- * values.c: chapter "Stream Memory Operations". Functions with and without _v2 do the same. No graph has such a node, so
- * a stream that is captured refuses them.
+ * values.c: chapter "Stream Memory Operations". Functions with and without _v2 do the same. No graph has such a node,
+ * so a stream that is captured refuses them.
  */
 #include <stdlib.h>
 

@@ -2,9 +2,9 @@
  * by_signal.c: pages are watched with mprotect and SIGSEGV.
  *
  * The program may have a handler of its own, and may set one at any time. It gets what is not ours, as the kernel would
- * have called it. Whether ours is still in its place is looked at when managed memory is allocated, before work that may
- * use pages which the program has open, and when the program waits for work. A program that sets a handler after that,
- * and then touches managed memory, gets that fault itself; docs/managed-memory.md says so.
+ * have called it. Whether ours is still in its place is looked at when managed memory is allocated, before work that
+ * may use pages which the program has open, and when the program waits for work. A program that sets a handler after
+ * that, and then touches managed memory, gets that fault itself; docs/managed-memory.md says so.
  *
  * The handler runs on the program's alternate stack if the program wanted that for its own: it may be small, and ours
  * does nothing but wait.

@@ -108,7 +108,8 @@ static bool userfault_begin(uint64_t base, size_t size)
 {
     struct uffdio_register area = { .range = { .start = base, .len = size },
                                     .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP };
-    if (mprotect((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE) == 0 && ioctl(uffd, UFFDIO_REGISTER, &area) == 0)
+    if (mprotect((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE) == 0 &&
+        ioctl(uffd, UFFDIO_REGISTER, &area) == 0)
         return true;
     userfault_end(base, size);
     return false;

@@ -127,8 +127,8 @@ unsigned sgd_function_occupancy(const struct sgd_function *, unsigned threads, s
 /* The clusters that the function requires, as it was compiled or as its attributes say; 0: none */
 const uint32_t *sgd_function_cluster(const struct sgd_function *);
 unsigned sgd_function_cluster_most(const struct sgd_function *);       /* blocks of a cluster */
-/* The clusters of a launch that names `given` (0: none), with native's code where they are not allowed. resident: blocks
-   of the launch that the device can run at a time. */
+/* The clusters of a launch that names `given` (0: none), with native's code where they are not allowed. resident:
+   blocks of the launch that the device can run at a time. */
 CUresult sgd_function_cluster_check(const struct sgd_function *, const uint32_t grid[3], const uint32_t given[3],
                                     uint64_t resident, uint32_t cluster[3]);
 

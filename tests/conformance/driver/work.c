@@ -1,4 +1,5 @@
-/* shows: conformance: Driver API: memory, modules, streams, events, launches, as the reference documents their errors */
+/* shows: conformance: Driver API: memory, modules, streams, events, launches, as the reference documents their errors
+ *   */
 #include "../driver.h"
 
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.global .u32 variable[4];\n"
