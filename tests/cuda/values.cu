@@ -116,6 +116,10 @@ int main()
     HOLDS(wait32(a, at, 0, 4) == CUDA_ERROR_INVALID_VALUE);
     HOLDS(wait32(a, at, 0, CU_STREAM_WAIT_VALUE_FLUSH) == CUDA_ERROR_NOT_SUPPORTED);
     HOLDS(write32(a, at, 0, 8) == CUDA_ERROR_INVALID_VALUE);
+    unsigned *managed;
+    MUST(cudaMallocManaged(&managed, 64));
+    HOLDS(write32(a, (CUdeviceptr)managed, 1, 0) == CUDA_ERROR_INVALID_VALUE);
+    MUST(cudaFree(managed));
     HOLDS(batch(a, 0, list, 0) == CUDA_ERROR_INVALID_VALUE);
     HOLDS(batch(a, 256, list, 0) == CUDA_ERROR_INVALID_VALUE);
     HOLDS(batch(a, 1, list, 1) == CUDA_ERROR_INVALID_VALUE);

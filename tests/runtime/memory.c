@@ -186,10 +186,12 @@ static void copies_of_volumes(void **state)
             assert_memory_equal(&to[z + 2][y + 2][0], &from[z + 1][y + 1][2], 8);
     assert_int_equal(to[2][2][8], 0);
     out.dstPtr.ysize = 4;
-    assert_int_equal(cudaMemcpy3D(&out), 12); /* as NVIDIA's runtime says */
+    assert_int_equal(cudaMemcpy3D(&out), 1); /* each as NVIDIA's runtime says */
+    out.dstPtr.ysize = 2;
+    assert_int_equal(cudaMemcpy3D(&out), 12);
     out.dstPtr.ysize = 5;
     out.dstPos.x = 9;
-    assert_int_equal(cudaMemcpy3D(&out), 12);
+    assert_int_equal(cudaMemcpy3D(&out), 1);
     out.dstPtr.pitch = 7;
     assert_int_equal(cudaMemcpy3D(&out), 12);
     out.srcArray = (cudaArray_t)&out;                /* beside srcPtr; and it is none */

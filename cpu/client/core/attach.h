@@ -17,7 +17,8 @@ struct manager_place {                /* of a GPU server; freed by manager_place
 /* Whether a client manager is to be asked: where one is, or where one is installed and default_server (unix://) is not
    there. */
 bool manager_wanted(const char *default_server);
-int  manager_ask(struct manager_place *);       /* a result code; what failed has been said. May wait in the queue */
+/* A result code; what failed has been said. May wait in the queue. Asked again, it gives back what it got before. */
+int  manager_ask(struct manager_place *);
 void manager_place_free(struct manager_place *);
 /* Tells the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
 void manager_tell_transport(const char *mode, const char *why);

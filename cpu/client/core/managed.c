@@ -1,12 +1,15 @@
 /* managed.c: the core's way to the room of managed memory, if it is there. */
 #include "managed.h"
 
+#include "cpu/common/cancel.h"
+
 const struct managed_room *managed_room;
 atomic_uint launch_heed;
 atomic_bool managed_wants_to_know;
 
 int core_graph_begins(core_context *c, core_stream token)
 {
+    CANCEL_DEFERRED;
     struct client_stream *s;
     if (!(atomic_load_explicit(&launch_heed, memory_order_relaxed) & HEED_MANAGED))
         return CORE_OK;

@@ -213,6 +213,8 @@ int manager_ask(struct manager_place *place)
 {
     char executable[MANAGER_MAX_PATH + 1];
     memset(place, 0, sizeof *place);
+    rpc_client_destroy(manager);
+    manager = NULL;
     int code = manager_connect();
     if (code || (code = manager_hello()))
         return code;

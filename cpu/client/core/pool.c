@@ -321,6 +321,7 @@ int core_pool_set(core_pool token, enum core_pool_attribute attribute, uint64_t 
 /* No device reaches another's memory; a pool's own device always may. */
 int core_pool_access_set(core_pool token, int device, unsigned access)
 {
+    CANCEL_DEFERRED;
     int owner, code = core_pool_device(token, &owner);
     if (code)
         return code;
@@ -333,6 +334,7 @@ int core_pool_access_set(core_pool token, int device, unsigned access)
 
 int core_pool_access_get(core_pool token, int device, unsigned *access)
 {
+    CANCEL_DEFERRED;
     int owner, code = core_pool_device(token, &owner);
     if (code)
         return code;

@@ -256,6 +256,7 @@ uint32_t core_sequence_mark(const core_sequence *q) { return (uint32_t)q->next.c
 
 bool core_sequence_kept(core_sequence *q, uint32_t mark)
 {
+    CANCEL_DEFERRED;
     struct contents *c = &q->next;
     if (!q->refused)
         return true;
@@ -291,6 +292,7 @@ static void chunk_fill(struct core_sequence *q, struct chunk *chunk)
 
 bool core_sequence_cut(core_sequence *q)
 {
+    CANCEL_DEFERRED;
     uint32_t count = (uint32_t)q->next.count - q->cut, more = (count + FLYT_MAX_GRAPH_CALLS - 1) / FLYT_MAX_GRAPH_CALLS;
     if (!count || q->exhausted)
         return false;

@@ -81,8 +81,11 @@ static bool begins_with(const char *text, const char *with)
 /* A server ends a connection whose client has not said HELLO for some seconds (docs/liveness.md). The client may have
    been stopped meanwhile. Nothing has been lost, so it begins anew. */
 enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
+/* A server that the client manager named may be ending: a fault of a neighbour took its GPU, say. The client manager is
+   asked for another one. */
+enum { ATTACH_ELSEWHERE = -2, ATTACH_SERVERS = 5, ATTACH_ELSEWHERE_MS = 300 };
 #define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
-static struct { uint64_t begun; unsigned count; } attempt;
+static struct { uint64_t begun; unsigned count, servers; } attempt;
 
 static bool attach_held_up(void)
 {
@@ -90,6 +93,14 @@ static bool attach_held_up(void)
         return false;
     log_info("the server %s ended the connection before this program had said who it is; trying again",
              core_session.uri);
+    return true;
+}
+
+static bool attach_elsewhere(void)
+{
+    if (!core_session.managed || ++attempt.servers >= ATTACH_SERVERS || attach_wait_over())
+        return false;
+    log_info("the GPU server at %s has ended before it answered; asking for another one", core_session.uri);
     return true;
 }
 
@@ -171,6 +182,9 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
     }
     if ((status == -ECONNRESET || status == -EPIPE) && attach_held_up())
         return ATTACH_AGAIN;
+    bool ended = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED || status == -ENOENT;
+    if (ended && !more && attach_elsewhere())
+        return ATTACH_ELSEWHERE;
     if (attach_wait_blame())
         return CORE_SYSTEM_NOT_READY;
     log_error("no GPU server answers at %s: %s. %s", uri, error,
@@ -201,9 +215,12 @@ static int attach_hello(const struct manager_place *place)
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
     int code = hello_say(place->ticket, place->ticket_size, hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
-    if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client) &&
-        attach_held_up())
-        return ATTACH_AGAIN;
+    if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client)) {
+        if (attach_held_up())
+            return ATTACH_AGAIN;
+        if (attach_elsewhere())
+            return ATTACH_ELSEWHERE;
+    }
     if (!hello->major) {
         if (!attach_wait_blame())
             log_error("what listens at %s does not answer as a GPU server: %s. %s", core_session.uri,
@@ -384,19 +401,37 @@ static void attach_tell(void)
     manager_tell_transport(mode, attach_why);
 }
 
+static void attach_discard(void)
+{
+    rpc_client *old = core_session.client;          /* NULL, or no other thread knows it yet */
+    attach_wait_watch(NULL);
+    core_session.client = NULL;
+    rpc_client_destroy(old);
+    session_loss_forget();
+}
+
 static int attach_session(const struct manager_place *place)
 {
-    int code;
     for (attempt.count = 1;; attempt.count++) {
         attempt.begun = clock_now();
-        code = attach_once(place);
+        int code = attach_once(place);
+        if (code == ATTACH_AGAIN || code == ATTACH_ELSEWHERE)
+            attach_discard();
         if (code != ATTACH_AGAIN)
             return code;
-        rpc_client *old = core_session.client;      /* NULL, or no other thread knows it yet */
-        attach_wait_watch(NULL);
-        core_session.client = NULL;
-        rpc_client_destroy(old);
-        session_loss_forget();
+    }
+}
+
+static int attach_managed(struct manager_place *place)
+{
+    for (;;) {
+        int code = manager_ask(place);
+        if (!code)
+            code = attach_session(place);
+        if (code != ATTACH_ELSEWHERE)
+            return code;
+        manager_place_free(place);
+        nanosleep(&(struct timespec){ .tv_nsec = ATTACH_ELSEWHERE_MS * CLOCK_NS_PER_MS }, NULL);
     }
 }
 
@@ -416,9 +451,7 @@ static int attach_first(void)
     stats_open(env_get("FLYT_STATS"));
     core_session.managed = managed;
     attach_wait_begin();
-    int code = managed ? manager_ask(&place) : CORE_OK;
-    if (!code)
-        code = attach_session(&place);
+    int code = managed ? attach_managed(&place) : attach_session(&place);
     if (!code && managed)
         attach_tell();
     attach_wait_end(code);

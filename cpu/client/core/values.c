@@ -1,6 +1,6 @@
 /*
  * values.c: stream memory operations: a stream waits for a value in memory, or writes one. The memory is the device's,
- * or pinned memory that it reaches.
+ * or pinned memory that it reaches; CUDA does not allow managed memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,8 @@ static int check(const struct client_stream *s, const struct core_value *v)
         return CORE_INVALID_VALUE;
     struct copy_side side;
     const struct core_box box = { v->address, size, 1 };
-    return copy_side(s, &box, &(struct core_extent){ size, 1, 1 }, &side) || !side.reach ? CORE_INVALID_VALUE : CORE_OK;
+    bool good = !copy_side(s, &box, &(struct core_extent){ size, 1, 1 }, &side) && side.reach && !side.managed;
+    return good ? CORE_OK : CORE_INVALID_VALUE;
 }
 
 int core_values(core_context *c, core_stream stream, const struct core_value *list, unsigned count)

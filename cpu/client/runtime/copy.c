@@ -127,6 +127,31 @@ int runtime_copy_fits(const cudaMemcpy3DParms *copy)
                : cudaErrorInvalidPitchValue;
 }
 
+static bool strides_fit(const cudaPitchedPtr *memory, const cudaExtent *extent)
+{
+    bool rows = extent->height > 1 || extent->depth > 1, slices = extent->depth > 1;
+    return !(rows && extent->width > memory->pitch) && !(slices && extent->height > memory->ysize);
+}
+
+/* 0 of a stride: it bounds nothing. */
+static bool position_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent)
+{
+    return (!memory->pitch || (extent->width <= memory->pitch && position->x <= memory->pitch - extent->width)) &&
+           (!memory->ysize || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height));
+}
+
+/* As NVIDIA's runtime answers, which was tried with random boxes. */
+static int volume_check(const cudaMemcpy3DParms *copy)
+{
+    const cudaExtent *extent = &copy->extent;
+    if (!extent->width || !extent->height || !extent->depth)
+        return cudaSuccess;
+    if (!strides_fit(&copy->srcPtr, extent) || !strides_fit(&copy->dstPtr, extent))
+        return cudaErrorInvalidPitchValue;
+    bool fits = position_fits(&copy->srcPtr, &copy->srcPos, extent) && position_fits(&copy->dstPtr, &copy->dstPos, extent);
+    return fits ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool blocking)
 {
     core_context *context;
@@ -142,10 +167,8 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
         const cudaExtent bytes = { sides.extent.width, sides.extent.height, sides.extent.depth };
         return copy_box(context, stream, &sides.to, &sides.from, &bytes, copy->kind, cudaErrorInvalidValue, blocking);
     }
-    if (copy->extent.width && copy->extent.height && copy->extent.depth &&
-        (!region_fits(&copy->srcPtr, &copy->srcPos, &copy->extent) ||
-         !region_fits(&copy->dstPtr, &copy->dstPos, &copy->extent)))
-        return cudaErrorInvalidPitchValue;
+    if ((error = volume_check(copy)))
+        return error;
     const struct core_box target = box_at(&copy->dstPtr, &copy->dstPos), source = box_at(&copy->srcPtr, &copy->srcPos);
     return copy_box(context, stream, &target, &source, &copy->extent, copy->kind, cudaErrorInvalidValue, blocking);
 }
