@@ -28,6 +28,8 @@ static bool_t blank(uint32_t procedure, void *out, size_t size)
         hello_result *hello = out;
         hello->server = strdup("");
         hello->refusal = strdup("");
+    } else if (procedure == FLYT_MOVABLE) {
+        ((movable_result *)out)->refusal = strdup("");
     }
     return TRUE;
 }

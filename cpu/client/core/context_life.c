@@ -179,7 +179,6 @@ int core_context_reset(core_context *c)
     pthread_mutex_lock(&c->lock);
     if (atomic_load(&c->live) && !(code = end(c, FLYT_CONTEXT_RESET))) {
         int assert_failed = ASSERT_FAILED;
-        c->owners = 0;
         atomic_compare_exchange_strong(&core_session.sticky, &assert_failed, 0);
     }
     pthread_mutex_unlock(&c->lock);
@@ -202,7 +201,7 @@ int core_context_release(core_context *c)
     pthread_mutex_lock(&c->lock);
     if (!c->owners)
         code = CORE_INVALID_CONTEXT;
-    else if (c->owners > 1 || !(code = end(c, FLYT_CONTEXT_RELEASE)))
+    else if (c->owners > 1 || !atomic_load(&c->live) || !(code = end(c, FLYT_CONTEXT_RELEASE)))
         c->owners--;
     pthread_mutex_unlock(&c->lock);
     return code;

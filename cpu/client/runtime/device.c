@@ -305,8 +305,10 @@ static int reset(void)
     core_context_set_flags(primary, 0);
     if (device < RUNTIME_MAX_DEVICES)
         atomic_store_explicit(&cache_preference[device], 0, memory_order_relaxed);
-    runtime_released(device);
-    return runtime_waited(core_context_active(primary) ? core_context_reset(primary) : core_sticky());
+    error = core_context_active(primary) ? core_context_reset(primary) : core_sticky();
+    if (runtime_released(device) && !error)
+        core_context_release(primary);
+    return runtime_waited(error);
 }
 
 /* The driver knows some that have no name in the Runtime API: 215. */

@@ -64,8 +64,8 @@ static inline int runtime_enter(core_context **context)
 static inline int runtime_current(void) { return runtime_thread.device - 1; }
 /* The device's primary context, made if need be. This library becomes one of its owners, once. */
 int runtime_retain(int device, core_context **);
-/* It is no owner any more: the context has been, or will be, reset. */
-void runtime_released(int device);
+/* It is no owner any more, since the context has been reset. Whether it was one: then it has an owner to give back. */
+bool runtime_released(int device);
 
 /* Connects only: for calls that ask about devices and make no context. */
 int runtime_attach(int *device_count);

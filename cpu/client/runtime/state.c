@@ -81,10 +81,9 @@ int runtime_retain(int device, core_context **context)
     return error;
 }
 
-void runtime_released(int device)
+bool runtime_released(int device)
 {
-    if (device < RUNTIME_MAX_DEVICES)
-        atomic_store(&retained[device], false);
+    return device < RUNTIME_MAX_DEVICES && atomic_exchange(&retained[device], false);
 }
 
 int runtime_enter_slow(core_context **context)

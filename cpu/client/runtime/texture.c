@@ -209,7 +209,7 @@ cudaError_t runtime_cudaGetTextureObjectTextureDesc(cudaTextureDesc *out, cudaTe
 cudaError_t runtime_cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc *out, cudaTextureObject_t texture)
 {
     core_context *context;
-    struct CUDA_RESOURCE_VIEW_DESC view;
+    struct CUDA_RESOURCE_VIEW_DESC view = { 0 };
     int error = runtime_enter(&context);
     if (!error && !out)
         error = cudaErrorInvalidValue;

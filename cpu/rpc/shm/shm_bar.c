@@ -184,9 +184,8 @@ static rpc_channel *bar_decided(struct shm_channel *s, bool agreed, char *error)
 static int dax_check(const char *path, dev_t number, uint64_t *size, char *error)
 {
     uint64_t align;
-    int status = bar_dax(number, size, &align);
-    if (status < 0)
-        return rpc_explain(error, -EINVAL, "%s is a device, and no memory", path);
+    if (bar_dax(number, size, &align) < 0)
+        return rpc_explain(error, -EINVAL, "%s is neither a file in memory nor the resource of a device", path);
     if (align > (uint64_t)sysconf(_SC_PAGESIZE))
         return rpc_explain(error, -EINVAL, "%s is mapped in units of %llu bytes only: set its align to 4096, as "
                            "docs/vm.md says", path, (unsigned long long)align);
