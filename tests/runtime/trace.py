@@ -205,9 +205,9 @@ class Test:
     def messages(self):
         run = self.run(13, PROLOGUE + "cuda.cudaIpcCloseMemHandle(none)\n", "1", log="warning")
         wanted = (
-            r"\[\d+\] cudaIpcCloseMemHandle\( <unfinished \.\.\.>\n"
+            r"\[\d+\] cudaIpcCloseMemHandle\(devPtr=NULL <unfinished \.\.\.>\n"
             r"flyt\[\d+\] warning: cudaIpcCloseMemHandle is not supported[^\n]*\n"
-            r"\[\d+\] <\.\.\. cudaIpcCloseMemHandle resumed>devPtr=NULL\) = cudaErrorNotSupported \(801\)"
+            r"\[\d+\] <\.\.\. cudaIpcCloseMemHandle resumed>\) = cudaErrorNotSupported \(801\)"
         )
         self.report(
             "a message of Flyt's has a line of its own", [] if re.search(wanted, run.stderr) else [run.stderr]

@@ -145,7 +145,8 @@ CORE_API int core_context_release(core_context *);
    may have ended. */
 extern CORE_API _Thread_local core_context *core_current __attribute__((tls_model("initial-exec")));
 /* Ends a primary context, whoever retains it: its streams, events and memory are gone (modules come back by
-   themselves at their next use). Its owners stay owners, as CUDA says, and release it later. Clears 710, never the errors that stay. Waits. */
+   themselves at their next use). Its owners stay owners, as CUDA says, and release it later.
+   Clears 710, never the errors that stay. Waits. */
 CORE_API int core_context_reset(core_context *);
 /* A further context of the device. flags: as cuCtxCreate takes them. Waits. */
 CORE_API int core_context_create(int device, unsigned flags, core_context **);

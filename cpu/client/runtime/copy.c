@@ -148,8 +148,9 @@ static int volume_check(const cudaMemcpy3DParms *copy)
         return cudaSuccess;
     if (!strides_fit(&copy->srcPtr, extent) || !strides_fit(&copy->dstPtr, extent))
         return cudaErrorInvalidPitchValue;
-    bool fits = position_fits(&copy->srcPtr, &copy->srcPos, extent) && position_fits(&copy->dstPtr, &copy->dstPos, extent);
-    return fits ? cudaSuccess : cudaErrorInvalidValue;
+    return position_fits(&copy->srcPtr, &copy->srcPos, extent) && position_fits(&copy->dstPtr, &copy->dstPos, extent)
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
 }
 
 static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool blocking)
