@@ -303,6 +303,10 @@ static void errors(void)
     GIVES(cudaErrorInvalidValue, cudaMemcpy2DToArray(a, 0, 1, block, 64, 64, 8, cudaMemcpyHostToDevice));
     GIVES(cudaErrorInvalidPitchValue, cudaMemcpy2DToArray(a, 0, 0, block, 60, 64, 8, cudaMemcpyHostToDevice));
     GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpy2DToArray(a, 0, 0, block, 64, 64, 8, (cudaMemcpyKind)9));
+    GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpy2DToArray(a, 0, 0, block, 64, 64, 8, cudaMemcpyDeviceToHost));
+    GIVES(cudaErrorInvalidResourceHandle, cudaMemcpy2DToArray(NULL, 0, 0, block, 64, 64, 8, cudaMemcpyHostToDevice));
+    GIVES(cudaErrorInvalidValue, cudaMemcpy2DToArray(a, 2, 0, block, 64, 8, 1, cudaMemcpyHostToDevice));
+    GIVES(cudaErrorInvalidValue, cudaMemcpy2DToArray(a, 0, 0, block, 64, 6, 1, cudaMemcpyHostToDevice));
     GIVES(cudaErrorInvalidValue, cudaMemcpyToArray(a, 4, 7, block, 64, cudaMemcpyHostToDevice));
     GIVES(cudaErrorInvalidValue, cudaMemcpyFromArray(block, a, 0, 0, 16 * 8 * 4 + 1, cudaMemcpyDeviceToHost));
     cudaMemcpy3DParms copy = { 0 };
@@ -315,6 +319,15 @@ static void errors(void)
     copy.dstPos.x = 1;
     GIVES(cudaErrorInvalidValue, cudaMemcpy3D(&copy));
     copy.dstPos.x = 0;
+    MUST(cudaMemcpy3D(&copy));
+    /* positions are in elements on both sides */
+    float back[4];
+    copy.srcPos.x = 3;
+    copy.extent = make_cudaExtent(4, 1, 1);
+    MUST(cudaMemcpy3D(&copy));
+    MUST(cudaMemcpyFromArray(back, a, 0, 0, sizeof back, cudaMemcpyDeviceToHost));
+    HOLDS(memcmp(back, (const char *)block + 12, sizeof back) == 0);
+    copy.extent.depth = 0;
     MUST(cudaMemcpy3D(&copy));
     cudaArraySparseProperties sparse;
     GIVES(cudaErrorInvalidValue, cudaArrayGetSparseProperties(&sparse, a));

@@ -420,6 +420,8 @@ static void check_memory(void)
     HOLDS(bytes == 0);
     MUST(cudaGraphExecDestroy(without));
     MUST(cudaGraphAddMemFreeNode(&freed, graph, &copied, 1, memory.dptr));
+    cudaGraphNode_t again;
+    GIVES(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&again, graph, &freed, 1, memory.dptr));
     cudaGraphExec_t executable = instantiate(graph);
     for (int i = 0; i < 3; i++)
         MUST(cudaGraphLaunch(executable, 0));

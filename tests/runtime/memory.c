@@ -332,11 +332,11 @@ static void copies_of_arrays(void **state)
         assert_true(((const float *)to)[i] == (float)(18 + i));
     assert_int_equal(cudaMemcpyToArray(array, 4, 7, from, 64, cudaMemcpyHostToDevice), 1);
     assert_int_equal(cudaMemcpyToArray(array, 68, 0, from, 4, cudaMemcpyHostToDevice), 1);
-    /* positions and extents of arrays are in elements, those of memory in bytes */
+    /* positions are in elements of the array on both sides, as NVIDIA's runtime has it */
     cudaMemcpy3DParms copy = { .srcArray = array,
                                .srcPos = { 2, 3, 0 },
                                .dstPtr = { to, 80, 80, 8 },
-                               .dstPos = { 8, 1, 0 },
+                               .dstPos = { 2, 1, 0 },
                                .extent = { 5, 4, 1 },
                                .kind = cudaMemcpyDeviceToHost };
     assert_int_equal(cudaMemcpy3D(&copy), 0);
@@ -351,7 +351,8 @@ static void copies_of_arrays(void **state)
     assert_int_equal(cudaMemcpy2DToArray(array, 0, 0, from, 60, 64, 8, cudaMemcpyHostToDevice), 12);
     assert_int_equal(cudaMemcpy2DToArray(array, 0, 0, from, 64, 64, 8, (cudaMemcpyKind)9), 21);
     assert_int_equal(cudaMemcpy2DToArray(array, 0, 1, from, 64, 64, 8, cudaMemcpyHostToDevice), 1);
-    assert_int_equal(cudaMemcpy2DToArray(NULL, 0, 0, from, 64, 64, 8, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaMemcpy2DToArray(array, 0, 0, from, 64, 64, 8, cudaMemcpyDeviceToHost), 21);
+    assert_int_equal(cudaMemcpy2DToArray(NULL, 0, 0, from, 64, 64, 8, cudaMemcpyHostToDevice), 400);
     assert_int_equal(cudaFreeArray(array), 0);
     assert_int_equal(cudaFreeArray(NULL), 0);
     assert_int_equal(cudaFreeArray((cudaArray_t)&copy), 400);

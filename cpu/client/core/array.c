@@ -22,7 +22,7 @@
 #include "state.h"
 
 /* Of CUDA_ARRAY3D_DESCRIPTOR: their layers do not become fewer from level to level. */
-enum { FLAG_LAYERED = 1, FLAG_CUBEMAP = 4, LEVELS_MOST = 32 };
+enum { FLAG_LAYERED = 1, FLAG_CUBEMAP = 4, FLAG_GATHER = 8, LEVELS_MOST = 32 };
 enum {
     FLAG_DEPTH_TEXTURE = 0x10,
     FLAG_COLOR_ATTACHMENT = 0x20,
@@ -86,6 +86,8 @@ static int shape_check(struct core_array_shape *shape)
 {
     if (shape->channels != 1 && shape->channels != 2 && shape->channels != 4)
         return CORE_INVALID_VALUE;
+    if (shape->flags & FLAG_GATHER && (!shape->height || (shape->depth && !(shape->flags & FLAG_LAYERED))))
+        return CORE_INVALID_VALUE; /* of two dimensions only */
     if (shape->flags & FLAGS_UNSUPPORTED) {
         core_unsupported("an array that is sparse, or for graphics or video");
         return CORE_NOT_SUPPORTED;
@@ -173,14 +175,12 @@ static unsigned levels_of(const struct core_array_shape *shape, unsigned wanted)
     unsigned most = 1;
     while (most < LEVELS_MOST && largest >> most)
         most++;
-    return wanted > most ? most : wanted;
+    return wanted > most ? most : wanted ? wanted : 1;
 }
 
 int core_mipmap_create(core_context *context, const struct core_array_shape *shape, unsigned levels, core_array *out)
 {
     CANCEL_DEFERRED;
-    if (!levels)
-        return CORE_INVALID_VALUE;
     return create(context, shape, levels_of(shape, levels), out);
 }
 
@@ -332,6 +332,8 @@ int core_array_box(core_array handle, const size_t at[3], const struct core_exte
     pthread_mutex_lock(&all.lock);
     const struct array *array = find(&all.arrays, handle);
     int code = !array ? CORE_INVALID_HANDLE : fits(array, at, extent) ? CORE_OK : CORE_INVALID_VALUE;
+    if (!code && (at[0] % array->shape.texel || extent->width % array->shape.texel))
+        code = CORE_INVALID_VALUE;
     if (!code) {
         size_t row = row_of(array), height = at_least_one(array->shape.height);
         *box = (struct core_box){ FLYT_ARRAY_SPACE + handle + (at[2] * height + at[1]) * row + at[0], row, height };

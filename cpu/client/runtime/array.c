@@ -108,9 +108,7 @@ cudaError_t runtime_cudaMalloc3DArray(cudaArray_t *array, const cudaChannelForma
 cudaError_t runtime_cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChannelFormatDesc *desc,
                                              cudaExtent extent, unsigned levels, unsigned flags)
 {
-    if (!levels)
-        return runtime_return(cudaErrorInvalidValue);
-    return runtime_waited(allocate(array, desc, &extent, levels, flags));
+    return runtime_waited(allocate(array, desc, &extent, levels ? levels : 1, flags));
 }
 
 static int level(cudaArray_t *out, cudaMipmappedArray_const_t mipmap, unsigned number)

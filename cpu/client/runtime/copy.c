@@ -127,7 +127,7 @@ int runtime_copy_fits(const cudaMemcpy3DParms *copy)
                : cudaErrorInvalidPitchValue;
 }
 
-static bool strides_fit(const cudaPitchedPtr *memory, const cudaExtent *extent)
+bool runtime_strides_fit(const cudaPitchedPtr *memory, const cudaExtent *extent)
 {
     bool rows = extent->height > 1 || extent->depth > 1, slices = extent->depth > 1;
     return !(rows && extent->width > memory->pitch) && !(slices && extent->height > memory->ysize);
@@ -146,7 +146,7 @@ static int volume_check(const cudaMemcpy3DParms *copy)
     const cudaExtent *extent = &copy->extent;
     if (!extent->width || !extent->height || !extent->depth)
         return cudaSuccess;
-    if (!strides_fit(&copy->srcPtr, extent) || !strides_fit(&copy->dstPtr, extent))
+    if (!runtime_strides_fit(&copy->srcPtr, extent) || !runtime_strides_fit(&copy->dstPtr, extent))
         return cudaErrorInvalidPitchValue;
     return position_fits(&copy->srcPtr, &copy->srcPos, extent) && position_fits(&copy->dstPtr, &copy->dstPos, extent)
                ? cudaSuccess
@@ -163,6 +163,8 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
         return cudaErrorInvalidValue;
     if (runtime_copy_has_array(copy)) {
         struct runtime_copy_sides sides;
+        if (!copy->extent.width || !copy->extent.height || !copy->extent.depth)
+            return cudaSuccess;
         if ((error = runtime_copy_sides(copy, &sides)))
             return error;
         const cudaExtent bytes = { sides.extent.width, sides.extent.height, sides.extent.depth };

@@ -10,6 +10,7 @@
 
 /* One side of a copy: an array from (x, y) on, or memory. */
 struct side {
+    bool is_array;
     const void *array, *memory;
     size_t x, y, pitch;
 };
@@ -41,6 +42,12 @@ static int begin(const struct side *to, const struct side *from, int kind, core_
         return error;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
+    if ((to->is_array && !to->array) || (from->is_array && !from->array))
+        return cudaErrorInvalidResourceHandle;
+    bool into_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
+    bool out_of_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
+    if ((to->is_array && into_host) || (from->is_array && out_of_host))
+        return cudaErrorInvalidMemcpyDirection;
     if ((!to->array && !to->memory) || (!from->array && !from->memory))
         return cudaErrorInvalidValue;
     if (to->array && (error = core_array_shape(runtime_array(to->array), &shape)))
@@ -68,17 +75,19 @@ static int element_of(const cudaMemcpy3DParms *copy, unsigned *bytes)
     return cudaSuccess;
 }
 
+/* NVIDIA's runtime counts positions in elements of the array on both sides, whatever the reference says of memory. */
 static int side_3d(const void *array, const cudaPitchedPtr *memory, const cudaPos *at, unsigned element,
                    const struct core_extent *extent, struct core_box *box)
 {
     size_t x;
-    if (array && memory->ptr)
+    if ((array && memory->ptr) || __builtin_mul_overflow(at->x, element, &x))
         return cudaErrorInvalidValue;
     if (array)
-        return __builtin_mul_overflow(at->x, element, &x)
-                   ? cudaErrorInvalidValue
-                   : core_array_box(runtime_array(array), (const size_t[3]){ x, at->y, at->z }, extent, box);
-    return runtime_pitched_box(memory, at, &(cudaExtent){ extent->width, extent->height, extent->depth }, box);
+        return core_array_box(runtime_array(array), (const size_t[3]){ x, at->y, at->z }, extent, box);
+    const cudaPos bytes = { x, at->y, at->z };
+    const cudaExtent size = { extent->width, extent->height, extent->depth };
+    return runtime_strides_fit(memory, &size) ? runtime_pitched_box(memory, &bytes, &size, box)
+                                              : cudaErrorInvalidPitchValue;
 }
 
 int runtime_copy_sides(const cudaMemcpy3DParms *copy, struct runtime_copy_sides *sides)
@@ -128,14 +137,14 @@ static int rows(const struct side *to, const struct side *from, size_t width, si
 static int to_array(void *to, size_t x, size_t y, const void *from, size_t pitch, size_t width, size_t height, int kind,
                     core_stream stream, bool blocking)
 {
-    return rows(&(struct side){ .array = to, .x = x, .y = y }, &(struct side){ .memory = from, .pitch = pitch }, width,
+    return rows(&(struct side){ .is_array = true, .array = to, .x = x, .y = y }, &(struct side){ .memory = from, .pitch = pitch }, width,
                 height, kind, stream, blocking);
 }
 
 static int from_array(void *to, size_t pitch, const void *from, size_t x, size_t y, size_t width, size_t height,
                       int kind, core_stream stream, bool blocking)
 {
-    return rows(&(struct side){ .memory = to, .pitch = pitch }, &(struct side){ .array = from, .x = x, .y = y }, width,
+    return rows(&(struct side){ .memory = to, .pitch = pitch }, &(struct side){ .is_array = true, .array = from, .x = x, .y = y }, width,
                 height, kind, stream, blocking);
 }
 
@@ -178,7 +187,7 @@ cudaError_t runtime_cudaMemcpy2DFromArrayAsync(void *to, size_t pitch, cudaArray
 static int between_arrays(void *to, size_t to_x, size_t to_y, const void *from, size_t x, size_t y, size_t width,
                           size_t height, int kind, core_stream stream)
 {
-    return rows(&(struct side){ .array = to, .x = to_x, .y = to_y }, &(struct side){ .array = from, .x = x, .y = y },
+    return rows(&(struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y }, &(struct side){ .is_array = true, .array = from, .x = x, .y = y },
                 width, height, kind, stream, true);
 }
 
@@ -259,14 +268,14 @@ static int bytes(struct side to, struct side from, size_t count, int kind, core_
 static int bytes_to(void *to, size_t x, size_t y, const void *from, size_t count, int kind, core_stream stream,
                     bool blocking)
 {
-    return bytes((struct side){ .array = to, .x = x, .y = y }, (struct side){ .memory = from }, count, kind, stream,
+    return bytes((struct side){ .is_array = true, .array = to, .x = x, .y = y }, (struct side){ .memory = from }, count, kind, stream,
                  blocking);
 }
 
 static int bytes_from(void *to, const void *from, size_t x, size_t y, size_t count, int kind, core_stream stream,
                       bool blocking)
 {
-    return bytes((struct side){ .memory = to }, (struct side){ .array = from, .x = x, .y = y }, count, kind, stream,
+    return bytes((struct side){ .memory = to }, (struct side){ .is_array = true, .array = from, .x = x, .y = y }, count, kind, stream,
                  blocking);
 }
 
@@ -309,7 +318,7 @@ cudaError_t runtime_cudaMemcpyFromArrayAsync(void *to, cudaArray_const_t from, s
 static int bytes_between(void *to, size_t to_x, size_t to_y, const void *from, size_t x, size_t y, size_t count,
                          int kind, core_stream stream)
 {
-    return bytes((struct side){ .array = to, .x = to_x, .y = to_y }, (struct side){ .array = from, .x = x, .y = y },
+    return bytes((struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y }, (struct side){ .is_array = true, .array = from, .x = x, .y = y },
                  count, kind, stream, true);
 }
 

@@ -155,6 +155,8 @@ extern const struct trace_front runtime_front __attribute__((visibility("hidden"
 /* Whether a graph can copy that: 1 or 12. */
 int runtime_copy_fits(const cudaMemcpy3DParms *);
 /* Where a position in pitched memory is: 1: rows would run into each other, or there is no memory. */
+/* Whether the strides hold such a region; if not, native's code is 12. */
+bool runtime_strides_fit(const cudaPitchedPtr *, const cudaExtent *);
 int runtime_pitched_box(const cudaPitchedPtr *, const cudaPos *, const cudaExtent *, struct core_box *);
 /* The part of a symbol that a copy means (symbol.c). one_way: the kind that is allowed beside device to device and
    default. */

@@ -120,6 +120,34 @@ static struct CUDA_RESOURCE_VIEW_DESC read_view(const cudaResourceViewDesc *from
 
 /* ---- texture objects ---- */
 
+/* Of the elements. 0: not known; who makes the object says why. */
+static int format_of(const struct CUDA_RESOURCE_DESC *from)
+{
+    struct core_array_shape shape = { 0 };
+    unsigned levels;
+    switch (from->resType) {
+    case CU_RESOURCE_TYPE_ARRAY: return core_array_shape(from->res.array.hArray, &shape) ? 0 : shape.format;
+    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+        return core_mipmap_shape(from->res.mipmap.hMipmappedArray, &shape, &levels) ? 0 : shape.format;
+    case CU_RESOURCE_TYPE_LINEAR: return (int)from->res.linear.format;
+    default: return (int)from->res.pitch2D.format;
+    }
+}
+
+/* Whether elements can be read so, as NVIDIA's runtime looks at it. */
+static int reading_check(const struct CUDA_RESOURCE_DESC *from, const cudaTextureDesc *how)
+{
+    const int format = format_of(from);
+    bool small = format == CU_AD_FORMAT_UNSIGNED_INT8 || format == CU_AD_FORMAT_UNSIGNED_INT16 ||
+                 format == CU_AD_FORMAT_SIGNED_INT8 || format == CU_AD_FORMAT_SIGNED_INT16;
+    bool wide = format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32;
+    bool normalized = how->readMode == cudaReadModeNormalizedFloat;
+    if (from->resType != CU_RESOURCE_TYPE_LINEAR && how->filterMode == cudaFilterModeLinear &&
+        (wide || (small && !normalized)))
+        return cudaErrorInvalidFilterSetting;
+    return normalized && (wide || format == CU_AD_FORMAT_FLOAT) ? cudaErrorInvalidNormSetting : cudaSuccess;
+}
+
 static int create(cudaTextureObject_t *out, const cudaResourceDesc *resource, const cudaTextureDesc *how, bool seamless,
                   const cudaResourceViewDesc *view)
 {
@@ -134,6 +162,8 @@ static int create(cudaTextureObject_t *out, const cudaResourceDesc *resource, co
     if (!how)
         return cudaErrorInvalidResourceHandle; /* as NVIDIA's runtime says */
     if ((error = read_resource(resource, &from)))
+        return error;
+    if ((error = reading_check(&from, how)))
         return error;
     const struct CUDA_TEXTURE_DESC sampler = read_sampler(how, seamless);
     struct CUDA_RESOURCE_VIEW_DESC looked;
