@@ -137,15 +137,16 @@ static int rows(const struct side *to, const struct side *from, size_t width, si
 static int to_array(void *to, size_t x, size_t y, const void *from, size_t pitch, size_t width, size_t height, int kind,
                     core_stream stream, bool blocking)
 {
-    return rows(&(struct side){ .is_array = true, .array = to, .x = x, .y = y }, &(struct side){ .memory = from, .pitch = pitch }, width,
-                height, kind, stream, blocking);
+    return rows(&(struct side){ .is_array = true, .array = to, .x = x, .y = y },
+                &(struct side){ .memory = from, .pitch = pitch }, width, height, kind, stream, blocking);
 }
 
 static int from_array(void *to, size_t pitch, const void *from, size_t x, size_t y, size_t width, size_t height,
                       int kind, core_stream stream, bool blocking)
 {
-    return rows(&(struct side){ .memory = to, .pitch = pitch }, &(struct side){ .is_array = true, .array = from, .x = x, .y = y }, width,
-                height, kind, stream, blocking);
+    return rows(&(struct side){ .memory = to, .pitch = pitch },
+                &(struct side){ .is_array = true, .array = from, .x = x, .y = y }, width, height, kind, stream,
+                blocking);
 }
 
 cudaError_t runtime_cudaMemcpy2DToArray(cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch,
@@ -187,8 +188,8 @@ cudaError_t runtime_cudaMemcpy2DFromArrayAsync(void *to, size_t pitch, cudaArray
 static int between_arrays(void *to, size_t to_x, size_t to_y, const void *from, size_t x, size_t y, size_t width,
                           size_t height, int kind, core_stream stream)
 {
-    return rows(&(struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y }, &(struct side){ .is_array = true, .array = from, .x = x, .y = y },
-                width, height, kind, stream, true);
+    return rows(&(struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y },
+                &(struct side){ .is_array = true, .array = from, .x = x, .y = y }, width, height, kind, stream, true);
 }
 
 cudaError_t runtime_cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t x,
@@ -268,15 +269,15 @@ static int bytes(struct side to, struct side from, size_t count, int kind, core_
 static int bytes_to(void *to, size_t x, size_t y, const void *from, size_t count, int kind, core_stream stream,
                     bool blocking)
 {
-    return bytes((struct side){ .is_array = true, .array = to, .x = x, .y = y }, (struct side){ .memory = from }, count, kind, stream,
-                 blocking);
+    return bytes((struct side){ .is_array = true, .array = to, .x = x, .y = y }, (struct side){ .memory = from }, count,
+                 kind, stream, blocking);
 }
 
 static int bytes_from(void *to, const void *from, size_t x, size_t y, size_t count, int kind, core_stream stream,
                       bool blocking)
 {
-    return bytes((struct side){ .memory = to }, (struct side){ .is_array = true, .array = from, .x = x, .y = y }, count, kind, stream,
-                 blocking);
+    return bytes((struct side){ .memory = to }, (struct side){ .is_array = true, .array = from, .x = x, .y = y }, count,
+                 kind, stream, blocking);
 }
 
 cudaError_t runtime_cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void *from, size_t count,
@@ -318,8 +319,8 @@ cudaError_t runtime_cudaMemcpyFromArrayAsync(void *to, cudaArray_const_t from, s
 static int bytes_between(void *to, size_t to_x, size_t to_y, const void *from, size_t x, size_t y, size_t count,
                          int kind, core_stream stream)
 {
-    return bytes((struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y }, (struct side){ .is_array = true, .array = from, .x = x, .y = y },
-                 count, kind, stream, true);
+    return bytes((struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y },
+                 (struct side){ .is_array = true, .array = from, .x = x, .y = y }, count, kind, stream, true);
 }
 
 cudaError_t runtime_cudaMemcpyArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t x,
