@@ -58,13 +58,14 @@ class Guest:
     made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the
     host's files."""
 
-    def __init__(self, name, memory=192, shared=None, ours=None, root=None, state=None):
+    def __init__(self, name, memory=192, shared=None, ours=None, root=None, state=None, writable=False):
         self.name, self.folder = name, tempfile.mkdtemp(prefix="flyt-vm.")
         self.console = os.path.join(self.folder, "console")
         words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-name", name,
                  "-machine", "q35", *ACCELERATION[accelerator()], "-smp", "1", *self._memory(memory, ours),
                  "-kernel", f"{MADE}/vmlinux", "-initrd", root or f"{MADE}/initrd",
-                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}{' flyt.root=ram' if root else ''}"
+                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}"
+                 + (" flyt.root=ram" if root else " flyt.root=writable" if writable else "")
                  + (f" memmap={ours[1] >> 20}M%{memory - TAIL}M-1+0xefffffff" if ours else ""),
                  "-serial", f"file:{self.console}",
                  "-chardev", f"socket,id=agent,path={self.folder}/agent,server=on,wait=off", "-serial", "chardev:agent",

@@ -9,6 +9,6 @@ $(BUILD)/tests/vm_%: tests/vm/%.py tests/vm/guest.py tests/vm/host.py tests/vm/m
 	@printf '#!/bin/sh\nexec tests/vm/$*.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 ifeq ($(FLAVOUR),plain)
-LONG_TESTS += tests/vm/libvirt.py@300
+LONG_TESTS += tests/vm/libvirt.py@300 $(BUILD)/tests/vm_guide@900
 TESTS += $(BUILD)/tests/vm_rpc@240 $(BUILD)/tests/vm_memory@300 $(BUILD)/tests/vm_cluster@300
 endif
