@@ -34,9 +34,12 @@ def descriptors(pid):
     """number -> (what it is, whether it is close-on-exec)"""
     found = {}
     for name in os.listdir(f"/proc/{pid}/fd"):
-        with open(f"/proc/{pid}/fdinfo/{name}") as file:
-            flags = next(int(line.split()[1], 8) for line in file if line.startswith("flags:"))
-        found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}"), bool(flags & os.O_CLOEXEC)
+        try:
+            with open(f"/proc/{pid}/fdinfo/{name}") as file:
+                flags = next(int(line.split()[1], 8) for line in file if line.startswith("flags:"))
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}"), bool(flags & os.O_CLOEXEC)
+        except FileNotFoundError:
+            pass                                # closed meanwhile
     return found
 
 
