@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# shows: virtual machine: docs/guide.md, followed in a guest: the client's package, its client manager, run_benchE.sh (check-long)
-# shows: virtual machine: install-client-lib in a guest serves programs that know nothing of Flyt, and restore takes it back (check-long)
+# shows: virtual machine: docs/guide.md in a guest: the package, the client manager, run_benchE.sh (check-long)
+# shows: virtual machine: install-client-lib in a guest serves all programs, and restore takes it back (check-long)
 """tests/vm/guide.py: the steps of docs/guide.md, on the host and in a guest; TAP on stdout.
 
     guide.py [--bin DIR]
@@ -64,8 +64,8 @@ def package(bed):
     machine.must(f"dpkg --force-depends --no-triggers -i {name} 2>&1", 240)
     machine.must(f"mkdir -p /etc/flyt /run/flyt && cp {bed.host.folder}/guest.conf /etc/flyt/client-manager.conf"
                  f" && cp {bed.host.folder}/guest.secret /etc/flyt/vm.secret && chmod 600 /etc/flyt/vm.secret")
-    machine.must("sed -i 's|file:[^\"]*guest.secret|file:/etc/flyt/vm.secret|; s|/run/flyt.sock|/run/flyt/client-manager.sock|'"
-                 " /etc/flyt/client-manager.conf")
+    machine.must("sed -i 's|file:[^\"]*guest.secret|file:/etc/flyt/vm.secret|;"
+                 " s|/run/flyt.sock|/run/flyt/client-manager.sock|' /etc/flyt/client-manager.conf")
     machine.must("FLYT_LOG=info flyt-client-manager >/tmp/client-manager.log 2>&1 &")
     machine.until("grep -q event=registered /tmp/client-manager.log || { cat /tmp/client-manager.log; false; }")
 

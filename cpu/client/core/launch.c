@@ -141,7 +141,7 @@ static uint32_t limit(int device, int attribute)
 /* What each launch is compared with; devices do not change once they are known. */
 struct launch_limits { atomic_bool known; uint32_t grid[3], block[3], threads, shared; };
 
-static const struct launch_limits *limits_of(int device)
+static inline __attribute__((always_inline)) const struct launch_limits *limits_of(int device)
 {
     static struct launch_limits all[FLYT_MAX_DEVICES];
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -270,7 +270,8 @@ static int check_attribute(int device, const struct core_launch_attribute *attri
     return CORE_NOT_SUPPORTED;
 }
 
-static int check(core_context *c, const struct core_launch *l, struct loaded_function *loaded)
+static inline __attribute__((always_inline)) int check(core_context *c, const struct core_launch *l,
+                                                       struct loaded_function *loaded)
 {
     const struct launch_limits *limits = limits_of(c->device);
     uint64_t threads = 1;
@@ -297,9 +298,8 @@ static int check(core_context *c, const struct core_launch *l, struct loaded_fun
         if (code)
             return code;
     }
-    if (cluster || info->cluster_width || info->cluster_height || info->cluster_depth || info->cluster_must_be_set)
-        code = check_clusters(c, l, loaded, threads, cluster);
-    if (code)
+    bool clusters = info->cluster_width | info->cluster_height | info->cluster_depth | info->cluster_must_be_set;
+    if (__builtin_expect(cluster || clusters, 0) && (code = check_clusters(c, l, loaded, threads, cluster)))
         return code;
     return l->cooperative ? check_cooperative(c, l, loaded, threads) : CORE_OK;
 }
@@ -413,14 +413,19 @@ int core_launch_check(core_context *c, const struct core_launch *l)
     return code ? code : check(c, l, loaded);
 }
 
-int launch_op(struct client_stream *s, const struct op *op)
+/* In each place of its own, as is check: the way of most calls. */
+static inline __attribute__((always_inline)) int launch_now(struct client_stream *s, const struct core_launch *l,
+                                                            const struct loaded_function *loaded)
 {
-    const struct core_launch *l = op->launch.launch;
-    const struct loaded_function *loaded = op->launch.loaded;
     unsigned heed = atomic_load_explicit(&launch_heed, memory_order_relaxed);
     if (__builtin_expect(l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || heed, 0))
         return launch_with_care(s, l, loaded, heed);
     return launch_send(s, l, loaded);
+}
+
+int launch_op(struct client_stream *s, const struct op *op)
+{
+    return launch_now(s, op->launch.launch, op->launch.loaded);
 }
 
 /* In one piece of memory: the operation, the launch, its attributes, its parameters. */
@@ -462,8 +467,8 @@ int core_launch(core_context *c, const struct core_launch *l)
         return CORE_INVALID_HANDLE;           /* a stream of another context */
     if ((code = check(c, l, loaded)))
         return code;
-    const struct op op = { .kind = OP_LAUNCH, .launch = { l, loaded } };
     /* Most operations are launches: where no sink takes them, they go on without the table. */
-    bool taken = __builtin_expect(atomic_load_explicit(&s->sink, memory_order_acquire) != NULL, 0);
-    return taken ? op_submit(s, &op) : launch_op(s, &op);
+    if (__builtin_expect(atomic_load_explicit(&s->sink, memory_order_acquire) != NULL, 0))
+        return op_submit(s, &(struct op){ .kind = OP_LAUNCH, .launch = { l, loaded } });
+    return launch_now(s, l, loaded);
 }

@@ -33,7 +33,8 @@ void runtime_read_launch_blocking(void)
     launches_block = text && atoi(text) != 0;
 }
 
-static int launch_in(core_context *context, const void *key, dim3 grid, dim3 block, struct core_launch *launch)
+static inline __attribute__((always_inline)) int launch_in(core_context *context, const void *key, dim3 grid,
+                                                           dim3 block, struct core_launch *launch)
 {
     int error = runtime_function(key, &launch->function);
     if (!error && !dimensions_fit(&grid, &block))
