@@ -146,8 +146,14 @@ def finish(cluster, programs, before):
     except AssertionError as error:
         comment(error)
         ok(False, "no server, no program, nothing booked")
-    after = descriptors(cluster)
-    grown = {name: sorted((Counter(after[name]) - Counter(before[name])).elements()) for name in after if len(after[name]) > len(before[name]) + 1}
+    end = time.monotonic() + 10                # a daemon closes the last ones behind its report
+    while True:
+        after = descriptors(cluster)
+        grown = {name: sorted((Counter(after[name]) - Counter(before[name])).elements())
+                 for name in after if len(after[name]) > len(before[name]) + 1}
+        if not grown or time.monotonic() > end:
+            break
+        time.sleep(0.2)
     for name in grown:
         comment(f"{name} had {before[name]}, has {after[name]}")
     ok(not grown, f"no daemon has more descriptors than before {grown or ''}")
