@@ -28,7 +28,8 @@ static const struct config_key keys[] = {
       .help = "unix socket for flytctl; root and this daemon's user may use it" },
     { "ipc.frontend-group", CONFIG_STRING, AT(socket_group), "", .help = "members of this group may use it too" },
     { "ipc.frontend-role", CONFIG_CHOICE, AT(socket_role), "admin", .choices = role_words, .reload = true,
-      .help = "what members of that group may do: all; run the cluster, but not change who is in it; look" },
+      .help = "what members of that group may do: admin: everything; operator: all but to change who is in the "
+              "cluster; viewer: only look" },
     { "virt-server-auto-deallocate.enabled", CONFIG_BOOL, AT(deallocate), "true", .reload = true,
       .help = "take back the server of a VM that runs no program" },
     { "virt-server-auto-deallocate.grace-period", CONFIG_SECONDS, AT(grace), "60", 0, 1e7, .reload = true,

@@ -304,7 +304,7 @@ static void refused(struct conn *conn, const char *why) { refusal_note(conn_cont
 #define STRANGER (1u << CTL_ROLE_NONE)
 #define NODE     (1u << CTL_ROLE_NODE)
 #define CLIENT   (1u << CTL_ROLE_CLIENT)
-/* Each may do what the next one may, and more: change who is in the cluster; run it; look at it. */
+/* In falling order: an admin also changes who is in the cluster, an operator also runs it, a viewer only reads. */
 #define ADMIN    (1u << CTL_ROLE_ADMIN)
 #define OPERATOR (ADMIN | 1u << CTL_ROLE_OPERATOR)
 #define VIEWER (OPERATOR | 1u << CTL_ROLE_VIEWER)

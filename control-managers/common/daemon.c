@@ -105,7 +105,8 @@ int daemon_lock(const struct daemon_about *about, const char *folder, const char
     return 0;
 }
 
-/* So long before it ends, a daemon says so when it starts and when it reloads, as `flytctl config check` does. */
+/* From this many days before the certificate ends, a daemon warns at each start and reload; so does
+   `flytctl config check`. */
 enum { DAYS_TO_RENEW = 30 };
 
 void daemon_certificate_age(const struct tls_context *tls, const char *path)

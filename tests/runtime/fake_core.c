@@ -223,9 +223,9 @@ int core_pool_set_current(int device, core_pool pool)
     (void)device;
     return pool ? answer(__func__) : CORE_INVALID_VALUE;
 }
-int core_pool_create(int device, bool exportable, uint64_t most, core_pool *pool)
+int core_pool_create(int device, uint64_t most, core_pool *pool)
 {
-    (void)exportable, (void)most;
+    (void)most;
     *pool = (core_pool)device + 100;
     return answer(__func__);
 }

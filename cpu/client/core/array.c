@@ -38,7 +38,7 @@ struct array {
     struct core_array_shape shape;
     core_array owner;   /* the mipmapped array of which it is a level; 0: none */
     unsigned levels;    /* of a mipmapped array; else 0 */
-    core_array level[]; /* 0: nobody has asked for it */
+    core_array level[]; /* 0: the program has not asked for this level */
 };
 
 static struct {

@@ -235,8 +235,8 @@ enum core_pool_attribute {
 CORE_API int core_pool_default(int device, core_pool *);
 CORE_API int core_pool_current(int device, core_pool *);
 CORE_API int core_pool_set_current(int device, core_pool); /* 1: it is another device's */
-/* most: bytes that it may have; 0: no limit. exportable: other processes may import it. */
-CORE_API int core_pool_create(int device, bool exportable, uint64_t most, core_pool *);
+/* most: bytes that it may have; 0: no limit. */
+CORE_API int core_pool_create(int device, uint64_t most, core_pool *);
 CORE_API int core_pool_destroy(core_pool); /* 1: a default pool. What is allocated stays */
 CORE_API int core_pool_device(core_pool, int *device);
 /* Gives memory back that nobody uses, until the pool has not more than `keep` bytes. */

@@ -422,9 +422,8 @@ static int chunk_map(uint64_t address, const struct physical *physical)
     return code;
 }
 
-int handle_chunk_make(int device, uint64_t size, bool exportable, struct handle_chunk *out)
+int handle_chunk_make(int device, uint64_t size, struct handle_chunk *out)
 {
-    (void)exportable;
     int code = CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
     uint64_t address = size <= core_session.window_size ? take(0, size, core_session.granularity) : 0;

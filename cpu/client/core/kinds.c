@@ -27,13 +27,13 @@ const struct client_kind_row client_kinds[KINDS] = {
                       .save = code_save, .restore = code_restore, .contents = code_contents, .moved = code_moved },
     /* They go with their module. */
     [KIND_FUNCTION] = { "functions", MOVE_REBUILT, .count = code_functions, .restore = functions_restore },
-    /* What a move would need to make them again, contents and objects that look at them too, is not implemented. */
+    /* A move is refused: it copies neither their contents nor the textures and surfaces on them (docs/moving.md). */
     [KIND_ARRAY] = { "arrays", MOVE_REFUSED, .drop = array_forget_context, .count = arrays_count },
     [KIND_MIPMAP] = { "mipmapped arrays", MOVE_REFUSED, .count = mipmaps_count }, /* forgotten with the arrays */
     /* Cut from mappings. */
     [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count,
                           .contents = allocations_contents },
-    /* Device memory like any other. Not implemented: moving what the program's side knows of its pages. */
+    /* A move is refused: the states of its pages do not move (docs/moving.md). */
     [KIND_MANAGED] = { "pieces of managed memory", MOVE_REFUSED, .drop = managed_forget_context,
                        .count = managed_count },
     [KIND_MAPPING] = { "mappings", MOVE_REBUILT, .drop = memory_forget_context, .count = memory_pieces,

@@ -59,13 +59,13 @@ int  memory_settle(core_context *owner);
 int  handle_open(void);                                     /* at attach */
 uint64_t handle_count(void);
 /* A handle that is mapped at a place of its own, where its device may read and write: memory of a pool. The program
-   sees none of the two. exportable: other processes may be given it. A result code. Waits. */
+   sees none of the two. A result code. Waits. */
 struct physical;
 struct handle_chunk {
     uint64_t address, size;
     struct physical *of;
 };
-int handle_chunk_make(int device, uint64_t size, bool exportable, struct handle_chunk *);
+int handle_chunk_make(int device, uint64_t size, struct handle_chunk *);
 /* No work uses it. Does not wait. */
 void handle_chunk_end(struct handle_chunk *);
 

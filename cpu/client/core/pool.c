@@ -184,7 +184,7 @@ int core_pool_set_current(int device, core_pool token)
     return code;
 }
 
-int core_pool_create(int device, bool exportable, uint64_t most, core_pool *out)
+int core_pool_create(int device, uint64_t most, core_pool *out)
 {
     CANCEL_DEFERRED;
     int code = core_enter();
@@ -195,7 +195,6 @@ int core_pool_create(int device, bool exportable, uint64_t most, core_pool *out)
     pthread_mutex_lock(&pools.lock);
     struct pool *pool = pool_new(device);
     if (pool) {
-        pool->store.exportable = exportable;
         pool->store.most = most;
         *out = pool->token;
     }

@@ -54,7 +54,6 @@ struct lane {
 
 struct store {
     int device;
-    bool exportable;
     uint64_t most; /* 0: as much as there is */
     uint64_t reserved, reserved_high, used, used_high;
     struct tree pieces, blocks; /* by address */

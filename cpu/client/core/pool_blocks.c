@@ -266,7 +266,7 @@ static int piece_new(struct store *store, uint64_t size)
     struct pool_piece *piece = calloc(1, sizeof *piece);
     if (!piece)
         return CORE_OUT_OF_MEMORY;
-    int code = handle_chunk_make(store->device, size, store->exportable, &piece->chunk);
+    int code = handle_chunk_make(store->device, size, &piece->chunk);
     struct pool_block *b = code ? NULL : block_new(store, piece, piece->chunk.address, size);
     if (!code && !b) {
         handle_chunk_end(&piece->chunk);

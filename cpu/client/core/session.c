@@ -469,7 +469,7 @@ static int move_connect(struct move *move, const char *uri, void (*lost)(void *,
     if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") &&
         !begins_with(uri, "shm://"))
         return move_refuse(move, CORE_INVALID_VALUE, "%s is not the address of a GPU server elsewhere", uri);
-    /* Without a ticket: nobody gives one for a move yet. */
+    /* Without a ticket: the managers issue none for a move (docs/moving.md). */
     if (rpc_channel_connect_within(uri, session_connect_ms, session_connect_ms + RPC_HANDSHAKE_MS, NULL, 0, &channel,
                                    error) ||
         attach_memory(uri, &channel, error))

@@ -33,7 +33,7 @@ static int create(CUmemoryPool *pool, const CUmemPoolProps *properties)
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = check_properties(properties);
-    return error ? error : core_pool_create(properties->location.id, false, properties->maxSize, pool);
+    return error ? error : core_pool_create(properties->location.id, properties->maxSize, pool);
 }
 
 CUresult driver_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)

@@ -39,7 +39,7 @@ static void done(struct fault *f, bool ours)
     struct waiting *w = (struct waiting *)f;
     _Atomic uint32_t *answer = &w->answer;
     atomic_store(answer, ours ? ANSWER_OURS : ANSWER_NOT);
-    /* The thread may have gone on by now: then nobody waits at that address, and nobody is woken. */
+    /* The thread may have gone on by now; then the wake-up reaches no thread. */
     syscall(SYS_futex, answer, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
 }
 

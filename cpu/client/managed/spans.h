@@ -1,5 +1,6 @@
 /*
- * spans.h: the pages of managed memory: who has their newest contents, and how they come to the other side.
+ * spans.h: the pages of managed memory: whether the program or the device has a page's newest contents, and how the
+ * other side gets them.
  *
  * A span is a piece of device memory that lies at the same addresses in the program. Each of its pages is in one state:
  *

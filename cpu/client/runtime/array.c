@@ -53,7 +53,7 @@ int runtime_array_format(const cudaChannelFormatDesc *d, int *format, unsigned *
         break;
     }
     if (*format >= FORMAT_101010_2)
-        return cudaSuccess; /* no plain format: the core says what is not implemented */
+        return cudaSuccess; /* no plain format: the core refuses it, and says why */
     return *format && (count == 1 || count == 2 || count == 4) ? cudaSuccess : cudaErrorInvalidChannelDescriptor;
 }
 

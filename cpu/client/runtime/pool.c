@@ -39,7 +39,7 @@ static int create(cudaMemPool_t *pool, const cudaMemPoolProps *properties)
         error = cudaErrorInvalidValue;
     if (!error)
         error = check_properties(properties);
-    return error ? error : core_pool_create(properties->location.id, false, most_of(properties), pool);
+    return error ? error : core_pool_create(properties->location.id, most_of(properties), pool);
 }
 
 cudaError_t runtime_cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties)
