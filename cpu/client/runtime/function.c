@@ -136,9 +136,10 @@ static int get_name(const char **name, const void *key)
     if (!name)
         return cudaErrorInvalidValue;
     const struct runtime_function *record = runtime_function_record(key);
-    if (!record)
+    if (record)
+        *name = record->name;
+    else if (core_function_check(key, NULL, name))
         return cudaErrorInvalidDeviceFunction;
-    *name = record->name;
     return cudaSuccess;
 }
 
