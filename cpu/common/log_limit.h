@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cpu/common/clock.h"
 
@@ -30,6 +31,18 @@ static inline bool log_limit_passes(struct log_limit *limit, unsigned *left_out)
     limit->used++;
     *left_out = limit->left_out;
     limit->left_out = 0;
+    return true;
+}
+
+/* The same; *more is what to write behind the message: how many were left out, if any were. */
+static inline bool log_limit_says(struct log_limit *limit, char more[48])
+{
+    unsigned left_out = 0;
+    if (!log_limit_passes(limit, &left_out))
+        return false;
+    more[0] = '\0';
+    if (left_out)
+        snprintf(more, 48, " (and %u more before)", left_out);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #ifndef FLYT_SERVER_IDENTITY_H
 #define FLYT_SERVER_IDENTITY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cpu/rpc/tls/channel_tls.h"
@@ -14,8 +15,10 @@ struct identity {
 };
 
 /* Reads it from the files, or makes one where they name no certificate. -1: it has been said why, and what was there
-   before stays. */
+   before stays. Again with the same files: reads them again; what was made stays. */
 int  identity_load(struct identity *, const struct rpc_tls_files *);
+/* Whether the client's certificate with this number (hexadecimal) counts no more. */
+bool identity_revokes(const struct identity *, const char *serial);
 void identity_drop(struct identity *);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * listener.c: listens, keeps some workers ready, hands each connection to one of them.
+ * listener.c: listens, and hands each connection to a worker (workers.h).
  *
  * One thread, one poll loop; of a client's bytes it takes a pass (knock.h), and else it only looks at the first: a
  * lane of a session goes to the worker that has the session. Any other connection waits at the door (door.h) until
@@ -7,11 +7,6 @@
  * passed: so a peer that says nothing costs a descriptor for a while, never a worker. A server of a cluster gives
  * workers only to those that have shown a good pass first (knock.h). The others get an usher, which is a worker
  * without a GPU, of which a few are made at a time, and which tells them why they are refused.
- *
- * A worker is this program again with --worker. It says that it is ready, or why it is not, over a socket pair, gets
- * one connection over it, says when that client has proved itself, and ends with it. Workers that fail at the start are
- * tried again at growing intervals; if the very first one fails, the server gives up, since nothing will be better by
- * itself.
  */
 #include "cpu/server/listener.h"
 
@@ -28,12 +23,10 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "cpu/common/log_limit.h"
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/door.h"
@@ -42,6 +35,7 @@
 #include "cpu/server/knock.h"
 #include "cpu/server/spawn.h"
 #include "cpu/server/tenant.h"
+#include "cpu/server/workers.h"
 
 /* LeakSanitizer looks at its own process as a debugger does. */
 #if defined __has_feature
@@ -56,20 +50,6 @@
 #define LISTENER_SILENCE_NS (10 * CLOCK_NS_PER_SECOND)
 #define LISTENER_PAUSE_NS (100 * CLOCK_NS_PER_MS)         /* after accepting has failed: no descriptors or no memory */
 #define LISTENER_AGAIN_NS (20 * CLOCK_NS_PER_MS)
-#define LISTENER_STOP_NS    (2 * CLOCK_NS_PER_SECOND)
-#define LISTENER_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)
-#define LISTENER_LAST_PAUSE_NS  (10 * CLOCK_NS_PER_SECOND)
-enum { LISTENER_MAX_WORKERS = 4096 };
-
-/* GREETING: it has a client, which has not proved itself. */
-enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_GREETING, WORKER_BUSY };
-struct worker {
-    pid_t pid;
-    int socket;
-    bool usher;
-    enum worker_state state;
-    struct door_source source;
-};
 
 struct listener {
     const struct listener_options *options;
@@ -77,67 +57,25 @@ struct listener {
     int open_count;
     struct door door;
     uint64_t serve_after; /* 0, or: somebody waits whose source was barred until then */
-    struct log_limit said_silent, said_lane, said_full, said_ended;
+    struct log_limit said_silent, said_lane, said_full;
     uint64_t accept_after;                /* 0, or: accepting failed, and is tried again then */
     bool accept_failed;                   /* said so */
-    struct worker workers[LISTENER_MAX_WORKERS];
-    int worker_count;
+    struct workers workers;
     int signals;
     struct image_cache *cache;
     struct identity identity;
     bool tickets;                         /* they are asked for */
     bool announced, stopping;
     int exit_code;
-    uint64_t start_after, pause;          /* back-off after a worker that failed at its start */
 };
 
-/* ---- workers ---- */
-
-static struct worker *listener_start_worker(struct listener *l, bool usher)
-{
-    int socket;
-    pid_t pid = spawn_worker(l->options, l->cache, usher, &socket);
-    if (pid < 0)
-        return NULL;
-    struct worker *worker = &l->workers[l->worker_count++];
-    *worker = (struct worker){ .pid = pid, .socket = socket, .usher = usher, .state = WORKER_STARTING };
-    return worker;
-}
-
-static int listener_count(const struct listener *l, enum worker_state state)
-{
-    int n = 0;
-    for (int i = 0; i < l->worker_count; i++)
-        n += l->workers[i].state == state;
-    return n;
-}
-
-static void listener_back_off(struct listener *l)
-{
-    l->pause = l->pause ? 2 * l->pause : LISTENER_FIRST_PAUSE_NS;
-    if (l->pause > LISTENER_LAST_PAUSE_NS)
-        l->pause = LISTENER_LAST_PAUSE_NS;
-    l->start_after = clock_now() + l->pause;
-}
-
-/* As many starting or idle as there should be. */
-static void listener_keep_spares(struct listener *l)
-{
-    if (l->stopping || clock_now() < l->start_after)
-        return;
-    int missing = l->options->spares - listener_count(l, WORKER_IDLE) - listener_count(l, WORKER_STARTING);
-    while (missing-- > 0 && l->worker_count < LISTENER_MAX_WORKERS)
-        if (!listener_start_worker(l, false)) {
-            listener_back_off(l);
-            return;
-        }
-}
+/* ---- what the workers have said ---- */
 
 static void listener_stop(struct listener *l, int code)
 {
     if (l->stopping)
         return;
-    l->stopping = true;
+    l->stopping = l->workers.stopping = true;
     l->exit_code = code;
 }
 
@@ -146,11 +84,11 @@ static bool listens_tls(const rpc_listener *open)
     return strncmp(rpc_listener_uri(open), "tls://", 6) == 0;
 }
 
-static void listener_announce(struct listener *l, int multiprocessors)
+static void listener_announce(struct listener *l)
 {
     l->announced = true;
     if (l->options->show_device)
-        printf("device multiprocessors %d\n", multiprocessors);
+        printf("device multiprocessors %d\n", l->workers.multiprocessors);
     /* A certificate that nobody signed is known by its fingerprint only. */
     for (int i = 0; i < l->open_count; i++) {
         bool pinned = listens_tls(l->open[i]) && !l->options->tls_files.certificate;
@@ -158,84 +96,6 @@ static void listener_announce(struct listener *l, int multiprocessors)
                pinned ? l->identity.fingerprint : "");
     }
     fflush(stdout);
-}
-
-/* Whether a message that a peer has caused is written: " (N more)" goes behind it. */
-static bool listener_says(struct log_limit *limit, char more[48])
-{
-    unsigned left_out = 0;
-    if (!log_limit_passes(limit, &left_out))
-        return false;
-    more[0] = '\0';
-    if (left_out)
-        snprintf(more, 48, " (and %u more before)", left_out);
-    return true;
-}
-
-/* What a worker says. */
-static void listener_hear(struct listener *l, struct worker *worker)
-{
-    struct worker_message message;
-    ssize_t n = recv(worker->socket, &message, sizeof message, MSG_DONTWAIT);
-    if (n != sizeof message)
-        return;                                           /* its end is noticed by SIGCHLD */
-    message.text[sizeof message.text - 1] = 0;
-    if (message.word == WORKER_GREETED) {
-        if (worker->state == WORKER_GREETING)
-            worker->state = WORKER_BUSY;
-        return;
-    }
-    if (worker->usher)
-        return;
-    if (message.word == WORKER_READY) {
-        worker->state = WORKER_IDLE;
-        l->pause = 0;
-        if (!l->announced) {
-            log_info("event=serving driver=%s", message.text);
-            listener_announce(l, message.multiprocessors);
-        }
-        return;
-    }
-    log_error("event=worker-failed why=\"%s\"", message.text);
-    if (!l->announced)
-        listener_stop(l, 3);
-}
-
-static void listener_reap(struct listener *l)
-{
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        int i = 0;
-        while (i < l->worker_count && l->workers[i].pid != pid)
-            i++;
-        if (i == l->worker_count)
-            continue;
-        struct worker *worker = &l->workers[i];
-        char more[48];
-        if (worker->state == WORKER_STARTING || worker->state == WORKER_GREETING)
-            listener_hear(l, worker); /* perhaps it said why, or that its client is welcome */
-        if (worker->state == WORKER_GREETING)
-            door_failed(&l->door, &worker->source, clock_now());
-        if (WIFSIGNALED(status) && l->stopping)
-            log_info("event=worker-stopped worker=%d", (int)pid);
-        else if (WIFSIGNALED(status))
-            log_warning("event=worker-ended worker=%d signal=%d why=\"%s\"%s", (int)pid, WTERMSIG(status),
-                        strsignal(WTERMSIG(status)),
-                        worker->state == WORKER_BUSY ? ": its client has lost its session" : "");
-        else if (listener_says(&l->said_ended, more))
-            log_info("event=worker-ended worker=%d status=%d%s", (int)pid, WEXITSTATUS(status), more);
-        if (worker->state < WORKER_GREETING && !l->stopping) {
-            listener_back_off(l);
-            if (!l->announced) {
-                log_error("event=cannot-serve why=\"the first worker ended before it was ready\"");
-                listener_stop(l, 1);
-            }
-        }
-        tenant_forget(pid);
-        close(worker->socket);
-        *worker = l->workers[--l->worker_count];
-    }
 }
 
 /* ---- connections ---- */
@@ -259,7 +119,7 @@ static void listener_accept(struct listener *l, rpc_listener *from)
     l->accept_failed = false;
     char more[48];
     if (!door_add(&l->door, fd, listens_tls(from), clock_now() + LISTENER_SILENCE_NS) &&
-        listener_says(&l->said_full, more))
+        log_limit_says(&l->said_full, more))
         log_warning("event=connection-closed why=\"its machine or user has %d that wait already\"%s",
                     DOOR_SOURCE_PLACES, more);
 }
@@ -274,15 +134,12 @@ static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
 {
     uint64_t session;
     uint32_t number;
-    struct worker *owner = NULL;
     int one = 1;
     bool sound = rpc_lane_get_hello(hello, &session, &number);
-    for (int w = 0; w < l->worker_count && sound && !owner; w++)
-        if (l->workers[w].state >= WORKER_GREETING && (uint64_t)l->workers[w].pid == session >> 32)
-            owner = &l->workers[w];
+    struct worker *owner = sound ? workers_of_session(&l->workers, session) : NULL;
     setsockopt(l->door.waiting[i].fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
     char more[48];
-    if (!owner && listener_says(&l->said_lane, more))
+    if (!owner && log_limit_says(&l->said_lane, more))
         log_info("event=lane-refused session=%llu why=\"there is no such session\"%s",
                  sound ? (unsigned long long)session : 0, more);
     else if (owner && spawn_hand_over(owner->socket, l->door.waiting[i].fd, l->door.waiting[i].tls, &l->identity,
@@ -327,10 +184,10 @@ static bool listener_unwelcome(const struct listener *l, const struct waiting *w
 static bool listener_may_greet(struct listener *l, const struct door_source *source, uint64_t now)
 {
     int all = 0, own = 0;
-    for (int w = 0; w < l->worker_count; w++)
-        if (l->workers[w].state == WORKER_GREETING) {
+    for (int w = 0; w < l->workers.count; w++)
+        if (l->workers.all[w].state == WORKER_GREETING) {
             all++;
-            own += door_same_source(&l->workers[w].source, source);
+            own += door_same_source(&l->workers.all[w].source, source);
         }
     if (all >= DOOR_GREETING || own >= DOOR_SOURCE_GREETING)
         return false; /* until one of them has, or has ended */
@@ -338,14 +195,6 @@ static bool listener_may_greet(struct listener *l, const struct door_source *sou
     if (until && (!l->serve_after || until < l->serve_after))
         l->serve_after = until;
     return !until;
-}
-
-static struct worker *listener_idle(struct listener *l)
-{
-    for (int w = 0; w < l->worker_count; w++)
-        if (l->workers[w].state == WORKER_IDLE)
-            return &l->workers[w];
-    return NULL;
 }
 
 /* First come, first served, as far as there are idle workers; but no source keeps the others from theirs. */
@@ -356,12 +205,12 @@ static void listener_serve_waiting(struct listener *l)
     for (int i = 0; i < l->door.count;) {
         const struct waiting *waiting = &l->door.waiting[i];
         bool usher = listener_unwelcome(l, waiting);
-        struct worker *worker = usher ? NULL : listener_idle(l);
+        struct worker *worker = usher ? NULL : workers_idle(&l->workers);
         if (!waiting->spoke || (!usher && !worker) || !listener_may_greet(l, &waiting->source, now)) {
             i++;
             continue;
         }
-        if (usher && (l->worker_count == LISTENER_MAX_WORKERS || !(worker = listener_start_worker(l, true)))) {
+        if (usher && (l->workers.count == WORKERS_MOST || !(worker = workers_start(&l->workers, true)))) {
             listener_drop(l, i);
             continue;
         }
@@ -415,10 +264,31 @@ static void listener_look(struct listener *l, int i, short events, uint64_t now)
     if ((due || events & (POLLIN | POLLHUP | POLLERR | POLLRDHUP)) && !listener_read(l, i, events)) {
         listener_drop(l, i);
     } else if (!waiting->spoke && now >= waiting->deadline) {
-        if (listener_says(&l->said_silent, more))
+        if (log_limit_says(&l->said_silent, more))
             log_info("event=connection-closed why=\"it said nothing\"%s", more);
         listener_drop(l, i);
     }
+}
+
+/* ---- revoked certificates ---- */
+
+/* Ends the session of a client whose certificate counts no more. By SIGKILL: kernels of that client run in the worker,
+   which need not end by itself. */
+static void listener_cut_off(const struct listener *l, const struct worker *worker)
+{
+    if (!identity_revokes(&l->identity, worker->serial))
+        return;
+    log_warning("event=client-cut-off worker=%d why=\"its certificate was revoked\"", (int)worker->pid);
+    kill(worker->pid, SIGKILL);
+}
+
+static void listener_read_again(struct listener *l)
+{
+    if (identity_load(&l->identity, &l->options->tls_files) != 0)
+        return;
+    log_info("event=certificate-read: new connections get it");
+    for (int i = 0; i < l->workers.count; i++)
+        listener_cut_off(l, &l->workers.all[i]);
 }
 
 /* ---- the loop ---- */
@@ -428,10 +298,9 @@ static void listener_signal(struct listener *l)
     struct signalfd_siginfo info;
     while (read(l->signals, &info, sizeof info) == sizeof info)
         if (info.ssi_signo == SIGCHLD) {
-            listener_reap(l);
+            workers_reap(&l->workers);
         } else if (info.ssi_signo == SIGHUP) {
-            if (identity_load(&l->identity, &l->options->tls_files) == 0)
-                log_info("event=certificate-read: new connections get it");
+            listener_read_again(l);
         } else {
             log_info("event=stopping why=\"%s\"", strsignal((int)info.ssi_signo));
             listener_stop(l, 0);
@@ -442,9 +311,8 @@ static void listener_signal(struct listener *l)
 static uint64_t listener_deadline(const struct listener *l)
 {
     uint64_t deadline = l->accept_after ? l->accept_after : UINT64_MAX;
-    if (l->start_after && listener_count(l, WORKER_IDLE) + listener_count(l, WORKER_STARTING) < l->options->spares &&
-        l->start_after < deadline)
-        deadline = l->start_after;
+    if (workers_due(&l->workers) < deadline)
+        deadline = workers_due(&l->workers);
     if (l->serve_after && l->serve_after < deadline)
         deadline = l->serve_after;
     for (int i = 0; i < l->door.count; i++) {
@@ -464,8 +332,8 @@ static bool listener_listens(const struct worker *worker)
 
 static void listener_turn(struct listener *l)
 {
-    static struct pollfd polled[1 + LISTENER_MAX_URIS + LISTENER_MAX_WORKERS + DOOR_PLACES];
-    int n = 0, waiting = l->door.count, workers = l->worker_count;
+    static struct pollfd polled[1 + LISTENER_MAX_URIS + WORKERS_MOST + DOOR_PLACES];
+    int n = 0, waiting = l->door.count, workers = l->workers.count;
     if (l->accept_after && l->accept_after <= clock_now())
         l->accept_after = 0;
     bool room = !l->accept_after;
@@ -474,7 +342,8 @@ static void listener_turn(struct listener *l)
         polled[n++] = (struct pollfd){ .fd = room ? rpc_listener_fd(l->open[i]) : -1, .events = POLLIN };
     for (int i = 0; i < workers; i++)
         polled[n++] =
-            (struct pollfd){ .fd = listener_listens(&l->workers[i]) ? l->workers[i].socket : -1, .events = POLLIN };
+            (struct pollfd){ .fd = listener_listens(&l->workers.all[i]) ? l->workers.all[i].socket : -1,
+                             .events = POLLIN };
     for (int i = 0; i < waiting; i++)
         polled[n++] = (struct pollfd){
             .fd = l->door.waiting[i].spoke || l->door.waiting[i].again ? -1 : l->door.waiting[i].fd,
@@ -489,36 +358,19 @@ static void listener_turn(struct listener *l)
     for (int i = waiting - 1; i >= 0; i--)
         listener_look(l, i, of_waiting[i].revents, now);
     for (int i = 0; i < workers; i++)
-        if (of_workers[i].revents & POLLIN)
-            listener_hear(l, &l->workers[i]);
+        if (of_workers[i].revents & POLLIN && workers_hear(&l->workers, &l->workers.all[i]))
+            listener_cut_off(l, &l->workers.all[i]); /* the list may be newer than its handshake */
     for (int i = 0; i < l->open_count && !l->accept_after; i++)
         if (polled[1 + i].revents & POLLIN)
             listener_accept(l, l->open[i]);
     if (polled[0].revents & POLLIN)
         listener_signal(l);
+    if (l->workers.ready && !l->announced)
+        listener_announce(l);
+    if (l->workers.failure)
+        listener_stop(l, l->workers.failure);
     listener_serve_waiting(l);
-    listener_keep_spares(l);
-}
-
-/* Ends every worker and waits for it. */
-static void listener_end_workers(struct listener *l)
-{
-    uint64_t deadline = clock_now() + LISTENER_STOP_NS;
-    for (int i = 0; i < l->worker_count; i++)
-        kill(l->workers[i].pid, SIGTERM);
-    while (l->worker_count) {
-        struct pollfd signals = { .fd = l->signals, .events = POLLIN };
-        struct signalfd_siginfo info;
-        if (clock_now() >= deadline) {
-            for (int i = 0; i < l->worker_count; i++)
-                kill(l->workers[i].pid, SIGKILL);
-            deadline = UINT64_MAX;
-        }
-        poll(&signals, 1, deadline == UINT64_MAX ? 100 : clock_poll_timeout(deadline));
-        while (read(l->signals, &info, sizeof info) == sizeof info)
-            ;
-        listener_reap(l);
-    }
+    workers_keep_spares(&l->workers);
 }
 
 static int listener_open_all(struct listener *l)
@@ -559,7 +411,8 @@ int listener_main(const struct listener_options *options)
         log_error("event=cannot-serve why=\"no memory\"");
         return 1;
     }
-    l->options = options;
+    l->options = l->workers.options = options;
+    l->workers.door = &l->door;
     l->tickets = ticket_wanted();
     l->door.most = listener_raise_files();
     l->signals = -1;
@@ -568,7 +421,7 @@ int listener_main(const struct listener_options *options)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGCHLD);
-    if (options->tls_files.certificate)
+    if (options->tls_files.certificate || options->tls_files.ca)
         sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     l->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -585,12 +438,12 @@ int listener_main(const struct listener_options *options)
 #endif
     if (listener_open_all(l) < 0)
         goto out;
-    l->cache = image_cache_create();
+    l->workers.cache = l->cache = image_cache_create();
     if (!l->cache)
         log_warning("event=no-image-cache why=\"no directory can be made in $TMPDIR or /tmp\": each client sends its "
                     "own images");
     tenant_reset(l->cache ? image_cache_path(l->cache) : NULL);
-    listener_keep_spares(l);
+    workers_keep_spares(&l->workers);
     while (!l->stopping)
         listener_turn(l);
 out:
@@ -598,8 +451,8 @@ out:
         rpc_listener_close(l->open[i]);
     while (l->door.count)
         listener_drop(l, 0);
-    if (l->worker_count)
-        listener_end_workers(l);
+    l->workers.stopping = true;
+    workers_end(&l->workers, l->signals);
     image_cache_remove(l->cache);
     identity_drop(&l->identity);
     if (l->signals >= 0)

@@ -35,7 +35,7 @@ struct worker_gift {
     uint8_t pass[TICKET_PASS_SIZE];
     char refusal[TICKET_REFUSAL_SIZE];        /* why the pass was refused; empty: none was shown */
 };
-/* GREETED: its client has proved itself. */
+/* GREETED: its client has proved itself. text: the number of the certificate that it showed, hexadecimal, or "". */
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3 };
 /* multiprocessors: as the driver shows them */
 struct worker_message { int word, multiprocessors; char text[512]; };

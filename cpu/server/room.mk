@@ -1,7 +1,8 @@
 # cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c))
 # Of the program alone, and of local: alone; all other files are the session's.
-CPU_SERVER_MAIN  := $(addprefix cpu/server/,main.c listener.c identity.c spawn.c door.c knock.c worker.c ticket.c)
+CPU_SERVER_MAIN  := $(addprefix cpu/server/,main.c listener.c workers.c identity.c spawn.c door.c knock.c worker.c \
+                                             ticket.c)
 CPU_SERVER_LOCAL := cpu/server/local.c
 CPU_SERVER_SESSION_OBJECTS := \
     $(call objects,$(filter-out $(CPU_SERVER_MAIN) $(CPU_SERVER_LOCAL),$(wildcard cpu/server/*.c))) \

@@ -179,6 +179,44 @@ def certificates_of_programs():
         fails(flyt(server.uri, FLYT_TLS_CERTIFICATE=certificate), "belong together")
 
 
+@case
+def revoked_certificates_of_programs():
+    """The list beside --tls-ca is read at the start and at SIGHUP; sessions that have begun are cut off."""
+    os.mkdir(path("list"))
+    shutil.copy(path("ca/ca.crt"), path("list/ca.crt"))
+    good, bad, late = (dict(zip(("FLYT_TLS_CERTIFICATE", "FLYT_TLS_KEY"), issue(name, role="client", out=name)))
+                       for name in ("vm-good", "vm-bad", "vm-late"))
+
+    def revoke(name):
+        ctl("ca", "revoke", path("ca"), "client", name)
+        shutil.copy(path("ca/ca.crl"), path("list/ca.crl"))
+
+    revoke("vm-bad")
+    with Server("--tls-ca", path("list/ca.crt")) as server:
+        passes(flyt(server.uri, **good))
+        fails(flyt(server.uri, **bad), r"\(802\)")
+        server.wait_for("its certificate was revoked")
+        passes(flyt(server.uri, **late))
+        stays, ends = (subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER], env={**os.environ, **who},
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for who in (good, late))
+        server.wait_for("(?s)" + "transport=tls.*" * 4)
+        revoke("vm-late")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("event=client-cut-off")
+        ends.communicate(timeout=30)
+        need(ends.returncode != 0, "the revoked program ended well")
+        need(stays.poll() is None, "a program that was not revoked has ended")
+        stays.kill()
+        stays.communicate()
+        fails(flyt(server.uri, **late), r"\(802\)")
+        passes(flyt(server.uri, **good))        # at the same address: the server's key stays
+        shutil.copy(path("other/ca.crt"), path("list/ca.crl"))
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("is no list of revoked certificates")
+        fails(flyt(server.uri, **late), r"\(802\)")
+        passes(flyt(server.uri, **good))
+
+
 # ---- no way around ----
 
 @case

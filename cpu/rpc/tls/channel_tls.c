@@ -573,6 +573,8 @@ static int explain_client(const struct tls_channel *c, int status, char *error)
         return rpc_explain(
             error, -EPROTO,
             "it shows no certificate, and --tls-ca wants one: give it FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY");
+    if (verified == X509_V_ERR_CERT_REVOKED)
+        return rpc_explain(error, -EPROTO, "its certificate was revoked");
     if (verified != X509_V_OK)
         return rpc_explain(error, -EPROTO,
                            "its certificate is not accepted: %s (is it made by the authority of --tls-ca?)",
@@ -618,6 +620,17 @@ int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *identity, int 
     ERR_clear_error();
     tls_destroy(&c->base);
     return status;
+}
+
+void rpc_channel_tls_serial(const rpc_channel *channel, char out[RPC_TLS_SERIAL_SIZE])
+{
+    X509 *certificate = SSL_get1_peer_certificate(((const struct tls_channel *)channel)->ssl);
+    BIGNUM *number = certificate ? ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL) : NULL;
+    char *text = number ? BN_bn2hex(number) : NULL;
+    snprintf(out, RPC_TLS_SERIAL_SIZE, "%s", text ? text : "");
+    OPENSSL_free(text);
+    BN_free(number);
+    X509_free(certificate);
 }
 
 bool rpc_tls_spoken(int fd)

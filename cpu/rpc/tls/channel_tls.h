@@ -29,13 +29,14 @@ int rpc_tls_check_client(const char *uri, const struct rpc_address *, const stru
 
 /* ---- servers ---- */
 
-enum { RPC_TLS_PEM_MAX = 64 * 1024 };
+enum { RPC_TLS_PEM_MAX = 64 * 1024, RPC_TLS_SERIAL_SIZE = 44 };
 
 /* What a server shows and wants, as PEM text; in memory, so that it reaches processes that may read no files. */
 struct rpc_tls_identity {
     char *certificate;                          /* and those between it and its authority */
     char *key;
     char *ca;                                   /* clients must have a certificate of it; NULL: they need none */
+    char *revoked;                              /* lists of certificates that count no more (RFC 5280), or NULL */
     char  fingerprint[RPC_PIN_SIZE];            /* SHA-256 of the certificate, hexadecimal */
 };
 
@@ -45,9 +46,10 @@ int  rpc_tls_identity_read(const struct rpc_tls_files *, struct rpc_tls_identity
 /* A key of its own that no file ever holds, and a certificate of it signed by itself: good for who knows its
  * fingerprint. */
 int  rpc_tls_identity_make(struct rpc_tls_identity *, char *error);
-/* Clients must have a certificate of the authority in this file. */
+/* Clients must have a certificate of the authority in this file, which is not in the list beside it (ca.crl beside
+ * ca.crt; none: nothing is revoked). */
 int  rpc_tls_identity_add_ca(struct rpc_tls_identity *, const char *path, char *error);
-/* With bytes from elsewhere: "certificate\0key\0ca\0", ca may be empty. -EINVAL. */
+/* With bytes from elsewhere: "certificate\0key\0ca\0revoked\0", the last two may be empty. -EINVAL. */
 int  rpc_tls_identity_unpack(const char *bytes, size_t size, struct rpc_tls_identity *);
 /* The other way; malloced, to be wiped by rpc_tls_wipe. NULL: no memory, or longer than RPC_TLS_PEM_MAX. */
 char *rpc_tls_identity_pack(const struct rpc_tls_identity *, size_t *size);
@@ -60,6 +62,12 @@ void rpc_tls_prepare(void);
 /* Takes over fd, also when it fails, and answers the handshake on it: -EPROTO (*error says what the peer did),
  * -ETIMEDOUT. When it returns, the channel holds the keys of this connection only, not the identity's. */
 int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *, int timeout_ms, rpc_channel **out, char *error);
+
+/* The number of the peer's certificate, hexadecimal; "" where it showed none. Of a channel made by
+ * rpc_channel_tls_accept. */
+void rpc_channel_tls_serial(const rpc_channel *, char out[RPC_TLS_SERIAL_SIZE]);
+/* Whether the identity's list has this number. */
+bool rpc_tls_identity_revokes(const struct rpc_tls_identity *, const char *serial);
 
 /* Whether the first byte that came over fd, without taking it, is that of a TLS handshake. An RPC record's never is:
    it would have more fragments than any of ours. */

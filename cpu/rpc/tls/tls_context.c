@@ -212,6 +212,35 @@ static bool use_authority(SSL_CTX *context, const char *pem)
     return count > 0;
 }
 
+STACK_OF(X509_CRL) *tls_revoked(const char *pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem, -1);
+    STACK_OF(X509_CRL) *lists = bio ? sk_X509_CRL_new_null() : NULL;
+    X509_CRL *list;
+    while (lists && (list = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)))
+        if (!sk_X509_CRL_push(lists, list))
+            X509_CRL_free(list);
+    BIO_free(bio);
+    if (lists && sk_X509_CRL_num(lists) == 0) {
+        sk_X509_CRL_free(lists);
+        return NULL;
+    }
+    ERR_clear_error();
+    return lists;
+}
+
+/* OpenSSL looks at a list's signature when it checks a client: a list of somebody else would lock all of them out. */
+static bool use_revoked(SSL_CTX *context, const char *pem)
+{
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    STACK_OF(X509_CRL) *lists = tls_revoked(pem);
+    bool good = lists != NULL;
+    for (int i = 0; good && i < sk_X509_CRL_num(lists); i++)
+        good = X509_STORE_add_crl(store, sk_X509_CRL_value(lists, i)) == 1;
+    sk_X509_CRL_pop_free(lists, X509_CRL_free);
+    return good && X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
+}
+
 int tls_server_context(const struct rpc_tls_identity *identity, SSL_CTX **out, char *error)
 {
     SSL_CTX *context = context_new(TLS_server_method(), error);
@@ -223,6 +252,9 @@ int tls_server_context(const struct rpc_tls_identity *identity, SSL_CTX **out, c
         status = rpc_explain(error, -EINVAL, "there is no certificate in it (PEM is expected): %s", tls_reason());
     else if (identity->ca && !use_authority(context, identity->ca))
         status = rpc_explain(error, -EINVAL, "there is no certificate of an authority in it (PEM is expected): %s",
+                             tls_reason());
+    else if (identity->revoked && !use_revoked(context, identity->revoked))
+        status = rpc_explain(error, -EINVAL, "there is no list of revoked certificates beside it (PEM is expected): %s",
                              tls_reason());
     if (identity->ca)
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);

@@ -18,6 +18,9 @@ int tls_client_context(const struct rpc_tls_files *, struct tls_wanted *, SSL_CT
 int tls_server_context(const struct rpc_tls_identity *, SSL_CTX **out, char *error);
 int tls_server_key(SSL *, const struct rpc_tls_identity *, char *error);
 
+/* The lists of revoked certificates in PEM text, to be freed by sk_X509_CRL_pop_free. NULL: there is none in it. */
+STACK_OF(X509_CRL) *tls_revoked(const char *pem);
+
 /* Lower case hexadecimal. False: no memory. */
 bool tls_fingerprint(const X509 *, char out[RPC_PIN_SIZE]);
 

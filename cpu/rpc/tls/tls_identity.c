@@ -32,6 +32,7 @@ void rpc_tls_identity_wipe(struct rpc_tls_identity *identity)
     text_wipe(identity->certificate);
     text_wipe(identity->key);
     text_wipe(identity->ca);
+    text_wipe(identity->revoked);
     *identity = (struct rpc_tls_identity){ 0 };
 }
 
@@ -90,10 +91,65 @@ static int identity_check(struct rpc_tls_identity *identity, const char *path, c
     return status;
 }
 
+/* Whether each list is signed by one of the authorities. */
+static bool lists_are_of(const char *revoked, const char *ca)
+{
+    STACK_OF(X509_CRL) *lists = tls_revoked(revoked);
+    bool good = lists != NULL;
+    for (int i = 0; good && i < sk_X509_CRL_num(lists); i++) {
+        BIO *bio = BIO_new_mem_buf(ca, -1);
+        X509 *authority;
+        good = false;
+        while (bio && !good && (authority = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+            good = X509_CRL_verify(sk_X509_CRL_value(lists, i), X509_get0_pubkey(authority)) == 1;
+            X509_free(authority);
+        }
+        BIO_free(bio);
+    }
+    sk_X509_CRL_pop_free(lists, X509_CRL_free);
+    ERR_clear_error();
+    return good;
+}
+
+/* ca.crl beside ca.crt, if it is there. */
+static int add_revoked(struct rpc_tls_identity *identity, const char *ca, char *error)
+{
+    char path[4096];
+    size_t length = strlen(ca);
+    bool suffix = length > 4 && strcmp(ca + length - 4, ".crt") == 0;
+    if (snprintf(path, sizeof path, "%.*s.crl", (int)(suffix ? length - 4 : length), ca) >= (int)sizeof path)
+        return rpc_explain(error, -ENAMETOOLONG, "%s is too long", ca);
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return 0;
+    identity->revoked = text_read(path, false, error);
+    if (!identity->revoked)
+        return -EINVAL;
+    return lists_are_of(identity->revoked, identity->ca)
+               ? 0
+               : rpc_explain(error, -EINVAL, "%s is no list of revoked certificates of the authority in %s", path, ca);
+}
+
+bool rpc_tls_identity_revokes(const struct rpc_tls_identity *identity, const char *serial)
+{
+    STACK_OF(X509_CRL) *lists = identity->revoked && *serial ? tls_revoked(identity->revoked) : NULL;
+    BIGNUM *number = NULL;
+    ASN1_INTEGER *wanted = lists && BN_hex2bn(&number, serial) ? BN_to_ASN1_INTEGER(number, NULL) : NULL;
+    X509_REVOKED *entry;
+    bool found = false;
+    for (int i = 0; wanted && !found && i < sk_X509_CRL_num(lists); i++)
+        found = X509_CRL_get0_by_serial(sk_X509_CRL_value(lists, i), &entry, wanted) == 1;
+    ASN1_INTEGER_free(wanted);
+    BN_free(number);
+    sk_X509_CRL_pop_free(lists, X509_CRL_free);
+    return found;
+}
+
 int rpc_tls_identity_add_ca(struct rpc_tls_identity *identity, const char *path, char *error)
 {
     identity->ca = text_read(path, false, error);
-    int status = identity->ca ? identity_check(identity, path, error) : -EINVAL;
+    int status = identity->ca ? add_revoked(identity, path, error) : -EINVAL;
+    if (status == 0)
+        status = identity_check(identity, path, error);
     if (status < 0)
         rpc_tls_identity_wipe(identity);
     return status;
@@ -171,34 +227,37 @@ int rpc_tls_identity_make(struct rpc_tls_identity *out, char *error)
 
 /* ---- on its way to another process ---- */
 
+enum { PARTS = 4 };
+
 char *rpc_tls_identity_pack(const struct rpc_tls_identity *identity, size_t *size)
 {
-    size_t one = strlen(identity->certificate) + 1, two = strlen(identity->key) + 1,
-           three = (identity->ca ? strlen(identity->ca) : 0) + 1;
-    char *bytes = one + two + three <= RPC_TLS_PEM_MAX ? malloc(one + two + three) : NULL;
-    if (!bytes)
-        return NULL;
-    memcpy(bytes, identity->certificate, one);
-    memcpy(bytes + one, identity->key, two);
-    memcpy(bytes + one + two, identity->ca ? identity->ca : "", three);
-    *size = one + two + three;
+    const char *parts[PARTS] = { identity->certificate, identity->key, identity->ca ? identity->ca : "",
+                                 identity->revoked ? identity->revoked : "" };
+    size_t total = 0;
+    for (int i = 0; i < PARTS; i++)
+        total += strlen(parts[i]) + 1;
+    char *bytes = total <= RPC_TLS_PEM_MAX ? malloc(total) : NULL, *at = bytes;
+    for (int i = 0; bytes && i < PARTS; i++)
+        at = stpcpy(at, parts[i]) + 1;
+    *size = total;
     return bytes;
 }
 
 int rpc_tls_identity_unpack(const char *bytes, size_t size, struct rpc_tls_identity *out)
 {
-    const char *parts[3] = { bytes, NULL, NULL };
+    const char *parts[PARTS] = { bytes };
     size_t found = 0;
     if (size == 0 || size > RPC_TLS_PEM_MAX || bytes[size - 1])
         return -EINVAL;
     for (size_t i = 0; i < size; i++)
-        if (!bytes[i] && ++found < 3)
+        if (!bytes[i] && ++found < PARTS)
             parts[found] = bytes + i + 1;
-    if (found != 3)
+    if (found != PARTS)
         return -EINVAL;
     *out = (struct rpc_tls_identity){ .certificate = strdup(parts[0]), .key = strdup(parts[1]),
-                                      .ca = *parts[2] ? strdup(parts[2]) : NULL };
-    if (out->certificate && out->key && (out->ca || !*parts[2]))
+                                      .ca = *parts[2] ? strdup(parts[2]) : NULL,
+                                      .revoked = *parts[3] ? strdup(parts[3]) : NULL };
+    if (out->certificate && out->key && (out->ca || !*parts[2]) && (out->revoked || !*parts[3]))
         return 0;
     rpc_tls_identity_wipe(out);
     return -ENOMEM;

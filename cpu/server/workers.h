@@ -1,0 +1,59 @@
+/* workers.h: the listener's worker processes, those that wait for a client and those that have one; see workers.c. */
+#ifndef FLYT_SERVER_WORKERS_H
+#define FLYT_SERVER_WORKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cpu/common/log_limit.h"
+#include "cpu/rpc/tls/channel_tls.h"
+#include "cpu/server/door.h"
+#include "cpu/server/image_cache.h"
+#include "cpu/server/listener.h"
+
+enum { WORKERS_MOST = 4096 };
+
+/* GREETING: it has a client, which has not proved itself. */
+enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_GREETING, WORKER_BUSY };
+struct worker {
+    pid_t pid;
+    int socket;
+    bool usher;
+    enum worker_state state;
+    struct door_source source;
+    char serial[RPC_TLS_SERIAL_SIZE];     /* of its client's certificate; "": it showed none */
+};
+
+/* Begins as zeros, with options and door. */
+struct workers {
+    const struct listener_options *options;
+    const struct image_cache *cache;      /* NULL: none */
+    struct door *door;                    /* learns which source has failed to prove itself */
+    struct worker all[WORKERS_MOST];
+    int count;
+    uint64_t start_after, pause;          /* back-off after a worker that failed at its start */
+    bool stopping;                        /* none is started, and none ends by mistake */
+    bool ready;                           /* there has been one that was */
+    int multiprocessors;                  /* as the driver shows them, once ready */
+    int failure;                          /* the very first has failed: the listener's exit code; else 0 */
+    struct log_limit said_ended;
+};
+
+struct worker *workers_start(struct workers *, bool usher);       /* NULL: it has been said why */
+int workers_count(const struct workers *, enum worker_state);
+struct worker *workers_idle(struct workers *);                    /* or NULL */
+/* The one that has this session, which need not be one. */
+struct worker *workers_of_session(struct workers *, uint64_t session);
+/* As many starting or idle as there should be. */
+void workers_keep_spares(struct workers *);
+/* When workers_keep_spares has something to do again; UINT64_MAX: not by itself. */
+uint64_t workers_due(const struct workers *);
+/* Takes a message of this worker. True: the message says that its client has proved itself. */
+bool workers_hear(struct workers *, struct worker *);
+/* Forgets those that have ended. */
+void workers_reap(struct workers *);
+/* Ends every worker and waits for it. signals: a signalfd with SIGCHLD. */
+void workers_end(struct workers *, int signals);
+
+#endif
