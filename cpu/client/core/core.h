@@ -38,7 +38,6 @@ enum core_result {
     CORE_NO_BINARY_FOR_GPU = 209,
     CORE_INVALID_PTX = 218,
     CORE_INVALID_SOURCE = 300,
-    CORE_FILE_NOT_FOUND = 301,
     CORE_INVALID_HANDLE = 400,
     CORE_NOT_FOUND = 500,
     CORE_NOT_READY = 600,
@@ -429,31 +428,6 @@ CORE_API int core_image_functions(core_context *, core_image *, char ***names, u
  * NULL. */
 CORE_API int core_function_check(const core_function *, core_image **, const char **name);
 CORE_API int core_variable_add(core_image *, const char *name, size_t size, bool is_constant, core_variable **);
-
-/* The same, for up to `room` functions of the image; get NULL: only counts. *count: all there are. */
-CORE_API int core_functions(core_context *, core_image *, core_function **get, unsigned room, unsigned *count);
-/* A variable of the image by its name; address or size may be NULL. 500: it has none. Loads the image. Waits. */
-CORE_API int core_image_variable(core_context *, core_image *, const char *name, uint64_t *address, size_t *size);
-/* A file with code; a NUL is added behind its `size` bytes. The caller frees it. 301: it cannot be read. */
-CORE_API int core_code_file(const char *path, void **code, size_t *size);
-
-/* ---- libraries (library.c): an image that belongs to no context, as cuLibraryLoadData and cudaLibraryLoadData make
- * it. Its code is loaded into a context when it is first used there. A handle that is none gives 400. ---- */
-typedef struct core_library core_library;
-
-/* options, values: CUlibraryOption and cudaLibraryOption, which have the same numbers. */
-CORE_API int core_library_load(const void *code, unsigned count, const int *options, void **values, core_library **);
-CORE_API int core_library_load_file(const char *path, unsigned count, const int *options, void **values,
-                                    core_library **);
-CORE_API int core_library_unload(core_library *);
-CORE_API int core_library_image(core_library *, core_image **);
-CORE_API core_library *core_library_of(const core_image *); /* NULL: it is no library's */
-/* Whether the options of a compiler or linker can be read; numbers of CUjit_option. 0 or 1. */
-CORE_API int core_jit_options_check(unsigned count, const int *options, void **values);
-/* A managed variable of the library. 500: it has none of this name. Waits. */
-CORE_API int core_library_managed(core_context *, core_library *, const char *name, uint64_t *address, size_t *size);
-/* Set by a front end that keeps something about libraries: called before one is unloaded. */
-extern CORE_API void (*core_library_ends)(core_library *);
 
 struct core_parameter { uint32_t offset, size; };
 /* The attributes stand in the order of CUfunction_attribute, so each has a name here and a number. A program can set

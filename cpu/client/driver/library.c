@@ -3,38 +3,147 @@
  * context when it is first used there. Its kernels are the core's functions, so a CUkernel may stand wherever a
  * CUfunction may.
  */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "cpu/client/core/registry.h"
 #include "cpu/client/driver/driver.h"
+
+struct driver_library {
+    core_image *image;
+    struct driver_library *next; /* of the spare records */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct registry handles, by_image;
+static struct driver_library *spare;
+
+/* ---- records ---- */
+
+static struct driver_library *record_make(core_image *image)
+{
+    pthread_mutex_lock(&lock);
+    struct driver_library *library = spare ? spare : calloc(1, sizeof *library);
+    bool kept = library && registry_set(&handles, library, library) && registry_set(&by_image, image, library);
+    if (kept) {
+        spare = library == spare ? library->next : spare;
+        *library = (struct driver_library){ .image = image };
+    } else if (library) {
+        registry_set(&handles, library, NULL);
+        if (library != spare)
+            free(library);
+    }
+    pthread_mutex_unlock(&lock);
+    return kept ? library : NULL;
+}
+
+/* The image behind the handle; NULL: it is no library. drop: it is none from here on. */
+static core_image *image_of(CUlibrary handle, bool drop)
+{
+    pthread_mutex_lock(&lock);
+    struct driver_library *library = registry_find(&handles, handle);
+    core_image *image = library ? library->image : NULL;
+    if (image && drop) {
+        registry_set(&handles, library, NULL);
+        registry_set(&by_image, image, NULL);
+        library->next = spare;
+        spare = library;
+    }
+    pthread_mutex_unlock(&lock);
+    return image;
+}
 
 static int find(CUlibrary handle, core_image **image)
 {
     int error = driver_ready();
-    return error ? error : core_library_image(handle, image);
+    if (error)
+        return error;
+    *image = image_of(handle, false);
+    return *image ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* ---- loading ---- */
 
+/* *preserved: the program keeps the code as long as the library, so no copy is needed. cuBLASLt names an option and
+   gives no values, which NVIDIA's driver accepts: a copy is made then. */
+static int library_options(unsigned count, CUlibraryOption *options, void **values, bool *preserved)
+{
+    *preserved = false;
+    if (count && !options)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) {
+        if ((int)options[i] < 0 || options[i] > CU_LIBRARY_BINARY_IS_PRESERVED)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED)
+            *preserved = values && values[i] != NULL;
+    }
+    return CUDA_SUCCESS;
+}
+
+static int load(CUlibrary *out, const void *code, bool preserved)
+{
+    core_image *image;
+    int error = preserved ? core_image_add(code, &image) : core_image_add_copy(code, &image);
+    if (error)
+        return error;
+    struct driver_library *library = record_make(image);
+    if (!library) {
+        core_image_remove(image);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = library;
+    return CUDA_SUCCESS;
+}
+
 static int load_data(CUlibrary *out, const void *code, CUjit_option *jit, void **jit_values, unsigned jit_count,
                      CUlibraryOption *options, void **values, unsigned count)
 {
+    bool preserved;
     int error = driver_ready();
+    if (!error && (!out || !code))
+        error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = core_jit_options_check(jit_count, (const int *)jit, jit_values);
-    return error ? error : core_library_load(code, count, (const int *)options, values, out);
+        error = driver_jit_options(jit_count, jit, jit_values);
+    if (!error)
+        error = library_options(count, options, values, &preserved);
+    return error ? error : load(out, code, preserved);
 }
 
 static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void **jit_values, unsigned jit_count,
                      CUlibraryOption *options, void **values, unsigned count)
 {
+    bool preserved;
+    void *code;
+    size_t size;
     int error = driver_ready();
+    if (!error && (!out || !path))
+        error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = core_jit_options_check(jit_count, (const int *)jit, jit_values);
-    return error ? error : core_library_load_file(path, count, (const int *)options, values, out);
+        error = driver_jit_options(jit_count, jit, jit_values);
+    if (!error)
+        error = library_options(count, options, values, &preserved);
+    if (!error && preserved)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error || (error = driver_file_read(path, &code, &size)))
+        return error;
+    error = load(out, code, false);
+    free(code);
+    return error;
 }
 
 static int unload(CUlibrary handle)
 {
     int error = driver_ready();
-    return error ? error : core_library_unload(handle);
+    if (error)
+        return error;
+    if (!image_of(handle, false))
+        return CUDA_ERROR_INVALID_HANDLE;
+    driver_modules_forget_library(handle); /* while the record is not another library's */
+    core_image *image = image_of(handle, true);
+    if (!image)
+        return CUDA_ERROR_INVALID_HANDLE;
+    core_image_remove(image);
+    return CUDA_SUCCESS;
 }
 
 CUresult driver_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
@@ -92,7 +201,7 @@ static int get_kernel(CUkernel *out, CUlibrary handle, const char *name)
 }
 
 /* get NULL: only counts. */
-static int get_kernels(CUkernel *get, unsigned room, unsigned *count, CUlibrary handle)
+static int get_kernels(CUkernel *get, unsigned *count, CUlibrary handle)
 {
     core_image *image;
     core_context *context;
@@ -100,7 +209,7 @@ static int get_kernels(CUkernel *get, unsigned room, unsigned *count, CUlibrary 
     int error = find(handle, &image);
     if (error || (error = lend(&context, &lent)))
         return error;
-    error = core_functions(context, image, get, room, count);
+    error = driver_functions(context, image, get, count);
     lend_back(context, lent);
     return error;
 }
@@ -110,16 +219,18 @@ static int count_kernels(unsigned *count, CUlibrary handle)
     int error = driver_ready();
     if (!error && !count)
         error = CUDA_ERROR_INVALID_VALUE;
-    return error ? error : get_kernels(NULL, 0, count, handle);
+    if (error)
+        return error;
+    *count = 0;
+    return get_kernels(NULL, count, handle);
 }
 
 static int enumerate_kernels(CUkernel *kernels, unsigned room, CUlibrary handle)
 {
-    unsigned all;
     int error = driver_ready();
     if (!error && (!kernels || !room))
         error = CUDA_ERROR_INVALID_VALUE;
-    return error ? error : get_kernels(kernels, room, &all, handle);
+    return error ? error : get_kernels(kernels, &room, handle);
 }
 
 CUresult driver_cuLibraryGetKernelCount(unsigned *count, CUlibrary library)
@@ -151,7 +262,7 @@ static int get_global(CUdeviceptr *address, size_t *size, CUlibrary handle, cons
     int error = driver_enter(&context);
     if (error || (error = find(handle, &image)))
         return error;
-    return core_image_variable(context, image, name, address, size);
+    return driver_symbol(context, image, name, address, size);
 }
 
 CUresult driver_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
@@ -172,19 +283,29 @@ CUresult driver_cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary
 /* Needs no current context. A primary context that nobody else has is kept: the variable ends with it. */
 static int get_managed(CUdeviceptr *address, size_t *size, CUlibrary handle, const char *name)
 {
+    CUdeviceptr at;
     core_image *image;
     core_context *context;
     struct core_context_info info;
+    struct core_range range;
     bool lent;
     int error = driver_ready();
     if (!error && (!name || (!address && !size)))
         error = CUDA_ERROR_INVALID_VALUE;
     if (error || (error = find(handle, &image)) || (error = lend(&context, &lent)))
         return error;
-    error = core_library_managed(context, handle, name, address, size);
+    error = driver_symbol(context, image, name, &at, NULL);
     if (lent && (error || core_context_info(context, &info) || info.owners > 1))
         lend_back(context, lent);
-    return error;
+    if (error)
+        return error;
+    if (!core_address_lookup(at, &range) || !(range.flags & CORE_MANAGED))
+        return CUDA_ERROR_NOT_FOUND;
+    if (address)
+        *address = at;
+    if (size)
+        *size = range.size;
+    return CUDA_SUCCESS;
 }
 
 CUresult driver_cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrary library, const char *name)
@@ -194,6 +315,8 @@ CUresult driver_cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrar
 
 /* ---- kernels ---- */
 
+CUlibrary driver_library_of(const core_image *image) { return registry_find(&by_image, image); }
+
 static int get_library(CUlibrary *out, CUkernel kernel)
 {
     core_image *image;
@@ -202,7 +325,7 @@ static int get_library(CUlibrary *out, CUkernel kernel)
         error = CUDA_ERROR_INVALID_VALUE;
     if (error || (error = core_function_check(kernel, &image, NULL)))
         return error;
-    CUlibrary library = core_library_of(image);
+    CUlibrary library = driver_library_of(image);
     if (!library)
         return CUDA_ERROR_INVALID_HANDLE;
     *out = library;

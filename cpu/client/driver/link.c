@@ -29,7 +29,7 @@ static int create(unsigned count, CUjit_option *options, void **values, CUlinkSt
     core_context *context;
     int error = driver_enter(&context);
     if (!error)
-        error = out ? core_jit_options_check(count, (const int *)options, values) : CUDA_ERROR_INVALID_VALUE;
+        error = out ? driver_jit_options(count, options, values) : CUDA_ERROR_INVALID_VALUE;
     if (error)
         return error;
     struct driver_link *link = calloc(1, sizeof *link);
@@ -115,7 +115,7 @@ static int check(CUlinkState state, core_context **context, CUjitInputType type,
     if (!error && type >= CU_JIT_NUM_INPUT_TYPES)
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = core_jit_options_check(count, (const int *)options, values);
+        error = driver_jit_options(count, options, values);
     return !error && state->image ? CUDA_ERROR_INVALID_HANDLE : error; /* completed: nothing can be added */
 }
 
@@ -146,7 +146,7 @@ static int add_file(CUlinkState state, CUjitInputType type, const char *path, un
     if (!error && !path)
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = core_code_file(path, &code, &size);
+        error = driver_file_read(path, &code, &size);
     return error ? error : add(context, state, type, code, size, path);
 }
 

@@ -16,7 +16,7 @@
 struct driver_module {
     core_context *context;
     core_image *image;
-    core_library *library; /* whose image it is; NULL: the module's own */
+    struct driver_library *library; /* whose image it is; NULL: the module's own */
     struct driver_module *next;     /* of those in use, or of the spare ones */
 };
 
@@ -26,7 +26,7 @@ static struct driver_module *modules, *spare;
 
 /* ---- records; under the lock ---- */
 
-static struct driver_module *record_make(core_context *context, core_image *image, core_library *library)
+static struct driver_module *record_make(core_context *context, core_image *image, struct driver_library *library)
 {
     struct driver_module *module = spare ? spare : calloc(1, sizeof *module);
     if (!module || !registry_set(&handles, module, module)) {
@@ -54,7 +54,7 @@ static core_image *record_drop(struct driver_module **at)
 }
 
 /* Drops the first record that is of the context, or of the library. false: there is none. */
-static bool forget_one(const core_context *context, const core_library *library)
+static bool forget_one(const core_context *context, const struct driver_library *library)
 {
     core_image *image = NULL;
     bool found = false;
@@ -77,7 +77,7 @@ void driver_modules_forget_context(core_context *context)
         ;
 }
 
-void driver_modules_forget_library(core_library *library)
+void driver_modules_forget_library(struct driver_library *library)
 {
     while (forget_one(NULL, library))
         ;
@@ -93,7 +93,7 @@ CUmodule driver_module_of(const core_image *image, const core_context *context)
     return module;
 }
 
-int driver_module_of_library(core_context *context, core_library *library, core_image *image, CUmodule *out)
+int driver_module_of_library(core_context *context, struct driver_library *library, core_image *image, CUmodule *out)
 {
     int error = core_image_load(context, image, NULL);
     if (error)
@@ -169,6 +169,17 @@ static int module_load(const void *image, CUmodule *out, char **log)
 
 int driver_module_load(const void *image, CUmodule *out) { return module_load(image, out, NULL); }
 
+int driver_jit_options(unsigned count, const CUjit_option *options, void **values)
+{
+    enum { LAST = CU_JIT_SPLIT_COMPILE };
+    if (count && (!options || !values))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++)
+        if ((int)options[i] < 0 || (int)options[i] > LAST)
+            return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
 /* Writes the log where the options `buffer` and `size` want it, and its length in place of the buffer's. */
 static void jit_log(unsigned count, const CUjit_option *options, void **values, CUjit_option buffer, CUjit_option size,
                     const char *log)
@@ -204,13 +215,44 @@ int driver_module_load_with(CUmodule *module, const void *image, unsigned count,
     char *log = NULL;
     int error = driver_enter(&context);
     if (!error)
-        error = core_jit_options_check(count, (const int *)options, values);
+        error = driver_jit_options(count, options, values);
     if (error)
         return error;
     error = module_load(image, module, &log);
     driver_jit_finish(count, options, values, log ? log : "");
     free(log);
     return error;
+}
+
+int driver_file_read(const char *path, void **out, size_t *length)
+{
+    enum { STEP = 1 << 20 };
+    char *content = NULL;
+    size_t size = 0, got = 0;
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    do {
+        char *more = realloc(content, size + STEP + 1);
+        if (!more) {
+            free(content);
+            fclose(file);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        content = more;
+        got = fread(content + size, 1, STEP, file);
+        size += got;
+    } while (got == STEP);
+    memset(content + size, 0, 1);
+    bool damaged = ferror(file);
+    fclose(file);
+    if (damaged || !size) {
+        free(content);
+        return damaged ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_IMAGE;
+    }
+    *out = content;
+    *length = size;
+    return CUDA_SUCCESS;
 }
 
 static int load_file(CUmodule *module, const char *path)
@@ -221,7 +263,7 @@ static int load_file(CUmodule *module, const char *path)
     int error = driver_enter(&context);
     if (!error && (!module || !path))
         error = CUDA_ERROR_INVALID_VALUE;
-    if (error || (error = core_code_file(path, &image, &size)))
+    if (error || (error = driver_file_read(path, &image, &size)))
         return error;
     error = driver_module_load(image, module);
     free(image);
@@ -300,11 +342,28 @@ static int get_function(CUfunction *out, CUmodule handle, const char *name)
     return CUDA_SUCCESS;
 }
 
+int driver_symbol(core_context *context, core_image *image, const char *name, CUdeviceptr *address, size_t *size)
+{
+    core_variable *variable;
+    uint64_t found;
+    size_t bytes;
+    if (!name || (!address && !size))
+        return CUDA_ERROR_INVALID_VALUE;
+    int error = core_variable_add(image, name, 0, false, &variable);
+    if (!error)
+        error = core_variable_address(context, variable, &found, &bytes);
+    if (!error && address)
+        *address = found;
+    if (!error && size)
+        *size = bytes;
+    return error;
+}
+
 static int get_global(CUdeviceptr *address, size_t *size, CUmodule handle, const char *name)
 {
     struct driver_module module;
     int error = module_find(handle, &module);
-    return error ? error : core_image_variable(module.context, module.image, name, address, size);
+    return error ? error : driver_symbol(module.context, module.image, name, address, size);
 }
 
 CUresult driver_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
@@ -319,6 +378,22 @@ CUresult driver_cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUmodul
 
 /* ---- all functions of a module ---- */
 
+int driver_functions(core_context *context, core_image *image, core_function **get, unsigned *count)
+{
+    char **names;
+    unsigned all, room = *count;
+    int error = core_image_functions(context, image, &names, &all);
+    if (error == CUDA_ERROR_NOT_SUPPORTED)
+        core_unsupported("the list of a module's functions, with this driver,");
+    if (error)
+        return error;
+    for (unsigned i = 0; get && i < all && i < room && !error; i++)
+        error = core_function_find(context, image, names[i], &get[i]);
+    free(names);
+    *count = all;
+    return error;
+}
+
 static int count_functions(unsigned *count, CUmodule handle)
 {
     struct driver_module module;
@@ -329,19 +404,20 @@ static int count_functions(unsigned *count, CUmodule handle)
         error = module_find(handle, &module);
     if (error)
         return error;
-    return core_functions(module.context, module.image, NULL, 0, count);
+    *count = 0;
+    return driver_functions(module.context, module.image, NULL, count);
 }
 
 static int enumerate_functions(CUfunction *functions, unsigned room, CUmodule handle)
 {
     struct driver_module module;
-    unsigned count;
+    unsigned count = room;
     int error = driver_ready();
     if (!error && (!functions || !room))
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = module_find(handle, &module);
-    if (error || (error = core_functions(module.context, module.image, functions, room, &count)))
+    if (error || (error = driver_functions(module.context, module.image, functions, &count)))
         return error;
     for (unsigned i = 0; i < count && i < room && !module.library; i++)
         driver_function_bind(functions[i], module.context);

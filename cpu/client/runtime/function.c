@@ -136,10 +136,9 @@ static int get_name(const char **name, const void *key)
     if (!name)
         return cudaErrorInvalidValue;
     const struct runtime_function *record = runtime_function_record(key);
-    if (record)
-        *name = record->name;
-    else if (core_function_check(key, NULL, name))
+    if (!record)
         return cudaErrorInvalidDeviceFunction;
+    *name = record->name;
     return cudaSuccess;
 }
 

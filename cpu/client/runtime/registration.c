@@ -161,20 +161,11 @@ static int function_resolve(struct runtime_function *record, core_function **fun
     return error == CORE_NOT_FOUND ? cudaErrorInvalidDeviceFunction : error;
 }
 
-/* A handle of cudaGetKernel or cudaLibraryGetKernel. */
-static int function_of_library(const void *key, core_function **function)
-{
-    if (core_function_check(key, NULL, NULL))
-        return cudaErrorInvalidDeviceFunction;
-    *function = (core_function *)(uintptr_t)key;
-    return cudaSuccess;
-}
-
 int runtime_function(const void *key, core_function **function)
 {
     struct runtime_function *record = registry_find(&functions, key);
-    if (UNLIKELY(!record))
-        return function_of_library(key, function);
+    if (!record)
+        return cudaErrorInvalidDeviceFunction;
     *function = atomic_load_explicit(&record->core, memory_order_acquire);
     return LIKELY(*function != NULL) ? cudaSuccess : function_resolve(record, function);
 }
@@ -331,22 +322,8 @@ cudaError_t runtime___cudaGetKernel(cudaKernel_t *kernel, const void *key)
     return runtime_local(get_kernel(kernel, key));
 }
 
-/* The Driver API, which lives on the same core, takes this handle too. */
-static int get_driver_kernel(cudaKernel_t *kernel, const void *key)
-{
-    core_function *function;
-    int error = runtime_attach(NULL);
-    if (!error && !kernel)
-        error = cudaErrorInvalidValue;
-    if (!error)
-        error = runtime_function(key, &function);
-    if (!error)
-        *kernel = function;
-    return error;
-}
-
 cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernel, const void *key)
 {
-    return runtime_local(get_driver_kernel(kernel, key));
+    return runtime_local(get_kernel(kernel, key));
 }
 #endif
