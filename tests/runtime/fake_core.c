@@ -577,6 +577,49 @@ int core_function_add(core_image *image, const char *name, core_function **out)
     snprintf(functions[empty].name, sizeof functions[empty].name, "%s", name);
     return *out = &functions[empty], CORE_OK;
 }
+/* There are no libraries here (tests/conformance has them), so no handle is a library's kernel. */
+int core_function_check(const core_function *function, core_image **image, const char **name)
+{
+    (void)function, (void)image, (void)name;
+    return CORE_INVALID_HANDLE;
+}
+
+int core_function_find(core_context *c, core_image *image, const char *name, core_function **out)
+{
+    (void)c;
+    return core_function_add(image, name, out);
+}
+
+int core_image_list(core_context *c, core_image *image, core_function **get, unsigned *count)
+{
+    (void)c, (void)image, (void)get, (void)count;
+    return CORE_NOT_SUPPORTED;
+}
+
+int core_library_load(const void *code, bool preserved, core_library **out)
+{
+    (void)code, (void)preserved, (void)out;
+    return CORE_NOT_SUPPORTED;
+}
+
+int core_library_load_file(const char *path, core_library **out)
+{
+    (void)path, (void)out;
+    return CORE_NOT_SUPPORTED;
+}
+
+int core_library_unload(core_library *library)
+{
+    (void)library;
+    return CORE_INVALID_HANDLE;
+}
+
+core_image *core_library_image(const core_library *library)
+{
+    (void)library;
+    return NULL;
+}
+
 int core_variable_add(core_image *image, const char *name, size_t size, bool is_constant, core_variable **out)
 {
     (void)is_constant;

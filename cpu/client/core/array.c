@@ -84,7 +84,10 @@ static bool special(int format)
 
 static int shape_check(struct core_array_shape *shape)
 {
-    if (shape->channels != 1 && shape->channels != 2 && shape->channels != 4)
+    const bool is_special = special(shape->format);
+    if (!is_special && shape->channels != 1 && shape->channels != 2 && shape->channels != 4)
+        return CORE_INVALID_VALUE;
+    if (shape->flags & FLAG_CUBEMAP && shape->width != shape->height)
         return CORE_INVALID_VALUE;
     if (shape->flags & FLAG_GATHER && (!shape->height || (shape->depth && !(shape->flags & FLAG_LAYERED))))
         return CORE_INVALID_VALUE; /* of two dimensions only */
@@ -92,11 +95,10 @@ static int shape_check(struct core_array_shape *shape)
         core_unsupported("an array that is sparse, or for graphics or video");
         return CORE_NOT_SUPPORTED;
     }
-    shape->texel = texel_size(shape->format, shape->channels);
-    if (shape->texel)
-        return CORE_OK;
-    if (!special(shape->format))
-        return CORE_INVALID_VALUE; /* no format has that number */
+    if (!is_special) {
+        shape->texel = texel_size(shape->format, shape->channels);
+        return shape->texel ? CORE_OK : CORE_INVALID_VALUE; /* 0: no format has that number */
+    }
     core_unsupported("an array of a compressed, planar or normalized format");
     return CORE_NOT_SUPPORTED;
 }

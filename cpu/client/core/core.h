@@ -39,6 +39,7 @@ enum core_result {
     CORE_INVALID_PTX = 218,
     CORE_INVALID_SOURCE = 300,
     CORE_INVALID_HANDLE = 400,
+    CORE_FILE_NOT_FOUND = 301,
     CORE_NOT_FOUND = 500,
     CORE_NOT_READY = 600,
     CORE_LAUNCH_OUT_OF_RESOURCES = 701,
@@ -427,7 +428,21 @@ CORE_API int core_image_functions(core_context *, core_image *, char ***names, u
 /* Whether a program's handle is a function whose image was not removed: 0 or 400. Its image and its name; both may be
  * NULL. */
 CORE_API int core_function_check(const core_function *, core_image **, const char **name);
+/* The image's functions, of which `get` has room for *count, and their number in *count. get NULL: only the number.
+   801, which is printed: as above. Loads the image into the context. Waits. */
+CORE_API int core_image_list(core_context *, core_image *, core_function **get, unsigned *count);
+/* A whole file, with a NUL behind its `size` bytes; the caller frees it. 301: it cannot be read; 200: it is empty. */
+CORE_API int core_file_read(const char *path, void **, size_t *size);
 CORE_API int core_variable_add(core_image *, const char *name, size_t size, bool is_constant, core_variable **);
+
+/* Libraries (library.c): images of the program's that belong to no context. Handles that are none are found out and
+   never followed. preserved: the code stays as long as the library, so no copy is needed. */
+typedef struct core_library core_library;
+CORE_API int core_library_load(const void *code, bool preserved, core_library **);
+CORE_API int core_library_load_file(const char *path, core_library **);
+CORE_API int core_library_unload(core_library *);          /* 400: there is none */
+CORE_API core_image *core_library_image(const core_library *);       /* NULL: there is none */
+CORE_API core_library *core_library_of(const core_image *); /* NULL: the image is no library's */
 
 struct core_parameter { uint32_t offset, size; };
 /* The attributes stand in the order of CUfunction_attribute, so each has a name here and a number. A program can set

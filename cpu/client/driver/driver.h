@@ -103,18 +103,13 @@ void driver_storage_drop(core_context *);
 int driver_function(core_context **context, core_function *);
 void driver_function_bind(core_function *, core_context *); /* it belongs to a module of this context */
 int driver_module_load(const void *image, CUmodule *);
-int driver_module_of_library(core_context *, struct driver_library *, core_image *, CUmodule *);
+int driver_module_of_library(core_context *, core_library *, core_image *, CUmodule *);
 void driver_modules_forget_context(core_context *);
-void driver_modules_forget_library(struct driver_library *);
+void driver_modules_forget_library(core_library *);
 CUmodule driver_module_of(const core_image *, const core_context *);
-CUlibrary driver_library_of(const core_image *); /* NULL: it is a module's own */
 int driver_symbol(core_context *, core_image *, const char *name, CUdeviceptr *, size_t *);
-/* Functions by number, as the image lists them: at most *count, which becomes how many there are. get may be NULL. */
-int driver_functions(core_context *, core_image *, core_function **get, unsigned *count);
 /* get is called for each function of a module. */
 int driver_module_each(CUmodule, void (*get)(void *user, CUfunction, CUmodule), void *user);
-/* The whole file, with a NUL behind it; the caller frees it. 1, 2 or 301. */
-int driver_file_read(const char *path, void **, size_t *size);
 /* cuModuleLoadDataEx. */
 int driver_module_load_with(CUmodule *, const void *image, unsigned count, CUjit_option *, void **values);
 /* Checks the options of the JIT compiler. */

@@ -108,7 +108,7 @@ static int get_module(CUmodule *module, CUfunction function)
         error = driver_function(&context, function);
     if (error || (error = core_function_check(function, &image, NULL)))
         return error;
-    CUlibrary library = driver_library_of(image);
+    CUlibrary library = core_library_of(image);
     if (library)
         return driver_module_of_library(context, library, image, module);
     CUmodule found = driver_module_of(image, context);

@@ -46,7 +46,7 @@ static int get(CUgraphNode node, enum graph_kind kind, const void *out, struct g
 static CUkernel kernel_of(core_function *function)
 {
     core_image *image;
-    return core_function_check(function, &image, NULL) || !driver_library_of(image) ? NULL : function;
+    return core_function_check(function, &image, NULL) || !core_library_of(image) ? NULL : function;
 }
 
 static int get_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *out, size_t size)

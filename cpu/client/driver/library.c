@@ -3,62 +3,16 @@
  * context when it is first used there. Its kernels are the core's functions, so a CUkernel may stand wherever a
  * CUfunction may.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "cpu/client/core/registry.h"
 #include "cpu/client/driver/driver.h"
-
-struct driver_library {
-    core_image *image;
-    struct driver_library *next; /* of the spare records */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct registry handles, by_image;
-static struct driver_library *spare;
-
-/* ---- records ---- */
-
-static struct driver_library *record_make(core_image *image)
-{
-    pthread_mutex_lock(&lock);
-    struct driver_library *library = spare ? spare : calloc(1, sizeof *library);
-    bool kept = library && registry_set(&handles, library, library) && registry_set(&by_image, image, library);
-    if (kept) {
-        spare = library == spare ? library->next : spare;
-        *library = (struct driver_library){ .image = image };
-    } else if (library) {
-        registry_set(&handles, library, NULL);
-        if (library != spare)
-            free(library);
-    }
-    pthread_mutex_unlock(&lock);
-    return kept ? library : NULL;
-}
-
-/* The image behind the handle; NULL: it is no library. drop: it is none from here on. */
-static core_image *image_of(CUlibrary handle, bool drop)
-{
-    pthread_mutex_lock(&lock);
-    struct driver_library *library = registry_find(&handles, handle);
-    core_image *image = library ? library->image : NULL;
-    if (image && drop) {
-        registry_set(&handles, library, NULL);
-        registry_set(&by_image, image, NULL);
-        library->next = spare;
-        spare = library;
-    }
-    pthread_mutex_unlock(&lock);
-    return image;
-}
 
 static int find(CUlibrary handle, core_image **image)
 {
     int error = driver_ready();
     if (error)
         return error;
-    *image = image_of(handle, false);
+    *image = core_library_image(handle);
     return *image ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -80,21 +34,6 @@ static int library_options(unsigned count, CUlibraryOption *options, void **valu
     return CUDA_SUCCESS;
 }
 
-static int load(CUlibrary *out, const void *code, bool preserved)
-{
-    core_image *image;
-    int error = preserved ? core_image_add(code, &image) : core_image_add_copy(code, &image);
-    if (error)
-        return error;
-    struct driver_library *library = record_make(image);
-    if (!library) {
-        core_image_remove(image);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *out = library;
-    return CUDA_SUCCESS;
-}
-
 static int load_data(CUlibrary *out, const void *code, CUjit_option *jit, void **jit_values, unsigned jit_count,
                      CUlibraryOption *options, void **values, unsigned count)
 {
@@ -106,15 +45,13 @@ static int load_data(CUlibrary *out, const void *code, CUjit_option *jit, void *
         error = driver_jit_options(jit_count, jit, jit_values);
     if (!error)
         error = library_options(count, options, values, &preserved);
-    return error ? error : load(out, code, preserved);
+    return error ? error : core_library_load(code, preserved, out);
 }
 
 static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void **jit_values, unsigned jit_count,
                      CUlibraryOption *options, void **values, unsigned count)
 {
     bool preserved;
-    void *code;
-    size_t size;
     int error = driver_ready();
     if (!error && (!out || !path))
         error = CUDA_ERROR_INVALID_VALUE;
@@ -124,11 +61,7 @@ static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void *
         error = library_options(count, options, values, &preserved);
     if (!error && preserved)
         error = CUDA_ERROR_INVALID_VALUE;
-    if (error || (error = driver_file_read(path, &code, &size)))
-        return error;
-    error = load(out, code, false);
-    free(code);
-    return error;
+    return error ? error : core_library_load_file(path, out);
 }
 
 static int unload(CUlibrary handle)
@@ -136,14 +69,10 @@ static int unload(CUlibrary handle)
     int error = driver_ready();
     if (error)
         return error;
-    if (!image_of(handle, false))
+    if (!core_library_image(handle))
         return CUDA_ERROR_INVALID_HANDLE;
     driver_modules_forget_library(handle); /* while the record is not another library's */
-    core_image *image = image_of(handle, true);
-    if (!image)
-        return CUDA_ERROR_INVALID_HANDLE;
-    core_image_remove(image);
-    return CUDA_SUCCESS;
+    return core_library_unload(handle);
 }
 
 CUresult driver_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
@@ -209,7 +138,7 @@ static int get_kernels(CUkernel *get, unsigned *count, CUlibrary handle)
     int error = find(handle, &image);
     if (error || (error = lend(&context, &lent)))
         return error;
-    error = driver_functions(context, image, get, count);
+    error = core_image_list(context, image, get, count);
     lend_back(context, lent);
     return error;
 }
@@ -315,8 +244,6 @@ CUresult driver_cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrar
 
 /* ---- kernels ---- */
 
-CUlibrary driver_library_of(const core_image *image) { return registry_find(&by_image, image); }
-
 static int get_library(CUlibrary *out, CUkernel kernel)
 {
     core_image *image;
@@ -325,7 +252,7 @@ static int get_library(CUlibrary *out, CUkernel kernel)
         error = CUDA_ERROR_INVALID_VALUE;
     if (error || (error = core_function_check(kernel, &image, NULL)))
         return error;
-    CUlibrary library = driver_library_of(image);
+    CUlibrary library = core_library_of(image);
     if (!library)
         return CUDA_ERROR_INVALID_HANDLE;
     *out = library;

@@ -146,7 +146,7 @@ static int add_file(CUlinkState state, CUjitInputType type, const char *path, un
     if (!error && !path)
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = driver_file_read(path, &code, &size);
+        error = core_file_read(path, &code, &size);
     return error ? error : add(context, state, type, code, size, path);
 }
 

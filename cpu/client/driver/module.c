@@ -16,7 +16,7 @@
 struct driver_module {
     core_context *context;
     core_image *image;
-    struct driver_library *library; /* whose image it is; NULL: the module's own */
+    core_library *library; /* whose image it is; NULL: the module's own */
     struct driver_module *next;     /* of those in use, or of the spare ones */
 };
 
@@ -26,7 +26,7 @@ static struct driver_module *modules, *spare;
 
 /* ---- records; under the lock ---- */
 
-static struct driver_module *record_make(core_context *context, core_image *image, struct driver_library *library)
+static struct driver_module *record_make(core_context *context, core_image *image, core_library *library)
 {
     struct driver_module *module = spare ? spare : calloc(1, sizeof *module);
     if (!module || !registry_set(&handles, module, module)) {
@@ -54,7 +54,7 @@ static core_image *record_drop(struct driver_module **at)
 }
 
 /* Drops the first record that is of the context, or of the library. false: there is none. */
-static bool forget_one(const core_context *context, const struct driver_library *library)
+static bool forget_one(const core_context *context, const core_library *library)
 {
     core_image *image = NULL;
     bool found = false;
@@ -77,7 +77,7 @@ void driver_modules_forget_context(core_context *context)
         ;
 }
 
-void driver_modules_forget_library(struct driver_library *library)
+void driver_modules_forget_library(core_library *library)
 {
     while (forget_one(NULL, library))
         ;
@@ -93,7 +93,7 @@ CUmodule driver_module_of(const core_image *image, const core_context *context)
     return module;
 }
 
-int driver_module_of_library(core_context *context, struct driver_library *library, core_image *image, CUmodule *out)
+int driver_module_of_library(core_context *context, core_library *library, core_image *image, CUmodule *out)
 {
     int error = core_image_load(context, image, NULL);
     if (error)
@@ -224,37 +224,6 @@ int driver_module_load_with(CUmodule *module, const void *image, unsigned count,
     return error;
 }
 
-int driver_file_read(const char *path, void **out, size_t *length)
-{
-    enum { STEP = 1 << 20 };
-    char *content = NULL;
-    size_t size = 0, got = 0;
-    FILE *file = fopen(path, "rbe");
-    if (!file)
-        return CUDA_ERROR_FILE_NOT_FOUND;
-    do {
-        char *more = realloc(content, size + STEP + 1);
-        if (!more) {
-            free(content);
-            fclose(file);
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        content = more;
-        got = fread(content + size, 1, STEP, file);
-        size += got;
-    } while (got == STEP);
-    memset(content + size, 0, 1);
-    bool damaged = ferror(file);
-    fclose(file);
-    if (damaged || !size) {
-        free(content);
-        return damaged ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_IMAGE;
-    }
-    *out = content;
-    *length = size;
-    return CUDA_SUCCESS;
-}
-
 static int load_file(CUmodule *module, const char *path)
 {
     core_context *context;
@@ -263,7 +232,7 @@ static int load_file(CUmodule *module, const char *path)
     int error = driver_enter(&context);
     if (!error && (!module || !path))
         error = CUDA_ERROR_INVALID_VALUE;
-    if (error || (error = driver_file_read(path, &image, &size)))
+    if (error || (error = core_file_read(path, &image, &size)))
         return error;
     error = driver_module_load(image, module);
     free(image);
@@ -378,22 +347,6 @@ CUresult driver_cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUmodul
 
 /* ---- all functions of a module ---- */
 
-int driver_functions(core_context *context, core_image *image, core_function **get, unsigned *count)
-{
-    char **names;
-    unsigned all, room = *count;
-    int error = core_image_functions(context, image, &names, &all);
-    if (error == CUDA_ERROR_NOT_SUPPORTED)
-        core_unsupported("the list of a module's functions, with this driver,");
-    if (error)
-        return error;
-    for (unsigned i = 0; get && i < all && i < room && !error; i++)
-        error = core_function_find(context, image, names[i], &get[i]);
-    free(names);
-    *count = all;
-    return error;
-}
-
 static int count_functions(unsigned *count, CUmodule handle)
 {
     struct driver_module module;
@@ -405,7 +358,7 @@ static int count_functions(unsigned *count, CUmodule handle)
     if (error)
         return error;
     *count = 0;
-    return driver_functions(module.context, module.image, NULL, count);
+    return core_image_list(module.context, module.image, NULL, count);
 }
 
 static int enumerate_functions(CUfunction *functions, unsigned room, CUmodule handle)
@@ -417,7 +370,7 @@ static int enumerate_functions(CUfunction *functions, unsigned room, CUmodule ha
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = module_find(handle, &module);
-    if (error || (error = driver_functions(module.context, module.image, functions, &count)))
+    if (error || (error = core_image_list(module.context, module.image, functions, &count)))
         return error;
     for (unsigned i = 0; i < count && i < room && !module.library; i++)
         driver_function_bind(functions[i], module.context);

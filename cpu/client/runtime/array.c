@@ -7,17 +7,20 @@
 
 /* ---- formats: CUarray_format ---- */
 
-enum {
-    FORMAT_UNSIGNED = 1,
-    FORMAT_SIGNED = 8,
-    FORMAT_HALF = 16,
-    FORMAT_FLOAT = 32,
-    FORMAT_BC1 = 145,
-    FORMAT_NV12 = 176,
-    FORMAT_UNORM8X1 = 192,
-    FORMAT_101010_2 = 80
+enum { FORMAT_UNSIGNED = 1, FORMAT_SIGNED = 8, FORMAT_HALF = 16, FORMAT_FLOAT = 32 };
+
+/* The other kinds, from NV12 on: each has one description only. Some releases lack the last ones. */
+enum { KIND_SPECIAL = 4 };
+static const struct { unsigned char format, bits[4]; } special_kinds[] = {
+    { 176, { 8, 8, 8, 0 } },   { 192, { 8, 0, 0, 0 } },   { 193, { 8, 8, 0, 0 } },     { 194, { 8, 8, 8, 8 } },
+    { 195, { 16, 0, 0, 0 } },  { 196, { 16, 16, 0, 0 } }, { 197, { 16, 16, 16, 16 } }, { 198, { 8, 0, 0, 0 } },
+    { 199, { 8, 8, 0, 0 } },   { 200, { 8, 8, 8, 8 } },   { 201, { 16, 0, 0, 0 } },    { 202, { 16, 16, 0, 0 } },
+    { 203, { 16, 16, 16, 16 } }, { 145, { 8, 8, 8, 8 } }, { 146, { 8, 8, 8, 8 } },     { 147, { 8, 8, 8, 8 } },
+    { 148, { 8, 8, 8, 8 } },   { 149, { 8, 8, 8, 8 } },   { 150, { 8, 8, 8, 8 } },     { 151, { 8, 0, 0, 0 } },
+    { 152, { 8, 0, 0, 0 } },   { 153, { 8, 8, 0, 0 } },   { 154, { 8, 8, 0, 0 } },     { 155, { 16, 16, 16, 0 } },
+    { 156, { 16, 16, 16, 0 } }, { 157, { 8, 8, 8, 8 } },  { 158, { 8, 8, 8, 8 } },     { 80, { 10, 10, 10, 2 } },
 };
-enum { KIND_UNORM8X1 = 5, KIND_BC1 = 17, KIND_101010_2 = 31 }; /* in cudaChannelFormatKind; of some releases */
+enum { SPECIAL_KINDS = sizeof special_kinds / sizeof *special_kinds };
 
 cudaChannelFormatDesc runtime_cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind)
 {
@@ -30,30 +33,38 @@ static int sized(int format, int bits)
     return bits == 8 ? format : bits == 16 ? format + 1 : bits == 32 ? format + 2 : 0;
 }
 
+static int special_format(int kind, const int bits[4], int *format, unsigned *channels)
+{
+    const unsigned char *wanted = special_kinds[kind - KIND_SPECIAL].bits;
+    for (unsigned i = 0; i < 4; i++) {
+        if (bits[i] != wanted[i])
+            return cudaErrorInvalidChannelDescriptor;
+        *channels += bits[i] != 0;
+    }
+    *format = special_kinds[kind - KIND_SPECIAL].format;
+    return cudaSuccess; /* no plain format: the core refuses it, and says why */
+}
+
 int runtime_array_format(const cudaChannelFormatDesc *d, int *format, unsigned *channels)
 {
     const int bits[4] = { d->x, d->y, d->z, d->w };
     unsigned count = 0;
+    *channels = 0;
+    *format = 0;
+    if ((int)d->f >= KIND_SPECIAL && (int)d->f < KIND_SPECIAL + SPECIAL_KINDS)
+        return special_format((int)d->f, bits, format, channels);
     while (count < 4 && bits[count])
         count++;
     *channels = count;
     for (unsigned i = 1; i < 4; i++)
         if (bits[i] != (i < count ? bits[0] : 0))
             return cudaErrorInvalidChannelDescriptor;
-    switch ((int)d->f) {
+    switch (d->f) {
     case cudaChannelFormatKindSigned: *format = sized(FORMAT_SIGNED, bits[0]); break;
     case cudaChannelFormatKindUnsigned: *format = sized(FORMAT_UNSIGNED, bits[0]); break;
     case cudaChannelFormatKindFloat: *format = bits[0] == 16 ? FORMAT_HALF : bits[0] == 32 ? FORMAT_FLOAT : 0; break;
-    case cudaChannelFormatKindNV12: *format = FORMAT_NV12; break;
-    default:
-        *format = (int)d->f == KIND_101010_2                           ? FORMAT_101010_2
-                  : (int)d->f >= KIND_BC1 && (int)d->f < KIND_101010_2 ? FORMAT_BC1 + (int)d->f - KIND_BC1
-                  : (int)d->f >= KIND_UNORM8X1 && (int)d->f < KIND_BC1 ? FORMAT_UNORM8X1 + (int)d->f - KIND_UNORM8X1
-                                                                       : 0;
-        break;
+    default: break;
     }
-    if (*format >= FORMAT_101010_2)
-        return cudaSuccess; /* no plain format: the core refuses it, and says why */
     return *format && (count == 1 || count == 2 || count == 4) ? cudaSuccess : cudaErrorInvalidChannelDescriptor;
 }
 

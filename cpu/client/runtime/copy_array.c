@@ -34,11 +34,12 @@ static int box(core_context *context, const struct side *to, const struct side *
                  : issue_copy_box(context, stream, &target, &source, extent, (enum core_direction)kind, blocking);
 }
 
-static int begin(const struct side *to, const struct side *from, int kind, core_context **context)
+/* nothing: no bytes are meant, so the sides are not looked at. */
+static int begin(const struct side *to, const struct side *from, int kind, bool nothing, core_context **context)
 {
     struct core_array_shape shape;
     int error = runtime_enter(context);
-    if (error)
+    if (error || nothing)
         return error;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
@@ -80,7 +81,7 @@ static int side_3d(const void *array, const cudaPitchedPtr *memory, const cudaPo
                    const struct core_extent *extent, struct core_box *box)
 {
     size_t x;
-    if ((array && memory->ptr) || __builtin_mul_overflow(at->x, element, &x))
+    if (__builtin_mul_overflow(at->x, element, &x))
         return cudaErrorInvalidValue;
     if (array)
         return core_array_box(runtime_array(array), (const size_t[3]){ x, at->y, at->z }, extent, box);
@@ -96,6 +97,8 @@ int runtime_copy_sides(const cudaMemcpy3DParms *copy, struct runtime_copy_sides 
     int error = element_of(copy, &element);
     if (error)
         return error;
+    if ((copy->dstArray && copy->dstPtr.ptr) || (copy->srcArray && copy->srcPtr.ptr))
+        return cudaErrorInvalidValue;
     sides->extent = (struct core_extent){ 0, copy->extent.height, copy->extent.depth };
     if (__builtin_mul_overflow(copy->extent.width, element, &sides->extent.width))
         return cudaErrorInvalidValue;
@@ -124,8 +127,9 @@ static int rows(const struct side *to, const struct side *from, size_t width, si
     core_context *context;
     struct runtime_limits space;
     const struct core_extent extent = { width, height, 1 };
-    int error = begin(to, from, kind, &context);
-    if (error || !width || !height)
+    bool nothing = !width || !height;
+    int error = begin(to, from, kind, nothing, &context);
+    if (error || nothing)
         return error;
     size_t most = runtime_limits(runtime_current(), &space)->pitch;
     if ((!to->array && (to->pitch < width || to->pitch > most)) ||
@@ -246,7 +250,7 @@ static int bytes(struct side to, struct side from, size_t count, int kind, core_
 {
     core_context *context;
     size_t to_rows, from_rows;
-    int error = begin(&to, &from, kind, &context);
+    int error = begin(&to, &from, kind, !count, &context);
     if (error || !count)
         return error;
     size_t to_row = row_of(&to, &to_rows), from_row = row_of(&from, &from_rows), row = smaller(to_row, from_row);

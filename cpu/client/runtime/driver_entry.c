@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENTRY_FLAGS_LAST = 2, ENTRY_PER_THREAD = 2, ENTRY_FOUND = 0, ENTRY_NOT_FOUND = 1 };
+enum { ENTRY_FLAGS_LAST = 3, ENTRY_PER_THREAD = 2, ENTRY_FOUND = 0, ENTRY_NOT_FOUND = 1 };
 
 typedef int get_entry(const char *symbol, void **function, int version, uint64_t flags, int *status);
 static get_entry *get;
@@ -78,7 +78,7 @@ cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **poin
     return runtime_local(entry_point(symbol, pointer, flags, true));
 }
 #else
-/* Since CUDA 12 it is no error that a name is not found, where the caller has room for a status. */
+/* Since CUDA 12 it is no error that a name is not found. */
 static int entry_point(const char *symbol, void **pointer, int version, unsigned long long flags, bool per_thread,
                        cudaDriverEntryPointQueryResult *out)
 {
@@ -86,7 +86,7 @@ static int entry_point(const char *symbol, void **pointer, int version, unsigned
     int error = find(symbol, pointer, version, flags, per_thread, &status);
     if (!error && out)
         *out = (cudaDriverEntryPointQueryResult)status;
-    return error || out || status == ENTRY_FOUND ? error : cudaErrorSymbolNotFound;
+    return error;
 }
 
 cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags,

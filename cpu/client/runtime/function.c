@@ -136,10 +136,9 @@ static int get_name(const char **name, const void *key)
     if (!name)
         return cudaErrorInvalidValue;
     const struct runtime_function *record = runtime_function_record(key);
-    if (!record)
-        return cudaErrorInvalidDeviceFunction;
-    *name = record->name;
-    return cudaSuccess;
+    if (record)
+        *name = record->name;
+    return record || !core_function_check(key, NULL, name) ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 
 static int get_parameter(const void *key, size_t index, size_t *offset, size_t *size)
@@ -168,10 +167,8 @@ static int get_driver_function(cudaFunction_t *function, const void *key)
 {
     core_function *found;
     int error = runtime_attach(NULL);
-    if (error)
+    if (error || !function) /* NVIDIA's runtime has no error for NULL */
         return error;
-    if (!function)
-        return cudaErrorInvalidValue;
     if (!(error = runtime_function(key, &found)))
         *function = found;
     return error;

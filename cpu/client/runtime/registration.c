@@ -9,8 +9,8 @@
  * records stay, the first registered serves, and the other takes over when the first library is unloaded.
  *
  * A kernel's handle (cudaKernel_t) is that same host address: it can be given wherever a kernel can, lasts as long as
- * the program's code, and is checked by the same look-up. The handle of a kernel that was loaded by name
- * (library.c) is the address of its record.
+ * the program's code, and is checked by the same look-up. The handle of a kernel of a library (library.c), and a
+ * CUfunction or CUkernel of the Driver API, is the core's function itself.
  */
 #include "cpu/client/runtime/runtime.h"
 #include "cpu/client/core/registry.h"
@@ -161,11 +161,17 @@ static int function_resolve(struct runtime_function *record, core_function **fun
     return error == CORE_NOT_FOUND ? cudaErrorInvalidDeviceFunction : error;
 }
 
+static int function_by_handle(const void *key, core_function **function)
+{
+    *function = (core_function *)(uintptr_t)key;
+    return core_function_check(*function, NULL, NULL) ? cudaErrorInvalidDeviceFunction : cudaSuccess;
+}
+
 int runtime_function(const void *key, core_function **function)
 {
     struct runtime_function *record = registry_find(&functions, key);
-    if (!record)
-        return cudaErrorInvalidDeviceFunction;
+    if (UNLIKELY(!record))
+        return function_by_handle(key, function);
     *function = atomic_load_explicit(&record->core, memory_order_acquire);
     return LIKELY(*function != NULL) ? cudaSuccess : function_resolve(record, function);
 }
@@ -309,7 +315,7 @@ static int get_kernel(cudaKernel_t *kernel, const void *key)
 {
     if (!kernel)
         return cudaErrorInvalidValue;
-    if (!runtime_function_record(key)) {
+    if (!runtime_function_record(key) && core_function_check(key, NULL, NULL)) {
         int error = runtime_attach(NULL);
         return error ? error : cudaErrorInvalidDeviceFunction;
     }

@@ -198,14 +198,15 @@ cudaError_t runtime_cudaDestroyTextureObject(cudaTextureObject_t texture)
     return runtime_waited(destroy(texture, core_tex_object_destroy));
 }
 
+/* no_room: what NVIDIA's runtime says where `out` is NULL. */
 static int get_resource(cudaResourceDesc *out, uint64_t object,
-                        int (*get)(core_context *, struct CUDA_RESOURCE_DESC *, uint64_t))
+                        int (*get)(core_context *, struct CUDA_RESOURCE_DESC *, uint64_t), int no_room)
 {
     core_context *context;
     struct CUDA_RESOURCE_DESC from;
     int error = runtime_enter(&context);
     if (!error && !out)
-        error = cudaErrorInvalidValue;
+        error = no_room;
     if (!error)
         error = get(context, &from, object);
     if (!error)
@@ -215,7 +216,7 @@ static int get_resource(cudaResourceDesc *out, uint64_t object,
 
 cudaError_t runtime_cudaGetTextureObjectResourceDesc(cudaResourceDesc *out, cudaTextureObject_t texture)
 {
-    return runtime_waited(get_resource(out, texture, core_tex_object_get_resource_desc));
+    return runtime_waited(get_resource(out, texture, core_tex_object_get_resource_desc, cudaErrorInvalidValue));
 }
 
 static int get_sampler(void *out, cudaTextureObject_t texture, struct CUDA_TEXTURE_DESC *how)
@@ -223,7 +224,7 @@ static int get_sampler(void *out, cudaTextureObject_t texture, struct CUDA_TEXTU
     core_context *context;
     int error = runtime_enter(&context);
     if (!error && !out)
-        error = cudaErrorInvalidValue;
+        error = cudaErrorInvalidResourceHandle; /* as NVIDIA's runtime says */
     return error ? error : core_tex_object_get_texture_desc(context, how, texture);
 }
 
@@ -310,5 +311,5 @@ cudaError_t runtime_cudaDestroySurfaceObject(cudaSurfaceObject_t surface)
 
 cudaError_t runtime_cudaGetSurfaceObjectResourceDesc(cudaResourceDesc *out, cudaSurfaceObject_t surface)
 {
-    return runtime_waited(get_resource(out, surface, core_surf_object_get_resource_desc));
+    return runtime_waited(get_resource(out, surface, core_surf_object_get_resource_desc, cudaErrorInvalidDevice));
 }
