@@ -1,7 +1,7 @@
 # The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/calls/calls.h) on the machine
 # of softgpu/exec/.
 SOFTGPU_MACHINE := array attributes config context device domain event extents function handle image library link \
-                   memory module op queue run space state stream texture turn work
+                   memory module op peer queue run space state stream texture turn work
 SOFTGPU_CALLS := array context copy current device entry errors event function host init launch library link memory \
                  module occupancy per_thread pointer set stream symbols tensor texture value vmm
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \

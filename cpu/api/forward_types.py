@@ -21,7 +21,7 @@ WIRE = {
 
 
 def snake(text):
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\dD)(?=[A-Z])", "_", text).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\d[DP])(?=[A-Z])", "_", text).lower()
 
 
 class Library:

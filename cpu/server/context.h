@@ -42,6 +42,7 @@ struct context {
     uint64_t serial;                      /* no other context of this process has it */
     _Atomic bool ended;
     struct list of_session;
+    uint64_t reached_by;                  /* peer.c: bit c: context c may touch this one's memory */
     struct stream *legacy;
     struct list streams;                  /* all that are not destroyed; the legacy one among them */
     struct list busy[2];                  /* those that may have work: non-blocking, blocking; see stream_busy() */
@@ -93,5 +94,12 @@ CUresult context_unmake(struct session *, struct context *);
 /* ---- context_calls.c ---- */
 
 bool contexts_close(struct session *);                            /* false: a kernel without end runs */
+
+/* ---- peer.c ---- */
+
+/* Which devices may touch the context's memory, for cuMemSetAccess: its own and its peers'. Writes at most
+   session.device_count entries, returns how many. */
+unsigned peer_access(struct session *, const struct context *owner, CUmemAccessDesc *out);
+void peers_drop(struct session *, struct context *);
 
 #endif

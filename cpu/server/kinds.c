@@ -41,6 +41,7 @@ const struct kind_row server_kinds[KINDS] = {
     [KIND_LANE_MEMORY]   = { "lane-memory", .moves = MOVE_NOTHING, .begin = lanes_context_here,
                              .drop = lanes_context_gone },
     [KIND_STAGING]       = { "staging-memory", .moves = MOVE_NOTHING, .begin = staging_prepare, .drop = staging_stop },
+    [KIND_PEER]          = { "peer-access", .moves = MOVE_REBUILT, .drop = peers_drop },
     [KIND_HANDLE]        = { "memory-handle", SESSION_MAX_OBJECTS, MOVE_REBUILT, .stop = handles_stop },
     [KIND_MAPPING]       = { "mapping", .moves = MOVE_REBUILT, .drop = memory_drop_all, .stop = memory_stop,
                              .count = mappings_count },

@@ -237,7 +237,7 @@ static CUresult pieces_make_charged(struct session *session, struct context *con
 {
     struct window *window = &session->window;
     CUmemAllocationProp properties = memory_properties(context->device);
-    CUmemAccessDesc access = { .location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    CUmemAccessDesc access[FLYT_MAX_DEVICES];
     CUresult r = CUDA_SUCCESS;
     for (*made = 0; *made < size; *made += unit) {
         struct mapping *piece = malloc(sizeof *piece);
@@ -257,7 +257,7 @@ static CUresult pieces_make_charged(struct session *session, struct context *con
         context->device->mapped += unit;
         usage_device(context->device);
     }
-    return session->gpu->MemSetAccess(address, size, &access, 1);
+    return session->gpu->MemSetAccess(address, size, access, peer_access(session, context, access));
 }
 
 /* All of it, or nothing. */
@@ -399,6 +399,25 @@ void memory_drop_all(struct session *session, struct context *context)
     for (uint64_t i = 0; context->mapped && i < granules; i++)
         if (window->at[i] && window->at[i]->context == context)
             pieces_end(session, context, window->at[i]->address, window->at[i]->size);
+}
+
+CUresult memory_pieces_access(struct session *session, const struct context *context, const struct device *device,
+                              CUmemAccess_flags flags)
+{
+    const struct window *window = &session->window;
+    uint64_t left = context->mapped;
+    CUmemAccessDesc access = { .location = memory_properties(device).location, .flags = flags };
+    CUresult r = CUDA_SUCCESS;
+    for (uint64_t at = 0; left && at < window->size;) {
+        const struct mapping *piece = window->at[at / window->granularity];
+        at += piece ? piece->size : window->granularity;
+        if (!piece || piece->context != context)
+            continue;
+        CUresult set = session->gpu->MemSetAccess(piece->address, piece->size, &access, 1);
+        r = r ? r : set;
+        left -= piece->size;
+    }
+    return r;
 }
 
 /* ---- what the client may name ---- */

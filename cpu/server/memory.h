@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct context;
+struct device;
 struct module;
 struct session;
 
@@ -38,6 +39,8 @@ CUmemAllocationProp memory_properties(const struct device *);
 bool memory_granules(const struct window *, uint64_t address, uint64_t size, uint64_t *first, uint64_t *count);
 void handles_stop(struct session *);
 void memory_drop_all(struct session *, struct context *);         /* of the context */
+/* What the device may do with all pieces of the context. */
+CUresult memory_pieces_access(struct session *, const struct context *, const struct device *, CUmemAccess_flags);
 /* May the client name [address, address + size)? Mapped window, added host memory, or a variable of one of its
    modules. */
 bool memory_known(struct session *, uint64_t address, uint64_t size);

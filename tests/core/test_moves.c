@@ -199,6 +199,36 @@ static void body_handles(void)
           core_access_set(base + 3 * granule, granule, 0, 3) == 0 && word_at(p, base + 3 * granule + 396) == 51);
 }
 
+/* Kernels of device 1 reach memory of device 0: of its context, of a handle, of a pool. */
+static void body_peers(void)
+{
+    core_context *p[2] = { on(0), on(1) };
+    size_t granule;
+    uint64_t base, a = allocate(p[0], 4096), pooled;
+    unsigned access;
+    core_handle h;
+    core_pool pool;
+    CHECK(core_peer_enable(p[1], p[0]) == 0 && core_memory_granularity(&granule) == 0 &&
+          core_reservation_create(granule, 0, 0, &base) == 0 && core_handle_create(0, granule, &h) == 0 &&
+          core_handle_map(base, granule, h) == 0 && core_access_set(base, granule, 1, 3) == 0 &&
+          core_pool_default(0, &pool) == 0 && core_pool_access_set(pool, 1, 3) == 0 &&
+          core_pool_allocate(p[0], 0, pool, 4096, &pooled) == 0 && core_context_synchronize(p[0]) == 0);
+    for (int i = 1; i <= 2; i++) {
+        CHECK(move_to(i % 2) == 0);
+        uint64_t later = allocate(p[0], 4096), all[] = { a, later, base, pooled };
+        for (int m = 0; m < 4; m++)
+            CHECK(fill(p[1], 0, all[m], 32, 10 * (uint32_t)i) == 0);
+        CHECK(core_context_synchronize(p[1]) == 0);
+        for (int m = 0; m < 4; m++)
+            CHECK(word_at(p[0], all[m] + 4) == 10 * (uint32_t)i);
+        CHECK(core_access_get(base, 1, &access) == 0 && access == 3 && core_access_get(base, 0, &access) == 0 &&
+              access == 0 && core_pool_access_get(pool, 1, &access) == 0 && access == 3);
+    }
+    CHECK(core_peer_enable(p[1], p[0]) == 704 && core_peer_disable(p[1], p[0]) == 0 &&
+          core_peer_disable(p[1], p[0]) == 705 && move_to(1) == 0);
+    CHECK(fill(p[1], 0, a, 32, 5) == 0 && core_context_synchronize(p[1]) == 700);
+}
+
 static void body_code(void)
 {
     core_context *p = on(0), *c;
@@ -554,6 +584,7 @@ static void random_programs(void **unused)
     }
 TEST(memory, 60)
 TEST(handles, 60)
+TEST(peers, 60)
 TEST(code, 60)
 TEST(streams, 60)
 TEST(times, 60)
@@ -566,11 +597,12 @@ TEST(left_server, 60)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory), cmocka_unit_test(handles), cmocka_unit_test(code), cmocka_unit_test(streams),
+        cmocka_unit_test(memory), cmocka_unit_test(handles), cmocka_unit_test(peers), cmocka_unit_test(code), cmocka_unit_test(streams),
         cmocka_unit_test(times), cmocka_unit_test(host_memory),
         cmocka_unit_test(pools_and_graphs), cmocka_unit_test(refusals), cmocka_unit_test(texture),
         cmocka_unit_test(random_programs), cmocka_unit_test(left_server),
     };
+    setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     if (argc < 3 || server_start(0, argv[1], argv[2]) || server_start(1, argv[1], argv[2]) ||
         setenv("FLYT_SERVER", uris[0], 1)) {
         fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);

@@ -148,9 +148,11 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --see
                 "$(BUILD)/tests/differ --seeds 22-31 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
 
 # What needs two devices.
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp build/cuda/freed build/cuda/devices" \
-                "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 build/cuda/freed build/cuda/devices")
-$(BUILD)/tests/differ: build/cuda/freed build/cuda/devices
+CUDA_TEST_DEVICES := build/cuda/freed build/cuda/devices build/cuda/peers
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp $(CUDA_TEST_DEVICES)" \
+                "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 $(CUDA_TEST_DEVICES)" \
+                "env FLYT_SOFTGPU_DEVICES=4 tests/cuda/e2e.py --bin $(BIN) --transport local build/cuda/peers")
+$(BUILD)/tests/differ: $(CUDA_TEST_DEVICES)
 
 # How much moves for a launch on managed memory.
 $(BUILD)/tests/managed_calls: tests/cuda/managed_calls.py tests/cuda/e2e.py build/cuda/managed_launches | $(PROGRAMS)

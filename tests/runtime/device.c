@@ -371,11 +371,20 @@ static void peers(void **state)
     (void)state;
     int value = -1;
     assert_int_equal(cudaDeviceCanAccessPeer(&value, 0, 1), 0);
-    assert_int_equal(value, 0);
+    assert_int_equal(value, 1);
     assert_int_equal(cudaDeviceCanAccessPeer(&value, 0, 2), 101);
+    assert_int_equal(cudaDeviceCanAccessPeer(NULL, 0, 1), 1);
+    assert_int_equal(cudaDeviceGetP2PAttribute(&value, 3, 0, 1), 0);
+    assert_int_equal(value, 3);
+    assert_int_equal(cudaDeviceGetP2PAttribute(&value, 3, 0, 0), 101);
+    assert_int_equal(cudaDeviceGetP2PAttribute(&value, 6, 0, 1), 1);
     assert_int_equal(cudaDeviceEnablePeerAccess(0, 0), 101);
-    assert_int_equal(cudaDeviceEnablePeerAccess(1, 0), 217);
+    assert_int_equal(cudaDeviceEnablePeerAccess(2, 0), 101);
     assert_int_equal(cudaDeviceEnablePeerAccess(1, 1), 1);
+    assert_int_equal(cudaDeviceDisablePeerAccess(1), 705);
+    assert_int_equal(cudaDeviceEnablePeerAccess(1, 0), 0);
+    assert_int_equal(cudaDeviceEnablePeerAccess(1, 0), 704);
+    assert_int_equal(cudaDeviceDisablePeerAccess(1), 0);
     assert_int_equal(cudaDeviceDisablePeerAccess(1), 705);
 }
 

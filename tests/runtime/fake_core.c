@@ -251,6 +251,24 @@ int core_pool_access_set(core_pool pool, int device, unsigned access)
     (void)device, (void)access;
     return pool ? answer(__func__) : CORE_INVALID_VALUE;
 }
+int core_device_can_access_peer(int *can, int device, int peer) { return *can = device != peer, answer(__func__); }
+int core_device_get_p2p_attribute(int *value, int attribute, int source, int target)
+{
+    (void)source, (void)target;
+    return *value = attribute, answer(__func__);
+}
+static bool reaches;
+static int change(core_context *context, core_context *peer, bool may)
+{
+    if (context == peer)
+        return may ? CORE_INVALID_DEVICE : CORE_PEER_ACCESS_NOT_ENABLED;
+    if (reaches == may)
+        return may ? CORE_PEER_ACCESS_ALREADY_ENABLED : CORE_PEER_ACCESS_NOT_ENABLED;
+    reaches = may;
+    return CORE_OK;
+}
+int core_peer_enable(core_context *context, core_context *peer) { return change(context, peer, true); }
+int core_peer_disable(core_context *context, core_context *peer) { return change(context, peer, false); }
 int core_pool_access_get(core_pool pool, int device, unsigned *access)
 {
     (void)device;

@@ -155,11 +155,51 @@ static void reset_leaves_the_other_alone(void **state)
     assert_int_equal(f->peer.last.latched, 0);
 }
 
+static int peers(struct fixture *f, uint32_t context, uint32_t peer, int may)
+{
+    return PLAIN(f, peer_access, peer_access_args, { context, peer, may });
+}
+
+/* A kernel of device 1 may touch what is mapped for device 0, before and after the permission, until one of the two
+   contexts ends. */
+static void peers_reach(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t value;
+    assert_int_equal(peers(f, 1, 0, 0), 705);
+    assert_int_equal(peers(f, 1, 1, 1), 101);
+    assert_int_equal(peers(f, 1, 7, 1), 201);
+    assert_int_equal(peers(f, 1, 0, 1), 0);
+    assert_int_equal(peers(f, 1, 0, 1), 704);
+    uint64_t later = f->peer.base + 5 * f->peer.granule, first = f->at[0];
+    f->at[0] = later;
+    assert_int_equal(device_map(f, 0), 0);
+    peer_set(&f->peer, 64, later, 4, 0, 1);
+    peer_stream_sync(&f->peer, 64);
+    add(f, 1, first);
+    add(f, 1, later);
+    assert_int_equal(peer_copy_out(&f->peer, 65, &value, first, 4), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(peer_copy_out(&f->peer, 65, &value, later, 4), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(peers(f, 1, 0, 0), 0);
+    assert_int_equal(peers(f, 1, 0, 0), 705);
+    assert_int_equal(peers(f, 1, 0, 1), 0);
+    assert_int_equal(PLAIN(f, context_reset, context_args, { 0 }), 0);
+    assert_int_equal(peers(f, 1, 0, 1), 201);
+    f->at[0] = first;
+    device_begin(f, 0);
+    assert_int_equal(peers(f, 1, 0, 0), 705);
+    assert_int_equal(f->peer.last.latched, 0);
+    add(f, 1, f->at[0]);
+    assert_int_equal(peer_stream_sync(&f->peer, 65), 700);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(memory_crosses), T(events_cross), T(reset_leaves_the_other_alone),
+        T(memory_crosses), T(events_cross), T(reset_leaves_the_other_alone), T(peers_reach),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);

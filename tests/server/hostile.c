@@ -255,7 +255,8 @@ static void array_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(34)) {
+    switch (below(35)) {
+    case 34: WAIT(peer_access, peer_access_args, plain_result, { context(), context(), (int)below(2) }); break;
     case 32:
     case 33: array_call(peer); break;
     case 28: WAIT(usage, usage_args, usage_result, { (u_int)any() }); break;

@@ -116,7 +116,7 @@ static void contexts(void **state)
 #if CUDA_VERSION >= 13000
     OK(cuCtxCreate(&made, NULL, 0, 1));
 #else
-    OK(cuCtxCreate(&made, 0, 1));
+    context_new(&made, 1);
 #endif
     OK(cuCtxGetCurrent(&c));
     assert_ptr_equal(c, made);
@@ -142,7 +142,7 @@ static void contexts(void **state)
 #if CUDA_VERSION >= 13000
     OK(cuCtxCreate(&made, NULL, 0, 1));
 #else
-    OK(cuCtxCreate(&made, 0, 1));
+    context_new(&made, 1);
 #endif
     assert_int_equal(pthread_create(&thread, NULL, destroy_context, made), 0);
     pthread_join(thread, &result);
@@ -219,9 +219,61 @@ static void peers(void **state)
     OK(cuCtxEnablePeerAccess(b, 0));
     FAILS(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(b, 0));
     OK(cuCtxDisablePeerAccess(b));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuCtxEnablePeerAccess(a, 0));
+    FAILS(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(a));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxEnablePeerAccess(b, 1));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess((CUcontext)(uintptr_t)0x1234, 0));
     OK(cuDevicePrimaryCtxRelease(1));
     OK(cuDevicePrimaryCtxRelease(0));
     OK(cuCtxSetCurrent(NULL));
+}
+
+static void context_new(CUcontext *c, CUdevice device)
+{
+#if CUDA_VERSION >= 13000
+    OK(cuCtxCreate(c, NULL, 0, device));
+#else
+    OK(cuCtxCreate(c, 0, device));
+#endif
+}
+
+/* The end of either context takes the permission back, and a device keeps it while another of its contexts has it. */
+static void peers_end(void **state)
+{
+    (void)state;
+    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                              ".visible .entry touch(.param .u64 p)\n{\n    .reg .b32 %r<2>; .reg .b64 %rd<2>;\n"
+                              "    ld.param.u64 %rd1, [p];\n    atom.global.add.u32 %r1, [%rd1], 1;\n    ret;\n}\n";
+    CUcontext owner, one, two;
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr p, later;
+    unsigned got;
+    context_new(&owner, 0);
+    OK(cuMemAlloc(&p, 4));
+    OK(cuMemsetD32(p, 0, 1));
+    context_new(&two, 1);
+    OK(cuCtxEnablePeerAccess(owner, 0));
+    context_new(&one, 1);
+    OK(cuCtxEnablePeerAccess(owner, 0));
+    OK(cuModuleLoadData(&m, ptx));
+    OK(cuModuleGetFunction(&f, m, "touch"));
+    OK(cuCtxDestroy(two));
+    void *arguments[] = { &p };
+    OK(cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, NULL, arguments, NULL));
+    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoH(&got, p, 4));
+    assert_int_equal(got, 8);
+    OK(cuCtxDestroy(owner));
+    context_new(&owner, 0);
+    OK(cuMemAlloc(&later, 4));
+    OK(cuCtxSetCurrent(one));
+    FAILS(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(owner));
+    OK(cuCtxEnablePeerAccess(owner, 0));
+    OK(cuCtxDisablePeerAccess(owner));
+    arguments[0] = &later;
+    OK(cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, NULL, arguments, NULL));
+    FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
 }
 
 static void errors(void **state)
@@ -292,6 +344,7 @@ int main(void)
         cmocka_unit_test(before_init), cmocka_unit_test(devices),      cmocka_unit_test(attributes),
         cmocka_unit_test(contexts),    cmocka_unit_test(affinity),     cmocka_unit_test(peers),
         cmocka_unit_test(errors),      cmocka_unit_test(entry_points), cmocka_unit_test(forked),
+        cmocka_unit_test(peers_end), /* the last: its fault stays */
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,4 +50,9 @@ bool context_known_idle(core_context *);
 int  context_finish(core_context *);                        /* waits, and asks even where nothing is under way */
 int  context_settle(core_context *);                        /* waits unless everything is known to have ended */
 
+/* ---- peer.c ---- */
+
+void peer_forget_context(core_context *);
+uint64_t peer_count(void);                                  /* pairs of contexts with access */
+
 #endif

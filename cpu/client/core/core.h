@@ -36,6 +36,7 @@ enum core_result {
     CORE_INVALID_IMAGE = 200,
     CORE_INVALID_CONTEXT = 201,
     CORE_NO_BINARY_FOR_GPU = 209,
+    CORE_PEER_ACCESS_UNSUPPORTED = 217,
     CORE_INVALID_PTX = 218,
     CORE_INVALID_SOURCE = 300,
     CORE_INVALID_HANDLE = 400,
@@ -43,6 +44,8 @@ enum core_result {
     CORE_NOT_FOUND = 500,
     CORE_NOT_READY = 600,
     CORE_LAUNCH_OUT_OF_RESOURCES = 701,
+    CORE_PEER_ACCESS_ALREADY_ENABLED = 704,
+    CORE_PEER_ACCESS_NOT_ENABLED = 705,
     CORE_CONTEXT_DESTROYED = 709,
     CORE_HOST_ALREADY_REGISTERED = 712,
     CORE_HOST_NOT_REGISTERED = 713,
@@ -151,6 +154,10 @@ extern CORE_API _Thread_local core_context *core_current __attribute__((tls_mode
 CORE_API int core_context_reset(core_context *);
 /* A further context of the device. flags: as cuCtxCreate takes them. Waits. */
 CORE_API int core_context_create(int device, unsigned flags, core_context **);
+/* Kernels of the context may touch the peer's device memory, or may not any more. 217: the devices cannot; 704, 705:
+   it is so already. Waits. */
+CORE_API int core_peer_enable(core_context *, core_context *peer);
+CORE_API int core_peer_disable(core_context *, core_context *peer);
 /* Ends a context of core_context_create, with all that belongs to it. A primary one: 201. Waits. */
 CORE_API int core_context_destroy(core_context *);
 /* id: no other context of the process has it, or had it. */
@@ -212,7 +219,7 @@ CORE_API int core_handle_info(core_handle, int *device, size_t *size);
 CORE_API int core_handle_at(uint64_t address, core_handle *);                /* what is mapped there; to be released */
 CORE_API int core_handle_map(uint64_t address, size_t size, core_handle);    /* all of it; waits */
 CORE_API int core_handle_unmap(uint64_t address, size_t size);               /* whole mappings; waits for no stream */
-/* access: CUmemAccess_flags. 801: the memory is another device's. */
+/* What a device may do there. access: CUmemAccess_flags. Not 0: also where no access to the memory's device exists. */
 CORE_API int core_access_set(uint64_t address, size_t size, int device, unsigned access);      /* waits */
 CORE_API int core_access_get(uint64_t address, int device, unsigned *access);
 
@@ -244,7 +251,8 @@ CORE_API int core_pool_device(core_pool, int *device);
 CORE_API int core_pool_trim(core_pool, uint64_t keep);
 CORE_API int core_pool_get(core_pool, enum core_pool_attribute, uint64_t *value);
 CORE_API int core_pool_set(core_pool, enum core_pool_attribute, uint64_t value);
-/* access: CUmemAccess_flags */
+/* access: CUmemAccess_flags. 101: the device cannot reach memory of the pool's device. Waits, but for the pool's own
+   device. */
 CORE_API int core_pool_access_set(core_pool, int device, unsigned access);
 CORE_API int core_pool_access_get(core_pool, int device, unsigned *access);
 /* pool 0: the current one of the stream's device. size 0: 1. */

@@ -26,6 +26,7 @@ struct reservation { struct tree_node node; uint64_t size; };          /* key: b
 struct physical {
     int      device;
     uint64_t size;
+    struct rights chunk_rights;       /* of a chunk */
     uint32_t wire;                    /* of the protocol, an index of `wires` */
     id_token named;                   /* there */
     id_token token;                   /* the program's; 0: it has released all that it had */
@@ -37,8 +38,10 @@ struct client_mapping {
     struct tree_node node;
     uint64_t size;
     struct physical *of;
-    unsigned access;
+    struct rights rights;
 }; /* key: address */
+
+_Static_assert(FLYT_MAX_DEVICES <= 64, "struct rights has a bit for each");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tree reservations, mappings;
@@ -54,6 +57,24 @@ int handle_open(void)
 uint64_t handle_count(void) { return wires ? id_table_count(wires) : 0; }
 
 static bool granules(uint64_t number) { return number % core_session.granularity == 0; }
+
+/* ---- what devices may do ---- */
+
+static int access_ask(uint64_t address, uint64_t size, int device, unsigned access)
+{
+    handle_access_args args = { address, size, client_device_find(device)->wire, access };
+    return wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args);
+}
+
+/* Of a fresh mapping, which no device may use. */
+static int rights_ask(uint64_t address, uint64_t size, const struct rights *rights)
+{
+    int code = CORE_OK;
+    for (int device = 0; device < device_count() && !code; device++)
+        if (rights_of(rights, device))
+            code = access_ask(address, size, device, rights_of(rights, device));
+    return code;
+}
 
 /* ---- reservations ---- */
 
@@ -327,11 +348,15 @@ static bool filled(uint64_t address, uint64_t size)
     return size != 0;
 }
 
-static void access_note(struct client_mapping *mapping, unsigned access)
+/* The address map has what some device may use. */
+static void access_note(struct client_mapping *mapping, const struct rights *rights)
 {
-    if (mapping->access)
+    bool before = mapping->rights.read, after = rights->read;
+    mapping->rights = *rights;
+    if (before && !after)
         address_remove(CORE_DEVICE_MEMORY, mapping->node.key, NULL);
-    mapping->access = access && !address_add_mapped(mapping->of->device, mapping->node.key, mapping->size) ? access : 0;
+    else if (after && !before && address_add_mapped(mapping->of->device, mapping->node.key, mapping->size))
+        mapping->rights = (struct rights){ 0 };
 }
 
 int core_handle_unmap(uint64_t address, size_t size)
@@ -347,7 +372,7 @@ int core_handle_unmap(uint64_t address, size_t size)
         for (uint64_t at = address; at - address < size;) {
             struct client_mapping *mapping = mapping_of(at);
             at += mapping->size;
-            access_note(mapping, 0);
+            access_note(mapping, &(struct rights){ 0 });
             tree_remove(&mappings, &mapping->node);
             mapping->of->mappings--;
             int dropped = physical_drop(mapping->of);
@@ -365,13 +390,12 @@ static int access_set(uint64_t address, uint64_t size, int device, unsigned acce
 {
     if (!filled(address, size))
         return CORE_INVALID_VALUE;
-    for (uint64_t at = address; at - address < size; at += mapping_of(at)->size)
-        if (mapping_of(at)->of->device != device)
-            return CORE_NOT_SUPPORTED;    /* no device reaches another's memory */
-    handle_access_args args = { address, size, client_device_find(device)->wire, access };
-    int code = wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args);
-    for (uint64_t at = address; !code && at - address < size; at += mapping_of(at)->size)
-        access_note(mapping_of(at), access);
+    int code = access_ask(address, size, device, access);
+    for (uint64_t at = address; !code && at - address < size; at += mapping_of(at)->size) {
+        struct rights rights = mapping_of(at)->rights;
+        rights_note(&rights, device, access);
+        access_note(mapping_of(at), &rights);
+    }
     return code;
 }
 
@@ -400,7 +424,7 @@ int core_access_get(uint64_t address, int device, unsigned *access)
     pthread_mutex_lock(&lock);
     const struct client_mapping *mapping = mapping_of(address);
     if (mapping)
-        *access = mapping->of->device == device ? mapping->access : 0;
+        *access = rights_of(&mapping->rights, device);
     pthread_mutex_unlock(&lock);
     return mapping ? CORE_OK : CORE_INVALID_VALUE;
 }
@@ -409,25 +433,27 @@ int core_access_get(uint64_t address, int device, unsigned *access)
 
 static int chunk_map(uint64_t address, const struct physical *physical)
 {
-    enum { READ_WRITE = 3 }; /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
     handle_map_args map = { .handle = physical->wire, .address = address };
     int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &map);
     if (code)
         return code;
-    handle_access_args args = { address, physical->size, client_device_find(physical->device)->wire, READ_WRITE };
-    if ((code = wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args))) {
+    if ((code = rights_ask(address, physical->size, &physical->chunk_rights))) {
         handle_unmap_args undo = { .address = address, .size = physical->size };
         wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &undo);
     }
     return code;
 }
 
-int handle_chunk_make(int device, uint64_t size, struct handle_chunk *out)
+int handle_chunk_make(int device, uint64_t size, const struct rights *others, struct handle_chunk *out)
 {
     int code = CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
     uint64_t address = size <= core_session.window_size ? take(0, size, core_session.granularity) : 0;
     struct physical *physical = address ? create(device, size, &code) : NULL;
+    if (physical) {
+        physical->chunk_rights = *others;
+        rights_note(&physical->chunk_rights, device, ACCESS_READ_WRITE);
+    }
     if (physical && (code = chunk_map(address, physical))) {
         physical_drop(physical);
         physical = NULL;
@@ -438,6 +464,16 @@ int handle_chunk_make(int device, uint64_t size, struct handle_chunk *out)
         window_give(address, size);
     pthread_mutex_unlock(&lock);
     *out = (struct handle_chunk){ address, size, physical };
+    return code;
+}
+
+int handle_chunk_access(struct handle_chunk *chunk, int device, unsigned access)
+{
+    pthread_mutex_lock(&lock);
+    int code = access_ask(chunk->address, chunk->size, device, access);
+    if (!code)
+        rights_note(&chunk->of->chunk_rights, device, access);
+    pthread_mutex_unlock(&lock);
     return code;
 }
 
@@ -463,14 +499,11 @@ int core_memory_granularity(size_t *bytes)
 
 /* ---- moving to another server ---- */
 
-enum { ACCESS_READ_WRITE = 3 };
-
-static int map_at(const struct physical *physical, uint64_t address, unsigned access)
+static int map_at(const struct physical *physical, uint64_t address, const struct rights *rights)
 {
     handle_map_args args = { .handle = physical->wire, .address = address };
-    handle_access_args rights = { address, physical->size, client_device_find(physical->device)->wire, access };
     int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
-    return code || !access ? code : wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &rights);
+    return code ? code : rights_ask(address, physical->size, rights);
 }
 
 static void unmap_at(const struct physical *physical, uint64_t address)
@@ -495,7 +528,7 @@ static void handle_again(void *object, id_token token, void *context)
         move_refuse(moving->move, moving->code, "the new server does not give %llu MiB for a memory handle (error %d)",
                     (unsigned long long)(physical->size >> 20), moving->code);
     if (!moving->code && physical->chunk_at)
-        moving->code = map_at(physical, physical->chunk_at, ACCESS_READ_WRITE);
+        moving->code = map_at(physical, physical->chunk_at, &physical->chunk_rights);
 }
 
 int handle_restore(struct move *move)
@@ -504,7 +537,7 @@ int handle_restore(struct move *move)
     id_table_each(wires, handle_again, &moving);
     const struct client_mapping *mapping = mapping_at_or_above(0);
     for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1))
-        moving.code = map_at(mapping->of, mapping->node.key, mapping->access);
+        moving.code = map_at(mapping->of, mapping->node.key, &mapping->rights);
     return moving.code ? move_refuse(move, moving.code, "the new server does not map a memory handle (error %d)",
                                      moving.code)
                        : CORE_OK;
@@ -527,6 +560,8 @@ static void handle_copy(void *object, id_token token, void *context)
     struct move *move = moving->move;
     core_context *c = context_on(physical->device);
     bool mapped[2] = { false };
+    struct rights own = { 0 };
+    rights_note(&own, physical->device, ACCESS_READ_WRITE);
     (void)token;
     if (moving->code)
         return;
@@ -536,7 +571,7 @@ static void handle_copy(void *object, id_token token, void *context)
                                 c ? "addresses are free" : "context exists", physical->device);
     for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET && !code; end++) {
         move_go(move, end);
-        code = map_at(physical, at, ACCESS_READ_WRITE);
+        code = map_at(physical, at, &own);
         mapped[end] = !code;
     }
     if (!code)

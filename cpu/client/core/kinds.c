@@ -18,6 +18,8 @@ static uint64_t registered_count(void) { return address_count(CORE_REGISTERED_ME
 const struct client_kind_row client_kinds[KINDS] = {
     [KIND_CONTEXT] = { "contexts", MOVE_REBUILT, .begin = context_open, .count = context_count,
                        .save = context_save, .restore = context_restore, .moved = context_moved },
+    [KIND_PEER] = { "pairs of contexts with peer access", MOVE_REBUILT, .drop = peer_forget_context,
+                    .count = peer_count, .restore = peer_restore },
     [KIND_EVENT] = { "events", MOVE_REBUILT, .begin = event_open, .drop = event_forget_context, .count = event_count,
                      .save = event_save, .restore = event_restore, .moved = event_moved },
     [KIND_STREAM] = { "streams", MOVE_REBUILT, .begin = stream_open, .drop = stream_forget_context,

@@ -13,6 +13,7 @@
 /* A session begins them in this order, and moves them in it; a context that has ended gives them back in it. */
 enum client_kind {
     KIND_CONTEXT,
+    KIND_PEER,
     KIND_EVENT,
     KIND_STREAM,
     KIND_MODULE,

@@ -58,14 +58,35 @@ int  memory_settle(core_context *owner);
 
 int  handle_open(void);                                     /* at attach */
 uint64_t handle_count(void);
-/* A handle that is mapped at a place of its own, where its device may read and write: memory of a pool. The program
-   sees none of the two. A result code. Waits. */
+/* Which devices may use memory: bit d is device d. What a device may write it may read. */
+struct rights {
+    uint64_t read, write;
+};
+enum { ACCESS_READ = 1, ACCESS_READ_WRITE = 3 }; /* CUmemAccess_flags; 0: none */
+
+static inline unsigned rights_of(const struct rights *rights, int device)
+{
+    uint64_t bit = UINT64_C(1) << device;
+    return rights->write & bit ? ACCESS_READ_WRITE : rights->read & bit ? ACCESS_READ : 0;
+}
+
+static inline void rights_note(struct rights *rights, int device, unsigned access)
+{
+    uint64_t bit = UINT64_C(1) << device;
+    rights->read = access ? rights->read | bit : rights->read & ~bit;
+    rights->write = access == ACCESS_READ_WRITE ? rights->write | bit : rights->write & ~bit;
+}
+
+/* A handle that is mapped at a place of its own, where its device may read and write, and others what `others`
+   says: memory of a pool. The program sees none of the two. A result code. Waits. */
 struct physical;
 struct handle_chunk {
     uint64_t address, size;
     struct physical *of;
 };
-int handle_chunk_make(int device, uint64_t size, struct handle_chunk *);
+int handle_chunk_make(int device, uint64_t size, const struct rights *others, struct handle_chunk *);
+/* What another device may do with it: CUmemAccess_flags. A result code. Waits. */
+int handle_chunk_access(struct handle_chunk *, int device, unsigned access);
 /* No work uses it. Does not wait. */
 void handle_chunk_end(struct handle_chunk *);
 

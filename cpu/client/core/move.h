@@ -49,6 +49,7 @@ int  session_meet(struct move *, const char *uri, void (*lost)(void *, const cha
 int  context_save(struct move *);
 int  context_restore(struct move *);
 void context_moved(struct move *, bool moved);
+int  peer_restore(struct move *);
 int  event_save(struct move *);
 int  event_restore(struct move *);
 void event_moved(struct move *, bool moved);

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "api/forward/core.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
 #include "cpu/common/lock.h"
@@ -28,7 +29,7 @@
 #include "pool_notes.h"
 #include "state.h"
 
-enum { TOKEN_KIND = 6, READ_WRITE = 3 };
+enum { TOKEN_KIND = 6 };
 
 struct pool {
     struct list of_all;
@@ -317,18 +318,32 @@ int core_pool_set(core_pool token, enum core_pool_attribute attribute, uint64_t 
     return code;
 }
 
-/* No device reaches another's memory; a pool's own device always may. */
+static int access_set(core_pool token, int device, unsigned access)
+{
+    pthread_mutex_lock(&pools.lock);
+    struct pool *pool = find(token);
+    int code = pool ? store_access(&pool->store, device, access) : CORE_INVALID_VALUE;
+    pthread_mutex_unlock(&pools.lock);
+    return code;
+}
+
+/* A pool's own device always has access. */
 int core_pool_access_set(core_pool token, int device, unsigned access)
 {
     CANCEL_DEFERRED;
-    int owner, code = core_pool_device(token, &owner);
+    int owner, can = 0, code = core_pool_device(token, &owner);
     if (code)
         return code;
     if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
+    if ((access && access != ACCESS_READ && access != ACCESS_READ_WRITE) ||
+        (device == owner && access != ACCESS_READ_WRITE))
+        return CORE_INVALID_VALUE;
     if (device == owner)
-        return access == READ_WRITE ? CORE_OK : CORE_INVALID_VALUE;
-    return access ? CORE_INVALID_DEVICE : CORE_OK;
+        return CORE_OK;
+    if ((code = core_device_can_access_peer(&can, device, owner)))
+        return code;
+    return can ? access_set(token, device, access) : access ? CORE_INVALID_DEVICE : CORE_OK;
 }
 
 int core_pool_access_get(core_pool token, int device, unsigned *access)
@@ -339,7 +354,10 @@ int core_pool_access_get(core_pool token, int device, unsigned *access)
         return code;
     if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
-    *access = device == owner ? READ_WRITE : 0;
+    pthread_mutex_lock(&pools.lock);
+    const struct pool *pool = find(token);
+    *access = device == owner ? ACCESS_READ_WRITE : pool ? rights_of(&pool->store.others, device) : 0;
+    pthread_mutex_unlock(&pools.lock);
     return CORE_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "cpu/common/list.h"
 #include "cpu/common/tree.h"
 #include "context.h"
+#include "memory.h"
 #include "stream.h"
 
 /* ---- pool_order.c: when a free takes effect ---- */
@@ -54,6 +55,7 @@ struct lane {
 
 struct store {
     int device;
+    struct rights others; /* of devices that the program has given access */
     uint64_t most; /* 0: as much as there is */
     uint64_t reserved, reserved_high, used, used_high;
     struct tree pieces, blocks; /* by address */
@@ -76,6 +78,8 @@ void store_give(struct store *, uint64_t address, struct client_stream *, const 
 bool store_trim(struct store *, uint64_t keep);
 void store_stream_ends(struct store *, const struct client_stream *);
 bool store_holds(const struct store *, uint64_t address);
+/* What another device may do with the memory, that of later too: CUmemAccess_flags. A result code. Waits. */
+int store_access(struct store *, int device, unsigned access);
 /* All of the memory goes. */
 void store_drop(struct store *);
 /* Allocations that the program has not freed, from the one at or above `address` on; 0: none. */

@@ -266,7 +266,7 @@ static int piece_new(struct store *store, uint64_t size)
     struct pool_piece *piece = calloc(1, sizeof *piece);
     if (!piece)
         return CORE_OUT_OF_MEMORY;
-    int code = handle_chunk_make(store->device, size, &piece->chunk);
+    int code = handle_chunk_make(store->device, size, &store->others, &piece->chunk);
     struct pool_block *b = code ? NULL : block_new(store, piece, piece->chunk.address, size);
     if (!code && !b) {
         handle_chunk_end(&piece->chunk);
@@ -355,6 +355,16 @@ bool store_trim(struct store *store, uint64_t keep)
             lane_settle(store, lane);
     }
     return more;
+}
+
+int store_access(struct store *store, int device, unsigned access)
+{
+    int code = CORE_OK;
+    for (struct tree_node *n = tree_first(&store->pieces); n && !code; n = tree_next(&store->pieces, n))
+        code = handle_chunk_access(&TREE_OBJECT(n, struct pool_piece, node)->chunk, device, access);
+    if (!code)
+        rights_note(&store->others, device, access);
+    return code;
 }
 
 void store_drop(struct store *store)

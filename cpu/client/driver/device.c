@@ -1,5 +1,4 @@
-/* device.c: chapters "Device Management" and "Peer Context Memory Access": all from the snapshot that came at connect.
-   */
+/* device.c: chapter "Device Management": all from the snapshot that came at connect. */
 #include <stdio.h>
 #include <string.h>
 
@@ -139,64 +138,4 @@ CUresult driver_cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
     if (!error)
         error = device && text ? core_device_by_pci_bus_id(text, device) : CUDA_ERROR_INVALID_VALUE;
     return driver_local(error);
-}
-
-/* ---- peers: copies between devices work; kernels reach only the memory of their own device, so no access is offered
-   ---- */
-
-static int check_peers(const void *out, CUdevice device, CUdevice peer)
-{
-    int error = check(out, device);
-    return error ? error : driver_device(peer);
-}
-
-CUresult driver_cuDeviceCanAccessPeer(int *answer, CUdevice device, CUdevice peer)
-{
-    int error = check_peers(answer, device, peer);
-    if (!error)
-        *answer = 0;
-    return driver_local(error);
-}
-
-CUresult driver_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice target)
-{
-    enum {
-        FIRST = CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
-        LAST = CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED
-    };
-    int error = check_peers(value, source, target);
-    if (!error && ((int)attribute < FIRST || (int)attribute > LAST))
-        error = CUDA_ERROR_INVALID_VALUE;
-    if (!error && source == target)
-        error = CUDA_ERROR_INVALID_DEVICE;
-    if (!error)
-        *value = 0;
-    return driver_local(error);
-}
-
-/* ctx: another context, and of another device. */
-static int check_peer_context(CUcontext peer)
-{
-    core_context *own;
-    struct core_context_info here, there;
-    int error = driver_enter(&own);
-    if (!error)
-        error = peer ? driver_context(peer, &peer) : CUDA_ERROR_INVALID_CONTEXT;
-    if (error || (error = core_context_info(own, &here)) || (error = core_context_info(peer, &there)))
-        return error;
-    return here.device == there.device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-}
-
-CUresult driver_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
-{
-    int error = check_peer_context(peer);
-    if (!error)
-        error = flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    return driver_local(error);
-}
-
-CUresult driver_cuCtxDisablePeerAccess(CUcontext peer)
-{
-    int error = check_peer_context(peer);
-    return driver_local(error ? error : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 }

@@ -1,65 +1,67 @@
-/*
- * peer.c: chapter "Peer Device Memory Access", and the peer questions of "Device Management". Copies between devices
- * work; kernels reach only the memory of their own device, so no access is offered.
- */
+/* peer.c: chapter "Peer Device Memory Access", and the peer questions of "Device Management". */
 #include "cpu/client/runtime/runtime.h"
 
-enum { P2P_RANK = 1, P2P_LAST = 4 };
+#include "api/forward/core.h"
+
+enum { P2P_RANK = 1, P2P_LAST = 5 };
+
+static int two_devices(int device, int peer)
+{
+    int error = runtime_attach_device(device);
+    return error ? error : runtime_attach_device(peer);
+}
 
 static int can_access(int *answer, int device, int peer)
 {
-    int error = runtime_attach_device(device);
-    if (!error)
-        error = runtime_attach_device(peer);
+    int error = two_devices(device, peer);
     if (error)
         return error;
-    if (!answer)
-        return cudaErrorInvalidValue;
-    *answer = 0;
-    return cudaSuccess;
+    return answer ? core_device_can_access_peer(answer, device, peer) : cudaErrorInvalidValue;
 }
 
-static int peer_of_current(int peer)
+/* The primary contexts of the current device and of the other one. */
+static int enter_both(int peer, core_context **own, core_context **other)
 {
-    core_context *context;
-    int error = runtime_enter(&context);
+    int error = runtime_enter(own);
     if (!error)
         error = runtime_attach_device(peer);
-    return error ? error : peer == runtime_current() ? cudaErrorInvalidDevice : cudaSuccess;
+    return error ? error : runtime_retain(peer, other);
 }
 
 static int enable(int peer, unsigned flags)
 {
-    int error = peer_of_current(peer);
-    if (error)
-        return error;
-    return flags ? cudaErrorInvalidValue : cudaErrorPeerAccessUnsupported;
+    core_context *own, *other;
+    int error = enter_both(peer, &own, &other);
+    if (!error && flags)
+        error = cudaErrorInvalidValue;
+    return error ? error : core_peer_enable(own, other);
 }
 
 static int disable(int peer)
 {
-    int error = peer_of_current(peer);
-    return error ? error : cudaErrorPeerAccessNotEnabled;
+    core_context *own, *other;
+    int error = enter_both(peer, &own, &other);
+    return error ? error : core_peer_disable(own, other);
 }
 
 static int get_attribute(int *value, int attribute, int source, int target)
 {
-    int error = can_access(value, source, target);
+    int error = two_devices(source, target);
     if (error)
         return error;
-    if (attribute < P2P_RANK || attribute > P2P_LAST)
+    if (!value || attribute < P2P_RANK || attribute > P2P_LAST)
         return cudaErrorInvalidValue;
-    return source == target ? cudaErrorInvalidDevice : cudaSuccess;
+    return source == target ? cudaErrorInvalidDevice : core_device_get_p2p_attribute(value, attribute, source, target);
 }
 
 cudaError_t runtime_cudaDeviceCanAccessPeer(int *answer, int device, int peer)
 {
-    return runtime_local(can_access(answer, device, peer));
+    return runtime_waited(can_access(answer, device, peer));
 }
 
-cudaError_t runtime_cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return runtime_local(enable(peer, flags)); }
-cudaError_t runtime_cudaDeviceDisablePeerAccess(int peer) { return runtime_local(disable(peer)); }
+cudaError_t runtime_cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return runtime_waited(enable(peer, flags)); }
+cudaError_t runtime_cudaDeviceDisablePeerAccess(int peer) { return runtime_waited(disable(peer)); }
 cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribute, int source, int target)
 {
-    return runtime_local(get_attribute(value, attribute, source, target));
+    return runtime_waited(get_attribute(value, attribute, source, target));
 }

@@ -60,6 +60,12 @@ CUresult null_DeviceGet(CUdevice *device, int ordinal)
     return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+CUresult null_DeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    *can = 0;
+    return device || peer ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
 CUresult null_DeviceGetName(char *name, int size, CUdevice device)
 {
     snprintf(name, (size_t)size, "Flyt null device");

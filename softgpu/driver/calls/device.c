@@ -179,6 +179,9 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     return r;
 }
 
+/* Newer than the oldest header that this is built with. */
+enum { ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED = 5 };
+
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)
 {
     struct sgd_device *d;
@@ -192,7 +195,8 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
     else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
              attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)
         *value = 1;
-    else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
+    else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED ||
+             (int)attribute == ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
         *value = 0;
     else
         r = CUDA_ERROR_INVALID_VALUE;

@@ -93,28 +93,37 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ad
     return m ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-static CUresult peer(CUcontext handle, unsigned flags, bool enable)
+/* The current context and another one, of another device. */
+static CUresult peers(CUcontext handle, struct sgd_context **from, struct sgd_context **to)
 {
-    struct sgd_context *c;
-    CUresult r = sgd_enter_current(&c);
+    *to = sgd_context_get(handle);
+    if (!*to || !(*to)->active)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return (*to)->device == (*from)->device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags)
+{
+    struct sgd_context *from, *to;
+    CUresult r = sgd_enter_current(&from);
     if (r)
         return r;
-    struct sgd_context *other = sgd_context_get(handle);
-    if (flags)
-        r = CUDA_ERROR_INVALID_VALUE;
-    else if (!other || !other->active)
-        r = CUDA_ERROR_INVALID_CONTEXT;
-    else if (other->device == c->device)
-        r = enable ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-    else if ((c->peer_enabled >> other->device->ordinal & 1u) == enable)
-        r = enable ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-    if (!r) {
-        c->peer_enabled ^= 1u << other->device->ordinal;
-        sgd_memory_peer(other->device, c->device->ordinal, enable);
-    }
+    r = flags ? CUDA_ERROR_INVALID_VALUE : peers(handle, &from, &to);
+    if (!r)
+        r = sgd_peer_enable(from, to);
     sgd_leave();
     return r;
 }
 
-CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags) { return peer(handle, flags, true); }
-CUresult cuCtxDisablePeerAccess(CUcontext handle) { return peer(handle, 0, false); }
+CUresult cuCtxDisablePeerAccess(CUcontext handle)
+{
+    struct sgd_context *from, *to;
+    CUresult r = sgd_enter_current(&from);
+    if (r)
+        return r;
+    r = peers(handle, &from, &to);
+    if (!r || r == CUDA_ERROR_INVALID_DEVICE)
+        r = r ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : sgd_peer_disable(from, to);
+    sgd_leave();
+    return r;
+}

@@ -130,7 +130,7 @@ void sgd_context_deactivate(struct sgd_context *c)
         if (m->context == c)
             sgd_memory_free(m);
     }
-    c->peer_enabled = 0;
+    sgd_peers_forget(c);
     while (sgd_queue_cancelling())
         sgd_wait(NULL);
     sgd_device_give(c->device, c->reserved);

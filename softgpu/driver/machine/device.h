@@ -24,7 +24,6 @@ struct sgd_device {
     struct sgd_machine *machine;         /* from the first context on */
     size_t total, used;
     struct sgd_context *primary;         /* always there after cuInit; active while retained */
-    unsigned peers;                      /* bit d: device d may touch this device's cuMemAlloc memory */
     int64_t pool_end;                    /* next free byte of the backing file; holes are punched, never filled */
     int pool_fd;
 };
@@ -59,7 +58,6 @@ struct sgd_context {
     struct sgd_module *modules;
     struct sgd_event *events;
     struct tree slabs;                   /* memory.c: small allocations are cut from them */
-    unsigned peer_enabled;               /* bit d: cuCtxEnablePeerAccess to a context of device d */
 };
 struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: invalid */
 CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **);

@@ -46,10 +46,10 @@ bool sgd_memory_covers(uint64_t address, uint64_t size, unsigned rights)
 
 static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* Who may touch it: the device and its peers; host and managed memory: all. */
-static unsigned devices_for(enum sgd_memory_kind kind, const struct sgd_device *d)
+/* The devices that may touch it: its own and the peers of its context; all touch host and managed memory. */
+static unsigned devices_for(enum sgd_memory_kind kind, const struct sgd_context *c, const struct sgd_device *d)
 {
-    return kind == SGD_MEMORY_DEVICE ? 1u << d->ordinal | d->peers : ~0u;
+    return kind == SGD_MEMORY_DEVICE ? 1u << d->ordinal | (c ? sgd_peers_of(c) : 0) : ~0u;
 }
 
 /* Granules with private memory behind them. */
@@ -128,7 +128,7 @@ static CUresult slab_new(struct sgd_context *c, struct sgd_slab **out)
         free(s);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c->device));
+    s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c, c->device));
     if (!s->base) {
         sgd_device_give(c->device, SGD_GRANULE);
         free(s);
@@ -168,13 +168,14 @@ static void small_free(struct sgd_memory *m)
 
 /* ---- one allocation ---------------------------------------------------------------------------------------------- */
 
-static CUresult large_new(struct sgd_device *d, enum sgd_memory_kind kind, size_t size, struct sgd_memory *m)
+static CUresult large_new(const struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size,
+                          struct sgd_memory *m)
 {
     uint64_t whole = round_up(size, SGD_GRANULE);
     bool counted = kind != SGD_MEMORY_HOST;
     if (counted && !sgd_device_take(d, whole))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t base = granules_new(whole, devices_for(kind, d));
+    uint64_t base = granules_new(whole, devices_for(kind, c, d));
     if (!base) {
         if (counted)
             sgd_device_give(d, whole);
@@ -194,7 +195,8 @@ CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_me
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *m = (struct sgd_memory){ .kind = kind, .context = c, .device = d, .id = sgd_next_id() };
-    CUresult r = kind == SGD_MEMORY_DEVICE && c && size <= SMALL ? small_new(c, size, m) : large_new(d, kind, size, m);
+    CUresult r = kind == SGD_MEMORY_DEVICE && c && size <= SMALL ? small_new(c, size, m)
+                                                                     : large_new(c, d, kind, size, m);
     if (!r && !sgd_extents_add(&sgd_memories, &m->at)) {
         sgd_memory_free(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -242,14 +244,12 @@ void sgd_memory_free(struct sgd_memory *m)
     free(m);
 }
 
-/* Device memory of `d` becomes, or is no more, accessible to device `peer`. */
-void sgd_memory_peer(struct sgd_device *d, int peer, bool may)
+void sgd_memory_peer(const struct sgd_context *owner, unsigned devices, bool may)
 {
     unsigned rights = may ? SG_READ | SG_WRITE : 0;
-    d->peers = may ? d->peers | 1u << peer : d->peers & ~(1u << peer);
     for (const struct sgd_memory *m = sgd_extents_lower(&sgd_memories, 0); m;
          m = sgd_extents_next(&sgd_memories, &m->at))
-        if (m->kind == SGD_MEMORY_DEVICE && m->device == d)
-            sgd_space_rights(m->slab ? m->slab->base : m->at.base, m->slab ? SGD_GRANULE : m->rights_size, 1u << peer,
+        if (m->kind == SGD_MEMORY_DEVICE && m->context == owner)
+            sgd_space_rights(m->slab ? m->slab->base : m->at.base, m->slab ? SGD_GRANULE : m->rights_size, devices,
                              rights);
 }

@@ -45,12 +45,20 @@ enum { SGD_MEMORY_UNIT = 512 }; /* small allocations begin at its multiples; row
 struct sgd_memory *sgd_memory_find(uint64_t address);
 /* Is all of it in one allocation, or in mappings without gaps, and may some device touch it so? */
 bool sgd_memory_covers(uint64_t address, uint64_t size, unsigned rights);
-void sgd_memory_peer(struct sgd_device *, int peer, bool may);
+/* The devices of the mask may touch the context's device memory from now on, or may not any more. */
+void sgd_memory_peer(const struct sgd_context *owner, unsigned devices, bool may);
 CUresult sgd_memory_new(struct sgd_context *, struct sgd_device *, enum sgd_memory_kind, size_t, uint64_t *);
 void sgd_memory_free(struct sgd_memory *);                             /* DEVICE, HOST, MANAGED, REGISTERED */
 /* Under FLYT_SOFTGPU_MEMCHECK: memory that cuMemMap maps there, written before at another address or not; and that
    cuMemUnmap takes away. */
 void sgd_watch_mapped(uint64_t at, size_t size, bool written);
 void sgd_watch_unmapped(uint64_t at, size_t size);
+
+/* ---- peer.c ---- */
+
+unsigned sgd_peers_of(const struct sgd_context *owner);   /* bit d: device d may touch the context's device memory */
+CUresult sgd_peer_enable(struct sgd_context *from, struct sgd_context *to);    /* contexts of different devices */
+CUresult sgd_peer_disable(struct sgd_context *from, struct sgd_context *to);
+void sgd_peers_forget(const struct sgd_context *);        /* it ends */
 
 #endif

@@ -1,0 +1,108 @@
+/*
+ * peer.c: peer access: kernels of one context may touch the device memory of a context of another device. Each pair is
+ * noted here too, so that what a program can do wrong is found out without the server, and so that a session that
+ * moves makes the pairs again.
+ */
+#include <pthread.h>
+
+#include "api/forward/core.h"
+#include "cpu/common/cancel.h"
+#include "context.h"
+#include "kinds.h"
+#include "move.h"
+#include "state.h"
+#include "wire.h"
+
+_Static_assert(CONTEXTS_MOST <= 64, "a bit for each");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t reaches[CONTEXTS_MOST]; /* by context: bit c: it may touch the memory of context c */
+
+static uint64_t bit(const core_context *c) { return UINT64_C(1) << c->wire; }
+
+static int ask(const core_context *c, const core_context *peer, bool may)
+{
+    peer_access_args args = { .context = c->wire, .peer = peer->wire, .may = may };
+    return wire_plain(FLYT_PEER_ACCESS, (xdrproc_t)xdr_peer_access_args, &args);
+}
+
+/* 101 for a peer of the same device: the header of the Driver API promises 201 or 217, that of the Runtime API 101, and
+   NVIDIA's runtime hands on what its driver answers. */
+static int check(const core_context *c, const core_context *peer)
+{
+    int code = context_enter(c);
+    if (code)
+        return code;
+    if (!core_context_active(peer))
+        return CORE_INVALID_CONTEXT;
+    return c->device == peer->device ? CORE_INVALID_DEVICE : CORE_OK;
+}
+
+/* Under the lock, so that two threads do not both begin. */
+static int change(core_context *c, core_context *peer, bool may)
+{
+    int code = CORE_OK;
+    pthread_mutex_lock(&lock);
+    if (((reaches[c->wire] & bit(peer)) != 0) == may)
+        code = may ? CORE_PEER_ACCESS_ALREADY_ENABLED : CORE_PEER_ACCESS_NOT_ENABLED;
+    else if (!(code = ask(c, peer, may)))
+        reaches[c->wire] ^= bit(peer);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int core_peer_enable(core_context *c, core_context *peer)
+{
+    CANCEL_DEFERRED;
+    int can, code = check(c, peer);
+    if (code || (code = core_device_can_access_peer(&can, c->device, peer->device)))
+        return code;
+    if (!can)
+        return CORE_PEER_ACCESS_UNSUPPORTED;
+    atomic_store(&c->cross_context, true); /* a cudaFree of the peer's memory waits for this one's work too */
+    return change(c, peer, true);
+}
+
+int core_peer_disable(core_context *c, core_context *peer)
+{
+    CANCEL_DEFERRED;
+    int code = check(c, peer);
+    if (code == CORE_INVALID_DEVICE)
+        return CORE_PEER_ACCESS_NOT_ENABLED;
+    if (!code)
+        code = context_settle(c); /* kernels that were launched before keep their access */
+    return code ? code : change(c, peer, false);
+}
+
+void peer_forget_context(core_context *c)
+{
+    pthread_mutex_lock(&lock);
+    reaches[c->wire] = 0;
+    for (int i = 0; i < CONTEXTS_MOST; i++)
+        reaches[i] &= ~bit(c);
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t peer_count(void)
+{
+    uint64_t count = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < CONTEXTS_MOST; i++)
+        count += (uint64_t)__builtin_popcountll(reaches[i]);
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* ---- moving to another server ---- */
+
+/* No other thread makes calls meanwhile. */
+int peer_restore(struct move *move)
+{
+    int code = CORE_OK;
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
+        for (core_context *peer = context_next(NULL); peer && !code; peer = context_next(peer))
+            if ((reaches[c->wire] & bit(peer)) && (code = ask(c, peer, true)))
+                move_refuse(move, code, "the new server gives device %d no access to the memory of device %d (error %d)",
+                            c->device, peer->device, code);
+    return code;
+}
