@@ -206,6 +206,7 @@ struct exec_warp {
     unsigned char *local;             /* see exec_local */
     uint32_t alive;                   /* lanes that have not exited */
     uint32_t cluster_arrived;         /* lanes that have arrived at the cluster's barrier, in this phase of it */
+    uint32_t products_committed;      /* groups of wgmma */
     uint32_t index;                   /* of the warp in its block */
     uint32_t granule_device;
     struct exec_chunk *chunk;

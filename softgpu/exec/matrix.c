@@ -1,5 +1,12 @@
-/* matrix.c: fragments of matrices: which element is where, and taking them out of registers and putting them back. See
-   matrix.h. */
+/*
+ * matrix.c: fragments of matrices: which element is where, and taking them out of registers and putting them back. See
+ * matrix.h.
+ *
+ * A sparse A holds half of its elements. For each chunk of a row, four bits of metadata say where the two that are
+ * there belong. Figures of the PTX ISA ("Sparse matrix storage") say which lane has which: a lane has 16 bits (four
+ * chunks) of a row in its low half and of the row eight below in its high half where elements have 16 or 32 bits, and
+ * 32 bits of one row where they are narrower.
+ */
 #include "softgpu/exec/matrix.h"
 
 #include <cuda.h>
@@ -14,6 +21,46 @@ const struct exec_element_traits exec_elements[E_COUNT] = {
     [E_E4M3] = { "e4m3", 8, 0 },  [E_E5M2] = { "e5m2", 8, 0 }, [E_E3M2] = { "e3m2", 8, 0 },
     [E_E2M3] = { "e2m3", 8, 0 },  [E_E2M1] = { "e2m1", 8, 0 }, [E_E2M1_PACKED] = { "", 4, 0 },
 };
+
+enum exec_small exec_small_of(enum exec_element t)
+{
+    static const uint8_t formats[E_COUNT] = {
+        [E_F16] = EXEC_SMALL_F16,   [E_BF16] = EXEC_SMALL_BF16, [E_TF32] = EXEC_SMALL_TF32, [E_F32] = EXEC_SMALL_F32,
+        [E_E4M3] = EXEC_SMALL_E4M3, [E_E5M2] = EXEC_SMALL_E5M2, [E_E3M2] = EXEC_SMALL_E3M2, [E_E2M3] = EXEC_SMALL_E2M3,
+        [E_E2M1] = EXEC_SMALL_E2M1, [E_E2M1_PACKED] = EXEC_SMALL_E2M1,
+    };
+    return (enum exec_small)formats[t];
+}
+
+unsigned exec_sparse_column(const struct exec_warp *w, const struct exec_sparse *x, unsigned row, unsigned stored)
+{
+    const uint32_t *metadata = exec_row(w, x->metadata);
+    unsigned each = x->chunk / 2, chunk = stored / each; /* `each` are stored of a chunk */
+    unsigned group = row % 8 * 4, lower = row / 8, lane, shift;
+    if (x->bits >= 16) {
+        lane = group + (x->k / x->chunk > 4 ? 2 * x->selector : x->selector) + chunk / 4;
+        shift = 16 * lower + chunk % 4 * 4;
+    } else {
+        lane = group + 2 * x->selector + 2 * (chunk / 8) + lower;
+        shift = chunk % 8 * 4;
+    }
+    unsigned bits = metadata[lane & 31] >> shift & 15, within = stored % each;
+    if (x->chunk == 2) /* tf32: as two halves of 16 bits each */
+        return chunk * 2 + (bits & 3) / 2;
+    unsigned unit = x->chunk / 4; /* 4-bit elements come in pairs */
+    return chunk * x->chunk + (within / unit ? bits >> 2 : bits & 3) * unit + within % unit;
+}
+
+int decode_sparse(struct exec_decoder *d, struct exec_sparse *x, enum exec_element type,
+                  const struct ptx_operand *metadata, const struct ptx_operand *selector)
+{
+    x->bits = exec_elements[type].bits;
+    x->chunk = x->bits == 32 ? 2 : x->bits == 4 ? 8 : 4;
+    if (selector->kind != PTX_OP_INTEGER || (uint64_t)selector->integer > 3)
+        return decode_error(d, "operands for the metadata");
+    x->selector = (unsigned)selector->integer;
+    return decode_source(d, metadata, PTX_B32, &x->metadata);
+}
 
 bool exec_matrix_whole(struct exec_warp *w, const struct exec_insn *i)
 {

@@ -58,6 +58,24 @@ struct exec_fragment {
     unsigned rows, columns;
 };
 
+/* Which elements of a sparse matrix A of `k` columns are there. chunk: elements that four bits of metadata are about,
+   0: it is not sparse; bits: of an element; selector: which lanes have the metadata. */
+struct exec_sparse {
+    unsigned k, chunk, bits, selector;
+    exec_source metadata;
+};
+/* The column of A that the stored element of that row is. */
+unsigned exec_sparse_column(const struct exec_warp *, const struct exec_sparse *, unsigned row, unsigned stored);
+int decode_sparse(struct exec_decoder *, struct exec_sparse *, enum exec_element, const struct ptx_operand *metadata,
+                  const struct ptx_operand *selector);
+
+/* How row functions and the executor read a number. */
+enum exec_small exec_small_of(enum exec_element);
+static inline int32_t exec_integer_of(enum exec_element t, uint32_t bits)
+{
+    return t == E_S8 ? (int8_t)bits : t == E_S4 ? (int32_t)(bits << 28) >> 28 : (int32_t)bits;
+}
+
 /* Element n of a lane. */
 static inline uint64_t exec_part_bits(const struct exec_warp *w, const struct exec_part *p, unsigned lane, unsigned n)
 {

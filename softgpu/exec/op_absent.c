@@ -17,16 +17,11 @@ static int decode_multimem(struct exec_decoder *d)
     return decode_put_guarded(d, (struct exec_insn){ .run = run_multimem });
 }
 
-static int decode_wgmma(struct exec_decoder *d)
-{
-    return decode_error(d, "matrix products of four warps, which only devices of sm_90a have");
-}
-
 static int decode_tcgen05(struct exec_decoder *d)
 {
     return decode_error(d, "tensor memory, which only devices of sm_100 to sm_110 have");
 }
 
 const struct decode_entry decode_absent[] = {
-    { "multimem", decode_multimem }, { "wgmma", decode_wgmma }, { "tcgen05", decode_tcgen05 }, { NULL, NULL }
+    { "multimem", decode_multimem }, { "tcgen05", decode_tcgen05 }, { NULL, NULL }
 };

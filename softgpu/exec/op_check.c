@@ -2,7 +2,7 @@
  * op_check.c: what decoding puts into kernels that are watched (FLYT_SOFTGPU_MEMCHECK): before each instruction that
  * accesses global or shared memory a check of the same addresses, and around barriers, fences and atomics what passes
  * knowledge between warps. Forms that are not known here are not watched: textures, surfaces, parameters, constants and
- * local memory, bulk copies that reduce.
+ * local memory, bulk copies that reduce, operands of wgmma in shared memory.
  */
 #include <cuda.h>
 #include <stdio.h>

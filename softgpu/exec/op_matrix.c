@@ -4,11 +4,6 @@
  * Execution takes A, B and C apart by the tables of matrix.h, multiplies, and puts D together. Products of f16, bf16,
  * tf32 and narrower numbers are exact in f32 and are added in f32 in order of k; hardware's order and rounding are not
  * specified.
- *
- * A sparse A holds half of its elements. For each chunk of a row, four bits of metadata say where the two that are
- * there belong. Figures of the PTX ISA ("Sparse matrix storage") say which lane has which: a lane has 16 bits (four
- * chunks) of a row in its low half and of the row eight below in its high half where elements have 16 or 32 bits, and
- * 32 bits of one row where they are narrower.
  */
 #include "softgpu/exec/matrix.h"
 
@@ -24,61 +19,21 @@ struct matrix {
     unsigned matrices; /* 1, or 4: the warp's quarters compute one each */
     bool clamp, xor_popc;
     struct exec_part a, b, c, d;
-    /* sparse A. chunk: elements of A that four bits are about, 0: not sparse */
-    unsigned chunk, selector;
-    exec_source metadata;
+    struct exec_sparse sparse; /* A */
     /* block-scaled. scales: of a row of A and a column of B, 0: none; which: lanes and bytes that hold them */
     enum scale_type scale_type;
     unsigned scales;
     exec_source scale_a, scale_b, byte_a, byte_b, thread_a, thread_b;
 };
 
-/* Which of the row functions' formats a type is. */
-static enum exec_small small_of(enum exec_element t)
-{
-    static const uint8_t formats[E_COUNT] = {
-        [E_F16] = EXEC_SMALL_F16,   [E_BF16] = EXEC_SMALL_BF16, [E_TF32] = EXEC_SMALL_TF32, [E_F32] = EXEC_SMALL_F32,
-        [E_E4M3] = EXEC_SMALL_E4M3, [E_E5M2] = EXEC_SMALL_E5M2, [E_E3M2] = EXEC_SMALL_E3M2, [E_E2M3] = EXEC_SMALL_E2M3,
-        [E_E2M1] = EXEC_SMALL_E2M1, [E_E2M1_PACKED] = EXEC_SMALL_E2M1,
-    };
-    return (enum exec_small)formats[t];
-}
-
-static int32_t integer_of(enum exec_element t, uint32_t bits)
-{
-    return t == E_S8 ? (int8_t)bits : t == E_S4 ? (int32_t)(bits << 28) >> 28 : (int32_t)bits;
-}
-
-/* --- sparse A --- */
-
-/* Which column of A the stored one is. */
-static unsigned sparse_column(const struct exec_warp *w, const struct matrix *x, unsigned row, unsigned stored)
-{
-    const uint32_t *metadata = exec_row(w, x->metadata);
-    unsigned each = x->chunk / 2, chunk = stored / each; /* `each` are stored of a chunk */
-    unsigned group = row % 8 * 4, lower = row / 8, lane, shift;
-    if (exec_elements[x->a.type].bits >= 16) {
-        lane = group + (x->k / x->chunk > 4 ? 2 * x->selector : x->selector) + chunk / 4;
-        shift = 16 * lower + chunk % 4 * 4;
-    } else {
-        lane = group + 2 * x->selector + 2 * (chunk / 8) + lower;
-        shift = chunk % 8 * 4;
-    }
-    unsigned bits = metadata[lane & 31] >> shift & 15, within = stored % each;
-    if (x->chunk == 2) /* tf32: as two halves of 16 bits each */
-        return chunk * 2 + (bits & 3) / 2;
-    unsigned unit = x->chunk / 4; /* 4-bit elements come in pairs */
-    return chunk * x->chunk + (within / unit ? bits >> 2 : bits & 3) * unit + within % unit;
-}
-
 /* Where the n-th element of A that a lane holds goes among m * k. */
 static unsigned place_of_a(const struct exec_warp *w, const struct matrix *x, unsigned lane, unsigned n)
 {
     unsigned at = x->a.place[n * SG_LANES + lane];
-    if (!x->chunk)
+    if (!x->sparse.chunk)
         return at;
     unsigned row = at / (x->k / 2);
-    return row * x->k + sparse_column(w, x, row, at % (x->k / 2));
+    return row * x->k + exec_sparse_column(w, &x->sparse, row, at % (x->k / 2));
 }
 
 /* --- scales --- */
@@ -136,8 +91,8 @@ static void take_real(const struct exec_warp *w, const struct matrix *x, const s
     const unsigned middle = p->type == E_E2M1 ? 2 : 0;                 /* in the middle of its byte */
     _Alignas(64) float values[SG_LANES];
     for (unsigned n = 0; n < p->per_lane; n++) {
-        w->row->from_small[small_of(p->type)](values, exec_row(w, p->from[n / per]), n % per * bits + middle);
-        if (x->chunk && p == &x->a)
+        w->row->from_small[exec_small_of(p->type)](values, exec_row(w, p->from[n / per]), n % per * bits + middle);
+        if (x->sparse.chunk && p == &x->a)
             for (unsigned l = 0; l < SG_LANES; l++)
                 to[place_of_a(w, x, l, n)] = values[l];
         else
@@ -165,7 +120,7 @@ static void put_real(struct exec_warp *w, const struct exec_part *p, const float
 static void multiply_real(struct exec_warp *w, const struct matrix *x)
 {
     static _Thread_local _Alignas(64) float a[32 * EXEC_MATRIX_INNER], b[EXEC_MATRIX_INNER * 32], c[32 * 32];
-    if (x->chunk)
+    if (x->sparse.chunk)
         memset(a, 0, x->m * x->k * sizeof *a);
     take_real(w, x, &x->a, a);
     take_real(w, x, &x->b, b);
@@ -205,13 +160,13 @@ static void multiply_integer(struct exec_warp *w, const struct matrix *x)
 {
     static _Thread_local int32_t a[32 * EXEC_MATRIX_INNER], b[EXEC_MATRIX_INNER * 32];
     int64_t c[32 * 32];
-    if (x->chunk)
+    if (x->sparse.chunk)
         memset(a, 0, x->m * x->k * sizeof *a);
     for (unsigned l = 0; l < SG_LANES; l++) {
         for (unsigned n = 0; n < x->a.per_lane; n++)
-            a[place_of_a(w, x, l, n)] = integer_of(x->a.type, (uint32_t)exec_part_bits(w, &x->a, l, n));
+            a[place_of_a(w, x, l, n)] = exec_integer_of(x->a.type, (uint32_t)exec_part_bits(w, &x->a, l, n));
         for (unsigned n = 0; n < x->b.per_lane; n++)
-            b[x->b.place[n * SG_LANES + l]] = integer_of(x->b.type, (uint32_t)exec_part_bits(w, &x->b, l, n));
+            b[x->b.place[n * SG_LANES + l]] = exec_integer_of(x->b.type, (uint32_t)exec_part_bits(w, &x->b, l, n));
         for (unsigned n = 0; n < x->c.per_lane; n++)
             c[x->c.place[n * SG_LANES + l]] = (int32_t)exec_part_bits(w, &x->c, l, n);
     }
@@ -245,18 +200,6 @@ static void run_multiply(struct exec_warp *w, const struct exec_insn *i)
 
 /* --- decoding --- */
 
-/* Behind C: metadata and selector. */
-static int decode_sparse(struct exec_decoder *d, struct matrix *x, enum exec_element type)
-{
-    const struct ptx_operand *o = d->in->operands;
-    unsigned bits = exec_elements[type].bits;
-    x->chunk = bits == 32 ? 2 : bits == 4 ? 8 : 4;
-    if (d->in->operand_count < 6 || o[5].kind != PTX_OP_INTEGER || (uint64_t)o[5].integer > 3)
-        return decode_error(d, "operands for the metadata");
-    x->selector = (unsigned)o[5].integer;
-    return decode_source(d, &o[4], PTX_B32, &x->metadata);
-}
-
 static int decode_scale(struct exec_decoder *d, const struct ptx_operand *o, exec_source *scale, exec_source *byte,
                         exec_source *thread)
 {
@@ -274,7 +217,7 @@ static int decode_scale(struct exec_decoder *d, const struct ptx_operand *o, exe
 static int decode_scales(struct exec_decoder *d, struct matrix *x)
 {
     const struct ptx_instruction *in = d->in;
-    uint32_t at = x->chunk ? 6 : 4;
+    uint32_t at = x->sparse.chunk ? 6 : 4;
     x->scale_type = decode_has(d, "ue4m3") ? SCALE_UE4M3 : SCALE_UE8M0;
     x->scales = decode_has(d, "scale_vec::4X")    ? 4
                 : decode_has(d, "scale_vec::2X")  ? 2
@@ -324,8 +267,10 @@ static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
         (x->m > 16 && types[1] == E_F64) || (x->k > 16 && types[1] == E_F64) || x->m * x->k > 32 * EXEC_MATRIX_INNER)
         return decode_error(d, "types of its matrices");
     bool sparse = decode_has(d, "sp") || decode_has(d, "sp::ordered_metadata");
-    if (sparse && (layout != EXEC_LAYOUT_MMA || x->m != 16 || types[1] == E_F64 || decode_sparse(d, x, types[1])))
+    if (sparse && (layout != EXEC_LAYOUT_MMA || x->m != 16 || types[1] == E_F64 || in->operand_count < 6 ||
+                   decode_sparse(d, &x->sparse, types[1], &in->operands[4], &in->operands[5])))
         return decode_error(d, "a sparse matrix of this type");
+    x->sparse.k = x->k;
     if (decode_has(d, "block_scale") && decode_scales(d, x))
         return -1;
     const struct exec_fragment a = { 'a', layout, a_by_column, x->m, sparse ? x->k / 2 : x->k };

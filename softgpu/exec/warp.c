@@ -53,6 +53,7 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
     const sg_grid *g = b->grid;
     w->alive = lanes;
     w->cluster_arrived = 0;
+    w->products_committed = 0;
     w->group_count = 0;
     w->halts = 0;
     for (unsigned k = 0; k < 3; k++)
