@@ -38,6 +38,7 @@ struct fake_core *fake_core(void) { return &fake; }
 void fake_core_reset(void)
 {
     memset(&fake, 0, sizeof fake);
+    core_current = NULL;
     for (int i = 0; i < FAKE_DEVICES; i++)
         contexts[i] = (core_context){.device = i};
     memset(ranges, 0, sizeof ranges);

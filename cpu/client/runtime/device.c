@@ -84,10 +84,7 @@ static int set_device(int device)
     /* Since CUDA 12 the context is made here, before at the first use. */
     if (FLYT_CUDART >= 12)
         error = runtime_retain(device, &context);
-    runtime_thread.device = device + 1;
-    runtime_thread.context = error ? NULL : context;
-    if (runtime_thread.context)
-        core_current = context;
+    runtime_choose(device, error ? NULL : context);
     return error;
 }
 

@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) int launch_in(core_context *context
    context can be used: so that is asked only of a launch that fails, whose error may be another one then. */
 static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *launch)
 {
-    core_context *context = runtime_thread.context;
+    core_context *context = runtime_context();
     int error = LIKELY(context != NULL) ? launch_in(context, key, grid, block, launch) : CORE_CONTEXT_DESTROYED;
     if (UNLIKELY(error)) {
         int entered = runtime_enter(&context);

@@ -37,7 +37,8 @@ enum { RUNTIME_PENDING_INLINE = 2 };     /* a launch among the arguments of a la
 struct runtime_thread {
     int last_error;
     int device;                          /* 1 + current device; 0: none chosen yet */
-    core_context *context;               /* its primary context; NULL: not used by this thread yet */
+    core_context *context;               /* what the thread's calls work in; NULL: not used by this thread yet */
+    core_context *seen;                  /* core_current, when the two above were last chosen */
     unsigned pending;                    /* configurations pushed and not popped */
     struct runtime_configuration inline_pending[RUNTIME_PENDING_INLINE];
     struct runtime_configuration *more_pending;
@@ -50,10 +51,18 @@ extern _Thread_local struct runtime_thread runtime_thread
 
 int runtime_enter_slow(core_context **);
 
-/* The primary context of the thread's device, alive. The process's sticky error, when there is one, is the answer. */
+/* The thread's context, unless the Driver API has made another one current since: NULL then, as for a new thread. */
+static inline core_context *runtime_context(void)
+{
+    core_context *context = runtime_thread.context;
+    return LIKELY(context == core_current) ? context : NULL;
+}
+
+/* The context that the Driver API has made current, or else the primary one of the thread's device, alive. The
+   process's sticky error, when there is one, is the answer. */
 static inline int runtime_enter(core_context **context)
 {
-    core_context *current = runtime_thread.context;
+    core_context *current = runtime_context();
     if (LIKELY(current && !core_context_enter(current))) {
         *context = current;
         return cudaSuccess;
@@ -73,6 +82,8 @@ int runtime_attach(int *device_count);
 int runtime_attach_device(int device);
 /* The thread's device without making it current or alive. */
 int runtime_device(void);
+/* The thread's calls go to this device, and the context becomes current. NULL: the device's context is made later. */
+void runtime_choose(int device, core_context *context);
 
 /* "Not ready" is no error, by the programming guide. */
 static inline int runtime_return(int error)

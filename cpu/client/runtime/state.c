@@ -56,7 +56,42 @@ static int first_device(void)
     return device;
 }
 
-int runtime_device(void) { return runtime_thread.device ? runtime_thread.device - 1 : first_device(); }
+/* The runtime works in the context that the program has made current with the Driver API, as natively. Where the program
+   made none current, the thread keeps its device. */
+static void follow_current(void)
+{
+    struct core_context_info info;
+    if (core_current == runtime_thread.seen)
+        return;
+    runtime_thread.seen = core_current;
+    if (core_current && !core_context_info(core_current, &info)) {
+        runtime_thread.device = info.device + 1;
+        runtime_thread.context = core_current;
+    }
+}
+
+int runtime_device(void)
+{
+    follow_current();
+    return runtime_thread.device ? runtime_thread.device - 1 : first_device();
+}
+
+void runtime_choose(int device, core_context *context)
+{
+    if (context)
+        core_current = context; /* for the Driver API, as natively */
+    runtime_thread.device = device + 1;
+    runtime_thread.context = context;
+    runtime_thread.seen = core_current;
+}
+
+/* Whether a context is current that the program has made. A primary one comes back to life when the runtime needs it. */
+static bool in_own_context(void)
+{
+    struct core_context_info info;
+    return core_current && runtime_thread.context == core_current && !core_context_info(core_current, &info) &&
+           !info.primary;
+}
 
 /* Of which primary contexts this library is an owner. */
 static atomic_bool retained[RUNTIME_MAX_DEVICES];
@@ -92,10 +127,14 @@ int runtime_enter_slow(core_context **context)
     if (error)
         return error;
     int wanted = runtime_device();
+    if (in_own_context()) {
+        *context = core_current;
+        error = core_context_enter(core_current);
+        return error == cudaErrorContextIsDestroyed ? cudaErrorDeviceUninitialized : error;
+    }
     if ((error = runtime_retain(wanted, context)))
         return error;
-    runtime_thread.device = wanted + 1;
-    runtime_thread.context = core_current = *context; /* for the Driver API, as natively */
+    runtime_choose(wanted, *context);
     return core_sticky();
 }
 
