@@ -20,6 +20,14 @@ hash *hash_create(void)
     return h;
 }
 
+hash *hash_create_keyed(const uint8_t key[HASH_SIZE])
+{
+    hash *h = aligned_alloc(_Alignof(hash), sizeof *h);
+    if (h)
+        (void)blake2b_init_key(&h->state, HASH_SIZE, key, HASH_SIZE);
+    return h;
+}
+
 void hash_add(hash *h, const void *data, size_t size)
 {
     (void)blake2b_update(&h->state, data, size);
@@ -34,4 +42,12 @@ void hash_finish(hash *h, uint8_t out[HASH_SIZE])
 void hash_discard(hash *h)
 {
     free(h);
+}
+
+bool hash_equal(const uint8_t a[HASH_SIZE], const uint8_t b[HASH_SIZE])
+{
+    volatile uint8_t different = 0;               /* volatile: the compiler must not end the loop early */
+    for (int i = 0; i < HASH_SIZE; i++)
+        different |= a[i] ^ b[i];
+    return !different;
 }

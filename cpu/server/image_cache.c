@@ -127,7 +127,8 @@ static bool read_all(int fd, uint8_t *bytes, size_t size)
     return true;
 }
 
-bool image_cache_get(struct image_cache *cache, const uint8_t *key, uint8_t *bytes, size_t size)
+bool image_cache_get(struct image_cache *cache, const uint8_t *key, const uint8_t *nonce, const uint8_t *proof,
+                     uint8_t *bytes, size_t size)
 {
     char name[2 * HASH_SIZE + 1];
     uint8_t found[HASH_SIZE];
@@ -138,9 +139,12 @@ bool image_cache_get(struct image_cache *cache, const uint8_t *key, uint8_t *byt
         return false;
     bool good = fstat(fd, &status) == 0 && (size_t)status.st_size == size && read_all(fd, bytes, size);
     close(fd);
-    if (good)
-        hash_bytes(bytes, size, found);
-    return good && memcmp(found, key, HASH_SIZE) == 0;
+    hash *state = good ? hash_create_keyed(nonce) : NULL;
+    if (!state)
+        return false;
+    hash_add(state, bytes, size);
+    hash_finish(state, found);
+    return hash_equal(found, proof);
 }
 
 struct cache_file {

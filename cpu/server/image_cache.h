@@ -1,7 +1,7 @@
 /*
  * image_cache.h: the tenant's code images, shared by its workers: files in a directory that the listener made for
- * this run, private to the user, named by hash. What is read from it is hashed again before it is used. The bound is
- * kept by whoever writes; the listener removes the directory when it stops, or the next listener of
+ * this run, private to the user, named by hash. A client gets one only if it proves that it has the same bytes; the
+ * proof also shows that the file is as it was written. The bound is kept by whoever writes; the listener removes the directory when it stops, or the next listener of
  * the same user if it was killed (it holds a lock on the directory while it lives).
  */
 #ifndef FLYT_SERVER_IMAGE_CACHE_H
@@ -21,8 +21,9 @@ void image_cache_remove(struct image_cache *);             /* the directory, too
 struct image_cache *image_cache_open(const char *path);
 void image_cache_close(struct image_cache *);
 
-/* True: bytes holds the image of that hash. */
-bool image_cache_get(struct image_cache *, const uint8_t *key, uint8_t *bytes, size_t size);
+/* True: bytes holds the image of that hash, and proof is its hash keyed with nonce (HASH_SIZE bytes each). */
+bool image_cache_get(struct image_cache *, const uint8_t *key, const uint8_t *nonce, const uint8_t *proof,
+                     uint8_t *bytes, size_t size);
 void image_cache_put(struct image_cache *, const uint8_t *key, const uint8_t *bytes, size_t size);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
@@ -47,7 +48,9 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     session->in_process = options->in_process;
     session->host.wanted = options->host_memory;
     session->disposable = options->disposable;
-    session->cache = options->cache;
+    /* Without a nonce there are no proofs, and so nothing is taken from the cache. */
+    if (options->cache && getrandom(session->nonce, sizeof session->nonce, 0) == sizeof session->nonce)
+        session->cache = options->cache;
     session->admit = options->admit;
     session->welcome = options->greeted;
     session->report.text = options->text;
@@ -189,6 +192,7 @@ void serve_hello(struct session *session, struct call *call)
     result.window_size = session->window.size;
     result.granularity = session->window.granularity;
     result.host_size = session->host.size;
+    memcpy(result.nonce, session->nonce, sizeof result.nonce);
     result.devices.devices_val = (flyt_device *)(uintptr_t)devices;
     result.devices.devices_len = (u_int)count;
     session->beats = args->capabilities & FLYT_CAP_BEATS;

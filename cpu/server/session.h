@@ -138,6 +138,7 @@ struct session {
     /* procedure_find, for graph.c: serving calls does not depend on the table of those who serve them */
     const struct procedure *(*procedure_find)(uint32_t number);
     struct image_cache *cache;                        /* the tenant's; NULL: none */
+    uint8_t             nonce[FLYT_HASH_SIZE];        /* of the proofs of this session */
     struct lanes      *lanes;                         /* NULL: none are offered */
     struct completion  completion;
     struct report      report;

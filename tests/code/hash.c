@@ -35,9 +35,33 @@ static void hashes(void **state)
     free(bytes);
 }
 
+/* The vector is what Python's hashlib.blake2b makes of it. */
+static void keyed(void **state)
+{
+    (void)state;
+    static const uint8_t abc[HASH_SIZE] = {
+        0xd6, 0x3a, 0x32, 0xd3, 0xe4, 0x47, 0x38, 0xd7, 0x90, 0x7f, 0x96, 0x43, 0x16, 0xc2, 0x41, 0xad,
+        0xab, 0xa0, 0xab, 0xfe, 0xab, 0xc3, 0x23, 0x49, 0x67, 0x75, 0x78, 0xa1, 0x5a, 0x20, 0x3f, 0x7f };
+    uint8_t key[HASH_SIZE], found[HASH_SIZE], other[HASH_SIZE];
+    for (int i = 0; i < HASH_SIZE; i++)
+        key[i] = (uint8_t)i;
+    hash *h = hash_create_keyed(key);
+    assert_non_null(h);
+    hash_add(h, "a", 1);
+    hash_add(h, "bc", 2);
+    hash_finish(h, found);
+    assert_memory_equal(found, abc, HASH_SIZE);
+    assert_true(hash_equal(found, abc));
+    for (int i = 0; i < HASH_SIZE; i++) {
+        memcpy(other, abc, sizeof other);
+        other[i] ^= 0x80;
+        assert_false(hash_equal(found, other));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(hashes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(hashes), cmocka_unit_test(keyed) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

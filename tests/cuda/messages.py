@@ -3,6 +3,7 @@
 
 shows: messages: a bad address, page-locked memory that does not suffice, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
 shows: statistics: a table and JSON whose rows add up; switches of FLYT_PERF as documented
+shows: the image cache: the second start of a program sends no code
 shows: life and death: client or server killed, server stopped, a long kernel, a neighbour that faults
 
 Each case runs a real program and checks its error code and that the message names what was tried, on what, and why. Also: two
@@ -179,6 +180,28 @@ def statistics_for_machines(server):
         return found[0]
     silent = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_STATS="0")
     return "FLYT_STATS=0 says something:\n" + silent.stderr if "flyt" in silent.stderr else None
+
+
+@case
+def the_second_start_sends_no_code(_):
+    def start(server):
+        done = flyt(server.uri, f"{PROGRAMS}/vector_add", FLYT_STATS="json")
+        rows = json.loads(next(line for line in done.stderr.splitlines() if line.startswith("{")))["flyt"]["procedures"]
+        sent = rows.get("FLYT_IMAGE_DATA", {"calls": 0, "bytes_sent": 0})
+        return done.returncode, rows["FLYT_IMAGE"]["calls"], sent["calls"], sent["bytes_sent"]
+
+    folder = tempfile.mkdtemp(prefix="flyt-images.")
+    fresh = Server(BIN, "tcp", "software", folder, {})
+    try:
+        first, second = start(fresh), start(fresh)
+    finally:
+        fresh.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    if first[0] or second[0] or not first[1] or first[1] != second[1]:
+        return f"{first} {second}"
+    if not first[2] or first[3] < 500:
+        return f"the first start sends no code, so this shows nothing: {first}"
+    return f"the second start sends code: {second}" if second[2] or second[3] else None
 
 
 @case

@@ -32,9 +32,18 @@ static int files_in(const char *path)
 
 static bool has(struct image_cache *cache, uint32_t number)
 {
-    uint8_t key[HASH_SIZE], found[4];
+    static const uint8_t nonce[HASH_SIZE] = { 1, 2, 3 };
+    uint8_t key[HASH_SIZE], proof[HASH_SIZE], found[4];
+    hash *state = hash_create_keyed(nonce);
+    assert_non_null(state);
     hash_bytes(&number, sizeof number, key);
-    return image_cache_get(cache, key, found, sizeof found);
+    hash_add(state, &number, sizeof number);
+    hash_finish(state, proof);
+    bool there = image_cache_get(cache, key, nonce, proof, found, sizeof found);
+    assert_true(!there || memcmp(found, &number, sizeof found) == 0);
+    proof[HASH_SIZE - 1] ^= 1;
+    assert_false(image_cache_get(cache, key, nonce, proof, found, sizeof found));
+    return there;
 }
 
 static void many_tiny_ones(void **state)

@@ -393,8 +393,34 @@ static void memory_is_bounded(void **state)
     server_stop(&server, SIGTERM);
 }
 
+/* What a client of the server's adds to the hash of an image that it announces. */
+enum proof {
+    PROOF,         /* that it has the bytes */
+    NO_PROOF,      /* zeros */
+    ONLY_THE_NAME, /* the hash itself: all that the client knows */
+    OLD_PROOF,     /* that of another session */
+};
+static uint8_t proof_before[HASH_SIZE];
+
+static void prove(const struct peer *peer, enum proof how, image_args *announce)
+{
+    hash *state = hash_create_keyed((const uint8_t *)peer->hello.nonce);
+    uint8_t proof[HASH_SIZE];
+    assert_non_null(state);
+    hash_add(state, kernels_ptx, sizeof kernels_ptx);
+    hash_finish(state, proof);
+    if (how == PROOF)
+        memcpy(announce->proof, proof, sizeof proof);
+    else if (how == ONLY_THE_NAME)
+        memcpy(announce->proof, announce->hash, sizeof proof);
+    else if (how == OLD_PROOF)
+        memcpy(announce->proof, proof_before, sizeof proof);
+    assert_memory_not_equal(proof, proof_before, sizeof proof);           /* each session has a nonce of its own */
+    memcpy(proof_before, proof, sizeof proof);
+}
+
 /* Does the server say that it has the image already? A new client each time. */
-static int image_is_present(const struct server *server, bool then_send)
+static int image_is_present(const struct server *server, bool then_send, enum proof how)
 {
     struct peer peer;
     image_args announce = { .kind = FLYT_IMAGE_PTX, .size = sizeof kernels_ptx };
@@ -402,6 +428,7 @@ static int image_is_present(const struct server *server, bool then_send)
     peer_connect(&peer, server->uri[0]);
     peer_hello(&peer);
     hash_bytes(kernels_ptx, sizeof kernels_ptx, (uint8_t *)announce.hash);
+    prove(&peer, how, &announce);
     assert_int_equal(flyt_image_1(&announce, &result, peer.stub), RPC_SUCCESS);
     assert_int_equal(result.head.result, 0);
     int present = result.present;
@@ -436,15 +463,15 @@ static void cache_directory(const struct server *server, char *path, size_t room
     assert_true(path[0] == '/');
 }
 
-/* Code that one client has sent is there for the next, checked by its hash; the server leaves no files behind. */
+/* Code that one client has sent is there for the next one that has it, too; the server leaves no files behind. */
 static void images_are_shared(void **state)
 {
     (void)state;
     struct server server;
     char path[4096], file[8192];
     server_start(&server, "null", NULL);
-    assert_int_equal(image_is_present(&server, true), 0);
-    assert_int_equal(image_is_present(&server, false), 1);
+    assert_int_equal(image_is_present(&server, true, NO_PROOF), 0);
+    assert_int_equal(image_is_present(&server, false, PROOF), 1);
     cache_directory(&server, path, sizeof path);
     DIR *list = opendir(path);
     struct dirent *entry;
@@ -461,10 +488,27 @@ static void images_are_shared(void **state)
         }
     closedir(list);
     assert_int_equal(files, 1);
-    assert_int_equal(image_is_present(&server, true), 0);                 /* spoiled, so sent anew */
-    assert_int_equal(image_is_present(&server, false), 1);
+    assert_int_equal(image_is_present(&server, true, PROOF), 0);          /* spoiled, so sent anew */
+    assert_int_equal(image_is_present(&server, false, PROOF), 1);
     server_stop(&server, SIGTERM);
     assert_int_equal(access(path, F_OK), -1);
+}
+
+/* A client that knows an image's name, but lacks its bytes, does not get the image; nor does one of another server. */
+static void images_are_not_given_away(void **state)
+{
+    (void)state;
+    struct server server, other;
+    server_start(&server, "null", NULL);
+    server_start(&other, "null", NULL);
+    assert_int_equal(image_is_present(&server, true, PROOF), 0);
+    assert_int_equal(image_is_present(&server, false, NO_PROOF), 0);
+    assert_int_equal(image_is_present(&server, false, ONLY_THE_NAME), 0);
+    assert_int_equal(image_is_present(&server, false, OLD_PROOF), 0);
+    assert_int_equal(image_is_present(&other, false, PROOF), 0);
+    assert_int_equal(image_is_present(&server, false, PROOF), 1);
+    server_stop(&other, SIGTERM);
+    server_stop(&server, SIGTERM);
 }
 
 static int run_server(const char *const *arguments, char *said, size_t room)
@@ -524,6 +568,7 @@ int main(void)
         cmocka_unit_test(workers_die_with_the_listener),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(images_are_shared),
+        cmocka_unit_test(images_are_not_given_away),
         cmocka_unit_test(usage_is_checked),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -8,6 +8,7 @@
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
 #include "code.h"
+#include "state.h"
 #include "wire.h"
 
 _Static_assert(HASH_SIZE == FLYT_HASH_SIZE, "images are named by this hash");
@@ -67,25 +68,33 @@ static const char *add_image(struct image_bundle *bundle, const void *image)
                                      : "it is neither a fat binary, nor ELF, nor PTX";
 }
 
-static bool hash_parts(struct image_bundle *bundle)
+/* Ends state, which may be NULL: then false. */
+static bool hash_parts(const struct image_bundle *bundle, hash *state, void *out)
 {
     static const uint8_t zeros[8];
-    hash *state = hash_create();
     if (!state)
         return false;
     for (unsigned i = 0; i < bundle->count; i++) {
         hash_add(state, bundle->parts[i].data, bundle->parts[i].size);
         hash_add(state, zeros, padding(bundle, &bundle->parts[i]));
     }
-    hash_finish(state, bundle->hash);
+    hash_finish(state, out);
     return true;
+}
+
+/* Shows the server that this program has the bytes. A server that keeps no images sends no nonce and wants no proof. */
+static bool prove(const struct image_bundle *bundle, void *proof)
+{
+    static const uint8_t none[HASH_SIZE];
+    const uint8_t *nonce = (const uint8_t *)core_session.hello.nonce;
+    return memcmp(nonce, none, sizeof none) == 0 || hash_parts(bundle, hash_create_keyed(nonce), proof);
 }
 
 int bundle_make(const void *image, struct image_bundle *bundle, const char **why)
 {
     *bundle = (struct image_bundle){ .kind = FLYT_IMAGE_FATBIN };
     *why = image ? add_image(bundle, image) : "there is none";
-    if (!*why && hash_parts(bundle))
+    if (!*why && hash_parts(bundle, hash_create(), bundle->hash))
         return CORE_OK;
     int code = *why ? CORE_INVALID_IMAGE : CORE_OUT_OF_MEMORY;
     if (!*why)
@@ -97,7 +106,7 @@ int bundle_make(const void *image, struct image_bundle *bundle, const char **why
 int bundle_make_input(flyt_image_kind kind, const void *data, size_t size, struct image_bundle *bundle)
 {
     *bundle = (struct image_bundle){ .kind = kind };
-    if (!add_part(bundle, data, size) && hash_parts(bundle))
+    if (!add_part(bundle, data, size) && hash_parts(bundle, hash_create(), bundle->hash))
         return CORE_OK;
     bundle_free(bundle);
     return CORE_OUT_OF_MEMORY;
@@ -153,6 +162,8 @@ int bundle_announce(const struct image_bundle *bundle)
     image_args args = { .kind = bundle->kind, .size = bundle->size };
     image_result result = { 0 };
     memcpy(args.hash, bundle->hash, sizeof args.hash);
+    if (!prove(bundle, args.proof))
+        return CORE_OUT_OF_MEMORY;
     int code = wire_call(FLYT_IMAGE, (xdrproc_t)xdr_image_args, &args, (xdrproc_t)xdr_image_result, &result);
     bool present = result.present;
     xdr_free((xdrproc_t)xdr_image_result, &result);

@@ -247,6 +247,7 @@ int core_move(const char *uri, char *why, size_t size)
     move.at[MOVE_SOURCE].client = core_session.client;
     move.at[MOVE_SOURCE].hello.capabilities = core_session.hello.capabilities;
     move.at[MOVE_SOURCE].hello.session = core_session.hello.session;
+    memcpy(move.at[MOVE_SOURCE].hello.nonce, core_session.hello.nonce, sizeof core_session.hello.nonce);
     for (int i = 0; i < device_count(); i++)
         move.at[MOVE_SOURCE].devices[i] = client_device_find(i)->wire;
     code = move_session(&move, uri);

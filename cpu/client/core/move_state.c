@@ -28,6 +28,7 @@ void move_go(struct move *move, enum move_end end)
     core_session.client = move->at[end].client;
     core_session.hello.capabilities = move->at[end].hello.capabilities;
     core_session.hello.session = move->at[end].hello.session;
+    memcpy(core_session.hello.nonce, move->at[end].hello.nonce, sizeof core_session.hello.nonce);
     device_rewire(move->at[end].devices);
 }
 
