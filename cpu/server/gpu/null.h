@@ -10,6 +10,10 @@
 enum { NULL_STREAM = 0x53545245, NULL_EVENT = 0x4556454e, NULL_MODULE = 0x4d4f4455, NULL_FUNCTION = 0x46554e43,
        NULL_MEMORY = 0x4d454d4f, NULL_CONTEXT = 0x43545854, NULL_DEAD = 0x44454144 };
 
+/* Of an H100, as the compute capability is: libraries choose kernels by these figures. */
+enum { NULL_MULTIPROCESSORS = 16, NULL_BLOCKS_PER_SM = 32, NULL_SHARED_PER_SM = 233472, NULL_RESERVED_SHARED = 1024,
+       NULL_MAX_SHARED = NULL_SHARED_PER_SM - NULL_RESERVED_SHARED };
+
 struct null_object { uint32_t magic; };                     /* first member of every object */
 
 bool null_is(const void *object, uint32_t magic);

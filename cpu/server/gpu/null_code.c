@@ -12,14 +12,14 @@
 #include "cpu/common/lock.h"
 #include "cpu/code/layout.h"
 
-enum { NULL_MAX_SHARED = 101376, NULL_DEFAULT_SHARED = 49152, NULL_MAX_THREADS = 1024, NULL_THREADS_PER_SM = 2048,
-       NULL_BLOCKS_PER_SM = 24, NULL_SHARED_PER_SM = 102400, NULL_VARIABLE_ALIGN = 256 };
+enum { NULL_DEFAULT_SHARED = 49152, NULL_MAX_THREADS = 1024, NULL_THREADS_PER_SM = 2048, NULL_MAX_CLUSTER = 8,
+       NULL_MAX_CLUSTER_NON_PORTABLE = 16, NULL_VARIABLE_ALIGN = 256 };
 #define NULL_VARIABLES ((uint64_t)2 << 20)
 
 struct null_function {
     struct null_object object;
     struct layout layout;
-    _Atomic int max_dynamic_shared;
+    _Atomic int max_dynamic_shared, non_portable_cluster;
     struct null_function *next;
     char name[];
 };
@@ -205,6 +205,9 @@ CUresult null_FuncGetAttribute(int *value, CUfunction_attribute name, CUfunction
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = f->max_dynamic_shared; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        *value = f->non_portable_cluster;
+        return CUDA_SUCCESS;
     default:
         *value = 0;
         return (int)name >= 0 && (int)name < 16 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -218,6 +221,10 @@ CUresult null_FuncSetAttribute(CUfunction handle, CUfunction_attribute name, int
         return CUDA_ERROR_INVALID_HANDLE;
     if (name == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
         return value >= -1 && value <= 100 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (name == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+        f->non_portable_cluster = value != 0;
+        return CUDA_SUCCESS;
+    }
     if (name != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > NULL_MAX_SHARED)
         return CUDA_ERROR_INVALID_VALUE;
     f->max_dynamic_shared = value;
@@ -283,7 +290,7 @@ CUresult null_OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CU
         return CUDA_ERROR_INVALID_HANDLE;
     if (block_size <= 0 || block_size > NULL_MAX_THREADS || flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
-    size_t n = NULL_THREADS_PER_SM / (size_t)block_size, room = shared ? NULL_SHARED_PER_SM / shared : n;
+    size_t n = NULL_THREADS_PER_SM / (size_t)block_size, room = NULL_SHARED_PER_SM / (shared + NULL_RESERVED_SHARED);
     n = n > NULL_BLOCKS_PER_SM ? NULL_BLOCKS_PER_SM : n;
     *blocks = (int)(n < room ? n : room);
     return CUDA_SUCCESS;
@@ -295,9 +302,69 @@ CUresult null_OccupancyAvailableDynamicSMemPerBlock(size_t *shared, CUfunction f
         return CUDA_ERROR_INVALID_HANDLE;
     if (block_size <= 0 || block_size > NULL_MAX_THREADS || blocks <= 0 || blocks > NULL_BLOCKS_PER_SM)
         return CUDA_ERROR_INVALID_VALUE;
-    *shared = (size_t)(NULL_SHARED_PER_SM / blocks);
+    *shared = (size_t)(NULL_SHARED_PER_SM / blocks - NULL_RESERVED_SHARED);
     return CUDA_SUCCESS;
 }
+
+CUresult null_OccupancyMaxPotentialClusterSize(int *size, CUfunction handle, const CUlaunchConfig *config)
+{
+    struct null_function *f = (struct null_function *)(void *)handle;
+    (void)config;
+    if (!null_is(f, NULL_FUNCTION))
+        return CUDA_ERROR_INVALID_HANDLE;
+    *size = f->non_portable_cluster ? NULL_MAX_CLUSTER_NON_PORTABLE : NULL_MAX_CLUSTER;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_OccupancyMaxActiveClusters(int *clusters, CUfunction handle, const CUlaunchConfig *config)
+{
+    unsigned blocks = 1;
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+            const CUlaunchAttributeValue *value = &config->attrs[i].value;
+            blocks = value->clusterDim.x * value->clusterDim.y * value->clusterDim.z;
+        }
+    int per_sm, largest;
+    CUresult r = null_OccupancyMaxPotentialClusterSize(&largest, handle, config);
+    if (r == CUDA_SUCCESS && (!blocks || blocks > (unsigned)largest))
+        r = CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    if (r == CUDA_SUCCESS)
+        r = null_OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            &per_sm, handle, (int)(config->blockDimX * config->blockDimY * config->blockDimZ), config->sharedMemBytes, 0);
+    if (r == CUDA_SUCCESS)
+        *clusters = per_sm * NULL_MULTIPROCESSORS / (int)blocks;
+    return r;
+}
+
+#if CUDA_VERSION >= 12000
+/* A tensor map is opaque, and nothing here reads it: it holds what tells two of them apart. */
+CUresult null_TensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                   const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
+                                   const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                                   CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                   CUtensorMapFloatOOBfill fill)
+{
+    (void)strides, (void)element_strides, (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+    if (!map || !dims || !box || rank < 1 || rank > 5)
+        return CUDA_ERROR_INVALID_VALUE;
+    memset(map, 0, sizeof *map);
+    map->opaque[0] = (cuuint64_t)(uintptr_t)address;
+    map->opaque[1] = (cuuint64_t)type << 32 | rank;
+    for (cuuint32_t i = 0; i < rank; i++) {
+        map->opaque[2 + i] = dims[i];
+        map->opaque[7 + i] = box[i];
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult null_TensorMapReplaceAddress(CUtensorMap *map, void *address)
+{
+    if (!map)
+        return CUDA_ERROR_INVALID_VALUE;
+    map->opaque[0] = (cuuint64_t)(uintptr_t)address;
+    return CUDA_SUCCESS;
+}
+#endif
 
 CUresult null_GetErrorName(CUresult error, const char **name)
 {
