@@ -42,6 +42,8 @@ static void body_launch_checks(void)
     CHECK(launch("absent", 0, NULL) == 500 && launch("absent", 0, NULL) == 500);
     CHECK(fake_calls[FLYT_FUNCTION_GET] == 3);                       /* failures are kept too */
     CHECK(core_function_set(on(0), kernel("hold"), 8, 30000) == 0 && try_launch(1, 1, 1, 1, 1, 30000, false) == 0);
+    CHECK(core_function_set(on(0), kernel("hold"), 8, 30000) == 0 && fake_calls[FLYT_FUNC_SET_ATTRIBUTE] == 1);
+    CHECK(core_function_set(on(0), kernel("hold"), 8, 20000) == 0 && fake_calls[FLYT_FUNC_SET_ATTRIBUTE] == 2);
     uint64_t a = allocate(64);
     struct { uint64_t address; uint32_t count, value; } packed = { a, 2, 77 };
     struct core_launch l = { .function = kernel("fill"), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .packed = &packed,

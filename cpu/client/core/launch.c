@@ -67,10 +67,14 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     int code = function_enter(c, f, &loaded);
     if (code)
         return code;
+    bool kept = attribute >= CORE_FUNCTION_SETTABLE && attribute < CORE_FUNCTION_ATTRIBUTES;
+    /* NVIDIA's libraries set the same value before every launch. */
+    if (kept && loaded->info.attributes[attribute] == value && !core_perf.no_cache)
+        return CORE_OK;
     code = core_func_set_attribute(c, f, attribute, value);
     if (code)
         return code;
-    if (attribute >= CORE_FUNCTION_SETTABLE && attribute < CORE_FUNCTION_ATTRIBUTES)
+    if (kept)
         loaded->info.attributes[attribute] = value;
     for (size_t i = 0; i < sizeof loaded->fits / sizeof loaded->fits[0]; i++)
         atomic_store(&loaded->fits[i], 0);
