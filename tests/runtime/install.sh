@@ -21,7 +21,7 @@ state() { (cd "$DESTDIR" && find . -printf '%p %y %m ' -type f -exec cksum {} \;
 fresh() { DESTDIR=$work/root-$1; export DESTDIR; mkdir -p "$DESTDIR/etc/ld.so.conf.d" "$DESTDIR/usr/local/lib" "$DESTDIR/dev"; }
 unset LIBDIR FORCE
 
-echo 1..20
+echo 1..28
 fresh plain
 echo /usr/local/cuda/lib64 > "$DESTDIR/etc/ld.so.conf.d/000_cuda.conf"
 echo nvidia > "$DESTDIR/usr/local/lib/libcudart.so.13"
@@ -68,6 +68,42 @@ check "FORCE=1 insists there, too" env FORCE=1 $install
 $restore
 state > "$work/after"
 check "and it is as before when restored" cmp "$work/before" "$work/after"
+
+# A version that had a file which this one lacks, and one that was cut off while it was installed over it.
+fresh older
+state > "$work/before"
+$install 2> "$work/said"
+echo "file /usr/local/lib/flyt/libold.so" >> "$DESTDIR/usr/local/lib/flyt/.installed"
+echo old > "$DESTDIR/usr/local/lib/flyt/libold.so"
+cp -r "$DESTDIR" "$work/root-cut-upgrade"
+check "installs over an older version" $install
+check "which leaves no file of that one" test ! -e "$DESTDIR/usr/local/lib/flyt/libold.so"
+$restore 2>> "$work/said"
+state > "$work/after"
+check "and is taken back as any other" cmp "$work/before" "$work/after"
+DESTDIR=$work/root-cut-upgrade
+# The last file cannot be put into place: as if the installation ended there.
+mkdir "$DESTDIR/usr/local/lib/flyt/.new"
+check "an installation that ends in the middle fails" fails $install
+check "the older version's file can still be taken back" grep -q libold "$DESTDIR/usr/local/lib/flyt/.installed"
+rmdir "$DESTDIR/usr/local/lib/flyt/.new"
+$restore 2>> "$work/said"
+state > "$work/after"
+check "and everything is as before" cmp "$work/before" "$work/after"
+
+# Killed before it had written what it is about to do.
+fresh early
+state > "$work/before"
+mkdir "$DESTDIR/usr/local/lib/flyt.new"
+echo "file" > "$DESTDIR/usr/local/lib/flyt.new/.installed"
+$restore 2> "$work/said"
+state > "$work/after"
+check "an installation that hardly began is taken back" cmp "$work/before" "$work/after"
+mkdir "$DESTDIR/usr/local/lib/flyt.new"
+$install 2> "$work/said"
+$restore 2>> "$work/said"
+state > "$work/after"
+check "or begun again, and taken back" cmp "$work/before" "$work/after"
 
 fresh foreign
 mkdir -p "$DESTDIR/usr/local/lib/flyt"
