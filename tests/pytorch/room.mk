@@ -2,8 +2,13 @@
 ifeq ($(FLAVOUR),plain)
 PYTORCH_RUN := tests/pytorch/run $(BIN)
 LONG_TESTS  += "$(PYTORCH_RUN)@3600"
+# PyPI's PyTorch on the null device: 5.4 GB, two minutes to install.
+PYTORCH_WHEEL := tests/pytorch/wheel $(BIN)
+LONG_TESTS  += "$(PYTORCH_WHEEL)@1800"
 
-.PHONY: check-pytorch
+.PHONY: check-pytorch check-pytorch-wheel
 check-pytorch: all
 	@$(PYTORCH_RUN)
+check-pytorch-wheel: all
+	@$(PYTORCH_WHEEL)
 endif
