@@ -1,4 +1,6 @@
 /* hash: BLAKE2b-256 of code images, whole and in pieces. */
+#include <string.h>
+
 #include "cpu/code/hash.h"
 
 #include <setjmp.h>

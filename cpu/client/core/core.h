@@ -451,6 +451,8 @@ CORE_API int core_library_load_file(const char *path, core_library **);
 CORE_API int core_library_unload(core_library *);          /* 400: there is none */
 CORE_API core_image *core_library_image(const core_library *);       /* NULL: there is none */
 CORE_API core_library *core_library_of(const core_image *); /* NULL: the image is no library's */
+/* Set by a front end that keeps something about libraries; called before one is unloaded. */
+extern CORE_API void (*core_library_ends)(core_library *);
 
 struct core_parameter { uint32_t offset, size; };
 /* The attributes stand in the order of CUfunction_attribute, so each has a name here and a number. A program can set

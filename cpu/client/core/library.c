@@ -21,6 +21,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct registry handles, by_image;
 static struct core_library *spare;
 
+void (*core_library_ends)(core_library *);
+
 static core_library *record_make(core_image *image)
 {
     pthread_mutex_lock(&lock);
@@ -90,6 +92,10 @@ int core_library_load_file(const char *path, core_library **out)
 int core_library_unload(core_library *handle)
 {
     CANCEL_DEFERRED;
+    if (!image_of(handle, false))
+        return CORE_INVALID_HANDLE;
+    if (core_library_ends)
+        core_library_ends(handle); /* while the record is not another library's */
     core_image *image = image_of(handle, true);
     if (!image)
         return CORE_INVALID_HANDLE;

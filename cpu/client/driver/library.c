@@ -67,12 +67,7 @@ static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void *
 static int unload(CUlibrary handle)
 {
     int error = driver_ready();
-    if (error)
-        return error;
-    if (!core_library_image(handle))
-        return CUDA_ERROR_INVALID_HANDLE;
-    driver_modules_forget_library(handle); /* while the record is not another library's */
-    return core_library_unload(handle);
+    return error ? error : core_library_unload(handle);
 }
 
 CUresult driver_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,

@@ -31,6 +31,7 @@ int driver_initialise(void)
     if (!atomic_load(&initialised)) {
         const char *text = getenv("CUDA_LAUNCH_BLOCKING");
         driver_launches_block = text && atoi(text) != 0;
+        core_library_ends = driver_modules_forget_library;
         atomic_store_explicit(&initialised, true, memory_order_release);
     }
     return CUDA_SUCCESS;

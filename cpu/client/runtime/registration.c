@@ -328,8 +328,20 @@ cudaError_t runtime___cudaGetKernel(cudaKernel_t *kernel, const void *key)
     return runtime_local(get_kernel(kernel, key));
 }
 
+/* The Driver API, which lives on the same core, takes this handle too. */
+static int get_driver_kernel(cudaKernel_t *kernel, const void *key)
+{
+    core_function *function;
+    int error = runtime_attach(NULL);
+    if (!error && !kernel)
+        error = cudaErrorInvalidValue;
+    if (!error && !(error = runtime_function(key, &function)))
+        *kernel = function;
+    return error;
+}
+
 cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernel, const void *key)
 {
-    return runtime_local(get_kernel(kernel, key));
+    return runtime_local(get_driver_kernel(kernel, key));
 }
 #endif

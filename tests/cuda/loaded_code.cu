@@ -1,0 +1,188 @@
+// shows: loaded code: a library of PTX, from memory and from a file: its kernels are found, counted, described,
+//   launched and put into graphs like those of the program; its variables; the Driver API takes the same handles; errors
+#include "check.h"
+
+#include <cuda.h>
+#include <unistd.h>
+
+#if CUDART_VERSION >= 12080
+static const char code[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
+                           ".visible .global .align 4 .u32 step = 3;\n"
+                           ".visible .global .attribute(.managed) .align 8 .u64 shared_count;\n"
+                           ".visible .entry add(.param .u64 numbers, .param .u32 more)\n"
+                           "{\n"
+                           "  .reg .u64 %a<4>; .reg .u32 %n<6>;\n"
+                           "  ld.param.u64 %a1, [numbers]; ld.param.u32 %n1, [more];\n"
+                           "  mov.u32 %n2, %tid.x; mul.wide.u32 %a2, %n2, 4; add.u64 %a1, %a1, %a2;\n"
+                           "  ld.global.u32 %n3, [step]; ld.global.u32 %n4, [%a1];\n"
+                           "  add.u32 %n4, %n4, %n3; add.u32 %n4, %n4, %n1; st.global.u32 [%a1], %n4; ret;\n"
+                           "}\n"
+                           ".visible .entry nothing() { ret; }\n";
+
+enum { COUNT = 32 };
+
+__global__ void own(int *numbers) { numbers[threadIdx.x] = -1; }
+
+static void expect(const unsigned *device, unsigned first)
+{
+    unsigned host[COUNT];
+    MUST(cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost));
+    for (unsigned i = 0; i < COUNT; i++)
+        HOLDS(host[i] == first + i);
+}
+
+static void launches(cudaKernel_t add, cudaLibrary_t library, unsigned *device)
+{
+    unsigned more = 10, sequence[COUNT], step = 5, *variable;
+    void *arguments[] = { &device, &more };
+    for (unsigned i = 0; i < COUNT; i++)
+        sequence[i] = i;
+    MUST(cudaMemcpy(device, sequence, sizeof sequence, cudaMemcpyHostToDevice));
+    MUST(cudaLaunchKernel((const void *)add, dim3(1), dim3(COUNT), arguments, 0, 0));
+    expect(device, 13);
+    size_t bytes = 0;
+    MUST(cudaLibraryGetGlobal((void **)&variable, &bytes, library, "step"));
+    HOLDS(bytes == 4);
+    MUST(cudaMemcpy(variable, &step, sizeof step, cudaMemcpyHostToDevice));
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(1), config.blockDim = dim3(COUNT);
+    MUST(cudaLaunchKernelExC(&config, (const void *)add, arguments));
+    expect(device, 28);
+
+    cudaGraph_t graph;
+    cudaGraphNode_t node;
+    cudaGraphExec_t executable;
+    cudaKernelNodeParams parameters = {};
+    parameters.func = (void *)add, parameters.gridDim = dim3(1), parameters.blockDim = dim3(COUNT);
+    parameters.kernelParams = arguments;
+    MUST(cudaGraphCreate(&graph, 0));
+    MUST(cudaGraphAddKernelNode(&node, graph, NULL, 0, &parameters));
+    MUST(cudaGraphInstantiate(&executable, graph, 0));
+    MUST(cudaGraphLaunch(executable, 0));
+    expect(device, 43);
+    MUST(cudaGraphExecDestroy(executable));
+    MUST(cudaGraphDestroy(graph));
+
+    unsigned long long *managed;
+    MUST(cudaLibraryGetManaged((void **)&managed, &bytes, library, "shared_count"));
+    HOLDS(bytes == 8);
+    MUST(cudaDeviceSynchronize());
+    *managed = 7;
+    HOLDS(*managed == 7);
+    GIVES(cudaErrorSymbolNotFound, cudaLibraryGetManaged((void **)&managed, &bytes, library, "nobody"));
+}
+
+static void descriptions(cudaKernel_t add, cudaLibrary_t library)
+{
+    unsigned count = 0;
+    cudaKernel_t all[4] = {};
+    MUST(cudaLibraryGetKernelCount(&count, library));
+    HOLDS(count == 2);
+    MUST(cudaLibraryEnumerateKernels(all, 4, library));
+    HOLDS((all[0] == add) != (all[1] == add) && !all[2]);
+    cudaFuncAttributes attributes;
+    MUST(cudaFuncGetAttributes(&attributes, (const void *)add));
+    HOLDS(attributes.maxThreadsPerBlock >= COUNT && attributes.ptxVersion == 52);
+    const char *name = NULL;
+    MUST(cudaFuncGetName(&name, (const void *)add));
+    HOLDS(name && !strcmp(name, "add"));
+    size_t offset, size;
+    MUST(cudaFuncGetParamInfo((const void *)add, 1, &offset, &size));
+    HOLDS(offset == 8 && size == 4);
+    int blocks = 0;
+    MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)add, COUNT, 0));
+    HOLDS(blocks > 0);
+    MUST(cudaKernelSetAttributeForDevice(add, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024, 0));
+    MUST(cudaFuncGetAttributes(&attributes, (const void *)add));
+    HOLDS(attributes.maxDynamicSharedSizeBytes == 1024);
+}
+
+template <typename F> static F entry(const char *name)
+{
+    void *function = NULL;
+    cudaDriverEntryPointQueryResult found;
+    MUST(cudaGetDriverEntryPointByVersion(name, &function, 12030, cudaEnableDefault, &found));
+    return (F)function;
+}
+
+/* The Driver API takes the runtime's handles. */
+static void driver(cudaKernel_t add, cudaLibrary_t library)
+{
+    CUkernel kernel = NULL;
+    CUfunction function = NULL;
+    const char *name = NULL;
+    HOLDS(entry<CUresult (*)(CUkernel *, CUlibrary, const char *)>("cuLibraryGetKernel")(
+              &kernel, (CUlibrary)library, "add") == CUDA_SUCCESS);
+    HOLDS((void *)kernel == (void *)add);
+    auto get_name = entry<CUresult (*)(const char **, CUkernel)>("cuKernelGetName");
+    HOLDS(get_name(&name, kernel) == CUDA_SUCCESS && !strcmp(name, "add"));
+    cudaKernel_t ours;
+    MUST(cudaGetKernel(&ours, (const void *)own));
+    HOLDS(get_name(&name, (CUkernel)ours) == CUDA_SUCCESS && strstr(name, "own"));
+    auto get_function = entry<CUresult (*)(CUfunction *, CUkernel)>("cuKernelGetFunction");
+    HOLDS(get_function(&function, (CUkernel)ours) == CUDA_SUCCESS);
+    int *device;
+    MUST(cudaMalloc((void **)&device, COUNT * sizeof *device));
+    void *arguments[] = { &device };
+    MUST(cudaLaunchKernel((const void *)ours, dim3(1), dim3(COUNT), arguments, 0, 0));
+    int host = 0;
+    MUST(cudaMemcpy(&host, device + COUNT - 1, sizeof host, cudaMemcpyDeviceToHost));
+    HOLDS(host == -1);
+    MUST(cudaFree(device));
+}
+
+static void errors(cudaLibrary_t library)
+{
+    cudaKernel_t kernel;
+    cudaLibrary_t none;
+    void *pointer;
+    size_t size;
+    unsigned count;
+    cudaLibraryOption option = (cudaLibraryOption)9;
+    GIVES(cudaErrorInvalidValue, cudaLibraryLoadData(NULL, code, NULL, NULL, 0, NULL, NULL, 0));
+    GIVES(cudaErrorInvalidValue, cudaLibraryLoadData(&none, NULL, NULL, NULL, 0, NULL, NULL, 0));
+    GIVES(cudaErrorInvalidValue, cudaLibraryLoadData(&none, code, NULL, NULL, 1, NULL, NULL, 0));
+    GIVES(cudaErrorInvalidValue, cudaLibraryLoadData(&none, code, NULL, NULL, 0, &option, NULL, 1));
+    GIVES(cudaErrorFileNotFound, cudaLibraryLoadFromFile(&none, "/nowhere/at/all", NULL, NULL, 0, NULL, NULL, 0));
+    GIVES(cudaErrorSymbolNotFound, cudaLibraryGetKernel(&kernel, library, "nobody"));
+    GIVES(cudaErrorSymbolNotFound, cudaLibraryGetGlobal(&pointer, &size, library, "nobody"));
+    GIVES(cudaErrorInvalidValue, cudaLibraryGetKernel(NULL, library, "add"));
+    GIVES(cudaErrorInvalidValue, cudaLibraryGetKernelCount(NULL, library));
+    GIVES(cudaErrorInvalidValue, cudaLibraryEnumerateKernels(&kernel, 0, library));
+    GIVES(cudaErrorInvalidResourceHandle, cudaLibraryGetKernelCount(&count, (cudaLibrary_t)&none));
+    GIVES(cudaErrorInvalidResourceHandle, cudaLibraryUnload((cudaLibrary_t)&none));
+}
+
+int main()
+{
+    cudaLibrary_t library, from_file;
+    cudaKernel_t add;
+    unsigned *device;
+    MUST(cudaMalloc((void **)&device, COUNT * sizeof *device));
+    MUST(cudaLibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0));
+    MUST(cudaLibraryGetKernel(&add, library, "add"));
+    launches(add, library, device);
+    descriptions(add, library);
+    driver(add, library);
+    errors(library);
+    MUST(cudaLibraryUnload(library));
+    GIVES(cudaErrorInvalidResourceHandle, cudaLibraryUnload(library));
+
+    char path[] = "/tmp/flyt-loaded-XXXXXX";
+    int file = mkstemp(path);
+    HOLDS(file >= 0 && write(file, code, sizeof code - 1) == (ssize_t)sizeof code - 1);
+    MUST(cudaLibraryLoadFromFile(&from_file, path, NULL, NULL, 0, NULL, NULL, 0));
+    unlink(path);
+    close(file);
+    MUST(cudaLibraryGetKernel(&add, from_file, "add"));
+    launches(add, from_file, device);
+    MUST(cudaLibraryUnload(from_file));
+    return check_result("loaded_code");
+}
+#else
+int main()
+{
+    printf("loaded_code: this CUDA has no libraries of code\n");
+    return 77;
+}
+#endif
