@@ -597,7 +597,8 @@ TEST(left_server, 60)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory), cmocka_unit_test(handles), cmocka_unit_test(peers), cmocka_unit_test(code), cmocka_unit_test(streams),
+        cmocka_unit_test(memory), cmocka_unit_test(handles), cmocka_unit_test(peers), cmocka_unit_test(code),
+        cmocka_unit_test(streams),
         cmocka_unit_test(times), cmocka_unit_test(host_memory),
         cmocka_unit_test(pools_and_graphs), cmocka_unit_test(refusals), cmocka_unit_test(texture),
         cmocka_unit_test(random_programs), cmocka_unit_test(left_server),

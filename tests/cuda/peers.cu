@@ -1,5 +1,5 @@
-// shows: peers: kernels of one device read, write and do atomics on memory of another, which needs permission in that
-//   direction; copies between devices with and without it; what a reset takes back; two kernels that wait for each other
+// shows: peers: kernels of one device read, write and do atomics on memory of another with permission, and get error
+//   700 without; copies between devices with and without it; what a reset takes back; kernels that wait for each other
 #include "check.h"
 
 #include <sys/wait.h>
@@ -85,8 +85,8 @@ static void codes()
 // Device `user` reaches what lies on device `owner`: what was there before, and what comes later.
 static void kernels(int user, int owner)
 {
-    int *before = memory(owner, COUNT * sizeof(int)), *large = memory(owner, LARGE), *own = memory(user, COUNT * sizeof(int)),
-        *their_variable;
+    int *before = memory(owner, COUNT * sizeof(int)), *large = memory(owner, LARGE);
+    int *own = memory(user, COUNT * sizeof(int)), *their_variable;
     MUST(cudaSetDevice(owner));
     MUST(cudaGetSymbolAddress((void **)&their_variable, variable));
     MUST(cudaSetDevice(user));
@@ -302,7 +302,7 @@ static void ring()
     }
 }
 
-// ---- what a kernel of device 0 must not do, each in a process of its own, as the fault ends the work of a process ----
+// ---- what a kernel of device 0 must not do: each in a process of its own, for the fault ends its work ----
 
 enum way { NEVER, ONE_WAY, DISABLED, OWNER_RESET, USER_RESET, POOL, POOL_TAKEN, WAYS };
 

@@ -102,7 +102,7 @@ int peer_restore(struct move *move)
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
         for (core_context *peer = context_next(NULL); peer && !code; peer = context_next(peer))
             if ((reaches[c->wire] & bit(peer)) && (code = ask(c, peer, true)))
-                move_refuse(move, code, "the new server gives device %d no access to the memory of device %d (error %d)",
+                move_refuse(move, code, "device %d cannot reach the memory of device %d at the new server (error %d)",
                             c->device, peer->device, code);
     return code;
 }
