@@ -17,6 +17,7 @@
 #include "control-managers/client-manager/manager.h"
 #include "cpu/common/explain.h"
 #include "control-managers/common/daemon.h"
+#include "control-managers/common/renewal.h"
 #include "control-managers/common/notify.h"
 #include "cpu/common/log.h"
 
@@ -36,7 +37,15 @@ static const struct daemon_about about = {
     .default_config = "/etc/flyt/client-manager.conf",
 };
 
-struct daemon { struct manager manager; struct config *config; const char *path; int lock; };
+struct daemon {
+    struct manager manager;
+    struct config *config;
+    const char *path;
+    int lock;
+    struct tls_files files;
+    char renewed[RENEWAL_PATH_SIZE];
+    struct renewal *renewal;
+};
 
 static int make_folders(char *path, char *error)
 {
@@ -74,7 +83,10 @@ static int prepare(struct daemon *daemon, char *error)
     snprintf(manager->name, sizeof manager->name, "%.64s", *config->name ? config->name : manager->host);
     if (!protocol_name_valid(manager->name))
         return explain(error, -EINVAL, "the host's name '%s' cannot be a VM's name: set vm.name", manager->name);
-    int failure = daemon_tls(config->tls_ca, config->tls_certificate, config->tls_key, &manager->tls, error);
+    daemon->files = (struct tls_files){ config->tls_ca, config->tls_certificate, config->tls_key };
+    if (!renewal_path(config->state, daemon->renewed))
+        return explain(error, -ENAMETOOLONG, "%s is too long", config->state);
+    int failure = daemon_tls(&daemon->files, daemon->renewed, &manager->tls, error);
     if (failure)
         return failure;
     if (*config->secret) {
@@ -92,7 +104,11 @@ static int prepare(struct daemon *daemon, char *error)
         return failure;
     state_load(manager);
     programs_monitor(manager);
-    return cluster_open(manager, error);
+    failure = cluster_open(manager, error);
+    if (failure)
+        return failure;
+    daemon->renewal = renewal_start(manager->loop, manager->link, &daemon->files, daemon->renewed, &manager->tls);
+    return daemon->renewal ? 0 : explain(error, -ENOMEM, "no memory for renewing certificates");
 }
 
 static void on_stop(int number, void *context)
@@ -119,7 +135,8 @@ static void on_reload(int number, void *context)
     now->wait_timeout = wanted->wait_timeout;
     now->plain_servers = wanted->plain_servers;
     daemon_secret_renew(now->secret, &daemon->manager.secret, daemon->manager.link);
-    daemon_tls_renew(now->tls_ca, now->tls_certificate, now->tls_key, &daemon->manager.tls, daemon->manager.link);
+    daemon_tls_renew(&daemon->files, daemon->renewed, &daemon->manager.tls, daemon->manager.link);
+    renewal_look(daemon->renewal);
     daemon_reloaded(config);
 }
 
@@ -161,6 +178,7 @@ static int run(struct daemon *daemon)
     }
     if (manager->loop) {
         close_manager(manager);
+        renewal_stop(daemon->renewal);
         loop_destroy(manager->loop);
         while (manager->programs)
             program_free(manager->programs);

@@ -214,6 +214,8 @@ struct cluster {
     struct secret     node_secret, admin_secret;
     bool              has_node_secret, has_admin_secret;
     struct tls_context *tls;
+    struct authority   *issuer;         /* renews certificates; NULL: this cluster manager does not */
+    struct loop_timer   ages;           /* of certificates: renew.c */
     struct loop_listener *listeners[3];
     struct place_pool pool;
     struct map        vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
@@ -387,6 +389,13 @@ void cluster_event(struct cluster *, admin_severity, const char *kind, const str
                    ...) __attribute__((format(printf, 5, 6)));
 /* A peer was refused: an event, unless the same was one lately. hello: as far as it has said who it is; may be NULL. */
 void refusal_note(struct cluster *, const struct conn *, const struct hello *, const char *why);
+
+/* ---- renew.c: certificates of nodes and VMs, and how long those of this daemon hold ---- */
+/* issuer.crt and issuer.key of the TLS folder. 0 with *out NULL: there are none. */
+int          renew_read_issuer(const struct cluster_config *, struct authority **out, char *error);
+conn_handler renew_handle;
+/* Looks now and every day. */
+void         renew_watch_ages(struct cluster *);
 
 /* ---- main.c ---- */
 /* Fills text with what came of it. CTL_INVALID: the file has mistakes, and the old configuration holds. */

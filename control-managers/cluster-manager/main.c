@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cpu/common/explain.h"
+#include "control-managers/common/authority.h"
 #include "control-managers/common/daemon.h"
 #include "control-managers/common/notify.h"
 #include "control-managers/common/tls.h"
@@ -55,7 +56,7 @@ static int load_tls(const struct cluster_config *values, struct tls_context **ou
     snprintf(key, sizeof key, "%s/cluster.key", values->tls_folder);
     int failure = tls_context_create(&files, out, error);
     if (failure == 0)
-        daemon_certificate_age(*out, certificate);
+        daemon_certificate_age(*out);
     return failure == -ENOENT && values->tls == CLUSTER_TLS_AUTO ? 0 : failure;
 }
 
@@ -109,12 +110,13 @@ static void apply_values(struct cluster *cluster)
 /* ---- reload ---- */
 
 /* What a reload reads anew: all of it, or nothing is taken over. */
-struct fresh { struct config *config; struct tls_context *tls; struct secret node, admin; };
+struct fresh { struct config *config; struct tls_context *tls; struct authority *issuer; struct secret node, admin; };
 
 static void fresh_free(struct fresh *fresh)
 {
     config_free(fresh->config);
     tls_context_release(fresh->tls);
+    authority_close(fresh->issuer);
     secret_wipe(&fresh->node);
     secret_wipe(&fresh->admin);
 }
@@ -133,6 +135,8 @@ static bool fresh_read(struct cluster *cluster, struct fresh *fresh, char *text,
         config_problems_join(problems, text, size);
     else if (load_tls(values, &fresh->tls, error) < 0)
         snprintf(text + at, size - at, "the certificates cannot be read: %.600s", error);
+    else if (fresh->tls && renew_read_issuer(values, &fresh->issuer, error) < 0)
+        snprintf(text + at, size - at, "the issuer cannot be read: %.600s", error);
     else if (load_secret(values->node_secret, &fresh->node, &there, error) < 0 ||
              load_secret(values->admin_secret, &fresh->admin, &there, error) < 0)
         snprintf(text + at, size - at, "a secret cannot be read: %.600s", error);
@@ -199,6 +203,10 @@ ctl_code cluster_reload(struct cluster *cluster, char *text, size_t size)
     /* New certificates and secrets count for connections from now on. */
     if (!tls_comes_or_goes) {
         take_tls(cluster, fresh.tls);
+        authority_close(cluster->issuer);
+        cluster->issuer = fresh.issuer;
+        fresh.issuer = NULL;
+        renew_watch_ages(cluster);
         /* Not now: whoever asked for this may be one of them, and waits for the answer. */
         loop_timer_start(cluster->loop, &cluster->cut_off, CUT_OFF_MS, cut_off_revoked, cluster);
     }
@@ -249,6 +257,8 @@ static int start(struct cluster *cluster, char *error)
         failure = load_secret(values->admin_secret, &cluster->admin_secret, &cluster->has_admin_secret, error);
     if (failure == 0)
         failure = load_tls(values, &cluster->tls, error);
+    if (failure == 0 && cluster->tls)
+        failure = renew_read_issuer(values, &cluster->issuer, error);
     if (failure == 0)
         failure = keys_open(cluster, error);
     if (failure)
@@ -267,6 +277,8 @@ static int start(struct cluster *cluster, char *error)
         failure = load_start(cluster, error);
     if (failure == 0)
         node_tick(cluster);
+    if (failure == 0)
+        renew_watch_ages(cluster);
     return failure;
 }
 
@@ -295,6 +307,7 @@ static void free_everything(struct cluster *cluster)
     loop_timer_stop(&cluster->reload_vms);
     loop_timer_stop(&cluster->retry_queue);
     loop_timer_stop(&cluster->cut_off);
+    loop_timer_stop(&cluster->ages);
     loop_timer_stop(&cluster->ready_late);
     loop_destroy(cluster->loop);
     struct map *maps[] = { &cluster->vms, &cluster->vm_addresses, &cluster->nodes, &cluster->node_addresses,
@@ -304,6 +317,7 @@ static void free_everything(struct cluster *cluster)
         map_free(maps[i]);
     place_free(&cluster->pool);
     tls_context_release(cluster->tls);
+    authority_close(cluster->issuer);
     secret_wipe(&cluster->node_secret);
     secret_wipe(&cluster->admin_secret);
     free(cluster->events.events);

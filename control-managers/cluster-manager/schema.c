@@ -73,6 +73,9 @@ static const struct config_key keys[] = {
               "to TLS" },
     { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls",
       .help = "folder with ca.crt, cluster.crt and cluster.key" },
+    { "security.certificate-days", CONFIG_SECONDS, AT(certificate_days), "90", 0.0001, 3650, .reload = true,
+      .help = "days for which the certificates hold that nodes and VMs are given when theirs come to an end, once "
+              "tls-folder has issuer.crt and issuer.key (flytctl ca issue DIR issuer NAME)" },
     { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/cluster/ticket.key",
       .help = "key that signs tickets; made if there is none" },
     { "security.ticket-seconds", CONFIG_SECONDS, AT(ticket_seconds), "60", 1, 86400, .reload = true,

@@ -33,7 +33,7 @@ struct cluster_config {
     /* security */
     char    *node_secret, *admin_secret, *tls_folder, *ticket_key;
     int      tls;
-    double   ticket_seconds;
+    double   ticket_seconds, certificate_days;
     bool     address_identity;
     /* log */
     int      log_level;

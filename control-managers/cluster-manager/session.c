@@ -313,6 +313,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CTL_HELLO] = { STRANGER, handle_hello },
     [CTL_AUTH] = { STRANGER, handle_auth },
     [CTL_PROVE] = { STRANGER, handle_prove },
+    [CTL_RENEW] = { NODE | CLIENT, renew_handle },
     [NODE_REGISTER] = { NODE, node_handle_register },
     [NODE_ORDERS] = { NODE, node_handle_orders },
     [NODE_REPORT] = { NODE, node_handle_report },

@@ -10,7 +10,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <openssl/x509.h>
+
 #include "control-managers/common/notify.h"
+#include "control-managers/common/renewal.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
@@ -43,7 +46,7 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
         { "print-keys", no_argument, NULL, OPTION_KEYS },
         { "version", no_argument, NULL, OPTION_VERSION },
         { "help", no_argument, NULL, 'h' },
-        { about->flags[0].name, no_argument, NULL, OPTION_FLAG },        /* without a name it is the end */
+        { about->flags[0].name, no_argument, NULL, OPTION_FLAG }, /* without a name it is the end */
         { about->flags[1].name, no_argument, NULL, OPTION_FLAG + 1 },
         { 0 },
     };
@@ -59,7 +62,8 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
         switch (option) {
         case 'c': *path = optarg; break;
         case OPTION_CHECK: check = true; break;
-        case OPTION_FLAG: case OPTION_FLAG + 1: *about->flags[option - OPTION_FLAG].given = true; break;
+        case OPTION_FLAG:
+        case OPTION_FLAG + 1: *about->flags[option - OPTION_FLAG].given = true; break;
         case OPTION_KEYS: config_print_schema(about->schema, stdout); return DAEMON_ENDED;
         case OPTION_VERSION: puts(about->software); return DAEMON_ENDED;
         case 'h': fputs(about->help, stdout); return DAEMON_ENDED;
@@ -81,12 +85,16 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
 int daemon_exit_status(int failure)
 {
     switch (-failure) {
-    case 0:
-        return DAEMON_ENDED;
-    case EACCES: case EPERM: case ENOENT: case ENOTDIR: case EINVAL: case EROFS: case EKEYEXPIRED: case ENAMETOOLONG:
-        return DAEMON_BAD_CONFIG;
-    default:
-        return DAEMON_CANNOT;
+    case 0: return DAEMON_ENDED;
+    case EACCES:
+    case EPERM:
+    case ENOENT:
+    case ENOTDIR:
+    case EINVAL:
+    case EROFS:
+    case EKEYEXPIRED:
+    case ENAMETOOLONG: return DAEMON_BAD_CONFIG;
+    default: return DAEMON_CANNOT;
     }
 }
 
@@ -109,8 +117,9 @@ int daemon_lock(const struct daemon_about *about, const char *folder, const char
    `flytctl config check`. */
 enum { DAYS_TO_RENEW = 30 };
 
-void daemon_certificate_age(const struct tls_context *tls, const char *path)
+void daemon_certificate_age(const struct tls_context *tls)
 {
+    const char *path = tls_context_path(tls);
     if (tls_context_is_old(tls))
         log_warning("event=certificate-old path=%s why=\"an earlier version of flytctl made it, and it could serve at "
                     "both ends of"
@@ -123,15 +132,19 @@ void daemon_certificate_age(const struct tls_context *tls, const char *path)
                     path, days);
 }
 
-int daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error)
+int daemon_tls(const struct tls_files *configured, const char *renewed, struct tls_context **out, char *error)
 {
-    const struct tls_files files = { .ca = ca, .certificate = certificate, .key = key };
+    struct tls_files files = *configured;
+    char why[EXPLAIN_SIZE];
     *out = NULL;
-    if (!*ca)
+    if (!*files.ca)
         return 0;
+    renewal_pick(&files, renewed, why);
+    if (*why)
+        log_warning("event=certificate-not-taken path=%s why=\"%s\": the configured one counts", renewed, why);
     int failure = tls_context_create(&files, out, error);
     if (failure == 0)
-        daemon_certificate_age(*out, certificate);
+        daemon_certificate_age(*out);
     return failure == -ENOENT ? 0 : failure;
 }
 
@@ -145,12 +158,11 @@ int daemon_signals(struct loop *loop, void (*end)(int, void *), void (*reload)(i
 
 /* ---- reloading ---- */
 
-void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now,
-                      struct link *link)
+void daemon_tls_renew(const struct tls_files *files, const char *renewed, struct tls_context **now, struct link *link)
 {
     char error[EXPLAIN_SIZE] = "";
     struct tls_context *fresh;
-    if (daemon_tls(ca, certificate, key, &fresh, error) < 0) {
+    if (daemon_tls(files, renewed, &fresh, error) < 0) {
         log_error("event=certificates-not-read why=\"%s\": the old ones stay", error);
         return;
     }
@@ -159,9 +171,13 @@ void daemon_tls_renew(const char *ca, const char *certificate, const char *key, 
         tls_context_release(fresh);
         return;
     }
+    bool other = X509_cmp(tls_context_certificate(fresh), tls_context_certificate(*now)) != 0;
     tls_context_release(*now);
     *now = fresh;
     link_set_tls(link, fresh);
+    /* The cluster manager knows this daemon by the certificate of the connection, and renews that one. */
+    if (other && link_conn(link))
+        conn_close(link_conn(link), "this side connects again with its new certificate");
 }
 
 void daemon_secret_renew(const char *source, struct secret *now, struct link *link)

@@ -44,15 +44,15 @@ int  daemon_exit_status(int failure);
    folder. */
 int  daemon_lock(const struct daemon_about *, const char *folder, const char *key, int *fd, char *error);
 
-/* By the keys of a group `tls`. *out NULL: there is to be none, or the files are not there yet. */
-int  daemon_tls(const char *ca, const char *certificate, const char *key, struct tls_context **out, char *error);
-/* Warns of a certificate that earlier versions made. */
-void daemon_certificate_age(const struct tls_context *, const char *path);
+/* By the keys of a group `tls`, and what was renewed since (renewal.h). *out NULL: there is to be none, or the files
+   are not there yet. */
+int  daemon_tls(const struct tls_files *configured, const char *renewed, struct tls_context **out, char *error);
+/* Warns of a certificate that ends soon, or that earlier versions made. */
+void daemon_certificate_age(const struct tls_context *);
 
 /* For SIGHUP: reads the files again; *now and the link's are replaced, for connections from then on. If that cannot
    be, it is logged, and the old ones stay. */
-void daemon_tls_renew(const char *ca, const char *certificate, const char *key, struct tls_context **now,
-                      struct link *);
+void daemon_tls_renew(const struct tls_files *, const char *renewed, struct tls_context **now, struct link *);
 
 /* For SIGHUP: reads the secret again where it is in a file; *now and the link's are replaced, and a link that is not up
    is tried at once. If that cannot be, it is logged, and the old one stays. Nothing where there was none. */

@@ -124,6 +124,7 @@ const char *conn_peer_host(const struct conn *);        /* numeric address witho
 const char *conn_peer_machine(const struct conn *);
 bool  conn_peer_credentials(const struct conn *, pid_t *, uid_t *, gid_t *);    /* unix sockets */
 const char *conn_peer_certificate(const struct conn *); /* common name; NULL: none */
+struct x509_st *conn_peer_x509(const struct conn *);    /* X509; NULL: none */
 /* Its certificate counts no more, as this context has it. */
 bool conn_revoked(const struct conn *, const struct tls_context *);
 /* Bytes that belong to this TLS connection only; zeros without TLS. */

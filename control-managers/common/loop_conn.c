@@ -503,6 +503,11 @@ const char *conn_peer_certificate(const struct conn *conn)
     return conn->tls ? tls_session_peer(conn->tls) : NULL;
 }
 
+struct x509_st *conn_peer_x509(const struct conn *conn)
+{
+    return conn->tls ? tls_session_certificate(conn->tls) : NULL;
+}
+
 bool conn_revoked(const struct conn *conn, const struct tls_context *tls)
 {
     return conn->tls && tls_context_revokes(tls, conn->tls);

@@ -203,6 +203,7 @@ bool protocol_host_valid(const char *text)
 }
 
 const char *const protocol_event_kinds[] = {
+    "certificate-ends", "certificate-refused", "certificate-renewed",
     "change-failed",   "change-unknown",   "client-away",
     "client-joined",   "db-away",          "db-back",
     "gpu-fault",       "gpu-kept",         "gpu-ready",

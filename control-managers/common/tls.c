@@ -11,21 +11,22 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "cpu/common/certificate.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/secret.h"
 
 struct tls_context {
     SSL_CTX *ssl;
-    X509_CRL *revoked;
+    char *path; /* of the certificate */
     unsigned references;
 };
 
 struct tls_session {
     struct tls_context *context;
-    SSL  *ssl;
-    BIO  *in, *out;
-    char  name[128];                    /* whom the peer's certificate must name; "" any */
-    char  peer[128];
+    SSL *ssl;
+    BIO *in, *out;
+    char name[128]; /* whom the peer's certificate must name; "" any */
+    char peer[128];
 };
 
 /* The newest reason that OpenSSL gives. */
@@ -75,7 +76,7 @@ static int check_dates(SSL_CTX *ssl, const char *path, char *error)
     return 0;
 }
 
-/* ca.crl beside ca.crt. 0 and *out NULL: there is none. */
+/* ca.crl beside ca.crt. 0 and *out NULL: there is none. To be freed. */
 static int read_revoked(const char *ca, X509_CRL **out, char *error)
 {
     char path[4096];
@@ -94,28 +95,28 @@ static int read_revoked(const char *ca, X509_CRL **out, char *error)
     return *out ? 0 : explain(error, -EINVAL, "reading the list of revoked certificates %s: %s", path, reason());
 }
 
-/* The authority must have signed the list: OpenSSL looks at that when it checks a peer, but a daemon is to say it when
-   it starts. */
-static int add_revoked(SSL_CTX *ssl, const char *ca, X509_CRL **out, char *error)
+/* For certificate_verify. The authority must have signed the list. */
+static int add_revoked(SSL_CTX *ssl, const char *ca, char *error)
 {
-    int failure = read_revoked(ca, out, error);
-    if (failure || !*out)
+    X509_CRL *list;
+    int failure = read_revoked(ca, &list, error);
+    if (failure || !list)
         return failure;
     X509_STORE *store = SSL_CTX_get_cert_store(ssl);
     BIO *bio = BIO_new_file(ca, "r");
     X509 *authority = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-    bool ours = authority && X509_CRL_verify(*out, X509_get0_pubkey(authority)) == 1;
+    bool ours = authority && X509_CRL_verify(list, X509_get0_pubkey(authority)) == 1;
     X509_free(authority);
     BIO_free(bio);
     if (!ours)
-        return explain(error, -EINVAL, "the list of revoked certificates beside %s is not of that authority", ca);
-    if (X509_STORE_add_crl(store, *out) != 1)
-        return explain(error, -EINVAL, "the list of revoked certificates beside %s: %s", ca, reason());
-    X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
-    return 0;
+        failure = explain(error, -EINVAL, "the list of revoked certificates beside %s is not of that authority", ca);
+    else if (X509_STORE_add_crl(store, list) != 1)
+        failure = explain(error, -EINVAL, "the list of revoked certificates beside %s: %s", ca, reason());
+    X509_CRL_free(list);
+    return failure;
 }
 
-static int fill(SSL_CTX *ssl, const struct tls_files *files, X509_CRL **revoked, char *error)
+static int fill(SSL_CTX *ssl, const struct tls_files *files, char *error)
 {
     ERR_clear_error();
     if (SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) != 1)
@@ -129,12 +130,12 @@ static int fill(SSL_CTX *ssl, const struct tls_files *files, X509_CRL **revoked,
     if (SSL_CTX_check_private_key(ssl) != 1)
         return explain(error, -EINVAL, "%s is not the key of %s", files->key, files->certificate);
     /* The peer of a listener may be without one: it proves itself by CTL_AUTH then. */
-    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, certificate_verify);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_num_tickets(ssl, 0);            /* no resumption: connections live long */
+    SSL_CTX_set_num_tickets(ssl, 0); /* no resumption: connections live long */
     SSL_CTX_set_mode(ssl,
                      SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    int failure = add_revoked(ssl, files->ca, revoked, error);
+    int failure = add_revoked(ssl, files->ca, error);
     return failure ? failure : check_dates(ssl, files->certificate, error);
 }
 
@@ -145,19 +146,23 @@ int tls_context_create(const struct tls_files *files, struct tls_context **out, 
         return failure;
     struct tls_context *context = calloc(1, sizeof *context);
     SSL_CTX *ssl = SSL_CTX_new(TLS_method());
-    X509_CRL *revoked = NULL;
-    failure = context && ssl ? fill(ssl, files, &revoked, error) : explain(error, -ENOMEM, "no memory for TLS");
+    char *path = strdup(files->certificate);
+    failure = context && ssl && path ? fill(ssl, files, error) : explain(error, -ENOMEM, "no memory for TLS");
     ERR_clear_error();
     if (failure) {
-        X509_CRL_free(revoked);
         SSL_CTX_free(ssl);
+        free(path);
         free(context);
         return failure;
     }
-    *context = (struct tls_context){ .ssl = ssl, .revoked = revoked, .references = 1 };
+    *context = (struct tls_context){ .ssl = ssl, .path = path, .references = 1 };
     *out = context;
     return 0;
 }
+
+X509 *tls_context_certificate(const struct tls_context *context) { return SSL_CTX_get0_certificate(context->ssl); }
+
+const char *tls_context_path(const struct tls_context *context) { return context->path; }
 
 long tls_context_days(const struct tls_context *context)
 {
@@ -183,18 +188,18 @@ void tls_context_release(struct tls_context *context)
 {
     if (!context || --context->references)
         return;
-    X509_CRL_free(context->revoked);
     SSL_CTX_free(context->ssl);
+    free(context->path);
     free(context);
 }
 
 bool tls_context_revokes(const struct tls_context *context, struct tls_session *session)
 {
-    X509_REVOKED *entry;
-    X509 *certificate = context->revoked ? SSL_get1_peer_certificate(session->ssl) : NULL;
-    bool revoked = certificate && X509_CRL_get0_by_cert(context->revoked, &entry, certificate) == 1;
-    X509_free(certificate);
-    return revoked;
+    const STACK_OF(X509) *chain = SSL_get0_verified_chain(session->ssl);
+    for (int i = 0; chain && i < sk_X509_num(chain); i++)
+        if (certificate_revoked(SSL_CTX_get_cert_store(context->ssl), sk_X509_value(chain, i)))
+            return true;
+    return false;
 }
 
 /* ---- sessions ---- */
@@ -214,7 +219,7 @@ struct tls_session *tls_session_create(struct tls_context *context, bool server,
         free(session);
         return NULL;
     }
-    BIO_set_mem_eof_return(session->in, -1);    /* empty: come again */
+    BIO_set_mem_eof_return(session->in, -1); /* empty: come again */
     BIO_set_mem_eof_return(session->out, -1);
     SSL_set_bio(session->ssl, session->in, session->out);
     if (server)
@@ -231,7 +236,7 @@ void tls_session_destroy(struct tls_session *session)
 {
     if (!session)
         return;
-    SSL_free(session->ssl);                     /* and both BIOs */
+    SSL_free(session->ssl); /* and both BIOs */
     tls_context_release(session->context);
     free(session);
 }
@@ -272,7 +277,14 @@ static bool name_fits(const char *wanted, const char *name)
                                      : strcmp(wanted, name) == 0;
 }
 
-/* Remembers who the peer is; -EPROTO when it is not whom we wanted. */
+/* What an issuer below the root has made counts for nodes and VMs only (authority.h): leaf, issuer, root. */
+static bool issuer_may(SSL *ssl, const char *name)
+{
+    const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    return !chain || sk_X509_num(chain) <= 2 || strncmp(name, "node:", 5) == 0 || strncmp(name, "client:", 7) == 0;
+}
+
+/* Remembers who the peer is; -EKEYREJECTED when it is not whom we wanted. */
 static int learn_peer(struct tls_session *session, char *error)
 {
     X509 *certificate = SSL_get1_peer_certificate(session->ssl);
@@ -283,6 +295,11 @@ static int learn_peer(struct tls_session *session, char *error)
             session->peer[0] = '\0';
         X509_free(certificate);
     }
+    if (!issuer_may(session->ssl, session->peer))
+        return explain(error, -EKEYREJECTED,
+                       "the peer's certificate names '%s', and its issuer may make only those of "
+                       "nodes and VMs",
+                       session->peer);
     if (*session->name && !name_fits(session->name, session->peer))
         return explain(error, -EKEYREJECTED, "the peer's certificate names '%s', expected was '%s'", session->peer,
                        session->name);
@@ -340,10 +357,8 @@ ssize_t tls_session_read(struct tls_session *session, void *bytes, size_t size, 
         return got;
     switch (SSL_get_error(session->ssl, got)) {
     case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE:
-        return 0;
-    case SSL_ERROR_ZERO_RETURN:
-        return -ECONNRESET;
+    case SSL_ERROR_WANT_WRITE: return 0;
+    case SSL_ERROR_ZERO_RETURN: return -ECONNRESET;
     default: break;
     }
     /* With TLS 1.3 a client learns only here that the server does not accept its certificate. */
@@ -386,7 +401,6 @@ bool tls_session_binding(struct tls_session *session, uint8_t binding[32])
     return there;
 }
 
-const char *tls_session_peer(struct tls_session *session)
-{
-    return *session->peer ? session->peer : NULL;
-}
+X509 *tls_session_certificate(struct tls_session *session) { return SSL_get0_peer_certificate(session->ssl); }
+
+const char *tls_session_peer(struct tls_session *session) { return *session->peer ? session->peer : NULL; }

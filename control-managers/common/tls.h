@@ -22,6 +22,8 @@ struct tls_files { const char *ca, *certificate, *key; };
 /* -ENOENT when none of the files exists (then: go without), other errors when one is missing, unreadable, badly
    protected (key), expired, or the key is not the certificate's. */
 int  tls_context_create(const struct tls_files *, struct tls_context **, char *error);
+struct x509_st *tls_context_certificate(const struct tls_context *);    /* X509; the context's */
+const char *tls_context_path(const struct tls_context *);               /* of the certificate's file */
 /* How many days its certificate is still valid. */
 long tls_context_days(const struct tls_context *);
 struct tls_context *tls_context_reference(struct tls_context *);        /* not thread-safe */
@@ -48,6 +50,7 @@ int     tls_session_handshake(struct tls_session *, char *error);
 ssize_t tls_session_read(struct tls_session *, void *, size_t, char *error);
 int     tls_session_write(struct tls_session *, const void *, size_t, char *error);     /* takes all */
 void    tls_session_close(struct tls_session *);                        /* close_notify is pending then */
+struct x509_st *tls_session_certificate(struct tls_session *);          /* X509 of the peer, or NULL; the session's */
 const char *tls_session_peer(struct tls_session *);                     /* common name, NULL: none */
 /* 32 bytes that both ends of this connection know and nobody else has (RFC 9266). false: none. */
 bool tls_session_binding(struct tls_session *, uint8_t binding[32]);

@@ -24,6 +24,7 @@
 
 #include "control-managers/client-manager/schema.h"
 #include "control-managers/cluster-manager/schema.h"
+#include "control-managers/common/renewal.h"
 #include "control-managers/common/tls.h"
 #include "control-managers/flytctl/flytctl.h"
 #include "control-managers/node-manager/schema.h"
@@ -328,9 +329,10 @@ static void check_keys(struct check *check)
 
 /* ---- certificates and the resource DB ---- */
 
-static void check_tls(struct check *check, const char *key, const struct tls_files *files, bool wanted)
+static void check_tls(struct check *check, const char *key, const struct tls_files *configured, const char *renewed,
+                      bool wanted)
 {
-    const char *const paths[] = { files->ca, files->certificate, files->key };
+    const char *const paths[] = { configured->ca, configured->certificate, configured->key };
     struct tls_context *tls;
     char error[EXPLAIN_SIZE];
     for (size_t i = 0; i < COUNT(paths); i++) {
@@ -339,7 +341,11 @@ static void check_tls(struct check *check, const char *key, const struct tls_fil
             return;
         check_unit(check, key, paths[i], false);
     }
-    int failure = tls_context_create(files, &tls, error);
+    struct tls_files files = *configured;
+    renewal_pick(&files, renewed, error);
+    if (*error)
+        say(check, NOTE, key, "%s is not used: %s", renewed, error);
+    int failure = tls_context_create(&files, &tls, error);
     if (failure == -ENOENT) {
         if (wanted)
             say(check, NOTE, key, "%s; connections are not encrypted", error);
@@ -352,8 +358,16 @@ static void check_tls(struct check *check, const char *key, const struct tls_fil
     long days = tls_context_days(tls);
     if (days < SOON_DAYS)
         say(check, NOTE, key, "the certificate %s expires in %ld days; `flytctl ca issue … --force` renews it",
-            files->certificate, days);
+            files.certificate, days);
     tls_context_release(tls);
+}
+
+/* Of a daemon that renews its certificate. */
+static void check_renewed(struct check *check, const struct tls_files *files, const char *state)
+{
+    char renewed[RENEWAL_PATH_SIZE] = "";
+    (void)!renewal_path(state, renewed);
+    check_tls(check, "tls.key", files, renewed, true);
 }
 
 static void check_cluster(struct check *check)
@@ -364,7 +378,7 @@ static void check_cluster(struct check *check)
         snprintf(ca, sizeof ca, "%s/ca.crt", values->tls_folder);
         snprintf(certificate, sizeof certificate, "%s/cluster.crt", values->tls_folder);
         snprintf(key, sizeof key, "%s/cluster.key", values->tls_folder);
-        check_tls(check, "security.tls-folder", &(struct tls_files){ ca, certificate, key },
+        check_tls(check, "security.tls-folder", &(struct tls_files){ ca, certificate, key }, "",
                   values->tls != CLUSTER_TLS_AUTO);
     }
     const char *path = values->db_uri + (strncmp(values->db_uri, "sqlite://", 9) == 0 ? 9 : 7);
@@ -403,10 +417,10 @@ static void check_machine(struct check *check)
     if (schema == &cluster_config_schema)
         check_cluster(check);
     else if (schema == &node_schema && *node->tls_ca)
-        check_tls(check, "tls.key", &(struct tls_files){ node->tls_ca, node->tls_certificate, node->tls_key }, true);
+        check_renewed(check, &(struct tls_files){ node->tls_ca, node->tls_certificate, node->tls_key }, node->state);
     else if (schema == &manager_schema && *manager->tls_ca)
-        check_tls(check, "tls.key", &(struct tls_files){ manager->tls_ca, manager->tls_certificate, manager->tls_key },
-                  true);
+        check_renewed(check, &(struct tls_files){ manager->tls_ca, manager->tls_certificate, manager->tls_key },
+                      manager->state);
 }
 
 static void check_file(struct check *check)

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "cpu/common/secret.h"
+#include "control-managers/common/authority.h"
 #include "control-managers/flytctl/ca.h"
 
 const struct option_row ca_create_options[] = {
@@ -30,13 +31,13 @@ const struct option_row ca_create_options[] = {
 };
 const struct option_row ca_issue_options[] = {
     { "host", 'H', "HOST", "name or address of the machine", true },
-    { "days", 0, "N", "how long it holds (825)", false },
+    { "days", 0, "N", "how long it holds (90; of issuers, cluster managers and GPU servers 825)", false },
     { "out", 'o', "DIR", "where the files go (the authority's own folder)", false },
     { "force", 'f', NULL, "replace files that exist, to renew a certificate", false },
     { 0 },
 };
 
-enum { MAX_COMMON_NAME = 64, MOST_DAYS = 36500 };
+enum { MAX_COMMON_NAME = 64, MOST_DAYS = 36500, DAY = 86400 };
 
 int ca_fail_openssl(struct flytctl *ctl, const char *what)
 {
@@ -119,60 +120,6 @@ EVP_PKEY *ca_read_key(struct flytctl *ctl, const char *path)
     return key;
 }
 
-/* ---- certificates ---- */
-
-static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *value)
-{
-    X509V3_CTX context;
-    X509V3_set_ctx_nodb(&context);
-    X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
-    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
-    bool added = extension && X509_add_ext(certificate, extension, -1);
-    X509_EXTENSION_free(extension);
-    return added;
-}
-
-static bool set_serial(X509 *certificate)
-{
-    unsigned char bytes[16];
-    if (RAND_bytes(bytes, sizeof bytes) != 1)
-        return false;
-    bytes[0] &= 0x7f;
-    BIGNUM *number = BN_bin2bn(bytes, sizeof bytes, NULL);
-    bool set = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
-    BN_free(number);
-    return set;
-}
-
-/* Valid from an hour ago: clocks differ. issuer NULL: signed by itself. */
-static X509 *make_certificate(const char *common_name, long days, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key,
-                              const char *usage, const char *hosts)
-{
-    X509 *certificate = X509_new();
-    X509_NAME *name = certificate ? X509_get_subject_name(certificate) : NULL;
-    X509 *by = issuer ? issuer : certificate;
-    bool made = certificate && X509_set_version(certificate, 2) && set_serial(certificate) &&
-                X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) &&
-                X509_time_adj_ex(X509_getm_notAfter(certificate), (int)days, 0, NULL) &&
-                X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0) &&
-                X509_set_issuer_name(certificate, X509_get_subject_name(by)) && X509_set_pubkey(certificate, key) &&
-                add_extension(certificate, by, NID_subject_key_identifier, "hash") &&
-                add_extension(certificate, by, NID_authority_key_identifier, "keyid:always");
-    if (made && !issuer)
-        made = add_extension(certificate, by, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-               add_extension(certificate, by, NID_key_usage, "critical,keyCertSign,cRLSign");
-    else if (made)
-        made = add_extension(certificate, by, NID_basic_constraints, "critical,CA:FALSE") &&
-               add_extension(certificate, by, NID_key_usage, "critical,digitalSignature") &&
-               add_extension(certificate, by, NID_ext_key_usage, usage) &&
-               (!*hosts || add_extension(certificate, by, NID_subject_alt_name, hosts));
-    if (!made || !X509_sign(certificate, issuer_key, EVP_sha256())) {
-        X509_free(certificate);
-        return NULL;
-    }
-    return certificate;
-}
-
 /* ---- commands ---- */
 
 int command_ca_create(struct flytctl *ctl)
@@ -194,7 +141,10 @@ int command_ca_create(struct flytctl *ctl)
                         "there is an authority in %s already; a new one would make all its certificates worthless",
                         folder);
     EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = key ? make_certificate(common_name, (long)days, key, NULL, key, "", "") : NULL;
+    const struct authority_order order = {
+        .kind = AUTHORITY_ROOT, .common_name = common_name, .seconds = (time_t)days * DAY, .key = key, .by_key = key
+    };
+    X509 *certificate = key ? authority_make(&order) : NULL;
     int code =
         certificate ? write_key(ctl, key_path, key, READ_BY_OWNER) : ca_fail_openssl(ctl, "cannot make an authority");
     if (code == EXIT_FINE)
@@ -231,31 +181,37 @@ struct issue {
     char common_name[128], hosts[4096];
     uint64_t days;
     enum ca_readers readers;
+    bool issuer;
 };
 
 static bool read_issue(struct flytctl *ctl, struct issue *issue)
 {
     static const struct {
         const char *role, *usage;
+        unsigned days;
     } roles[] = {
-        { "cluster", "serverAuth" }, { "server", "serverAuth" }, { "node", "clientAuth" },
-        { "client", "clientAuth" },  { "admin", "clientAuth" },  { "operator", "clientAuth" },
-        { "viewer", "clientAuth" },
+        { "cluster", "serverAuth", 825 }, { "server", "serverAuth", 825 }, { "issuer", "clientAuth", 825 },
+        { "node", "clientAuth", 90 },     { "client", "clientAuth", 90 },  { "admin", "clientAuth", 90 },
+        { "operator", "clientAuth", 90 }, { "viewer", "clientAuth", 90 },
     };
     const char *role = ctl->argv[1], *name = ctl->argv[2], *usage = NULL;
+    *issue = (struct issue){ .folder = ctl->argv[0],
+                             .out = option(ctl, "out") ? option(ctl, "out") : ctl->argv[0],
+                             .issuer = strcmp(role, "issuer") == 0 };
     for (size_t i = 0; i < COUNT(roles); i++)
-        usage = strcmp(roles[i].role, role) == 0 ? roles[i].usage : usage;
-    *issue = (struct issue){ .folder = ctl->argv[0], .out = option(ctl, "out") ? option(ctl, "out") : ctl->argv[0],
-                             .days = 825 };
-    /* The cluster manager looks for cluster.crt, whatever the cluster is called. */
-    issue->base = strcmp(role, "cluster") == 0 ? "cluster" : name;
+        if (strcmp(roles[i].role, role) == 0) {
+            usage = roles[i].usage;
+            issue->days = roles[i].days;
+        }
+    /* The cluster manager looks for cluster.crt and issuer.crt, whatever they are called. */
+    issue->base = issue->issuer || strcmp(role, "cluster") == 0 ? role : name;
     issue->usage = usage;
     bool person = strcmp(role, "admin") == 0 || strcmp(role, "operator") == 0 || strcmp(role, "viewer") == 0;
     issue->readers = person ? READ_BY_OWNER : READ_BY_DAEMON;
     snprintf(issue->common_name, sizeof issue->common_name, "%s:%s", role, name);
     if (!usage)
         complain(ctl, EXIT_USAGE,
-                 "there is no role '%s': cluster, node, client, admin, operator, viewer and server are", role);
+                 "there is no role '%s': cluster, issuer, node, client, admin, operator, viewer and server are", role);
     else if (strcmp(usage, "serverAuth") != 0 && option_count(ctl, "host"))
         complain(ctl, EXIT_USAGE,
                  "--host is for those who are connected to: the roles cluster and server. Role server is for a"
@@ -281,12 +237,25 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
     snprintf(ca_copy, sizeof ca_copy, "%s/ca.crt", issue->out);
     if (mkdir(issue->out, 0700) < 0 && errno != EEXIST)
         return complain(ctl, EXIT_FAILED, "cannot make %s: %s", issue->out, strerror(errno));
+    if (issue->issuer && X509_get_pathlen(ca) == 0)
+        return complain(
+            ctl, EXIT_NOT_SUPPORTED,
+            "%s/ca.crt says that there is no issuer below it, as an earlier version of flytctl made it: "
+            "issuer.crt and issuer.key beside cluster.crt may be copies of ca.crt and ca.key, or make a new "
+            "authority",
+            issue->folder);
     if (!option_count(ctl, "force") && (access(key_path, F_OK) == 0 || access(path, F_OK) == 0))
         return complain(ctl, EXIT_EXISTS, "%s exists; --force replaces it", access(path, F_OK) == 0 ? path : key_path);
     EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate =
-        key ? make_certificate(issue->common_name, (long)issue->days, key, ca, ca_key, issue->usage, issue->hosts)
-            : NULL;
+    const struct authority_order order = { .kind = issue->issuer ? AUTHORITY_ISSUER : AUTHORITY_LEAF,
+                                           .common_name = issue->common_name,
+                                           .seconds = (time_t)issue->days * DAY,
+                                           .key = key,
+                                           .by = ca,
+                                           .by_key = ca_key,
+                                           .usage = issue->usage,
+                                           .hosts = issue->hosts };
+    X509 *certificate = key ? authority_make(&order) : NULL;
     int code = certificate ? ca_note_issued(ctl, issue->folder, certificate)
                            : ca_fail_openssl(ctl, "cannot make a certificate");
     if (code == EXIT_FINE)
@@ -331,12 +300,9 @@ static void time_text(const ASN1_TIME *time, char *text, size_t size)
 int command_ca_show(struct flytctl *ctl)
 {
     static const struct column columns[] = {
-        { "FILE", "file", COLUMN_END, NULL, 0 },
-        { "NAME", "name", COLUMN_TEXT, NULL, 0 },
-        { "ISSUER", "issuer", COLUMN_TEXT, NULL, 0 },
-        { "FROM", "from", COLUMN_TEXT, NULL, 1 },
-        { "UNTIL", "until", COLUMN_TEXT, NULL, 0 },
-        { "VALID", "valid", COLUMN_YES, NULL, 0 },
+        { "FILE", "file", COLUMN_END, NULL, 0 },      { "NAME", "name", COLUMN_TEXT, NULL, 0 },
+        { "ISSUER", "issuer", COLUMN_TEXT, NULL, 0 }, { "FROM", "from", COLUMN_TEXT, NULL, 1 },
+        { "UNTIL", "until", COLUMN_TEXT, NULL, 0 },   { "VALID", "valid", COLUMN_YES, NULL, 0 },
     };
     json_t *rows = json_array();
     for (int i = 0; i < ctl->argc; i++) {

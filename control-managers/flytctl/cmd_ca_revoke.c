@@ -81,7 +81,8 @@ static int put(X509_CRL *list, const ASN1_INTEGER *number)
     return made ? 1 : -1;
 }
 
-/* Every certificate of that name which is still in date. How many there are; -1: it failed. *fresh: how many of them
+/* Every certificate of that name, also those that have ended: one that was renewed goes on under the number of the
+   first (certificate.h). How many there are; -1: it failed. *fresh: how many of them
    were not in the list. */
 static int put_all(struct flytctl *ctl, X509_CRL *list, const char *folder, const char *name, int *fresh)
 {
@@ -95,7 +96,7 @@ static int put_all(struct flytctl *ctl, X509_CRL *list, const char *folder, cons
     while (result >= 0 && fgets(line, sizeof line, in)) {
         BIGNUM *value = NULL;
         if (sscanf(line, "%64s %lld %127s", number, &until, whose) != 3 || strcmp(whose, name) != 0 ||
-            until < time(NULL) || !BN_hex2bn(&value, number))
+            !BN_hex2bn(&value, number))
             continue;
         ASN1_INTEGER *serial = BN_to_ASN1_INTEGER(value, NULL);
         result = serial ? put(list, serial) : -1;
@@ -154,7 +155,7 @@ int command_ca_revoke(struct flytctl *ctl)
     if (found == 0)
         code =
             complain(ctl, EXIT_NOT_FOUND,
-                     "%s/issued has no certificate of %s that is in date; --certificate FILE names one", folder, name);
+                     "%s/issued has no certificate of %s; --certificate FILE names one", folder, name);
     else if (found > 0)
         code = write_list(ctl, list, list_path, key);
     if (code == EXIT_FINE)

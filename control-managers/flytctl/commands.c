@@ -72,7 +72,7 @@ const struct command commands[] = {
     { "ca", "create", "DIR", 1, 1, ":dir", "Makes a small certificate authority in DIR", ca_create_options,
       command_ca_create },
     { "ca", "issue", "DIR ROLE NAME", 3, 3, ":dir,role,",
-      "Makes a key and a certificate; ROLE is cluster, node, client, admin, operator, viewer or server",
+      "Makes a key and a certificate; ROLE is cluster, issuer, node, client, admin, operator, viewer or server",
       ca_issue_options, command_ca_issue },
     { "ca", "revoke", "DIR ROLE NAME", 3, 3, ":dir,role,",
       "Puts the certificates of that name into DIR/ca.crl; copy it beside each ca.crt, and reload the daemons",

@@ -21,6 +21,7 @@
 
 #include "cpu/common/explain.h"
 #include "control-managers/common/daemon.h"
+#include "control-managers/common/renewal.h"
 #include "control-managers/common/notify.h"
 #include "control-managers/node-manager/node.h"
 #include "control-managers/node-manager/sandbox.h"
@@ -54,6 +55,9 @@ struct daemon {
     int            lock;
     bool           stopping;
     struct loop_timer stop;
+    struct tls_files files;
+    char           renewed[RENEWAL_PATH_SIZE];
+    struct renewal *renewal;
 };
 
 /* ---- what is settled once ---- */
@@ -146,6 +150,15 @@ static int take_lock(struct daemon *daemon, char *error)
     return failure;
 }
 
+static int read_certificates(struct daemon *daemon, char *error)
+{
+    const struct node_config *config = daemon->node.config;
+    daemon->files = (struct tls_files){ config->tls_ca, config->tls_certificate, config->tls_key };
+    if (!renewal_path(config->state, daemon->renewed))
+        return explain(error, -ENAMETOOLONG, "%s is too long", config->state);
+    return daemon_tls(&daemon->files, daemon->renewed, &daemon->node.tls, error);
+}
+
 static int prepare(struct daemon *daemon, char *error)
 {
     struct node *node = &daemon->node;
@@ -172,7 +185,7 @@ static int prepare(struct daemon *daemon, char *error)
     if (!failure)
         cgroup_open();
     if (!failure)
-        failure = daemon_tls(config->tls_ca, config->tls_certificate, config->tls_key, &node->tls, error);
+        failure = read_certificates(daemon, error);
     /* A driver may come later. */
     return failure ? failure : gpu_discover(node, error) < 0 ? -ENODEV : 0;
 }
@@ -220,7 +233,8 @@ static void on_reload(int number, void *context)
     now->start_timeout = wanted->start_timeout;
     now->stop_timeout = wanted->stop_timeout;
     daemon_secret_renew(now->secret, &daemon->node.secret, daemon->node.link);
-    daemon_tls_renew(now->tls_ca, now->tls_certificate, now->tls_key, &daemon->node.tls, daemon->node.link);
+    daemon_tls_renew(&daemon->files, daemon->renewed, &daemon->node.tls, daemon->node.link);
+    renewal_look(daemon->renewal);
     daemon_reloaded(config);
 }
 
@@ -239,6 +253,10 @@ static int run(struct daemon *daemon)
     if (!failure)
         failure = node_open(node, error);
     if (!failure) {
+        daemon->renewal = renewal_start(node->loop, node->link, &daemon->files, daemon->renewed, &node->tls);
+        failure = daemon->renewal ? 0 : explain(error, -ENOMEM, "no memory for renewing certificates");
+    }
+    if (!failure) {
         regions_make(node);
         log_info("event=started node=%s gpus=%u", node->name, node->gpu_count);
         notify_send("READY=1");
@@ -251,6 +269,7 @@ static int run(struct daemon *daemon)
         if (daemon->stopping && !node->servers)
             regions_remove(node);
         node_close(node);
+        renewal_stop(daemon->renewal);
         loop_destroy(node->loop);
     }
     tls_context_release(node->tls);

@@ -30,8 +30,8 @@ int identity_load(struct identity *kept, const struct rpc_tls_files *files)
     struct rpc_tls_identity identity;
     char error[RPC_ERROR_SIZE];
     size_t size;
-    int status = files->certificate ? rpc_tls_identity_read(files, &identity, error)
-                                    : own(kept, files->ca, &identity, error);
+    int status =
+        files->certificate ? rpc_tls_identity_read(files, &identity, error) : own(kept, files->ca, &identity, error);
     if (status < 0) {
         log_error("event=certificate-not-read why=\"%s\"%s", error, kept->packed ? ": the one read before stays" : "");
         return -1;
@@ -53,12 +53,12 @@ int identity_load(struct identity *kept, const struct rpc_tls_files *files)
     return packed ? 0 : -1;
 }
 
-bool identity_revokes(const struct identity *kept, const char *serial)
+bool identity_revokes(const struct identity *kept, const char *numbers)
 {
     struct rpc_tls_identity identity;
-    if (!*serial || !kept->packed || rpc_tls_identity_unpack(kept->packed, kept->size, &identity) < 0)
+    if (!*numbers || !kept->packed || rpc_tls_identity_unpack(kept->packed, kept->size, &identity) < 0)
         return false;
-    bool revoked = rpc_tls_identity_revokes(&identity, serial);
+    bool revoked = rpc_tls_identity_revokes(&identity, numbers);
     rpc_tls_identity_wipe(&identity);
     return revoked;
 }

@@ -17,8 +17,8 @@ struct identity {
 /* Reads it from the files, or makes one where they name no certificate. -1: it has been said why, and what was there
    before stays. Again with the same files: reads them again; what was made stays. */
 int  identity_load(struct identity *, const struct rpc_tls_files *);
-/* Whether the client's certificate with this number (hexadecimal) counts no more. */
-bool identity_revokes(const struct identity *, const char *serial);
+/* Whether the client's certificate with these numbers (rpc_channel_tls_numbers) counts no more. */
+bool identity_revokes(const struct identity *, const char *numbers);
 void identity_drop(struct identity *);
 
 #endif

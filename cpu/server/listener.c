@@ -276,7 +276,7 @@ static void listener_look(struct listener *l, int i, short events, uint64_t now)
    which need not end by itself. */
 static void listener_cut_off(const struct listener *l, const struct worker *worker)
 {
-    if (!identity_revokes(&l->identity, worker->serial))
+    if (!identity_revokes(&l->identity, worker->numbers))
         return;
     log_warning("event=client-cut-off worker=%d why=\"its certificate was revoked\"", (int)worker->pid);
     kill(worker->pid, SIGKILL);

@@ -35,7 +35,8 @@ struct worker_gift {
     uint8_t pass[TICKET_PASS_SIZE];
     char refusal[TICKET_REFUSAL_SIZE];        /* why the pass was refused; empty: none was shown */
 };
-/* GREETED: its client has proved itself. text: the number of the certificate that it showed, hexadecimal, or "". */
+/* GREETED: its client has proved itself. text: the numbers of the certificate that it
+   showed (rpc_channel_tls_numbers). */
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3 };
 /* multiprocessors: as the driver shows them */
 struct worker_message { int word, multiprocessors; char text[512]; };

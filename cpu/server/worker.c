@@ -200,7 +200,7 @@ static void worker_tell_counts(const struct gpu *gpu)
 /* ---- before HELLO ---- */
 
 static atomic_bool greeted;
-static char client_serial[RPC_TLS_SERIAL_SIZE];
+static char client_numbers[RPC_TLS_NUMBERS_SIZE];
 static int late_log = -1;
 
 /* A client of which no worker knows who it is may not keep it, whatever it says in the meantime. */
@@ -228,7 +228,7 @@ static void worker_greeted(void)
     atomic_store(&greeted, true);
     alarm(0);
     signal(SIGALRM, SIG_DFL);
-    worker_say(WORKER_GREETED, client_serial, 0);
+    worker_say(WORKER_GREETED, client_numbers, 0);
 }
 
 int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar, bool usher)
@@ -278,7 +278,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     if (worker_open(fd, &identity, host_memory, bar, &options, &channel) != 0)
         return 1;
     if (by_tls)
-        rpc_channel_tls_serial(channel, client_serial);
+        rpc_channel_tls_numbers(channel, client_numbers);
     if (session_create(channel, &options, &session, error) != 0) {
         log_error("event=client-refused why=\"%s\"", error);
         return 1;

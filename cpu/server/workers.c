@@ -20,9 +20,9 @@
 #include "cpu/server/spawn.h"
 #include "cpu/server/tenant.h"
 
-#define WORKERS_STOP_NS     (2 * CLOCK_NS_PER_SECOND)
+#define WORKERS_STOP_NS (2 * CLOCK_NS_PER_SECOND)
 #define WORKERS_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)
-#define WORKERS_LAST_PAUSE_NS  (10 * CLOCK_NS_PER_SECOND)
+#define WORKERS_LAST_PAUSE_NS (10 * CLOCK_NS_PER_SECOND)
 
 struct worker *workers_start(struct workers *w, bool usher)
 {
@@ -68,14 +68,13 @@ bool workers_hear(struct workers *w, struct worker *worker)
     struct worker_message message;
     ssize_t n = recv(worker->socket, &message, sizeof message, MSG_DONTWAIT);
     if (n != sizeof message)
-        return false;                                     /* its end is noticed by SIGCHLD */
+        return false; /* its end is noticed by SIGCHLD */
     message.text[sizeof message.text - 1] = 0;
     if (message.word == WORKER_GREETED) {
         if (worker->state != WORKER_GREETING)
             return false;
         worker->state = WORKER_BUSY;
-        snprintf(worker->serial, sizeof worker->serial, "%.*s", (int)sizeof worker->serial - 1,
-                 message.text);
+        snprintf(worker->numbers, sizeof worker->numbers, "%.*s", (int)sizeof worker->numbers - 1, message.text);
         return true;
     }
     if (worker->usher || worker->state != WORKER_STARTING)

@@ -22,27 +22,27 @@ struct worker {
     bool usher;
     enum worker_state state;
     struct door_source source;
-    char serial[RPC_TLS_SERIAL_SIZE];     /* of its client's certificate; "": it showed none */
+    char numbers[RPC_TLS_NUMBERS_SIZE]; /* of its client's certificate; "": it showed none */
 };
 
 /* Begins as zeros, with options and door. */
 struct workers {
     const struct listener_options *options;
-    const struct image_cache *cache;      /* NULL: none */
-    struct door *door;                    /* learns which source has failed to prove itself */
+    const struct image_cache *cache; /* NULL: none */
+    struct door *door;               /* learns which source has failed to prove itself */
     struct worker all[WORKERS_MOST];
     int count;
-    uint64_t start_after, pause;          /* back-off after a worker that failed at its start */
-    bool stopping;                        /* none is started, and none ends by mistake */
-    bool ready;                           /* there has been one that was */
-    int multiprocessors;                  /* as the driver shows them, once ready */
-    int failure;                          /* the very first has failed: the listener's exit code; else 0 */
+    uint64_t start_after, pause; /* back-off after a worker that failed at its start */
+    bool stopping;               /* none is started, and none ends by mistake */
+    bool ready;                  /* there has been one that was */
+    int multiprocessors;         /* as the driver shows them, once ready */
+    int failure;                 /* the very first has failed: the listener's exit code; else 0 */
     struct log_limit said_ended;
 };
 
-struct worker *workers_start(struct workers *, bool usher);       /* NULL: it has been said why */
+struct worker *workers_start(struct workers *, bool usher); /* NULL: it has been said why */
 int workers_count(const struct workers *, enum worker_state);
-struct worker *workers_idle(struct workers *);                    /* or NULL */
+struct worker *workers_idle(struct workers *); /* or NULL */
 /* The one that has this session, which need not be one. */
 struct worker *workers_of_session(struct workers *, uint64_t session);
 /* As many starting or idle as there should be. */

@@ -21,8 +21,10 @@
 #include "cpu/rpc/tls/tls_context.h"
 
 #include "cpu/common/cancel.h"
+#include "cpu/common/certificate.h"
 #include "cpu/common/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -622,15 +624,11 @@ int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *identity, int 
     return status;
 }
 
-void rpc_channel_tls_serial(const rpc_channel *channel, char out[RPC_TLS_SERIAL_SIZE])
+void rpc_channel_tls_numbers(const rpc_channel *channel, char out[RPC_TLS_NUMBERS_SIZE])
 {
-    X509 *certificate = SSL_get1_peer_certificate(((const struct tls_channel *)channel)->ssl);
-    BIGNUM *number = certificate ? ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL) : NULL;
-    char *text = number ? BN_bn2hex(number) : NULL;
-    snprintf(out, RPC_TLS_SERIAL_SIZE, "%s", text ? text : "");
-    OPENSSL_free(text);
-    BN_free(number);
-    X509_free(certificate);
+    const SSL *ssl = ((const struct tls_channel *)channel)->ssl;
+    static_assert((int)RPC_TLS_NUMBERS_SIZE == (int)CERTIFICATE_NUMBERS_SIZE, "one size");
+    certificate_numbers(SSL_get_verify_mode(ssl) == SSL_VERIFY_NONE ? NULL : SSL_get0_verified_chain(ssl), out);
 }
 
 bool rpc_tls_spoken(int fd)

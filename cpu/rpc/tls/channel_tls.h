@@ -29,7 +29,7 @@ int rpc_tls_check_client(const char *uri, const struct rpc_address *, const stru
 
 /* ---- servers ---- */
 
-enum { RPC_TLS_PEM_MAX = 64 * 1024, RPC_TLS_SERIAL_SIZE = 44 };
+enum { RPC_TLS_PEM_MAX = 64 * 1024, RPC_TLS_NUMBERS_SIZE = 256 };
 
 /* What a server shows and wants, as PEM text; in memory, so that it reaches processes that may read no files. */
 struct rpc_tls_identity {
@@ -63,11 +63,11 @@ void rpc_tls_prepare(void);
  * -ETIMEDOUT. When it returns, the channel holds the keys of this connection only, not the identity's. */
 int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *, int timeout_ms, rpc_channel **out, char *error);
 
-/* The number of the peer's certificate, hexadecimal; "" where it showed none. Of a channel made by
- * rpc_channel_tls_accept. */
-void rpc_channel_tls_serial(const rpc_channel *, char out[RPC_TLS_SERIAL_SIZE]);
-/* Whether the identity's list has this number. */
-bool rpc_tls_identity_revokes(const struct rpc_tls_identity *, const char *serial);
+/* The numbers by which a list can take back the certificate that the peer has shown; "" where it showed none. Of a
+ * channel made by rpc_channel_tls_accept. */
+void rpc_channel_tls_numbers(const rpc_channel *, char out[RPC_TLS_NUMBERS_SIZE]);
+/* Whether the identity's list has one of them. */
+bool rpc_tls_identity_revokes(const struct rpc_tls_identity *, const char *numbers);
 
 /* Whether the first byte that came over fd, without taking it, is that of a TLS handshake. An RPC record's never is:
    it would have more fragments than any of ours. */

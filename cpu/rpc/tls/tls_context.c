@@ -11,6 +11,8 @@
 
 #include "cpu/rpc/transport/channel.h"
 
+#include "cpu/common/certificate.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -174,7 +176,7 @@ static bool use_chain(SSL_CTX *context, const char *pem)
             good = false;
         }
     if (good)
-        ERR_clear_error();                      /* the end of the file is no error */
+        ERR_clear_error(); /* the end of the file is no error */
     BIO_free(bio);
     return good;
 }
@@ -212,7 +214,7 @@ static bool use_authority(SSL_CTX *context, const char *pem)
     return count > 0;
 }
 
-STACK_OF(X509_CRL) *tls_revoked(const char *pem)
+STACK_OF(X509_CRL) * tls_revoked(const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
     STACK_OF(X509_CRL) *lists = bio ? sk_X509_CRL_new_null() : NULL;
@@ -229,7 +231,7 @@ STACK_OF(X509_CRL) *tls_revoked(const char *pem)
     return lists;
 }
 
-/* OpenSSL looks at a list's signature when it checks a client: a list of somebody else would lock all of them out. */
+/* They are looked at by certificate_verify. */
 static bool use_revoked(SSL_CTX *context, const char *pem)
 {
     X509_STORE *store = SSL_CTX_get_cert_store(context);
@@ -238,7 +240,7 @@ static bool use_revoked(SSL_CTX *context, const char *pem)
     for (int i = 0; good && i < sk_X509_CRL_num(lists); i++)
         good = X509_STORE_add_crl(store, sk_X509_CRL_value(lists, i)) == 1;
     sk_X509_CRL_pop_free(lists, X509_CRL_free);
-    return good && X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
+    return good;
 }
 
 int tls_server_context(const struct rpc_tls_identity *identity, SSL_CTX **out, char *error)
@@ -257,7 +259,7 @@ int tls_server_context(const struct rpc_tls_identity *identity, SSL_CTX **out, c
         status = rpc_explain(error, -EINVAL, "there is no list of revoked certificates beside it (PEM is expected): %s",
                              tls_reason());
     if (identity->ca)
-        SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, certificate_verify);
     if (status < 0)
         SSL_CTX_free(context);
     else

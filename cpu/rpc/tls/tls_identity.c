@@ -1,6 +1,7 @@
 /* tls_identity.c: a server's certificate and key: read from files, or made for this server alone. */
 #include "cpu/rpc/tls/tls_context.h"
 
+#include "cpu/common/certificate.h"
 #include "cpu/rpc/transport/channel.h"
 
 #include <errno.h>
@@ -15,10 +16,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-void rpc_tls_wipe(void *bytes, size_t size)
-{
-    OPENSSL_cleanse(bytes, size);
-}
+void rpc_tls_wipe(void *bytes, size_t size) { OPENSSL_cleanse(bytes, size); }
 
 static void text_wipe(char *text)
 {
@@ -129,17 +127,12 @@ static int add_revoked(struct rpc_tls_identity *identity, const char *ca, char *
                : rpc_explain(error, -EINVAL, "%s is no list of revoked certificates of the authority in %s", path, ca);
 }
 
-bool rpc_tls_identity_revokes(const struct rpc_tls_identity *identity, const char *serial)
+bool rpc_tls_identity_revokes(const struct rpc_tls_identity *identity, const char *numbers)
 {
-    STACK_OF(X509_CRL) *lists = identity->revoked && *serial ? tls_revoked(identity->revoked) : NULL;
-    BIGNUM *number = NULL;
-    ASN1_INTEGER *wanted = lists && BN_hex2bn(&number, serial) ? BN_to_ASN1_INTEGER(number, NULL) : NULL;
-    X509_REVOKED *entry;
+    STACK_OF(X509_CRL) *lists = identity->revoked && *numbers ? tls_revoked(identity->revoked) : NULL;
     bool found = false;
-    for (int i = 0; wanted && !found && i < sk_X509_CRL_num(lists); i++)
-        found = X509_CRL_get0_by_serial(sk_X509_CRL_value(lists, i), &entry, wanted) == 1;
-    ASN1_INTEGER_free(wanted);
-    BN_free(number);
+    for (int i = 0; lists && !found && i < sk_X509_CRL_num(lists); i++)
+        found = certificate_numbers_listed(sk_X509_CRL_value(lists, i), numbers);
     sk_X509_CRL_pop_free(lists, X509_CRL_free);
     return found;
 }
@@ -254,7 +247,8 @@ int rpc_tls_identity_unpack(const char *bytes, size_t size, struct rpc_tls_ident
             parts[found] = bytes + i + 1;
     if (found != PARTS)
         return -EINVAL;
-    *out = (struct rpc_tls_identity){ .certificate = strdup(parts[0]), .key = strdup(parts[1]),
+    *out = (struct rpc_tls_identity){ .certificate = strdup(parts[0]),
+                                      .key = strdup(parts[1]),
                                       .ca = *parts[2] ? strdup(parts[2]) : NULL,
                                       .revoked = *parts[3] ? strdup(parts[3]) : NULL };
     if (out->certificate && out->key && (out->ca || !*parts[2]) && (out->revoked || !*parts[3]))

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Certificates that are renewed before they end, by an issuer that the cluster manager has.
+
+    renewal.py BIN PROGRAM
+
+shows: certificates: daemons renew theirs before they end, with a key of their own, while a program runs
+shows: certificates: a daemon that is killed at any moment of a renewal comes back; files that do not fit are not taken
+shows: attacks: revoking a VM takes back what it renewed since; the issuer is revoked; what has expired is not renewed
+"""
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import hand  # noqa: E402
+from hand import (BIN, certificates, ctl, issue, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
+                  start_manager, start_node_and_vm, until)
+
+PROGRAM = os.path.abspath(sys.argv[2])
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+SHORT = 0.0001                          # days: 8.6 s
+FOLDER_OF = {"n1": "n1", "vm1": "vm1"}
+
+
+def issue_earlier(role, name, days):
+    """As it would be today if it had been made so many days ago."""
+    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"), "--force",
+               env={**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME": f"-{days}d"})
+    assert made.returncode == 0, made.stderr
+
+
+def shown(file):
+    """Name and last second of the first certificate in a file."""
+    done = run("openssl", "x509", "-noout", "-subject", "-enddate", "-dateopt", "iso_8601", "-in", file)
+    return done.stdout.splitlines()
+
+
+def public_key(*command):
+    return run("openssl", *command).stdout
+
+
+def renewed(name):
+    return path(f"{name}/renewed.pem")
+
+
+def count(name, event):
+    return log(name).count(f"event={event} ")
+
+
+def set_days(manager, days):
+    with open(path("cluster.conf")) as file:
+        text = file.read()
+    line = f'security = {{ certificate-days = {days};'
+    text = text.replace("security = {", line) if "certificate-days" not in text else \
+        text.replace(text[text.index("security = {"):text.index(";", text.index("certificate-days")) + 1], line)
+    with open(path("cluster.conf"), "w") as file:
+        file.write(text)
+    before = ctl("events").stdout.count("reloaded")
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: ctl("events").stdout.count("reloaded") > before), f"certificates hold for {days} days from now on")
+
+
+def the_first_time(program):
+    for name, role in (("n1", "node"), ("vm1", "client")):
+        ok(until(lambda: count(name, "certificate-renewed") == 1), f"{name} renews what has 10 days left")
+        ok(until(lambda: count(name, "connected") == 2), "and connects again with it")
+        lines = shown(renewed(name))
+        ok(f"{role}:{name}" in lines[0] and "serialNumber" in lines[0], f"it is for the same name: {lines}")
+        ok(os.stat(renewed(name)).st_mode & 0o777 == 0o600, "nobody else may read the file")
+        old, new = (public_key("pkey", "-pubout", "-in", file) for file in (path(f"tls/{name}.key"), renewed(name)))
+        ok(old and new and old != new, "the key is a new one")
+        ok(new == public_key("x509", "-noout", "-pubkey", "-in", renewed(name)), "and the certificate's")
+        ok("CERTIFICATE-RENEWED" in ctl("events").stdout.upper(), "there is an event about it")
+    ok(program.poll() is None, "the program goes on")
+
+
+def without_a_restart(node, manager, program):
+    set_days(manager, SHORT)
+    # What is not due is not renewed: the first certificate is taken away, and the next ones are short.
+    os.remove(renewed("n1"))
+    issue_earlier("node", "n1", 85)
+    node.send_signal(signal.SIGHUP)
+    ok(until(lambda: count("n1", "certificate-renewed") >= 4, 40), "a node's certificates of 8.6 s are renewed in time")
+    ok(program.poll() is None and count("n1", "started") == 1, "without a restart, and the program goes on")
+
+
+def killed(node):
+    """Each start renews a second later. SIGKILL at different moments around that."""
+    for moment in (0.9, 1.0, 1.01, 1.02, 1.03, 1.05, 1.1):
+        node.kill()
+        node.wait()
+        node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+        time.sleep(moment)
+    node.kill()
+    node.wait()
+    for junk in ("", "-----BEGIN CERTIFICATE-----\nMII", "nothing"):
+        with open(renewed("n1"), "w") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(junk)
+        node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+        ok(until(lambda: count("n1", "registered") >= 1), f"a file with {junk[:12]!r} in it: the configured one counts")
+        ok("event=certificate-not-taken" in log("n1"), "and the log says so")
+        node.kill()
+        node.wait()
+    shutil.copy(renewed("vm1"), renewed("n1"))
+    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    ok(until(lambda: count("n1", "registered") >= 1) and "it is of client:vm1" in log("n1"),
+       "the file of another daemon is not taken")
+    return node
+
+
+def too_late(node, manager):
+    """The issuer is away until the certificate has ended."""
+    ok(until(lambda: count("n1", "certificate-renewed") >= 1), "the node has a short certificate")
+    for end in ("crt", "key"):
+        os.rename(path(f"tls/issuer.{end}"), path(f"issuer.{end}"))
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: "it is not renewed: the cluster manager has no issuer" in log("n1")),
+       "without an issuer the node says that its certificate ends")
+    ends = run("openssl", "x509", "-checkend", "0", "-in", renewed("n1"))
+    ok(until(lambda: run("openssl", "x509", "-checkend", "0", "-in", renewed("n1")).returncode != 0), "it has ended")
+    ok(ends.returncode == 0, "(and had not before)")
+    for end in ("crt", "key"):
+        os.rename(path(f"issuer.{end}"), path(f"tls/issuer.{end}"))
+    manager.send_signal(signal.SIGHUP)
+    node.kill()
+    node.wait()
+    os.rename(renewed("n1"), path("tls/n1.crt"))
+    shutil.copy(path("tls/n1.crt"), path("tls/n1.key"))
+    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    ok(node.wait(20) == 3 and "has expired" in log("n1"), "a daemon does not start with what has ended")
+    issue("node", "n1", "--force")
+    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    ok(until(lambda: count("n1", "registered") == 1), "a new one by hand brings it back")
+    return node
+
+
+def taken_back(manager, vm, program):
+    ok(until(lambda: os.path.exists(renewed("vm1"))), "the VM has a renewed certificate")
+    made = revoke("client", "vm1")
+    ok(made.returncode == 0, made.stderr)
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: program.poll() is not None), "the program of a VM ends whose renewed certificate is revoked")
+    ok(until(lambda: "event=not-connected" in log("vm1")), "its client manager does not come back")
+    vm.send_signal(signal.SIGHUP)
+    time.sleep(1)
+    ok("certificate-renewed" not in log("vm1").split("event=not-connected")[1], "nor is it given a new one")
+
+
+def stolen(node, manager):
+    """Whatever an issuer has made ends with it."""
+    node.kill()
+    node.wait()
+    issue_earlier("node", "n1", 85)
+    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    ok(until(lambda: count("n1", "certificate-renewed") >= 1 and count("n1", "registered") >= 2), "a node is renewed")
+    made = revoke("issuer", "main")
+    ok(made.returncode == 0, made.stderr)
+    manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: "event=not-connected" in log("n1")), "the issuer is revoked: what it made counts no more")
+    return node
+
+
+def main():
+    certificates(("cluster", "main"), ("issuer", "main"), ("node", "n1"), ("client", "vm1"))
+    long = run(f"{BIN}/flytctl", "ca", "show", path("tls/n1.crt"), "--json").stdout
+    ok('"node:n1"' in long, long)
+    left = run("openssl", "x509", "-checkend", str(91 * 86400), "-in", path("tls/n1.crt"))
+    ok(left.returncode == 1, "a node's certificate holds for 90 days")
+    issue_earlier("node", "n1", 80)
+    issue_earlier("client", "vm1", 80)
+    manager, ports = start_manager()
+    assert ctl("vm", "add", "vm1", "--sms", "2", "--memory", "128M", "--address", "127.0.0.1").returncode == 0
+    node, vm = start_node_and_vm(ports)
+    program = start("program", f"{BIN}/flyt-run", PROGRAM, env=program_environment())
+    ok(until(lambda: "running" in ctl("server", "list").stdout, 60), "a program of the VM runs")
+    the_first_time(program)
+    without_a_restart(node, manager, program)
+    node = killed(node)
+    node = too_late(node, manager)
+    taken_back(manager, vm, program)
+    stolen(node, manager)
+    ok(not glob.glob(path("*/renewed.pem.*")), "nothing is left behind")
+
+
+try:
+    if not os.path.exists(FAKETIME):
+        print("1..0 # SKIP no libfaketime")
+        sys.exit(0)
+    main()
+    print(f"1..{hand.done}")
+finally:
+    status = hand.finish()
+sys.exit(status)
