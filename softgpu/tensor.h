@@ -13,26 +13,62 @@ enum { SG_TENSOR_MAGIC = 0x544d4731, SG_TENSOR_RANK = 5 };
 enum sg_tensor_type {
     SG_TENSOR_U8, SG_TENSOR_U16, SG_TENSOR_U32, SG_TENSOR_S32, SG_TENSOR_U64, SG_TENSOR_S64, SG_TENSOR_F16,
     SG_TENSOR_F32, SG_TENSOR_F64, SG_TENSOR_BF16, SG_TENSOR_F32_FTZ, SG_TENSOR_TF32, SG_TENSOR_TF32_FTZ,
-    SG_TENSOR_TYPES
+    SG_TENSOR_U4, SG_TENSOR_U4_WIDE, SG_TENSOR_U6_WIDE, SG_TENSOR_TYPES
+};
+/* CUtensorMapSwizzle: pieces of 16 bytes in spans of 32, 64 and 128 bytes, or larger pieces in spans of 128 */
+enum sg_tensor_swizzle {
+    SG_TENSOR_SWIZZLE_NONE, SG_TENSOR_SWIZZLE_32, SG_TENSOR_SWIZZLE_64, SG_TENSOR_SWIZZLE_128,
+    SG_TENSOR_SWIZZLE_PIECES_32, SG_TENSOR_SWIZZLE_PIECES_32_FLIP, SG_TENSOR_SWIZZLE_PIECES_64, SG_TENSOR_SWIZZLES
 };
 
 struct sg_tensor {
     uint64_t address;
     uint64_t strides[SG_TENSOR_RANK - 1];  /* bytes, of dimensions 1 and up */
     uint32_t last[SG_TENSOR_RANK];         /* the last index of each dimension */
-    uint16_t box[SG_TENSOR_RANK];          /* elements of a box in shared memory, element strides considered */
+    uint16_t box[SG_TENSOR_RANK];          /* elements of the tensor that a box spans; im2col: [0]: channels */
     uint8_t steps[SG_TENSOR_RANK];         /* elements of the tensor between two of the box */
     uint8_t rank, type;                    /* enum sg_tensor_type */
-    uint8_t swizzle;                       /* CUtensorMapSwizzle, 0 to 3: pieces of 16 bytes in spans of 16 << it */
+    uint8_t swizzle;                       /* enum sg_tensor_swizzle */
+    uint8_t swizzle_mode, swizzle_pieces;  /* the same as tensormap.replace names it: two numbers */
     uint8_t fill_nan;                      /* beyond the edges; else zeros */
     uint32_t magic;
+    /* im2col: that many pixels along dimensions 1 and up but the last, from lower to the last index + upper */
+    uint8_t im2col;
+    uint16_t pixels;
+    int16_t lower[SG_TENSOR_RANK - 2], upper[SG_TENSOR_RANK - 2];
 };
 _Static_assert(sizeof(struct sg_tensor) <= 128, "a tensor map has 128 bytes");
 
-static inline unsigned sg_tensor_size(unsigned type)
+/* What is copied as one: elements of whole bytes, alone or, where they are narrower than a byte, several. WIDE: 16
+   elements lie next to each other in global memory, and at the begin of 16 bytes in shared memory. */
+struct sg_tensor_unit { uint8_t elements, global, shared; };
+static inline struct sg_tensor_unit sg_tensor_unit(unsigned type)
 {
-    static const uint8_t sizes[SG_TENSOR_TYPES] = { 1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4 };
-    return type < SG_TENSOR_TYPES ? sizes[type] : 0;
+    static const struct sg_tensor_unit units[SG_TENSOR_TYPES] = {
+        { 1, 1, 1 }, { 1, 2, 2 }, { 1, 4, 4 }, { 1, 4, 4 }, { 1, 8, 8 }, { 1, 8, 8 }, { 1, 2, 2 }, { 1, 4, 4 },
+        { 1, 8, 8 }, { 1, 2, 2 }, { 1, 4, 4 }, { 1, 4, 4 }, { 1, 4, 4 }, { 2, 1, 1 }, { 16, 8, 16 }, { 16, 12, 16 },
+    };
+    return units[type < SG_TENSOR_TYPES ? type : SG_TENSOR_U8];
+}
+
+/* Elements of a box in shared memory along a dimension. */
+static inline unsigned sg_tensor_count(const struct sg_tensor *t, unsigned dimension)
+{
+    return (t->box[dimension] + t->steps[dimension] - 1u) / t->steps[dimension];
+}
+/* Units of a line of a box, and bytes that it has in shared memory. */
+static inline unsigned sg_tensor_line(const struct sg_tensor *t)
+{
+    return t->box[0] / sg_tensor_unit(t->type).elements;
+}
+static inline unsigned sg_tensor_line_bytes(const struct sg_tensor *t)
+{
+    return sg_tensor_line(t) * sg_tensor_unit(t->type).shared;
+}
+/* Bytes within which pieces are exchanged; 0: they are not. */
+static inline unsigned sg_tensor_span(const struct sg_tensor *t)
+{
+    return !t->swizzle ? 0 : t->swizzle < SG_TENSOR_SWIZZLE_128 ? 16u << t->swizzle : 128;
 }
 
 #endif

@@ -19,7 +19,8 @@ static CUresult encode(struct session *session, const tensor_map_args *args, CUt
     void *address = (void *)(uintptr_t)args->address;
     if (args->kind == FLYT_TENSOR_REPLACE)
         return gpu->TensorMapReplaceAddress ? gpu->TensorMapReplaceAddress(map, address) : CUDA_ERROR_NOT_SUPPORTED;
-    if (!gpu->TensorMapEncodeTiled)
+    bool im2col = args->kind == FLYT_TENSOR_IM2COL;
+    if (im2col ? !gpu->TensorMapEncodeIm2col : !gpu->TensorMapEncodeTiled)
         return CUDA_ERROR_NOT_SUPPORTED;
     for (unsigned i = 0; i < FLYT_TENSOR_RANK; i++) {
         dims[i] = args->dims[i];
@@ -27,6 +28,12 @@ static CUresult encode(struct session *session, const tensor_map_args *args, CUt
         box[i] = args->box[i];
         steps[i] = args->steps[i];
     }
+    if (im2col)
+        return gpu->TensorMapEncodeIm2col(
+            map, (CUtensorMapDataType)args->type, args->rank, address, dims, strides, args->lower, args->upper,
+            args->box[0], args->box[1], steps, (CUtensorMapInterleave)args->interleave,
+            (CUtensorMapSwizzle)args->swizzle, (CUtensorMapL2promotion)args->promotion,
+            (CUtensorMapFloatOOBfill)args->fill);
     return gpu->TensorMapEncodeTiled(map, (CUtensorMapDataType)args->type, args->rank, address, dims, strides, box,
                                      steps, (CUtensorMapInterleave)args->interleave, (CUtensorMapSwizzle)args->swizzle,
                                      (CUtensorMapL2promotion)args->promotion, (CUtensorMapFloatOOBfill)args->fill);

@@ -72,7 +72,7 @@ uint32_t decode_elements(struct exec_decoder *, const struct ptx_operand *, cons
 /* decode tables of the op_*.c files' counterparts, ended by a NULL opcode */
 extern const struct decode_entry decode_data[], decode_memory_table[], decode_control[], decode_warp[],
     decode_barrier[], decode_atomic[], decode_matrix[], decode_mbarrier_table[], decode_copy[], decode_texture_table[],
-    decode_tile[], decode_cancel[], decode_wgmma_table[], decode_absent[];
+    decode_tile[], decode_cancel[], decode_wgmma_table[], decode_tensormap_table[], decode_absent[];
 
 /* op_warp.c: bar.warp.sync; and what goes before an .aligned instruction of the whole warp */
 int decode_warp_barrier(struct exec_decoder *);

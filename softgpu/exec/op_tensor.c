@@ -5,8 +5,11 @@
  * first dimension. What lies beyond the tensor's edges is read as zero, or as NaN, and not written. The copy is done at
  * once, as other bulk copies are (op_copy.c); all bytes of the box count at the mbarrier.
  *
- * Swizzling exchanges pieces of 16 bytes within a span of 32, 64 or 128 bytes, by the bits of the address above
- * bit 7. Where the box is narrower than the span, its lines are as far apart as spans.
+ * tile::gather4 and tile::scatter4 name four lines of a matrix. im2col names a pixel, and copies the channels of it and
+ * of the pixels that follow in a bounding box, each moved by the instruction's offsets: what a filter's tap reads.
+ *
+ * Swizzling exchanges pieces of 16 bytes (or 32, or 64) within a span of 32, 64 or 128 bytes, by the bits of the
+ * address from 7 on. Where the box is narrower than the span, its lines are as far apart as spans.
  *
  * Follows: PTX ISA, "Tensors" and "cp.async.bulk.tensor"; CUDA driver API, "Tensor Map Object Management".
  */
@@ -21,19 +24,21 @@
 #include "softgpu/memory.h"
 #include "softgpu/tensor.h"
 
-enum { PIECE = 16, ALIGN = 128, LINE_MOST = 256 * 8 };
+enum { PIECE = 16, ALIGN = 128, LINE_MOST = 256 * 8, GATHERED = 4 };
 
 struct tensor_copy {
     exec_source map, at[SG_TENSOR_RANK];
     unsigned rank;
+    unsigned coordinates;                 /* how many at[] has: rank, or 1 + GATHERED */
+    exec_source offsets[SG_TENSOR_RANK - 2];  /* im2col; 0: none */
     struct exec_insn shared, announce;    /* the addresses in shared memory */
     exec_source ranks;                    /* .multicast::cluster; 0: none */
     struct exec_insn reduce;
-    bool to_shared, reduces;
+    bool to_shared, reduces, im2col, gathers;
 };
 
-/* One line of the box, as it goes from or to shared memory. */
-struct line { uint64_t global, shared; uint32_t first, end; bool outside; };
+/* One line of the box, as it goes from or to shared memory. first, end: its units that lie in the tensor. */
+struct line { uint64_t global; uint32_t first, end; bool outside; };
 
 static bool fault(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t at, int error,
                   const char *what)
@@ -42,22 +47,39 @@ static bool fault(struct exec_warp *w, const struct exec_insn *i, unsigned lane,
     return false;
 }
 
+/* Kernels can write maps (tensormap.replace), so nothing in them is trusted. */
+static bool is_fit(const struct tensor_copy *c, const struct sg_tensor *t)
+{
+    if (t->magic != SG_TENSOR_MAGIC || t->rank != c->rank || t->type >= SG_TENSOR_TYPES || t->im2col != c->im2col ||
+        t->swizzle >= SG_TENSOR_SWIZZLES || t->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP || !sg_tensor_line(t) ||
+        sg_tensor_line_bytes(t) > LINE_MOST || sg_tensor_line_bytes(t) % PIECE)
+        return false;
+    for (unsigned k = 0; k < t->rank; k++)
+        if (!t->steps[k])
+            return false;
+    return (!c->gathers || t->box[1] == 1) && (!c->im2col || t->pixels);
+}
+
 static bool read_map(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t at, struct sg_tensor *t)
 {
-    const struct tensor_copy *c = i->extra;
     const void *p = at & 63 ? NULL : exec_address_lane(w, lane, at, sizeof *t, SG_READ);
     if (!p)
         return fault(w, i, lane, at, at & 63 ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS,
                      "tensor map");
     exec_copy_bytes(t, p, sizeof *t);
-    if (t->magic != SG_TENSOR_MAGIC || t->rank != c->rank || !sg_tensor_size(t->type))
-        return fault(w, i, lane, at, CUDA_ERROR_ILLEGAL_INSTRUCTION, "a tensor map of another kind or dimension");
-    return true;
+    return is_fit(i->extra, t) || fault(w, i, lane, at, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                                        "a tensor map of another kind or dimension");
 }
 
+/* The bits of the address from 7 on change those of the piece's place in its span. */
 static uint64_t swizzled(const struct sg_tensor *t, uint64_t at)
 {
-    return at ^ (at >> 7 & ((1u << t->swizzle) - 1)) << 4;
+    static const struct { uint8_t bits, shift; } ways[SG_TENSOR_SWIZZLES] = {
+        [SG_TENSOR_SWIZZLE_32] = { 1, 4 },        [SG_TENSOR_SWIZZLE_64] = { 2, 4 },
+        [SG_TENSOR_SWIZZLE_128] = { 3, 4 },       [SG_TENSOR_SWIZZLE_PIECES_32] = { 2, 5 },
+        [SG_TENSOR_SWIZZLE_PIECES_64] = { 1, 6 },
+    };
+    return at ^ (at >> 7 & ((1u << ways[t->swizzle].bits) - 1)) << ways[t->swizzle].shift;
 }
 
 /* Copies between a line's bytes and shared memory, piece by piece. */
@@ -81,10 +103,10 @@ static bool line_shared(struct exec_warp *w, const struct exec_insn *i, unsigned
 static void fill_line(const struct sg_tensor *t, unsigned char *bytes, unsigned size)
 {
     memset(bytes, 0, size);
-    unsigned each = sg_tensor_size(t->type);
+    unsigned each = sg_tensor_unit(t->type).shared;
     const uint64_t nan = t->type == SG_TENSOR_F64 ? UINT64_C(0x7ff8000000000000) : t->type == SG_TENSOR_F16 ? 0x7e00
                        : t->type == SG_TENSOR_BF16 ? 0x7fc0 : 0x7fc00000;
-    for (unsigned at = 0; t->fill_nan && at < size; at += each)
+    for (unsigned at = 0; t->fill_nan && each <= sizeof nan && at < size; at += each)
         memcpy(bytes + at, &nan, each);
 }
 
@@ -106,87 +128,127 @@ static const uint8_t reduced_as[SG_TENSOR_TYPES] = {
     [SG_TENSOR_F32_FTZ] = PTX_F32
 };
 
-/* The line's elements [first, end) lie in the tensor; step: elements of the tensor between two of the line. */
+/* Between the line's bytes and what of it lies in the tensor. */
 static bool line_global(struct exec_warp *w, const struct exec_insn *i, unsigned lane, const struct sg_tensor *t,
                         const struct line *l, unsigned char *bytes)
 {
     const struct tensor_copy *c = i->extra;
-    unsigned each = sg_tensor_size(t->type), n = (l->end - l->first) * each;
-    uint64_t at = l->global + (uint64_t)l->first * each;
+    const struct sg_tensor_unit unit = sg_tensor_unit(t->type);
     if (l->outside || l->first >= l->end)
         return true;
+    unsigned count = l->end - l->first, n = count * unit.global;
+    uint64_t at = l->global + (uint64_t)l->first * unit.global;
     unsigned rights = c->to_shared ? SG_READ : c->reduces ? SG_READ | SG_WRITE : SG_WRITE;
     unsigned char *p = at & EXEC_WINDOW_BIT ? NULL : exec_address_lane(w, lane, at, n, rights);
-    unsigned char *mine = bytes + l->first * each;
+    unsigned char *mine = bytes + l->first * unit.shared;
     if (!p)
         return fault(w, i, lane, at, CUDA_ERROR_ILLEGAL_ADDRESS, "global memory of a tensor copy");
     if (c->reduces) {
         struct exec_insn reduce = c->reduce;
         reduce.type = reduced_as[t->type];
-        reduce.size = (uint8_t)each;
-        if (!exec_reduces(&reduce))
+        reduce.size = unit.shared;
+        if (!reduce.type || !exec_reduces(&reduce))
             return fault(w, i, lane, at, CUDA_ERROR_ILLEGAL_INSTRUCTION, "no such reduction of the tensor's type");
         exec_reduce(w, &reduce, p, mine, n);
-    } else if (c->to_shared)
-        exec_copy_bytes(mine, p, n);
-    else {
-        exec_copy_bytes(p, mine, n);
-        if (sg_check)
-            check_written(w, at, n);
+        return true;
     }
+    if (unit.global != unit.shared)
+        for (unsigned k = 0; k < count; k++)
+            exec_copy_bytes(c->to_shared ? mine + k * unit.shared : p + k * unit.global,
+                            c->to_shared ? p + k * unit.global : mine + k * unit.shared, unit.global);
+    else
+        exec_copy_bytes(c->to_shared ? mine : p, c->to_shared ? p : mine, n);
+    if (sg_check && !c->to_shared)
+        check_written(w, at, n);
     return true;
 }
 
-static void line_find(const struct sg_tensor *t, const int32_t from[], const uint32_t index[], struct line *l)
+/* The line that begins at that index of each dimension. */
+static void line_find(const struct sg_tensor *t, const int64_t index[], struct line *l)
 {
-    unsigned each = sg_tensor_size(t->type);
-    l->outside = false;
-    l->global = t->address + (uint64_t)((int64_t)from[0] * each);
+    const struct sg_tensor_unit unit = sg_tensor_unit(t->type);
+    const int64_t begin = index[0] / unit.elements, last = t->last[0] / unit.elements, count = sg_tensor_line(t);
+    l->outside = index[0] % unit.elements != 0;
+    l->global = t->address + (uint64_t)(begin * unit.global);
     for (unsigned k = 1; k < t->rank; k++) {
-        int64_t at = (int64_t)from[k] + (int64_t)index[k] * t->steps[k];
-        l->outside |= at < 0 || at > (int64_t)t->last[k];
-        l->global += (uint64_t)at * t->strides[k - 1];
+        l->outside |= index[k] < 0 || index[k] > (int64_t)t->last[k];
+        l->global += (uint64_t)index[k] * t->strides[k - 1];
     }
-    int64_t first = from[0] < 0 ? -(int64_t)from[0] : 0, end = (int64_t)t->last[0] + 1 - from[0];
-    l->first = first > t->box[0] ? t->box[0] : (uint32_t)first;
-    l->end = end < 0 ? 0 : end > t->box[0] ? t->box[0] : (uint32_t)end;
+    int64_t first = begin < 0 ? -begin : 0, end = last + 1 - begin;
+    l->first = (uint32_t)(first > count ? count : first);
+    l->end = (uint32_t)(end < 0 ? 0 : end > count ? count : end);
 }
 
-/* Counts index up along dimensions 1 and higher; false: that was the last line. */
-static bool line_next(const struct sg_tensor *t, uint32_t index[])
+static bool copy_line(struct exec_warp *w, const struct exec_insn *i, unsigned lane, const struct sg_tensor *t,
+                      const int64_t index[], uint64_t shared)
+{
+    const struct tensor_copy *c = i->extra;
+    _Alignas(16) unsigned char line[LINE_MOST];
+    unsigned size = sg_tensor_line_bytes(t);
+    struct line l;
+    line_find(t, index, &l);
+    if (!c->to_shared)
+        return line_shared(w, i, lane, t, shared, line, size, false) && line_global(w, i, lane, t, &l, line);
+    fill_line(t, line, size);
+    if (!line_global(w, i, lane, t, &l, line))
+        return false;
+    flush_line(t, line, size);
+    return line_shared(w, i, lane, t, shared, line, size, true);
+}
+
+/* Counts `number` up along dimensions 1 and higher; false: that was the last line. */
+static bool line_next(const struct sg_tensor *t, unsigned number[])
 {
     for (unsigned k = 1; k < t->rank; k++) {
-        if (++index[k] < t->box[k])
+        if (++number[k] < sg_tensor_count(t, k))
             return true;
-        index[k] = 0;
+        number[k] = 0;
     }
     return false;
 }
 
-/* The box at `from`, to or from `shared`. *bytes: how many it has. */
+/* The next pixel within the bounding box of im2col. */
+static void pixel_next(const struct sg_tensor *t, int64_t at[])
+{
+    unsigned last = t->rank - 1u;
+    for (unsigned k = 1; k < last; k++) {
+        at[k] += t->steps[k];
+        if (at[k] <= (int64_t)t->last[k] + t->upper[k - 1])
+            return;
+        at[k] = t->lower[k - 1];
+    }
+    at[last] += t->steps[last];
+}
+
+/* What the instruction copies, to or from `shared`. *lines: how many lines that is. */
 static bool copy_box(struct exec_warp *w, const struct exec_insn *i, unsigned lane, const struct sg_tensor *t,
-                     const int32_t from[], uint64_t shared, uint64_t *bytes)
+                     const int32_t from[], uint64_t shared, uint64_t *lines)
 {
     const struct tensor_copy *c = i->extra;
-    _Alignas(16) unsigned char line[LINE_MOST];
-    unsigned size = t->box[0] * sg_tensor_size(t->type), pitch = t->swizzle ? (unsigned)PIECE << t->swizzle : size;
-    uint32_t index[SG_TENSOR_RANK] = { 0 };
-    struct line l;
-    *bytes = 0;
+    const unsigned span = sg_tensor_span(t), pitch = span ? span : sg_tensor_line_bytes(t);
+    unsigned number[SG_TENSOR_RANK] = { 0 };
+    int64_t at[SG_TENSOR_RANK], index[SG_TENSOR_RANK];
+    bool more;
+    for (unsigned k = 0; k < c->coordinates; k++)
+        at[k] = index[k] = from[k];
+    *lines = 0;
     do {
-        line_find(t, from, index, &l);
-        if (c->to_shared) {
-            fill_line(t, line, size);
-            if (!line_global(w, i, lane, t, &l, line))
-                return false;
-            flush_line(t, line, size);
+        for (unsigned k = 1; c->im2col && k < c->rank; k++) {
+            exec_source o = k < c->rank - 1 ? c->offsets[k - 1] : 0;
+            index[k] = at[k] + (o ? (int64_t)(((const uint32_t *)exec_row(w, o))[lane] & 0xffff) : 0);
         }
-        if (!line_shared(w, i, lane, t, shared, line, size, c->to_shared) ||
-            (!c->to_shared && !line_global(w, i, lane, t, &l, line)))
+        for (unsigned k = 1; !c->im2col && !c->gathers && k < c->rank; k++)
+            index[k] = at[k] + (int64_t)number[k] * t->steps[k];
+        if (c->gathers)
+            index[1] = at[1 + *lines];
+        if (!copy_line(w, i, lane, t, index, shared))
             return false;
         shared += pitch;
-        *bytes += size;
-    } while (line_next(t, index));
+        ++*lines;
+        if (c->im2col)
+            pixel_next(t, at);
+        more = c->im2col ? *lines < t->pixels : c->gathers ? *lines < GATHERED : line_next(t, number);
+    } while (more);
     return true;
 }
 
@@ -195,21 +257,22 @@ static bool copy_lane(struct exec_warp *w, const struct exec_insn *i, unsigned l
     const struct tensor_copy *c = i->extra;
     struct sg_tensor t;
     int32_t from[SG_TENSOR_RANK];
-    uint64_t shared = exec_generic_address(w, &c->shared, lane), bytes,
+    uint64_t shared = exec_generic_address(w, &c->shared, lane), lines,
              announce = c->to_shared ? exec_generic_address(w, &c->announce, lane) : 0;
     if (!read_map(w, i, lane, ((const uint64_t *)exec_row(w, c->map))[lane], &t))
         return false;
     if (shared & (ALIGN - 1))
         return fault(w, i, lane, shared, CUDA_ERROR_MISALIGNED_ADDRESS, "shared memory of a tensor copy");
-    for (unsigned k = 0; k < c->rank; k++)
+    for (unsigned k = 0; k < c->coordinates; k++)
         from[k] = (int32_t)((const uint32_t *)exec_row(w, c->at[k]))[lane];
     uint32_t ranks = c->ranks ? ((const uint32_t *)exec_row(w, c->ranks))[lane] & 0xffff : 1;
     for (; ranks; ranks &= ranks - 1) {
         uint32_t rank = (uint32_t)__builtin_ctz(ranks);
-        if (!copy_box(w, i, lane, &t, from, c->ranks ? exec_shared_of_rank(shared, rank) : shared, &bytes))
+        if (!copy_box(w, i, lane, &t, from, c->ranks ? exec_shared_of_rank(shared, rank) : shared, &lines))
             return false;
-        if (c->to_shared && !exec_bytes_complete(w, &c->announce, lane,
-                                                 c->ranks ? exec_shared_of_rank(announce, rank) : announce, bytes))
+        if (c->to_shared &&
+            !exec_bytes_complete(w, &c->announce, lane, c->ranks ? exec_shared_of_rank(announce, rank) : announce,
+                                 lines * sg_tensor_line_bytes(&t)))
             return false;
     }
     return true;
@@ -230,44 +293,72 @@ static int decode_box(struct exec_decoder *d, const struct ptx_operand *o, struc
     const struct ptx_operand *elements[SG_TENSOR_RANK];
     struct ptx_operand scratch[SG_TENSOR_RANK];
     if (o->kind != PTX_OP_LIST || !o->bracketed || o->element_count != 2 ||
-        decode_elements(d, &o->elements[1], elements, scratch, SG_TENSOR_RANK) != c->rank)
-        return decode_error(d, "a tensor map and %u coordinates are wanted", c->rank);
+        decode_elements(d, &o->elements[1], elements, scratch, SG_TENSOR_RANK) != c->coordinates)
+        return decode_error(d, "a tensor map and %u coordinates are wanted", c->coordinates);
     if (decode_source(d, &o->elements[0], PTX_B64, &c->map))
         return -1;
-    for (unsigned k = 0; k < c->rank; k++)
+    for (unsigned k = 0; k < c->coordinates; k++)
         if (decode_source(d, elements[k], PTX_B32, &c->at[k]))
             return -1;
     return 0;
 }
 
-int decode_tensor_copy(struct exec_decoder *d)
+/* im2col: {offsets} behind the mbarrier. */
+static int decode_offsets(struct exec_decoder *d, const struct ptx_operand *o, struct tensor_copy *c)
+{
+    const struct ptx_operand *elements[SG_TENSOR_RANK - 2];
+    struct ptx_operand scratch[SG_TENSOR_RANK - 2];
+    if (decode_elements(d, o, elements, scratch, SG_TENSOR_RANK - 2) != c->rank - 2)
+        return decode_error(d, "%u offsets are wanted", c->rank - 2);
+    for (unsigned k = 0; k < c->rank - 2; k++)
+        if (decode_source(d, elements[k], PTX_B16, &c->offsets[k]))
+            return -1;
+    return 0;
+}
+
+static int decode_mode(struct exec_decoder *d, struct tensor_copy *c)
 {
     static const char *const ranks[] = { "1d", "2d", "3d", "4d", "5d" };
+    for (unsigned k = 0; k < SG_TENSOR_RANK; k++)
+        if (decode_has(d, ranks[k]))
+            c->rank = k + 1;
+    c->to_shared = !decode_has(d, "bulk_group");
+    c->reduces = !strcmp(d->in->modifiers[0], "reduce");
+    c->im2col = decode_has(d, c->to_shared ? "im2col" : "im2col_no_offs");
+    c->gathers = decode_has(d, c->to_shared ? "tile::gather4" : "tile::scatter4");
+    c->coordinates = c->gathers ? 1 + GATHERED : c->rank;
+    for (uint32_t k = 0; k < d->in->modifier_count; k++)
+        if (!c->im2col && !c->gathers &&
+            (!strncmp(d->in->modifiers[k], "im2col", 6) || !strncmp(d->in->modifiers[k], "tile::", 6)))
+            return decode_error(d, "'%s' is not implemented", d->in->modifiers[k]);
+    if (!c->rank || (c->im2col && c->rank < 3) || (c->gathers && c->rank != 2) || (c->reduces && c->gathers))
+        return decode_error(d, "a tensor of this dimension");
+    return 0;
+}
+
+int decode_tensor_copy(struct exec_decoder *d)
+{
     const struct ptx_instruction *in = d->in;
     struct tensor_copy *c = exec_kernel_own(d->kernel, sizeof *c);
     struct exec_insn n = { .run = run_tensor, .extra = c };
     if (!c)
         return decode_error(d, "no host memory");
-    for (uint32_t k = 0; k < in->modifier_count; k++)
-        if (!strncmp(in->modifiers[k], "im2col", 6) || !strncmp(in->modifiers[k], "tile::", 6))
-            return decode_error(d, "only whole tiles are known");
-    for (unsigned k = 0; k < SG_TENSOR_RANK; k++)
-        if (decode_has(d, ranks[k]))
-            c->rank = k + 1;
-    c->to_shared = !decode_has(d, "bulk_group");
-    c->reduces = !strcmp(in->modifiers[0], "reduce");
+    if (decode_mode(d, c))
+        return -1;
     c->shared.line = c->announce.line = in->line;
-    if (!c->rank || in->operand_count < (c->to_shared ? 3 : 2))
+    const uint32_t wanted = !c->to_shared ? 2 : c->im2col ? 4 : 3;
+    if (in->operand_count < wanted)
         return decode_error(d, "operands");
     if (c->reduces && decode_reduction_kind(d, &c->reduce))
         return -1;
     if (decode_box(d, &in->operands[c->to_shared], c) ||
         decode_memory(d, &in->operands[!c->to_shared], PTX_SPACE_SHARED, &c->shared))
         return -1;
-    if (c->to_shared && decode_memory(d, &in->operands[2], PTX_SPACE_SHARED, &c->announce))
+    if (c->to_shared && (decode_memory(d, &in->operands[2], PTX_SPACE_SHARED, &c->announce) ||
+                         (c->im2col && decode_offsets(d, &in->operands[3], c))))
         return -1;
     if (decode_has(d, "multicast::cluster") &&
-        (in->operand_count < 4 || decode_source(d, &in->operands[3], PTX_B16, &c->ranks)))
+        (in->operand_count <= wanted || decode_source(d, &in->operands[wanted], PTX_B16, &c->ranks)))
         return decode_error(d, "no mask of blocks");
     return decode_put_guarded(d, n);
 }

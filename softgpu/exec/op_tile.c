@@ -154,6 +154,22 @@ static void run_byte_tiles(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
+/* 16 by 8 bytes, transposed: column c goes to line c. Lane 4 * g + t has two columns of row g, then of row g + 8. */
+static void run_store_bytes(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct tiles *t = i->extra;
+    enum exec_found found = tile_rows(w, i, 8 * t->count, SG_WRITE);
+    if (found == EXEC_FOUND_NONE)
+        return;
+    for (unsigned column = 0; column < 8 * t->count; column++) {
+        const unsigned char *from = exec_row(w, t->from[column / 8]);
+        unsigned char line[16];
+        for (unsigned row = 0; row < 16; row++)
+            line[row] = from[4 * (row % 8 * 4 + column % 8 / 2) + row / 8 * 2 + column % 2];
+        exec_copy_bytes((void *)exec_found_address(w, found, column, 16), line, 16);
+    }
+}
+
 static void run_transpose(struct exec_warp *w, const struct exec_insn *i)
 {
     uint16_t from[64], to[64];
@@ -206,9 +222,11 @@ static bool tiles_known(const struct exec_decoder *d, const struct tiles *t, boo
     bool narrow = t->source != SOURCE_PLAIN, transposed = decode_has(d, "trans");
     if (decode_has(d, "m8n8"))
         return !narrow && decode_has(d, "b16");
+    if (store)
+        return !narrow && transposed && decode_has(d, "m16n8") && decode_has(d, "b8");
     if (decode_has(d, "m8n16"))
-        return !store && narrow && !transposed;
-    return !store && decode_has(d, "m16n16") && (narrow || decode_has(d, "b8")) && transposed;
+        return narrow && !transposed;
+    return decode_has(d, "m16n16") && (narrow || decode_has(d, "b8")) && transposed;
 }
 
 static int decode_tiles(struct exec_decoder *d)
@@ -228,7 +246,7 @@ static int decode_tiles(struct exec_decoder *d)
     struct ptx_operand scratch[4];
     if (t->count > 4 || decode_elements(d, &in->operands[store ? 1 : 0], list, scratch, 4) != t->count)
         return decode_error(d, "registers for its matrices");
-    struct exec_insn n = { .run = bytes ? run_byte_tiles : run_tiles,
+    struct exec_insn n = { .run = bytes ? run_byte_tiles : decode_has(d, "m16n8") ? run_store_bytes : run_tiles,
                            .kind = (uint8_t)((store ? 1 : 0) | (decode_has(d, "trans") ? 2 : 0)),
                            .extra = t };
     for (unsigned k = 0; k < t->count; k++) {

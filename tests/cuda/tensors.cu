@@ -1,5 +1,6 @@
 // shows: launches: tensor maps (cuTensorMapEncodeTiled) and the tensor copies of kernels with them, as libcu++ makes
-//   them: tiles of a matrix, beyond its edges too, swizzled, stored back; wrong maps are refused
+//   them: tiles of a matrix, beyond its edges too, swizzled, stored back; the taps of a filter by
+//   cuTensorMapEncodeIm2col; wrong maps are refused
 #include "check.h"
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -47,6 +48,77 @@ __global__ void doubled(const __grid_constant__ CUtensorMap from, const __grid_c
 
 static PFN_cuTensorMapEncodeTiled_v12000 encode;
 static PFN_cuTensorMapReplaceAddress_v12000 replace;
+static PFN_cuTensorMapEncodeIm2col_v12000 encode_im2col;
+
+/* Taps of a filter of 3 by 3 over an image of 6 by 5 pixels of 8 channels, with a border of one pixel: each tap's
+   pixels in a column, through shared memory. */
+enum { CHANNELS = 8, WIDTH = 6, HEIGHT = 5, IMAGES = 2, PIXELS = WIDTH * HEIGHT * IMAGES, TAPS = 9 };
+
+__global__ void columns(const __grid_constant__ CUtensorMap image, int *to)
+{
+#if __CUDA_ARCH__ >= 900
+    __shared__ alignas(128) int column[PIXELS * CHANNELS];
+    __shared__ uint64_t bar;
+    unsigned shared = (unsigned)__cvta_generic_to_shared(column), at = (unsigned)__cvta_generic_to_shared(&bar);
+    if (threadIdx.x == 0) {
+        unsigned short x = blockIdx.x % 3, y = blockIdx.x / 3;
+        ptx::mbarrier_init(&bar, 1);
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "n"(sizeof column) : "memory");
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+                     "[%1, {%2, %3, %3, %2}], [%4], {%5, %6};" ::"r"(shared),
+                     "l"(&image), "r"(0), "r"(-1), "r"(at), "h"(x), "h"(y)
+                     : "memory");
+    }
+    __syncthreads();
+    while (!ptx::mbarrier_try_wait_parity(&bar, 0))
+        ;
+    for (int i = threadIdx.x; i < PIXELS * CHANNELS; i += blockDim.x)
+        to[blockIdx.x * PIXELS * CHANNELS + i] = column[i];
+#endif
+}
+
+static void taps_of_a_filter()
+{
+    static int host[IMAGES][HEIGHT][WIDTH][CHANNELS], found[TAPS][IMAGES][HEIGHT][WIDTH][CHANNELS];
+    int *image, *to, wrong = 0;
+    for (int i = 0; i < PIXELS * CHANNELS; i++)
+        (&host[0][0][0][0])[i] = i + 1;
+    MUST(cudaMalloc((void **)&image, sizeof host));
+    MUST(cudaMalloc((void **)&to, sizeof found));
+    MUST(cudaMemcpy(image, host, sizeof host, cudaMemcpyHostToDevice));
+    alignas(128) CUtensorMap map = {}, other = {};
+    const cuuint64_t dims[] = { CHANNELS, WIDTH, HEIGHT, IMAGES };
+    const cuuint64_t strides[] = { sizeof host[0][0][0], sizeof host[0][0], sizeof host[0] };
+    const cuuint32_t steps[] = { 1, 1, 1, 1 };
+    const int lower[] = { -1, -1 }, upper[] = { -1, -1 }, far[] = { -129, -1 };
+    auto make = [&](CUtensorMap *m, unsigned rank, const int *low, unsigned channels, unsigned pixels) {
+        return encode_im2col(m, CU_TENSOR_MAP_DATA_TYPE_INT32, rank, image, dims, strides, low, upper, channels, pixels,
+                             steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                             CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    };
+    HOLDS(make(&map, 4, lower, CHANNELS, PIXELS) == CUDA_SUCCESS);
+    columns<<<TAPS, 64>>>(map, to);
+    GIVES(cudaSuccess, cudaDeviceSynchronize());
+    MUST(cudaMemcpy(found, to, sizeof found, cudaMemcpyDeviceToHost));
+    for (int tap = 0; tap < TAPS; tap++)
+        for (int n = 0; n < IMAGES; n++)
+            for (int y = 0; y < HEIGHT; y++)
+                for (int x = 0; x < WIDTH; x++)
+                    for (int c = 0; c < CHANNELS; c++) {
+                        int row = y - 1 + tap / 3, column = x - 1 + tap % 3;
+                        bool inside = row >= 0 && row < HEIGHT && column >= 0 && column < WIDTH;
+                        wrong += found[tap][n][y][x][c] != (inside ? host[n][row][column][c] : 0);
+                    }
+    HOLDS(!wrong);
+    HOLDS(make(&other, 2, lower, CHANNELS, PIXELS) == CUDA_ERROR_INVALID_VALUE);
+    HOLDS(make(&other, 4, far, CHANNELS, PIXELS) == CUDA_ERROR_INVALID_VALUE);
+    HOLDS(make(&other, 4, nullptr, CHANNELS, PIXELS) == CUDA_ERROR_INVALID_VALUE);
+    HOLDS(make(&other, 4, lower, 257, PIXELS) == CUDA_ERROR_INVALID_VALUE);
+    HOLDS(make(&other, 4, lower, CHANNELS, 1025) == CUDA_ERROR_INVALID_VALUE);
+    HOLDS(make(nullptr, 4, lower, CHANNELS, PIXELS) == CUDA_ERROR_INVALID_VALUE);
+    MUST(cudaFree(image));
+    MUST(cudaFree(to));
+}
 
 static CUresult map_of(CUtensorMap *map, void *address, CUtensorMapSwizzle swizzle, unsigned columns = TILE_COLUMNS,
                        unsigned long long pitch = PITCH * sizeof(int))
@@ -71,6 +143,8 @@ int main()
     MUST(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000, cudaEnableDefault,
                                           &known));
     MUST(cudaGetDriverEntryPointByVersion("cuTensorMapReplaceAddress", (void **)&replace, 12000, cudaEnableDefault,
+                                          &known));
+    MUST(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", (void **)&encode_im2col, 12000, cudaEnableDefault,
                                           &known));
     for (int y = 0; y < ROWS; y++)
         for (int x = 0; x < PITCH; x++)
@@ -106,5 +180,6 @@ int main()
     HOLDS(map_of(nullptr, from, CU_TENSOR_MAP_SWIZZLE_NONE) == CUDA_ERROR_INVALID_VALUE);
     HOLDS(replace(&other, (char *)from + 8) == CUDA_ERROR_INVALID_VALUE);
     HOLDS(!memcmp(&other, &source, sizeof other));
+    taps_of_a_filter();
     return check_result("tensors");
 }

@@ -417,11 +417,36 @@ static void byte_tiles(void **state)
     }
 }
 
+/* 16 by 8 bytes a register: a lane has two columns of row l / 4, then of the row eight below; column c is line c. */
+static void byte_tiles_stored(void **state)
+{
+    (void)state;
+    for (unsigned count = 1; count <= 4; count *= 2) {
+        char insn[512];
+        struct lane lanes[32] = { 0 };
+        snprintf(insn, sizeof insn,
+                 ".shared .align 16 .b8 tile[512]; .reg .b64 at; mul.wide.u32 at, r1, 16; mov.u64 a3, tile; "
+                 "add.u64 a3, a3, at; stmatrix.sync.aligned.m16n8.x%u.trans.shared.b8 [a3], %s; bar.sync 0; "
+                 "ld.shared.v4.b32 {z0, z1, z2, z3}, [a3]", count, registers('x', count));
+        for (unsigned l = 0; l < 32; l++)
+            for (unsigned r = 0; r < count; r++)
+                for (unsigned j = 0; j < 4; j++) {
+                    unsigned row = l / 4 + j / 2 * 8, column = r * 8 + l % 4 * 2 + j % 2;
+                    lanes[l].x[r] |= ((row * 37 + column * 5 + 1) & 255u) << 8 * j;
+                }
+        run(insn, lanes);
+        for (unsigned column = 0; column < 8 * count; column++)
+            for (unsigned row = 0; row < 16; row++)
+                assert_int_equal(lanes[column].z[row / 4] >> row % 4 * 8 & 255, (row * 37 + column * 5 + 1) & 255);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXEC_TEST(sparse),   EXEC_TEST(narrow), EXEC_TEST(block_scaled),
         EXEC_TEST(quarters), EXEC_TEST(packed), EXEC_TEST(byte_tiles),
+        EXEC_TEST(byte_tiles_stored),
     };
     return EXEC_MAIN(tests);
 }

@@ -1,5 +1,10 @@
-/* tensors.c: cp.async.bulk.tensor and cp.reduce.async.bulk.tensor against a model: ranks, types, edges, steps,
- * swizzling, several blocks of a cluster. */
+/*
+ * tensors.c: cp.async.bulk.tensor and cp.reduce.async.bulk.tensor against a model: ranks, types, edges, steps,
+ * swizzling, several blocks of a cluster, im2col, gather4 and scatter4, packed types; tensormap.
+ *
+ * shows: software GPU: tensor copies of all modes, im2col and gather4 and scatter4 among them, move what a model on the
+ *   host says; tensormap.replace changes each field.
+ */
 #include "tests/exec/main.h"
 
 #include <stdio.h>
@@ -22,6 +27,9 @@ static void fill_random(void *to, size_t size)
         ((unsigned char *)to)[i] = (unsigned char)random_below(256);
 }
 
+/* By enum sg_tensor_swizzle, in bytes: pieces change places within a span. */
+static const unsigned spans[] = { 16, 32, 64, 128, 128, 0, 128 }, pieces_of[] = { 16, 16, 16, 16, 32, 0, 64 };
+
 /* A map of a tensor with that many dimensions, and a box of it. *lines: of the box; *pitch: bytes between two lines */
 static void make_map(struct sg_tensor *t, unsigned rank, void *memory, unsigned *lines, unsigned *pitch)
 {
@@ -30,37 +38,40 @@ static void make_map(struct sg_tensor *t, unsigned rank, void *memory, unsigned 
     memset(t, 0, sizeof *t);
     t->magic = SG_TENSOR_MAGIC;
     t->rank = (uint8_t)rank;
-    t->type = (uint8_t)random_below(SG_TENSOR_TYPES);
-    t->swizzle = (uint8_t)random_below(4);
+    t->type = (uint8_t)random_below(SG_TENSOR_U4);
+    do
+        t->swizzle = (uint8_t)random_below(SG_TENSOR_SWIZZLES);
+    while (t->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP);
     t->fill_nan = t->type >= SG_TENSOR_F16 && random_below(2);
     t->address = ARG(memory);
-    each = sg_tensor_size(t->type);
-    unsigned pieces = 1 + random_below(t->swizzle ? 1u << t->swizzle : 8);
+    each = sg_tensor_unit(t->type).shared;
+    unsigned pieces = 1 + random_below(t->swizzle ? spans[t->swizzle] / 16 : 8);
     t->box[0] = (uint16_t)(pieces * 16 / each);
     t->steps[0] = 1;
     t->last[0] = random_below(t->box[0] + 20);
     stride = ((uint64_t)(t->last[0] + 1) * each + 15 + 16 * random_below(2)) / 16 * 16;
     *lines = 1;
     for (unsigned k = 1; k < rank; k++) {
-        t->box[k] = (uint16_t)(1 + random_below(rank > 3 ? 3 : 5));
+        unsigned count = 1 + random_below(rank > 3 ? 3 : 5);
         t->steps[k] = (uint8_t)(1 + random_below(3));
+        t->box[k] = (uint16_t)(count * t->steps[k] - random_below(t->steps[k]));
         t->last[k] = random_below(6);
         t->strides[k - 1] = stride;
         stride *= t->last[k] + 1;
-        *lines *= t->box[k];
+        *lines *= count;
     }
-    *pitch = t->swizzle ? 16u << t->swizzle : t->box[0] * each;
+    *pitch = t->swizzle ? spans[t->swizzle] : t->box[0] * each;
 }
 
 /* Where the element of that line and place lies in global memory; NULL: beyond the tensor's edges. */
 static unsigned char *global_of(const struct sg_tensor *t, const int32_t from[], unsigned line, unsigned place)
 {
     int64_t first = (int64_t)from[0] + place;
-    uint64_t at = t->address + (uint64_t)(first * sg_tensor_size(t->type));
+    uint64_t at = t->address + (uint64_t)(first * sg_tensor_unit(t->type).shared);
     bool inside = first >= 0 && first <= t->last[0];
     for (unsigned k = 1; k < t->rank; k++) {
-        int64_t here = from[k] + (int64_t)(line % t->box[k]) * t->steps[k];
-        line /= t->box[k];
+        int64_t here = from[k] + (int64_t)(line % sg_tensor_count(t, k)) * t->steps[k];
+        line /= sg_tensor_count(t, k);
         inside &= here >= 0 && here <= (int64_t)t->last[k];
         at += (uint64_t)here * t->strides[k - 1];
     }
@@ -69,8 +80,8 @@ static unsigned char *global_of(const struct sg_tensor *t, const int32_t from[],
 
 static unsigned shared_of(const struct sg_tensor *t, unsigned pitch, unsigned line, unsigned byte)
 {
-    unsigned at = line * pitch + byte;
-    return at ^ (at >> 7 & ((1u << t->swizzle) - 1)) << 4;
+    unsigned at = line * pitch + byte, piece = pieces_of[t->swizzle], row = at / 128;
+    return at ^ (row % (spans[t->swizzle] / piece)) * piece;
 }
 
 static void missing_value(const struct sg_tensor *t, unsigned char *to)
@@ -152,7 +163,7 @@ static void boxes_are_loaded(void **state)
         unsigned rank = 1 + random_below(5), lines, pitch;
         char name[16];
         choose(rank, &lines, &pitch);
-        unsigned each = sg_tensor_size(map->type);
+        unsigned each = sg_tensor_unit(map->type).shared;
         memcpy(expected, box, BOX_BYTES);
         for (unsigned line = 0; line < lines; line++)
             for (unsigned place = 0; place < map->box[0]; place++) {
@@ -182,7 +193,7 @@ static void boxes_are_stored(void **state)
         unsigned rank = 1 + random_below(5), lines, pitch;
         char name[16];
         choose(rank, &lines, &pitch);
-        unsigned each = sg_tensor_size(map->type);
+        unsigned each = sg_tensor_unit(map->type).shared;
         memcpy(expected, tensor, TENSOR_BYTES);
         for (unsigned line = 0; line < lines; line++)
             for (unsigned place = 0; place < map->box[0]; place++) {
@@ -255,7 +266,7 @@ static void wrong_maps_end_the_kernel(void **state)
     load_into_memory(SHARED EACH(LOAD) REDUCE(2, and));
     unsigned lines, pitch;
     choose(2, &lines, &pitch);
-    const uint64_t bytes = (uint64_t)lines * map->box[0] * sg_tensor_size(map->type);
+    const uint64_t bytes = (uint64_t)lines * map->box[0] * sg_tensor_unit(map->type).shared;
     assert_int_equal(gpu_run("load3", 1, 1, 4, ARG(map), ARG(from), ARG(box), bytes), CUDA_ERROR_ILLEGAL_INSTRUCTION);
     assert_int_equal(gpu_run("load2", 1, 1, 4, ARG(map) + 16, ARG(from), ARG(box), bytes),
                      CUDA_ERROR_MISALIGNED_ADDRESS);
@@ -266,9 +277,248 @@ static void wrong_maps_end_the_kernel(void **state)
     assert_int_equal(gpu_run("and2", 1, 1, 4, ARG(map), ARG(from), ARG(box), bytes), CUDA_ERROR_ILLEGAL_INSTRUCTION);
     map->address = 4096;
     assert_int_equal(gpu_run("load2", 1, 1, 4, ARG(map), ARG(from), ARG(box), bytes), CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4."
-                                             "mbarrier::"
-                                             "complete_tx::bytes [r5], [a0, {r0, r1, r2, r3, r4}], [r6];"), "g"));
+    assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::"
+                                             "complete_tx::bytes [r5], [a0, {r0, r1, r2}], [r6], {r3, r4};"), "g"));
+}
+
+/* --- modes --- */
+
+#define WAIT_AND_RETURN                                                                                              \
+    "W: mbarrier.try_wait.parity.shared.b64 p2, [r6], 0;\n@!p2 bra W;\nmov.u32 r7, 0;\n"                             \
+    "D: add.u32 r8, r5, r7; cvt.u64.u32 a3, r7; add.u64 a3, a3, a2; ld.shared.u32 r10, [r8]; "                       \
+    "st.global.u32 [a3], r10; add.u32 r7, r7, 4; setp.lt.u32 p1, r7, 16384;\n@p1 bra D;\n"
+#define LOADED "mbarrier.init.shared.b64 [r6], 1; mbarrier.arrive.expect_tx.shared.b64 _, [r6], r9;\n"
+#define PIXELS(n, offsets)                                                                                           \
+    ENTRY("pixels" #n, TO_SHARED LOADED ".reg .b16 h<3>; ld.global.u16 h0, [a1+20]; ld.global.u16 h1, [a1+22]; "     \
+          "ld.global.u16 h2, [a1+24];\ncp.async.bulk.tensor." #n "d.shared::cluster.global.im2col.mbarrier::"        \
+          "complete_tx::bytes [r5], [a0, " COORDINATES##n "], [r6], " offsets ";\n" WAIT_AND_RETURN)                 \
+    ENTRY("back" #n, TO_SHARED "cp.async.bulk.tensor." #n "d.global.shared::cta.im2col_no_offs.bulk_group [a0, "     \
+          COORDINATES##n "], [r5]; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;")
+
+/* A map of an image of rank 3 to 5: channels, spatial dimensions, images. */
+static void make_image(struct sg_tensor *t, unsigned rank)
+{
+    unsigned lines, pitch;
+    make_map(t, rank, tensor, &lines, &pitch);
+    unsigned each = sg_tensor_unit(t->type).shared;
+    uint64_t stride = 0;
+    t->im2col = 1;
+    t->pixels = (uint16_t)(1 + random_below(40));
+    for (unsigned k = 1; k < rank; k++) {
+        t->steps[k] = k < rank - 1 ? (uint8_t)(1 + random_below(2)) : 1;
+        t->last[k] = 2 + random_below(4);
+        stride = k == 1 ? (t->last[0] + 1 + 15) * each / 16 * 16 : stride * (t->last[k - 1] + 1);
+        t->strides[k - 1] = stride;
+        t->box[k] = 1;
+        if (k < rank - 1) {
+            t->lower[k - 1] = (int16_t)((int)random_below(4) - 2);
+            t->upper[k - 1] = (int16_t)((int)random_below(4) - 2);
+        }
+    }
+}
+
+/* The pixel of that number, counted from `from` within the bounding box: where its channels lie; NULL: outside. */
+static unsigned char *pixel_of(const struct sg_tensor *t, const int32_t at[], const uint16_t *offsets, unsigned number,
+                               unsigned channel)
+{
+    int position[SG_TENSOR_RANK];
+    const unsigned last = t->rank - 1u;
+    for (unsigned k = 1; k <= last; k++)
+        position[k] = at[k];
+    while (number--) { /* one step through all dimensions, carrying */
+        unsigned k = 1;
+        for (; k < last; k++) {
+            position[k] += t->steps[k];
+            if (position[k] < (int)t->last[k] + 1 + t->upper[k - 1])
+                break;
+            position[k] = t->lower[k - 1];
+        }
+        if (k == last)
+            position[last]++;
+    }
+    int64_t c = (int64_t)at[0] + channel;
+    uint64_t address = t->address + (uint64_t)(c * sg_tensor_unit(t->type).global);
+    bool inside = c >= 0 && c <= (int64_t)t->last[0];
+    for (unsigned k = 1; k <= last; k++) {
+        int64_t here = position[k] + (k < last && offsets ? offsets[k - 1] : 0);
+        inside &= here >= 0 && here <= (int64_t)t->last[k];
+        address += (uint64_t)here * t->strides[k - 1];
+    }
+    return inside ? (unsigned char *)(uintptr_t)address : NULL;
+}
+
+static void pixels_become_columns(void **state)
+{
+    (void)state;
+    static unsigned char expected[TENSOR_BYTES];
+    load_into_memory(SHARED PIXELS(3, "{h0}") PIXELS(4, "{h0, h1}") PIXELS(5, "{h0, h1, h2}"));
+    for (int i = 0; i < 300; i++) {
+        unsigned rank = 3 + random_below(3);
+        bool back = random_below(3) == 0;
+        char name[16];
+        do
+            make_image(map, rank);
+        while (map->pixels * (map->swizzle ? spans[map->swizzle] : sg_tensor_line_bytes(map)) > BOX_BYTES);
+        unsigned each = sg_tensor_unit(map->type).shared;
+        unsigned pitch = map->swizzle ? spans[map->swizzle] : map->box[0] * each;
+        from[0] = (int32_t)random_below(map->last[0] + 8) - 4;
+        for (unsigned k = 1; k < rank; k++)
+            from[k] = k < rank - 1 ? map->lower[k - 1] + (int)(map->steps[k] * random_below(3)) : (int)random_below(3);
+        uint16_t *offsets = (uint16_t *)(void *)(from + 5);
+        for (unsigned k = 0; k < 3; k++)
+            offsets[k] = (uint16_t)random_below(3);
+        fill_random(box, BOX_BYTES);
+        memcpy(expected, back ? tensor : box, back ? TENSOR_BYTES : BOX_BYTES);
+        for (unsigned pixel = 0; pixel < map->pixels; pixel++)
+            for (unsigned channel = 0; channel < map->box[0]; channel++) {
+                unsigned char value[8], *at = pixel_of(map, from, back ? NULL : offsets, pixel, channel);
+                unsigned where = shared_of(map, pitch, pixel, channel * each);
+                missing_value(map, value);
+                if (back && at) {
+                    memcpy(expected + (at - tensor), box + where, each);
+                    continue;
+                }
+                if (at)
+                    memcpy(value, at, each);
+                if (map->type == SG_TENSOR_F32_FTZ || map->type == SG_TENSOR_TF32_FTZ)
+                    if (!((value[3] & 0x7f) | (value[2] & 0x80)))
+                        memset(value, 0, 3), value[3] &= 0x80;
+                if (!back)
+                    memcpy(expected + where, value, each);
+            }
+        snprintf(name, sizeof name, "%s%u", back ? "back" : "pixels", rank);
+        assert_int_equal(gpu_run(name, 1, 1, 4, ARG(map), ARG(from), ARG(box),
+                                 (uint64_t)map->pixels * map->box[0] * each), CUDA_SUCCESS);
+        assert_memory_equal(back ? tensor : box, expected, back ? TENSOR_BYTES : BOX_BYTES);
+    }
+}
+
+static void four_lines_are_gathered_and_scattered(void **state)
+{
+    (void)state;
+    static unsigned char expected[TENSOR_BYTES];
+    load_into_memory(SHARED ENTRY("gather", TO_SHARED LOADED
+                                  "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::"
+                                  "bytes [r5], [a0, " COORDINATES5 "], [r6];\n" WAIT_AND_RETURN)
+                     ENTRY("scatter", TO_SHARED
+                           "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [a0, " COORDINATES5
+                           "], [r5]; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"));
+    for (int i = 0; i < 200; i++) {
+        unsigned lines, pitch;
+        bool back = i % 2;
+        choose(2, &lines, &pitch);
+        map->box[1] = map->steps[1] = 1;
+        map->last[1] = 9;
+        for (unsigned k = 1; k < 5; k++)
+            from[k] = (int32_t)(random_below(12) + 12 * random_below(2) * back) - 1;
+        while (back && (from[1] == from[2] || from[1] == from[3] || from[1] == from[4] || from[2] == from[3] ||
+                        from[2] == from[4] || from[3] == from[4]))
+            for (unsigned k = 1; k < 5; k++)
+                from[k] = (int32_t)random_below(12) - 1;
+        unsigned each = sg_tensor_unit(map->type).shared;
+        memcpy(expected, back ? tensor : box, back ? TENSOR_BYTES : BOX_BYTES);
+        for (unsigned line = 0; line < 4; line++)
+            for (unsigned place = 0; place < map->box[0]; place++) {
+                const int32_t begin[] = { from[0], from[1 + line] };
+                unsigned char value[8], *at = global_of(map, begin, 0, place);
+                unsigned where = shared_of(map, pitch, line, place * each);
+                missing_value(map, value);
+                if (back && at) {
+                    memcpy(expected + (at - tensor), box + where, each);
+                    continue;
+                }
+                if (at)
+                    memcpy(value, at, each);
+                if (map->type == SG_TENSOR_F32_FTZ || map->type == SG_TENSOR_TF32_FTZ)
+                    if (!((value[3] & 0x7f) | (value[2] & 0x80)))
+                        memset(value, 0, 3), value[3] &= 0x80;
+                if (!back)
+                    memcpy(expected + where, value, each);
+            }
+        assert_int_equal(gpu_run(back ? "scatter" : "gather", 1, 1, 4, ARG(map), ARG(from), ARG(box),
+                                 UINT64_C(4) * map->box[0] * each), CUDA_SUCCESS);
+        assert_memory_equal(back ? tensor : box, expected, back ? TENSOR_BYTES : BOX_BYTES);
+    }
+}
+
+/* 256 by 4 numbers of 4 or 6 bits; a box of 128 by 3 that ends beyond the last line. */
+static void packed_numbers_are_spread(void **state)
+{
+    (void)state;
+    static const struct { uint8_t type; unsigned global, shared; } cases[] = {
+        { SG_TENSOR_U4, 8, 8 }, { SG_TENSOR_U4_WIDE, 8, 16 }, { SG_TENSOR_U6_WIDE, 12, 16 },
+    };
+    load_into_memory(SHARED LOAD(2) STORE(2));
+    for (unsigned c = 0; c < 3; c++) {
+        unsigned global = cases[c].global, shared = cases[c].shared;
+        *map = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC, .rank = 2, .type = cases[c].type, .address = ARG(tensor),
+                                   .last = { 255, 3 }, .box = { 128, 3 }, .steps = { 1, 1 },
+                                   .strides = { 16 * global } };
+        from[0] = 128;
+        from[1] = 2;
+        memset(box, 0xcc, BOX_BYTES);
+        fill_random(tensor, 4096);
+        assert_int_equal(gpu_run("load2", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(3) * 8 * shared),
+                         CUDA_SUCCESS);
+        for (unsigned group = 0; group < 24; group++) {
+            static const unsigned char zeros[16];
+            const unsigned char *at = tensor + (2 + group / 8) * 16 * global + (8 + group % 8) * global;
+            assert_memory_equal(box + group * shared, group < 16 ? at : zeros, global);
+        }
+        assert_int_equal(box[24 * shared], 0xcc);
+        unsigned char before = tensor[4 * 16 * global];
+        memset(box, 0x5a, BOX_BYTES);
+        assert_int_equal(gpu_run("store2", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(0)), CUDA_SUCCESS);
+        assert_int_equal(tensor[2 * 16 * global + 8 * global], 0x5a);
+        assert_int_equal(tensor[4 * 16 * global - 1], 0x5a);
+        assert_int_equal(tensor[4 * 16 * global], before);
+    }
+}
+
+#define REPLACE(field, type, value) "tensormap.replace.tile." field ".shared::cta.b1024." type " [r5], " value ";\n"
+
+static void fields_of_a_map_are_replaced(void **state)
+{
+    (void)state;
+    static const struct sg_tensor start = { .magic = SG_TENSOR_MAGIC, .rank = 1, .type = SG_TENSOR_U8, .box = { 16 },
+                                            .steps = { 1, 1, 1, 1, 1 } };
+    load_into_memory(SHARED ENTRY("k",
+        "mov.u32 r7, 0;\nC: add.u32 r8, r5, r7; cvt.u64.u32 a3, r7; add.u64 a3, a3, a0; ld.global.u32 r10, [a3]; "
+        "st.shared.u32 [r8], r10; add.u32 r7, r7, 4; setp.lt.u32 p1, r7, 128;\n@p1 bra C;\n"
+        "ld.global.u64 a4, [a1+24]; mov.u64 a5, 4096;\n"
+        REPLACE("rank", "b32", "2") REPLACE("box_dim", "b32", "0, r0") REPLACE("box_dim", "b32", "2, 7")
+        REPLACE("global_dim", "b32", "0, r1") REPLACE("global_dim", "b32", "1, 11") REPLACE("global_dim", "b32", "2, 1")
+        REPLACE("global_stride", "b64", "0, a5") REPLACE("global_stride", "b64", "1, 65536")
+        REPLACE("element_stride", "b32", "1, r2") REPLACE("elemtype", "b32", "0x8")
+        REPLACE("interleave_layout", "b32", "0") REPLACE("swizzle_atomicity", "b32", "1")
+        REPLACE("swizzle_mode", "b32", "3") REPLACE("fill_mode", "b32", "1")
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [a2], [r5], 128;\n"
+        "fence.proxy.tensormap::generic.acquire.gpu [a2], 128;\n"
+        "tensormap.replace.tile.global_address.global.b1024.b64 [a2], a4;"));
+    *map = start;
+    from[0] = 64, from[1] = 100, from[2] = 3;
+    memcpy(from + 6, &(uint64_t){ ARG(tensor) }, 8);
+    assert_int_equal(gpu_run("k", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(0)), CUDA_SUCCESS);
+    struct sg_tensor t, expected = { .magic = SG_TENSOR_MAGIC, .rank = 3, .type = SG_TENSOR_F32_FTZ,
+                                     .address = ARG(tensor), .box = { 64, 0, 7 }, .last = { 99, 10, 0 },
+                                     .strides = { 4096, 65536 }, .steps = { 1, 3, 1, 1, 1 }, .fill_nan = 1,
+                                     .swizzle = SG_TENSOR_SWIZZLE_PIECES_32, .swizzle_mode = 3, .swizzle_pieces = 1 };
+    memcpy(&t, box, sizeof t);
+    assert_memory_equal(&t, &expected, sizeof t);
+    assert_memory_equal(map, &start, sizeof start);
+    memset(map, 0, 128);
+    assert_int_equal(gpu_run("k", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(0)),
+                     CUDA_ERROR_ILLEGAL_INSTRUCTION);
+    static const char *const wrong[] = {
+        REPLACE("rank", "b32", "0, 1"), REPLACE("box_dim", "b32", "5, 1"), REPLACE("global_stride", "b64", "4, 1"),
+        REPLACE("elemtype", "b32", "16"), REPLACE("interleave_layout", "b32", "1"), REPLACE("colour", "b32", "1"),
+    };
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, ".shared .align 128 .b8 s[128];\n.visible .entry k()\n{\n.reg .b32 r5; "
+                                    "mov.u32 r5, s;\n%sret;\n}\n", wrong[i]);
+        assert_non_null(gpu_refuses(text, "k"));
+    }
 }
 
 int main(void)
@@ -279,6 +529,10 @@ int main(void)
         EXEC_TEST(boxes_are_added),
         EXEC_TEST(a_box_reaches_several_blocks),
         EXEC_TEST(wrong_maps_end_the_kernel),
+        EXEC_TEST(pixels_become_columns),
+        EXEC_TEST(four_lines_are_gathered_and_scattered),
+        EXEC_TEST(packed_numbers_are_spread),
+        EXEC_TEST(fields_of_a_map_are_replaced),
     };
     return EXEC_MAIN(tests);
 }

@@ -482,14 +482,17 @@ struct core_launch;
 /* How large a cluster of such a launch may be (size), or how many run at a time on the device. Waits. */
 CORE_API int core_occupancy_clusters(core_context *, const struct core_launch *, bool size, int *answer);
 
-/* As cuTensorMapEncodeTiled; the first `rank` numbers of each kind count. The server's driver writes the map, which has
+/* As cuTensorMapEncodeTiled; the first `rank` numbers of each kind count. im2col: as cuTensorMapEncodeIm2col; `box` has
+   the channels and the pixels, and the corners have `rank` - 2 numbers. The server's driver writes the map, which has
    128 bytes. Both wait. */
-struct core_tensor_tiled {
+struct core_tensor {
+    bool im2col;
     uint64_t address, dims[5], strides[5];
     uint32_t rank, box[5], steps[5];
+    int lower[3], upper[3];
     int type, interleave, swizzle, promotion, fill;
 };
-CORE_API int core_tensor_map_tiled(core_context *, const struct core_tensor_tiled *, void *map);
+CORE_API int core_tensor_map_encode(core_context *, const struct core_tensor *, void *map);
 CORE_API int core_tensor_map_replace(core_context *, void *map, uint64_t address);
 
 struct core_launch_attribute { int id; uint8_t value[64]; };

@@ -20,17 +20,21 @@ static int encode(core_context *c, tensor_map_args *args, void *map)
     return code;
 }
 
-int core_tensor_map_tiled(core_context *c, const struct core_tensor_tiled *t, void *map)
+int core_tensor_map_encode(core_context *c, const struct core_tensor *t, void *map)
 {
     CANCEL_DEFERRED;
-    tensor_map_args args = { .kind = FLYT_TENSOR_TILED, .address = t->address, .type = t->type, .rank = t->rank,
-                             .interleave = t->interleave, .swizzle = t->swizzle, .promotion = t->promotion,
-                             .fill = t->fill };
-    _Static_assert(sizeof args.dims == sizeof t->dims && sizeof args.box == sizeof t->box, "as many numbers");
+    tensor_map_args args = { .kind = t->im2col ? FLYT_TENSOR_IM2COL : FLYT_TENSOR_TILED, .address = t->address,
+                             .type = t->type, .rank = t->rank, .interleave = t->interleave, .swizzle = t->swizzle,
+                             .promotion = t->promotion, .fill = t->fill };
+    _Static_assert(sizeof args.dims == sizeof t->dims && sizeof args.box == sizeof t->box &&
+                       sizeof args.lower == sizeof t->lower,
+                   "as many numbers");
     memcpy(args.dims, t->dims, sizeof args.dims);
     memcpy(args.strides, t->strides, sizeof args.strides);
     memcpy(args.box, t->box, sizeof args.box);
     memcpy(args.steps, t->steps, sizeof args.steps);
+    memcpy(args.lower, t->lower, sizeof args.lower);
+    memcpy(args.upper, t->upper, sizeof args.upper);
     return encode(c, &args, map);
 }
 

@@ -6,7 +6,7 @@
 #include "softgpu/tensor.h"
 
 #if CUDA_VERSION >= 12000
-enum { BOX_MOST = 256, STEP_MOST = 8, PIECE = 16 };
+enum { BOX_MOST = 256, PIXELS_MOST = 1024, STEP_MOST = 8, PIECE = 16 };
 
 static CUresult enter_and_leave(void)
 {
@@ -17,13 +17,41 @@ static CUresult enter_and_leave(void)
     return r;
 }
 
-static bool is_float(unsigned type) { return type >= SG_TENSOR_F16 && type < SG_TENSOR_TYPES; }
+static bool is_float(unsigned type) { return type >= SG_TENSOR_F16 && type <= SG_TENSOR_TF32_FTZ; }
+/* Elements that take more room in shared memory than in global memory. */
+static bool is_wide(unsigned type) { return type == SG_TENSOR_U4_WIDE || type == SG_TENSOR_U6_WIDE; }
+
+/* What both kinds of maps have. */
+static CUresult begin(struct sg_tensor *t, const CUtensorMap *map, unsigned type, unsigned rank, unsigned interleave,
+                      unsigned swizzle, unsigned promotion, unsigned fill)
+{
+    static const uint8_t modes[SG_TENSOR_SWIZZLES] = { 0, 1, 2, 3, 3, 3, 3 }, pieces[] = { 0, 0, 0, 0, 1, 2, 3 };
+    CUresult r = enter_and_leave();
+    if (r)
+        return r;
+    if (!map || (uintptr_t)map % 64 || !rank || rank > SG_TENSOR_RANK || type >= SG_TENSOR_TYPES || interleave > 2 ||
+        swizzle >= SG_TENSOR_SWIZZLES || promotion > 3 || fill > 1 || (fill && !is_float(type)) ||
+        (interleave && rank < 3) ||
+        (is_wide(type) && swizzle != SG_TENSOR_SWIZZLE_NONE && swizzle != SG_TENSOR_SWIZZLE_128 &&
+         (type == SG_TENSOR_U6_WIDE || swizzle != SG_TENSOR_SWIZZLE_PIECES_32)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP) {
+        sgd_log("interleaved tensor maps and swizzling that flips 8 bytes are not implemented");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    *t = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC, .rank = (uint8_t)rank, .type = (uint8_t)type,
+                             .swizzle = (uint8_t)swizzle, .swizzle_mode = modes[swizzle],
+                             .swizzle_pieces = pieces[swizzle], .fill_nan = fill != 0 };
+    return CUDA_SUCCESS;
+}
 
 /* How the tensor lies in global memory. */
 static CUresult lay_out(struct sg_tensor *t, void *address, const cuuint64_t *dims, const cuuint64_t *strides)
 {
+    const unsigned align = is_wide(t->type) ? 2 * PIECE : PIECE;
+    const cuuint64_t together = is_wide(t->type) ? 128 : sg_tensor_unit(t->type).elements;
     t->address = (uintptr_t)address;
-    if (t->address % PIECE)
+    if (t->address % align || !dims || (t->rank > 1 && !strides) || dims[0] % together)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned k = 0; k < t->rank; k++) {
         if (!dims[k] || dims[k] > UINT64_C(1) << 32)
@@ -32,23 +60,45 @@ static CUresult lay_out(struct sg_tensor *t, void *address, const cuuint64_t *di
         if (!k)
             continue;
         t->strides[k - 1] = strides[k - 1];
-        if (strides[k - 1] % PIECE || strides[k - 1] >= UINT64_C(1) << 40)
+        if (strides[k - 1] % align || strides[k - 1] >= UINT64_C(1) << 40)
             return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
 }
 
-static CUresult box_of(struct sg_tensor *t, const cuuint32_t *box, const cuuint32_t *steps)
+static CUresult steps_of(struct sg_tensor *t, const cuuint32_t *steps)
 {
-    for (unsigned k = 0; k < t->rank; k++) {
-        if (!box[k] || box[k] > BOX_MOST || !steps[k] || steps[k] > STEP_MOST)
+    for (unsigned k = 0; steps && k < t->rank; k++) {
+        if (!steps[k] || steps[k] > STEP_MOST)
             return CUDA_ERROR_INVALID_VALUE;
         t->steps[k] = (uint8_t)(k ? steps[k] : 1);            /* no steps along the first dimension */
-        t->box[k] = (uint16_t)((box[k] + t->steps[k] - 1) / t->steps[k]);
     }
-    unsigned line = t->box[0] * sg_tensor_size(t->type);
-    return line % PIECE || (t->swizzle && line > (unsigned)PIECE << t->swizzle) ? CUDA_ERROR_INVALID_VALUE
-                                                                                 : CUDA_SUCCESS;
+    return steps ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The line of a box fits the pieces and the span of the swizzle. */
+static CUresult line_of(const struct sg_tensor *t)
+{
+    unsigned line = sg_tensor_line_bytes(t), span = sg_tensor_span(t);
+    if (is_wide(t->type) ? t->box[0] != 128 : t->box[0] % sg_tensor_unit(t->type).elements != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return line % PIECE || (span && line > span) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult box_of(struct sg_tensor *t, const cuuint32_t *box)
+{
+    for (unsigned k = 0; box && k < t->rank; k++) {
+        if (!box[k] || box[k] > BOX_MOST)
+            return CUDA_ERROR_INVALID_VALUE;
+        t->box[k] = (uint16_t)box[k];
+    }
+    return box ? line_of(t) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void put(CUtensorMap *map, const struct sg_tensor *t)
+{
+    memset(map, 0, sizeof *map);
+    memcpy(map, t, sizeof *t);
 }
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
@@ -56,28 +106,60 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
                                 const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
-    struct sg_tensor t = { .magic = SG_TENSOR_MAGIC, .rank = (uint8_t)rank, .type = (uint8_t)type,
-                           .swizzle = (uint8_t)swizzle, .fill_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE };
-    CUresult r = enter_and_leave();
-    if (r)
-        return r;
-    if (!map || (uintptr_t)map % 64 || !rank || rank > SG_TENSOR_RANK || !dims || (rank > 1 && !strides) || !box ||
-        !steps || (unsigned)type > 15 || (unsigned)interleave > 2 || (unsigned)swizzle > 6 || (unsigned)promotion > 3 ||
-        (unsigned)fill > 1 || (t.fill_nan && !is_float((unsigned)type)))
-        return CUDA_ERROR_INVALID_VALUE;
-    if ((unsigned)type >= SG_TENSOR_TYPES || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
-        swizzle > CU_TENSOR_MAP_SWIZZLE_128B) {
-        sgd_log("tensor maps of packed types, interleaved ones, and pieces of more than 16 bytes are not implemented");
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    r = lay_out(&t, address, dims, strides);
+    struct sg_tensor t;
+    CUresult r = begin(&t, map, (unsigned)type, rank, (unsigned)interleave, (unsigned)swizzle, (unsigned)promotion,
+                       (unsigned)fill);
     if (!r)
-        r = box_of(&t, box, steps);
-    if (r)
-        return r;
-    memset(map, 0, sizeof *map);
-    memcpy(map, &t, sizeof t);
-    return CUDA_SUCCESS;
+        r = lay_out(&t, address, dims, strides);
+    if (!r)
+        r = steps_of(&t, steps);
+    if (!r)
+        r = box_of(&t, box);
+    if (!r)
+        put(map, &t);
+    return r;
+}
+
+/* The bounding box of pixels: corners have 16 bits, 8 or 5, so that all fit. */
+static CUresult pixels_of(struct sg_tensor *t, const int *lower, const int *upper, cuuint32_t channels,
+                          cuuint32_t pixels)
+{
+    static const uint8_t bits[] = { [3] = 16, [4] = 8, [5] = 5 };
+    if (!lower || !upper || !channels || channels > BOX_MOST || !pixels || pixels > PIXELS_MOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    const int least = -(1 << (bits[t->rank] - 1)), most = -least - 1;
+    for (unsigned k = 0; k < t->rank - 2u; k++) {
+        if (lower[k] < least || lower[k] > most || upper[k] < least || upper[k] > most)
+            return CUDA_ERROR_INVALID_VALUE;
+        t->lower[k] = (int16_t)lower[k];
+        t->upper[k] = (int16_t)upper[k];
+    }
+    t->im2col = 1;
+    t->box[0] = (uint16_t)channels;
+    t->pixels = (uint16_t)pixels;
+    return line_of(t);
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                 const cuuint64_t *dims, const cuuint64_t *strides, const int *lower, const int *upper,
+                                 cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *steps,
+                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+    struct sg_tensor t;
+    CUresult r = begin(&t, map, (unsigned)type, rank, (unsigned)interleave, (unsigned)swizzle, (unsigned)promotion,
+                       (unsigned)fill);
+    if (!r && rank < 3)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        r = lay_out(&t, address, dims, strides);
+    if (!r)
+        r = steps_of(&t, steps);
+    if (!r)
+        r = pixels_of(&t, lower, upper, channels, pixels);
+    if (!r)
+        put(map, &t);
+    return r;
 }
 
 CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
