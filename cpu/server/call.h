@@ -15,6 +15,7 @@
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/rpc/rpc.h"
 
+struct condition;
 struct function;
 struct group;
 struct record;
@@ -69,6 +70,7 @@ struct call {
     struct function *function;            /* holds a reference to its module */
     struct record *record;                /* holds a reference */
     struct group *group;
+    struct condition *condition;          /* that looks at its word here */
     /* who waits for what is lacking; NULL: something that nobody else waits for */
     struct list *wants;
     uint32_t transfer;                    /* whose bytes come on a lane and have not been claimed; 0: none */
@@ -87,6 +89,9 @@ bool call_may_be_kept(const struct procedure *, uint8_t *body, size_t size);
 bool call_serve_kept(struct session *, const struct procedure *, uint8_t *body, size_t size, uint32_t stream);
 /* Serves the call in a thread of its own, which answers it. False: no thread can be had, the call is unchanged. */
 bool call_serve_blocking(struct session *, struct call *, void (*serve)(struct session *, struct call *));
+/* Serves it in that stream, which the client does not know, whichever it names. False: it cannot be kept, or no
+   memory. */
+bool call_serve_inside(struct session *, const struct procedure *, uint8_t *body, size_t size, struct stream *);
 struct call *call_keep(struct call *);                            /* NULL: no memory, the call is unchanged */
 void call_free(struct call *);                                    /* a kept one: arguments, references, itself */
 void call_clear(struct call *);                                   /* arguments and references only */

@@ -29,6 +29,7 @@ static void call_begin(struct call *call, const struct procedure *procedure, uin
     call->function = NULL;
     call->record = NULL;
     call->group = NULL;
+    call->condition = NULL;
     call->transfer = 0;
     call->next = NULL;
 }
@@ -99,6 +100,21 @@ bool call_serve_kept(struct session *session, const struct procedure *procedure,
     flyt_id *of_call = procedure->stream_of(&call.args);
     if (*of_call == FLYT_GRAPH_STREAM)
         *of_call = stream;
+    procedure->serve(session, &call);
+    call_clear(&call);
+    return true;
+}
+
+bool call_serve_inside(struct session *session, const struct procedure *procedure, uint8_t *body, size_t size,
+                       struct stream *stream)
+{
+    struct call call;
+    if (!procedure || !procedure->stream_of)
+        return false;
+    call_begin(&call, procedure, 0, size);
+    if (!decode_kept(&call, body, size))
+        return false;
+    call.stream = stream;
     procedure->serve(session, &call);
     call_clear(&call);
     return true;

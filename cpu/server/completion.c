@@ -151,7 +151,8 @@ static void completion_reach(struct session *session, struct stream *stream, uin
     FLYT_ASSERT_HELD(&session->completion.lock);
     if (number > atomic_load(&stream->done)) {
         atomic_store(&stream->done, number);
-        report_progress(session, stream);
+        if (!stream->inner)
+            report_progress(session, stream);
         harvest->progress = true;
         if (atomic_load(&stream->deferred) && !list_linked(&stream->progressed)) {
             stream_hold(stream);

@@ -1,7 +1,7 @@
 /*
- * executor.c: the thread that serves queued calls in order, and gives deferred operations to the driver when their turn
- * has come. Operations deferred in streams are bounded like the queue: while there are too many, the executor takes no
- * further call and only issues what becomes possible.
+ * executor.c: the thread that serves queued calls in order, gives deferred operations to the driver when their turn has
+ * come, and takes conditions of graphs further (condition.c). Operations deferred in streams are bounded like the
+ * queue: while there are too many, the executor takes no further call and only issues what becomes possible.
  */
 #include "cpu/server/session.h"
 
@@ -26,8 +26,10 @@ static void *executor_main(void *context)
             return NULL;
         }
         executor_serving(session);
-        if (atomic_exchange(&e->kick, false))
+        if (atomic_exchange(&e->kick, false)) {
+            conditions_serve(session);
             deferred_issue(session);
+        }
         if (queued)
             call_serve(session, queued->procedure, queued->request);
         stalled = e->deferred_calls >= SESSION_DEFERRED_CALLS || e->deferred_bytes >= SESSION_DEFERRED_BYTES;

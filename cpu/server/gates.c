@@ -35,11 +35,8 @@ static CUresult gates_make(struct session *session, struct context *context)
 
 void gates_prepare(struct session *session, struct context *context) { gates_make(session, context); }
 
-CUresult gate_take(struct session *session, struct stream *stream)
+static CUresult gate_pick(struct session *session, struct context *context, struct gate *out)
 {
-    struct context *context = stream->context;
-    if (stream->gate)
-        return CUDA_SUCCESS;
     CUresult r = gates_make(session, context);
     if (r != CUDA_SUCCESS)
         return r;
@@ -50,24 +47,49 @@ CUresult gate_take(struct session *session, struct stream *stream)
     else if (context->gates_used < HOST_FUNCTION_GATES)
         gate = (struct gate){ .index = context->gates_used++ };
     pthread_mutex_unlock(&context->gates_lock);
-    if (gate.index == HOST_FUNCTION_GATES)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = gate;
+    return gate.index == HOST_FUNCTION_GATES ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult gate_take(struct session *session, struct stream *stream)
+{
+    struct context *context = stream->context;
+    struct gate gate;
+    CUresult r = stream->gate ? CUDA_SUCCESS : gate_pick(session, context, &gate);
+    if (stream->gate || r != CUDA_SUCCESS)
+        return r;
     stream->gate = &context->gates[gate.index];
     stream->gate_address = context->gates_address + gate.index * sizeof(uint32_t);
     stream->gate_ticket = gate.ticket;
     return CUDA_SUCCESS;
 }
 
+/* The word is no gate, but keeps its value like one: the next stream that has it as a gate counts on from there. */
+CUresult gate_seen_take(struct session *session, struct stream *stream)
+{
+    CUresult r = stream->seen ? CUDA_SUCCESS : gate_pick(session, stream->context, &stream->seen_gate);
+    if (r == CUDA_SUCCESS && !stream->seen)
+        stream->seen = &stream->context->gates[stream->seen_gate.index];
+    return r;
+}
+
+static void spare_add(struct context *context, struct gate gate)
+{
+    pthread_mutex_lock(&context->gates_lock);
+    if (context->gates_spare)
+        context->gates_spare[context->gates_spare_count++] = gate;
+    pthread_mutex_unlock(&context->gates_lock);
+}
+
 void gate_give(struct stream *stream)
 {
     struct context *context = stream->context;
-    if (!stream->gate)
-        return;
-    pthread_mutex_lock(&context->gates_lock);
-    if (context->gates_spare)
-        context->gates_spare[context->gates_spare_count++] =
-            (struct gate){ .index = (uint32_t)(stream->gate - context->gates), .ticket = stream->gate_ticket };
-    pthread_mutex_unlock(&context->gates_lock);
+    if (stream->gate)
+        spare_add(context, (struct gate){ .index = (uint32_t)(stream->gate - context->gates),
+                                          .ticket = stream->gate_ticket });
+    /* The ticket says what the word holds now: nobody waits on it. */
+    if (stream->seen)
+        spare_add(context, (struct gate){ .index = stream->seen_gate.index, .ticket = *stream->seen });
 }
 
 void gates_free(struct session *session, struct context *context)

@@ -30,6 +30,7 @@ void gates_prepare(struct session *, struct context *);
 void gates_free(struct session *, struct context *);
 /* the stream's gate, given at its first host function */
 CUresult gate_take(struct session *, struct stream *);
+CUresult gate_seen_take(struct session *, struct stream *);         /* its word `seen`, likewise */
 void gate_give(struct stream *);                                  /* the stream is gone: another may have its gate */
 
 #endif

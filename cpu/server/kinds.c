@@ -24,6 +24,8 @@ const struct kind_row server_kinds[KINDS] = {
     [KIND_GRAPH]         = { "graph", SESSION_MAX_OBJECTS, MOVE_REBUILT, .stop = graphs_stop },
     [KIND_HOST_FUNCTION] = { "host-function", SESSION_MAX_OBJECTS, MOVE_REBUILT, .release = host_functions_release_all,
                              .stop = host_functions_stop },
+    [KIND_CONDITION]     = { "condition", .moves = MOVE_NOTHING, .release = conditions_release_all,
+                             .stop = conditions_stop, .count = conditions_count },
     [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all,
                              .stop = streams_free },
     [KIND_EVENT]         = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },

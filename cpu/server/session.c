@@ -73,6 +73,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         return r;
     }
     if (!named || events_start(session) != 0 || host_functions_start(session) != 0 ||
+        conditions_start(session) != 0 ||
         devices_create(session, error) != 0) {
         if (!error[0])
             snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
@@ -181,6 +182,7 @@ void serve_hello(struct session *session, struct call *call)
     result.minor = FLYT_PROTOCOL_MINOR;
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_MOVES;
+    result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
     result.capabilities |= session->in_process && strcmp(session->gpu->kind, "software") == 0 ? FLYT_CAP_TOUCH : 0;
     result.server = server;
@@ -317,6 +319,7 @@ static void session_close(struct session *session)
 {
     pthread_mutex_lock(&session->lock);
     host_functions_release_all(session, NULL);
+    conditions_release_all(session, NULL);
     pthread_mutex_unlock(&session->lock);
     executor_stop(session);
     pthread_mutex_lock(&session->lock);

@@ -20,9 +20,8 @@
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   report.speak      while a reply that carries printed text is put together and sent
  *   measuring, charging  (charge.c) also taken without session.lock
- *   staging.lock, gates_lock, lanes.lock, report.lock, events.lock, executor.queue_lock, loader.lock, pulse.lock:
- *   leaves,
- *                    never two at once
+ *   staging.lock, conditions.lock, gates_lock, lanes.lock, report.lock, events.lock, executor.queue_lock, loader.lock,
+ *   pulse.lock:      leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
  * cannot keep a host function from being told or released. The pulse takes none of the others, so nothing can keep it
  * from beating.
@@ -45,6 +44,7 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/call.h"
 #include "cpu/server/completion.h"
+#include "cpu/server/condition.h"
 #include "cpu/server/context.h"
 #include "cpu/server/executor.h"
 #include "cpu/server/gpu/gpu.h"
@@ -144,6 +144,7 @@ struct session {
     struct report      report;
     struct events      speaker;
     struct host_functions host_functions;
+    struct conditions  conditions;
     struct executor    executor;
     struct loader      loader;
     struct pulse       pulse;

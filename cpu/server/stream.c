@@ -28,7 +28,7 @@
 
 /* ---- life ---- */
 
-static struct stream *stream_new(struct session *session, struct context *context, uint32_t id, unsigned flags)
+static struct stream *stream_make(struct context *context, uint32_t id, unsigned flags)
 {
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
@@ -39,13 +39,69 @@ static struct stream *stream_new(struct session *session, struct context *contex
     stream->flags = flags;
     stream->last = &stream->first;
     stream->slots_last = &stream->slots;
-    if (id_map_set(session->ids[KIND_STREAM], id, stream) != 0) {
-        free(stream);
-        return NULL;
-    }
     context_hold(context);
     list_append(&context->streams, &stream->of_context);
     return stream;
+}
+
+static struct stream *stream_new(struct session *session, struct context *context, uint32_t id, unsigned flags)
+{
+    struct stream *stream = stream_make(context, id, flags);
+    if (!stream || id_map_set(session->ids[KIND_STREAM], id, stream) == 0)
+        return stream;
+    list_remove(&stream->of_context);
+    stream_drop(session, stream);
+    return NULL;
+}
+
+/* It must not wait for the legacy stream: a condition in that waits for it. */
+static struct stream *stream_inner_new(struct session *session, struct context *context, CUresult *result)
+{
+    CUstream handle;
+    *result = context_use(session, context);
+    if (*result == CUDA_SUCCESS)
+        *result = session->gpu->StreamCreateWithPriority(&handle, CU_STREAM_NON_BLOCKING, 0);
+    if (*result != CUDA_SUCCESS)
+        return NULL;
+    struct stream *stream = stream_make(context, FLYT_GRAPH_STREAM, CU_STREAM_NON_BLOCKING);
+    if (!stream) {
+        session->gpu->StreamDestroy(handle);
+        *result = CUDA_ERROR_OUT_OF_MEMORY;
+        return NULL;
+    }
+    stream->handle = handle;
+    stream->inner = true;
+    stream_hold(stream);
+    *result = gate_seen_take(session, stream);
+    if (*result == CUDA_SUCCESS)
+        return stream;
+    stream_inner_give(session, stream);
+    return NULL;
+}
+
+struct stream *stream_inner_take(struct session *session, struct context *context, CUresult *result)
+{
+    FLYT_ASSERT_HELD(&session->lock);
+    struct stream *stream = context->inner_spare;
+    if (!stream)
+        return stream_inner_new(session, context, result);
+    context->inner_spare = stream->next_spare;
+    *result = gate_seen_take(session, stream);
+    if (*result == CUDA_SUCCESS)
+        return stream;
+    stream_inner_give(session, stream);
+    return NULL;
+}
+
+void stream_inner_give(struct session *session, struct stream *stream)
+{
+    FLYT_ASSERT_HELD(&session->lock);
+    if (stream->dead) {                                /* with its context */
+        stream_drop(session, stream);
+        return;
+    }
+    stream->next_spare = stream->context->inner_spare;
+    stream->context->inner_spare = stream;
 }
 
 /* It has the context's id, and goes on with the numbers of the last one of that id. */
@@ -277,7 +333,9 @@ static __attribute__((noinline, cold)) struct stream *stream_enter_none(struct s
 struct stream *server_stream_enter(struct session *session, struct call *call, uint32_t id)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    struct stream *stream = id_map_find(session->ids[KIND_STREAM], id);
+    struct stream *stream = call->stream;
+    if (__builtin_expect(!stream, 1))
+        stream = id_map_find(session->ids[KIND_STREAM], id);
     if (!stream)
         return stream_enter_none(session, call, id);
     call->number = ++stream->received;
@@ -488,17 +546,22 @@ void streams_drop_all(struct session *session, struct context *context)
     for (int i = 0; i < 2; i++)
         for (struct list *link; (link = list_first(&context->busy[i]));)
             stream_not_busy(session, LIST_OBJECT(link, struct stream, busy));
+    for (struct stream *spare; (spare = context->inner_spare);) {
+        context->inner_spare = spare->next_spare;
+        stream_drop(session, spare);
+    }
     struct list *next;
     for (struct list *link = list_first(&context->streams); link; link = next) {
         struct stream *stream = LIST_OBJECT(link, struct stream, of_context);
         next = list_next(&context->streams, link);
-        stream->gate = NULL;
+        stream->gate = stream->seen = NULL;
         if (stream->handle && stream != context->legacy)
             session->gpu->StreamDestroy(stream->handle);
-        if (!stream->dead)
+        if (!stream->dead && !stream->inner)
             id_map_remove(session->ids[KIND_STREAM], stream->id);
         stream->dead = true;
-        if (stream != context->legacy)                /* the numbers of that one count on, and are still to be told */
+        /* the numbers of the legacy stream count on, and are still to be told */
+        if (stream != context->legacy && !stream->inner)
             report_forget(session, stream);
         list_remove(link);
         list_remove(&stream->holding);

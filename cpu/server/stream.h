@@ -76,6 +76,11 @@ struct stream {
     uint32_t *gate;                       /* host's view, NULL: none yet */
     CUdeviceptr gate_address;
     uint32_t gate_ticket;                 /* the last one waited for */
+    /* of a stream that the client does not know: conditions run their bodies there (condition.c) */
+    bool inner;
+    uint32_t *seen;                       /* what the word of its condition was; host-mapped, beside the gates */
+    struct gate seen_gate;
+    struct stream *next_spare;
     /* under completion.lock */
     struct tree markers, waiters;         /* by number; a waiter that is behind a marker is not among them yet */
     unsigned waiting;                     /* waiters, all of them */
@@ -93,8 +98,12 @@ struct stream *server_stream_find(struct session *, uint32_t id);
 /* What to say where there is none of that id: the client's stream has gone, or the context whose default stream it
    was. */
 CUresult stream_missing(uint32_t id);
-/* First thing of every numbered call: finds the stream and takes the number. NULL: no such stream, the call has
-   failed. */
+/* A stream of the context that the client does not know, with a word `seen`; NULL with *result: there is none. The
+   caller holds it, and gives it back when its work is complete. */
+struct stream *stream_inner_take(struct session *, struct context *, CUresult *result);
+void stream_inner_give(struct session *, struct stream *);
+/* First thing of every numbered call: finds the stream, unless call->stream is set, and takes the number. NULL: no such
+   stream, the call has failed. */
 struct stream *server_stream_enter(struct session *, struct call *, uint32_t id);
 /* Gives the entered call to the driver now or, when its turn has not come, later. */
 void server_stream_submit(struct session *, struct call *, const struct operation *);

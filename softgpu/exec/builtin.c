@@ -1,5 +1,6 @@
 /*
- * builtin.c: functions that the device provides: vprintf, malloc, free, __assertfail, and those of device_runtime.c.
+ * builtin.c: functions that the device provides: vprintf, malloc, free, __assertfail, cudaGraphSetConditional, and
+ * those of device_runtime.c.
  *
  * They run for each active lane in order of lanes, in the caller's frame. Formats follow the CUDA C++ Programming
  * Guide, "Formatted Output": flags, width, precision and size as in C, %s reads device memory, no %n.
@@ -243,10 +244,29 @@ static void run_assertfail(struct exec_warp *w, const struct exec_insn *i)
     exec_fault(w, i, CUDA_ERROR_ASSERT, "assertion");
 }
 
+/* cudaGraphSetConditional(handle, value). A handle is the address of a word; whoever runs the graph reads it when the
+   kernel has ended. */
+static void run_set_conditional(struct exec_warp *w, const struct exec_insn *i)
+{
+    const struct exec_call *c = i->extra;
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned lane = (unsigned)__builtin_ctz(m);
+        uint64_t handle = exec_call_argument(w, c, 0, lane);
+        void *word = handle % 4 ? NULL : exec_address_lane(w, lane, handle, 4, SG_WRITE);
+        if (!word) {
+            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "cudaGraphSetConditional() of a handle that is none",
+                               lane, handle);
+            return;
+        }
+        exec_store32(word, (uint32_t)exec_call_argument(w, c, 1, lane));
+    }
+}
+
 exec_handler *exec_builtin_find(const char *name)
 {
     static const struct { const char *name; exec_handler *run; } table[] = {
         { "vprintf", run_vprintf }, { "malloc", run_malloc }, { "free", run_free }, { "__assertfail", run_assertfail },
+        { "cudaGraphSetConditional", run_set_conditional },
     };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         if (!strcmp(table[k].name, name))

@@ -271,7 +271,7 @@ const char *ptx_source_file(const struct ptx_module *m, const struct ptx_functio
 
 bool ptx_is_builtin(const char *name)
 {
-    static const char *const builtins[] = { "vprintf", "malloc", "free", "__assertfail" };
+    static const char *const builtins[] = { "vprintf", "malloc", "free", "__assertfail", "cudaGraphSetConditional" };
     for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
         if (strcmp(name, builtins[i]) == 0)
             return true;

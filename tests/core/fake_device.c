@@ -184,7 +184,8 @@ static bool run(struct fake_op *op, bool *counted)
         run_out(op, op->a.box_out.extent.width * op->a.box_out.extent.height * op->a.box_out.extent.depth, true);
         break;
     case FLYT_PREFETCH:
-    case FLYT_VALUES: break;
+    case FLYT_VALUES:
+    case FLYT_CONDITION: break;
     case FLYT_LAUNCH:
         return run_launch(&op->a.launch);
     case FLYT_STREAM_WAIT:

@@ -20,6 +20,7 @@ struct fake_op {
         copy_box_args box;
         set_args set;
         values_args values;
+        condition_args condition;
         stream_args stream;
         event_record_args record;
         event_wait_args wait;

@@ -50,6 +50,11 @@ static void give_all(core_stream t, core_event e, uint64_t a, uint64_t variable,
     /* freed or changed after the call, as the parameters of a launch are */
     struct core_value values[] = { { CORE_WRITE_VALUE_32, a + 252, 1, 0 }, { .kind = CORE_MEMORY_BARRIER } };
     CHECK(core_values(on(0), t, values, 2) == 0 && core_values(on(0), t, values, 0) == 1);
+    char bytes[8] = { 0 };
+    flyt_graph_call call = { FLYT_SET, { sizeof bytes, bytes } };
+    flyt_body body = { { 1, &call } };
+    const condition_args condition = { .kind = FLYT_CONDITION_IF, .word = a + 248, .bodies = { 1, &body } };
+    CHECK(op_submit(s, &(struct op){ .kind = OP_CONDITION, .condition = { &condition, sizeof bytes } }) == 0);
     CHECK(fill(t, a, 64, 5) == 0 && fill(t, a + 4, 1, 6) == 0);
     CHECK(core_set(on(0), t, &(struct core_box){ a + 8, 4, 1 }, &(struct core_extent){ 4, 1, 1 }, 7, 1, false) == 0);
     CHECK(copy_on_device(on(0), t, a + 16, a, 12, false) == 0);
@@ -85,7 +90,7 @@ static void body_kept(void)
     uint64_t before = calls(), sent = atomic_load(&s->sent);
     give_all(t, e, a, variable, pinned, &user);
     atomic_store(&s->sink, NULL);
-    CHECK(keeper.count == 10 && calls() == before && atomic_load(&s->sent) == sent);
+    CHECK(keeper.count == 11 && calls() == before && atomic_load(&s->sent) == sent);
     unsigned kinds = 0;
     for (int i = 0; i < keeper.count; i++)
         kinds |= 1u << keeper.kept[i]->kind;

@@ -15,8 +15,15 @@ $(BUILD)/tests/graph_launches: tests/graph/launches.py tests/cuda/e2e.py build/c
 	@chmod +x $@
 TESTS += $(BUILD)/tests/graph_launches
 
+# Loops of graphs, from outside.
+$(BUILD)/tests/graph_conditions: tests/graph/conditions.py tests/cuda/e2e.py build/cuda/conditions | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/graph/conditions.py --bin %s\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/graph_conditions
+
 # Node by node, as launches go that the server does not keep.
-GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_random capture)
+GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_random capture conditions)
 TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm $(GRAPH_SINGLE)"
 
 # Random graphs over all transports, for longer.

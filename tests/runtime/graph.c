@@ -102,7 +102,7 @@ static void edges_have_their_form(void **state)
 #else
     assert_int_equal(cudaGraphAddNode(&any, graph, &b, NULL, 1, &p), 0);
 #endif
-    p.type = cudaGraphNodeTypeConditional;
+    p.type = cudaGraphNodeTypeExtSemaphoreSignal;
 #if FLYT_CUDART == 12
     assert_int_equal(cudaGraphAddNode_v2(&any, graph, &b, NULL, 1, &p), 801);
 #else

@@ -1,5 +1,5 @@
 /* shows: The server: graphs: kept calls do what single ones do, in the order of their launches; what they name is
- *   looked up when they run; a client that breaks the rules ends its own session */
+ *   looked up when they run; conditions choose and repeat bodies; a client that breaks the rules ends its session */
 /* graphs.c: kept calls (GRAPH_…), spoken by hand. */
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,115 @@ static void objects_are_looked_up_when_it_runs(void **state)
     assert_int_equal(word_at(p, 0, at), 0);
 }
 
+/* ---- conditions ---- */
+
+static void condition(struct peer *p, uint32_t stream, int kind, uint64_t word, flyt_body *bodies, uint32_t count)
+{
+    flyt_condition_1(&(condition_args){ stream, kind, word, { count, bodies } }, NULL, p->stub);
+}
+
+static void set_now(struct peer *p, uint64_t to, uint32_t value)
+{
+    set_args args = { .stream = 0, .to = { to, 4, 1 }, .extent = { 1, 1, 1 }, .value = value, .element = 4 };
+    flyt_set_1(&args, NULL, p->stub);
+}
+
+/* Word 0 is the condition; body 0 sets words 1 and 0, body 1 sets word 2. The client counts the condition alone. */
+static void conditions_choose_and_repeat(void **state)
+{
+    struct peer *p = *state;
+    uint64_t at = p->base;
+    char room[4][64], whole[1024];
+    assert_int_equal(peer_map(p, at, p->granule), 0);
+    flyt_graph_call first[] = { set_call(room[0], FLYT_GRAPH_STREAM, at + 4, 7),
+                                set_call(room[1], FLYT_GRAPH_STREAM, at, 0) };
+    flyt_graph_call second[] = { set_call(room[2], 99 /* the server runs it in the body's stream */, at + 8, 9) };
+    flyt_body bodies[] = { { { 2, first } }, { { 1, second } } };
+    condition(p, 0, FLYT_CONDITION_IF, at, bodies, 2);
+    assert_true(word_at(p, 0, at + 4) == 0 && word_at(p, 0, at + 8) == 9);
+    set_now(p, at, 5);
+    condition(p, 0, FLYT_CONDITION_IF, at, bodies, 1);
+    assert_true(word_at(p, 0, at + 4) == 7 && word_at(p, 0, at) == 0);
+    set_now(p, at + 4, 0);
+    set_now(p, at, 1);
+    condition(p, 0, FLYT_CONDITION_WHILE, at, bodies, 1);
+    assert_true(word_at(p, 0, at + 4) == 7 && word_at(p, 0, at) == 0);
+    set_now(p, at + 8, 0);
+    set_now(p, at, 1);
+    condition(p, 0, FLYT_CONDITION_SWITCH, at, bodies, 2);
+    assert_int_equal(word_at(p, 0, at + 8), 9);
+    set_now(p, at + 8, 0);
+    set_now(p, at, 2);
+    condition(p, 0, FLYT_CONDITION_SWITCH, at, bodies, 2);
+    assert_int_equal(word_at(p, 0, at + 8), 0);
+    assert_int_equal(peer_stream_sync(p, 0), 0);
+    assert_int_equal(peer_done(p, 0), 5 + 7 + 8);
+    /* In a condition, and kept: word 3 runs it, word 0 then sets words 1 and 0. */
+    condition_args args = { FLYT_GRAPH_STREAM, FLYT_CONDITION_IF, at, { 1, bodies } };
+    XDR xdr;
+    xdrmem_create(&xdr, whole, sizeof whole, XDR_ENCODE);
+    assert_true(xdr_condition_args(&xdr, &args));
+    flyt_graph_call inner = { FLYT_CONDITION, { XDR_GETPOS(&xdr), whole } };
+    flyt_body outer = { { 1, &inner } };
+    set_now(p, at + 4, 0);
+    set_now(p, at, 1);
+    set_now(p, at + 12, 1);
+    condition(p, 0, FLYT_CONDITION_IF, at + 12, &outer, 1);
+    assert_true(word_at(p, 0, at + 4) == 7 && word_at(p, 0, at) == 0);
+    set_now(p, at + 4, 0);
+    set_now(p, at, 1);
+    keep(p, 3, 1, 0, &inner, 1);
+    launch(p, 3, 0, 0, 1);
+    assert_true(word_at(p, 0, at + 4) == 7 && word_at(p, 0, at) == 0);
+    assert_int_equal(p->last.latched, 0);
+}
+
+static void conditions_are_checked(void **state)
+{
+    struct peer *p = *state;
+    uint64_t at = p->base;
+    assert_int_equal(peer_map(p, at, p->granule), 0);
+    flyt_body bodies[2] = { { { 0, NULL } } };
+    const struct { int kind; uint64_t word; uint32_t count; } wrong[] = {
+        { FLYT_CONDITION_IF, at + p->granule, 1 }, { FLYT_CONDITION_IF, at + 2, 1 }, { FLYT_CONDITION_IF, 0, 1 },
+        { FLYT_CONDITION_WHILE, at, 2 }, { 3, at, 1 }, { -1, at, 1 },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        condition(p, 0, wrong[i].kind, wrong[i].word, bodies, wrong[i].count);
+        assert_int_equal(peer_context_sync(p), 0);
+        assert_int_equal(p->last.latched, INVALID);
+    }
+    condition(p, 77, FLYT_CONDITION_IF, at, bodies, 1);
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, INVALID_HANDLE);
+    /* Without bodies it does nothing. A call that fails in a body is latched, and the rest goes on. */
+    condition(p, 0, FLYT_CONDITION_IF, at, NULL, 0);
+    set_now(p, at, 1);
+    char room[2][64];
+    flyt_graph_call calls[] = { set_call(room[0], FLYT_GRAPH_STREAM, at + p->granule, 1),
+                                set_call(room[1], FLYT_GRAPH_STREAM, at + 4, 3) };
+    bodies[0] = (flyt_body){ { 2, calls } };
+    condition(p, 0, FLYT_CONDITION_IF, at, bodies, 1);
+    assert_int_equal(peer_stream_sync(p, 0), 0);
+    assert_int_equal(p->last.latched, INVALID);
+    assert_int_equal(word_at(p, 0, at + 4), 3);
+}
+
 /* Each of these ends the session. */
+static void run_other(struct peer *p, flyt_graph_call *call)
+{
+    char room[16] = { 0 };
+    flyt_graph_call other = { FLYT_STREAM_SYNC, { 4, room } };
+    flyt_body body[] = { { { 1, &other } }, { { 1, &other } } };
+    (void)call;
+    assert_int_equal(peer_map(p, p->base, p->granule), 0);
+    condition(p, 0, FLYT_CONDITION_IF, p->base, body, 2);
+    for (int i = 0; i < 500; i++) { /* it ends when the body begins */
+        plain_result result = { 0 };
+        if (flyt_context_sync_1(&(context_args){ 0 }, &result, p->stub) != RPC_SUCCESS)
+            return;
+    }
+}
 static void set_behind_the_end(struct peer *p, flyt_graph_call *call) { keep(p, 1, 1, 1, call, 1); }
 static void set_huge(struct peer *p, flyt_graph_call *call) { keep(p, 1, UINT32_MAX, 0, call, 1); }
 static void set_overflow(struct peer *p, flyt_graph_call *call) { keep(p, 1, 1, UINT32_MAX, call, 1); }
@@ -166,7 +274,7 @@ static void rules(void **state)
     (void)state;
     static void (*const wrong[])(struct peer *, flyt_graph_call *) = {
         set_behind_the_end, set_huge, set_overflow, set_id, launch_unknown, launch_unset, launch_behind_the_end,
-        keep_other, keep_itself, keep_unknown, keep_short, keep_long, too_many,
+        keep_other, run_other, keep_itself, keep_unknown, keep_short, keep_long, too_many,
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct peer p;
@@ -189,6 +297,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(kept_calls_are_calls, setup, teardown),
         cmocka_unit_test_setup_teardown(objects_are_looked_up_when_it_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(conditions_choose_and_repeat, setup, teardown),
+        cmocka_unit_test_setup_teardown(conditions_are_checked, setup, teardown),
         cmocka_unit_test(rules),
     };
     return cmocka_run_group_tests_name("server graphs", tests, NULL, NULL);

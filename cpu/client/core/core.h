@@ -386,7 +386,8 @@ CORE_API void core_sequence_destroy(core_sequence *);
    thread may use the streams meanwhile. *stand_in stands for the stream of a launch, which is one of `context`. */
 CORE_API int core_sequence_begin(core_sequence *, core_context *, const core_stream *streams, unsigned count,
                                  core_stream *stand_in);
-/* Launches, event records and waits, copies and sets that need nothing of this process can be kept. A function that was
+/* Launches, conditions, stream memory operations, event records and waits, copies and sets that need nothing of this
+   process can be kept. A function that was
    to give a stream anything else has returned 600, and this false; all that was kept since `mark` is forgotten. */
 CORE_API uint32_t core_sequence_mark(const core_sequence *);
 CORE_API bool core_sequence_kept(core_sequence *, uint32_t mark);
@@ -397,6 +398,25 @@ CORE_API bool core_sequence_cut(core_sequence *);
 CORE_API int core_sequence_end(core_sequence *, bool good);
 /* segment: from 0, in the order of core_sequence_cut. */
 CORE_API int core_sequence_launch(core_sequence *, core_context *, core_stream, unsigned segment);
+
+/* ---- conditions (condition.c) --------------------------------------------------------------------------------------
+ * Parts of a graph that the server runs, or runs again, as a word of device memory says when their turn in the stream
+ * has come. The stream goes on when they are complete. One thread at a time uses a condition. */
+typedef struct core_condition core_condition;
+
+/* Numbers as CUgraphConditionalNodeType. What each does with its bodies says cpu_rpc_prot.x. */
+enum core_condition_kind { CORE_IF = 0, CORE_WHILE = 1, CORE_SWITCH = 2 };
+
+/* 0, or 801: the server, or its GPU, has none. */
+CORE_API int core_condition_offered(void);
+/* word: the address of 4 bytes. What the caller gives *stand_in from core_condition_body on becomes the next body:
+   launches, conditions, copies and sets that need nothing of this process. *stand_in goes with the condition. */
+CORE_API int core_condition_create(core_context *, uint64_t word, enum core_condition_kind, core_condition **,
+                                   core_stream *stand_in);
+CORE_API int core_condition_body(core_condition *);
+/* Gives it to the stream. 801: a body was given something else; 2: the bodies have too many calls, or no memory. */
+CORE_API int core_condition_submit(core_condition *, core_context *, core_stream);
+CORE_API void core_condition_destroy(core_condition *);
 
 /* ---- code (code.c, image.c) ----------------------------------------------------------------------------------------
  * An image is one registered fat binary (wrapper or raw) of the process; loading it into a context happens at first

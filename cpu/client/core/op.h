@@ -19,6 +19,7 @@ enum op_kind {
     OP_EVENT_RECORD,
     OP_EVENT_WAIT,
     OP_HOST_FUNCTION,
+    OP_CONDITION,
     OP_KINDS
 };
 
@@ -51,6 +52,9 @@ struct op {
             struct client_event *event;
             unsigned flags;
         } event; /* recorded, or waited for */
+        /* The arguments are the caller's, unless op_keep has made a copy of them; the stream in them does not count.
+           bytes: of the calls in the bodies */
+        struct op_condition { const struct condition_args *args; size_t bytes; } condition;
         struct op_host { void (*function)(void *user, int status); void *user; bool on_error; } host;
     };
 };
@@ -91,6 +95,8 @@ int launch_keep(const struct op *, struct op **out);
 int event_record_op(struct client_stream *, const struct op *);
 int event_wait_op(struct client_stream *, const struct op *);
 int host_function_op(struct client_stream *, const struct op *);
+int condition_op(struct client_stream *, const struct op *);
+int condition_keep(const struct op *, struct op **out);
 
 /* ---- sequence.c ---- */
 

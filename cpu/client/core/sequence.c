@@ -170,7 +170,9 @@ static int take(struct op_sink *sink, struct client_stream *s, const struct op *
 {
     struct core_sequence *q = (struct core_sequence *)(void *)((char *)sink - offsetof(struct core_sequence, sink));
     switch (op->kind) {
-    case OP_LAUNCH: return op_send(s, op);
+    case OP_LAUNCH:
+    case OP_VALUES:
+    case OP_CONDITION: return op_send(s, op);
     case OP_SET:
         if (op->set.reach && !op->set.blocking)
             return op_send(s, op);

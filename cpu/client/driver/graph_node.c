@@ -354,6 +354,8 @@ static int add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, 
         error = add(node, graph, before, edges, count, &p);
     if (!error && p.kind == GRAPH_ALLOCATE)
         parameters->alloc.dptr = p.allocation.address;
+    if (!error && p.kind == GRAPH_CONDITION)
+        parameters->conditional.phGraph_out = (CUgraph *)(uintptr_t)p.condition.bodies;
     return error;
 }
 
@@ -367,6 +369,21 @@ CUresult driver_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgrap
                                   const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *parameters)
 {
     return driver_waited(add_any(node, graph, before, edges, count, parameters));
+}
+
+CUresult driver_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *handle, CUgraph graph, CUcontext ctx,
+                                               unsigned value, unsigned flags)
+{
+    core_context *context;
+    uint64_t word;
+    int error = driver_ready();
+    if (!error && !handle)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = driver_context(ctx, &context);
+    if (!error && !(error = graph_condition_create(graph, context, value, flags, &word)))
+        *handle = word;
+    return driver_waited(error);
 }
 
 CUresult driver_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *parameters)

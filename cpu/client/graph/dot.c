@@ -18,7 +18,8 @@ enum {
     EVENTS = 1 << 6,
     HANDLES = 1 << 10,
     ALLOCATIONS = 1 << 11,
-    FREES = 1 << 12
+    FREES = 1 << 12,
+    CONDITIONS = 1 << 15
 };
 
 static const char *name_of(enum graph_kind kind)
@@ -32,7 +33,8 @@ static const char *name_of(enum graph_kind kind)
                                          "EVENT_WAIT",
                                          "EVENT_RECORD",
                                          [GRAPH_ALLOCATE] = "MEM_ALLOC",
-                                         [GRAPH_FREE] = "MEM_FREE" };
+                                         [GRAPH_FREE] = "MEM_FREE",
+                                         [GRAPH_CONDITION] = "CONDITIONAL" };
     return names[kind];
 }
 
@@ -58,6 +60,10 @@ static void print_parameters(FILE *f, const struct graph_parameters *p, unsigned
         fprintf(f, "\\n0x%" PRIx64 ", %zu bytes", p->allocation.address, p->allocation.size);
     } else if (p->kind == GRAPH_FREE && flags & FREES) {
         fprintf(f, "\\n0x%" PRIx64, p->freed);
+    } else if (p->kind == GRAPH_CONDITION && flags & CONDITIONS) {
+        static const char *const types[] = { "if", "while", "switch" };
+        fprintf(f, "\\n%s, %u bodies, handle 0x%" PRIx64, types[p->condition.type], p->condition.count,
+                p->condition.handle);
     }
 }
 
@@ -80,9 +86,10 @@ static void print_graph(FILE *f, struct graph *g, unsigned flags, unsigned *numb
             fprintf(f, "\"graph_%u_node_%zu\" -> \"graph_%u_node_%zu\";\n", own, n->place, own,
                     n->after.items[i].node->place);
     fprintf(f, "}\n");
+    struct graph *inner;
     for (EACH_NODE(n, g))
-        if (n->child)
-            print_graph(f, n->child, flags, number);
+        for (size_t i = 0; (inner = node_inner(n, i)); i++)
+            print_graph(f, inner, flags, number);
 }
 
 int graph_print(graph_handle handle, const char *path, unsigned flags)

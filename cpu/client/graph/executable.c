@@ -66,9 +66,10 @@ void executable_leave(struct executable *e)
 static size_t nodes_in(struct graph *g)
 {
     size_t count = g->count;
+    struct graph *inner;
     for (EACH_NODE(n, g))
-        if (n->child)
-            count += nodes_in(n->child);
+        for (size_t i = 0; (inner = node_inner(n, i)); i++)
+            count += nodes_in(inner);
     return count;
 }
 
@@ -78,8 +79,11 @@ static void names_fill(struct executable *e, struct graph *g)
         e->named[e->named_count++] = (struct named){ n->original, n };
         if (n->parameters.kind == GRAPH_ALLOCATE || n->parameters.kind == GRAPH_FREE)
             e->uses_memory = true;
-        if (n->child)
-            names_fill(e, n->child);
+        if (n->parameters.kind == GRAPH_CONDITION)
+            e->has_conditions = true;
+        struct graph *inner;
+        for (size_t i = 0; (inner = node_inner(n, i)); i++)
+            names_fill(e, inner);
     }
 }
 
@@ -140,9 +144,14 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
     int code = graphs_enter();
     if (!code) {
         struct graph *g = graph_of(handle);
-        bool only = g && graph_uses_memory(g);
-        if (!g || (only && g->instantiated))
+        bool only = g && graph_is_single(g), unused = false;
+        struct node *cycle = NULL;
+        if (!g || (only && g->instantiated) || (g->parent && g->parent->bodies))
             code = CORE_INVALID_VALUE;
+        else if ((code = conditions_check(g, &cycle, &unused)))
+            *failure = (struct graph_failure){ cycle ? cycle->token : 0, unused  ? GRAPH_HANDLE_UNUSED
+                                                                         : cycle ? GRAPH_INVALID_STRUCTURE
+                                                                                 : GRAPH_NOT_MADE };
         else if (!(e->graph = graph_copy_of(g, false)))
             code = CORE_OUT_OF_MEMORY;
         else if (only) {
@@ -279,6 +288,11 @@ static enum graph_updated compare(const struct graph_parameters *now, const stru
     case GRAPH_ALLOCATE:
         return now->allocation.address == new->allocation.address ? GRAPH_UPDATED : GRAPH_UPDATE_NOT_SUPPORTED;
     case GRAPH_FREE: return now->freed == new->freed ? GRAPH_UPDATED : GRAPH_UPDATE_NOT_SUPPORTED;
+    case GRAPH_CONDITION:
+        return now->context == new->context && now->condition.type == new->condition.type &&
+                       now->condition.count == new->condition.count
+                   ? GRAPH_UPDATED
+                   : GRAPH_PARAMETERS_CHANGED;
     default: return GRAPH_UPDATED;
     }
 }
@@ -324,8 +338,10 @@ static bool compare_graphs(struct graph *now, struct graph *new, struct graph_up
         }
         if (out->result)
             return false;
-        if (a->child && !compare_graphs(a->child, b->child, out))
-            return false;
+        struct graph *inner;
+        for (size_t i = 0; (inner = node_inner(a, i)); i++)
+            if (!compare_graphs(inner, node_inner(b, i), out))
+                return false;
     }
     out->node = 0;
     if (!a && !b)
@@ -341,8 +357,10 @@ static bool copies_make(struct graph *new, struct graph_parameters *copies, size
         if (!parameters_copy(&n->parameters, &copies[*count]))
             return false;
         ++*count;
-        if (n->child && !copies_make(n->child, copies, count))
-            return false;
+        struct graph *inner;
+        for (size_t i = 0; (inner = node_inner(n, i)); i++)
+            if (!copies_make(inner, copies, count))
+                return false;
     }
     return true;
 }
@@ -353,8 +371,9 @@ static void copies_take(struct graph *g, struct graph_parameters *copies, size_t
         struct graph_parameters before = n->parameters;
         n->parameters = copies[*count];
         copies[(*count)++] = before;
-        if (n->child)
-            copies_take(n->child, copies, count);
+        struct graph *inner;
+        for (size_t i = 0; (inner = node_inner(n, i)); i++)
+            copies_take(inner, copies, count);
     }
 }
 
@@ -405,7 +424,7 @@ static int set(struct executable *e, graph_node original, struct graph_parameter
     struct graph_update why;
     struct node *n = named_node(e, original);
     if (!n || n->parameters.kind != own->kind || own->kind == GRAPH_ALLOCATE || own->kind == GRAPH_FREE ||
-        own->kind == GRAPH_EMPTY)
+        own->kind == GRAPH_EMPTY || own->kind == GRAPH_CONDITION)
         return CORE_INVALID_VALUE;
     if (own->kind == GRAPH_CHILD)
         return update(n->child, graph_of(own->child), &why);

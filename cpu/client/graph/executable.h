@@ -53,7 +53,7 @@ struct executable {
         struct node *node;
     } * named; /* sorted */
     size_t named_count;
-    bool uses_memory;
+    bool uses_memory, has_conditions;
     struct plan plan;
     core_event started, ended, joined; /* 0: not made yet. joined: the end of a track 0 of another context */
     core_context *ended_context;

@@ -97,6 +97,7 @@ void node_free(struct node *n)
     free(n->after.items);
     if (n->child)
         graph_free(n->child);
+    bodies_drop(n);
     if (n->memory)
         memory_drop(n->memory);
     parameters_drop(&n->parameters);
@@ -110,6 +111,7 @@ void node_free(struct node *n)
 int node_add(struct graph *g, struct node *const *before, const struct graph_edge *edges, size_t count,
              struct graph_parameters *parameters, struct node **out)
 {
+    int code = condition_admit(g, parameters);
     for (size_t i = 0; i < count; i++) {
         if (!before[i] || before[i]->graph != g || !edge_fits(before[i], parameters->kind, edges ? &edges[i] : NULL))
             return CORE_INVALID_VALUE;
@@ -117,15 +119,28 @@ int node_add(struct graph *g, struct node *const *before, const struct graph_edg
             if (before[j] == before[i])
                 return CORE_INVALID_VALUE;
     }
+    if (code)
+        return code;
     struct node *n = node_new(g, parameters, true);
     if (!n)
         return CORE_OUT_OF_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        if (!node_connect(before[i], n, edges ? &edges[i] : NULL)) {
-            n->parameters = (struct graph_parameters){ .kind = GRAPH_EMPTY };
-            node_free(n);
-            return CORE_OUT_OF_MEMORY;
+    bool good = true;
+    for (size_t i = 0; i < count && good; i++)
+        good = node_connect(before[i], n, edges ? &edges[i] : NULL);
+    if (good && parameters->kind == GRAPH_CONDITION) {
+        condition_hold(parameters->condition.word);
+        good = bodies_make(n, NULL, true);
+        if (!good) {
+            bodies_drop(n);
+            condition_drop(parameters->condition.word);
         }
+    }
+    if (!good) {
+        n->parameters = (struct graph_parameters){ .kind = GRAPH_EMPTY }; /* what they point to is the caller's */
+        n->bodies = NULL;
+        node_free(n);
+        return CORE_OUT_OF_MEMORY;
+    }
     *out = n;
     return CORE_OK;
 }
@@ -170,6 +185,7 @@ void graph_free(struct graph *g)
     for (struct list *link; (link = list_first(&g->nodes));)
         node_free(LIST_OBJECT(link, struct node, of_graph));
     users_drop(g);
+    conditions_drop(g);
     if (g->token)
         handle_remove(HANDLE_GRAPH, g->token);
     free(g);
@@ -189,6 +205,8 @@ static struct node *node_copy(struct graph *to, struct node *n, bool with_handle
     copy->disabled = n->disabled;
     if ((copy->memory = n->memory))
         memory_hold(copy->memory);
+    if (n->bodies && !bodies_make(copy, n, with_handles))
+        return NULL;
     if (n->child) {
         if (!(copy->child = graph_copy_of(n->child, with_handles)))
             return NULL;
@@ -237,6 +255,8 @@ bool graph_uses_memory(struct graph *g)
     return false;
 }
 
+bool graph_is_single(struct graph *g) { return graph_uses_memory(g) || graph_has_conditions(g); }
+
 /* ---- the public face ---- */
 
 int graph_create(graph_handle *out)
@@ -276,7 +296,7 @@ int graph_clone(graph_handle handle, graph_handle *out)
     struct graph *g = graph_of(handle), *copy = NULL;
     if (!g)
         code = CORE_INVALID_VALUE;
-    else if (graph_uses_memory(g))
+    else if (graph_is_single(g))
         code = CORE_NOT_SUPPORTED;
     else if (!(copy = graph_copy_of(g, true)))
         code = CORE_OUT_OF_MEMORY;
@@ -322,7 +342,7 @@ static int child_copy(graph_handle handle, struct graph **out)
     struct graph *child = graph_of(handle);
     if (!child)
         return CORE_INVALID_VALUE;
-    if (graph_uses_memory(child))
+    if (graph_is_single(child))
         return CORE_NOT_SUPPORTED;
     return (*out = graph_copy_of(child, true)) ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
@@ -382,10 +402,14 @@ int graph_add(graph_handle handle, const graph_node *before, const struct graph_
         parameters->allocation.address = own.allocation.address;
     if (!code && !(code = graphs_enter())) {
         code = add(handle, before, edges, count, &own, memory, out);
+        if (!code && own.kind == GRAPH_CONDITION)
+            parameters->condition.bodies = node_of(*out)->body_handles;
         if (code && memory)
             memory_drop(memory);
         graphs_leave();
     }
+    if (code && own.kind == GRAPH_CONDITION)
+        own.condition.word = NULL; /* nothing holds it here */
     if (code)
         parameters_drop(&own);
     return code;
@@ -493,7 +517,8 @@ int graph_set_parameters(graph_node token, const struct graph_parameters *parame
         return code;
     }
     struct node *n = node_of(token);
-    if (!n || n->parameters.kind != own.kind || own.kind == GRAPH_ALLOCATE || own.kind == GRAPH_FREE)
+    if (!n || n->parameters.kind != own.kind || own.kind == GRAPH_ALLOCATE || own.kind == GRAPH_FREE ||
+        own.kind == GRAPH_CONDITION)
         code = CORE_INVALID_VALUE;
     if (!code && own.kind == GRAPH_CHILD)
         code = child_copy(own.child, &child);

@@ -43,7 +43,8 @@ enum graph_kind {
     GRAPH_WAIT_EVENT = 6,
     GRAPH_RECORD_EVENT = 7,
     GRAPH_ALLOCATE = 10,
-    GRAPH_FREE = 11
+    GRAPH_FREE = 11,
+    GRAPH_CONDITION = 13
 };
 
 /* ---- parameters of nodes ---- */
@@ -94,6 +95,15 @@ struct graph_allocation {
     uint8_t properties[88];
 };
 
+/* handle: a graph_condition_create. bodies: of a node, the handles of the graphs that it runs; `count` of them. */
+struct graph_condition {
+    uint64_t handle;
+    int type; /* enum core_condition_kind */
+    unsigned count;
+    const graph_handle *bodies;
+    struct condition *word; /* the model's own */
+};
+
 enum { GRAPH_PRIORITY = 8, GRAPH_ATTRIBUTES_MOST = 32 }; /* as CUlaunchAttributeID; of a kernel */
 
 struct graph_parameters {
@@ -108,6 +118,7 @@ struct graph_parameters {
         core_event event;
         struct graph_allocation allocation;
         uint64_t freed;
+        struct graph_condition condition;
     };
 };
 
@@ -123,11 +134,11 @@ CORE_API int graph_kernel_extra(void **extra, struct graph_kernel *);
 
 CORE_API int graph_create(graph_handle *);
 CORE_API int graph_destroy(graph_handle);
-/* Nodes of graphs that allocate or free memory cannot be cloned: 801. */
+/* Graphs that allocate or free memory, or have conditions, cannot be cloned: 801. */
 CORE_API int graph_clone(graph_handle, graph_handle *);
 CORE_API int graph_find_in_clone(graph_node original, graph_handle clone, graph_node *);
 /* edges: NULL, or one per dependency. Copies everything that the parameters point to; of an allocation, fills in its
-   address. Waits when a kernel's module is used for the first time. */
+   address, and of a condition, its bodies. Waits when a kernel's module is used for the first time. */
 CORE_API int graph_add(graph_handle, const graph_node *before, const struct graph_edge *edges, size_t count,
                        struct graph_parameters *, graph_node *);
 CORE_API int graph_remove(graph_node);
@@ -166,12 +177,18 @@ CORE_API int graph_object_take(graph_handle, graph_object, unsigned count);
 
 enum { GRAPH_FREE_ON_LAUNCH = 1, GRAPH_UPLOAD = 2, GRAPH_DEVICE_LAUNCH = 4, GRAPH_NODE_PRIORITY = 8 };
 /* Numbers as CUgraphInstantiateResult. node may be 0. */
-enum graph_instantiated { GRAPH_MADE = 0, GRAPH_NOT_MADE = 1, GRAPH_INVALID_STRUCTURE = 2, GRAPH_LACKS_OPERATION = 3 };
+enum graph_instantiated {
+    GRAPH_MADE = 0,
+    GRAPH_NOT_MADE = 1,
+    GRAPH_INVALID_STRUCTURE = 2,
+    GRAPH_LACKS_OPERATION = 3,
+    GRAPH_HANDLE_UNUSED = 5
+};
 struct graph_failure {
     graph_node node;
     enum graph_instantiated reason;
 };
-/* 1 also for a second executable of a graph that allocates or frees memory. */
+/* 1 also for a second executable of a graph that allocates or frees memory or has conditions. */
 CORE_API int graph_instantiate(graph_handle, unsigned long long flags, graph_executable *, struct graph_failure *);
 CORE_API int graph_executable_destroy(graph_executable);
 CORE_API int graph_executable_flags(graph_executable, unsigned long long *flags);
@@ -200,6 +217,13 @@ CORE_API int graph_executable_update(graph_executable, graph_handle, struct grap
 /* Puts the nodes into the stream, in the order of their edges. A launch comes after earlier launches of the same
    executable. While the stream is captured, the graph becomes a child of the captured graph. */
 CORE_API int graph_launch(core_context *, graph_executable, core_stream);
+
+/* ---- conditions (condition.c) ---- */
+
+enum { GRAPH_ASSIGN_DEFAULT = 1 };
+/* A handle for one condition in the graph, or in a body in it. value: what the condition is at the beginning of each
+   execution of the graph, with GRAPH_ASSIGN_DEFAULT. 801: the server has no conditions. */
+CORE_API int graph_condition_create(graph_handle, core_context *, uint32_t value, unsigned flags, uint64_t *handle);
 
 /* ---- memory of allocation nodes (memory.c) ---- */
 

@@ -293,10 +293,11 @@ static int keep_child(uint64_t id, core_context *context, struct executable *e)
     if (code)
         return code;
     struct captured *s = captured_find(id);
-    struct graph *child = s && !e->uses_memory ? graph_copy_of(e->graph, true) : NULL;
+    bool single = e->uses_memory || e->has_conditions;
+    struct graph *child = s && !single ? graph_copy_of(e->graph, true) : NULL;
     if (!s)
         code = GRAPH_ILLEGAL_STATE;
-    else if (e->uses_memory)
+    else if (single)
         code = CORE_NOT_SUPPORTED;
     else
         code = child ? keep_node(s, &p, &n) : CORE_OUT_OF_MEMORY;

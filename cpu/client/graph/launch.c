@@ -100,6 +100,9 @@ int launch_prepare(const struct launch *l)
 
 int launch_begin(const struct launch *l)
 {
+    int code = l->e->has_conditions ? conditions_begin(l->e->graph, 0, l->context, l->stream) : CORE_OK;
+    if (code)
+        return code;
     return needs_start(l) ? core_event_record(l->context, l->e->started, l->stream, 0) : CORE_OK;
 }
 

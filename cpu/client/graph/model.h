@@ -28,6 +28,8 @@ struct node {
     struct edges before, after;
     struct graph_parameters parameters; /* what they point to is the node's own */
     struct graph *child;                /* of a child node */
+    struct graph **bodies;              /* of a condition, parameters.condition.count of them; else NULL */
+    graph_handle *body_handles;         /* the same, as the program names them */
     struct memory *memory;              /* of an allocation node */
     bool disabled;                      /* in an executable */
     size_t place;                       /* scratch: its place in an order; how many nodes it waits for */
@@ -36,12 +38,13 @@ struct node {
 struct graph {
     graph_handle token; /* 0: it is an executable's */
     graph_handle original;
-    struct node *parent; /* the node whose child it is */
+    struct node *parent; /* the node whose child or body it is */
     struct list nodes;   /* in the order in which they were added */
     size_t count;
     unsigned captures; /* how many captures add nodes to it */
-    bool instantiated; /* it has memory nodes, and an executable: there may be no second one */
+    bool instantiated; /* it has an executable, and may have no second one */
     struct user *users;
+    struct condition *conditions; /* that were created for it */
 };
 
 /* Entering: 3 in the child of a fork, 2 without memory. Leaving does what must not be done under the lock: memory goes
@@ -67,6 +70,14 @@ struct node *node_of(graph_node);
     name;                                                 \
     name = NODE_AT(list_next(&(g)->nodes, &name->of_graph))
 
+/* The graphs in a node, by number: its child, or its bodies. NULL: there are no more. */
+static inline struct graph *node_inner(const struct node *n, size_t i)
+{
+    if (n->child)
+        return i ? NULL : n->child;
+    return n->bodies && i < n->parameters.condition.count ? n->bodies[i] : NULL;
+}
+
 /* ---- graph.c; under the lock ---- */
 
 struct graph *graph_new(bool has_handle); /* NULL: no memory */
@@ -74,6 +85,7 @@ struct graph *graph_new(bool has_handle); /* NULL: no memory */
 struct graph *graph_copy_of(struct graph *, bool with_handles);
 void graph_free(struct graph *);
 bool graph_uses_memory(struct graph *);   /* it or a child allocates or frees */
+bool graph_is_single(struct graph *);     /* it or a child does, or has conditions: no copy, no second executable */
 /* parameters is taken over. NULL: no memory; nothing is taken. */
 struct node *node_new(struct graph *, struct graph_parameters *, bool has_handle);
 bool node_connect(struct node *from, struct node *to, const struct graph_edge *);
@@ -96,6 +108,27 @@ bool parameters_copy(const struct graph_parameters *, struct graph_parameters *o
 void parameters_drop(struct graph_parameters *);
 /* A kernel that gets new parameters keeps the attributes that it had. 0 or 2. */
 int attributes_keep(struct graph_parameters *to, const struct graph_parameters *from);
+
+/* ---- condition.c; under the lock ---- */
+
+/* Makes the bodies of a node that has none; copies them if `like` is not NULL. false: no memory. */
+bool bodies_make(struct node *, const struct node *like, bool with_handles);
+void bodies_drop(struct node *);
+/* Whether such a node may be in the graph: 0, 1 or 801. Of a condition, finds its word. */
+int condition_admit(struct graph *, struct graph_parameters *);
+void condition_hold(struct condition *);
+void condition_drop(struct condition *);
+void conditions_drop(struct graph *); /* the handles that were created for it */
+/* Whether a graph that is to become an executable keeps the rules of conditions: 0, 1 or 801. */
+int conditions_check(struct graph *, struct node **cycle, bool *unused);
+bool graph_has_conditions(struct graph *);
+
+/* ---- the same; not under the lock ---- */
+
+/* Gives the stream what sets the conditions of the graph that begins: depth 0, or the body of so many conditions. */
+int conditions_begin(struct graph *, unsigned depth, core_context *, core_stream);
+/* Gives the stream the condition with its bodies. */
+int condition_run(const struct node *, core_stream, bool priorities);
 
 /* ---- memory.c ---- */
 

@@ -163,6 +163,7 @@ int parameters_prepare(const struct graph_parameters *p, struct graph_parameters
     case GRAPH_COPY: return copy_check(&p->copy);
     case GRAPH_SET: return set_check(&p->set);
     case GRAPH_HOST: return p->host.function ? CORE_OK : CORE_INVALID_VALUE;
+    case GRAPH_CONDITION: out->condition.word = NULL; return CORE_OK; /* condition_admit finds it */
     case GRAPH_WAIT_EVENT:
     case GRAPH_RECORD_EVENT: return core_event_check(p->event);
     default: return CORE_OK;
@@ -172,6 +173,10 @@ int parameters_prepare(const struct graph_parameters *p, struct graph_parameters
 bool parameters_copy(const struct graph_parameters *p, struct graph_parameters *out)
 {
     *out = *p;
+    if (p->kind == GRAPH_CONDITION) {
+        out->condition.bodies = NULL;
+        condition_hold(p->condition.word);
+    }
     return p->kind != GRAPH_KERNEL ||
            kernel_copy(&p->kernel, p->kernel.attribute_count, p->kernel.attributes, &out->kernel);
 }
@@ -180,6 +185,8 @@ void parameters_drop(struct graph_parameters *p)
 {
     if (p->kind == GRAPH_KERNEL)
         free((void *)(uintptr_t)p->kernel.packed);
+    if (p->kind == GRAPH_CONDITION && p->condition.word)
+        condition_drop(p->condition.word);
 }
 
 /* ---- attributes of kernel nodes ---- */

@@ -412,6 +412,8 @@ static cudaError_t add_any(cudaGraphNode_t *node, cudaGraph_t graph, const cudaG
         error = add(node, graph, before, edges, count, &p);
     if (!error && p.kind == GRAPH_ALLOCATE)
         parameters->alloc.dptr = (void *)(uintptr_t)p.allocation.address;
+    if (!error && p.kind == GRAPH_CONDITION)
+        parameters->conditional.phGraph_out = (cudaGraph_t *)(uintptr_t)p.condition.bodies;
     return runtime_waited(error);
 }
 
@@ -430,6 +432,19 @@ cudaError_t runtime_cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, c
 #endif
 {
     return add_any(node, graph, before, edges, count, parameters);
+}
+
+cudaError_t runtime_cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle, cudaGraph_t graph,
+                                                     unsigned value, unsigned flags)
+{
+    core_context *context;
+    int error = runtime_enter(&context);
+    if (!error && !handle)
+        error = cudaErrorInvalidValue;
+    uint64_t word;
+    if (!error && !(error = graph_condition_create(graph, context, value, flags, &word)))
+        *handle = word;
+    return runtime_waited(error);
 }
 
 cudaError_t runtime_cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams *parameters)

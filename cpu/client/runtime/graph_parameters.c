@@ -162,6 +162,13 @@ int graph_read_allocation(const cudaMemAllocNodeParams *p, struct graph_paramete
 }
 
 #if FLYT_CUDART >= 12
+static int read_condition(const cudaConditionalNodeParams *p, struct graph_parameters *out)
+{
+    out->kind = GRAPH_CONDITION;
+    out->condition = (struct graph_condition){ .handle = p->handle, .type = (int)p->type, .count = p->size };
+    return cudaSuccess;
+}
+
 /* The structures of cudaGraphNodeParams have the members of the older ones, in the same places. */
 int graph_read_any(const cudaGraphNodeParams *p, struct graph_parameters *out)
 {
@@ -185,11 +192,12 @@ int graph_read_any(const cudaGraphNodeParams *p, struct graph_parameters *out)
         out->kind = GRAPH_FREE;
         out->freed = (uint64_t)(uintptr_t)p->free.dptr;
         return cudaSuccess;
+    case cudaGraphNodeTypeConditional: return read_condition(&p->conditional, out);
     default: break;
     }
     if (p->type < cudaGraphNodeTypeKernel || p->type > cudaGraphNodeTypeConditional)
         return cudaErrorInvalidValue;
-    core_unsupported("cudaGraphAddNode of an external semaphore or a condition");
+    core_unsupported("cudaGraphAddNode of an external semaphore or a batched memory operation");
     return cudaErrorNotSupported;
 }
 #endif

@@ -1,0 +1,262 @@
+/*
+ * condition.c: conditions of graphs: parts of a graph that the server runs, or runs again, as a word of device memory
+ * says (CONDITION in cpu_rpc_prot.x).
+ *
+ * The bodies are recorded by the functions that would send their calls: a stand-in takes the place of the server's
+ * inner stream. Its sink decides what a body can have, and its keeper takes the encoded calls.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/cancel.h"
+#include "op.h"
+#include "state.h"
+
+struct core_condition {
+    struct op_sink sink;
+    struct stream_keeper keeper;
+    struct stand_in *stand_in;
+    core_stream stream;                       /* the stand-in's token */
+    enum core_condition_kind kind;
+    uint64_t word;
+    bool refused, exhausted;                  /* something could not be recorded; for lack of memory */
+    struct recorded { uint32_t procedure, size; size_t at; } *calls;   /* at: of its arguments, in `bytes` */
+    size_t call_count, call_room;
+    uint8_t *bytes;
+    size_t used, room;
+    size_t *bodies;                           /* the call with which each begins */
+    size_t body_count, body_room;
+};
+
+/* ---- stand-ins: like all structures of streams, they are used again and never freed ---- */
+
+struct stand_in {
+    struct client_stream stream;
+    struct stand_in *next;
+};
+static struct { pthread_mutex_t lock; struct stand_in *spare; } stand_ins = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct stand_in *stand_in_take(void)
+{
+    pthread_mutex_lock(&stand_ins.lock);
+    struct stand_in *s = stand_ins.spare;
+    if (s)
+        stand_ins.spare = s->next;
+    pthread_mutex_unlock(&stand_ins.lock);
+    if (s || !(s = calloc(1, sizeof *s)))
+        return s;
+    pthread_mutex_init(&s->stream.lock, NULL);
+    s->stream.wire = FLYT_GRAPH_STREAM;
+    return s;
+}
+
+static void stand_in_give(struct stand_in *s)
+{
+    s->stream.keeper = NULL;
+    atomic_store(&s->stream.sink, NULL);
+    pthread_mutex_lock(&stand_ins.lock);
+    s->next = stand_ins.spare;
+    stand_ins.spare = s;
+    pthread_mutex_unlock(&stand_ins.lock);
+}
+
+/* ---- recording ---- */
+
+/* Room for one more element. */
+static bool grow(void **list, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return true;
+    size_t more = *room ? *room * 2 : 16;
+    void *grown = realloc(*list, more * size);
+    if (!grown)
+        return false;
+    *list = grown;
+    *room = more;
+    return true;
+}
+
+static bool bytes_grow(struct core_condition *q, size_t bytes)
+{
+    if (q->room - q->used >= bytes)
+        return true;
+    size_t room = (q->room + bytes) * 2;
+    uint8_t *grown = realloc(q->bytes, room);
+    if (!grown)
+        return false;
+    q->bytes = grown;
+    q->room = room;
+    return true;
+}
+
+static int keep(struct stream_keeper *keeper, struct client_stream *s, const struct stream_call *call,
+                const uint8_t *body, size_t size)
+{
+    struct core_condition *q =
+        (struct core_condition *)(void *)((char *)keeper - offsetof(struct core_condition, keeper));
+    (void)s;
+    if (!body)
+        size = xdr_sizeof(call->encode, call->args);
+    bool good = q->used + size <= FLYT_MAX_GRAPH_ARGS && bytes_grow(q, size) &&
+                grow((void **)&q->calls, q->call_count, &q->call_room, sizeof *q->calls);
+    if (good && body) {
+        memcpy(q->bytes + q->used, body, size);
+    } else if (good) {
+        XDR xdr;
+        xdrmem_create(&xdr, (char *)q->bytes + q->used, (u_int)size, XDR_ENCODE);
+        good = call->encode(&xdr, call->args);
+    }
+    if (!good) {
+        q->exhausted = true;
+        return CORE_OUT_OF_MEMORY;
+    }
+    q->calls[q->call_count++] = (struct recorded){ call->procedure, (uint32_t)size, q->used };
+    q->used += size;
+    return CORE_OK;
+}
+
+static int take(struct op_sink *sink, struct client_stream *s, const struct op *op)
+{
+    struct core_condition *q = (struct core_condition *)(void *)((char *)sink - offsetof(struct core_condition, sink));
+    bool can = op->kind == OP_LAUNCH || op->kind == OP_CONDITION ||
+               (op->kind == OP_SET && op->set.reach && !op->set.blocking) ||
+               (op->kind == OP_COPY && op->copy.route == COPY_REACH && !op->copy.blocking);
+    if (can)
+        return op_send(s, op);
+    q->refused = true;
+    return CORE_NOT_SUPPORTED;
+}
+
+int core_condition_offered(void)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    return core_session.hello.capabilities & FLYT_CAP_CONDITIONS ? CORE_OK : CORE_NOT_SUPPORTED;
+}
+
+int core_condition_create(core_context *c, uint64_t word, enum core_condition_kind kind, core_condition **out,
+                          core_stream *stand_in)
+{
+    CANCEL_DEFERRED;
+    int code = core_condition_offered();
+    if (code)
+        return code;
+    struct core_condition *q = calloc(1, sizeof *q);
+    struct stand_in *s = q ? stand_in_take() : NULL;
+    core_stream stream = s ? stream_lend(&s->stream, c) : 0;
+    if (!stream) {
+        if (s)
+            stand_in_give(s);
+        free(q);
+        return CORE_OUT_OF_MEMORY;
+    }
+    *q = (struct core_condition){ .sink = { take }, .keeper = { keep }, .stand_in = s, .stream = stream, .kind = kind,
+                                  .word = word };
+    s->stream.keeper = &q->keeper;
+    atomic_store(&s->stream.sink, &q->sink);
+    *out = q;
+    *stand_in = stream;
+    return CORE_OK;
+}
+
+int core_condition_body(core_condition *q)
+{
+    if (!grow((void **)&q->bodies, q->body_count, &q->body_room, sizeof *q->bodies))
+        return CORE_OUT_OF_MEMORY;
+    q->bodies[q->body_count++] = q->call_count;
+    return CORE_OK;
+}
+
+void core_condition_destroy(core_condition *q)
+{
+    CANCEL_DEFERRED;
+    if (!q)
+        return;
+    stream_return(q->stream);
+    stand_in_give(q->stand_in);
+    free(q->calls);
+    free(q->bytes);
+    free(q->bodies);
+    free(q);
+}
+
+/* ---- giving it to a stream ---- */
+
+int condition_op(struct client_stream *s, const struct op *op)
+{
+    condition_args args = *op->condition.args;
+    args.stream = s->wire;
+    return stream_send(s, &(struct stream_call){ FLYT_CONDITION, (xdrproc_t)xdr_condition_args, &args, true,
+                                                 op->condition.bytes }, NULL);
+}
+
+/* In one block: the operation, its arguments, the bodies, their calls, and the bytes of these. */
+int condition_keep(const struct op *op, struct op **out)
+{
+    struct whole { struct op op; condition_args args; } *kept;
+    const condition_args *args = op->condition.args;
+    const u_int body_count = args->bodies.bodies_len;
+    size_t call_count = 0, size = 0;
+    for (u_int i = 0; i < body_count; i++)
+        call_count += args->bodies.bodies_val[i].calls.calls_len;
+    for (u_int i = 0; i < body_count; i++)
+        for (u_int k = 0; k < args->bodies.bodies_val[i].calls.calls_len; k++)
+            size += args->bodies.bodies_val[i].calls.calls_val[k].args.args_len;
+    if (!(kept = malloc(sizeof *kept + body_count * sizeof(flyt_body) + call_count * sizeof(flyt_graph_call) + size)))
+        return CORE_OUT_OF_MEMORY;
+    flyt_body *bodies = (flyt_body *)(kept + 1);
+    flyt_graph_call *calls = (flyt_graph_call *)(bodies + body_count);
+    char *bytes = (char *)(calls + call_count);
+    *kept = (struct whole){ *op, *args };
+    kept->op.condition.args = &kept->args;
+    kept->args.bodies.bodies_val = bodies;
+    for (u_int i = 0; i < body_count; i++) {
+        bodies[i] = args->bodies.bodies_val[i];
+        flyt_graph_call *first = calls;
+        for (u_int k = 0; k < bodies[i].calls.calls_len; k++, calls++) {
+            *calls = bodies[i].calls.calls_val[k];
+            calls->args.args_val = memcpy(bytes, calls->args.args_val, calls->args.args_len);
+            bytes += calls->args.args_len;
+        }
+        bodies[i].calls.calls_val = first;
+    }
+    *out = &kept->op;
+    return CORE_OK;
+}
+
+static int submit(core_condition *q, struct client_stream *s)
+{
+    flyt_graph_call *calls = malloc((q->call_count + 1) * sizeof *calls);
+    flyt_body *bodies = malloc((q->body_count + 1) * sizeof *bodies);
+    int code = calls && bodies ? CORE_OK : CORE_OUT_OF_MEMORY;
+    for (size_t i = 0; i < q->call_count && !code; i++)
+        calls[i] = (flyt_graph_call){ q->calls[i].procedure,
+                                      { q->calls[i].size, (char *)q->bytes + q->calls[i].at } };
+    for (size_t i = 0; i < q->body_count && !code; i++) {
+        size_t end = i + 1 < q->body_count ? q->bodies[i + 1] : q->call_count;
+        bodies[i] = (flyt_body){ { (u_int)(end - q->bodies[i]), calls + q->bodies[i] } };
+    }
+    if (!code) {
+        const condition_args args = { .kind = (int)q->kind, .word = q->word,
+                                      .bodies = { (u_int)q->body_count, bodies } };
+        code = op_submit(s, &(struct op){ .kind = OP_CONDITION, .condition = { &args, q->used } });
+    }
+    free(calls);
+    free(bodies);
+    return code;
+}
+
+int core_condition_submit(core_condition *q, core_context *c, core_stream stream)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int code = client_stream_enter(c, stream, &s);
+    if (!code && q->refused)
+        code = CORE_NOT_SUPPORTED;
+    if (!code && (q->exhausted || q->body_count > FLYT_MAX_BODIES || q->call_count > FLYT_MAX_BODY_CALLS))
+        code = CORE_OUT_OF_MEMORY;
+    return code ? code : submit(q, s);
+}
