@@ -136,7 +136,7 @@ static void end(cudaGraph_t graph, cudaGraphExec_t e)
     MUST(cudaGraphDestroy(graph));
 }
 
-/* A kernel reads cell[15] and chooses among the bodies. Body i adds i + 1 to cell[i], a node behind adds to cell[14]. */
+/* A kernel reads cell[15] and chooses a body. Body i adds i + 1 to cell[i]; a node behind adds to cell[14]. */
 static void chosen_bodies(cudaGraphConditionalNodeType type, unsigned size)
 {
     cudaGraph_t graph, bodies[8];
