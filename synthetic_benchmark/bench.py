@@ -3,7 +3,7 @@
 
     bench.py [--bin DIR] [--limits PROGRAM] [--reps N] [--only SECTION,...] [--results DIR] [--quick | --smoke]
 
-Sections: calls, launches, copies, sweep, clients, start, memory, apps, link, backlog, switches, originals.
+Sections: calls, launches, copies, sweep, clients, start, steps, memory, apps, link, backlog, switches, originals.
 A figure is the median
 over the repetitions, which take turns; a ratio is taken within each repetition. Exit status 1: a count or a result was
 wrong, or a program failed (a figure that misses its target is shown, and is not an error). --smoke: everything once,
@@ -49,13 +49,16 @@ TARGETS = [
     ("shm_h2d_64k_gbs", "64 KiB to the device, GB/s", 6, 1),
     ("other_client_p99_ratio", "waited call p99 beside a copying client ÷ alone", 5, -1),
     ("start_ratio", "process start to kernel result ÷ in process", 1.3, -1),
+    ("driver_launch_rate", "launches per second, Driver API, shared memory", 5e6, 1),
+    ("static_start_ratio", "static program: start to kernel result ÷ in process", 1.3, -1),
+    ("torch_step_waited_calls", "calls waited for in a training step as PyTorch makes it", 4, -1),
     ("server_bytes_per_launch", "server's memory kept per launch", 0.001, -1),
     ("app_overhead_us_per_call", "programs: µs more per call than in process", 1, -1),
     ("thread_interference_us", "another thread's launch + wait beside a slow copy, µs more", 1000, -1),
     ("backlog_ok", "backlogs behind a kernel of three silences succeed", 1, 1),
     ("app_overhead_ratio", "programs: time ÷ in process, median", 1.05, -1),
 ]
-SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "memory", "apps", "link", "backlog", "switches",
+SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "steps", "memory", "apps", "link", "backlog", "switches",
             "originals"]
 # sizes of a run: full, --quick, --smoke
 SIZES = {
@@ -114,6 +117,8 @@ def launches(r):
         r.keep(f"launch.{transport}", r.program("null", transport, f"calls launches {r.size['launches']}")["per_second"])
         r.keep(f"graph.{transport}", r.program("null", transport, f"calls graph {r.size['caller']}")["p50_ns"])
         r.keep(f"caller.{transport}", r.program("null", transport, f"calls caller {r.size['caller']}")["p50_ns"])
+    if "shm" in r.transports:
+        r.keep("driver", r.program("null", "shm", f"driver launches {r.size['launches']}")["per_second"])
     r.keep("malloc", r.program("null", "best", f"calls malloc {r.size['pairs']}")["per_second"])
     r.keep("properties", r.program("null", "best", f"calls properties {r.size['pairs']}")["per_second"])
 
@@ -183,10 +188,10 @@ def clients(r):
     r.keep("four_clients.p50", statistics.median(medians))
 
 
-def seconds_to_result(r, transport):
+def seconds_to_result(r, transport, program="calls"):
     server = Local(r.device) if transport == "local" else r.servers["device"]
     began = time.perf_counter()
-    process = measure.start(r.place, server, transport, ["calls", "start"])
+    process = measure.start(r.place, server, transport, [program, "start"])
     line = process.stdout.readline()
     took = time.perf_counter() - began
     errors = process.communicate(timeout=30)[1]
@@ -200,6 +205,23 @@ def start(r):
         for transport in ["local"] + r.transports:
             r.keep(f"start.{transport}", seconds_to_result(r, transport) * 1e3)
             time.sleep(0.05)                                # the server starts the next worker: not part of this
+            if transport in ("local", "shm"):
+                r.keep(f"start_static.{transport}", seconds_to_result(r, transport, "calls-static") * 1e3)
+                time.sleep(0.05)
+
+
+def steps(r):
+    """Calls that a training step waits for: what more steps wait for more, by the library's own count."""
+    if "step_waited" in r.values:
+        return                                              # once: it is a count, not a time
+    few, many, waited = 2, 12, []
+    for number in (few, many):
+        errors = r.program("null", "best", f"calls step {number}", env={"FLYT_STATS": "1"})["errors"]
+        match = re.search(r"flyt: \d+ calls travelled, (\d+) of them waited for", errors)
+        if not match:
+            raise Problem("FLYT_STATS=1 did not say how many calls a training step waited for")
+        waited.append(int(match.group(1)))
+    r.keep("step_waited", (waited[1] - waited[0]) / (many - few))
 
 
 def memory(r):
@@ -387,6 +409,8 @@ def metrics(r):
         "tls_d2h_64m_ratio": r.ratio("copy.tls.d2h.pageable.best", "copy.tcp.d2h.pageable.best"),
         "shm_h2d_64k_gbs": m("copy64k.shm"), "other_client_p99_ratio": r.ratio("client.beside", "client.alone"),
         "start_ratio": m("start.shm") / m("start.local") if m("start.shm") and m("start.local") else None,
+        "driver_launch_rate": m("driver"), "torch_step_waited_calls": m("step_waited"),
+        "static_start_ratio": m("start_static.shm") / m("start_static.local") if m("start_static.shm") and m("start_static.local") else None,
         "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"), "app_overhead_ratio": m("apps"),
         "thread_interference_us": m("link"), "backlog_ok": m("backlog"),
     }

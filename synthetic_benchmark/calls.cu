@@ -16,6 +16,7 @@
  *   threads N MS         N threads, each with a stream: launch and synchronise                 per_second, p50_ns
  *   busy BYTES           copies BYTES over and over until killed; prints `running` first
  *   memory FIRST LAST    launches FIRST, prints `at FIRST`, waits for a line on stdin, goes on to LAST, the same
+ *   step N               N training steps as PyTorch makes them: see step()                        steps
  *   beside BYTES               a thread copies BYTES once while another launches and synchronises
  *                              on its own stream                                              interference_us …
  */
@@ -188,6 +189,52 @@ static void start(int *device)
     printf("result %d\n", result);
 }
 
+/*
+ * The calls of a PyTorch training step: what its dispatcher asks around each kernel, a batch that comes from pinned
+ * memory, gradients that are cleared, an event for the memory that the copies used, and loss.item(), which waits.
+ */
+enum { STEP_FORWARD = 40, STEP_BACKWARD = 80, STEP_OPTIMIZER = 20, STEP_BATCH = 1 << 16 };
+
+static void step_kernels(int count, int *device, cudaStream_t stream)
+{
+    for (int i = 0; i < count; i++) {
+        int current, blocks;
+        cudaStreamCaptureStatus status;
+        MUST(cudaGetDevice(&current));
+        MUST(cudaStreamIsCapturing(stream, &status));
+        if (i % 8 == 0)
+            MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, three, 128, 0));
+        three<<<1, 1, 0, stream>>>(device, i, 2);
+        MUST(cudaPeekAtLastError());
+    }
+}
+
+static void step(long n, int *device)
+{
+    cudaStream_t stream;
+    cudaEvent_t copied;
+    int *batch, *input, loss = 0;
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    MUST(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
+    MUST(cudaMallocHost((void **)&batch, STEP_BATCH));
+    MUST(cudaMalloc((void **)&input, STEP_BATCH));
+    for (long i = 0; i < n; i++) {
+        memset(batch, (int)i, STEP_BATCH);
+        MUST(cudaMemcpyAsync(input, batch, STEP_BATCH, cudaMemcpyHostToDevice, stream));
+        MUST(cudaEventRecord(copied, stream));
+        step_kernels(STEP_FORWARD, device, stream);
+        MUST(cudaMemsetAsync(input, 0, STEP_BATCH, stream));
+        step_kernels(STEP_BACKWARD, device, stream);
+        step_kernels(STEP_OPTIMIZER, device, stream);
+        MUST(cudaMemcpyAsync(&loss, device, sizeof loss, cudaMemcpyDeviceToHost, stream));
+        MUST(cudaStreamSynchronize(stream));
+        cudaError_t ended = cudaEventQuery(copied);
+        if (ended != cudaErrorNotReady)
+            MUST(ended);
+    }
+    printf("steps %ld\nlaunches %ld\n", n, n * (STEP_FORWARD + STEP_BACKWARD + STEP_OPTIMIZER));
+}
+
 /* ---- several threads ---- */
 
 static volatile int stop_threads;
@@ -340,11 +387,13 @@ int main(int argc, char **argv)
         beside((size_t)number(argc, argv, 2, 1 << 30), device);
     else if (strcmp(what, "busy") == 0)
         busy((size_t)number(argc, argv, 2, 256 << 20));
+    else if (strcmp(what, "step") == 0)
+        step(number(argc, argv, 2, 10), device);
     else if (strcmp(what, "memory") == 0)
         memory(number(argc, argv, 2, 1000000), number(argc, argv, 3, 11000000), device);
     else {
         fprintf(stderr,
-                "usage: calls rtt|launches|caller|graph|malloc|properties|copy|check|start|threads|beside|busy|memory "
+                "usage: calls rtt|launches|caller|graph|malloc|properties|copy|check|start|step|threads|beside|busy|memory "
                 "… (see calls.cu)\n");
         return 2;
     }

@@ -2,6 +2,8 @@
 BENCH_DIR      := build/bench
 BENCH_NAMES    := calls benchB benchE benchF benchH benchM benchMem benchR
 BENCH_PROGRAMS := $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES))
+# Through libcuda.so.1: the Driver API, and a program with NVIDIA's static runtime.
+BENCH_PROGRAMS += $(addprefix $(BENCH_DIR)/,driver calls-static)
 BENCH_LIMITS   := $(BUILD)/tests/bench_limits
 BENCH_LINK     := $(BUILD)/tests/bench_link
 BENCH_FLAGS    ?=
@@ -9,6 +11,14 @@ BENCH_FLAGS    ?=
 $(BENCH_DIR)/%: synthetic_benchmark/%.cu $(wildcard synthetic_benchmark/*.h)
 	@mkdir -p $(@D)
 	$(NVCC) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
+
+$(BENCH_DIR)/calls-static: synthetic_benchmark/calls.cu $(wildcard synthetic_benchmark/*.h)
+	@mkdir -p $(@D)
+	$(NVCC) -cudart static -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
+
+$(BENCH_DIR)/driver: synthetic_benchmark/driver.c | $(DRIVER_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) -O2 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 
 $(BENCH_LIMITS): $(BUILD)/synthetic_benchmark/limits.o
 	@mkdir -p $(@D)

@@ -114,6 +114,16 @@ LONG_TESTS += "tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)"
 check-libraries: all $(TESTS_DRIVER_LIBRARIES)
 	tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)
 
+# What is waited for.
+TESTS_DRIVER_ROUNDS := $(addprefix $(TESTS_DRIVER)/rounds-,shared static)
+$(TESTS_DRIVER_ROUNDS): $(TESTS_DRIVER)/rounds-%: tests/driver/rounds.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_NVCC) -I. -cudart $*
+$(TESTS_DRIVER)-rounds: tests/driver/rounds.py $(TESTS_DRIVER_ROUNDS) | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/rounds.py $(BIN) %s\n' '$(TESTS_DRIVER_ROUNDS)' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-rounds
+
 # Two servers in a row.
 TESTS_DRIVER_CHAIN := tests/driver/chain.py $(BIN)
 $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)

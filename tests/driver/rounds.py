@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""rounds.py BIN PROGRAM...: what programs wait for, as the library counts it, over shared memory and TCP; TAP on stdout.
+
+shows: order: launches, asynchronous copies, memsets and events are never waited for, with Flyt's runtime and with NVIDIA's static one
+shows: first steps: from the start of a process to the first number of a kernel, a bounded number of calls is waited for
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BIN = os.path.abspath(sys.argv[1])
+WHAT = ["launch", "copy_in", "copy_out", "copy_pageable", "set", "record", "wait", "event"]
+# Connection, context, memory, image, module, kernel, and the copy that brings the result. The goal is 3: to be lowered.
+START_AT_MOST = 7
+
+
+def counts(program, address, *arguments):
+    """What FLYT_STATS=json says, or an error's text."""
+    done = subprocess.run(
+        [f"{BIN}/flyt-run", "--server", address, program, *arguments],
+        env={**os.environ, "FLYT_STATS": "json"}, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("{")]
+    if done.returncode or len(lines) != 1:
+        return f"exit status {done.returncode}: {done.stdout[-300:]}{done.stderr[-700:]}"
+    return json.loads(lines[0])["flyt"]
+
+
+def waits(program, address, what):
+    """None, or what is wrong: more repetitions must not wait for more."""
+    few, many = counts(program, address, what, "5"), counts(program, address, what, "105")
+    for found in (few, many):
+        if isinstance(found, str):
+            return found
+    if many["calls"] + many["local"] < few["calls"] + few["local"] + 100:
+        return f"100 more of them made {many['calls'] - few['calls']} more calls: they are not counted"
+    more = many["waited"] - few["waited"]
+    return f"100 more of them waited for {more} more calls" if more > 0 else None
+
+
+def start(program, address):
+    counts(program, address, "start")  # the server has the program's image from here on
+    found = counts(program, address, "start")
+    if isinstance(found, str):
+        return found
+    waited = {name: row["waited"] for name, row in found["procedures"].items() if row["waited"]}
+    ending = waited.get("FLYT_CONTEXT_RELEASE", 0)  # NVIDIA's runtime gives its context back at the exit
+    print(f"# {os.path.basename(program)}: {found['waited'] - ending} calls waited for: {' '.join(waited)}")
+    return None if found["waited"] - ending <= START_AT_MOST else f"{waited} were waited for"
+
+
+def main():
+    folder, failed, number = tempfile.mkdtemp(prefix="flyt-rounds."), 0, 0
+    server = subprocess.Popen(
+        [f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s", "--listen", "tcp://127.0.0.1:0"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )
+    try:
+        addresses = [server.stdout.readline().split()[-1] for _ in range(2)]
+        for address in addresses:
+            for program in sys.argv[2:]:
+                for what in ["start", *WHAT]:
+                    problem = start(program, address) if what == "start" else waits(program, address, what)
+                    number += 1
+                    failed += problem is not None
+                    print(f"{'not ok' if problem else 'ok'} {number} - {os.path.basename(program)} {what} over {address.split(':')[0]}", flush=True)
+                    if problem:
+                        print("# " + problem.replace("\n", "\n# "), flush=True)
+        print(f"1..{number}")
+    finally:
+        server.terminate()
+        server.wait(20)
+        shutil.rmtree(folder, ignore_errors=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
