@@ -202,10 +202,10 @@ static void pools(int user, int owner)
     cudaGetLastError();
 }
 
-// All devices reach pinned memory without asking.
+// All devices reach pinned and managed memory without asking.
 static void everybodys(int user, int owner)
 {
-    int *pinned, can;
+    int *pinned, *managed, can;
     MUST(cudaSetDevice(owner));
     MUST(cudaDeviceGetAttribute(&can, cudaDevAttrCanMapHostMemory, user));
     if (can) {
@@ -216,6 +216,21 @@ static void everybodys(int user, int owner)
         MUST(cudaDeviceSynchronize());
         HOLDS(*pinned == 13);
         MUST(cudaFreeHost(pinned));
+    }
+    MUST(cudaDeviceGetAttribute(&can, cudaDevAttrManagedMemory, user));
+    if (can) {
+        MUST(cudaSetDevice(owner));
+        MUST(cudaMallocManaged((void **)&managed, COUNT * sizeof(int)));
+        managed[0] = 3;
+        MUST(cudaSetDevice(user));
+        count<<<1, 10>>>(managed);
+        MUST(cudaDeviceSynchronize());
+        HOLDS(managed[0] == 13);
+        MUST(cudaSetDevice(owner));
+        count<<<1, 10>>>(managed);
+        MUST(cudaDeviceSynchronize());
+        HOLDS(managed[0] == 23);
+        MUST(cudaFree(managed));
     }
 }
 

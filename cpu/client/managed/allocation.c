@@ -19,6 +19,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
 #include "advice.h"
+#include "blocks.h"
 #include "managed.h"
 #include "room.h"
 #include "spans.h"
@@ -61,10 +62,10 @@ static int span_make(core_context *c, size_t count, bool slab, struct span **out
     uint64_t block, size = count * PAGE;
     if (!way_open())
         return CORE_NOT_SUPPORTED;
-    int code = memory_take(c, size, &block);
+    int code = block_take(c, size, &block);
     if (!code && block % PAGE) {              /* rare: most blocks of whole pages begin with one */
-        memory_put(c, block);
-        code = memory_take(c, size + PAGE, &block);
+        block_put(c, block);
+        code = block_take(c, size + PAGE, &block);
     }
     if (code)
         return code;
@@ -77,7 +78,7 @@ static int span_make(core_context *c, size_t count, bool slab, struct span **out
     }
     if (*out)
         span_delete(*out);
-    memory_put(c, block);
+    block_put(c, block);
     return CORE_OUT_OF_MEMORY;
 }
 
@@ -86,7 +87,7 @@ static void span_end(struct span *s)
     FLYT_ASSERT_HELD(&spans_lock);
     pages->end(span_base(s), s->pages * PAGE);
     if (s->block)
-        memory_put(s->context, s->block);
+        block_put(s->context, s->block);
     else
         munmap((void *)(uintptr_t)span_base(s), s->pages * PAGE);
     span_delete(s);
@@ -117,6 +118,9 @@ static struct span *slab_find(const core_context *c, size_t count, uint64_t but,
     return NULL;
 }
 
+/* How large a slab is, in pages. */
+static size_t slab_pages(void) { return block_unit() > SLAB_PAGES * PAGE ? block_unit() / PAGE : SLAB_PAGES; }
+
 /* Pages for an allocation: of a slab with room, or of a new span. A code. */
 static int pages_take(core_context *c, size_t count, uint64_t *address)
 {
@@ -125,7 +129,7 @@ static int pages_take(core_context *c, size_t count, uint64_t *address)
     size_t page = 0;
     struct span *s = small ? slab_find(c, count, 0, &page) : NULL;
     if (!s) {
-        int code = span_make(c, small ? SLAB_PAGES : count, small, &s);
+        int code = span_make(c, small ? slab_pages() : count, small, &s);
         if (code)
             return code;
         page = 0;
@@ -158,7 +162,7 @@ static size_t pages_of(size_t size)
 static int allocate(core_context *c, size_t size, unsigned flags, uint64_t *address)
 {
     FLYT_ASSERT_HELD(&spans_lock);
-    int code = direct() ? memory_take(c, size, address) : pages_take(c, pages_of(size), address);
+    int code = direct() ? block_take(c, size, address) : pages_take(c, pages_of(size), address);
     if (code)
         return code;
     code = address_add(CORE_DEVICE_MEMORY, c, *address, size, CORE_MANAGED);
@@ -166,7 +170,7 @@ static int allocate(core_context *c, size_t size, unsigned flags, uint64_t *addr
     if (code && s)
         pages_give(s, *address, pages_of(size));
     else if (code)
-        memory_put(c, *address);
+        block_put(c, *address);
     else if (s && flags == MANAGED_HOST)
         span_set_scope(s, (*address - span_base(s)) / PAGE, pages_of(size), SCOPE_HOST);
     return code ? CORE_OUT_OF_MEMORY : CORE_OK;
@@ -215,7 +219,7 @@ static int room_free(uint64_t address)
     if (s)
         pages_give(s, address, pages_of(range.size));
     else
-        memory_put(range.context, address);
+        block_put(range.context, address);
     advice_forget(address, range.size);
     pthread_mutex_unlock(&spans_lock);
     return code;
@@ -235,6 +239,7 @@ static void room_forget_context(core_context *c)
             munmap((void *)(uintptr_t)span_base(s), s->pages * PAGE);
         span_delete(s);                       /* its heap goes as a whole */
     }
+    blocks_forget_context(c);
     moves_forget_context(c);
     pthread_mutex_unlock(&spans_lock);
 }

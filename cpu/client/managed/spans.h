@@ -38,7 +38,7 @@ struct span {
     struct tree_node node;            /* key: address of the first page */
     size_t        pages;
     core_context *context;
-    uint64_t      block;              /* memory_take gave it; 0: these are variables */
+    uint64_t      block;              /* block_take gave it; 0: these are variables */
     bool          slab;               /* several small allocations share it */
     uint8_t      *state, *scope;      /* by page */
     size_t        used;               /* pages that are somebody's */
