@@ -169,6 +169,14 @@ for i in range(2):
         found = ctypes.c_void_p()
         good(function(key.encode(), ctypes.byref(found)))
         assert found.value == handle.value
+def peers(one, other, what):
+    status = ctypes.c_uint(99)
+    good(nvml.nvmlDeviceGetP2PStatus(device(one), device(other), what, ctypes.byref(status)))
+    return status.value
+can = ctypes.c_int()
+good(cuda.cuDeviceCanAccessPeer(ctypes.byref(can), 0, 1))
+assert can.value == 1 and [peers(0, 1, what) for what in range(5)] == [0, 0, 5, 0, 0], can.value
+assert nvml.nvmlDeviceGetP2PStatus(device(0), device(1), 5, ctypes.byref(ctypes.c_uint())) == 2
 print(count())
 """)
     assert said == "2", said

@@ -252,13 +252,14 @@ int nvmlDeviceGetTopologyCommonAncestor(device_t one, device_t other, unsigned *
 int nvmlDeviceGetP2PStatus(device_t one, device_t other, unsigned what, unsigned *status)
 {
     enum { OK = 0, P2P_NOT_SUPPORTED = 5 };
+    enum { READ, WRITE, NVLINK, ATOMICS, PROPERTY, WHATS };
     unsigned index;
-    (void)what;
     int known = nvmlDeviceGetIndex(other, &index);
     if (known)
         return known;
-    DEVICE(one, status);
-    *status = one->index == index ? OK : P2P_NOT_SUPPORTED;
+    DEVICE(one, status && what < WHATS);
+    uint64_t peers = what == ATOMICS ? it->atomics : what == NVLINK ? 0 : it->reaches;
+    *status = one->index == index || peers >> index & 1 ? OK : P2P_NOT_SUPPORTED;
     DONE(NVML_SUCCESS);
 }
 

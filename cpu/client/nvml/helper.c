@@ -12,11 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/forward/core.h"
 #include "cpu/client/core/core.h"
 #include "cpu/client/nvml/report.h"
 #include "cpu/common/version.h"
 
 enum { CLOCK_RATE = 13, MULTIPROCESSORS = 16, ECC = 32, MEMORY_CLOCK = 36, BUS_WIDTH = 37, MAJOR = 75, MINOR = 76 };
+enum { P2P_NATIVE_ATOMICS = 3 };
 
 static int attribute(int device, int number)
 {
@@ -24,7 +26,24 @@ static int attribute(int device, int number)
     return core_device_attribute(device, number, &value) == CORE_OK ? value : 0;
 }
 
-static bool fill_device(int index, struct report_device *out)
+/* Each pair is a question to the server, but the answers stay. */
+static void fill_peers(int index, int count, struct report_device *out)
+{
+    static struct { bool known; uint64_t reaches, atomics; } pairs[REPORT_DEVICES];
+    for (int other = 0; other < count && !pairs[index].known; other++) {
+        int can = 0, value = 0;
+        if (other == index || core_device_can_access_peer(&can, index, other) || !can)
+            continue;
+        pairs[index].reaches |= UINT64_C(1) << other;
+        if (core_device_get_p2p_attribute(&value, P2P_NATIVE_ATOMICS, index, other) == CORE_OK && value)
+            pairs[index].atomics |= UINT64_C(1) << other;
+    }
+    pairs[index].known = true;
+    out->reaches = pairs[index].reaches;
+    out->atomics = pairs[index].atomics;
+}
+
+static bool fill_device(int index, int count, struct report_device *out)
 {
     const struct core_device *device = core_device(index);
     if (!device)
@@ -41,6 +60,7 @@ static bool fill_device(int index, struct report_device *out)
     out->memory_clock_khz = attribute(index, MEMORY_CLOCK);
     out->bus_width = attribute(index, BUS_WIDTH);
     out->ecc = attribute(index, ECC);
+    fill_peers(index, count, out);
     return true;
 }
 
@@ -89,7 +109,7 @@ static void report(void)
     say(&head, sizeof head);
     for (uint32_t i = 0; i < head.devices; i++) {
         struct report_device device = { 0 };
-        fill_device((int)i, &device);
+        fill_device((int)i, (int)head.devices, &device);
         say(&device, sizeof device);
     }
     for (uint32_t i = 0; i < head.programs; i++)

@@ -25,6 +25,7 @@ struct report_device {
     char     name[REPORT_NAME];
     char     pci_bus_id[32];
     uint64_t total_memory;
+    uint64_t reaches, atomics;        /* bit d: it can use the memory of device d; with all atomic operations */
     int32_t  major, minor, sms, clock_khz, memory_clock_khz, bus_width, ecc;
 };
 
