@@ -46,11 +46,11 @@ static int disable(int peer)
 
 static int get_attribute(int *value, int attribute, int source, int target)
 {
-    int error = two_devices(source, target);
-    if (error)
+    int error = runtime_attach(NULL);
+    if (!error && (!value || attribute < P2P_RANK || attribute > P2P_LAST))
+        error = cudaErrorInvalidValue;
+    if (error || (error = two_devices(source, target)))
         return error;
-    if (!value || attribute < P2P_RANK || attribute > P2P_LAST)
-        return cudaErrorInvalidValue;
     return source == target ? cudaErrorInvalidDevice : core_device_get_p2p_attribute(value, attribute, source, target);
 }
 
