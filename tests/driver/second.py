@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""second.py BIN (--runtime FOLDER | --static) PROGRAM...: NVIDIA's own runtime as a second reference; TAP on stdout.
+"""second.py BIN (--runtime FOLDER | --static [--release RELEASE]) PROGRAM...: NVIDIA's own runtime as a second reference; TAP on stdout.
 
 shows: first steps: NVIDIA's runtime over Flyt's libcuda.so.1 prints what Flyt's runtime prints, but for known lines
 
 Every PROGRAM runs twice in this way: with Flyt's libcudart, and with NVIDIA's. --runtime: the libcudart of FOLDER takes
-the place of Flyt's. --static: STATIC=PROGRAM names two builds, the first with NVIDIA's static runtime. Times, process
-ids and addresses are not compared.
+the place of Flyt's. --static: STATIC=PROGRAM names two builds, the first with NVIDIA's static runtime (of RELEASE). Times,
+process ids and addresses are not compared.
 --all: a row of KNOWN that no program needs any more is a failure, too.
 """
 import argparse
@@ -95,18 +95,22 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("--runtime")
     parser.add_argument("--static", action="store_true")
+    parser.add_argument("--release", default="")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("program", nargs="+")
     options = parser.parse_intermixed_args()
     if options.runtime and not os.path.isdir(options.runtime):
         print(f"1..1\nok 1 - NVIDIA's runtime # SKIP {options.runtime} is not there (tools/cuda-releases fetches it)")
         return 0
-    failed, more = 0, KNOWN_OF_11 if "/11." in (options.runtime or "") else ()
+    failed, more = 0, KNOWN_OF_11 if "/11." in f"{options.runtime}/{options.release}" else ()
     for number, program in enumerate(options.program, 1):
         static, shared = program.split("=") if options.static else (program, program)
         name = os.path.basename(shared)
         if name in LEFT_OUT:
             print(f"ok {number} - {name} # SKIP {LEFT_OUT[name]}")
+            continue
+        if not os.path.exists(static):
+            print(f"ok {number} - {name} # SKIP {static} is not there (tools/cuda-releases --static fetches the runtime)")
             continue
         unknown = compare(name, run(options.bin, shared, ()),
                           run(options.bin, static, (options.runtime,) if options.runtime else ()), more)
