@@ -114,6 +114,26 @@ static void stack(void **state)
     FAILS(CUDA_ERROR_INVALID_DEVICE, cuCtxCreate_v2(&made, 0, 99));
 }
 
+static void attaching(void **state)
+{
+    (void)state;
+    CUcontext made, again = NULL, top;
+    OK(cuCtxCreate_v2(&made, 0, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxAttach(&again, 1));
+    OK(cuCtxAttach(&again, 0));
+    assert_ptr_equal(again, made);
+    OK(cuCtxDetach(again));
+    OK(cuCtxSynchronize());
+    OK(cuCtxPushCurrent(primary));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDetach(made));       /* not the current one */
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDetach(primary));    /* nobody made or attached it */
+    OK(cuCtxPopCurrent(NULL));
+    OK(cuCtxDetach(made));
+    OK(cuCtxGetCurrent(&top));
+    assert_ptr_equal(top, primary);
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxSetCurrent(made));
+}
+
 static void *other_thread(void *context)
 {
     CUcontext top = primary;
@@ -545,6 +565,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices),
         cmocka_unit_test(stack),
+        cmocka_unit_test(attaching),
         cmocka_unit_test(each_thread_has_its_own),
         cmocka_unit_test(primary_contexts),
         cmocka_unit_test(modules),

@@ -15,8 +15,10 @@ void driver_context_ended(core_context *context)
     struct driver_context *state = driver_context_state(context);
     driver_storage_drop(context);
     driver_modules_forget_context(context);
-    if (state)
+    if (state) {
         state->cache = state->bank = 0;
+        atomic_store(&state->attached, 0);
+    }
 }
 
 int driver_context_id(core_context *context, unsigned long long *id)

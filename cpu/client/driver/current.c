@@ -173,5 +173,42 @@ CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters
     return driver_waited(create(context, flags, device));
 }
 
+/* ---- the count of uses, of CUDA before 4.0: PyCUDA detaches its context at the end ---- */
+
+static int attach(CUcontext *out, unsigned flags)
+{
+    core_context *context;
+    struct driver_context *state;
+    int error = driver_enter(&context);
+    if (error)
+        return error;
+    if (!out || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!(state = driver_context_state(context)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    atomic_fetch_add(&state->attached, 1);
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+/* The last use ends a context that cuCtxCreate made. */
+static int detach(CUcontext context)
+{
+    core_context *found;
+    int error = context ? driver_context(context, &found) : CUDA_ERROR_INVALID_CONTEXT;
+    if (error)
+        return error;
+    if (context != driver_thread_context())
+        return CUDA_ERROR_INVALID_CONTEXT;
+    struct driver_context *state = driver_context_state(context);
+    unsigned more = state ? atomic_load(&state->attached) : 0;
+    while (more && !atomic_compare_exchange_weak(&state->attached, &more, more - 1))
+        ;
+    return more ? CUDA_SUCCESS : destroy(context);
+}
+
+CUresult driver_cuCtxAttach(CUcontext *context, unsigned flags) { return driver_local(attach(context, flags)); }
+CUresult driver_cuCtxDetach(CUcontext context) { return driver_waited(detach(context)); }
+
 CUresult driver_cuCtxDestroy_v2(CUcontext context) { return driver_waited(destroy(context)); }
 CUresult driver_cuCtxDestroy(CUcontext context) { return driver_waited(destroy(context)); }

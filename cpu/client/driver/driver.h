@@ -82,6 +82,7 @@ struct driver_storage;
 /* Made at the first use, and kept: contexts come again at the same address. */
 struct driver_context {
     unsigned cache, bank;
+    atomic_uint attached;             /* uses beside that of who made the context (cuCtxAttach) */
     struct driver_storage *storage;
 };
 struct driver_context *driver_context_state(core_context *);
