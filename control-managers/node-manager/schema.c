@@ -7,6 +7,7 @@
 static const char *const gpu_kinds[] = { "auto", "nvidia", "software", NULL };
 static const char *const sandboxes[] = { "best-effort", "required", "off", NULL };
 static const char *const tls_words[] = { "auto", "on", "off", NULL };
+const char *const node_clear_words[] = { "auto", "always", "never", NULL };
 static const char *const thread_modes[] = { "process-per-client", NULL };
 
 #define AT(member) offsetof(struct node_config, member)
@@ -122,6 +123,13 @@ static const struct config_key keys[] = {
       .min = 1,
       .max = 256,
       .help = "Processes that each GPU server keeps ready for the next program." },
+    { .path = "virt-server.clear-memory",
+      .kind = CONFIG_CHOICE,
+      .offset = AT(clear),
+      .initial = "auto",
+      .choices = node_clear_words,
+      .help = "Whether GPU servers set fresh device memory to zero before a program gets it: auto: unless the driver "
+              "is known to do that, which NVIDIA's is not; always; never." },
     { .path = "virt-server.max-processes",
       .kind = CONFIG_INT,
       .offset = AT(processes),

@@ -29,6 +29,7 @@ struct node_config {
     char    *listen;
     char    *advertise;
     int      server_tls;                /* node_tls */
+    int      clear;                     /* of node_clear_words */
     int64_t  workers;
     int64_t  processes;
     uint64_t host_memory;
@@ -41,6 +42,7 @@ struct node_config {
 };
 
 extern const struct config_schema node_schema;
+extern const char *const node_clear_words[];
 
 /* An item of virt-server.shared-memory, "VM=SIZE" or "VM=SIZE:PROGRAMS": the length of the VM's name, bytes, and how
    many programs may share them. False: it is something else. */

@@ -68,6 +68,7 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
             add_word(words, "%s", *variable);
     add_word(words, "TMPDIR=%s", folder);
     add_word(words, "HOME=%s", folder);
+    add_word(words, "FLYT_CLEAR_MEMORY=%s", node_clear_words[server->node->config->clear]);
     add_word(words, "FLYT_TENANT_HOST_MEMORY=%llu", (unsigned long long)node_host_memory(server->node->config));
     add_word(words, "FLYT_TENANT_MEMORY=%llu", (unsigned long long)server->memory);
     add_word(words, "FLYT_TENANT_LEDGER=%s/memory", folder);

@@ -10,6 +10,7 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/server/charge.h"
+#include "cpu/server/clear.h"
 #include "cpu/server/session.h"
 #include "cpu/server/tenant.h"
 
@@ -66,6 +67,11 @@ static CUresult handle_make(struct session *session, const handle_create_args *a
         return r;
     }
     handle_charged(session, device, args->size, true);
+    r = clear_handle(session, device, handle->memory, args->size);
+    if (r != CUDA_SUCCESS) {
+        handle_drop(session, handle);
+        return r;
+    }
     if (id_map_set(session->ids[KIND_HANDLE], args->handle, handle) != 0) {
         handle_drop(session, handle);
         return CUDA_ERROR_INVALID_VALUE;

@@ -16,6 +16,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "cpu/server/charge.h"
+#include "cpu/server/clear.h"
 #include "cpu/server/tenant.h"
 #include "cpu/server/usage.h"
 
@@ -278,6 +279,8 @@ static CUresult pieces_make(struct session *session, struct context *context, ui
     charge_lock(session);
     r = pieces_make_charged(session, context, address, size, unit, &made);
     charge_unlock(session);
+    if (r == CUDA_SUCCESS)
+        r = clear_mapped(session, address, size);
     if (r != CUDA_SUCCESS && made)
         pieces_end(session, context, address, made);       /* its charge, too */
     if (r != CUDA_SUCCESS)

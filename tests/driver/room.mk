@@ -147,6 +147,11 @@ $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-chain
 LONG_TESTS += "$(TESTS_DRIVER_CHAIN) $(CUDA_TEST_PROGRAMS)"
+# A driver that does not clear.
+$(TESTS_DRIVER)-dirty: tests/driver/dirty.py build/cuda/fresh | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/dirty.py $(BIN) build/cuda/fresh\n' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-dirty
 
 TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(TESTS_DRIVER)/test_api $(TESTS_DRIVER)/test_textures
 endif

@@ -123,6 +123,17 @@ static void physical_unref(struct sgd_physical *p)
     free(p);
 }
 
+/* For tests: what a driver hands out that does not clear. */
+static CUresult physical_soil(const struct sgd_physical *p)
+{
+    void *at = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, (off_t)p->offset);
+    if (at == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(at, 0xd1, p->size);
+    munmap(at, p->size);
+    return CUDA_SUCCESS;
+}
+
 static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAllocationProp *prop, int fd,
                              struct sgd_physical **out)
 {
@@ -135,6 +146,8 @@ static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAlloc
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult r = fd < 0 ? physical_back(p) : CUDA_SUCCESS;
+    if (!r && fd < 0 && sgd_config.dirty)
+        r = physical_soil(p);
     if (!r && !(p->handle = (CUmemGenericAllocationHandle)(uintptr_t)sgd_handle_new(SGD_PHYSICAL, p))) {
         if (p->own_fd)
             close(p->fd);

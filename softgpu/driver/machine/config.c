@@ -10,6 +10,7 @@
  *   FLYT_SOFTGPU_MEMCHECK=0           1: kernels are watched (softgpu/check.h); race: for races on shared memory too
  *   FLYT_SOFTGPU_CHAOS=0              seed: delays completions, reorders streams as CUDA allows, refuses address hints
  *   FLYT_SOFTGPU_CHAOS_OOM=0          1: with a seed, allocations fail now and then
+ *   FLYT_SOFTGPU_DIRTY=0              1: memory of cuMemCreate is full of a pattern, as if another program had left it
  */
 #include "softgpu/driver/machine/machine.h"
 #include "softgpu/check.h"
@@ -113,6 +114,7 @@ void sgd_config_read(void)
     c->threads = (unsigned)number("FLYT_SOFTGPU_THREADS", 0, 0, 1024);
     c->chaos = number("FLYT_SOFTGPU_CHAOS", 0, 0, UINT64_MAX);
     c->chaos_oom = number("FLYT_SOFTGPU_CHAOS_OOM", 0, 0, 1) != 0;
+    c->dirty = number("FLYT_SOFTGPU_DIRTY", 0, 0, 1) != 0;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
     size_t host = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
     c->memory = size_of("FLYT_SOFTGPU_MEMORY", (size_t)4 << 30, host / 4 * 3);

@@ -27,7 +27,7 @@ struct sgd_config {                      /* config.c; constant after cuInit */
     unsigned devices, sm_count, cc_major, cc_minor, threads;
     size_t memory;                       /* bytes per device */
     uint64_t chaos;                      /* seed; 0: off */
-    bool chaos_oom, fault_gpu;
+    bool chaos_oom, dirty, fault_gpu;
 };
 extern struct sgd_config sgd_config;
 void sgd_config_read(void);
