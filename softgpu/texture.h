@@ -43,6 +43,9 @@ struct sg_texture {
     uint8_t levels;                      /* of a mipmapped array, behind each other from base on; 0: it is none */
     bool linear_levels;                  /* the filter between levels */
     float bias, least, most;             /* of the level of detail */
+    bool srgb;                           /* colours of 8 bits become linear before they are filtered */
+    float border[4];                     /* of a texture that is read as floats */
+    int8_t offset[3];                    /* texels, of one fetch */
 };
 
 enum { SG_LEVELS_MOST = 16, SG_ROW_ALIGNMENT = 64 };

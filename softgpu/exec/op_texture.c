@@ -44,6 +44,8 @@ struct access {
     exec_source at[COORDINATES];         /* coordinates, the layer first */
     unsigned levels;                     /* 0: the first level; 1: of .level; 2: of .grad */
     exec_source level[2][3];             /* the level of detail, or how the coordinates change */
+    bool offsets;
+    exec_source offset[3];               /* texels that are added */
     uint32_t to[4];
     uint8_t cell[4];                     /* bytes of the register: of to[], of from[] */
     exec_source from[4];
@@ -129,6 +131,8 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
             raw[k] = word(w, a->at[next++], l);
         float at[3] = { as_float(raw[0]), as_float(raw[1]), as_float(raw[2]) };
         bool fine;
+        for (unsigned k = 0; a->offsets && k < a->dimensions; k++) /* -8 … 7 */
+            o.t.offset[k] = (int8_t)((int32_t)(word(w, a->offset[k], l) << 28) >> 28);
         if (a->integer) {
             int32_t index[3] = { (int32_t)raw[0], (int32_t)raw[1], (int32_t)raw[2] };
             fine = sg_texture_fetch(&o.t, a->dimensions, w->granule_device, index, layer, out);
@@ -366,18 +370,30 @@ static int places(struct exec_decoder *d, const struct ptx_operand *o, struct ex
     return 0;
 }
 
-/* One register, or a vector of as many as there are dimensions; more are ignored. */
-static int level_of_detail(struct exec_decoder *d, const struct ptx_operand *o, unsigned want, exec_source at[3])
+/* Of a level of detail or offsets: one register, or a vector of as many as there are dimensions; more are ignored. */
+static int decode_values(struct exec_decoder *d, const struct ptx_operand *o, unsigned want, exec_source at[3])
 {
     const struct ptx_operand *elements[COORDINATES];
     struct ptx_operand scratch[COORDINATES];
     uint32_t count = decode_elements(d, o, elements, scratch, COORDINATES);
     if (count < want)
-        return decode_error(d, "%u values for a level of detail where %u are wanted", count, want);
+        return decode_error(d, "%u values where %u are wanted", count, want);
     for (unsigned k = 0; k < want; k++)
         if (decode_source(d, elements[k], PTX_B32, &at[k]))
             return -1;
     return 0;
+}
+
+/* Behind the coordinates and the level: a register, or a vector, of integers. A single f32 there is what a depth is
+   compared with. */
+static int decode_offsets(struct exec_decoder *d, const struct ptx_operand *o, struct access *a)
+{
+    bool real = o->kind == PTX_OP_FLOAT ||
+                (o->kind == PTX_OP_REGISTER && d->f->registers[o->reg].type == PTX_F32);
+    if (a->shape == SHAPE_CUBE || real)
+        return decode_error(d, a->shape == SHAPE_CUBE ? "cubes have no offsets" : "depth comparison is not known");
+    a->offsets = true;
+    return decode_values(d, o, a->dimensions, a->offset);
 }
 
 static int results(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_type type, unsigned want,
@@ -424,8 +440,9 @@ static int decode_texture(struct exec_decoder *d)
     unsigned levels = decode_has(d, "level") ? 1 : decode_has(d, "grad") ? 2 : 0;
     if (!a)
         return decode_error(d, "no host memory");
-    if (known_modifiers(d, known) || d->in->operand_count != 2 + levels)
-        return decode_error(d, "offsets and depth comparison are not known");
+    const uint32_t more = d->in->operand_count - 2 - levels;
+    if (known_modifiers(d, known) || d->in->operand_count < 2 + levels || more > 1)
+        return decode_error(d, "depth comparison is not known");
     enum ptx_type to = decode_type(d, 1), by = decode_type(d, 0);
     a->half = to == PTX_F16X2 || to == PTX_F16;
     a->integer = by == PTX_S32;
@@ -438,8 +455,10 @@ static int decode_texture(struct exec_decoder *d)
         return -1;
     a->levels = levels;
     for (unsigned k = 0; k < levels; k++)
-        if (level_of_detail(d, &d->in->operands[2 + k], levels == 1 ? 1 : a->dimensions, a->level[k]))
+        if (decode_values(d, &d->in->operands[2 + k], levels == 1 ? 1 : a->dimensions, a->level[k]))
             return -1;
+    if (more && decode_offsets(d, &d->in->operands[2 + levels], a))
+        return -1;
     if ((a->shape == SHAPE_CUBE && a->integer) ||
         (gather && (a->integer || a->half || a->shape == SHAPE_1D || a->shape == SHAPE_3D)))
         return decode_error(d, "a geometry that does not go with this instruction");

@@ -133,12 +133,18 @@ static uint32_t component(const struct sg_texture *t, const unsigned char *p)
     }
 }
 
+/* A colour of 8 bits, as sRGB has it, in linear light (IEC 61966-2-1). */
+static float linear_light(float v) { return v <= 0.04045f ? v / 12.92f : powf((v + 0.055f) / 1.055f, 2.4f); }
+
 /* index < 0: a texel of the border */
 static bool texel(const struct sg_texture *t, unsigned device, const int64_t index[3], uint32_t layer, uint32_t out[4])
 {
     out[0] = out[1] = out[2] = out[3] = 0;
-    if (index[0] < 0 || index[1] < 0 || index[2] < 0)
-        return true;                                     /* the border's colour: all 0 */
+    if (index[0] < 0 || index[1] < 0 || index[2] < 0) {
+        for (unsigned c = 0; c < t->channels; c++)
+            out[c] = bits_of(t->border[c]);
+        return true;
+    }
     unsigned size = sg_texel_bytes(t->format);
     uint64_t at = t->base + (uint64_t)index[0] * size * t->channels + (uint64_t)index[1] * t->pitch +
                   ((uint64_t)index[2] + layer) * t->slice;
@@ -146,6 +152,8 @@ static bool texel(const struct sg_texture *t, unsigned device, const int64_t ind
         return false;
     for (unsigned c = 0; c < t->channels; c++)
         out[c] = component(t, (const unsigned char *)(uintptr_t)at + c * size);
+    for (unsigned c = 0; t->srgb && c < 3 && c < t->channels; c++)
+        out[c] = bits_of(linear_light(float_of(out[c])));
     if (t->channels < 4)
         out[3] = floats(t) ? bits_of(1.0f) : 1;
     return true;
@@ -202,7 +210,7 @@ bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned
         float x = scale(t, at[k], k, n);
         if (linear)
             x -= 0.5f;
-        int64_t i = (int64_t)floorf(x);
+        int64_t i = (int64_t)floorf(x) + t->offset[k];
         index[k] = place(i, n, t->wrap[k], t->normalized);
         pair[k][0] = index[k];
         pair[k][1] = place(i + 1, n, t->wrap[k], t->normalized);
@@ -293,7 +301,8 @@ bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned 
 {
     int64_t index[3] = { 0, 0, 0 };
     for (unsigned k = 0; k < dimensions; k++)
-        index[k] = place(at[k], extent(t, k), t->linear_memory ? SG_BORDER : t->wrap[k], t->normalized);
+        index[k] = place((int64_t)at[k] + t->offset[k], extent(t, k), t->linear_memory ? SG_BORDER : t->wrap[k],
+                         t->normalized);
     return texel(t, device, index, layer_of(t, layer), out);
 }
 
@@ -303,7 +312,7 @@ bool sg_texture_gather(const struct sg_texture *t, unsigned device, const float 
     static const unsigned char corners[4][2] = { { 0, 1 }, { 1, 1 }, { 1, 0 }, { 0, 0 } };
     int64_t low[2];
     for (unsigned k = 0; k < 2; k++)
-        low[k] = (int64_t)floorf(scale(t, at[k], k, extent(t, k)) - 0.5f);
+        low[k] = (int64_t)floorf(scale(t, at[k], k, extent(t, k)) - 0.5f) + t->offset[k];
     for (unsigned c = 0; c < 4; c++) {
         int64_t index[3] = { place(low[0] + corners[c][0], t->width, t->wrap[0], t->normalized),
                              place(low[1] + corners[c][1], t->height, t->wrap[1], t->normalized), 0 };

@@ -1,5 +1,5 @@
 /* shows: Software GPU textures and surfaces: each geometry, filters, address modes, formats, out-of-range surface
- *   accesses, handles that are none */
+ *   accesses, handles that are none, offsets, border colours, sRGB */
 /* textures.c: tex, tld4, suld, sust, txq, suq against references written from the programming guide, texel by texel. */
 #include "tests/exec/main.h"
 
@@ -562,6 +562,122 @@ static void comings_and_goings(void **state)
     assert_false(sg_texture_get(handle, &copy));
 }
 
+/* With an offset a fetch gives what it gives as many texels further on. */
+static void offsets_count_texels(void **state)
+{
+    (void)state;
+    static const int offset[] = { -3, 2, 1 };
+    static const struct { const char *opcode, *types, *level; } forms[] = {
+        { "tex", "v4.f32.f32", "" },
+        { "tex", "v4.f32.s32", "" },
+        { "tex.level", "v4.f32.f32", ", f7" },
+        { "tld4.r", "v4.f32.f32", "" },
+    };
+    for (unsigned form = 0; form < 4; form++)
+        for (unsigned g = G1D; g <= GA2D; g++)
+            for (unsigned mode = 0; mode < 4; mode++) {
+                bool gathers = form == 3, whole = form == 1;
+                char extra[64];
+                if (gathers && g != G2D && g != GA2D)
+                    continue;
+                snprintf(extra, sizeof extra,
+                         dimensions_of[g] == 1   ? "%s, -3"
+                         : dimensions_of[g] == 2 ? "%s, {-3, 2}"
+                                                 : "%s, {-3, 2, 1, 0}",
+                         forms[form].level);
+                struct sg_texture t = sheet(g);
+                t.linear_filter = mode & 1;
+                for (unsigned k = 0; k < 3; k++)
+                    t.wrap[k] = mode & 2 ? SG_BORDER : SG_CLAMP;
+                uint64_t handle = sg_texture_add(&t);
+                struct point *in = gpu_alloc(POINTS * sizeof *in);
+                uint32_t (*out)[4] = gpu_alloc(POINTS * sizeof *out), (*want)[4] = gpu_alloc(POINTS * sizeof *out);
+                scatter(in, false);
+                for (unsigned i = 0; whole && i < POINTS; i++)
+                    for (unsigned k = 0; k < 3; k++)
+                        in[i].at[k] = number((uint32_t)(int32_t)in[i].at[k]);
+                load_fetch(g, forms[form].opcode, forms[form].types, extra);
+                assert_int_equal(gpu_run("k", 1, POINTS, 3, ARG(out), ARG(in), handle), CUDA_SUCCESS);
+                for (unsigned i = 0; i < POINTS; i++)
+                    for (unsigned k = 0; k < dimensions_of[g]; k++)
+                        in[i].at[k] = whole ? number(bits(in[i].at[k]) + (uint32_t)offset[k])
+                                            : in[i].at[k] + (float)offset[k];
+                load_fetch(g, forms[form].opcode, forms[form].types, forms[form].level);
+                assert_int_equal(gpu_run("k", 1, POINTS, 3, ARG(want), ARG(in), handle), CUDA_SUCCESS);
+                assert_memory_equal(out, want, POINTS * sizeof *out);
+                sg_texture_remove(handle);
+                gpu_reset();
+            }
+    /* with wrapped coordinates */
+    load_fetch(G1D, "tex", "v4.f32.f32", ", -3");
+    struct sg_texture t = sheet(G1D);
+    t.normalized = true;
+    t.wrap[0] = SG_WRAP;
+    uint64_t handle = sg_texture_add(&t);
+    struct point *in = gpu_alloc(POINTS * sizeof *in);
+    uint32_t (*out)[4] = gpu_alloc(POINTS * sizeof *out);
+    for (unsigned i = 0; i < WIDTH; i++)
+        in[i].at[0] = ((float)i + 0.5f) / WIDTH;
+    assert_int_equal(gpu_run("k", 1, WIDTH, 3, ARG(out), ARG(in), handle), CUDA_SUCCESS);
+    for (unsigned i = 0; i < WIDTH; i++)
+        assert_true((double)number(out[i][1]) == texel(&t, (i + WIDTH - 3) % WIDTH, 0, 0, 0, 1));
+    sg_texture_remove(handle);
+    assert_non_null(gpu_refuses(KERNEL("k", "tex.cube.v4.f32.f32 {f4, f5, f6, f7}, [a0, {f1, f1, f1, f1}], {r1, r1};"),
+                                "k"));
+    assert_non_null(gpu_refuses(KERNEL("k", "tex.2d.v4.f32.f32 {f4, f5, f6, f7}, [a0, {f1, f1}], f2;"), "k"));
+    assert_non_null(gpu_refuses(KERNEL("k", "tex.2d.v4.f32.f32 {f4, f5, f6, f7}, [a0, {f1, f1}], r1;"), "k"));
+}
+
+static void borders_have_a_colour(void **state)
+{
+    (void)state;
+    load_fetch(G2D, "tex", "v4.f32.f32", "");
+    struct sg_texture t = sheet(G2D);
+    t.linear_filter = true;
+    t.wrap[0] = t.wrap[1] = SG_BORDER;
+    memcpy(t.border, (float[]){ 1, -2, 0.5f, 64 }, sizeof t.border);
+    uint64_t handle = sg_texture_add(&t);
+    struct point *in = gpu_alloc(POINTS * sizeof *in);
+    uint32_t (*out)[4] = gpu_alloc(POINTS * sizeof *out);
+    in[0] = (struct point){ .at = { -4, 2 } };
+    in[1] = (struct point){ .at = { 0, 2.5f } };         /* half of the border, half of the first texel */
+    assert_int_equal(gpu_run("k", 1, 2, 3, ARG(out), ARG(in), handle), CUDA_SUCCESS);
+    for (unsigned c = 0; c < 4; c++) {
+        assert_true(number(out[0][c]) == t.border[c]);
+        assert_true((double)number(out[1][c]) == ((double)t.border[c] + texel(&t, 0, 2, 0, 0, c)) / 2);
+    }
+    sg_texture_remove(handle);
+}
+
+/* Both pieces of the curve; what lies between two colours is mixed in linear light. The fourth channel is no colour. */
+static void colours_of_srgb(void **state)
+{
+    (void)state;
+    load_fetch(G1D, "tex", "v4.f32.f32", "");
+    unsigned char *memory = gpu_alloc(512);
+    memcpy(memory, (unsigned char[]){ 0, 10, 128, 128, 255, 11, 128, 128 }, 8);
+    struct sg_texture t = { .base = ARG(memory), .pitch = 512, .slice = 512, .width = 2, .height = 1, .depth = 1,
+                            .layers = 1, .format = SG_TEXEL_U8, .channels = 4, .unit = true, .srgb = true,
+                            .linear_filter = true };
+    memset(t.wrap, SG_CLAMP, sizeof t.wrap);
+    uint64_t handle = sg_texture_add(&t);
+    struct point *in = gpu_alloc(POINTS * sizeof *in);
+    uint32_t (*out)[4] = gpu_alloc(POINTS * sizeof *out);
+    in[0].at[0] = 0.5f;
+    in[1].at[0] = 1.5f;
+    in[2].at[0] = 1.0f;
+    assert_int_equal(gpu_run("k", 1, 3, 3, ARG(out), ARG(in), handle), CUDA_SUCCESS);
+    const double low = 10 / 255.0 / 12.92, high = pow((11 / 255.0 + 0.055) / 1.055, 2.4),
+                 half = pow((128 / 255.0 + 0.055) / 1.055, 2.4);
+    const double want[3][4] = { { 0, low, half, 128 / 255.0 },
+                                { 1, high, half, 128 / 255.0 },
+                                { 0.5, (low + high) / 2, half, 128 / 255.0 } };
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned c = 0; c < 4; c++)
+            assert_true(fabs((double)number(out[i][c]) - want[i][c]) < 1e-6);
+    sg_texture_remove(handle);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +690,9 @@ int main(void)
         EXEC_TEST(formatted_stores), EXEC_TEST(reductions),
         EXEC_TEST(what_is_refused),
         EXEC_TEST(forms_of_the_compiler),
+        EXEC_TEST(offsets_count_texels),
+        EXEC_TEST(borders_have_a_colour),
+        EXEC_TEST(colours_of_srgb),
         EXEC_TEST(comings_and_goings),
     };
     return EXEC_MAIN(tests);

@@ -1,5 +1,5 @@
 /* shows: Software GPU arrays, texture and surface objects: creation, copies to and from arrays, kernels that read and
- *   write through them */
+ *   write through them, views in other formats, of some layers and of some levels */
 /* test_textures.c: CUDA arrays, their copies, cuTexObject* and cuSurfObject*. What a fetch gives is
  * tests/exec/textures.c's business. */
 #include "kernels.h"
@@ -281,6 +281,110 @@ static void objects(void **state)
     OK(cuModuleUnload(m));
 }
 
+/* Texels of 32 bits, seen as other formats; some layers; some levels. */
+static void views(void **state)
+{
+    (void)state;
+    CUmodule m = NULL;
+    CUarray a = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST);
+    CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a };
+    CUDA_TEXTURE_DESC how = { .flags = CU_TRSF_READ_AS_INTEGER };
+    CUDA_RESOURCE_VIEW_DESC view = { .format = CU_RES_VIEW_FORMAT_UINT_4X8, .width = W, .height = H }, got;
+    CUsurfObject s;
+    CUtexObject t;
+    CUdeviceptr out;
+    uint32_t numbers[H][W];
+    OK(cuMemAlloc(&out, sizeof numbers));
+    OK(cuSurfObjectCreate(&s, &from));
+    void *write_arguments[] = { &s }, *read_arguments[] = { &t, &out };
+    OK(cuLaunchKernel(kernel(&m, "write"), 1, 1, 1, W, H, 1, 0, NULL, write_arguments, NULL));
+    for (unsigned k = 0; k < 3; k++) {
+        static const CUresourceViewFormat formats[] = { CU_RES_VIEW_FORMAT_UINT_4X8, CU_RES_VIEW_FORMAT_SINT_2X16,
+                                                        CU_RES_VIEW_FORMAT_FLOAT_1X32 };
+        static const uint32_t masks[] = { 0xff, 0xffff, 0xffffffff };
+        view.format = formats[k];
+        OK(cuTexObjectCreate(&t, &from, &how, &view));
+        OK(cuTexObjectGetResourceViewDesc(&got, t));
+        assert_memory_equal(&got, &view, sizeof view);
+        OK(cuLaunchKernel(kernel(&m, "read"), 1, 1, 1, W, H, 1, 0, NULL, read_arguments, NULL));
+        OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
+        for (uint32_t y = 0; y < H; y++)
+            for (uint32_t x = 0; x < W; x++)
+                assert_int_equal(numbers[y][x], (y * 1000 + x) & masks[k]);
+        OK(cuTexObjectDestroy(t));
+    }
+    /* a format of another size, other extents, levels and layers that are not there */
+    CUDA_RESOURCE_VIEW_DESC wrong[] = { view, view, view, view, view };
+    wrong[0].format = CU_RES_VIEW_FORMAT_UINT_2X32;
+    wrong[1].width = W + 1;
+    wrong[2].lastMipmapLevel = 1;
+    wrong[3].lastLayer = 1;
+    wrong[4].format = (CUresourceViewFormat)99;
+    for (unsigned k = 0; k < 5; k++)
+        FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&t, &from, &how, &wrong[k]));
+    view.format = CU_RES_VIEW_FORMAT_UNSIGNED_BC1;
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(&t, &from, &how, &view));
+    OK(cuTexObjectCreate(&t, &from, &how, NULL));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceViewDesc(&got, t));
+    OK(cuTexObjectDestroy(t));
+    OK(cuSurfObjectDestroy(s));
+    /* the second of three layers */
+    CUarray layers = array(W, H, 3, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_LAYERED);
+    for (uint32_t z = 0; z < 3; z++) {
+        for (uint32_t i = 0; i < H * W; i++)
+            numbers[i / W][i % W] = z * 100000 + i;
+        CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = numbers, .srcPitch = W * 4,
+                               .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = layers, .dstZ = z,
+                               .WidthInBytes = W * 4, .Height = H, .Depth = 1 };
+        OK(cuMemcpy3D(&copy));
+    }
+    from.res.array.hArray = layers;
+    view = (CUDA_RESOURCE_VIEW_DESC){ .format = CU_RES_VIEW_FORMAT_UINT_1X32, .width = W, .height = H, .depth = 3,
+                                      .firstLayer = 1, .lastLayer = 1 };
+    OK(cuTexObjectCreate(&t, &from, &how, &view));
+    OK(cuLaunchKernel(kernel(&m, "read"), 1, 1, 1, W, H, 1, 0, NULL, read_arguments, NULL));
+    OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
+    for (uint32_t i = 0; i < H * W; i++)
+        assert_int_equal(numbers[i / W][i % W], 100000 + i);
+    OK(cuTexObjectDestroy(t));
+    OK(cuArrayDestroy(layers));
+    /* from the second level on */
+    CUDA_ARRAY3D_DESCRIPTOR pyramid = { .Width = 2 * W, .Height = 2 * H, .Format = CU_AD_FORMAT_UNSIGNED_INT32,
+                                        .NumChannels = 1 };
+    CUmipmappedArray levels;
+    CUarray second;
+    OK(cuMipmappedArrayCreate(&levels, &pyramid, 3));
+    OK(cuMipmappedArrayGetLevel(&second, levels, 1));
+    for (uint32_t i = 0; i < H * W; i++)
+        numbers[i / W][i % W] = i + 7;
+    CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = numbers, .srcPitch = W * 4,
+                           .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = second, .WidthInBytes = W * 4,
+                           .Height = H };
+    OK(cuMemcpy2D(&copy));
+    from = (CUDA_RESOURCE_DESC){ .resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY, .res.mipmap.hMipmappedArray = levels };
+    view = (CUDA_RESOURCE_VIEW_DESC){ .format = CU_RES_VIEW_FORMAT_UINT_1X32, .width = 2 * W, .height = 2 * H,
+                                      .firstMipmapLevel = 1, .lastMipmapLevel = 2 };
+    OK(cuTexObjectCreate(&t, &from, &how, &view));
+    OK(cuMemsetD8(out, 0, sizeof numbers));
+    OK(cuLaunchKernel(kernel(&m, "read"), 1, 1, 1, W, H, 1, 0, NULL, read_arguments, NULL));
+    OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
+    for (uint32_t i = 0; i < H * W; i++)
+        assert_int_equal(numbers[i / W][i % W], i + 7);
+    OK(cuTexObjectDestroy(t));
+    OK(cuMipmappedArrayDestroy(levels));
+    /* how it is read: border colours need floats, sRGB is accepted */
+    from = (CUDA_RESOURCE_DESC){ .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a };
+    how.borderColor[1] = 0.5f;
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(&t, &from, &how, NULL));
+    view = (CUDA_RESOURCE_VIEW_DESC){ .format = CU_RES_VIEW_FORMAT_UINT_4X8, .width = W, .height = H };
+    how.flags = CU_TRSF_SRGB;
+    OK(cuTexObjectCreate(&t, &from, &how, &view));
+    OK(cuTexObjectDestroy(t));
+    OK(cuArrayDestroy(a));
+    OK(cuMemFree(out));
+    OK(cuModuleUnload(m));
+}
+
 /* Last: the fault stays. The array's memory may be anybody's by now, so its object must not reach it. */
 static void object_of_an_array_that_is_gone(void **state)
 {
@@ -307,6 +411,7 @@ int main(void)
         cmocka_unit_test(end_of_a_context),
         cmocka_unit_test(copies),
         cmocka_unit_test(objects),
+        cmocka_unit_test(views),
         cmocka_unit_test(object_of_an_array_that_is_gone),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

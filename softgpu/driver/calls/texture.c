@@ -75,10 +75,10 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
 /* How they are read. */
 static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
 {
-    static const unsigned known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES |
+    static const unsigned known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_SRGB |
                                   CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION | CU_TRSF_SEAMLESS_CUBEMAP;
     if (s->flags & ~known)
-        return s->flags & CU_TRSF_SRGB ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     if ((unsigned)s->filterMode > CU_TR_FILTER_MODE_LINEAR)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned k = 0; k < 3; k++) {
@@ -86,9 +86,6 @@ static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
             return CUDA_ERROR_INVALID_VALUE;
         t->wrap[k] = (uint8_t)s->addressMode[k];
     }
-    for (unsigned k = 0; k < 4; k++)
-        if (s->borderColor[k] != 0)                      /* NaN too */
-            return CUDA_ERROR_NOT_SUPPORTED;
     if ((unsigned)s->mipmapFilterMode > CU_TR_FILTER_MODE_LINEAR)
         return CUDA_ERROR_INVALID_VALUE;
     t->linear_levels = s->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
@@ -99,7 +96,45 @@ static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
     t->normalized = s->flags & CU_TRSF_NORMALIZED_COORDINATES;
     t->unit = integer && !wide && !(s->flags & CU_TRSF_READ_AS_INTEGER);
     t->linear_filter = s->filterMode == CU_TR_FILTER_MODE_LINEAR && !t->linear_memory;
+    t->srgb = s->flags & CU_TRSF_SRGB && t->unit && t->format == SG_TEXEL_U8;
+    for (unsigned k = 0; k < 4; k++) {
+        if (s->borderColor[k] != 0 && integer && !t->unit) {   /* NaN too */
+            sgd_log("a border colour other than 0 is not implemented for textures that are read as integers");
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
+        t->border[k] = s->borderColor[k];
+    }
     return t->linear_filter && integer && !t->unit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* The same texels in another format, some of the levels or of the layers. */
+static CUresult look_at(struct sg_texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
+{
+    /* in order of CUresourceViewFormat: each with one, two and four channels */
+    static const uint8_t formats[] = { SG_TEXEL_U8,  SG_TEXEL_S8,  SG_TEXEL_U16, SG_TEXEL_S16,
+                                       SG_TEXEL_U32, SG_TEXEL_S32, SG_TEXEL_F16, SG_TEXEL_F32 };
+    unsigned format = (unsigned)v->format, levels = t->levels ? t->levels : 1;
+    if (format > CU_RES_VIEW_FORMAT_UNSIGNED_BC7 || t->linear_memory || v->width != t->width ||
+        (v->height ? v->height : 1) != t->height || v->firstMipmapLevel > v->lastMipmapLevel ||
+        v->lastMipmapLevel >= levels || v->firstLayer > v->lastLayer || v->lastLayer >= t->layers)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool some = v->firstLayer || v->lastLayer + 1 < t->layers;
+    if (format > CU_RES_VIEW_FORMAT_FLOAT_4X32 || (some && t->levels)) {
+        sgd_log("views in compressed formats, and of some layers of a mipmapped array, are not implemented");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    unsigned bytes = sg_texel_bytes(t->format) * t->channels;
+    t->format = formats[(format - 1) / 3];
+    t->channels = (uint8_t)(1u << (format - 1) % 3);
+    if (sg_texel_bytes(t->format) * t->channels != bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (t->levels) {
+        *t = sg_texture_level(t, v->firstMipmapLevel);
+        t->levels = (uint8_t)(v->lastMipmapLevel - v->firstMipmapLevel + 1);
+    }
+    t->base += v->firstLayer * t->slice * t->depth;
+    t->layers = v->lastLayer - v->firstLayer + 1;
+    return CUDA_SUCCESS;
 }
 
 /* What an object of the resource goes with; NULL: no array. resource() has found it. */
@@ -110,7 +145,9 @@ static struct sgd_array *array_of(const CUDA_RESOURCE_DESC *r)
     return r->resType == CU_RESOURCE_TYPE_ARRAY ? sgd_array_get(r->res.array.hArray) : NULL;
 }
 
-static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how, bool surface)
+/* view: NULL: none */
+static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how,
+                       const CUDA_RESOURCE_VIEW_DESC *view, bool surface)
 {
     struct sgd_context *c;
     CUresult r = sgd_enter_current(&c);
@@ -122,6 +159,8 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
     bool writable = array && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST;
     if (!r && surface && (from->resType != CU_RESOURCE_TYPE_ARRAY || !writable))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (!r && view)
+        r = from->resType == CU_RESOURCE_TYPE_PITCH2D ? CUDA_ERROR_INVALID_VALUE : look_at(&t, view);
     if (!r && !surface)
         r = sampler(how, &t);
     t.surface = surface;
@@ -134,6 +173,8 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
         o->resource = *from;
         if (how)
             o->texture = *how;
+        if (view)
+            o->view = *view;
         *out = o->handle;
     }
     sgd_leave();
@@ -152,14 +193,17 @@ static CUresult destroy(uint64_t handle, bool surface)
     return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from, CUDA_TEXTURE_DESC *how)
+static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from, CUDA_TEXTURE_DESC *how,
+                         CUDA_RESOURCE_VIEW_DESC *view)
 {
     CUresult r = sgd_enter();
     if (r)
         return r;
     const struct sgd_object *o = sgd_object_get(handle, surface);
-    if (!o || (!from && !how))
+    if (!o || (!from && !how && !view) || (view && !o->view.format))
         r = CUDA_ERROR_INVALID_VALUE;
+    else if (view)
+        *view = o->view;
     else if (from)
         *from = o->resource;
     else
@@ -186,14 +230,14 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format
     return r;
 }
 
-/* A view that only repeats the resource's own format is none. */
+/* A view without a format of its own is none. */
 CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how,
                            const CUDA_RESOURCE_VIEW_DESC *view)
 {
     uint64_t handle = 0;
-    if (view && view->format != CU_RES_VIEW_FORMAT_NONE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult r = create(out ? &handle : NULL, from, how, false);
+    if (view && view->format == CU_RES_VIEW_FORMAT_NONE)
+        view = NULL;
+    CUresult r = create(out ? &handle : NULL, from, how, view, false);
     if (!r)
         *out = handle;
     return r;
@@ -202,7 +246,7 @@ CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *from, con
 CUresult cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *from)
 {
     uint64_t handle = 0;
-    CUresult r = create(out ? &handle : NULL, from, NULL, true);
+    CUresult r = create(out ? &handle : NULL, from, NULL, NULL, true);
     if (!r)
         *out = handle;
     return r;
@@ -212,22 +256,19 @@ CUresult cuTexObjectDestroy(CUtexObject handle) { return destroy(handle, false);
 CUresult cuSurfObjectDestroy(CUsurfObject handle) { return destroy(handle, true); }
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUtexObject handle)
 {
-    return describe(handle, false, out, NULL);
+    return describe(handle, false, out, NULL, NULL);
 }
 CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUsurfObject handle)
 {
-    return describe(handle, true, out, NULL);
+    return describe(handle, true, out, NULL, NULL);
 }
 CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *out, CUtexObject handle)
 {
-    return describe(handle, false, NULL, out);
+    return describe(handle, false, NULL, out, NULL);
 }
 
-/* No object here has a view. */
+/* 1 of an object that has no view. */
 CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *out, CUtexObject handle)
 {
-    CUDA_TEXTURE_DESC unused;
-    CUresult r = describe(handle, false, NULL, &unused);
-    (void)out;
-    return r ? r : CUDA_ERROR_INVALID_VALUE;
+    return describe(handle, false, NULL, NULL, out);
 }

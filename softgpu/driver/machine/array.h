@@ -33,6 +33,7 @@ struct sgd_object {                          /* a texture or surface object */
     struct sgd_context *context;
     CUDA_RESOURCE_DESC resource;
     CUDA_TEXTURE_DESC texture;
+    CUDA_RESOURCE_VIEW_DESC view;            /* its format is 0: it has none */
 };
 
 /* All under the mutex. */
