@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t ptx_arena_most = (size_t)1 << 30;
+size_t ptx_arena_most = (size_t)4 << 30;           /* NCCL's library, joined, takes more than one GiB */
 enum { FIRST_BLOCK = 16 * 1024, LARGEST_BLOCK = 1024 * 1024, ALIGNMENT = 16 };
 
 struct block {
