@@ -17,7 +17,8 @@ static bool attribute_plain(int id)
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         return true;
     default:
-        return id == 9 || id == 10 || id == 14;           /* memory synchronisation domains, shared memory carveout */
+        /* memory synchronisation domains, shared memory carveout, a hint about NVLink */
+        return id == 9 || id == 10 || id == 14 || id == 16;
     }
 }
 

@@ -40,7 +40,7 @@ enum {
     ATTRIBUTE_PRIORITY = 8,
     ATTRIBUTE_SYNC_DOMAIN_MAP = 9,
     ATTRIBUTE_SYNC_DOMAIN = 10,
-    ATTRIBUTE_CARVEOUT = 14
+    ATTRIBUTE_CARVEOUT = 14, ATTRIBUTE_NVLINK_HINT = 16
 };
 
 /* ---- what is asked about functions ---- */
@@ -265,6 +265,8 @@ static int check_attribute(int device, const struct core_launch_attribute *attri
         return check_policy_window(device, attribute->value);
     case ATTRIBUTE_PRIORITY:
         return check_priority(device, attribute->value);
+    case ATTRIBUTE_NVLINK_HINT:
+        return attribute->value[0] <= 1 ? CORE_OK : CORE_INVALID_VALUE;
     default:
         break;
     }
