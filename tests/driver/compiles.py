@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""compiles.py NVRTC: compiles a kernel with that library, as CuPy does, for machine code, and runs it."""
+"""compiles.py NVRTC|nvcc: compiles a kernel for machine code with that library, as CuPy does, or with the program nvcc,
+as PyCUDA does, and runs it."""
 import ctypes
+import os
+import subprocess
 import sys
+import tempfile
 
-nvrtc, cuda = ctypes.CDLL(sys.argv[1]), ctypes.CDLL("libcuda.so.1")
+cuda = ctypes.CDLL("libcuda.so.1")
 SOURCE = b'extern "C" __global__ void add(int *p) { p[threadIdx.x] += 40; }'
 
 
@@ -11,23 +15,41 @@ def good(code):
     assert code == 0, code
 
 
-def main():
-    program, size, context, module, function = (ctypes.c_void_p() for _ in range(5))
-    memory, numbers = ctypes.c_uint64(), (ctypes.c_int * 4)(1, 2, 3, 4)
-    size, count = ctypes.c_size_t(), ctypes.c_int()
-    good(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    good(cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0))
+def code_of_nvrtc(library, architecture):
+    nvrtc = ctypes.CDLL(library)
+    program, size, count = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int()
     good(nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
     known = (ctypes.c_int * count.value)()
     good(nvrtc.nvrtcGetSupportedArchs(known))
-    print("known", major.value * 10 + minor.value in list(known))
-    options = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_%d%d" % (major.value, minor.value))
+    print("known", architecture in list(known))
+    options = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_%d" % architecture)
     good(nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE, b"add.cu", 0, None, None))
     good(nvrtc.nvrtcCompileProgram(program, 1, options))
     good(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
     code = ctypes.create_string_buffer(size.value + 1)
     good(nvrtc.nvrtcGetCUBIN(program, code))
+    return code
+
+
+def code_of_nvcc(architecture):
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "kernel.cu"), "wb") as file:
+            file.write(SOURCE)
+        for step in ("--preprocess", "--cubin"):
+            subprocess.run(["nvcc", step, "-arch", f"sm_{architecture}", "-I/usr/include", "kernel.cu"], cwd=folder,
+                           stdout=subprocess.DEVNULL, check=True)
+        with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
+            return ctypes.create_string_buffer(file.read())
+
+
+def main():
+    context, module, function = (ctypes.c_void_p() for _ in range(3))
+    memory, numbers = ctypes.c_uint64(), (ctypes.c_int * 4)(1, 2, 3, 4)
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    good(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
+    good(cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0))
+    architecture = major.value * 10 + minor.value
+    code = code_of_nvcc(architecture) if sys.argv[1] == "nvcc" else code_of_nvrtc(sys.argv[1], architecture)
     good(cuda.cuModuleLoadData(ctypes.byref(module), code))
     good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"add"))
     good(cuda.cuMemAlloc_v2(ctypes.byref(memory), 16) or cuda.cuMemcpyHtoD_v2(memory, numbers, 16))

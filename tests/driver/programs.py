@@ -161,6 +161,23 @@ def compiled_at_run_time():
 
 
 @case
+def a_kernel_that_nvcc_compiles_at_run_time():
+    """As PyCUDA does it. Without the folder that flyt-run puts into PATH, nvcc does not know the architecture."""
+    if not os.access(f"{CUDA_HOME}/bin/nvcc", os.X_OK):
+        raise Skip(f"{CUDA_HOME}/bin/nvcc is not there")
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiles.py")
+    paths = f"{CUDA_HOME}/bin:{os.environ['PATH']}"
+    done = run(sys.executable, program, "nvcc", PATH=paths)
+    assert done.stdout == "result 41 42 43 44\n" and not done.stderr, done
+    done = run(sys.executable, program, "nvcc", PATH=paths, FLYT_NVRTC="never")
+    assert done.returncode, done
+    done = run(sys.executable, "-c", "import subprocess; subprocess.run(['nvcc', '--version'])", PATH=paths)
+    assert "Cuda compiler driver" in done.stdout, done
+    done = run(sys.executable, "-c", "import subprocess; print(subprocess.call(['nvcc', '--version']))", PATH="/bin")
+    assert done.stdout == "127\n" and "there is no NVIDIA nvcc in PATH" in done.stderr, done
+
+
+@case
 def linked_at_run_time():
     """nvJitLink is asked for machine code, and NVVM for the device's architecture: the software GPU gets PTX."""
     library = os.path.join(CUDA_HOME, "lib64/libnvJitLink.so.13")

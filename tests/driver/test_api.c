@@ -13,6 +13,7 @@
 #include <cuda.h>
 #include <pthread.h>
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* functions of CUDA before 4.0 */
 #define OK(call) assert_int_equal((call), CUDA_SUCCESS)
 #define FAILS(code, call) assert_int_equal((call), (code))
 
@@ -132,6 +133,40 @@ static void attaching(void **state)
     OK(cuCtxGetCurrent(&top));
     assert_ptr_equal(top, primary);
     FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxSetCurrent(made));
+}
+
+/* As before CUDA 4.0: the function keeps what the launch needs. */
+static void old_launches(void **state)
+{
+    (void)state;
+    CUmodule module;
+    CUfunction function;
+    CUdeviceptr out;
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleGetFunction(&function, module, "add"));
+    OK(cuMemAlloc(&out, 4));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncSetBlockShape(function, 0, 1, 1));
+    OK(cuFuncSetBlockShape(function, 1, 1, 1));
+    OK(cuFuncSetSharedSize(function, 64));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuParamSetSize(function, 4097));
+    OK(cuParamSetSize(function, 12));
+    OK(cuParamSetv(function, 0, &out, sizeof out));
+    OK(cuParamSeti(function, 8, 9));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuParamSeti(function, 4093, 9));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuParamSeti(function, -4, 9));
+    OK(cuLaunch(function));
+    assert_int_equal(read_word(out), 39);
+    OK(cuParamSeti(function, 8, 1));
+    OK(cuLaunchGrid(function, 2, 3));
+    assert_int_equal(read_word(out), 31);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchGrid(function, 0, 1));
+    OK(cuParamSetf(function, 8, 2.0F));                          /* 0x40000000 */
+    OK(cuLaunchGridAsync(function, 1, 1, CU_STREAM_LEGACY));
+    assert_int_equal(read_word(out), 0x4000001e);
+    OK(cuMemFree(out));
+    OK(cuModuleUnload(module));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuParamSeti(function, 8, 9));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunch(function));
 }
 
 static void *other_thread(void *context)
@@ -566,6 +601,7 @@ int main(void)
         cmocka_unit_test(devices),
         cmocka_unit_test(stack),
         cmocka_unit_test(attaching),
+        cmocka_unit_test(old_launches),
         cmocka_unit_test(each_thread_has_its_own),
         cmocka_unit_test(primary_contexts),
         cmocka_unit_test(modules),

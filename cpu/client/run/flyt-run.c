@@ -57,6 +57,8 @@ static const char help[] =
     "                   Flyt's folders are put in front of it.\n"
     "    LD_PRELOAD     Flyt's libcudart is put in front of it for a program with a DT_RPATH, which the system\n"
     "                   would search before LD_LIBRARY_PATH; libflyt-nvrtc.so for programs that compile kernels.\n"
+    "    PATH           for programs that compile kernels: begins with a folder whose nvcc, where the GPU is the\n"
+    "                   software GPU, makes PTX in place of machine code.\n"
     "    FLYT_NVRTC     always or never: preload libflyt-nvrtc.so. Without it: for Python, and programs linked with\n"
     "                   NVRTC, nvJitLink or NVVM. Where the GPU is Flyt's software GPU, it makes them produce PTX,\n"
     "                   not machine code.\n"
@@ -146,7 +148,10 @@ static int set_compiler(const char *folder, const struct program *program)
     snprintf(library, sizeof library, "%s/libflyt-nvrtc.so", folder);
     if (access(library, R_OK) || strpbrk(library, " :"))
         return 0;
-    return put_first("LD_PRELOAD", library);
+    if (put_first("LD_PRELOAD", library))
+        return -1;
+    snprintf(library, sizeof library, "%s/compilers", folder);          /* with an nvcc that does the same */
+    return access(library, X_OK) ? 0 : put_first("PATH", library);
 }
 
 /* One line for a program that Flyt's libraries cannot be loaded into. It is started all the same: it may be no CUDA

@@ -14,3 +14,10 @@ $(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h
 	$(CC) -shared -fPIC -I. -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden \
 	    -o $@ $(RUN_NVRTC_SOURCES) -Wl,-soname,libflyt-nvrtc.so -ldl
 PROGRAMS += $(RUN_NVRTC)
+
+# First in the PATH of programs that compile kernels.
+RUN_NVCC := $(BIN)/compilers/nvcc
+$(RUN_NVCC): cpu/client/run/nvcc
+	@mkdir -p $(@D)
+	cp $< $@
+PROGRAMS += $(RUN_NVCC)
