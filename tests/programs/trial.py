@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BAD = re.compile(r".*(?:\bFAIL|[Mm]ismatch|\b[Ee]rrors?\b(?! ?rate)|ERROR|[Ss]egmentation fault).*")
 # What may say error without meaning one: a figure ("error = 1e-7", "max error: 0", "0 errors"), or a word of the program's.
 HARMLESS = re.compile(
-    r"(?i)\b(?:no|0|zero) (?:\w+ )?(?:errors?|mismatch)|\berrors?\b[^:=]{0,40}[:=(]? *[-+]?\d|mismatch\w*[^:=]{0,20}[:=] *0\b|error (?:rate|norm|bound|toler|correct|control)"
+    r"(?i)\b(?:no|0|zero) (?:\w+ )?(?:errors?|mismatch)|\berrors?\b[^:=]{0,40}[:=(]? *[-+]?\d|mismatch\w*[^:=]{0,20}[:=] *0\b|error (?:statistic|rate|norm|bound|toler|correct|control)"
 )
 # A line with a time or a speed in it differs from run to run.
 VARIES = re.compile(
