@@ -181,7 +181,7 @@ void serve_hello(struct session *session, struct call *call)
     result.major = FLYT_PROTOCOL_MAJOR;
     result.minor = FLYT_PROTOCOL_MINOR;
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
-    result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_MOVES;
+    result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
     result.capabilities |= session->in_process && strcmp(session->gpu->kind, "software") == 0 ? FLYT_CAP_TOUCH : 0;

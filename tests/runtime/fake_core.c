@@ -539,6 +539,16 @@ int core_sequence_launch(core_sequence *q, core_context *c, core_stream stream, 
     (void)q, (void)c, (void)stream, (void)segment;
     return CORE_NOT_SUPPORTED;
 }
+int core_values_check(core_context *c, const struct core_value *list, unsigned count)
+{
+    (void)c, (void)list;
+    return count ? CORE_OK : CORE_INVALID_VALUE;
+}
+int core_values(core_context *c, core_stream stream, const struct core_value *list, unsigned count)
+{
+    (void)c, (void)list, (void)count;
+    return note("core_values", stream, false);
+}
 /* A condition notes where it was given; what its bodies have is noted as given to the stream below. */
 enum { INNER_STREAM = 77 };
 static int conditions;

@@ -311,6 +311,8 @@ struct core_value {
 };
 /* The stream does these one after the other. flags: CUstreamWaitValue_flags and so on. 801: a device cannot do it. */
 CORE_API int core_values(core_context *, core_stream, const struct core_value *, unsigned count);
+/* Whether core_values would take them, in any stream of the context. Nothing is sent. */
+CORE_API int core_values_check(core_context *, const struct core_value *, unsigned count);
 
 /* ---- arrays (array.c) -------------------------------------------------------------------------------------------
  * CUDA arrays and mipmapped arrays. The handle is what programs hold. An array belongs to a context and ends with it.

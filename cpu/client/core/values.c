@@ -53,14 +53,28 @@ static int check(const struct client_stream *s, const struct core_value *v)
     return good ? CORE_OK : CORE_INVALID_VALUE;
 }
 
+static int check_all(core_context *c, core_stream stream, const struct core_value *list, unsigned count,
+                     struct client_stream **s)
+{
+    int code = client_stream_enter(c, stream, s);
+    if (!code && (!count || count >= FLYT_MAX_VALUES))
+        code = CORE_INVALID_VALUE;
+    for (unsigned i = 0; i < count && !code; i++)
+        code = check(*s, &list[i]);
+    return code;
+}
+
+int core_values_check(core_context *c, const struct core_value *list, unsigned count)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    return check_all(c, CORE_STREAM_LEGACY, list, count, &s);
+}
+
 int core_values(core_context *c, core_stream stream, const struct core_value *list, unsigned count)
 {
     CANCEL_DEFERRED;
     struct client_stream *s;
-    int code = client_stream_enter(c, stream, &s);
-    if (!code && (!count || count >= FLYT_MAX_VALUES))
-        code = CORE_INVALID_VALUE;
-    for (unsigned i = 0; i < count && !code; i++)
-        code = check(s, &list[i]);
+    int code = check_all(c, stream, list, count, &s);
     return code ? code : op_submit(s, &(struct op){ .kind = OP_VALUES, .values = { list, count } });
 }

@@ -14,7 +14,14 @@ int graph_read_event(enum graph_kind, CUevent, struct graph_parameters *);
 int graph_read_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *, struct graph_parameters *);
 /* Of no parameters but a number: a child graph, or memory that is freed. */
 int graph_read_number(enum graph_kind, uint64_t, struct graph_parameters *);
-int graph_read_any(const CUgraphNodeParams *, struct graph_parameters *);
+/* room: for the list, and belongs to the caller. */
+enum { GRAPH_VALUES_MOST = 255 };
+int graph_read_values(unsigned count, const CUstreamBatchMemOpParams *, unsigned flags,
+                      struct core_value room[GRAPH_VALUES_MOST], struct graph_values *);
+int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *, struct core_value room[GRAPH_VALUES_MOST],
+                     struct graph_parameters *);
+/* The same, of a node of any kind. */
+int graph_read_any(const CUgraphNodeParams *, struct core_value room[GRAPH_VALUES_MOST], struct graph_parameters *);
 void graph_write_copy(const struct graph_copy *, CUDA_MEMCPY3D *);
 
 #endif

@@ -343,13 +343,46 @@ CUresult driver_cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *out)
     return driver_local(error);
 }
 
+/* ---- batched memory operations ---- */
+
+CUresult driver_cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                                         const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters)
+{
+    struct core_value room[GRAPH_VALUES_MOST];
+    ADD(graph_read_batch(parameters, room, &p));
+}
+
+CUresult driver_cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *out)
+{
+    struct graph_parameters p;
+    int error = get(node, GRAPH_VALUES, out, &p);
+    if (!error)
+        *out = (CUDA_BATCH_MEM_OP_NODE_PARAMS){ p.context, p.values.count,
+                                                (CUstreamBatchMemOpParams *)(uintptr_t)p.values.given, 0 };
+    return driver_local(error);
+}
+
+CUresult driver_cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters)
+{
+    struct core_value room[GRAPH_VALUES_MOST];
+    CHANGE(graph_read_batch(parameters, room, &p));
+}
+
+CUresult driver_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters)
+{
+    struct core_value room[GRAPH_VALUES_MOST];
+    CHANGE_EXECUTABLE(graph_read_batch(parameters, room, &p));
+}
+
 /* ---- any kind ---- */
 
 static int add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, const void *edges, size_t count,
                    CUgraphNodeParams *parameters)
 {
     struct graph_parameters p;
-    int error = graph_read_any(parameters, &p);
+    struct core_value room[GRAPH_VALUES_MOST];
+    int error = graph_read_any(parameters, room, &p);
     if (!error)
         error = add(node, graph, before, edges, count, &p);
     if (!error && p.kind == GRAPH_ALLOCATE)
@@ -388,10 +421,12 @@ CUresult driver_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *handle,
 
 CUresult driver_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *parameters)
 {
-    CHANGE(graph_read_any(parameters, &p));
+    struct core_value room[GRAPH_VALUES_MOST];
+    CHANGE(graph_read_any(parameters, room, &p));
 }
 
 CUresult driver_cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraphNodeParams *parameters)
 {
-    CHANGE_EXECUTABLE(graph_read_any(parameters, &p));
+    struct core_value room[GRAPH_VALUES_MOST];
+    CHANGE_EXECUTABLE(graph_read_any(parameters, room, &p));
 }

@@ -205,6 +205,13 @@ int graph_read_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_para
     return CUDA_SUCCESS;
 }
 
+int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct core_value room[GRAPH_VALUES_MOST],
+                     struct graph_parameters *out)
+{
+    int error = begin(GRAPH_VALUES, p ? p->ctx : NULL, p, out);
+    return error ? error : graph_read_values(p->count, p->paramArray, p->flags, room, &out->values);
+}
+
 static int read_condition(const CUDA_CONDITIONAL_NODE_PARAMS *p, struct graph_parameters *out)
 {
     int error = begin(GRAPH_CONDITION, p->ctx, p, out);
@@ -213,7 +220,7 @@ static int read_condition(const CUDA_CONDITIONAL_NODE_PARAMS *p, struct graph_pa
 }
 
 /* The structures of CUgraphNodeParams begin as the older ones do. */
-int graph_read_any(const CUgraphNodeParams *p, struct graph_parameters *out)
+int graph_read_any(const CUgraphNodeParams *p, struct core_value room[GRAPH_VALUES_MOST], struct graph_parameters *out)
 {
     int error = driver_ready();
     if (error || !p)
@@ -229,11 +236,11 @@ int graph_read_any(const CUgraphNodeParams *p, struct graph_parameters *out)
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return graph_read_event(GRAPH_RECORD_EVENT, p->eventRecord.event, out);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return graph_read_allocation((const void *)&p->alloc, out);
     case CU_GRAPH_NODE_TYPE_MEM_FREE: return graph_read_number(GRAPH_FREE, p->free.dptr, out);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return graph_read_batch((const void *)&p->memOp, room, out);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: return read_condition(&p->conditional, out);
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        core_unsupported("cuGraphAddNode of a semaphore or a batched memory operation");
+        core_unsupported("cuGraphAddNode of an external semaphore");
         return CUDA_ERROR_NOT_SUPPORTED;
     default: return CUDA_ERROR_INVALID_VALUE;
     }

@@ -57,6 +57,7 @@ CORE_API int capture_copy(core_context *, core_stream, const struct graph_copy *
 CORE_API int capture_set(core_context *, core_stream, const struct graph_set *, bool blocking, bool *kept);
 /* function NULL: a call that cannot be captured. */
 CORE_API int capture_host(core_context *, core_stream, void (*function)(void *), void *user, bool *kept);
+CORE_API int capture_values(core_context *, core_stream, const struct graph_values *, bool *kept);
 CORE_API int capture_record(core_context *, core_event, core_stream, unsigned flags, bool *kept);
 CORE_API int capture_wait(core_context *, core_stream, core_event, unsigned flags, bool *kept);
 CORE_API int capture_allocate(core_context *, core_stream, size_t size, uint64_t *address, bool *kept);

@@ -19,6 +19,7 @@ enum {
     HANDLES = 1 << 10,
     ALLOCATIONS = 1 << 11,
     FREES = 1 << 12,
+    VALUES = 1 << 14,
     CONDITIONS = 1 << 15
 };
 
@@ -34,6 +35,7 @@ static const char *name_of(enum graph_kind kind)
                                          "EVENT_RECORD",
                                          [GRAPH_ALLOCATE] = "MEM_ALLOC",
                                          [GRAPH_FREE] = "MEM_FREE",
+                                         [GRAPH_VALUES] = "BATCH_MEM_OP",
                                          [GRAPH_CONDITION] = "CONDITIONAL" };
     return names[kind];
 }
@@ -60,6 +62,8 @@ static void print_parameters(FILE *f, const struct graph_parameters *p, unsigned
         fprintf(f, "\\n0x%" PRIx64 ", %zu bytes", p->allocation.address, p->allocation.size);
     } else if (p->kind == GRAPH_FREE && flags & FREES) {
         fprintf(f, "\\n0x%" PRIx64, p->freed);
+    } else if (p->kind == GRAPH_VALUES && flags & VALUES) {
+        fprintf(f, "\\n%u operations", p->values.count);
     } else if (p->kind == GRAPH_CONDITION && flags & CONDITIONS) {
         static const char *const types[] = { "if", "while", "switch" };
         fprintf(f, "\\n%s, %u bodies, handle 0x%" PRIx64, types[p->condition.type], p->condition.count,

@@ -269,6 +269,18 @@ static bool same_place(uint64_t a, uint64_t b)
     return (memory_kind(a) == CORE_DEVICE_MEMORY) == (memory_kind(b) == CORE_DEVICE_MEMORY);
 }
 
+/* Addresses and values may change, and what a wait waits for; not how many there are, and of which kinds. */
+static bool same_values(const struct graph_values *now, const struct graph_values *new)
+{
+    bool same = now->count == new->count;
+    for (unsigned i = 0; i < now->count && same; i++) {
+        const struct core_value *a = &now->list[i], *b = &new->list[i];
+        bool wait = a->kind == CORE_WAIT_VALUE_32 || a->kind == CORE_WAIT_VALUE_64;
+        same = a->kind == b->kind && (wait || a->flags == b->flags);
+    }
+    return same;
+}
+
 /* Whether an executable's node can take these parameters: what native keeps fixed must be the same. */
 static enum graph_updated compare(const struct graph_parameters *now, const struct graph_parameters *new)
 {
@@ -288,6 +300,9 @@ static enum graph_updated compare(const struct graph_parameters *now, const stru
     case GRAPH_ALLOCATE:
         return now->allocation.address == new->allocation.address ? GRAPH_UPDATED : GRAPH_UPDATE_NOT_SUPPORTED;
     case GRAPH_FREE: return now->freed == new->freed ? GRAPH_UPDATED : GRAPH_UPDATE_NOT_SUPPORTED;
+    case GRAPH_VALUES:
+        return now->context == new->context && same_values(&now->values, &new->values) ? GRAPH_UPDATED
+                                                                                       : GRAPH_PARAMETERS_CHANGED;
     case GRAPH_CONDITION:
         return now->context == new->context && now->condition.type == new->condition.type &&
                        now->condition.count == new->condition.count

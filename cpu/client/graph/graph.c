@@ -108,10 +108,21 @@ void node_free(struct node *n)
     free(n);
 }
 
+/* Memory of an allocation node is freed at most once in a graph. */
+static bool may_free(struct graph *g, uint64_t address)
+{
+    for (EACH_NODE(n, g))
+        if (n->parameters.kind == GRAPH_FREE && n->parameters.freed == address)
+            return false;
+    return memory_known(address);
+}
+
 int node_add(struct graph *g, struct node *const *before, const struct graph_edge *edges, size_t count,
              struct graph_parameters *parameters, struct node **out)
 {
     int code = condition_admit(g, parameters);
+    if (!code && parameters->kind == GRAPH_FREE && !may_free(g, parameters->freed))
+        code = CORE_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
         if (!before[i] || before[i]->graph != g || !edge_fits(before[i], parameters->kind, edges ? &edges[i] : NULL))
             return CORE_INVALID_VALUE;
@@ -356,15 +367,6 @@ static void child_adopt(struct node *n, struct graph *child)
     n->parameters.child = child->token;
 }
 
-/* Memory of an allocation node is freed at most once in a graph. */
-static bool may_free(struct graph *g, uint64_t address)
-{
-    for (EACH_NODE(n, g))
-        if (n->parameters.kind == GRAPH_FREE && n->parameters.freed == address)
-            return false;
-    return memory_known(address);
-}
-
 static int add(graph_handle handle, const graph_node *before, const struct graph_edge *edges, size_t count,
                struct graph_parameters *parameters, struct memory *memory, graph_node *out)
 {
@@ -373,8 +375,6 @@ static int add(graph_handle handle, const graph_node *before, const struct graph
     int code = g ? nodes_of(before, count, &nodes) : CORE_INVALID_VALUE;
     if (!code && parameters->kind == GRAPH_CHILD)
         code = child_copy(parameters->child, &child);
-    if (!code && parameters->kind == GRAPH_FREE && !may_free(g, parameters->freed))
-        code = CORE_INVALID_VALUE;
     if (!code)
         code = node_add(g, nodes, edges, count, parameters, &n);
     if (!code) {

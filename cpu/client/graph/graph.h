@@ -44,6 +44,7 @@ enum graph_kind {
     GRAPH_RECORD_EVENT = 7,
     GRAPH_ALLOCATE = 10,
     GRAPH_FREE = 11,
+    GRAPH_VALUES = 12, /* batched memory operations */
     GRAPH_CONDITION = 13
 };
 
@@ -95,6 +96,14 @@ struct graph_allocation {
     uint8_t properties[88];
 };
 
+/* given: the list in the front end's own form, only kept. */
+struct graph_values {
+    const struct core_value *list;
+    unsigned count;
+    const void *given;
+    size_t given_size;
+};
+
 /* handle: a graph_condition_create. bodies: of a node, the handles of the graphs that it runs; `count` of them. */
 struct graph_condition {
     uint64_t handle;
@@ -119,6 +128,7 @@ struct graph_parameters {
         struct graph_allocation allocation;
         uint64_t freed;
         struct graph_condition condition;
+        struct graph_values values;
     };
 };
 

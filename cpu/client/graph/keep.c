@@ -153,6 +153,13 @@ int capture_host(core_context *context, core_stream stream, void (*function)(voi
     return code;
 }
 
+int capture_values(core_context *context, core_stream stream, const struct graph_values *values, bool *kept)
+{
+    CANCEL_DEFERRED;
+    const struct graph_parameters p = { .kind = GRAPH_VALUES, .context = context, .values = *values };
+    return offer(context, stream, &p, false, kept);
+}
+
 /* ---- events ---- */
 
 int capture_record(core_context *context, core_event event, core_stream stream, unsigned flags, bool *kept)
@@ -275,11 +282,7 @@ int capture_free(core_context *context, core_stream stream, uint64_t address, bo
     const struct graph_parameters p = { .kind = GRAPH_FREE, .context = context, .freed = address };
     int code = look(context, stream, &id);
     *kept = code || id;
-    if (code || !id || (code = graphs_enter()))
-        return code;
-    bool known = memory_known(address);
-    graphs_leave();
-    return known ? keep(id, &p) : CORE_INVALID_VALUE;
+    return code || !id ? code : keep(id, &p);
 }
 
 /* ---- launches of graphs ---- */

@@ -155,6 +155,27 @@ static int set_check(const struct graph_set *set)
     return set->height > 1 && (set->pitch < row || set->pitch % set->element) ? CORE_INVALID_VALUE : CORE_OK;
 }
 
+/* One block: the list, then what the front end gave. */
+static bool values_keep(const struct graph_values *v, struct graph_values *out)
+{
+    size_t size = v->count * sizeof *v->list;
+    char *block = malloc(size + v->given_size + 1);
+    if (!block)
+        return false;
+    *out = *v;
+    out->list = memcpy(block, v->list, size);
+    out->given = memcpy(block + size, v->given, v->given_size);
+    return true;
+}
+
+static int values_prepare(core_context *context, const struct graph_values *v, struct graph_values *out)
+{
+    int code = core_values_check(context, v->list, v->count);
+    if (code)
+        return code;
+    return values_keep(v, out) ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
 int parameters_prepare(const struct graph_parameters *p, struct graph_parameters *out)
 {
     *out = *p;
@@ -163,6 +184,7 @@ int parameters_prepare(const struct graph_parameters *p, struct graph_parameters
     case GRAPH_COPY: return copy_check(&p->copy);
     case GRAPH_SET: return set_check(&p->set);
     case GRAPH_HOST: return p->host.function ? CORE_OK : CORE_INVALID_VALUE;
+    case GRAPH_VALUES: return values_prepare(p->context, &p->values, &out->values);
     case GRAPH_CONDITION: out->condition.word = NULL; return CORE_OK; /* condition_admit finds it */
     case GRAPH_WAIT_EVENT:
     case GRAPH_RECORD_EVENT: return core_event_check(p->event);
@@ -177,6 +199,8 @@ bool parameters_copy(const struct graph_parameters *p, struct graph_parameters *
         out->condition.bodies = NULL;
         condition_hold(p->condition.word);
     }
+    if (p->kind == GRAPH_VALUES)
+        return values_keep(&p->values, &out->values);
     return p->kind != GRAPH_KERNEL ||
            kernel_copy(&p->kernel, p->kernel.attribute_count, p->kernel.attributes, &out->kernel);
 }
@@ -185,6 +209,8 @@ void parameters_drop(struct graph_parameters *p)
 {
     if (p->kind == GRAPH_KERNEL)
         free((void *)(uintptr_t)p->kernel.packed);
+    if (p->kind == GRAPH_VALUES)
+        free((void *)(uintptr_t)p->values.list);
     if (p->kind == GRAPH_CONDITION && p->condition.word)
         condition_drop(p->condition.word);
 }
@@ -201,6 +227,14 @@ static const struct core_launch_attribute *attribute_find(const struct graph_ker
 
 enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTES_MOST = 32 };
 
+/* Those that NVIDIA's runtime takes for nodes; the others are of streams, or of single launches. */
+static bool attribute_of_nodes(int id)
+{
+    static const uint32_t known = 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 8 | 1u << 9 | 1u << 10 | 1u << 13 |
+                                  1u << 14 | 1u << 16;
+    return id >= 0 && id < 32 && known >> id & 1;
+}
+
 int graph_get_attribute(graph_node token, int id, uint8_t value[64])
 {
     CANCEL_DEFERRED;
@@ -208,7 +242,7 @@ int graph_get_attribute(graph_node token, int id, uint8_t value[64])
     if (code)
         return code;
     struct node *n = node_of(token);
-    if (!n || n->parameters.kind != GRAPH_KERNEL) {
+    if (!n || n->parameters.kind != GRAPH_KERNEL || !attribute_of_nodes(id)) {
         code = CORE_INVALID_VALUE;
     } else {
         const struct core_launch_attribute *found = attribute_find(&n->parameters.kernel, id);
@@ -260,7 +294,8 @@ int graph_set_attribute(graph_node token, int id, const uint8_t value[64])
     if (code)
         return code;
     struct node *n = node_of(token);
-    code = n && n->parameters.kind == GRAPH_KERNEL ? attribute_set(n, id, value) : CORE_INVALID_VALUE;
+    bool known = n && n->parameters.kind == GRAPH_KERNEL && attribute_of_nodes(id);
+    code = known ? attribute_set(n, id, value) : CORE_INVALID_VALUE;
     graphs_leave();
     return code;
 }

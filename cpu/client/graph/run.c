@@ -122,6 +122,7 @@ int node_run(const struct node *n, core_stream stream, bool priorities)
     case GRAPH_KERNEL: return kernel_run(p->context, stream, &p->kernel, priorities);
     case GRAPH_COPY: return copy_run(p->context, stream, &p->copy);
     case GRAPH_SET: return set_run(p->context, stream, &p->set);
+    case GRAPH_VALUES: return core_values(p->context, stream, p->values.list, p->values.count);
     case GRAPH_CONDITION: return condition_run(n, stream, priorities);
     case GRAPH_HOST: return host_put(p->context, stream, &p->host);
     case GRAPH_WAIT_EVENT: return core_stream_wait(p->context, stream, p->event, 0);

@@ -304,6 +304,147 @@ static void priorities()
     MUST(cudaStreamDestroy(s));
 }
 
+/* Which attributes a node has, whatever their values. */
+static void attributes()
+{
+    cudaGraph_t g;
+    cudaGraphNode_t node, empty;
+    int number = 1;
+    void *arguments[] = { &device, &number };
+    cudaKernelNodeParams p = kernel_node(arguments);
+    cudaLaunchAttributeValue value = {};
+    MUST(cudaGraphCreate(&g, 0));
+    MUST(cudaGraphAddKernelNode(&node, g, NULL, 0, &p));
+    MUST(cudaGraphAddEmptyNode(&empty, g, NULL, 0));
+    for (int id = -1; id < 16; id++) {
+        VALUE("attribute", "%d", id);
+        SAYS(cudaGraphKernelNodeGetAttribute(node, (cudaLaunchAttributeID)id, &value), "of a node");
+        memset(&value, 0, sizeof value);
+        SAYS(cudaGraphKernelNodeSetAttribute(node, (cudaLaunchAttributeID)id, &value), "zero");
+    }
+    SAYS(cudaGraphKernelNodeGetAttribute(empty, cudaLaunchAttributePriority, &value), "no kernel");
+    SAYS(cudaGraphKernelNodeSetAttribute(empty, cudaLaunchAttributePriority, &value), "no kernel");
+    MUST(cudaGraphDestroy(g));
+}
+
+/* Memory that a capture allocates is freed once there. A launch whose memory has not been freed is refused. */
+static void captured_memory()
+{
+    cudaGraph_t g;
+    cudaGraphExec_t e;
+    void *memory;
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "for memory");
+    WORKS(cudaMallocAsync(&memory, 4096, stream), "captured");
+    WORKS(cudaFreeAsync(memory, stream), "captured");
+    GIVES(cudaErrorInvalidValue, cudaFreeAsync(memory, stream), "once more");
+    GIVES(cudaErrorInvalidValue, cudaFreeAsync(device, stream), "memory of cudaMalloc");
+    SAYS(cudaStreamEndCapture(stream, &g), "after it");
+    size_t count = 0;
+    WORKS(cudaGraphGetNodes(g, NULL, &count), "how many");
+    VALUE("count", "%zu", count);
+    MUST(cudaGraphDestroy(g));
+    WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "for memory");
+    WORKS(cudaMallocAsync(&memory, 4096, stream), "captured");
+    WORKS(cudaStreamEndCapture(stream, &g), "it stays");
+    WORKS(cudaGraphInstantiateWithFlags(&e, g, 0), "usual");
+    WORKS(cudaGraphLaunch(e, stream), "first");
+    GIVES(cudaErrorInvalidValue, cudaGraphLaunch(e, stream), "its memory is not free");
+    WORKS(cudaFreeAsync(memory, stream), "of the launch");
+    WORKS(cudaGraphLaunch(e, stream), "again");
+    WORKS(cudaFree(memory), "of the launch");
+    GIVES(cudaErrorInvalidValue, cudaFree(memory), "once more");
+    MUST(cudaGraphExecDestroy(e));
+    MUST(cudaGraphDestroy(g));
+    WORKS(cudaDeviceGraphMemTrim(0), "usual");
+    SAYS(cudaDeviceGraphMemTrim(99), "device 99");
+    uint64_t bytes = 0;
+    WORKS(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &bytes), "now");
+    VALUE("used", "%llu", (unsigned long long)bytes);
+    SAYS(cudaDeviceGetGraphMemAttribute(0, (cudaGraphMemAttributeType)9, &bytes), "attribute 9");
+    SAYS(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, NULL), "null pointer");
+    SAYS(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &bytes), "not a high water mark");
+    bytes = 0;
+    WORKS(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemHigh, &bytes), "zero");
+}
+
+#if CUDART_VERSION >= 13000
+static cudaError_t add_condition(cudaGraphNode_t *node, cudaGraph_t g, cudaGraphConditionalHandle handle, int type,
+                                 unsigned size, cudaGraph_t *body)
+{
+    cudaGraphNodeParams p = {};
+    p.type = cudaGraphNodeTypeConditional;
+    p.conditional.handle = handle;
+    p.conditional.type = (cudaGraphConditionalNodeType)type;
+    p.conditional.size = size;
+    cudaError_t error = cudaGraphAddNode(node, g, NULL, NULL, 0, &p);
+    if (!error)
+        *body = p.conditional.phGraph_out[size - 1];
+    return error;
+}
+
+static void conditions()
+{
+    cudaGraph_t g, other, body, inner, clone;
+    cudaGraphNode_t node, child;
+    cudaGraphExec_t e, second;
+    cudaGraphConditionalHandle handle, again;
+    cudaHostNodeParams host = { nothing, NULL };
+    int number = 5, result = 0;
+    void *arguments[] = { &device, &number };
+    cudaKernelNodeParams p = kernel_node(arguments);
+    MUST(cudaGraphCreate(&g, 0));
+    MUST(cudaGraphCreate(&other, 0));
+    GIVES(cudaErrorInvalidValue, cudaGraphConditionalHandleCreate(NULL, g, 0, 0), "null pointer");
+    GIVES(cudaErrorInvalidValue, cudaGraphConditionalHandleCreate(&handle, NULL, 0, 0), "null graph");
+    GIVES(cudaErrorInvalidValue, cudaGraphConditionalHandleCreate(&handle, g, 0, 2), "flags");
+    WORKS(cudaGraphConditionalHandleCreate(&handle, g, 0, cudaGraphCondAssignDefault), "0");
+    const struct { int type; unsigned size; } wrong[] = { { 0, 0 }, { 0, 3 }, { 1, 0 }, { 1, 2 }, { 2, 0 }, { 3, 1 } };
+    for (const auto &w : wrong)
+        GIVES(cudaErrorInvalidValue, add_condition(&node, g, handle, w.type, w.size, &body), "type and size");
+    GIVES(cudaErrorInvalidValue, add_condition(&node, g, 0, 0, 1, &body), "no handle");
+    GIVES(cudaErrorInvalidValue, add_condition(&node, other, handle, 0, 1, &body), "the handle of another graph");
+    cudaGraphInstantiateParams how = {};
+    SAYS(cudaGraphInstantiateWithParams(&e, g, &how), "a handle without a node");
+    VALUE("result", "%d", (int)how.result_out);
+    WORKS(add_condition(&node, g, handle, cudaGraphCondTypeIf, 2, &body), "if and else");
+    GIVES(cudaErrorInvalidValue, add_condition(&child, g, handle, 0, 1, &inner), "the same handle");
+    WORKS(cudaGraphAddKernelNode(&child, body, NULL, 0, &p), "in the else");
+    SAYS(cudaGraphAddHostNode(&child, body, NULL, 0, &host), "in a body");
+    SAYS(cudaGraphClone(&clone, g), "with a condition");
+    SAYS(cudaGraphAddChildGraphNode(&child, other, NULL, 0, g), "with a condition");
+    SAYS(cudaGraphDestroy(body), "a body");
+    cudaGraphNodeType kind;
+    WORKS(cudaGraphNodeGetType(node, &kind), "a condition");
+    VALUE("kind", "%d", (int)kind);
+    WORKS(cudaGraphConditionalHandleCreate(&again, body, 3, cudaGraphCondAssignDefault), "of the body");
+    WORKS(add_condition(&child, body, again, cudaGraphCondTypeSwitch, 4, &inner), "in the body");
+    WORKS(cudaGraphAddKernelNode(&child, inner, NULL, 0, &p), "in the last one");
+    WORKS(cudaGraphInstantiateWithParams(&e, g, &how), "usual");
+    SAYS(cudaGraphInstantiateWithFlags(&second, g, 0), "a second one");
+    MUST(cudaMemset(device, 0, 4));
+    for (int i = 0; i < 3; i++)
+        WORKS(cudaGraphLaunch(e, stream), "several times");
+    WORKS(cudaStreamSynchronize(stream), "they have run");
+    MUST(cudaMemcpy(&result, device, 4, cudaMemcpyDeviceToHost));
+    VALUE("result", "%d", result);
+    cudaGraphExecUpdateResultInfo info;
+    number = 7;
+    WORKS(cudaGraphKernelNodeSetParams(child, &p), "in a body");
+    WORKS(cudaGraphExecUpdate(e, g, &info), "by its own graph");
+    VALUE("result", "%d", (int)info.result);
+    WORKS(cudaGraphLaunch(e, stream), "with it");
+    MUST(cudaStreamSynchronize(stream));
+    MUST(cudaMemcpy(&result, device, 4, cudaMemcpyDeviceToHost));
+    VALUE("result", "%d", result);
+    SAYS(cudaGraphExecUpdate(e, other, &info), "by another graph");
+    MUST(cudaGraphExecDestroy(e));
+    MUST(cudaGraphDestroy(g));
+    MUST(cudaGraphDestroy(other));
+}
+#else
+static void conditions() {}
+#endif
+
 int main()
 {
     MUST(cudaMalloc((void **)&device, 64));
@@ -313,5 +454,8 @@ int main()
     memory_nodes();
     capture();
     priorities();
+    attributes();
+    captured_memory();
+    conditions();
     return 0;
 }
