@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""compare.py BIN [--runtime FOLDER | --driver] [--all] PROGRAM...: the conformance suite; TAP on stdout.
+"""compare.py BIN [--runtime FOLDER | --driver] [--all] [--arguments A_B] PROGRAM...: the conformance suite; TAP.
 
 shows: conformance: each chapter prints line by line what NVIDIA's runtime prints on Flyt's libcuda, but for known lines
 
@@ -22,18 +22,16 @@ KNOWN = (
     (r"(launched|cudaLaunchKernel)\(.*(threads|threads in z|no blocks|blocks in [yz]|2\^31 blocks)",
      "13.0 returns what the driver returns for impossible dimensions; 11.8 to 12.9 look at them, as Flyt does"),
     (r".*: no kernel", "from 12.9 on a function that is not registered counts as a kernel's handle"),
-    (r"cudaStreamSetAttribute\(.*: attribute 99", "attributes of streams are not implemented"),
     (r"cudaGraphCreate\(.*: behind the fault", "what a driver says there of a call that needs no device is not known"),
     (r"  flags = (0|4|8|12)", "what NVIDIA's driver says of CU_CTX_MAP_HOST is not known; earlier runtimes add it"),
 )
 UNDOCUMENTED = (
-    (r"cudaStreamCopyAttributes\(.*", "attributes of streams are not implemented"),
 )
 used = set()
 
 
-def run(program, folders):
-    done = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=LIMIT,
+def run(program, arguments, folders):
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, errors="replace", timeout=LIMIT,
                           env={**os.environ, "FLYT_SERVER": "local:software",
                                "LD_LIBRARY_PATH": ":".join(os.path.abspath(folder) for folder in folders)})
     return done.stdout.splitlines(), done
@@ -75,6 +73,7 @@ def main():
     parser.add_argument("--runtime")
     parser.add_argument("--driver", action="store_true")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--arguments", default="", help="of each program, joined by _: a seed, a number of calls")
     parser.add_argument("program", nargs="+")
     options = parser.parse_intermixed_args()
     if options.runtime and not os.path.isdir(options.runtime):
@@ -85,8 +84,9 @@ def main():
         first = driver_folder(options.bin, folder) if options.driver else options.runtime
         second = "software GPU" if options.driver else "NVIDIA"
         for number, program in enumerate(options.program, 1):
-            ours, done = run(program, flyts)
-            theirs, other = run(program, (first, *flyts))
+            arguments = options.arguments.split("_") if options.arguments else []
+            ours, done = run(program, arguments, flyts)
+            theirs, other = run(program, arguments, (first, *flyts))
             unknown = compare(ours, theirs, second)
             if done.returncode or other.returncode:
                 unknown.append(f"ends with {done.returncode}, over the other with {other.returncode}")

@@ -20,6 +20,8 @@ $(BUILD)/tests/conformance: tests/conformance/compare.py $(CONFORMANCE_PROGRAMS)
 	@chmod +x $@
 TESTS += $(BUILD)/tests/conformance
 LONG_TESTS += "$(CONFORMANCE_COMPARE) --all $(CONFORMANCE_PROGRAMS)"
+# The chapter of random calls, with more seeds.
+LONG_TESTS += $(foreach s,2 3 4 9,"$(CONFORMANCE_COMPARE) --arguments $(s)_1500 $(CONFORMANCE)/boxes")
 
 # The Driver API, over Flyt's libcuda and over the software GPU itself.
 CONFORMANCE_DRIVER := $(patsubst tests/conformance/%.c,$(CONFORMANCE)/%,$(wildcard tests/conformance/driver/*.c))
@@ -35,8 +37,9 @@ TESTS += $(BUILD)/tests/conformance-driver
 # The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
 # Without the chapters whose functions changed between the major versions.
 CONFORMANCE_OLD    := 11.8 12.4 12.9
-CONFORMANCE_OLD_11 := $(filter-out device graph,$(CONFORMANCE_CHAPTERS))
-CONFORMANCE_OLD_12 := $(filter-out device,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_11 := $(filter-out device graph library managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_12 := $(filter-out device managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_LACKS_12.4 := $(CONFORMANCE)/12/library # cudaLibrary… is of 12.8
 CONFORMANCE_LEGACY := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 define CONFORMANCE_RULE
 $(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h | $(RUNTIME_LIBRARIES)
@@ -47,8 +50,9 @@ $(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h 
 endef
 $(foreach v,11 12,$(eval $(call CONFORMANCE_RULE,$(v))))
 # release -> its programs
-conformance_old = $(foreach v,$(firstword $(subst ., ,$(1))),$(CONFORMANCE_OLD_$(v):%=$(CONFORMANCE)/$(v)/%))
+conformance_old = $(filter-out $(CONFORMANCE_LACKS_$(1)),$(foreach v,$(firstword $(subst ., ,$(1))),\
+    $(CONFORMANCE_OLD_$(v):%=$(CONFORMANCE)/$(v)/%)))
 LONG_TESTS += $(foreach r,$(CONFORMANCE_OLD),"tests/conformance/compare.py $(BIN) --runtime \
     build/cuda-releases/$(r)/nvidia/cuda_runtime/lib $(call conformance_old,$(r))")
-run-long-tests: $(CONFORMANCE_PROGRAMS) $(call conformance_old,11.8) $(call conformance_old,12.4)
+run-long-tests: $(CONFORMANCE_PROGRAMS) $(call conformance_old,11.8) $(call conformance_old,12.9)
 endif

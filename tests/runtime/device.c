@@ -354,7 +354,7 @@ static void limits_flags_and_preferences(void **state)
     assert_int_equal(cudaSetDeviceFlags(4), 0);
     assert_int_equal(cudaGetDeviceFlags(&value), 0);
     assert_int_equal(value, 4 | 8);
-    assert_int_equal(cudaSetDeviceFlags(0x40), 1);
+    assert_int_equal(cudaSetDeviceFlags(0x100), 1);
     assert_int_equal(cudaSetDeviceFlags(3), 1);
     assert_int_equal(cudaDeviceSetCacheConfig(2), 0);
     assert_int_equal(cudaDeviceGetCacheConfig(&value), 0);

@@ -629,6 +629,34 @@ int core_function_add(core_image *image, const char *name, core_function **out)
     snprintf(functions[empty].name, sizeof functions[empty].name, "%s", name);
     return *out = &functions[empty], CORE_OK;
 }
+/* Streams have no attributes here. */
+atomic_bool core_stream_attributes_set;
+
+int core_stream_get_attribute(core_context *c, core_stream stream, int id, void *value)
+{
+    (void)c, (void)stream, (void)id, (void)value;
+    return CORE_INVALID_VALUE;
+}
+
+int core_stream_set_attribute(core_context *c, core_stream stream, int id, const void *value)
+{
+    (void)c, (void)stream, (void)id, (void)value;
+    return CORE_INVALID_VALUE;
+}
+
+int core_stream_copy_attributes(core_context *c, core_stream to, core_stream from)
+{
+    (void)c, (void)to, (void)from;
+    return CORE_INVALID_VALUE;
+}
+
+int core_stream_attributes_add(core_context *c, struct core_launch *l,
+                               struct core_launch_attribute room[CORE_LAUNCH_ATTRIBUTES])
+{
+    (void)c, (void)l, (void)room;
+    return CORE_OK;
+}
+
 /* There are no libraries here (tests/conformance has them), so no handle is a library's kernel. */
 int core_function_check(const core_function *function, core_image **image, const char **name)
 {

@@ -144,8 +144,9 @@ static void copies_of_boxes(void **state)
         for (int x = 0; x < 10; x++)
             assert_int_equal(to[y][x], x < 7 ? from[y][x] : -1);
     assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 6, cudaMemcpyHostToDevice), 12);
-    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 1, cudaMemcpyHostToDevice), 12);
-    assert_int_equal(cudaMemcpy2D(device, (size_t)1 << 32, from, 10, 7, 6, cudaMemcpyHostToDevice), 12);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 6, 7, 1, cudaMemcpyHostToDevice), 1);
+    assert_int_equal(cudaMemcpy2D(device, pitch, from, 0, 7, 1, cudaMemcpyHostToDevice), 0); /* one row needs none */
+    assert_int_equal(cudaMemcpy2D(device, (size_t)1 << 32, from, 10, 7, 6, cudaMemcpyHostToDevice), 1);
     assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 0, 6, cudaMemcpyHostToDevice), 0);
     assert_int_equal(cudaMemcpy2D(device, pitch, from, 10, 7, 6, 9), 21);
     memset(to, -1, sizeof to);

@@ -355,6 +355,14 @@ CORE_API int core_stream_query(core_context *, core_stream);                    
 struct core_stream_info { core_context *context; int device; unsigned flags; int priority; uint64_t id; };
 CORE_API int core_stream_info(core_context *, core_stream, struct core_stream_info *);
 
+/* Attributes of streams, by the numbers of CUlaunchAttributeID (stream_attributes.c). 1: streams have none of that
+   number; 400: no stream. value: as CUlaunchAttributeValue. */
+CORE_API int core_stream_get_attribute(core_context *, core_stream, int id, void *value);
+CORE_API int core_stream_set_attribute(core_context *, core_stream, int id, const void *value);
+CORE_API int core_stream_copy_attributes(core_context *, core_stream to, core_stream from);
+/* Whether any stream ever had an attribute set; if not, core_stream_attributes_add need not be called. */
+CORE_API extern atomic_bool core_stream_attributes_set;
+
 typedef uint64_t core_event;
 CORE_API int core_event_create(core_context *, unsigned flags, core_event *);
 CORE_API int core_event_destroy(core_event);
@@ -528,6 +536,10 @@ struct core_launch {
     const void *packed; size_t packed_size;
     const struct core_launch_attribute *attributes; uint32_t attribute_count;
 };
+/* Gives a launch the attributes of its stream that it does not have itself; `room` holds its attributes then. */
+enum { CORE_LAUNCH_ATTRIBUTES = 32 };
+CORE_API int core_stream_attributes_add(core_context *, struct core_launch *,
+                                        struct core_launch_attribute room[CORE_LAUNCH_ATTRIBUTES]);
 /* Before a graph is launched into the stream. Its work counts as the stream's, whichever streams it goes through: what
    the program wrote into managed memory goes to the device. */
 CORE_API int core_graph_begins(core_context *, core_stream);

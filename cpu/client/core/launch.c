@@ -251,7 +251,7 @@ static int check_priority(int device, const uint8_t *value)
 
 /* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes
    no attribute that holds a handle or a pointer of this process. */
-static int check_attribute(int device, const struct core_launch_attribute *attribute)
+int launch_check_attribute(int device, const struct core_launch_attribute *attribute)
 {
     switch (attribute->id) {
     case ATTRIBUTE_IGNORE:
@@ -300,7 +300,7 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     for (uint32_t i = 0; i < l->attribute_count; i++) {
         if (l->attributes[i].id == ATTRIBUTE_CLUSTER)
             cluster = l->attributes[i].value;
-        code = check_attribute(c->device, &l->attributes[i]);
+        code = launch_check_attribute(c->device, &l->attributes[i]);
         if (code)
             return code;
     }

@@ -132,6 +132,7 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     s->counted = 0;
     atomic_store(&s->sink, NULL);
     s->keeper = NULL;
+    stream_attributes_forget(s);
     atomic_store(&s->heard, 0);
     atomic_store(&s->asked.at, 0);
     atomic_store(&s->sent, 0);

@@ -70,6 +70,7 @@ struct client_stream {
     int      priority;
     struct op_sink *_Atomic sink;     /* takes what it is given (op.h); NULL: the server does */
     struct stream_keeper *keeper;     /* keeps its calls instead of sending them; NULL: they are sent */
+    struct stream_attributes *attributes; /* NULL: the usual ones; under lock */
     uint64_t counted;                 /* the context's `sent` with the last call; under lock */
     /* The lists of its context that it is in (rest.c, early_return.c). listed is changed under both locks: the stream's
        and the lists'. */
@@ -101,6 +102,15 @@ static inline void backlog_enter(struct client_stream *s)
         atomic_load_explicit(&s->backlog.granted, memory_order_relaxed))
         backlog_wait(s);
 }
+
+/* ---- launch.c ---- */
+
+/* Whether a launch on the device may have it: 0 or what native says. */
+int launch_check_attribute(int device, const struct core_launch_attribute *);
+
+/* ---- stream_attributes.c ---- */
+
+void stream_attributes_forget(struct client_stream *);      /* it becomes another stream */
 
 /* ---- stream.c: making, finding and ending them ---- */
 

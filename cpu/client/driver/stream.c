@@ -187,3 +187,30 @@ CUresult driver_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, 
 {
     return (CUresult)add_host_work((struct host_work){ .stream = stream, .callback = callback, .user = user }, flags);
 }
+
+/* ---- attributes ---- */
+
+CUresult driver_cuStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (!error && !value)
+        error = CUDA_ERROR_INVALID_VALUE;
+    return driver_local(error ? error : core_stream_get_attribute(context, stream, (int)attribute, value));
+}
+
+CUresult driver_cuStreamSetAttribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (!error && !value)
+        error = CUDA_ERROR_INVALID_VALUE;
+    return driver_local(error ? error : core_stream_set_attribute(context, stream, (int)attribute, value));
+}
+
+CUresult driver_cuStreamCopyAttributes(CUstream to, CUstream from)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    return driver_local(error ? error : core_stream_copy_attributes(context, to, from));
+}

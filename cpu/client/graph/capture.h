@@ -88,9 +88,12 @@ static inline bool issue_is_captured(core_context *c, core_stream s)
 }
 
 /* As the core's functions of these names, but kept while their stream is captured. */
+CORE_API int issue_launch_with_attributes(core_context *, const struct core_launch *, const void *key);
 static inline int issue_launch(core_context *c, const struct core_launch *l, const void *key)
 {
     bool kept = false;
+    if (__builtin_expect(atomic_load_explicit(&core_stream_attributes_set, memory_order_relaxed), 0))
+        return issue_launch_with_attributes(c, l, key);
     int code = capture_any() ? capture_launch(c, l, key, &kept) : CORE_OK;
     return kept ? code : core_launch(c, l);
 }

@@ -100,6 +100,18 @@ static void priority_add(struct graph_kernel *k, int priority, struct core_launc
     k->attributes = room;
 }
 
+/* One of the program's streams has attributes; perhaps the launch's. */
+int issue_launch_with_attributes(core_context *c, const struct core_launch *l, const void *key)
+{
+    struct core_launch_attribute room[CORE_LAUNCH_ATTRIBUTES];
+    struct core_launch with = *l;
+    bool kept = false;
+    int code = core_stream_attributes_add(c, &with, room);
+    if (!code && capture_any())
+        code = capture_launch(c, &with, key, &kept);
+    return code || kept ? code : core_launch(c, &with);
+}
+
 int capture_launch(core_context *context, const struct core_launch *l, const void *key, bool *kept)
 {
     CANCEL_DEFERRED;

@@ -120,8 +120,8 @@ static void say_lost(int code)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&told))
-        log_error("managed memory could not be fetched from the GPU server (%d): the program reads zeros in place of "
-                  "what the GPU wrote", code);
+        log_error("managed memory could not be fetched from the GPU server (%d): the program reads old values or "
+                  "zeros in place of what the GPU wrote", code);
 }
 
 /* Opens the page. False: the fault waits for work first. */

@@ -38,37 +38,42 @@ cudaError_t runtime_cudaMemcpyAsync(void *to, const void *from, size_t size, cud
 
 /* ---- boxes: rows of rows ---- */
 
-/* Rows that begin `pitch` apart, of which `width` bytes are meant. */
-static bool pitch_fits(size_t pitch, size_t width)
+/* Rows that begin `pitch` apart, of which `width` bytes are meant. One row alone needs no pitch: 0. */
+static bool pitch_fits(size_t pitch, size_t width, bool one_row)
 {
     struct runtime_limits space;
-    return pitch >= width && pitch <= runtime_limits(runtime_current(), &space)->pitch;
+    return (pitch >= width || (one_row && !pitch)) && pitch <= runtime_limits(runtime_current(), &space)->pitch;
 }
 
-/* bad_pitch: the error for rows that do not fit; it is not the same for all calls. */
-static int copy_box(core_context *context, core_stream stream, const struct core_box *to, const struct core_box *from,
-                    const cudaExtent *extent, int kind, int bad_pitch, bool blocking)
+bool runtime_is_kind(int kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+
+static int copy_box(core_context *context, core_stream stream, struct core_box *to, struct core_box *from,
+                    const cudaExtent *extent, int kind, bool blocking)
 {
-    if (!extent->width || !extent->height || !extent->depth)
-        return cudaSuccess;
-    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+    bool one_row = extent->height == 1 && extent->depth == 1;
+    if (!runtime_is_kind(kind))
         return cudaErrorInvalidMemcpyDirection;
-    if (!pitch_fits(to->pitch, extent->width) || !pitch_fits(from->pitch, extent->width))
-        return bad_pitch;
+    if (!pitch_fits(to->pitch, extent->width, one_row) || !pitch_fits(from->pitch, extent->width, one_row))
+        return cudaErrorInvalidValue;
+    if (one_row)
+        to->pitch = from->pitch = extent->width;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
     return issue_copy_box(context, stream, to, from, &size, (enum core_direction)kind, blocking);
 }
+
+bool runtime_rows_fit(size_t pitch, size_t width, size_t height) { return height <= 1 || pitch >= width; }
 
 static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                    int kind, core_stream stream, bool blocking)
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (!error) {
-        const struct core_box target = { (uint64_t)(uintptr_t)to, to_pitch, height },
-                              source = { (uint64_t)(uintptr_t)from, from_pitch, height };
-        error = copy_box(context, stream, &target, &source, &(cudaExtent){ width, height, 1 }, kind,
-                         cudaErrorInvalidPitchValue, blocking);
+    if (!error && width && height) {
+        struct core_box target = { (uint64_t)(uintptr_t)to, to_pitch, height },
+                        source = { (uint64_t)(uintptr_t)from, from_pitch, height };
+        error = runtime_rows_fit(to_pitch, width, height) && runtime_rows_fit(from_pitch, width, height)
+                    ? copy_box(context, stream, &target, &source, &(cudaExtent){ width, height, 1 }, kind, blocking)
+                    : cudaErrorInvalidPitchValue;
     }
     return blocking ? runtime_waited(error) : runtime_return(error);
 }
@@ -91,13 +96,15 @@ cudaError_t runtime_cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *fro
     return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, stream, false);
 }
 
-/* Where a position in pitched memory is. */
-static struct core_box box_at(const cudaPitchedPtr *memory, const cudaPos *position)
+/* Where a position in pitched memory is. One slice alone needs no ysize (0), as one row alone needs no pitch. */
+static struct core_box box_at(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent)
 {
     uint64_t base = (uint64_t)(uintptr_t)memory->ptr;
+    size_t rows = memory->ysize ? memory->ysize : position->y + extent->height;
+    size_t pitch = memory->pitch ? memory->pitch : position->x + extent->width;
     if (base)
-        base += (position->z * memory->ysize + position->y) * memory->pitch + position->x;
-    return (struct core_box){ base, memory->pitch, memory->ysize };
+        base += (position->z * rows + position->y) * pitch + position->x;
+    return (struct core_box){ base, memory->pitch, rows };
 }
 
 /* A row must not run into the next. Several slices follow each other at ysize rows, so ysize must hold the rows that
@@ -109,11 +116,18 @@ static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, c
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
 }
 
+/* 0 of a stride: it bounds nothing. */
+static bool position_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent)
+{
+    return (!memory->pitch || (extent->width <= memory->pitch && position->x <= memory->pitch - extent->width)) &&
+           (!memory->ysize || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height));
+}
+
 int runtime_pitched_box(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent,
                         struct core_box *box)
 {
-    *box = box_at(memory, position);
-    return box->address && region_fits(memory, position, extent) ? cudaSuccess : cudaErrorInvalidValue;
+    *box = box_at(memory, position, extent);
+    return box->address && position_fits(memory, position, extent) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 int runtime_copy_fits(const cudaMemcpy3DParms *copy)
@@ -122,7 +136,7 @@ int runtime_copy_fits(const cudaMemcpy3DParms *copy)
     if (!extent->width || !extent->height || !extent->depth || !region_fits(&copy->srcPtr, &copy->srcPos, extent) ||
         !region_fits(&copy->dstPtr, &copy->dstPos, extent))
         return cudaErrorInvalidValue;
-    return pitch_fits(copy->dstPtr.pitch, extent->width) && pitch_fits(copy->srcPtr.pitch, extent->width)
+    return pitch_fits(copy->dstPtr.pitch, extent->width, false) && pitch_fits(copy->srcPtr.pitch, extent->width, false)
                ? cudaSuccess
                : cudaErrorInvalidPitchValue;
 }
@@ -133,21 +147,17 @@ bool runtime_strides_fit(const cudaPitchedPtr *memory, const cudaExtent *extent)
     return !(rows && extent->width > memory->pitch) && !(slices && extent->height > memory->ysize);
 }
 
-/* 0 of a stride: it bounds nothing. */
-static bool position_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent)
-{
-    return (!memory->pitch || (extent->width <= memory->pitch && position->x <= memory->pitch - extent->width)) &&
-           (!memory->ysize || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height));
-}
-
 /* As NVIDIA's runtime answers, which was tried with random boxes. */
 static int volume_check(const cudaMemcpy3DParms *copy)
 {
     const cudaExtent *extent = &copy->extent;
-    if (!extent->width || !extent->height || !extent->depth)
-        return cudaSuccess;
-    if (!runtime_strides_fit(&copy->srcPtr, extent) || !runtime_strides_fit(&copy->dstPtr, extent))
-        return cudaErrorInvalidPitchValue;
+    for (int side = 0; side < 2; side++) {
+        const cudaPitchedPtr *memory = side ? &copy->dstPtr : &copy->srcPtr;
+        if (!memory->ptr)
+            return cudaErrorInvalidValue;
+        if (!runtime_strides_fit(memory, extent))
+            return cudaErrorInvalidPitchValue;
+    }
     return position_fits(&copy->srcPtr, &copy->srcPos, extent) && position_fits(&copy->dstPtr, &copy->dstPos, extent)
                ? cudaSuccess
                : cudaErrorInvalidValue;
@@ -161,19 +171,27 @@ static int copy_3d(const cudaMemcpy3DParms *copy, core_stream stream, bool block
         return error;
     if (!copy)
         return cudaErrorInvalidValue;
+    if (!copy->extent.width || !copy->extent.height || !copy->extent.depth)
+        return cudaSuccess;
+    if (!runtime_is_kind(copy->kind))
+        return cudaErrorInvalidMemcpyDirection;
     if (runtime_copy_has_array(copy)) {
         struct runtime_copy_sides sides;
-        if (!copy->extent.width || !copy->extent.height || !copy->extent.depth)
-            return cudaSuccess;
         if ((error = runtime_copy_sides(copy, &sides)))
             return error;
         const cudaExtent bytes = { sides.extent.width, sides.extent.height, sides.extent.depth };
-        return copy_box(context, stream, &sides.to, &sides.from, &bytes, copy->kind, cudaErrorInvalidValue, blocking);
+        int kind = (int)copy->kind;
+        if (copy->dstArray && kind == cudaMemcpyHostToHost)
+            kind = cudaMemcpyHostToDevice;
+        if (copy->dstArray && kind == cudaMemcpyDeviceToHost)
+            kind = cudaMemcpyDeviceToDevice;
+        return copy_box(context, stream, &sides.to, &sides.from, &bytes, kind, blocking);
     }
     if ((error = volume_check(copy)))
         return error;
-    const struct core_box target = box_at(&copy->dstPtr, &copy->dstPos), source = box_at(&copy->srcPtr, &copy->srcPos);
-    return copy_box(context, stream, &target, &source, &copy->extent, copy->kind, cudaErrorInvalidValue, blocking);
+    struct core_box target = box_at(&copy->dstPtr, &copy->dstPos, &copy->extent),
+                    source = box_at(&copy->srcPtr, &copy->srcPos, &copy->extent);
+    return copy_box(context, stream, &target, &source, &copy->extent, copy->kind, blocking);
 }
 
 cudaError_t runtime_cudaMemcpy3D(const cudaMemcpy3DParms *parameters)

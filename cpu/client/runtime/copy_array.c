@@ -19,7 +19,8 @@ static int side_box(const struct side *side, const struct core_extent *extent, s
 {
     if (side->array)
         return core_array_box(runtime_array(side->array), (const size_t[3]){ side->x, side->y, 0 }, extent, box);
-    *box = (struct core_box){ (uint64_t)(uintptr_t)side->memory, side->pitch, extent->height };
+    *box = (struct core_box){ (uint64_t)(uintptr_t)side->memory, side->pitch ? side->pitch : extent->width,
+                             extent->height };
     return cudaSuccess;
 }
 
@@ -34,21 +35,25 @@ static int box(core_context *context, const struct side *to, const struct side *
                  : issue_copy_box(context, stream, &target, &source, extent, (enum core_direction)kind, blocking);
 }
 
-/* nothing: no bytes are meant, so the sides are not looked at. */
-static int begin(const struct side *to, const struct side *from, int kind, bool nothing, core_context **context)
+static bool into_host(int kind) { return kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost; }
+static bool out_of_host(int kind) { return kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice; }
+
+/* nothing: no bytes are meant, so the sides are not looked at. overlap: rows of memory run into each other. */
+static int begin(const struct side *to, const struct side *from, int kind, bool nothing, bool overlap,
+                 core_context **context)
 {
     struct core_array_shape shape;
     int error = runtime_enter(context);
     if (error || nothing)
         return error;
+    if (overlap)
+        return cudaErrorInvalidPitchValue;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
+    if ((to->is_array && into_host(kind)) || (from->is_array && out_of_host(kind)))
         return cudaErrorInvalidMemcpyDirection;
     if ((to->is_array && !to->array) || (from->is_array && !from->array))
         return cudaErrorInvalidResourceHandle;
-    bool into_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
-    bool out_of_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
-    if ((to->is_array && into_host) || (from->is_array && out_of_host))
-        return cudaErrorInvalidMemcpyDirection;
     if ((!to->array && !to->memory) || (!from->array && !from->memory))
         return cudaErrorInvalidValue;
     if (to->array && (error = core_array_shape(runtime_array(to->array), &shape)))
@@ -87,8 +92,18 @@ static int side_3d(const void *array, const cudaPitchedPtr *memory, const cudaPo
         return core_array_box(runtime_array(array), (const size_t[3]){ x, at->y, at->z }, extent, box);
     const cudaPos bytes = { x, at->y, at->z };
     const cudaExtent size = { extent->width, extent->height, extent->depth };
-    return runtime_strides_fit(memory, &size) ? runtime_pitched_box(memory, &bytes, &size, box)
-                                              : cudaErrorInvalidPitchValue;
+    return runtime_pitched_box(memory, &bytes, &size, box);
+}
+
+/* on_host: the kind of the copy says so. NVIDIA's runtime compares the strides of memory with the extent as it is given,
+   also where that counts elements. */
+static int side_check(const void *array, const cudaPitchedPtr *memory, const cudaExtent *extent, bool on_host)
+{
+    if (array)
+        return memory->ptr || on_host ? cudaErrorInvalidValue : cudaSuccess;
+    if (!memory->ptr)
+        return cudaErrorInvalidValue;
+    return runtime_strides_fit(memory, extent) ? cudaSuccess : cudaErrorInvalidPitchValue;
 }
 
 int runtime_copy_sides(const cudaMemcpy3DParms *copy, struct runtime_copy_sides *sides)
@@ -97,8 +112,9 @@ int runtime_copy_sides(const cudaMemcpy3DParms *copy, struct runtime_copy_sides 
     int error = element_of(copy, &element);
     if (error)
         return error;
-    if ((copy->dstArray && copy->dstPtr.ptr) || (copy->srcArray && copy->srcPtr.ptr))
-        return cudaErrorInvalidValue;
+    if ((error = side_check(copy->srcArray, &copy->srcPtr, &copy->extent, out_of_host((int)copy->kind))) ||
+        (error = side_check(copy->dstArray, &copy->dstPtr, &copy->extent, false)))
+        return error; /* an array as target is on the device, whatever the kind says */
     sides->extent = (struct core_extent){ 0, copy->extent.height, copy->extent.depth };
     if (__builtin_mul_overflow(copy->extent.width, element, &sides->extent.width))
         return cudaErrorInvalidValue;
@@ -128,13 +144,15 @@ static int rows(const struct side *to, const struct side *from, size_t width, si
     struct runtime_limits space;
     const struct core_extent extent = { width, height, 1 };
     bool nothing = !width || !height;
-    int error = begin(to, from, kind, nothing, &context);
+    bool overlap = (!to->is_array && !runtime_rows_fit(to->pitch, width, height)) ||
+                   (!from->is_array && !runtime_rows_fit(from->pitch, width, height));
+    int error = begin(to, from, kind, nothing, overlap, &context);
     if (error || nothing)
         return error;
     size_t most = runtime_limits(runtime_current(), &space)->pitch;
-    if ((!to->array && (to->pitch < width || to->pitch > most)) ||
-        (!from->array && (from->pitch < width || from->pitch > most)))
-        return cudaErrorInvalidPitchValue;
+    if ((!to->is_array && to->pitch && (to->pitch < width || to->pitch > most)) ||
+        (!from->is_array && from->pitch && (from->pitch < width || from->pitch > most)))
+        return cudaErrorInvalidValue;
     return box(context, to, from, &extent, kind, stream, blocking);
 }
 
@@ -250,7 +268,7 @@ static int bytes(struct side to, struct side from, size_t count, int kind, core_
 {
     core_context *context;
     size_t to_rows, from_rows;
-    int error = begin(&to, &from, kind, !count, &context);
+    int error = begin(&to, &from, kind, !count, false, &context);
     if (error || !count)
         return error;
     size_t to_row = row_of(&to, &to_rows), from_row = row_of(&from, &from_rows), row = smaller(to_row, from_row);

@@ -165,9 +165,7 @@ cudaError_t runtime_cudaDeviceGetByPCIBusId(int *device, const char *text)
 enum {
     FLAG_SCHEDULE_MASK = 0x7,
     FLAG_MAP_HOST = 0x8,
-    FLAG_LOCAL_RESIZE = 0x10,
-    FLAG_SYNC_MEMORY = 0x80,
-    FLAGS_KNOWN = FLAG_SCHEDULE_MASK | FLAG_MAP_HOST | FLAG_LOCAL_RESIZE | FLAG_SYNC_MEMORY
+    FLAGS_KNOWN = FLYT_CUDART == 11 ? 0x1F : 0xFF /* also those that only the Driver API names */
 };
 
 static atomic_uint cache_preference[RUNTIME_MAX_DEVICES], bank_size[RUNTIME_MAX_DEVICES];

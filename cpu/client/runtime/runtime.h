@@ -165,9 +165,12 @@ extern const struct trace_front runtime_front __attribute__((visibility("hidden"
 
 /* Whether a graph can copy that: 1 or 12. */
 int runtime_copy_fits(const cudaMemcpy3DParms *);
-/* Where a position in pitched memory is: 1: rows would run into each other, or there is no memory. */
+bool runtime_is_kind(int);
+/* Of several rows, none runs into the next. */
+bool runtime_rows_fit(size_t pitch, size_t width, size_t height);
 /* Whether the strides hold such a region; if not, native's code is 12. */
 bool runtime_strides_fit(const cudaPitchedPtr *, const cudaExtent *);
+/* Where a position in pitched memory is: 1: rows would run into each other, or there is no memory. */
 int runtime_pitched_box(const cudaPitchedPtr *, const cudaPos *, const cudaExtent *, struct core_box *);
 /* The part of a symbol that a copy means (symbol.c). one_way: the kind that is allowed beside device to device and
    default. */

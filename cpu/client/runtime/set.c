@@ -35,7 +35,7 @@ static int set_2d(void *pointer, size_t pitch, int value, size_t width, size_t h
 
 static int set_3d(cudaPitchedPtr memory, int value, cudaExtent extent, core_stream stream, bool blocking)
 {
-    if (extent.depth > 1 && extent.height > memory.ysize)
+    if (extent.width && extent.depth && extent.height > memory.ysize)
         return cudaErrorInvalidValue;
     return set(&(struct core_box){ (uint64_t)(uintptr_t)memory.ptr, memory.pitch, memory.ysize }, &extent, value,
                stream, blocking);

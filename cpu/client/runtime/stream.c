@@ -190,3 +190,47 @@ cudaError_t runtime_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallbac
 {
     return add_callback(stream, callback, user, flags);
 }
+
+/* ---- attributes ---- */
+
+static int get_attribute(core_stream stream, int attribute, void *value)
+{
+    core_context *context;
+    int error = runtime_enter(&context);
+    if (!error && !value)
+        error = cudaErrorInvalidValue;
+    return error ? error : core_stream_get_attribute(context, stream, attribute, value);
+}
+
+static int set_attribute(core_stream stream, int attribute, const void *value)
+{
+    core_context *context;
+    int error = runtime_enter(&context);
+    if (!error && !value)
+        error = cudaErrorInvalidValue;
+    return error ? error : core_stream_set_attribute(context, stream, attribute, value);
+}
+
+static int copy_attributes(core_stream to, core_stream from)
+{
+    core_context *context;
+    int error = runtime_enter(&context);
+    return error ? error : core_stream_copy_attributes(context, to, from);
+}
+
+cudaError_t runtime_cudaStreamGetAttribute(cudaStream_t stream, cudaLaunchAttributeID attribute,
+                                           cudaLaunchAttributeValue *value)
+{
+    return runtime_local(get_attribute(stream, (int)attribute, value));
+}
+
+cudaError_t runtime_cudaStreamSetAttribute(cudaStream_t stream, cudaLaunchAttributeID attribute,
+                                           const cudaLaunchAttributeValue *value)
+{
+    return runtime_local(set_attribute(stream, (int)attribute, value));
+}
+
+cudaError_t runtime_cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from)
+{
+    return runtime_local(copy_attributes(to, from));
+}

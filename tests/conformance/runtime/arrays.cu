@@ -85,8 +85,10 @@ static void formats()
     SAYS(cudaMallocArray(&a, &d, 16, 4, 0), "the second is missing");
     d = cudaCreateChannelDesc(-8, 0, 0, 0, cudaChannelFormatKindUnsigned);
     SAYS(cudaMallocArray(&a, &d, 16, 4, 0), "-8 bits");
+#if RUNTIME >= 13 /* 12.8 and later */
     d = cudaCreateChannelDesc(10, 10, 10, 2, (cudaChannelFormatKind)31);
     SAYS(cudaMallocArray(&a, &d, 16, 4, 0), "10, 10, 10 and 2 bits");
+#endif
     d = cudaCreateChannelDesc(8, 0, 0, 0, (cudaChannelFormatKind)99);
     SAYS(cudaMallocArray(&a, &d, 16, 4, 0), "kind 99");
 }

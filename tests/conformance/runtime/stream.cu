@@ -1,6 +1,7 @@
 // shows: conformance: streams, events and errors, line by line with NVIDIA's runtime
 #include "../suite.h"
 
+__global__ void none() {}
 static void CUDART_CB nothing(void *) {}
 static void CUDART_CB callback(cudaStream_t, cudaError_t, void *) {}
 
@@ -91,15 +92,49 @@ static void streams()
     SAYS(cudaStreamCopyAttributes(s, s), "itself");
     SAYS(cudaStreamCopyAttributes(WRONG(cudaStream_t), s), "no stream");
     cudaStreamAttrValue value;
+    for (int id = -1; id <= 18; id++) {
+        memset(&value, 0, sizeof value);
+        cudaError_t r = cudaStreamGetAttribute(s, (cudaStreamAttrID)id, &value);
+        printf("cudaStreamGetAttribute: %d -> %s", id, cudaGetErrorName(r));
+        for (int i = 0; i < 64; i++)
+            if (value.pad[i])
+                printf(" [%d] %d", i, value.pad[i]);
+        printf("\n");
+        cudaGetLastError();
+    }
+    SAYS(cudaStreamGetAttribute(WRONG(cudaStream_t), cudaLaunchAttributePriority, &value), "no stream");
+    SAYS(cudaStreamGetAttribute(0, cudaLaunchAttributePriority, &value), "legacy");
+    for (int policy = 0; policy <= 5; policy++) {
+        memset(&value, 0, sizeof value);
+        value.syncPolicy = (cudaSynchronizationPolicy)policy;
+        SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributeSynchronizationPolicy, &value), "a policy");
+        MUST(cudaStreamGetAttribute(s, cudaLaunchAttributeSynchronizationPolicy, &value));
+        VALUE("policy", "%d", (int)value.syncPolicy);
+    }
+    for (int p = -9; p <= 3; p += 3) {
+        memset(&value, 0, sizeof value);
+        value.priority = p;
+        SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributePriority, &value), "a priority");
+        MUST(cudaStreamGetPriority(s, &priority));
+        VALUE("priority", "%d", priority);
+    }
     memset(&value, 0, sizeof value);
-    SAYS(cudaStreamGetAttribute(s, cudaLaunchAttributeSynchronizationPolicy, &value), "policy");
-    VALUE("policy", "%d", (int)value.syncPolicy);
-    SAYS(cudaStreamGetAttribute(s, cudaLaunchAttributeSynchronizationPolicy, NULL), "null pointer");
-    SAYS(cudaStreamGetAttribute(s, (cudaStreamAttrID)99, &value), "attribute 99");
-    SAYS(cudaStreamGetAttribute(s, cudaLaunchAttributePriority, &value), "priority");
-    value.syncPolicy = cudaSyncPolicyYield;
-    SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributeSynchronizationPolicy, &value), "policy");
+    SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributeAccessPolicyWindow, &value), "no window");
+    value.accessPolicyWindow.base_ptr = &value;
+    value.accessPolicyWindow.num_bytes = 4096;
+    value.accessPolicyWindow.hitRatio = 1;
+    SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributeAccessPolicyWindow, &value), "a window");
     SAYS(cudaStreamSetAttribute(s, (cudaStreamAttrID)99, &value), "attribute 99");
+    SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributeCooperative, &value), "of launches only");
+    SAYS(cudaStreamSetAttribute(WRONG(cudaStream_t), cudaLaunchAttributePriority, &value), "no stream");
+    memset(&value, 0, sizeof value);
+    value.syncPolicy = cudaSyncPolicyBlockingSync;
+    MUST(cudaStreamSetAttribute(s, cudaLaunchAttributeSynchronizationPolicy, &value));
+    WORKS(cudaStreamCopyAttributes(t, s), "a policy");
+    MUST(cudaStreamGetAttribute(t, cudaLaunchAttributeSynchronizationPolicy, &value));
+    VALUE("policy of the copy", "%d", (int)value.syncPolicy);
+    none<<<1, 1, 0, s>>>();
+    WORKS(cudaStreamSynchronize(s), "a kernel, with attributes");
     SAYS(cudaStreamAttachMemAsync(s, &value, 0, cudaMemAttachSingle), "not managed");
     cudaStreamCaptureStatus status;
     WORKS(cudaStreamIsCapturing(s, &status), "no");

@@ -1,0 +1,164 @@
+/*
+ * stream_attributes.c: attributes of streams, as cuStreamSetAttribute sets them.
+ *
+ * Those that a launch may have too become attributes of each launch in the stream that does not give its own: so they
+ * need no message, and a launch that is captured keeps them. The policy of synchronisation is only kept, because how a
+ * thread waits is this library's own choice.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/cancel.h"
+#include "context.h"
+#include "stream.h"
+
+/* CUlaunchAttributeID numbers */
+enum { POLICY_WINDOW = 1, SYNC_POLICY = 3, PRIORITY = 8, SYNC_DOMAIN_MAP = 9, SYNC_DOMAIN = 10 };
+enum { SYNC_POLICY_FIRST = 1, SYNC_POLICY_LAST = 4 };
+
+/* size: of the value's member. usual: what a stream has at first; the priority is the stream's own. */
+static const struct kind { int id; size_t size; uint8_t usual[4]; } kinds[] = {
+    { POLICY_WINDOW, 32, { 0 } },
+    { SYNC_POLICY, 4, { SYNC_POLICY_FIRST } },
+    { PRIORITY, 4, { 0 } },
+    { SYNC_DOMAIN_MAP, 2, { 0, 1 } },
+    { SYNC_DOMAIN, 4, { 0 } },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+struct stream_attributes {
+    bool set[KINDS];
+    uint8_t value[KINDS][32];
+};
+
+atomic_bool core_stream_attributes_set;
+
+static int kind_of(int id)
+{
+    int k = 0;
+    while (k < KINDS && kinds[k].id != id)
+        k++;
+    return k;
+}
+
+void stream_attributes_forget(struct client_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    free(s->attributes);
+    s->attributes = NULL;
+    pthread_mutex_unlock(&s->lock);
+}
+
+int core_stream_get_attribute(core_context *c, core_stream token, int id, void *value)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int k = kind_of(id);
+    int code = client_stream_enter(c, token, &s);
+    if (code)
+        return code;
+    if (k == KINDS)
+        return CORE_INVALID_VALUE;
+    pthread_mutex_lock(&s->lock);
+    memset(value, 0, kinds[k].size);
+    if (id == PRIORITY)
+        memcpy(value, &s->priority, sizeof s->priority);
+    else if (s->attributes && s->attributes->set[k])
+        memcpy(value, s->attributes->value[k], kinds[k].size);
+    else
+        memcpy(value, kinds[k].usual, kinds[k].size < sizeof kinds[k].usual ? kinds[k].size : sizeof kinds[k].usual);
+    pthread_mutex_unlock(&s->lock);
+    return CORE_OK;
+}
+
+static int check(int device, int k, const void *value)
+{
+    struct core_launch_attribute attribute = { .id = kinds[k].id };
+    int policy;
+    memcpy(attribute.value, value, kinds[k].size);
+    if (kinds[k].id != SYNC_POLICY)
+        return launch_check_attribute(device, &attribute);
+    memcpy(&policy, value, sizeof policy);
+    return policy < SYNC_POLICY_FIRST || policy > SYNC_POLICY_LAST ? CORE_INVALID_VALUE : CORE_OK;
+}
+
+static int keep(struct client_stream *s, int k, const void *value)
+{
+    if (!s->attributes && !(s->attributes = calloc(1, sizeof *s->attributes)))
+        return CORE_OUT_OF_MEMORY;
+    s->attributes->set[k] = true;
+    memcpy(s->attributes->value[k], value, kinds[k].size);
+    if (kinds[k].id == PRIORITY)
+        memcpy(&s->priority, value, sizeof s->priority);
+    atomic_store_explicit(&core_stream_attributes_set, true, memory_order_relaxed);
+    return CORE_OK;
+}
+
+int core_stream_set_attribute(core_context *c, core_stream token, int id, const void *value)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int k = kind_of(id);
+    int code = client_stream_enter(c, token, &s);
+    if (!code)
+        code = k == KINDS ? CORE_INVALID_VALUE : check(s->context->device, k, value);
+    if (code)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    code = keep(s, k, value);
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
+int core_stream_copy_attributes(core_context *c, core_stream to, core_stream from)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *source, *target;
+    uint8_t value[32];
+    int code = client_stream_enter(c, to, &target);
+    if (!code)
+        code = client_stream_find(c, from, &source);
+    for (int k = 0; k < KINDS && !code; k++) {
+        code = core_stream_get_attribute(c, from, kinds[k].id, value);
+        if (!code && source != target)
+            code = core_stream_set_attribute(c, to, kinds[k].id, value);
+    }
+    return code;
+}
+
+static bool has(const struct core_launch *l, int id)
+{
+    for (uint32_t i = 0; i < l->attribute_count; i++)
+        if (l->attributes[i].id == id)
+            return true;
+    return false;
+}
+
+static void add(struct core_launch *l, const struct stream_attributes *own, struct core_launch_attribute *room)
+{
+    if (l->attribute_count)
+        memcpy(room, l->attributes, l->attribute_count * sizeof *room);
+    l->attributes = room;
+    for (int k = 0; k < KINDS && l->attribute_count < CORE_LAUNCH_ATTRIBUTES; k++) {
+        if (!own->set[k] || kinds[k].id == SYNC_POLICY || has(l, kinds[k].id))
+            continue;
+        struct core_launch_attribute *next = &room[l->attribute_count++];
+        *next = (struct core_launch_attribute){ .id = kinds[k].id };
+        memcpy(next->value, own->value[k], kinds[k].size);
+    }
+}
+
+int core_stream_attributes_add(core_context *c, struct core_launch *l,
+                               struct core_launch_attribute room[CORE_LAUNCH_ATTRIBUTES])
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int code = client_stream_enter(c, l->stream, &s);
+    if (code || l->attribute_count > CORE_LAUNCH_ATTRIBUTES)
+        return code;                          /* too many: the launch says so */
+    pthread_mutex_lock(&s->lock);
+    if (s->attributes)
+        add(l, s->attributes, room);
+    pthread_mutex_unlock(&s->lock);
+    return CORE_OK;
+}
