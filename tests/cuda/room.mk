@@ -46,7 +46,7 @@ build/cuda/dynamic: tests/cuda/dynamic.cu tests/cuda/check.h
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $< -lcudadevrt
 
 # cudaGraphSetConditional is a function of the device, which is found when the code is linked.
-build/cuda/conditions: CUDA_TEST_FLAGS += -rdc=true
+build/cuda/conditions build/cuda/condition_random: CUDA_TEST_FLAGS += -rdc=true
 
 # Clusters and tensor copies need the architecture that has them.
 build/cuda/clusters build/cuda/tensors: build/cuda/%: tests/cuda/%.cu tests/cuda/check.h

@@ -9,7 +9,7 @@ TESTS_DRIVER_NVCC      = $(NVCC) -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o 
 $(TESTS_DRIVER)/static-%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart static
-$(TESTS_DRIVER)/static-dynamic $(TESTS_DRIVER)/static-conditions: TESTS_DRIVER_NVCC += -rdc=true
+$(addprefix $(TESTS_DRIVER)/static-,dynamic conditions condition_random): TESTS_DRIVER_NVCC += -rdc=true
 # Code that other architectures have: as in tests/cuda/room.mk.
 $(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_NVCC := $(subst sm_75,sm_80,$(TESTS_DRIVER_NVCC))
 $(TESTS_DRIVER)/static-clusters $(TESTS_DRIVER)/static-tensors: TESTS_DRIVER_NVCC += -gencode arch=compute_75,code=compute_75 \
