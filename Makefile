@@ -92,7 +92,9 @@ help:
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
 	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what code it reaches (TARGETS=exec, rpc, control, fatbin)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
-	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR'
+	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR;'
+	@echo '                              with SOURCES=... (checkouts of cuda-samples, HeCBench, gpu-rodinia) build them first;'
+	@echo '                              PROGRAMS_FLAGS=--measure compares in process, shared memory and TCP'
 	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
 	@echo 'make bench           figures of forwarding against their limits'
 	@echo 'make bench-softgpu   speed of the software GPU'
@@ -140,7 +142,8 @@ gpu-check:
 check-programs:
 	@tools/setup --for build
 	@$(MAKE) --no-print-directory -j$(JOBS) all
-	@tools/check-programs $(DIR)
+	@$(if $(SOURCES),tests/programs/build $(SOURCES) $(DIR))
+	@tools/check-programs $(DIR) $(PROGRAMS_FLAGS)
 
 lint: all
 	@tools/lint

@@ -392,6 +392,16 @@ static void check_info(void)
     MUST(cudaMemcpy(host, a, sizeof host, cudaMemcpyDeviceToHost));
     HOLDS(host[0] == 9 && host[N - 1] == 9);
     MUST(cudaGraphExecDestroy(executable));
+
+    /* The program has the graph, so it may leave out where it is to be stored; not for a graph that the capture makes. */
+    MUST(cudaStreamBeginCaptureToGraph(stream, own, &empty, NULL, 1, cudaStreamCaptureModeGlobal));
+    MUST(cudaMemsetAsync(a, 0, N * sizeof(int), stream));
+    MUST(cudaStreamEndCapture(stream, NULL));
+    HOLDS(nodes_in(own) == 7);
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    GIVES(cudaErrorInvalidValue, cudaStreamEndCapture(stream, NULL));
+    MUST(cudaStreamEndCapture(stream, &graph));
+    MUST(cudaGraphDestroy(graph));
     MUST(cudaGraphDestroy(own));
 #endif
     MUST(cudaStreamDestroy(stream));

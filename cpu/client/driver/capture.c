@@ -28,8 +28,6 @@ CUresult driver_cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
     core_context *context;
     int error = driver_enter(&context);
-    if (!error && !graph)
-        error = CUDA_ERROR_INVALID_VALUE;
     return driver_local(error ? error : capture_end(context, stream, graph));
 }
 

@@ -210,6 +210,8 @@ static int check_joined(struct capture *c, const struct captured *origin)
 static int end(uint64_t stream, graph_handle *out)
 {
     struct captured *s = captured_find(stream);
+    if (!out && !(s && !s->capture->own))
+        return CORE_INVALID_VALUE; /* the program would never get hold of the graph */
     if (!s)
         return GRAPH_ILLEGAL_STATE;
     struct capture *c = s->capture;
@@ -220,7 +222,7 @@ static int end(uint64_t stream, graph_handle *out)
         return GRAPH_CAPTURE_UNMATCHED;
     }
     int code = c->invalid ? GRAPH_CAPTURE_INVALIDATED : check_joined(c, s);
-    if (!code)
+    if (!code && out)
         *out = c->graph->token;
     capture_finish(c, code != CORE_OK);
     return code;
@@ -230,7 +232,8 @@ int capture_end(core_context *context, core_stream stream, graph_handle *out)
 {
     CANCEL_DEFERRED;
     struct core_stream_info info;
-    *out = 0;
+    if (out)
+        *out = 0;
     int code = core_stream_info(context, stream, &info);
     if (code || (code = graphs_enter()))
         return code;

@@ -31,7 +31,7 @@ CORE_API int capture_begin(core_context *, core_stream, enum capture_mode);
 /* Into a graph that there is; the first nodes follow those in before. */
 CORE_API int capture_begin_to(core_context *, core_stream, graph_handle, const graph_node *before,
                               const struct graph_edge *, size_t count, enum capture_mode);
-/* *graph: 0 unless the result is 0. */
+/* *graph: 0 unless the result is 0. NULL only where the capture goes to a graph that there was: 1. */
 CORE_API int capture_end(core_context *, core_stream, graph_handle *graph);
 /* The lists are the stream's, up to the next call about it. */
 struct capture_info {

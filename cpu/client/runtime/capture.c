@@ -16,8 +16,6 @@ cudaError_t runtime_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (!error && !graph)
-        error = cudaErrorInvalidValue;
     return runtime_return(error ? error : capture_end(context, stream, graph));
 }
 
