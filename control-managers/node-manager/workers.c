@@ -74,8 +74,40 @@ static unsigned workers_read(const struct server *server, struct worker *workers
     return count;
 }
 
-/* What the workers hold by the ledger that they keep (cpu/common/tenant_ledger.h). A process id in it is of their own
-   namespace. What a dead one held may stand there for a moment. */
+/* A process id in the ledger is of the workers' own namespace. */
+static bool is_worker(const struct worker *workers, unsigned count, int64_t pid)
+{
+    for (unsigned w = 0; pid && w < count; w++)
+        if (workers[w].inner == pid)
+            return true;
+    return false;
+}
+
+/* What they share: rows of the same number follow each other and count once. */
+static uint64_t ledger_shared_sum(int fd, const struct worker *workers, unsigned count)
+{
+    struct ledger_shared rows[128];
+    uint32_t all = 0, seen = 0;
+    uint64_t sum = 0, counted = 0;
+    ssize_t size;
+    if (pread(fd, &all, sizeof all, offsetof(struct ledger, shared_count)) != sizeof all || all > LEDGER_SHARED)
+        return 0;
+    while (seen < all && (size = pread(fd, rows, sizeof rows, (off_t)(offsetof(struct ledger, shared) +
+                                                                      seen * sizeof *rows))) > 0) {
+        size_t got = (size_t)size / sizeof *rows;
+        for (size_t i = 0; i < got && seen < all; i++, seen++)
+            if (rows[i].number != counted && is_worker(workers, count, rows[i].pid)) {
+                counted = rows[i].number;
+                sum += rows[i].bytes;
+            }
+        if (!got)
+            break;
+    }
+    return sum;
+}
+
+/* What the workers hold by the ledger that they keep (cpu/common/tenant_ledger.h). What a dead one held may stand there
+   for a moment. */
 static uint64_t ledger_sum(const struct server *server, const struct worker *workers, unsigned count)
 {
     struct ledger_slot slots[64];
@@ -86,11 +118,11 @@ static uint64_t ledger_sum(const struct server *server, const struct worker *wor
     const off_t end = (off_t)offsetof(struct ledger, programs);
     for (; fd >= 0 && at < end && (size = pread(fd, slots, sizeof slots, at)) > 0; at += size)
         for (size_t i = 0; i < (size_t)size / sizeof *slots; i++)
-            for (unsigned w = 0; slots[i].pid && w < count; w++)
-                if (workers[w].inner == slots[i].pid)
-                    sum += slots[i].bytes;
-    if (fd >= 0)
+            sum += is_worker(workers, count, slots[i].pid) ? slots[i].bytes : 0;
+    if (fd >= 0) {
+        sum += ledger_shared_sum(fd, workers, count);
         close(fd);
+    }
     return sum;
 }
 

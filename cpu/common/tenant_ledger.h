@@ -40,12 +40,22 @@ struct ledger_program {
     uint32_t         unused;
 };
 
+/* Memory that programs share: a row for each worker that holds it, with the number that the memory has. Rows stand in
+   the order of their numbers, so all rows of one piece of memory follow each other, and it counts once. */
+enum { LEDGER_SHARED = 16384 };
+struct ledger_shared {
+    uint64_t number, bytes;
+    int64_t  pid;
+};
+
 struct ledger {
     _Atomic uint32_t changed;         /* counts what may let a waiting MAP succeed; waited for */
     uint32_t high;                    /* slots[high] and beyond have never been used */
-    uint32_t unused[14];
+    uint32_t shared_count;            /* rows of `shared` */
+    uint32_t unused[13];
     struct ledger_slot slots[LEDGER_SLOTS];
     struct ledger_program programs[LEDGER_SLOTS];
+    struct ledger_shared shared[LEDGER_SHARED];
 };
 _Static_assert(sizeof(struct ledger_slot) == 64 && offsetof(struct ledger, programs) == 64 * (LEDGER_SLOTS + 1),
                "read by other programs");

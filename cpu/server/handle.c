@@ -1,12 +1,14 @@
 /*
  * handle.c: memory handles (virtual memory management): device memory without an address, which the client maps where
  * it wants in the window, at several places at a time if it likes. A handle belongs to no context. Its memory goes
- * when its id is released and nothing maps it any more.
+ * when its id is released and nothing maps it any more. A handle that was imported stands for memory of another
+ * program, which may consist of several pieces that are mapped one behind the other (share.h).
  *
  * Whole handles are mapped, and unmapped in whole. struct window knows each granule of a mapping, as it knows the
  * pieces of MAP; `handle` tells the two apart.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cpu/common/lock.h"
 #include "cpu/server/charge.h"
@@ -16,9 +18,12 @@
 
 struct handle {
     struct device *device;
-    CUmemGenericAllocationHandle memory;
+    CUmemGenericAllocationHandle memory;  /* not of an imported one */
     uint64_t size;
     uint32_t uses;                        /* its id, and each mapping */
+    struct share_part *part;              /* it was exported, else NULL */
+    bool imported;
+    struct share_import import;
 };
 
 static struct handle *handle_find(const struct session *session, uint32_t id)
@@ -35,11 +40,18 @@ static void handle_charged(struct session *session, struct device *device, uint6
 
 static CUresult handle_drop(struct session *session, struct handle *handle)
 {
+    CUresult r;
     if (--handle->uses)
         return CUDA_SUCCESS;
-    CUresult r = session->gpu->MemRelease(handle->memory);
-    handle_charged(session, handle->device, handle->size, false);
-    tenant_release(TENANT_FIXED, handle->size);
+    if (handle->imported) {
+        r = share_import_end(session, &handle->import);
+        session->shares.imports--;
+    } else {
+        r = session->gpu->MemRelease(handle->memory);
+        handle_charged(session, handle->device, handle->size, false);
+        if (!share_part_end(session, handle->part))
+            tenant_release(TENANT_FIXED, handle->size);
+    }
     free(handle);
     return r;
 }
@@ -59,7 +71,7 @@ static CUresult handle_make(struct session *session, const handle_create_args *a
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *handle = (struct handle){ .device = device, .size = args->size, .uses = 1 };
-    CUmemAllocationProp properties = memory_properties(device);
+    CUmemAllocationProp properties = memory_properties(session, device);
     CUresult r = session->gpu->MemCreate(&handle->memory, args->size, &properties, 0);
     if (r != CUDA_SUCCESS) {
         tenant_release(TENANT_FIXED, args->size);
@@ -118,10 +130,94 @@ void serve_handle_release(struct session *session, struct call *call)
         call_fail(session, call, r);
 }
 
+/* ---- memory that programs share ---- */
+
+void serve_handle_export(struct session *session, struct call *call)
+{
+    struct handle *handle = handle_find(session, call->args.handle_export.handle);
+    struct share_key key;
+    export_result result;
+    memset(&result, 0, sizeof result);
+    CUresult r = !session->shareable                   ? CUDA_ERROR_NOT_SUPPORTED
+                 : !handle || handle->imported         ? CUDA_ERROR_INVALID_VALUE
+                                                       : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        r = share_part_make(session, handle->memory, handle->size, TENANT_FIXED, &handle->part);
+    if (r == CUDA_SUCCESS)
+        r = share_export(session, handle->device, &handle->part, 1, 0, handle->size, &key);
+    if (r == CUDA_SUCCESS)
+        share_key_put(result.share, &key);
+    report_note(session, r);
+    session_reply(session, call->xid, (xdrproc_t)xdr_export_result, &result, r, false);
+}
+
+static CUresult import_named(struct session *session, uint32_t id, struct share_import *import)
+{
+    struct handle *handle = malloc(sizeof *handle);
+    if (!handle)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *handle = (struct handle){ .device = server_device_find(session, (int)import->device), .size = import->size,
+                               .uses = 1, .imported = true, .import = *import };
+    if (id_map_set(session->ids[KIND_HANDLE], id, handle) == 0) {
+        session->shares.imports++;
+        return CUDA_SUCCESS;
+    }
+    free(handle);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* In a thread of its own, without session.lock: another worker is asked. */
+static void import_blocking(struct session *session, struct call *call)
+{
+    struct share_key key;
+    struct share_import import;
+    import_result result;
+    memset(&result, 0, sizeof result);
+    share_key_get(call->args.handle_import.share, &key);
+    CUresult r = share_import(session, &key, &import);
+    pthread_mutex_lock(&session->lock);
+    if (r == CUDA_SUCCESS) {
+        result.device = (int)import.device;
+        result.size = import.size;
+        result.offset = import.offset;
+        result.length = import.length;
+        r = import_named(session, call->args.handle_import.handle, &import);
+        if (r != CUDA_SUCCESS)
+            share_import_end(session, &import);
+    }
+    report_note(session, r);
+    session_reply(session, call->xid, (xdrproc_t)xdr_import_result, &result, r, false);
+    pthread_mutex_unlock(&session->lock);
+}
+
+void serve_handle_import(struct session *session, struct call *call)
+{
+    if (!session->shareable)
+        call_fail(session, call, CUDA_ERROR_NOT_SUPPORTED);
+    else if (!call_serve_blocking(session, call, import_blocking))
+        call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* ---- mapping ---- */
+
 static void granules_set(struct window *window, uint64_t first, uint64_t count, struct mapping *mapping)
 {
     for (uint64_t i = 0; i < count; i++)
         window->at[first + i] = mapping;
+}
+
+/* All pieces, one behind the other; or none. */
+static CUresult map_imported(struct session *session, uint64_t address, const struct share_import *import)
+{
+    CUresult r = CUDA_SUCCESS;
+    uint64_t at = address;
+    for (uint32_t i = 0; i < import->count && r == CUDA_SUCCESS; i++) {
+        r = session->gpu->MemMap(at, import->parts[i].size, 0, import->parts[i].handle, 0);
+        at += r == CUDA_SUCCESS ? import->parts[i].size : 0;
+    }
+    if (r != CUDA_SUCCESS && at > address)
+        session->gpu->MemUnmap(address, at - address);
+    return r;
 }
 
 static CUresult map(struct session *session, const handle_map_args *args)
@@ -137,7 +233,8 @@ static CUresult map(struct session *session, const handle_map_args *args)
     struct mapping *mapping = malloc(sizeof *mapping);
     if (!mapping)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = session->gpu->MemMap(args->address, handle->size, 0, handle->memory, 0);
+    CUresult r = handle->imported ? map_imported(session, args->address, &handle->import)
+                                  : session->gpu->MemMap(args->address, handle->size, 0, handle->memory, 0);
     if (r != CUDA_SUCCESS) {
         free(mapping);
         return r;
@@ -210,7 +307,7 @@ void serve_handle_access(struct session *session, struct call *call)
     CUresult r = device && mappings_fill(&session->window, args->address, args->size) ? CUDA_SUCCESS
                                                                                       : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS) {
-        CUmemAccessDesc access = { .location = memory_properties(device).location,
+        CUmemAccessDesc access = { .location = memory_properties(session, device).location,
                                    .flags = (CUmemAccess_flags)args->flags };
         r = session->gpu->MemSetAccess(args->address, args->size, &access, 1);
     }

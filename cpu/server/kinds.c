@@ -10,6 +10,8 @@
 static uint64_t images_count(const struct session *session) { return session->images.count; }
 static uint64_t mappings_count(const struct session *session) { return session->window.pieces; }
 
+static uint64_t shares_count(const struct session *session) { return session->shares.count + session->shares.imports; }
+
 static uint64_t host_ranges_count(const struct session *session)
 {
     uint64_t count = 0;
@@ -45,6 +47,9 @@ const struct kind_row server_kinds[KINDS] = {
     [KIND_STAGING]       = { "staging-memory", .moves = MOVE_NOTHING, .begin = staging_prepare, .drop = staging_stop },
     [KIND_PEER]          = { "peer-access", .moves = MOVE_REBUILT, .drop = peers_drop },
     [KIND_HANDLE]        = { "memory-handle", SESSION_MAX_OBJECTS, MOVE_REBUILT, .stop = handles_stop },
+    /* Other programs have a key that names this session, or this one has memory of theirs. */
+    [KIND_SHARE]         = { "memory-of-several-programs", .moves = MOVE_REFUSED, .stop = shares_stop,
+                             .count = shares_count },
     [KIND_MAPPING]       = { "mapping", .moves = MOVE_REBUILT, .drop = memory_drop_all, .stop = memory_stop,
                              .count = mappings_count },
     [KIND_HOST_MEMORY]   = { "host-memory", .moves = MOVE_REBUILT, .begin = host_memory_context_here,

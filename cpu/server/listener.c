@@ -324,12 +324,6 @@ static uint64_t listener_deadline(const struct listener *l)
     return deadline;
 }
 
-/* Those that have something to say. */
-static bool listener_listens(const struct worker *worker)
-{
-    return worker->state == WORKER_STARTING || worker->state == WORKER_GREETING;
-}
-
 static void listener_turn(struct listener *l)
 {
     static struct pollfd polled[1 + LISTENER_MAX_URIS + WORKERS_MOST + DOOR_PLACES];
@@ -342,7 +336,7 @@ static void listener_turn(struct listener *l)
         polled[n++] = (struct pollfd){ .fd = room ? rpc_listener_fd(l->open[i]) : -1, .events = POLLIN };
     for (int i = 0; i < workers; i++)
         polled[n++] =
-            (struct pollfd){ .fd = listener_listens(&l->workers.all[i]) ? l->workers.all[i].socket : -1,
+            (struct pollfd){ .fd = workers_listens(&l->workers.all[i]) ? l->workers.all[i].socket : -1,
                              .events = POLLIN };
     for (int i = 0; i < waiting; i++)
         polled[n++] = (struct pollfd){

@@ -29,15 +29,20 @@ struct listener_options {
 int listener_main(const struct listener_options *);
 
 /* What a worker says to the listener, over a SOCK_SEQPACKET pair; the listener answers with one connection, what is
-   known of it, and for TLS, behind that, what rpc_tls_identity_pack makes. */
+   known of it, and for TLS, behind that, what rpc_tls_identity_pack makes. Between workers it passes messages on. */
 struct worker_gift {
+    int word;                                 /* WORKER_CONNECTION */
     bool tls, passed;                         /* passed: its client has shown this pass */
     uint8_t pass[TICKET_PASS_SIZE];
     char refusal[TICKET_REFUSAL_SIZE];        /* why the pass was refused; empty: none was shown */
 };
 /* GREETED: its client has proved itself. text: the numbers of the certificate that it
    showed (rpc_channel_tls_numbers). */
-enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3 };
+enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3, WORKER_CONNECTION = 4, WORKER_RELAY = 5 };
+/* A message from one worker to another, with up to SHARE_AT_ONCE descriptors. peer: whom it is for; the listener puts
+   the process id of the sender there. Bytes behind `size` are not sent. */
+enum { WORKER_RELAY_BYTES = 2048 };
+struct worker_relay { int word; int32_t peer; uint32_t size, unused; uint8_t bytes[WORKER_RELAY_BYTES]; };
 /* multiprocessors: as the driver shows them */
 struct worker_message { int word, multiprocessors; char text[512]; };
 enum { WORKER_SOCKET = 3 };               /* the worker's end */

@@ -43,13 +43,15 @@ enum {
     WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes
 };
 
-CUmemAllocationProp memory_properties(const struct device *device)
+CUmemAllocationProp memory_properties(const struct session *session, const struct device *device)
 {
     CUmemAllocationProp properties;
     memset(&properties, 0, sizeof properties);
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     properties.location.id = device->index;
+    if (session->shareable)
+        properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     return properties;
 }
 
@@ -58,7 +60,7 @@ static CUresult window_granularity(struct session *session, uint64_t *granularit
 {
     *granularity = 0;
     for (int i = 0; i < session->device_count; i++) {
-        CUmemAllocationProp properties = memory_properties(&session->devices[i]);
+        CUmemAllocationProp properties = memory_properties(session, &session->devices[i]);
         size_t bytes = 0;
         CUresult r = session->gpu->MemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
         if (r != CUDA_SUCCESS)
@@ -199,8 +201,8 @@ static CUresult piece_make(struct session *session, struct mapping *piece, const
     return r;
 }
 
-/* Everything of it goes back but its charge. */
-static CUresult piece_end(struct session *session, struct mapping *piece)
+/* Everything of it goes back but its charge. *shared grows by what is charged as shared memory. */
+static CUresult piece_end(struct session *session, struct mapping *piece, uint64_t *shared)
 {
     struct window *window = &session->window;
     uint64_t first = (piece->address - window->base) / window->granularity;
@@ -209,6 +211,8 @@ static CUresult piece_end(struct session *session, struct mapping *piece)
     for (uint64_t i = 0; i < piece->size / window->granularity; i++)
         window->at[first + i] = NULL;
     window->pieces--;
+    if (share_part_end(session, piece->part))
+        *shared += piece->size;
     free(piece);
     return r ? r : released;
 }
@@ -217,6 +221,7 @@ static CUresult piece_end(struct session *session, struct mapping *piece)
 static CUresult pieces_end(struct session *session, struct context *context, uint64_t address, uint64_t size)
 {
     struct window *window = &session->window;
+    uint64_t shared = 0;
     CUresult r = CUDA_SUCCESS;
     charge_lock(session);
     for (uint64_t at = address; at < address + size;) {
@@ -225,11 +230,11 @@ static CUresult pieces_end(struct session *session, struct context *context, uin
         context->mapped -= piece->size;
         context->device->mapped -= piece->size;
         usage_device(context->device);
-        CUresult ended = piece_end(session, piece);
+        CUresult ended = piece_end(session, piece, &shared);
         r = r ? r : ended;
     }
     charge_unlock(session);
-    tenant_release(TENANT_CREDIT, size);
+    tenant_release(TENANT_CREDIT, size - shared);
     return r;
 }
 
@@ -237,7 +242,7 @@ static CUresult pieces_make_charged(struct session *session, struct context *con
                                     uint64_t unit, uint64_t *made)
 {
     struct window *window = &session->window;
-    CUmemAllocationProp properties = memory_properties(context->device);
+    CUmemAllocationProp properties = memory_properties(session, context->device);
     CUmemAccessDesc access[FLYT_MAX_DEVICES];
     CUresult r = CUDA_SUCCESS;
     for (*made = 0; *made < size; *made += unit) {
@@ -373,6 +378,63 @@ void serve_unmap(struct session *session, struct call *call)
         call_fail(session, call, r);
 }
 
+/* ---- memory of one program that others use ---- */
+
+/* Makes each piece of the range exportable. *parts: one of each, which the caller frees. */
+static CUresult pieces_export(struct session *session, uint64_t address, uint64_t size, struct share_part ***parts,
+                              uint32_t *count)
+{
+    struct window *window = &session->window;
+    uint64_t first = (address - window->base) / window->granularity,
+             last = (address + size - 1 - window->base) / window->granularity;
+    CUresult r = CUDA_SUCCESS;
+    *parts = calloc(last - first + 1, sizeof **parts);
+    if (!*parts)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint64_t i = first; i <= last && r == CUDA_SUCCESS; i++) {
+        struct mapping *piece = window->at[i];
+        if (!piece || !piece->context)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (i > first && piece == window->at[i - 1])
+            continue;
+        r = *count == SHARE_PARTS ? CUDA_ERROR_OUT_OF_MEMORY
+                                  : share_part_make(session, piece->handle, piece->size, TENANT_CREDIT, &piece->part);
+        (*parts)[(*count)++] = piece->part;
+    }
+    return r;
+}
+
+void serve_memory_export(struct session *session, struct call *call)
+{
+    const memory_export_args *args = &call->args.memory_export;
+    const struct window *window = &session->window;
+    uint64_t offset = args->address - window->base;
+    struct share_part **parts = NULL;
+    uint32_t count = 0;
+    export_result result;
+    memset(&result, 0, sizeof result);
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+    if (!session->shareable)
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    else if (args->size && offset < window->size && args->size <= window->size - offset)
+        r = pieces_export(session, args->address, args->size, &parts, &count);
+    if (r == CUDA_SUCCESS) {
+        const struct mapping *piece = window->at[offset / window->granularity];
+        struct share_key key;
+        r = share_export(session, piece->context->device, parts, count, args->address - piece->address, args->size,
+                         &key);
+        share_key_put(result.share, &key);
+    }
+    free(parts);
+    report_note(session, r);
+    session_reply(session, call->xid, (xdrproc_t)xdr_export_result, &result, r, false);
+}
+
+void serve_share_end(struct session *session, struct call *call)
+{
+    share_end(session, call->args.share_end.number);
+}
+
 bool memory_watched(const struct session *session)
 {
     return session->gpu->extent && session->gpu->extent(0, 0, GPU_EXTENT_NOBODYS);
@@ -409,7 +471,7 @@ CUresult memory_pieces_access(struct session *session, const struct context *con
 {
     const struct window *window = &session->window;
     uint64_t left = context->mapped;
-    CUmemAccessDesc access = { .location = memory_properties(device).location, .flags = flags };
+    CUmemAccessDesc access = { .location = memory_properties(session, device).location, .flags = flags };
     CUresult r = CUDA_SUCCESS;
     for (uint64_t at = 0; left && at < window->size;) {
         const struct mapping *piece = window->at[at / window->granularity];

@@ -16,12 +16,14 @@ struct module;
 struct session;
 
 struct handle;
+struct share_part;
 /* A piece of MAP, which belongs to a context, or where a handle is mapped (`shared`, handle.c). */
 struct mapping {
     uint64_t address, size;
     struct context *context;
     CUmemGenericAllocationHandle handle;
     struct handle *shared;
+    struct share_part *part;              /* of a piece that was exported, else NULL */
 };
 struct window {
     uint64_t base, size, granularity;
@@ -34,7 +36,7 @@ struct symbol_range { uint64_t address, size; struct module *module; };
 int  memory_window_reserve(struct session *, char *error);
 void memory_stop(struct session *);
 /* How memory of the device is made. */
-CUmemAllocationProp memory_properties(const struct device *);
+CUmemAllocationProp memory_properties(const struct session *, const struct device *);
 /* [address, address + size) as granules of the window. False: not in it, or not aligned. */
 bool memory_granules(const struct window *, uint64_t address, uint64_t size, uint64_t *first, uint64_t *count);
 void handles_stop(struct session *);

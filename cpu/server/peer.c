@@ -33,7 +33,7 @@ unsigned peer_access(struct session *session, const struct context *owner, CUmem
     for (int i = 0; i < session->device_count; i++) {
         const struct device *device = &session->devices[i];
         if (device == owner->device || device_reaches(session, device, owner))
-            out[count++] = (CUmemAccessDesc){ .location = memory_properties(device).location,
+            out[count++] = (CUmemAccessDesc){ .location = memory_properties(session, device).location,
                                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     }
     return count;

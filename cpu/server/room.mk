@@ -2,7 +2,7 @@
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c))
 # Of the program alone, and of local: alone; all other files are the session's.
 CPU_SERVER_MAIN  := $(addprefix cpu/server/,main.c listener.c workers.c identity.c spawn.c door.c knock.c worker.c \
-                                             ticket.c)
+                                             ticket.c relay.c relay_listener.c relay_worker.c)
 CPU_SERVER_LOCAL := cpu/server/local.c
 CPU_SERVER_SESSION_OBJECTS := \
     $(call objects,$(filter-out $(CPU_SERVER_MAIN) $(CPU_SERVER_LOCAL),$(wildcard cpu/server/*.c))) \

@@ -51,6 +51,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     /* Without a nonce there are no proofs, and so nothing is taken from the cache. */
     if (options->cache && getrandom(session->nonce, sizeof session->nonce, 0) == sizeof session->nonce)
         session->cache = options->cache;
+    session->share_ask = options->share_ask;
     session->admit = options->admit;
     session->welcome = options->greeted;
     session->report.text = options->text;
@@ -61,6 +62,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->completion.lock, NULL);
     pthread_mutex_init(&session->completion.telling, NULL);
     pthread_mutex_init(&session->report.lock, NULL);
+    pthread_mutex_init(&session->shares.lock, NULL);
     pthread_mutex_init(&session->report.speak, NULL);
     session->procedure_find = procedure_find;
     executor_open(session);
@@ -80,6 +82,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         session_destroy(session);
         return -ENOMEM;
     }
+    session->shareable = share_possible(session);
     if (options->lane_open)
         session->lanes = lanes_create(session, options->lane_open);
     *out = session;
@@ -108,6 +111,7 @@ void session_destroy(struct session *session)
     pthread_mutex_destroy(&session->completion.lock);
     pthread_mutex_destroy(&session->completion.telling);
     pthread_mutex_destroy(&session->report.lock);
+    pthread_mutex_destroy(&session->shares.lock);
     pthread_mutex_destroy(&session->report.speak);
     free(session);
 }
@@ -183,6 +187,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
+    result.capabilities |= session->shareable ? FLYT_CAP_SHARES : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
     result.capabilities |= session->in_process && strcmp(session->gpu->kind, "software") == 0 ? FLYT_CAP_TOUCH : 0;
     result.server = server;

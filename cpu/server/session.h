@@ -20,8 +20,9 @@
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   report.speak      while a reply that carries printed text is put together and sent
  *   measuring, charging  (charge.c) also taken without session.lock
- *   staging.lock, conditions.lock, gates_lock, lanes.lock, report.lock, events.lock, executor.queue_lock, loader.lock,
- *   pulse.lock:      leaves, never two at once
+ *   shares.lock, staging.lock, conditions.lock, gates_lock, lanes.lock, report.lock, events.lock,
+ *   executor.queue_lock, loader.lock, pulse.lock:
+ *                    leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
  * cannot keep a host function from being told or released. The pulse takes none of the others, so nothing can keep it
  * from beating.
@@ -52,6 +53,7 @@
 #include "cpu/server/kinds.h"
 #include "cpu/server/memory.h"
 #include "cpu/server/reply.h"
+#include "cpu/server/share.h"
 #include "cpu/server/speaker.h"
 #include "cpu/server/stream.h"
 
@@ -139,6 +141,9 @@ struct session {
     const struct procedure *(*procedure_find)(uint32_t number);
     struct image_cache *cache;                        /* the tenant's; NULL: none */
     uint8_t             nonce[FLYT_HASH_SIZE];        /* of the proofs of this session */
+    share_ask_function *share_ask;                    /* NULL: it cannot reach other workers */
+    bool               shareable;                     /* its memory can be exported, that of others imported */
+    struct shares      shares;
     struct lanes      *lanes;                         /* NULL: none are offered */
     struct completion  completion;
     struct report      report;
@@ -161,6 +166,7 @@ struct session_options {
     bool disposable;                      /* the process ends with the session: nothing is given back piece by piece */
     struct text *text;                    /* what is captured of stdout and stderr, NULL: nothing */
     struct image_cache *cache;
+    share_ask_function *share_ask;        /* NULL: no memory is shared with other programs */
     lanes_open_function *lane_open;       /* NULL: no lanes */
     /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT).
        NULL: all are welcome. */

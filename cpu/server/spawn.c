@@ -86,7 +86,7 @@ pid_t spawn_worker(const struct listener_options *options, const struct image_ca
 
 int spawn_hand_over(int socket, int fd, bool tls, const struct identity *identity, const struct knock *knock)
 {
-    struct worker_gift gift = { .tls = tls, .passed = knock && knock->good };
+    struct worker_gift gift = { .word = WORKER_CONNECTION, .tls = tls, .passed = knock && knock->good };
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
     struct iovec data[2] = { { &gift, sizeof gift }, { identity->packed, tls ? identity->size : 0 } };
     struct msghdr message = { .msg_iov = data, .msg_iovlen = 2, .msg_control = &control,

@@ -31,6 +31,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/common/tenant_ledger.h"
+#include "cpu/server/tenant_shared.h"
 
 /* A worker that died is not always reaped at once; who waits looks again so often. */
 #define TENANT_SLICE_NS (5 * CLOCK_NS_PER_MS)
@@ -96,14 +97,16 @@ static uint64_t ledger_sum(uint64_t *idle)
     uint64_t sum = 0, unused = 0;
     for (uint32_t i = 0; i < ledger_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
-        if (slot->pid && slot->pid != self && kill((pid_t)slot->pid, 0) != 0 && errno == ESRCH)
+        if (slot->pid && slot->pid != self && kill((pid_t)slot->pid, 0) != 0 && errno == ESRCH) {
+            shared_forget(ledger, slot->pid);
             memset(slot, 0, sizeof *slot);
+        }
         sum += slot->pid ? slot->bytes : 0;
         unused += slot->pid && slot->pid != self ? slot->idle < slot->credit ? slot->idle : slot->credit : 0;
     }
     if (idle)
         *idle = unused;
-    return sum;
+    return sum + shared_sum(ledger);
 }
 
 /* NULL: all are taken. */
@@ -172,6 +175,7 @@ void tenant_forget(pid_t worker)
     for (uint32_t i = 0; i < ledger_high(); i++)
         if (ledger->slots[i].pid == worker)
             memset(&ledger->slots[i], 0, sizeof ledger->slots[i]);
+    shared_forget(ledger, worker);
     ledger_unlock();
     ledger_changed();
 }
@@ -223,16 +227,55 @@ bool tenant_charge(enum tenant_kind kind, uint64_t bytes)
     return fits;
 }
 
+static void slot_release(struct ledger_slot *own, enum tenant_kind kind, uint64_t bytes)
+{
+    if (!own)
+        return;
+    own->bytes -= bytes < own->bytes ? bytes : own->bytes;
+    if (kind == TENANT_CREDIT)
+        own->credit -= bytes < own->credit ? bytes : own->credit;
+}
+
 void tenant_release(enum tenant_kind kind, uint64_t bytes)
 {
     if (!ledger_lock())
         return;
-    struct ledger_slot *own = ledger_own();
-    if (own) {
-        own->bytes -= bytes < own->bytes ? bytes : own->bytes;
-        if (kind == TENANT_CREDIT)
-            own->credit -= bytes < own->credit ? bytes : own->credit;
-    }
+    slot_release(ledger_own(), kind, bytes);
+    ledger_unlock();
+    ledger_changed();
+}
+
+bool tenant_share(enum tenant_kind kind, uint64_t bytes, uint64_t number)
+{
+    if (!ledger)
+        return true;
+    if (!ledger_lock())
+        return false;
+    bool added = shared_add(ledger, number, bytes, self);
+    if (added)
+        slot_release(ledger_own(), kind, bytes);
+    ledger_unlock();
+    return added;
+}
+
+bool tenant_share_hold(uint64_t number, uint64_t bytes)
+{
+    if (!ledger)
+        return true;
+    if (!ledger_lock())
+        return false;
+    uint64_t sum = ledger_sum(NULL);
+    bool fits = shared_held(ledger, number) || (sum <= limit && bytes <= limit - sum);
+    bool added = fits && shared_add(ledger, number, bytes, self);
+    ledger_unlock();
+    return added;
+}
+
+void tenant_share_end(uint64_t number)
+{
+    if (!number || !ledger_lock())
+        return;
+    shared_drop(ledger, number, self);
     ledger_unlock();
     ledger_changed();
 }

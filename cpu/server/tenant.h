@@ -28,6 +28,13 @@ enum tenant_kind { TENANT_CREDIT, TENANT_FIXED };
    that much left. */
 bool tenant_charge(enum tenant_kind, uint64_t bytes);
 void tenant_release(enum tenant_kind, uint64_t bytes);
+/* Memory that has been charged becomes memory that several programs may hold; it has this number from now on, and
+   counts once, until the last worker that holds it says tenant_share_end or ends. False: the books have no more room;
+   nothing has changed. */
+bool tenant_share(enum tenant_kind, uint64_t bytes, uint64_t number);
+/* This worker holds it, too. False: no room, or nobody held it any more and the tenant has not that much left. */
+bool tenant_share_hold(uint64_t number, uint64_t bytes);
+void tenant_share_end(uint64_t number);
 /* The same, asking the other programs, and our own client if told so, for what they hold unused, and waiting for them
    up to TENANT_PATIENCE_NS. Our own answers only while nobody holds session.lock. */
 bool tenant_charge_waiting(enum tenant_kind, uint64_t bytes, bool own);

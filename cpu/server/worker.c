@@ -20,6 +20,7 @@
 #include "cpu/server/image_cache.h"
 #include "cpu/server/lanes.h"
 #include "cpu/server/listener.h"
+#include "cpu/server/relay.h"
 #include "cpu/server/session.h"
 #include "cpu/server/text.h"
 #include "cpu/server/tenant.h"
@@ -62,24 +63,39 @@ static int worker_multiprocessors(const flyt_device *device)
     return 0;
 }
 
-/* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. */
-static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift *gift)
+/* What the listener may say. Behind a gift stands what to show for TLS. */
+union worker_news {
+    int word;
+    struct worker_gift gift;
+    struct worker_relay relay;
+    char bytes[sizeof(struct worker_gift) + RPC_TLS_PEM_MAX];
+};
+
+/* The next message of the listener, and the descriptors that came with it; its size, or -1: the listener has gone. */
+static ssize_t worker_next(union worker_news *news, int *fds, unsigned *count)
 {
-    static char pem[RPC_TLS_PEM_MAX];
-    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec data[2] = { { gift, sizeof *gift }, { pem, sizeof pem } };
-    struct msghdr message = { .msg_iov = data, .msg_iovlen = 2, .msg_control = &control,
+    union { struct cmsghdr header; char bytes[RELAY_CONTROL]; } control;
+    struct iovec data = { news, sizeof *news };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
                               .msg_controllen = sizeof control };
     ssize_t n;
     do
         n = recvmsg(WORKER_SOCKET, &message, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    struct cmsghdr *part = n >= (ssize_t)sizeof *gift ? CMSG_FIRSTHDR(&message) : NULL;
-    if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+    *count = n > 0 ? relay_descriptors(&message, fds, SHARE_AT_ONCE) : 0;
+    return n > 0 ? n : -1;
+}
+
+/* The connection of a gift; -1: it brought none, or not what TLS needs. */
+static int gift_unpack(union worker_news *news, size_t size, const int *fds, unsigned count,
+                       struct rpc_tls_identity *identity)
+{
+    const struct worker_gift *gift = &news->gift;
+    if (size < sizeof *gift || count != 1)
         return -1;
-    int fd;
-    memcpy(&fd, CMSG_DATA(part), sizeof fd);
-    size_t size = (size_t)n - sizeof *gift;
+    char *pem = news->bytes + sizeof *gift;
+    size -= sizeof *gift;
+    int fd = fds[0];
     if (gift->tls && rpc_tls_identity_unpack(pem, size, identity) < 0) {
         log_error("event=client-refused why=\"the listener sent no certificate\"");
         close(fd);
@@ -87,6 +103,34 @@ static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift 
     }
     rpc_tls_wipe(pem, size);
     return fd;
+}
+
+/* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. Messages of other
+   workers are dealt with meanwhile. */
+static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift *gift)
+{
+    static union worker_news news;
+    int fds[SHARE_AT_ONCE];
+    unsigned count;
+    for (;;) {
+        ssize_t n = worker_next(&news, fds, &count);
+        if (n < 0)
+            return -1;
+        if (n >= (ssize_t)sizeof news.word && news.word == WORKER_CONNECTION) {
+            int fd = gift_unpack(&news, (size_t)n, fds, count, identity);
+            *gift = news.gift;
+            return fd;
+        }
+        struct relay_message message = { .count = count };
+        memcpy(message.fds, fds, count * sizeof *fds);
+        message.relay = news.relay;
+        bool whole = n >= (ssize_t)offsetof(struct worker_relay, bytes) && news.word == WORKER_RELAY &&
+                     message.relay.size == (size_t)n - offsetof(struct worker_relay, bytes);
+        if (whole)
+            relay_hear(&message);
+        else
+            relay_drop(&message);
+    }
 }
 
 /* In place of looking at the ticket, for a client that speaks plainly where TLS is wanted. */
@@ -171,7 +215,8 @@ static int worker_lane_open(int fd, void *context, rpc_channel **out, char *erro
     return status;
 }
 
-/* Connections that say they belong to this worker's session, for as long as there is a listener. */
+/* Connections that say they belong to this worker's session, and messages of other workers, for as long as there is a
+   listener. */
 static void *worker_watch(void *context)
 {
     struct session *session = context;
@@ -238,6 +283,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         .admit = usher ? worker_refuse : ticket_check,
         .lane_open = worker_lane_open,
         .greeted = worker_greeted,
+        .share_ask = usher ? NULL : relay_ask,
     };
     char error[RPC_ERROR_SIZE] = "";
     const flyt_device *devices;
@@ -283,6 +329,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         log_error("event=client-refused why=\"%s\"", error);
         return 1;
     }
+    relay_open(session);
     pthread_t watch;
     if (pthread_create(&watch, NULL, worker_watch, session) != 0)
         log_warning(

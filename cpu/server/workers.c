@@ -63,8 +63,17 @@ void workers_keep_spares(struct workers *w)
         }
 }
 
+bool workers_listens(const struct worker *worker)
+{
+    return worker->state != WORKER_IDLE && !worker->deaf && !(worker->usher && worker->state == WORKER_BUSY);
+}
+
 bool workers_hear(struct workers *w, struct worker *worker)
 {
+    if (worker->state == WORKER_BUSY) {
+        workers_relay(w, worker);
+        return false;
+    }
     struct worker_message message;
     ssize_t n = recv(worker->socket, &message, sizeof message, MSG_DONTWAIT);
     if (n != sizeof message)
@@ -127,6 +136,8 @@ void workers_reap(struct workers *w)
             }
         }
         tenant_forget(pid);
+        if (worker->asked)
+            workers_tell_gone(w, pid);
         close(worker->socket);
         *worker = w->all[--w->count];
     }

@@ -20,6 +20,8 @@ struct worker {
     pid_t pid;
     int socket;
     bool usher;
+    bool deaf;                            /* it has closed its end, though it still runs */
+    bool asked;                           /* others have sent it messages, and may wait for its answer */
     enum worker_state state;
     struct door_source source;
     char numbers[RPC_TLS_NUMBERS_SIZE]; /* of its client's certificate; "": it showed none */
@@ -37,7 +39,7 @@ struct workers {
     bool ready;                  /* there has been one that was */
     int multiprocessors;         /* as the driver shows them, once ready */
     int failure;                 /* the very first has failed: the listener's exit code; else 0 */
-    struct log_limit said_ended;
+    struct log_limit said_ended, said_relay;
 };
 
 struct worker *workers_start(struct workers *, bool usher); /* NULL: it has been said why */
@@ -49,10 +51,16 @@ struct worker *workers_of_session(struct workers *, uint64_t session);
 void workers_keep_spares(struct workers *);
 /* When workers_keep_spares has something to do again; UINT64_MAX: not by itself. */
 uint64_t workers_due(const struct workers *);
+/* Whether it may have something to say. */
+bool workers_listens(const struct worker *);
 /* Takes a message of this worker. True: the message says that its client has proved itself. */
 bool workers_hear(struct workers *, struct worker *);
 /* Forgets those that have ended. */
 void workers_reap(struct workers *);
+/* Passes a message on that this worker has for another one (relay.h). */
+void workers_relay(struct workers *, struct worker *);
+/* Whoever may wait for an answer of this one gets none. */
+void workers_tell_gone(const struct workers *, pid_t gone);
 /* Ends every worker and waits for it. signals: a signalfd with SIGCHLD. */
 void workers_end(struct workers *, int signals);
 

@@ -2,7 +2,7 @@
 # sanitizer builds: the programs are not instrumented.
 ifeq ($(SANITIZE),)
 TESTS_DRIVER          := $(BUILD)/tests/driver
-TESTS_DRIVER_STATIC   := vector_add calls devices memory numbers occupancy pinned threads
+TESTS_DRIVER_STATIC   := vector_add calls devices ipc memory numbers occupancy pinned threads
 TESTS_DRIVER_PROGRAMS := $(addprefix $(TESTS_DRIVER)/,linked rpath direct alone quiet musl)
 TESTS_DRIVER_NVCC      = $(NVCC) -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
 
@@ -10,6 +10,8 @@ $(TESTS_DRIVER)/static-%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart static
 $(addprefix $(TESTS_DRIVER)/static-,dynamic conditions condition_random): TESTS_DRIVER_NVCC += -rdc=true
+$(TESTS_DRIVER)/static-ipc: tests/cuda/together.h
+$(TESTS_DRIVER)/static-dynamic $(TESTS_DRIVER)/static-conditions: TESTS_DRIVER_NVCC += -rdc=true
 # Code that other architectures have: as in tests/cuda/room.mk.
 $(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_NVCC := $(subst sm_75,sm_80,$(TESTS_DRIVER_NVCC))
 $(TESTS_DRIVER)/static-clusters $(TESTS_DRIVER)/static-tensors: TESTS_DRIVER_NVCC += -gencode arch=compute_75,code=compute_75 \

@@ -18,9 +18,9 @@ struct address_range {
     struct core_range range;
 };
 
-/* Of device memory. Not 0: it is no allocation of a context: a variable (DEVICE_SYMBOL), a handle's mapping, or an
-   allocation of a pool. */
-enum { FLAG_MAPPED = 2, FLAG_POOLED = 4 };
+/* Of device memory. Not 0: it is no allocation of a context: a variable (DEVICE_SYMBOL), a handle's mapping, an
+   allocation of a pool, or memory of another program. */
+enum { FLAG_MAPPED = 2, FLAG_POOLED = 4, FLAG_IMPORTED = 8 };
 
 static struct tree ranges;
 static atomic_uint_fast64_t ids;
@@ -83,6 +83,11 @@ int address_add_mapped(int device, uint64_t base, size_t size)
 int address_add_pooled(int device, uint64_t base, size_t size)
 {
     return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_POOLED, 0 });
+}
+
+int address_add_imported(core_context *owner, uint64_t base, size_t size)
+{
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, owner, owner->device, base, size, FLAG_IMPORTED, 0 });
 }
 
 bool address_is_pooled(const struct core_range *r) { return r->kind == CORE_DEVICE_MEMORY && r->flags == FLAG_POOLED; }

@@ -39,8 +39,9 @@ enum core_result {
     CORE_PEER_ACCESS_UNSUPPORTED = 217,
     CORE_INVALID_PTX = 218,
     CORE_INVALID_SOURCE = 300,
-    CORE_INVALID_HANDLE = 400,
     CORE_FILE_NOT_FOUND = 301,
+    CORE_OPERATING_SYSTEM = 304,
+    CORE_INVALID_HANDLE = 400,
     CORE_NOT_FOUND = 500,
     CORE_NOT_READY = 600,
     CORE_LAUNCH_OUT_OF_RESOURCES = 701,
@@ -212,16 +213,43 @@ CORE_API int core_memory_granularity(size_t *bytes);
 CORE_API int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address);
 /* all of it, and nothing is mapped there */
 CORE_API int core_reservation_free(uint64_t address, size_t size);
-CORE_API int core_handle_create(int device, size_t size, core_handle *);     /* waits */
+/* shared: it can be exported; 801: not from this server. Waits. */
+CORE_API int core_handle_create(int device, size_t size, bool shared, core_handle *);
 /* As often as it was created and asked for (core_handle_at). Memory that is mapped stays until it is unmapped. */
 CORE_API int core_handle_release(core_handle);
-CORE_API int core_handle_info(core_handle, int *device, size_t *size);
+struct core_handle_info { int device; size_t size; bool shared; };
+CORE_API int core_handle_info(core_handle, struct core_handle_info *);
 CORE_API int core_handle_at(uint64_t address, core_handle *);                /* what is mapped there; to be released */
 CORE_API int core_handle_map(uint64_t address, size_t size, core_handle);    /* all of it; waits */
 CORE_API int core_handle_unmap(uint64_t address, size_t size);               /* whole mappings; waits for no stream */
 /* What a device may do there. access: CUmemAccess_flags. Not 0: also where no access to the memory's device exists. */
 CORE_API int core_access_set(uint64_t address, size_t size, int device, unsigned access);      /* waits */
 CORE_API int core_access_get(uint64_t address, int device, unsigned *access);
+
+/* ---- memory of several programs (share.c) -----------------------------------------------------------------------
+ * Programs of one GPU server can use each other's memory. What one exports is named by random bytes, which it gives to
+ * the other as a file descriptor or as a handle of 64 bytes. 801: the server cannot do this (local:, the null device).
+ * 1: there is no such memory, or not any more. */
+
+/* 0 or 801. */
+CORE_API int core_share_check(void);
+/* The descriptor is the caller's: a sealed file in memory, which other processes may get in any way. It does not keep
+   the memory. 1: the handle was created without `shared`. The first time it waits. */
+CORE_API int core_handle_export(core_handle, int *fd);
+/* fd stays the caller's. Waits. */
+CORE_API int core_handle_import(int fd, core_handle *);
+
+enum { CORE_IPC_SIZE = 64 };
+/* Whether core_ipc_memory_get can name it. */
+CORE_API bool core_ipc_capable(const struct core_range *);
+/* Names the allocation that holds the address, as long as it is not freed. 1: it is no memory of core_memory_allocate.
+   The first time for an allocation it waits. */
+CORE_API int core_ipc_memory_get(uint64_t address, void *handle);
+/* The address of the allocation's first byte, in this process; the same one if the context has it open already. 201:
+   this process has exported it. 217: it is another device's. Waits. */
+CORE_API int core_ipc_memory_open(core_context *, const void *handle, uint64_t *address);
+/* As often as it was opened. Waits for work that may use it. 1: the address is not open. */
+CORE_API int core_ipc_memory_close(uint64_t address);
 
 /* ---- stream-ordered memory (pool.c) ----------------------------------------------------------------------------
  * A pool gives memory in the order of streams: what is freed in a stream can be used again, before the work that used

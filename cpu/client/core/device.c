@@ -12,7 +12,8 @@
 #include "host.h"
 #include "state.h"
 
-enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, MEMORY_POOLS = 115 };
+enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103,
+       MEMORY_POOLS = 115 };
 
 static struct table {
     struct client_device device;
@@ -33,7 +34,8 @@ static const int denied[] = {
     98,           /* CAN_FLUSH_REMOTE_WRITES */
     100,          /* PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES */
     101,          /* DIRECT_MANAGED_MEM_ACCESS_FROM_HOST */
-    103, 104, 105, /* HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED and its kin */
+    POSIX_DESCRIPTORS, /* but where programs of the server can share memory */
+    104, 105,     /* HANDLE_TYPE_WIN32_HANDLE_SUPPORTED and its kin */
     112,          /* SPARSE_CUDA_ARRAY_SUPPORTED */
     114,          /* TIMELINE_SEMAPHORE_INTEROP_SUPPORTED */
     116,          /* GPU_DIRECT_RDMA_SUPPORTED */
@@ -155,6 +157,8 @@ static void take_attributes(struct table *t, const flyt_device *from)
             continue;
         if (denied[i] == MANAGED_MEMORY &&
             (!core_session.in_process || core_session.hello.capabilities & FLYT_CAP_TOUCH))
+            continue;
+        if (denied[i] == POSIX_DESCRIPTORS && core_session.hello.capabilities & FLYT_CAP_SHARES)
             continue;
         t->values[denied[i]] = 0;
         t->known[denied[i]] = true;

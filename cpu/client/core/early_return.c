@@ -23,6 +23,7 @@
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
 #include "early_return.h"
+#include "share.h"
 
 enum { FLAG_DISABLE_TIMING = 2, STREAMS_MOST = 16 };
 
@@ -62,7 +63,7 @@ bool early_return_may(struct client_stream *s)
     atomic_store(&s->early_returns, atomic_load(&s->sent));
     if (!atomic_load(&s->returning))
         list_enter(s);
-    if (!context_only_one())                  /* no stream of another context waits for it */
+    if (!context_only_one() || share_any())   /* no stream of another context, or of another process, waits for it */
         return false;
     if (stream_is_legacy(s) ? atomic_load(&apart) : !stream_is_blocking(s) || atomic_load(&live) != 1)
         return false;

@@ -7,7 +7,9 @@
  * loops.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
@@ -16,6 +18,7 @@
 #include "memory.h"
 #include "move.h"
 #include "pool_notes.h"
+#include "share.h"
 #include "state.h"
 #include "wire.h"
 
@@ -30,6 +33,9 @@ struct physical {
     uint32_t wire;                    /* of the protocol, an index of `wires` */
     id_token named;                   /* there */
     id_token token;                   /* the program's; 0: it has released all that it had */
+    bool     shared, named_there;     /* it may be exported; named_there: `share` is known */
+    bool     imported;
+    char     share[FLYT_SHARE_SIZE];  /* by which other programs import it */
     uint64_t chunk_at;                /* where it is mapped as a chunk (handle_chunk_make); 0: it is none */
     unsigned handles, mappings;       /* the server's memory goes when both are 0 */
 };
@@ -46,6 +52,7 @@ _Static_assert(FLYT_MAX_DEVICES <= 64, "struct rights has a bit for each");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tree reservations, mappings;
 static id_table *tokens, *wires;
+static atomic_uint_fast64_t shares;   /* handles that have been exported or imported */
 
 int handle_open(void)
 {
@@ -149,6 +156,19 @@ int core_reservation_free(uint64_t address, size_t size)
 
 static struct physical *physical_find(id_token token) { return tokens ? id_table_find(tokens, token) : NULL; }
 
+/* Its name on the wire. */
+static int wire_take(struct physical *physical)
+{
+    physical->named = id_table_add(wires, physical, &physical->wire);
+    return physical->named ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+static void wire_give(struct physical *physical)
+{
+    id_table_remove(wires, physical->named);
+    id_table_release(wires, physical->wire);
+}
+
 /* One use less. */
 static int physical_drop(struct physical *physical)
 {
@@ -161,8 +181,8 @@ static int physical_drop(struct physical *physical)
         return CORE_OK;
     handle_release_args args = { .handle = physical->wire };
     int code = wire_send(FLYT_HANDLE_RELEASE, (xdrproc_t)xdr_handle_release_args, &args);
-    id_table_remove(wires, physical->named);
-    id_table_release(wires, physical->wire);
+    wire_give(physical);
+    atomic_fetch_sub(&shares, physical->named_there);
     free(physical);
     return code;
 }
@@ -171,15 +191,13 @@ static int physical_drop(struct physical *physical)
 static int create_there(struct physical *physical)
 {
     handle_create_args args = { .device = client_device_find(physical->device)->wire, .size = physical->size };
-    physical->named = id_table_add(wires, physical, &physical->wire);
-    if (!physical->named)
-        return CORE_OUT_OF_MEMORY;
+    int code = wire_take(physical);
+    if (code)
+        return code;
     args.handle = physical->wire;
-    int code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
-    if (code) {
-        id_table_remove(wires, physical->named);
-        id_table_release(wires, physical->wire);
-    }
+    code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
+    if (code)
+        wire_give(physical);
     return code;
 }
 
@@ -202,22 +220,32 @@ static struct physical *create(int device, uint64_t size, int *code)
     return NULL;
 }
 
-static int create_named(int device, size_t size, core_handle *out)
+/* The program's first handle of it, or the end of it. */
+static int name(struct physical *physical, core_handle *out)
+{
+    *out = physical->token = id_table_add(tokens, physical, NULL);
+    if (!*out) {
+        physical_drop(physical);
+        return CORE_OUT_OF_MEMORY;
+    }
+    physical->handles = 1;
+    return CORE_OK;
+}
+
+static int create_named(int device, size_t size, bool shared, core_handle *out)
 {
     int code = CORE_OK;
     pthread_mutex_lock(&lock);
     struct physical *physical = create(device, size, &code);
-    if (physical && !(*out = physical->token = id_table_add(tokens, physical, NULL))) {
-        physical_drop(physical);
-        code = CORE_OUT_OF_MEMORY;
-    } else if (physical) {
-        physical->handles = 1;
+    if (physical) {
+        physical->shared = shared;
+        code = name(physical, out);
     }
     pthread_mutex_unlock(&lock);
     return code;
 }
 
-int core_handle_create(int device, size_t size, core_handle *out)
+int core_handle_create(int device, size_t size, bool shared, core_handle *out)
 {
     CANCEL_DEFERRED;
     int code = core_enter();
@@ -227,8 +255,10 @@ int core_handle_create(int device, size_t size, core_handle *out)
         return CORE_INVALID_DEVICE;
     if (!size || !granules(size))
         return CORE_INVALID_VALUE;
-    code = create_named(device, size, out);
-    return code == CORE_OUT_OF_MEMORY && pool_give_back() ? create_named(device, size, out) : code;
+    if (shared && (code = core_share_check()))
+        return code;
+    code = create_named(device, size, shared, out);
+    return code == CORE_OUT_OF_MEMORY && pool_give_back() ? create_named(device, size, shared, out) : code;
 }
 
 int core_handle_release(core_handle handle)
@@ -249,7 +279,7 @@ int core_handle_release(core_handle handle)
     return code;
 }
 
-int core_handle_info(core_handle handle, int *device, size_t *size)
+int core_handle_info(core_handle handle, struct core_handle_info *info)
 {
     CANCEL_DEFERRED;
     int code = core_enter();
@@ -257,10 +287,8 @@ int core_handle_info(core_handle handle, int *device, size_t *size)
         return code;
     pthread_mutex_lock(&lock);
     const struct physical *physical = physical_find(handle);
-    if (physical) {
-        *device = physical->device;
-        *size = physical->size;
-    }
+    if (physical)
+        *info = (struct core_handle_info){ physical->device, physical->size, physical->shared };
     pthread_mutex_unlock(&lock);
     return physical ? CORE_OK : CORE_INVALID_VALUE;
 }
@@ -486,6 +514,142 @@ void handle_chunk_end(struct handle_chunk *chunk)
     chunk->of->mappings--;
     physical_drop(chunk->of);
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- memory of several programs ---- */
+
+uint64_t handle_shares(void) { return atomic_load(&shares); }
+
+/* Asks the server for the bytes by which others import it, the first time. */
+static int share_of(struct physical *physical)
+{
+    handle_export_args args = { .handle = physical->wire };
+    export_result result = { 0 };
+    if (physical->named_there)
+        return CORE_OK;
+    share_begin();
+    int code = wire_call(FLYT_HANDLE_EXPORT, (xdrproc_t)xdr_handle_export_args, &args, (xdrproc_t)xdr_export_result,
+                         &result);
+    if (!code) {
+        memcpy(physical->share, result.share, sizeof physical->share);
+        physical->named_there = true;
+        atomic_fetch_add(&shares, 1);
+    }
+    xdr_free((xdrproc_t)xdr_export_result, &result);
+    return code;
+}
+
+int core_handle_export(core_handle handle, int *fd)
+{
+    CANCEL_DEFERRED;
+    char share[FLYT_SHARE_SIZE];
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = physical_find(handle);
+    code = physical && physical->shared ? share_of(physical) : CORE_INVALID_VALUE;
+    if (!code)
+        memcpy(share, physical->share, sizeof share);
+    pthread_mutex_unlock(&lock);
+    return code ? code : share_note_make(share, SHARE_NOTE_HANDLE, fd);
+}
+
+/* The device of this process that the server means. -1: the program does not see it. */
+static int device_by_wire(int wire)
+{
+    for (int i = 0; i < device_count(); i++)
+        if (client_device_find(i)->wire == wire)
+            return i;
+    return -1;
+}
+
+static int import_there(const char *share, struct physical *physical, struct handle_range *range)
+{
+    handle_import_args args = { 0 };
+    import_result result = { 0 };
+    int code = wire_take(physical);
+    if (code)
+        return code;
+    share_begin();
+    args.handle = physical->wire;
+    memcpy(args.share, share, sizeof args.share);
+    code = wire_call(FLYT_HANDLE_IMPORT, (xdrproc_t)xdr_handle_import_args, &args, (xdrproc_t)xdr_import_result,
+                     &result);
+    *range = (struct handle_range){ device_by_wire(result.device), result.offset, result.length };
+    physical->size = result.size;
+    physical->device = range->device;
+    if (code)
+        wire_give(physical);
+    xdr_free((xdrproc_t)xdr_import_result, &result);
+    return code;
+}
+
+/* Memory that another program has exported, without a token. NULL: *code says why. */
+static struct physical *import(const char *share, struct handle_range *range, int *code)
+{
+    struct physical *physical = calloc(1, sizeof *physical);
+    if (!physical) {
+        *code = CORE_OUT_OF_MEMORY;
+        return NULL;
+    }
+    *physical = (struct physical){ .shared = true, .imported = true };
+    memcpy(physical->share, share, sizeof physical->share);
+    if ((*code = import_there(share, physical, range))) {
+        free(physical);
+        return NULL;
+    }
+    physical->named_there = true;
+    atomic_fetch_add(&shares, 1);
+    if (physical->device >= 0)
+        return physical;
+    physical_drop(physical);
+    *code = CORE_INVALID_DEVICE;
+    return NULL;
+}
+
+int core_handle_import(int fd, core_handle *out)
+{
+    CANCEL_DEFERRED;
+    char share[FLYT_SHARE_SIZE];
+    struct handle_range range;
+    int code = core_enter();
+    if (!code)
+        code = core_share_check();
+    if (!code)
+        code = share_note_read(fd, SHARE_NOTE_HANDLE, share);
+    if (code)
+        return code;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = import(share, &range, &code);
+    if (physical)
+        code = name(physical, out);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int handle_chunk_import(const char *share, struct handle_chunk *out, struct handle_range *range)
+{
+    int code = CORE_OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = import(share, range, &code);
+    uint64_t address = physical ? take(0, physical->size, core_session.granularity) : 0;
+    if (physical)
+        rights_note(&physical->chunk_rights, physical->device, ACCESS_READ_WRITE);
+    if (physical && !address)
+        code = CORE_OUT_OF_MEMORY;
+    else if (physical)
+        code = chunk_map(address, physical);
+    if (physical && !code)
+        *out = (struct handle_chunk){ address, physical->size, physical };
+    else if (address)
+        window_give(address, physical->size);
+    if (physical && code)
+        physical_drop(physical);
+    else if (physical)
+        physical->mappings = 1, physical->chunk_at = address;
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 int core_memory_granularity(size_t *bytes)

@@ -10,6 +10,7 @@
 #include "move.h"
 #include "op.h"
 #include "pool.h"
+#include "share.h"
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }
@@ -42,6 +43,9 @@ const struct client_kind_row client_kinds[KINDS] = {
                        .restore = memory_restore },
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,
                       .restore = handle_restore, .contents = handle_contents },
+    /* A move is refused: other programs name the memory by the old server's bytes. */
+    [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REFUSED, .drop = share_forget_context,
+                     .count = share_count },
     /* Its memory is handles and mappings; which part is free is this side's affair. */
     [KIND_POOL] = { "memory pools", MOVE_REBUILT, .begin = pool_open, .drop = pool_forget_context,
                     .count = pool_count },

@@ -24,6 +24,7 @@ enum client_kind {
     KIND_MANAGED,
     KIND_MAPPING,
     KIND_HANDLE,
+    KIND_SHARE,
     KIND_POOL,
     KIND_CHUNK,
     KIND_HOST_MEMORY,

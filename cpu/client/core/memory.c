@@ -30,6 +30,7 @@
 #include "memory.h"
 #include "perf.h"
 #include "pool_notes.h"
+#include "share.h"
 #include "state.h"
 
 enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16, RECALL_TRIES = 200 };
@@ -457,6 +458,7 @@ int core_memory_free(uint64_t address)
         return range.flags == CORE_MANAGED ? managed_free(address) : CORE_INVALID_VALUE;
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
+    share_freed(address);
     code = memory_settle(range.context);
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);

@@ -17,6 +17,8 @@ int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size
 int  address_add_mapped(int device, uint64_t base, size_t size);
 /* An allocation of a pool, which belongs to no context either (pool.c). */
 int address_add_pooled(int device, uint64_t base, size_t size);
+/* Memory of another program, open in the context (share.c). */
+int address_add_imported(core_context *owner, uint64_t base, size_t size);
 /* The program may free it with cuMemFree or cuMemFreeAsync. */
 bool address_is_pooled(const struct core_range *);
 /* Takes out the range that starts at base and is of that kind; false: none. */
@@ -87,6 +89,10 @@ struct handle_chunk {
 int handle_chunk_make(int device, uint64_t size, const struct rights *others, struct handle_chunk *);
 /* What another device may do with it: CUmemAccess_flags. A result code. Waits. */
 int handle_chunk_access(struct handle_chunk *, int device, unsigned access);
+/* The same of memory that another program has exported; the exported range begins `offset` bytes behind the address. A
+   result code. Waits. */
+struct handle_range { int device; uint64_t offset, length; };
+int handle_chunk_import(const char *share, struct handle_chunk *, struct handle_range *);
 /* No work uses it. Does not wait. */
 void handle_chunk_end(struct handle_chunk *);
 

@@ -81,6 +81,9 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         value->type = 0;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* one byte each */
+        *size = sizeof value->flag;
+        value->flag = core_ipc_capable(range);
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         *size = sizeof value->flag;

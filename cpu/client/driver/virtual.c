@@ -1,6 +1,6 @@
 /*
  * virtual.c: chapter "Virtual Memory Management". Reservations lie in the session's window of addresses. A handle is
- * the core's; it cannot be given to another process.
+ * the core's; another process can be given a file descriptor of it.
  */
 #include "cpu/client/driver/driver.h"
 
@@ -20,12 +20,13 @@ static int check_properties(const CUmemAllocationProp *properties)
     if (properties->location.type == CU_MEM_LOCATION_TYPE_INVALID)
         return CUDA_ERROR_INVALID_VALUE;
     if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->requestedHandleTypes ||
-        properties->allocFlags.gpuDirectRDMACapable) {
-        core_unsupported("memory with these properties (another process, RDMA, the host)");
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->allocFlags.gpuDirectRDMACapable ||
+        (unsigned)properties->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        core_unsupported("memory with these properties (fabric handles, RDMA, the host)");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return driver_device(properties->location.id);
+    int error = driver_device(properties->location.id);
+    return error || !properties->requestedHandleTypes ? error : core_share_check();
 }
 
 static int create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,
@@ -37,7 +38,8 @@ static int create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAll
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = check_properties(properties);
-    if (!error && !(error = core_handle_create(properties->location.id, size, &handle)))
+    if (!error && !(error = core_handle_create(properties->location.id, size, properties->requestedHandleTypes != 0,
+                                               &handle)))
         *out = handle;
     return error;
 }
@@ -103,13 +105,15 @@ static int get_granularity(size_t *bytes, const CUmemAllocationProp *properties,
 
 static int get_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle)
 {
-    int device, error = driver_ready();
-    size_t size;
+    int error = driver_ready();
+    struct core_handle_info info;
     if (!error && !properties)
         error = CUDA_ERROR_INVALID_VALUE;
-    if (!error && !(error = core_handle_info(handle, &device, &size)))
-        *properties = (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                             .location = { CU_MEM_LOCATION_TYPE_DEVICE, device } };
+    if (!error && !(error = core_handle_info(handle, &info)))
+        *properties =
+            (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                   .requestedHandleTypes = info.shared ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
+                                   .location = { CU_MEM_LOCATION_TYPE_DEVICE, info.device } };
     return error;
 }
 
@@ -122,6 +126,56 @@ static int retain(CUmemGenericAllocationHandle *out, const void *address)
     if (!error && !(error = core_handle_at((uint64_t)(uintptr_t)address, &handle)))
         *out = handle;
     return error;
+}
+
+/* ---- other processes ---- */
+
+/* Other sorts of handles exist, of Windows and of fabrics. */
+static int check_type(CUmemAllocationHandleType type)
+{
+    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_SUCCESS;
+    enum { WIN32 = 2, WIN32_KMT = 4, FABRIC = 8 };
+    return (int)type == WIN32 || (int)type == WIN32_KMT || (int)type == FABRIC ? CUDA_ERROR_NOT_SUPPORTED
+                                                                               : CUDA_ERROR_INVALID_VALUE;
+}
+
+static int export(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                  unsigned long long flags)
+{
+    int fd, error = driver_ready();
+    if (!error && (!out || flags))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = check_type(type);
+    if (!error && !(error = core_handle_export(handle, &fd)))
+        *(int *)out = fd;
+    return error;
+}
+
+static int import(CUmemGenericAllocationHandle *out, const void *shared, CUmemAllocationHandleType type)
+{
+    core_handle handle;
+    int error = driver_ready();
+    if (!error && !out)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        error = check_type(type);
+    if (!error && !(error = core_handle_import((int)(intptr_t)shared, &handle)))
+        *out = handle;
+    return error;
+}
+
+CUresult driver_cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle,
+                                             CUmemAllocationHandleType type, unsigned long long flags)
+{
+    return driver_waited(export(shared, handle, type, flags));
+}
+
+CUresult driver_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shared,
+                                               CUmemAllocationHandleType type)
+{
+    return driver_waited(import(handle, shared, type));
 }
 
 CUresult driver_cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint,

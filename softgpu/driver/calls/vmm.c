@@ -75,12 +75,15 @@ static struct sgd_physical *physical_of(CUmemGenericAllocationHandle h)
     return p && p->handles ? p : NULL;
 }
 
+enum { FILE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
 static CUresult file_new(const struct sgd_device *d, size_t size, int *fd)
 {
     char name[64];
     snprintf(name, sizeof name, "flyt-softgpu-%d", d->ordinal);     /* import reads the device from the name */
-    *fd = fd_keep(memfd_create(name, MFD_CLOEXEC));
-    if (*fd < 0 || ftruncate(*fd, (off_t)size)) {
+    *fd = fd_keep(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    /* Another process may get the file: it must not be able to take pages away that this one uses. */
+    if (*fd < 0 || ftruncate(*fd, (off_t)size) || (size && fcntl(*fd, F_ADD_SEALS, FILE_SEALS))) {
         log_error("software GPU: no file for %zu bytes of device memory: %s", size, strerror(errno));
         if (*fd >= 0)
             close(*fd);
@@ -119,7 +122,8 @@ static void physical_unref(struct sgd_physical *p)
         close(p->fd);
     else if (fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, p->offset, (off_t)p->size))
         log_warning("software GPU: %zu bytes of device memory stay with the host: %s", p->size, strerror(errno));
-    sgd_device_give(p->device, p->size);
+    if (!p->imported)
+        sgd_device_give(p->device, p->size);
     free(p);
 }
 
@@ -134,14 +138,19 @@ static CUresult physical_soil(const struct sgd_physical *p)
     return CUDA_SUCCESS;
 }
 
+/* fd: the file of imported memory, which this function takes over; -1: new memory. */
 static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAllocationProp *prop, int fd,
                              struct sgd_physical **out)
 {
     struct sgd_physical *p = calloc(1, sizeof *p);
-    if (!p)
+    if (!p) {
+        if (fd >= 0)
+            close(fd);
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *p = (struct sgd_physical){ .device = d, .size = size, .fd = fd, .own_fd = fd >= 0, .handles = 1, .prop = *prop };
-    if (!sgd_device_take(d, size)) {
+    p->imported = fd >= 0;
+    if (!p->imported && !sgd_device_take(d, size)) {
         free(p);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -154,7 +163,8 @@ static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAlloc
         r = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (r) {
-        sgd_device_give(d, size);
+        if (!p->imported)
+            sgd_device_give(d, size);
         free(p);
         return r;
     }
@@ -357,7 +367,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
     struct sgd_device *d = NULL;
     if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || readlink(path, target, sizeof target - 1) < 0
         || sscanf(target, "/memfd:flyt-softgpu-%d", &ordinal) != 1 || !(d = sgd_device(ordinal)) || fstat(fd, &st)
-        || st.st_size <= 0 || !whole_granules((uint64_t)st.st_size)) {
+        || st.st_size <= 0 || !whole_granules((uint64_t)st.st_size) ||
+        (fcntl(fd, F_GET_SEALS) & FILE_SEALS) != FILE_SEALS) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else if ((fd = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST)) < 0) {
         r = CUDA_ERROR_OPERATING_SYSTEM;
@@ -367,9 +378,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
                                      .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal } };
         struct sgd_physical *p;
         r = physical_new(d, (size_t)st.st_size, &prop, fd, &p);
-        if (r)
-            close(fd);
-        else
+        if (!r)
             *out = p->handle;
     }
     sgd_leave();

@@ -35,6 +35,7 @@ struct sgd_physical {                    /* a cuMemCreate handle */
     struct sgd_device *device;           /* NULL: host memory */
     size_t size;
     int fd; bool own_fd;
+    bool imported;                       /* another process made it, and counts it as used */
     int64_t offset;
     unsigned handles, mappings;
     CUmemAllocationProp prop;
