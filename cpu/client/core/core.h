@@ -400,6 +400,11 @@ CORE_API int core_event_synchronize(core_event);
 CORE_API int core_event_query(core_event);
 CORE_API int core_event_elapsed(core_event start, core_event end, float *milliseconds);
 CORE_API int core_stream_wait(core_context *, core_stream, core_event, unsigned flags);
+/* A name of CORE_IPC_SIZE bytes for other programs of the server (share.c); from now on each call about the event waits
+   for the server. 400: the event was not made for it. */
+CORE_API int core_ipc_event_get(core_event, void *handle);
+/* 1: it is no such name; 201: the event is of this process. Waits. */
+CORE_API int core_ipc_event_open(core_context *, const void *handle, core_event *);
 
 /* function(user, status) runs in a thread of the core's once the stream's earlier work has finished; later work of
    the stream waits for it. on_error: also after an error, with it as status (cudaStreamAddCallback); else only

@@ -13,7 +13,7 @@
 #include "state.h"
 
 enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103,
-       MEMORY_POOLS = 115 };
+       MEMORY_POOLS = 115, STREAM_OPERATIONS_64 = 122, IPC_EVENTS = 125 };
 
 static struct table {
     struct client_device device;
@@ -42,7 +42,7 @@ static const int denied[] = {
     119,          /* MEMPOOL_SUPPORTED_HANDLE_TYPES */
     121,          /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
     124,          /* DMA_BUF_SUPPORTED */
-    125,          /* IPC_EVENT_SUPPORTED */
+    IPC_EVENTS,   /* the same, and where streams wait for values in memory */
     128,          /* HANDLE_TYPE_FABRIC_SUPPORTED */
     129,          /* UNIFIED_FUNCTION_POINTERS */
     132,          /* MULTICAST_SUPPORTED */
@@ -160,6 +160,12 @@ static void take_attributes(struct table *t, const flyt_device *from)
             continue;
         if (denied[i] == POSIX_DESCRIPTORS && core_session.hello.capabilities & FLYT_CAP_SHARES)
             continue;
+        if (denied[i] == IPC_EVENTS && core_session.hello.capabilities & FLYT_CAP_SHARES &&
+            t->values[STREAM_OPERATIONS_64]) {
+            t->values[IPC_EVENTS] = 1;        /* they are ours, whatever the GPU can */
+            t->known[IPC_EVENTS] = true;
+            continue;
+        }
         t->values[denied[i]] = 0;
         t->known[denied[i]] = true;
     }

@@ -12,6 +12,7 @@
 #include "cpu/common/ids.h"
 #include "api/forward/core.h"
 #include "context.h"
+#include "event_shared.h"
 #include "forward.h"
 #include "move.h"
 #include "op.h"
@@ -20,7 +21,7 @@
 #include "pool_notes.h"
 #include "state.h"
 
-enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, EVENT_FLAGS = 7 };
+enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, FLAG_INTERPROCESS = 4, EVENT_FLAGS = 7 };
 
 struct client_event {
     pthread_mutex_t lock;             /* what the last record said */
@@ -35,6 +36,7 @@ struct client_event {
     /* Recorded at another server, from which the session moved: so many ms after (or, negative, before) the context's
        reference event. to_be: the same of a move that is under way. */
     struct recorded_there { bool is; double ms; } there, to_be;
+    struct cell     cell;             /* other processes know it: then this says what was recorded */
     struct client_event *next;
 };
 
@@ -74,6 +76,8 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
         return code;
     if (flags & ~(unsigned)EVENT_FLAGS)
         return CORE_INVALID_VALUE;
+    if (flags & FLAG_INTERPROCESS && (code = core_share_check()))
+        return code;
     pthread_mutex_lock(&events.lock);
     struct client_event *e = events.spare;
     if (e)
@@ -85,6 +89,7 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&e->lock);
     e->stream = NULL;
+    e->cell.arena = NULL;
     e->there.is = e->to_be.is = false;
     atomic_store(&e->asked.at, 0);
     e->context = c;
@@ -96,7 +101,8 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
     pthread_mutex_unlock(&e->lock);
     if (!token)
         return CORE_OUT_OF_MEMORY;
-    event_create_args args = { .event = index, .context = c->wire, .flags = flags };
+    event_create_args args = { .event = index, .context = c->wire,
+                               .flags = flags & ~(unsigned)FLAG_INTERPROCESS };
     code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
     *out = token;
     return code;
@@ -122,6 +128,8 @@ int core_event_destroy(core_event token)
         return CORE_INVALID_HANDLE;
     event_args args = { .event = e->wire };
     code = wire_send(FLYT_EVENT_DESTROY, (xdrproc_t)xdr_event_args, &args);
+    if (e->cell.arena)
+        cell_close(&e->cell);
     event_recycle(e, id_token_index(token));
     return code;
 }
@@ -141,7 +149,21 @@ static void forget(void *object, id_token token, void *context)
 void event_forget_context(core_context *c)
 {
     id_table_each(table, forget, c);
+    cells_forget_context(c);
     c->reference = 0;
+}
+
+/* Held for the caller, who closes it. False: only this process knows the event. */
+static bool cell_of(struct client_event *e, struct cell *cell)
+{
+    if (!(e->flags & FLAG_INTERPROCESS))
+        return false;
+    pthread_mutex_lock(&e->lock);
+    bool known = e->cell.arena != NULL;
+    if (known)
+        *cell = cell_hold(&e->cell);
+    pthread_mutex_unlock(&e->lock);
+    return known;
 }
 
 int core_event_record(core_context *c, core_event token, core_stream stream, unsigned flags)
@@ -154,7 +176,12 @@ int core_event_record(core_context *c, core_event token, core_stream stream, uns
         return code;
     if (e->context != s->context)
         return CORE_INVALID_HANDLE;
-    return op_submit(s, &(struct op){ .kind = OP_EVENT_RECORD, .event = { e, flags } });
+    struct cell cell;
+    if (!cell_of(e, &cell))
+        return op_submit(s, &(struct op){ .kind = OP_EVENT_RECORD, .event = { e, flags } });
+    code = cell_record(&cell, stream);
+    cell_close(&cell);
+    return code;
 }
 
 int event_record_op(struct client_stream *s, const struct op *op)
@@ -240,6 +267,13 @@ int core_event_synchronize(core_event token)
     int code = event_enter(token, &e);
     if (code)
         return code;
+    struct cell cell;
+    if (cell_of(e, &cell)) {
+        code = cell_synchronize(&cell);
+        cell_close(&cell);
+        pool_release();
+        return code;
+    }
     struct recorded r = event_recorded(e);
     if (!r.stream || known_heard(&r)) {
         core_count_local();
@@ -262,6 +296,12 @@ int core_event_query(core_event token)
     int code = event_enter(token, &e);
     if (code)
         return code;
+    struct cell cell;
+    if (cell_of(e, &cell)) {
+        code = cell_query(&cell);
+        cell_close(&cell);
+        return code;
+    }
     struct recorded r = event_recorded(e);
     if (!r.stream || known_done(&r)) {
         core_count_local();
@@ -332,7 +372,85 @@ int core_stream_wait(core_context *c, core_stream stream, core_event token, unsi
     int code = event_enter(token, &e);
     if (code || (code = client_stream_enter(c, stream, &s)))
         return code;
-    return op_submit(s, &(struct op){ .kind = OP_EVENT_WAIT, .event = { e, flags } });
+    struct cell cell;
+    if (!cell_of(e, &cell))
+        return op_submit(s, &(struct op){ .kind = OP_EVENT_WAIT, .event = { e, flags } });
+    code = cell_wait(&cell, c, stream);
+    cell_close(&cell);
+    return code;
+}
+
+/* ---- other processes ---- */
+
+/* What was recorded before anybody else knew the event. */
+static int cell_catch_up(struct client_event *e, core_event token, const struct cell *cell)
+{
+    core_stream stream;
+    struct recorded r = event_recorded(e);
+    if (!r.stream || known_done(&r))
+        return CORE_OK;
+    int code = core_stream_create(e->context, STREAM_NON_BLOCKING, 0, &stream);
+    if (code)
+        return code;
+    if (!(code = core_stream_wait(e->context, stream, token, 0)))
+        code = cell_record(cell, stream);
+    core_stream_destroy(stream);
+    return code;
+}
+
+int core_ipc_event_get(core_event token, void *handle)
+{
+    CANCEL_DEFERRED;
+    struct client_event *e;
+    struct cell cell = { NULL, 0 };
+    int code = event_enter(token, &e);
+    if (code)
+        return code;
+    if (!(e->flags & FLAG_INTERPROCESS))
+        return CORE_INVALID_HANDLE;
+    if (cell_of(e, &cell)) {
+        cell_name(&cell, handle);
+        cell_close(&cell);
+        return CORE_OK;
+    }
+    if ((code = cell_make(e->context, &cell, handle)))
+        return code;
+    code = cell_catch_up(e, token, &cell);
+    pthread_mutex_lock(&e->lock);
+    bool first = !code && !e->cell.arena;
+    if (first)
+        e->cell = cell;
+    else if (!code)
+        cell_name(&e->cell, handle);          /* another thread was quicker */
+    pthread_mutex_unlock(&e->lock);
+    if (!first)
+        cell_close(&cell);
+    return code;
+}
+
+int core_ipc_event_open(core_context *c, const void *handle, core_event *out)
+{
+    CANCEL_DEFERRED;
+    struct client_event *e;
+    struct cell cell;
+    core_event token;
+    int code = context_enter(c);
+    if (!code)
+        code = core_share_check();
+    if (!code)
+        code = cell_open(c, handle, &cell);
+    if (code)
+        return code;
+    if (!(code = core_event_create(c, FLAG_DISABLE_TIMING | FLAG_INTERPROCESS, &token)) &&
+        !(code = event_enter(token, &e))) {
+        pthread_mutex_lock(&e->lock);
+        e->cell = cell;
+        pthread_mutex_unlock(&e->lock);
+        *out = token;
+    }
+    if (code)
+        cell_close(&cell);
+    return code;
 }
 
 int event_wait_op(struct client_stream *s, const struct op *op)
@@ -433,7 +551,7 @@ static void event_again(void *object, id_token token, void *context)
     struct client_event *e = object;
     int *code = context;
     (void)token;
-    event_create_args args = { .event = e->wire, .context = e->context->wire, .flags = e->flags };
+    event_create_args args = { .event = e->wire, .context = e->context->wire, .flags = e->flags & ~(unsigned)FLAG_INTERPROCESS };
     if (!*code)
         *code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
 }

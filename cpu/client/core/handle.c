@@ -628,6 +628,16 @@ int core_handle_import(int fd, core_handle *out)
     return code;
 }
 
+int handle_chunk_share(struct handle_chunk *chunk, char *share)
+{
+    pthread_mutex_lock(&lock);
+    int code = share_of(chunk->of);
+    if (!code)
+        memcpy(share, chunk->of->share, sizeof chunk->of->share);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
 int handle_chunk_import(const char *share, struct handle_chunk *out, struct handle_range *range)
 {
     int code = CORE_OUT_OF_MEMORY;

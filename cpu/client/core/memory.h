@@ -93,6 +93,8 @@ int handle_chunk_access(struct handle_chunk *, int device, unsigned access);
    result code. Waits. */
 struct handle_range { int device; uint64_t offset, length; };
 int handle_chunk_import(const char *share, struct handle_chunk *, struct handle_range *);
+/* By what others import it (FLYT_SHARE_SIZE bytes). A result code. The first time it waits. */
+int handle_chunk_share(struct handle_chunk *, char *share);
 /* No work uses it. Does not wait. */
 void handle_chunk_end(struct handle_chunk *);
 

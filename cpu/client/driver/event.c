@@ -12,10 +12,6 @@ static int create(CUevent *event, unsigned flags)
         return error;
     if (!event || flags & ~(unsigned)EVENT_FLAGS_KNOWN || (flags & EVENT_INTERPROCESS && !(flags & EVENT_NO_TIMING)))
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags & EVENT_INTERPROCESS) {
-        core_unsupported("cuEventCreate(CU_EVENT_INTERPROCESS)");
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
     return core_event_create(context, flags, event);
 }
 

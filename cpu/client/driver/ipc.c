@@ -1,4 +1,4 @@
-/* ipc.c: memory of other processes, of chapter "Memory Management": what cuIpc… does. */
+/* ipc.c: memory and events of other processes, of chapter "Memory Management": what cuIpc… does. */
 #include "cpu/client/driver/driver.h"
 
 static int get_memory(CUipcMemHandle *handle, CUdeviceptr address)
@@ -24,6 +24,20 @@ static int close_memory(CUdeviceptr address)
     return error ? error : core_ipc_memory_close(address);
 }
 
+static int get_event(CUipcEventHandle *handle, CUevent event)
+{
+    int error = driver_ready();
+    return error ? error : handle ? core_ipc_event_get(event, handle->reserved) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static int open_event(CUevent *event, const CUipcEventHandle *handle)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    return error ? error : event ? core_ipc_event_open(context, handle->reserved, event) : CUDA_ERROR_INVALID_VALUE;
+}
+
+_Static_assert(sizeof(CUipcEventHandle) == CORE_IPC_SIZE, "as the core makes it");
 _Static_assert(sizeof(CUipcMemHandle) == CORE_IPC_SIZE, "as the core makes it");
 
 CUresult driver_cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
@@ -42,3 +56,12 @@ CUresult driver_cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, 
 }
 
 CUresult driver_cuIpcCloseMemHandle(CUdeviceptr address) { return driver_waited(close_memory(address)); }
+CUresult driver_cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+    return driver_waited(get_event(handle, event));
+}
+
+CUresult driver_cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+    return driver_waited(open_event(event, &handle));
+}

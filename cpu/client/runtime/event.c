@@ -12,10 +12,6 @@ static int create(core_event *event, unsigned flags)
         return error;
     if (!event || flags & ~(unsigned)EVENT_FLAGS_KNOWN || (flags & EVENT_INTERPROCESS && !(flags & EVENT_NO_TIMING)))
         return cudaErrorInvalidValue;
-    if (flags & EVENT_INTERPROCESS) {
-        core_unsupported("cudaEventCreateWithFlags(cudaEventInterprocess)");
-        return cudaErrorNotSupported;
-    }
     return core_event_create(context, flags, event);
 }
 

@@ -1,0 +1,305 @@
+/*
+ * event_shared.c: events that several processes use.
+ *
+ * Such an event is a cell of 64 bytes in device memory that the process which made the event exports, like a memory
+ * handle (handle.c): how often the event was recorded, and a few words in which the streams write. A record takes the
+ * next number n, has its stream write n into word n modulo CELL_WORDS, and then says that n was recorded. Who waits
+ * reads the number, and has its stream wait until that word is at least n. So a later record, in whatever process and
+ * stream, does not change what an earlier wait meant, unless CELL_WORDS more have been recorded meanwhile; then the wait
+ * ends with one of those.
+ *
+ * The number is read and written by copies that the caller waits for, in a stream of our own: the other process learns
+ * of the record by other ways than ours (a pipe, a lock), and must then find it. Two processes that record the same
+ * event at the same time, and do not agree who is first, may take the same number; either then counts as the last.
+ *
+ * Cells are not used again: other processes may still have them open. A full arena goes when its last cell is closed.
+ */
+#include "event_shared.h"
+
+#include <endian.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "memory.h"
+#include "share.h"
+#include "state.h"
+#include "stream.h"
+
+enum { CELL_BYTES = 64, CELL_WORDS = 7 };
+
+struct cell_content { uint64_t recorded, word[CELL_WORDS]; };
+_Static_assert(sizeof(struct cell_content) == CELL_BYTES, "a cell");
+
+struct cell_arena {
+    struct cell_arena *next;
+    core_context *context;                /* NULL: it has ended */
+    core_stream stream;                   /* for copies of cells */
+    struct handle_chunk chunk;
+    char share[FLYT_SHARE_SIZE];
+    bool own;                             /* this process made it */
+    uint32_t used, open;                  /* cells that were given out; and that have not been closed */
+};
+
+#define EVENT_WORDS "Flyt: event 01\n"
+struct event_handle {
+    char words[sizeof EVENT_WORDS - 1], share[FLYT_SHARE_SIZE];
+    uint8_t index[4], unused[13];
+};
+_Static_assert(sizeof(struct event_handle) == CORE_IPC_SIZE, "as CUDA has it");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* the list; also while an arena is made */
+static pthread_mutex_t recording = PTHREAD_MUTEX_INITIALIZER;  /* numbers that this process takes */
+static struct cell_arena *arenas, *ended;     /* ended: their contexts have */
+
+/* ---- arenas ---- */
+
+/* Its memory goes; the caller frees it. */
+static void arena_unlink(struct cell_arena *arena)
+{
+    struct cell_arena **at = &arenas;
+    while (*at != arena)
+        at = &(*at)->next;
+    *at = arena->next;
+    address_remove(CORE_DEVICE_MEMORY, arena->chunk.address, NULL);
+    handle_chunk_end(&arena->chunk);
+}
+
+static void arena_end(struct cell_arena *arena)
+{
+    if (arena->context)
+        core_stream_destroy(arena->stream);
+    arena_unlink(arena);
+    free(arena);
+}
+
+/* share NULL: a new one. NULL: *code says why. */
+static struct cell_arena *arena_make(core_context *c, const char *share, int *code)
+{
+    struct cell_arena *arena = calloc(1, sizeof *arena);
+    const struct rights nobody = { 0 };
+    struct handle_range range = { .device = c->device };
+    if (!arena) {
+        *code = CORE_OUT_OF_MEMORY;
+        return NULL;
+    }
+    *code = share ? handle_chunk_import(share, &arena->chunk, &range)
+                  : handle_chunk_make(c->device, core_session.granularity, &nobody, &arena->chunk);
+    if (*code) {
+        free(arena);
+        return NULL;
+    }
+    arena->own = !share;
+    /* Copies and stream operations may name what is in the address map. */
+    if ((*code = address_add_mapped(c->device, arena->chunk.address, arena->chunk.size))) {
+        handle_chunk_end(&arena->chunk);
+        free(arena);
+        return NULL;
+    }
+    if (share)
+        memcpy(arena->share, share, sizeof arena->share);
+    else
+        *code = handle_chunk_share(&arena->chunk, arena->share);
+    if (!*code && range.device != c->device)
+        *code = CORE_PEER_ACCESS_UNSUPPORTED;
+    if (!*code && !(*code = core_stream_create(c, STREAM_NON_BLOCKING, 0, &arena->stream))) {
+        arena->context = c;
+        if (!share)
+            *code = core_set(c, arena->stream, &(struct core_box){ arena->chunk.address, arena->chunk.size, 1 },
+                             &(struct core_extent){ arena->chunk.size, 1, 1 }, 0, 1, false);
+        if (!*code && !share)
+            *code = core_stream_synchronize(c, arena->stream);
+    }
+    arena->next = arenas;
+    arenas = arena;
+    if (!*code)
+        return arena;
+    arena_end(arena);
+    return NULL;
+}
+
+static uint32_t arena_cells(const struct cell_arena *arena) { return (uint32_t)(arena->chunk.size / CELL_BYTES); }
+
+static struct cell_arena *arena_find(const core_context *c, const char *share)
+{
+    struct cell_arena *arena = arenas;
+    while (arena && (arena->context != c || (share ? memcmp(arena->share, share, sizeof arena->share) != 0
+                                                   : !arena->own || arena->used == arena_cells(arena))))
+        arena = arena->next;
+    return arena;
+}
+
+void cells_forget_context(core_context *c)
+{
+    struct cell_arena *next;
+    pthread_mutex_lock(&lock);
+    for (struct cell_arena *arena = arenas; arena; arena = next) {
+        next = arena->next;
+        if (arena->context != c)
+            continue;
+        /* Its stream and its events went with the context. A thread that was waiting may still look at it. */
+        arena_unlink(arena);
+        arena->next = ended;
+        ended = arena;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- cells ---- */
+
+void cell_name(const struct cell *cell, void *handle)
+{
+    struct event_handle made = { .words = EVENT_WORDS };
+    uint32_t index = htobe32(cell->index);
+    memcpy(made.share, cell->arena->share, sizeof made.share);
+    memcpy(made.index, &index, sizeof index);
+    memcpy(handle, &made, sizeof made);
+}
+
+int cell_make(core_context *c, struct cell *out, void *handle)
+{
+    int code = CORE_OK;
+    pthread_mutex_lock(&lock);
+    struct cell_arena *arena = arena_find(c, NULL);
+    if (!arena)
+        arena = arena_make(c, NULL, &code);
+    if (arena) {
+        *out = (struct cell){ arena, arena->used++ };
+        arena->open++;
+        cell_name(out, handle);
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int cell_open(core_context *c, const void *handle, struct cell *out)
+{
+    struct event_handle read;
+    uint64_t own = htobe64(core_session.hello.session);
+    uint32_t index;
+    int code = CORE_OK;
+    memcpy(&read, handle, sizeof read);
+    memcpy(&index, read.index, sizeof index);
+    if (memcmp(read.words, EVENT_WORDS, sizeof read.words) != 0)
+        return CORE_INVALID_VALUE;
+    if (memcmp(read.share, &own, sizeof own) == 0)
+        return CORE_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    struct cell_arena *arena = arena_find(c, read.share);
+    if (!arena)
+        arena = arena_make(c, read.share, &code);
+    if (arena) {
+        *out = (struct cell){ arena, be32toh(index) };
+        arena->open++;
+        if (out->index >= arena_cells(arena))
+            code = CORE_INVALID_VALUE;
+    }
+    pthread_mutex_unlock(&lock);
+    if (arena && code)
+        cell_close(out);
+    return code;
+}
+
+struct cell cell_hold(const struct cell *cell)
+{
+    pthread_mutex_lock(&lock);
+    cell->arena->open++;
+    pthread_mutex_unlock(&lock);
+    return *cell;
+}
+
+static bool has_ended(const struct cell_arena *arena)
+{
+    const struct cell_arena *at = ended;
+    while (at && at != arena)
+        at = at->next;
+    return at != NULL;
+}
+
+void cell_close(struct cell *cell)
+{
+    struct cell_arena *arena = cell->arena;
+    pthread_mutex_lock(&lock);
+    arena->open--;
+    if (!has_ended(arena) && !arena->open && (!arena->own || arena->used == arena_cells(arena)))
+        arena_end(arena);
+    pthread_mutex_unlock(&lock);
+    cell->arena = NULL;
+}
+
+static uint64_t address_of(const struct cell *cell)
+{
+    return cell->arena->chunk.address + (uint64_t)cell->index * CELL_BYTES;
+}
+
+static uint64_t word_of(const struct cell *cell, uint64_t number)
+{
+    return address_of(cell) + offsetof(struct cell_content, word) + number % CELL_WORDS * sizeof(uint64_t);
+}
+
+static int read_cell(const struct cell *cell, struct cell_content *content)
+{
+    return core_copy(cell->arena->context, cell->arena->stream, content, (void *)(uintptr_t)address_of(cell),
+                     sizeof *content, CORE_DEVICE_TO_HOST, true);
+}
+
+/* ---- events ---- */
+
+int cell_record(const struct cell *cell, core_stream stream)
+{
+    struct cell_content content = { 0 };
+    core_context *c = cell->arena->context;
+    pthread_mutex_lock(&recording);
+    int code = read_cell(cell, &content);
+    uint64_t number = content.recorded + 1;
+    struct core_value write = { CORE_WRITE_VALUE_64, word_of(cell, number), number, 0 };
+    if (!code)
+        code = core_values(c, stream, &write, 1);
+    if (!code)
+        code = core_copy(c, cell->arena->stream, (void *)(uintptr_t)address_of(cell), &number, sizeof number,
+                         CORE_HOST_TO_DEVICE, true);
+    if (!code)
+        code = core_stream_synchronize(c, cell->arena->stream);
+    pthread_mutex_unlock(&recording);
+    return code;
+}
+
+static bool complete(const struct cell_content *content)
+{
+    uint64_t number = content->recorded;
+    return !number || (int64_t)(content->word[number % CELL_WORDS] - number) >= 0;
+}
+
+int cell_wait(const struct cell *cell, core_context *c, core_stream stream)
+{
+    struct cell_content content;
+    int code = read_cell(cell, &content);
+    if (code || complete(&content))
+        return code;
+    struct core_value wait = { CORE_WAIT_VALUE_64, word_of(cell, content.recorded), content.recorded, 0 };
+    return core_values(c, stream, &wait, 1);
+}
+
+int cell_query(const struct cell *cell)
+{
+    struct cell_content content;
+    int code = read_cell(cell, &content);
+    return code ? code : complete(&content) ? CORE_OK : CORE_NOT_READY;
+}
+
+/* In a stream of its own, so that nobody else's copies wait for it. */
+int cell_synchronize(const struct cell *cell)
+{
+    core_context *c = cell->arena->context;
+    core_stream stream;
+    int code = cell_query(cell);
+    if (code != CORE_NOT_READY || (code = core_stream_create(c, STREAM_NON_BLOCKING, 0, &stream)))
+        return code;
+    code = cell_wait(cell, c, stream);
+    if (!code)
+        code = core_stream_synchronize(c, stream);
+    core_stream_destroy(stream);
+    return code;
+}

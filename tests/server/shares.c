@@ -1,0 +1,197 @@
+/* shows: The server: memory that one program exports and another imports: keys that nobody gave are refused, whatever they
+ *   look like; the tenant's books count it once, as long as anybody has it */
+/* shares.c: HANDLE_EXPORT, HANDLE_IMPORT and MEMORY_EXPORT, spoken by hand to two workers of one server. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/tenant_ledger.h"
+#include "cpu/server/tenant_shared.h"
+#include "tests/server/peer.h"
+
+enum { MIB = 1 << 20, LIMIT = 64 * MIB, INVALID = 1, OUT_OF_MEMORY = 2 };
+#define PATIENCE (20 * CLOCK_NS_PER_SECOND)
+
+struct fixture { struct server server; char path[128]; const struct ledger *ledger; struct peer a, b; uint64_t idle; };
+
+static uint64_t held(const struct fixture *f)
+{
+    uint64_t sum = shared_sum(f->ledger);
+    for (uint32_t i = 0; i < f->ledger->high; i++)
+        sum += f->ledger->slots[i].pid ? f->ledger->slots[i].bytes : 0;
+    return sum;
+}
+
+static void held_becomes(const struct fixture *f, uint64_t bytes)
+{
+    uint64_t until = clock_now() + PATIENCE;
+    while (held(f) != bytes) {
+        if (clock_now() > until)
+            fail_msg("the tenant holds %lu MiB, not %lu", held(f) / MIB, bytes / MIB);
+        usleep(2000);
+    }
+}
+
+static int begin(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    char limit[32];
+    snprintf(f->path, sizeof f->path, "/tmp/flyt-test-shares-%d", (int)getpid());
+    snprintf(limit, sizeof limit, "%d", LIMIT);
+    setenv("FLYT_TENANT_LEDGER", f->path, 1);
+    setenv("FLYT_TENANT_MEMORY", limit, 1);
+    server_start(&f->server, "software", NULL);
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    f->ledger = mmap(NULL, sizeof *f->ledger, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    assert_ptr_not_equal(f->ledger, MAP_FAILED);
+    peer_connect(&f->a, f->server.uri[0]);
+    peer_hello(&f->a);
+    peer_connect(&f->b, f->server.uri[1]);
+    peer_hello(&f->b);
+    assert_true(f->a.hello.capabilities & FLYT_CAP_SHARES);
+    f->idle = held(f);
+    *state = f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fixture *f = *state;
+    peer_close(&f->a);
+    peer_close(&f->b);
+    held_becomes(f, 0);
+    assert_int_equal(f->ledger->shared_count, 0);
+    assert_int_equal(server_stop(&f->server, SIGTERM), 0);
+    munmap((void *)(uintptr_t)f->ledger, sizeof *f->ledger);
+    unlink(f->path);
+    free(f);
+    return 0;
+}
+
+static int create(struct peer *p, uint32_t handle, uint64_t size)
+{
+    handle_create_args args = { handle, 0, size };
+    plain_result result = { 0 };
+    assert_int_equal(flyt_handle_create_1(&args, &result, p->stub), RPC_SUCCESS);
+    int code = result.head.result;
+    xdr_free((xdrproc_t)xdr_plain_result, (char *)&result);
+    return code;
+}
+
+static void release(struct peer *p, uint32_t handle)
+{
+    flyt_handle_release_1(&(handle_release_args){ handle }, NULL, p->stub);
+    peer_context_sync(p);
+}
+
+static int export(struct peer *p, uint32_t handle, char *share)
+{
+    handle_export_args args = { handle };
+    export_result result = { 0 };
+    assert_int_equal(flyt_handle_export_1(&args, &result, p->stub), RPC_SUCCESS);
+    int code = result.head.result;
+    memcpy(share, result.share, FLYT_SHARE_SIZE);
+    xdr_free((xdrproc_t)xdr_export_result, (char *)&result);
+    return code;
+}
+
+static int export_range(struct peer *p, uint64_t offset, uint64_t size)
+{
+    memory_export_args args = { p->base + offset, size };
+    export_result result = { 0 };
+    assert_int_equal(flyt_memory_export_1(&args, &result, p->stub), RPC_SUCCESS);
+    int code = result.head.result;
+    xdr_free((xdrproc_t)xdr_export_result, (char *)&result);
+    return code;
+}
+
+static int import(struct peer *p, uint32_t handle, const char *share, uint64_t *size)
+{
+    handle_import_args args = { .handle = handle };
+    import_result result = { 0 };
+    memcpy(args.share, share, FLYT_SHARE_SIZE);
+    assert_int_equal(flyt_handle_import_1(&args, &result, p->stub), RPC_SUCCESS);
+    int code = result.head.result;
+    if (size)
+        *size = result.size;
+    xdr_free((xdrproc_t)xdr_import_result, (char *)&result);
+    return code;
+}
+
+static void counted_once(void **state)
+{
+    struct fixture *f = *state;
+    char share[FLYT_SHARE_SIZE];
+    uint64_t size = 0;
+    assert_int_equal(create(&f->a, 1, 40 * MIB), 0);
+    assert_int_equal(held(f), f->idle + 40 * MIB);
+    assert_int_equal(export(&f->a, 1, share), 0);
+    assert_int_equal(held(f), f->idle + 40 * MIB);
+    assert_int_equal(import(&f->b, 1, share, &size), 0);
+    assert_int_equal(size, 40 * MIB);
+    assert_int_equal(import(&f->b, 2, share, &size), 0);
+    assert_int_equal(import(&f->b, 2, share, &size), INVALID);            /* the client has used the name already */
+    assert_int_equal(import(&f->a, 2, share, &size), 0);                  /* its own */
+    assert_int_equal(held(f), f->idle + 40 * MIB);
+    release(&f->a, 2);
+    release(&f->b, 2);
+    release(&f->a, 1);
+    assert_int_equal(held(f), f->idle + 40 * MIB);                        /* of b */
+    assert_int_equal(create(&f->a, 1, 40 * MIB), OUT_OF_MEMORY);
+    assert_int_equal(import(&f->b, 2, share, &size), INVALID);            /* its end was the export's */
+    release(&f->b, 1);
+    assert_int_equal(held(f), f->idle);
+    assert_int_equal(create(&f->a, 1, 40 * MIB), 0);
+    assert_int_equal(export(&f->a, 1, share), 0);
+    assert_int_equal(import(&f->b, 1, share, &size), 0);
+    kill((pid_t)(f->a.hello.session >> 32), SIGKILL);
+    held_becomes(f, f->idle / 2 + 40 * MIB);
+    assert_int_equal(import(&f->b, 2, share, &size), INVALID);
+    release(&f->b, 1);
+    held_becomes(f, f->idle / 2);
+}
+
+static void wrong_keys(void **state)
+{
+    struct fixture *f = *state;
+    char share[FLYT_SHARE_SIZE], wrong[FLYT_SHARE_SIZE];
+    assert_int_equal(create(&f->a, 1, 2 * MIB), 0);
+    assert_int_equal(export(&f->a, 1, share), 0);
+    for (int bit = 0; bit < 8 * FLYT_SHARE_SIZE; bit++) {
+        memcpy(wrong, share, sizeof wrong);
+        wrong[bit / 8] ^= (char)(1 << bit % 8);
+        assert_int_equal(import(&f->b, 1, wrong, NULL), INVALID);
+    }
+    memset(wrong, 0, sizeof wrong);
+    assert_int_equal(import(&f->b, 1, wrong, NULL), INVALID);
+    memset(wrong, 0xff, sizeof wrong);
+    assert_int_equal(import(&f->b, 1, wrong, NULL), INVALID);
+    assert_int_equal(export(&f->a, 9, wrong), INVALID);
+    assert_int_equal(import(&f->b, 1, share, NULL), 0);
+    assert_int_equal(export(&f->b, 1, wrong), INVALID);                   /* it is another program's */
+    assert_int_equal(export_range(&f->a, 0, 2 * MIB), INVALID);           /* nothing is there */
+    assert_int_equal(export_range(&f->a, UINT64_MAX / 2, 2 * MIB), INVALID);
+    assert_int_equal(export_range(&f->a, 0, UINT64_MAX), INVALID);
+    assert_int_equal(export_range(&f->a, 0, 0), INVALID);
+    flyt_share_end_1(&(share_end_args){ 12345 }, NULL, f->a.stub);
+    assert_int_equal(peer_context_sync(&f->a), 0);
+    for (int i = 0; i < 10000; i++)
+        assert_int_equal(export(&f->a, 1, wrong), 0);
+    assert_int_equal(import(&f->b, 2, share, NULL), 0);
+    assert_int_equal(import(&f->b, 3, wrong, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(counted_once, begin, end),
+        cmocka_unit_test_setup_teardown(wrong_keys, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
