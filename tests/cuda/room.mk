@@ -21,7 +21,7 @@ build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 
 $(addprefix build/cuda/managed,$() _access _launches _random): tests/cuda/managed.h
 
-build/cuda/ipc build/cuda/ipc_events build/cuda/ipc_handles: tests/cuda/together.h
+build/cuda/ipc build/cuda/ipc_events build/cuda/ipc_handles build/cuda/ipc_pools: tests/cuda/together.h
 
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
 build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
@@ -99,8 +99,8 @@ CUDA_TEST_E2E := $(if $(findstring thread,$(FLAVOUR)),$(filter-out build/cuda/ca
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>. With `-short` it
 # leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
 # on the transport most; make check-long takes all.
-CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs ipc ipc_events ipc_handles joined lanes locked memory pinned printing sticky \
-                  streams stress threads vector_add waiting wide
+CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs ipc ipc_events ipc_handles ipc_pools joined lanes locked \
+                  memory pinned printing sticky streams stress threads vector_add waiting wide
 CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))
 cuda_test_not_short = $(if $(filter %-short,$(1)),build/cuda/many)
 cuda_test_picked = $(if $(filter %-some,$(1)),$(CUDA_TEST_SOME),$(filter-out $(cuda_test_not_short),$(CUDA_TEST_E2E)))

@@ -271,8 +271,16 @@ enum core_pool_attribute {
 CORE_API int core_pool_default(int device, core_pool *);
 CORE_API int core_pool_current(int device, core_pool *);
 CORE_API int core_pool_set_current(int device, core_pool); /* 1: it is another device's */
-/* most: bytes that it may have; 0: no limit. */
-CORE_API int core_pool_create(int device, uint64_t most, core_pool *);
+/* most: bytes that it may have; 0: no limit. shared: it can be exported; 801: not from this server. */
+CORE_API int core_pool_create(int device, uint64_t most, bool shared, core_pool *);
+/* As core_handle_export and core_handle_import. From an imported pool nothing can be allocated. */
+CORE_API int core_pool_export(core_pool, int *fd);
+CORE_API int core_pool_import(int fd, core_pool *);
+/* Names an allocation of a pool that can be exported: CORE_IPC_SIZE bytes. Waits. */
+CORE_API int core_pool_pointer_export(uint64_t address, void *data);
+/* The address of such an allocation in this process, which frees it before the other one does; that waits for all work.
+   1: it is not of this pool, or has been imported already. Waits. */
+CORE_API int core_pool_pointer_import(core_pool, const void *data, uint64_t *address);
 CORE_API int core_pool_destroy(core_pool); /* 1: a default pool. What is allocated stays */
 CORE_API int core_pool_device(core_pool, int *device);
 /* Gives memory back that nobody uses, until the pool has not more than `keep` bytes. */

@@ -13,7 +13,7 @@
 #include "state.h"
 
 enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103,
-       MEMORY_POOLS = 115, STREAM_OPERATIONS_64 = 122, IPC_EVENTS = 125 };
+       MEMORY_POOLS = 115, STREAM_OPERATIONS_64 = 122, POOL_HANDLES = 119, IPC_EVENTS = 125 };
 
 static struct table {
     struct client_device device;
@@ -39,7 +39,7 @@ static const int denied[] = {
     112,          /* SPARSE_CUDA_ARRAY_SUPPORTED */
     114,          /* TIMELINE_SEMAPHORE_INTEROP_SUPPORTED */
     116,          /* GPU_DIRECT_RDMA_SUPPORTED */
-    119,          /* MEMPOOL_SUPPORTED_HANDLE_TYPES */
+    POOL_HANDLES, /* the same */
     121,          /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
     124,          /* DMA_BUF_SUPPORTED */
     IPC_EVENTS,   /* the same, and where streams wait for values in memory */
@@ -160,6 +160,11 @@ static void take_attributes(struct table *t, const flyt_device *from)
             continue;
         if (denied[i] == POSIX_DESCRIPTORS && core_session.hello.capabilities & FLYT_CAP_SHARES)
             continue;
+        if (denied[i] == POOL_HANDLES && core_session.hello.capabilities & FLYT_CAP_SHARES) {
+            t->values[POOL_HANDLES] = 1;      /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+            t->known[POOL_HANDLES] = true;
+            continue;
+        }
         if (denied[i] == IPC_EVENTS && core_session.hello.capabilities & FLYT_CAP_SHARES &&
             t->values[STREAM_OPERATIONS_64]) {
             t->values[IPC_EVENTS] = 1;        /* they are ours, whatever the GPU can */

@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/forward/core.h"
 #include "cpu/common/cancel.h"
@@ -27,6 +28,8 @@
 #include "device.h"
 #include "memory.h"
 #include "pool_notes.h"
+#include "pool_shared.h"
+#include "share.h"
 #include "state.h"
 
 enum { TOKEN_KIND = 6 };
@@ -35,6 +38,8 @@ struct pool {
     struct list of_all;
     core_pool token; /* 0: the program has destroyed it */
     bool is_default;
+    bool shared, imported; /* other processes may use it; it is another process's */
+    char name[POOL_NAME];  /* of a shared or an imported one */
     bool follow, opportunistic, internal;
     uint64_t threshold;
     struct store store;
@@ -89,7 +94,7 @@ static bool pool_trim(struct pool *pool, uint64_t keep)
 {
     FLYT_ASSERT_HELD(&pools.lock);
     bool more = store_trim(&pool->store, pool->token ? keep : 0);
-    if (!pool->token && !pool->store.reserved) {
+    if (!pool->token && !pool->store.reserved && !(pool->imported && pool_pointers_count(pool->name))) {
         list_remove(&pool->of_all);
         store_drop(&pool->store);
         free(pool);
@@ -177,7 +182,7 @@ int core_pool_set_current(int device, core_pool token)
         return CORE_INVALID_DEVICE;
     pthread_mutex_lock(&pools.lock);
     struct pool *pool = find(token);
-    if (pool && pool->store.device == device)
+    if (pool && pool->store.device == device && !pool->imported)
         pools.current[device] = pool;
     else
         code = CORE_INVALID_VALUE;
@@ -185,22 +190,35 @@ int core_pool_set_current(int device, core_pool token)
     return code;
 }
 
-int core_pool_create(int device, uint64_t most, core_pool *out)
+/* name: of a pool that several processes use; NULL: of another one. */
+static int create(int device, uint64_t most, const char *name, bool imported, core_pool *out)
+{
+    pthread_mutex_lock(&pools.lock);
+    struct pool *pool = pool_new(device);
+    if (pool) {
+        pool->store.most = most;
+        pool->shared = name && !imported;
+        pool->imported = imported;
+        if (name)
+            memcpy(pool->name, name, sizeof pool->name);
+        *out = pool->token;
+    }
+    pthread_mutex_unlock(&pools.lock);
+    return pool ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+int core_pool_create(int device, uint64_t most, bool shared, core_pool *out)
 {
     CANCEL_DEFERRED;
+    char name[POOL_NAME];
     int code = core_enter();
     if (code)
         return code;
     if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
-    pthread_mutex_lock(&pools.lock);
-    struct pool *pool = pool_new(device);
-    if (pool) {
-        pool->store.most = most;
-        *out = pool->token;
-    }
-    pthread_mutex_unlock(&pools.lock);
-    return pool ? CORE_OK : CORE_OUT_OF_MEMORY;
+    if (shared && ((code = core_share_check()) || (code = pool_name_make(device, name))))
+        return code;
+    return create(device, most, shared ? name : NULL, false, out);
 }
 
 int core_pool_destroy(core_pool token)
@@ -403,13 +421,26 @@ int core_pool_allocate(core_context *c, core_stream stream, core_pool token, siz
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&pools.lock);
     struct pool *pool = token ? find(token) : pools.current[s->context->device];
-    code = pool ? take(pool, s, rounded, address) : CORE_INVALID_VALUE;
+    code = pool && !pool->imported ? take(pool, s, rounded, address) : CORE_INVALID_VALUE;
     if (!code && address_add_pooled(pool->store.device, *address, size)) {
         store_give(&pool->store, *address, NULL, NULL);
         code = CORE_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&pools.lock);
     return code;
+}
+
+/* Memory of another process is not used again, but unmapped: that waits for all work that may use it. */
+static bool give_imported(uint64_t address)
+{
+    if (!pool_pointer_known(address))
+        return false;
+    memory_settle(NULL);
+    bool closed = pool_pointer_close(address);
+    pthread_mutex_lock(&pools.lock);
+    trim_each(false);                         /* a destroyed pool goes with its last allocation */
+    pthread_mutex_unlock(&pools.lock);
+    return closed;
 }
 
 /* The address becomes free memory of its pool. */
@@ -419,6 +450,8 @@ static bool give(uint64_t address, struct client_stream *s, const struct moment 
     if (!core_address_lookup(address, &range) || !address_is_pooled(&range) || range.base != address ||
         !address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return false;
+    if (give_imported(address))
+        return true;
     pthread_mutex_lock(&pools.lock);
     atomic_store_explicit(&pool_active, true, memory_order_relaxed);
     struct pool *pool = pool_at(address);
@@ -445,6 +478,72 @@ int core_pool_free(core_context *c, core_stream stream, uint64_t address)
         return CORE_INVALID_VALUE;
     struct moment now = moment_now(s);
     return give(address, s, &now) ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+/* ---- other processes ---- */
+
+int core_pool_export(core_pool token, int *fd)
+{
+    CANCEL_DEFERRED;
+    char name[POOL_NAME];
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&pools.lock);
+    const struct pool *pool = find(token);
+    bool good = pool && pool->shared;
+    if (good)
+        memcpy(name, pool->name, sizeof name);
+    pthread_mutex_unlock(&pools.lock);
+    return good ? share_note_make(name, SHARE_NOTE_POOL, fd) : CORE_INVALID_VALUE;
+}
+
+int core_pool_import(int fd, core_pool *out)
+{
+    CANCEL_DEFERRED;
+    char name[POOL_NAME];
+    int code = core_enter();
+    if (!code)
+        code = core_share_check();
+    if (!code)
+        code = share_note_read(fd, SHARE_NOTE_POOL, name);
+    if (code)
+        return code;
+    int device = pool_name_device(name);
+    return device < 0 ? CORE_INVALID_DEVICE : create(device, 0, name, true, out);
+}
+
+int core_pool_pointer_export(uint64_t address, void *data)
+{
+    CANCEL_DEFERRED;
+    struct core_range range;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!core_address_lookup(address, &range) || !address_is_pooled(&range))
+        return CORE_INVALID_VALUE;
+    pthread_mutex_lock(&pools.lock);
+    const struct pool *pool = pool_at(range.base);
+    struct handle_chunk *chunk = pool && pool->shared ? store_chunk(&pool->store, range.base) : NULL;
+    code = chunk ? pool_pointer_name(pool->name, chunk, range.base, range.size, data) : CORE_INVALID_VALUE;
+    pthread_mutex_unlock(&pools.lock);
+    return code;
+}
+
+int core_pool_pointer_import(core_pool token, const void *data, uint64_t *address)
+{
+    CANCEL_DEFERRED;
+    char name[POOL_NAME];
+    int code = core_enter();
+    if (code)
+        return code;
+    pthread_mutex_lock(&pools.lock);
+    const struct pool *pool = find(token);
+    bool good = pool && pool->imported;
+    if (good)
+        memcpy(name, pool->name, sizeof name);
+    pthread_mutex_unlock(&pools.lock);
+    return good ? pool_pointer_open(name, data, address) : CORE_INVALID_VALUE;
 }
 
 static bool free_now(uint64_t address) { return give(address, NULL, NULL); }
@@ -477,6 +576,8 @@ static void pool_end(struct pool *pool)
     FLYT_ASSERT_HELD(&pools.lock);
     for (uint64_t at = 0; (at = store_next_used(&pool->store, at)); at++)
         address_remove(CORE_DEVICE_MEMORY, at, NULL);
+    if (pool->imported)
+        pool_pointers_forget(pool->name);
     store_drop(&pool->store);
     if (pool->is_default) {
         *pool = (struct pool){ .of_all = pool->of_all,

@@ -78,6 +78,7 @@ void store_give(struct store *, uint64_t address, struct client_stream *, const 
 bool store_trim(struct store *, uint64_t keep);
 void store_stream_ends(struct store *, const struct client_stream *);
 bool store_holds(const struct store *, uint64_t address);
+struct handle_chunk *store_chunk(const struct store *, uint64_t address);         /* which holds it; NULL: none */
 /* What another device may do with the memory, that of later too: CUmemAccess_flags. A result code. Waits. */
 int store_access(struct store *, int device, unsigned access);
 /* All of the memory goes. */

@@ -237,6 +237,12 @@ void store_give(struct store *store, uint64_t address, struct client_stream *s, 
     /* else there was no memory for a lane: the block is lost until the pool ends */
 }
 
+struct handle_chunk *store_chunk(const struct store *store, uint64_t address)
+{
+    struct pool_piece *piece = TREE_OBJECT(tree_at_or_below(&store->pieces, address, 0), struct pool_piece, node);
+    return piece && address - piece->node.key < piece->size ? &piece->chunk : NULL;
+}
+
 bool store_holds(const struct store *store, uint64_t address)
 {
     const struct pool_piece *piece = TREE_OBJECT(tree_at_or_below(&store->pieces, address, 0), struct pool_piece, node);

@@ -7,6 +7,8 @@ static bool is_switch(CUmemPool_attribute attribute)
     return attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 }
 
+enum { DESCRIPTOR = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR };
+
 /* ---- making and ending ---- */
 
 static int check_properties(const CUmemPoolProps *p)
@@ -19,11 +21,14 @@ static int check_properties(const CUmemPoolProps *p)
     bool host = p->location.type == CU_MEM_LOCATION_TYPE_HOST || p->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     if (!host && p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    if (p->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED || host || p->handleTypes || p->usage) {
-        core_unsupported("a memory pool with these properties (another process, managed memory, the host)");
+    if (p->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED || host || (unsigned)p->handleTypes & ~(unsigned)DESCRIPTOR || p->usage) {
+        core_unsupported("a memory pool with these properties (fabric handles, managed memory, the host)");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return p->allocType == CU_MEM_ALLOCATION_TYPE_PINNED ? driver_device(p->location.id) : CUDA_ERROR_INVALID_VALUE;
+    if (p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    int error = driver_device(p->location.id);
+    return error || !p->handleTypes ? error : core_share_check();
 }
 
 static int create(CUmemoryPool *pool, const CUmemPoolProps *properties)
@@ -33,7 +38,8 @@ static int create(CUmemoryPool *pool, const CUmemPoolProps *properties)
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = check_properties(properties);
-    return error ? error : core_pool_create(properties->location.id, properties->maxSize, pool);
+    return error ? error : core_pool_create(properties->location.id, properties->maxSize,
+                                            properties->handleTypes != 0, pool);
 }
 
 CUresult driver_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
@@ -192,4 +198,62 @@ CUresult driver_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *wan
 CUresult driver_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
     return driver_local(get_access(flags, pool, location));
+}
+
+/* ---- other processes ---- */
+
+static int export_pool(void *out, CUmemoryPool pool, CUmemAllocationHandleType type, unsigned long long flags)
+{
+    int fd, error = driver_ready();
+    if (!error && (!out || flags))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error && (int)type != DESCRIPTOR)
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error && !(error = core_pool_export(pool, &fd)))
+        *(int *)out = fd;
+    return error;
+}
+
+static int import_pool(CUmemoryPool *out, const void *handle, CUmemAllocationHandleType type, unsigned long long flags)
+{
+    int error = driver_ready();
+    if (!error && (!out || flags || (int)type != DESCRIPTOR))
+        error = CUDA_ERROR_INVALID_VALUE;
+    return error ? error : core_pool_import((int)(intptr_t)handle, out);
+}
+
+static int export_pointer(CUmemPoolPtrExportData *data, CUdeviceptr address)
+{
+    int error = driver_ready();
+    return error ? error : data ? core_pool_pointer_export(address, data->reserved) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static int import_pointer(CUdeviceptr *address, CUmemoryPool pool, const CUmemPoolPtrExportData *data)
+{
+    int error = driver_ready();
+    if (!error && (!address || !data))
+        error = CUDA_ERROR_INVALID_VALUE;
+    return error ? error : core_pool_pointer_import(pool, data->reserved, address);
+}
+
+CUresult driver_cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool pool, CUmemAllocationHandleType type,
+                                                 unsigned long long flags)
+{
+    return driver_local(export_pool(handle, pool, type, flags));
+}
+
+CUresult driver_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle, CUmemAllocationHandleType type,
+                                                   unsigned long long flags)
+{
+    return driver_local(import_pool(pool, handle, type, flags));
+}
+
+CUresult driver_cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr address)
+{
+    return driver_waited(export_pointer(data, address));
+}
+
+CUresult driver_cuMemPoolImportPointer(CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+{
+    return driver_waited(import_pointer(address, pool, data));
 }

@@ -5,6 +5,8 @@
 static bool is_switch(cudaMemPoolAttr attribute) { return attribute <= cudaMemPoolReuseAllowInternalDependencies; }
 enum { NOWHERE = 0, DEVICE = 1, HOST = 2, HOST_NUMA = 3, MANAGED = 2 }; /* numbers of later releases, too */
 
+enum { DESCRIPTOR = cudaMemHandleTypePosixFileDescriptor };
+
 /* ---- making and ending ---- */
 
 #if FLYT_CUDART >= 12
@@ -25,11 +27,14 @@ static int check_properties(const cudaMemPoolProps *p)
     bool host = (int)p->location.type == HOST || (int)p->location.type == HOST_NUMA;
     if (!host && (int)p->location.type != DEVICE)
         return cudaErrorInvalidValue;
-    if ((int)p->allocType == MANAGED || host || p->handleTypes || usage_of(p)) {
-        core_unsupported("a memory pool with these properties (another process, managed memory, the host)");
+    if ((int)p->allocType == MANAGED || host || (unsigned)p->handleTypes & ~(unsigned)DESCRIPTOR || usage_of(p)) {
+        core_unsupported("a memory pool with these properties (fabric handles, managed memory, the host)");
         return cudaErrorNotSupported;
     }
-    return p->allocType == cudaMemAllocationTypePinned ? runtime_attach_device(p->location.id) : cudaErrorInvalidValue;
+    if (p->allocType != cudaMemAllocationTypePinned)
+        return cudaErrorInvalidValue;
+    int error = runtime_attach_device(p->location.id);
+    return error || !p->handleTypes ? error : core_share_check();
 }
 
 static int create(cudaMemPool_t *pool, const cudaMemPoolProps *properties)
@@ -39,7 +44,8 @@ static int create(cudaMemPool_t *pool, const cudaMemPoolProps *properties)
         error = cudaErrorInvalidValue;
     if (!error)
         error = check_properties(properties);
-    return error ? error : core_pool_create(properties->location.id, most_of(properties), pool);
+    return error ? error : core_pool_create(properties->location.id, most_of(properties),
+                                            properties->handleTypes != 0, pool);
 }
 
 cudaError_t runtime_cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties)
@@ -198,4 +204,67 @@ cudaError_t runtime_cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccess
 cudaError_t runtime_cudaMemPoolGetAccess(cudaMemAccessFlags *flags, cudaMemPool_t pool, cudaMemLocation *location)
 {
     return runtime_local(get_access(flags, pool, location));
+}
+
+/* ---- other processes ---- */
+
+static int export_pool(void *out, cudaMemPool_t pool, cudaMemAllocationHandleType type, unsigned long long flags)
+{
+    int fd, error = runtime_attach(NULL);
+    if (!error && (!out || flags))
+        error = cudaErrorInvalidValue;
+    if (!error && (int)type != DESCRIPTOR)
+        error = cudaErrorInvalidValue;
+    if (!error && !(error = core_pool_export(pool, &fd)))
+        *(int *)out = fd;
+    return error;
+}
+
+static int import_pool(cudaMemPool_t *out, const void *handle, cudaMemAllocationHandleType type, unsigned long long flags)
+{
+    int error = runtime_attach(NULL);
+    if (!error && (!out || flags || (int)type != DESCRIPTOR))
+        error = cudaErrorInvalidValue;
+    return error ? error : core_pool_import((int)(intptr_t)handle, out);
+}
+
+static int export_pointer(cudaMemPoolPtrExportData *data, const void *pointer)
+{
+    int error = runtime_attach(NULL);
+    if (!error && !data)
+        error = cudaErrorInvalidValue;
+    return error ? error : core_pool_pointer_export((uint64_t)(uintptr_t)pointer, data->reserved);
+}
+
+static int import_pointer(void **pointer, cudaMemPool_t pool, const cudaMemPoolPtrExportData *data)
+{
+    uint64_t address;
+    int error = runtime_attach(NULL);
+    if (!error && (!pointer || !data))
+        error = cudaErrorInvalidValue;
+    if (!error && !(error = core_pool_pointer_import(pool, data->reserved, &address)))
+        *pointer = (void *)(uintptr_t)address;
+    return error;
+}
+
+cudaError_t runtime_cudaMemPoolExportToShareableHandle(void *handle, cudaMemPool_t pool,
+                                                       cudaMemAllocationHandleType type, unsigned flags)
+{
+    return runtime_local(export_pool(handle, pool, type, flags));
+}
+
+cudaError_t runtime_cudaMemPoolImportFromShareableHandle(cudaMemPool_t *pool, void *handle,
+                                                         cudaMemAllocationHandleType type, unsigned flags)
+{
+    return runtime_local(import_pool(pool, handle, type, flags));
+}
+
+cudaError_t runtime_cudaMemPoolExportPointer(cudaMemPoolPtrExportData *data, void *pointer)
+{
+    return runtime_waited(export_pointer(data, pointer));
+}
+
+cudaError_t runtime_cudaMemPoolImportPointer(void **pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData *data)
+{
+    return runtime_waited(import_pointer(pointer, pool, data));
 }
