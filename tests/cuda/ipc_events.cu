@@ -115,6 +115,7 @@ int main(int argc, char **argv)
     unsigned one = 1, expected = 0;
     for (unsigned round = 0; round < ROUNDS; round++) {
         MUST(cudaMemsetAsync(go, 0, sizeof *go, stream));
+        MUST(cudaStreamSynchronize(stream));                  // it is another stream that sets it
         spin_and_add<<<WORDS / 256, 256, 0, stream>>>(words, go, round);
         MUST(cudaEventRecord(ours, stream));
         together_meet();
