@@ -180,7 +180,7 @@ static void body_handles(void)
     core_context *p = on(0);
     CHECK(core_memory_granularity(&granule) == 0 && core_reservation_create(4 * granule, 0, 0, &base) == 0);
     for (int i = 0; i < 2; i++)
-        CHECK(core_handle_create(0, granule, &h[i]) == 0 &&
+        CHECK(core_handle_create(0, granule, false, &h[i]) == 0 &&
               core_handle_map(base + (uint64_t)i * granule, granule, h[i]) == 0 &&
               core_access_set(base + (uint64_t)i * granule, granule, 0, 3) == 0 &&
               fill(p, 0, base + (uint64_t)i * granule, 100, 50 + (uint32_t)i) == 0);
@@ -209,7 +209,7 @@ static void body_peers(void)
     core_handle h;
     core_pool pool;
     CHECK(core_peer_enable(p[1], p[0]) == 0 && core_memory_granularity(&granule) == 0 &&
-          core_reservation_create(granule, 0, 0, &base) == 0 && core_handle_create(0, granule, &h) == 0 &&
+          core_reservation_create(granule, 0, 0, &base) == 0 && core_handle_create(0, granule, false, &h) == 0 &&
           core_handle_map(base, granule, h) == 0 && core_access_set(base, granule, 1, 3) == 0 &&
           core_pool_default(0, &pool) == 0 && core_pool_access_set(pool, 1, 3) == 0 &&
           core_pool_allocate(p[0], 0, pool, 4096, &pooled) == 0 && core_context_synchronize(p[0]) == 0);

@@ -224,9 +224,10 @@ int core_pool_set_current(int device, core_pool pool)
     (void)device;
     return pool ? answer(__func__) : CORE_INVALID_VALUE;
 }
-int core_pool_create(int device, uint64_t most, core_pool *pool)
+int core_pool_create(int device, uint64_t most, bool shared, core_pool *pool)
 {
     (void)most;
+    (void)shared;
     *pool = (core_pool)device + 100;
     return answer(__func__);
 }

@@ -23,10 +23,10 @@
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
 #include "early_return.h"
-#include "share.h"
 
 enum { FLAG_DISABLE_TIMING = 2, STREAMS_MOST = 16 };
 
+static atomic_bool never;             /* another process may read what a copy has written */
 static atomic_uint live, apart;       /* streams; apart: those that do not wait for the legacy streams */
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;      /* of the lists of all contexts; a leaf */
@@ -63,7 +63,8 @@ bool early_return_may(struct client_stream *s)
     atomic_store(&s->early_returns, atomic_load(&s->sent));
     if (!atomic_load(&s->returning))
         list_enter(s);
-    if (!context_only_one() || share_any())   /* no stream of another context, or of another process, waits for it */
+    if (!context_only_one() || atomic_load_explicit(&never, memory_order_relaxed))
+        /* no stream of another context, or of another process, waits for it */
         return false;
     if (stream_is_legacy(s) ? atomic_load(&apart) : !stream_is_blocking(s) || atomic_load(&live) != 1)
         return false;
@@ -174,4 +175,10 @@ void early_return_settle_others(const core_context *new)
     for (core_context *c = context_next(NULL); c; c = context_next(c))
         if (c != new)
             settle(c, NULL);
+}
+
+void early_return_stop(void)
+{
+    if (!atomic_exchange(&never, true))
+        early_return_settle_others(NULL);
 }

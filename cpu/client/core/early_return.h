@@ -16,6 +16,9 @@ void early_return_settle(const struct client_stream *new);
 /* before the program has it: no stream of it would wait for those of others */
 void early_return_settle_others(const core_context *new);
 
+/* Memory is to be shared with another process: waits for the copies that have returned early; from now on none does. */
+void early_return_stop(void);
+
 /* Before a call of a blocking stream that may run long. acquire: what has been marked has been sent. */
 static inline void early_return_before(core_context *c)
 {

@@ -40,6 +40,7 @@ struct client_event {
     struct client_event *next;
 };
 
+const struct cell_actions *cells;
 static id_table *table;
 static struct {
     pthread_mutex_t lock;
@@ -129,7 +130,7 @@ int core_event_destroy(core_event token)
     event_args args = { .event = e->wire };
     code = wire_send(FLYT_EVENT_DESTROY, (xdrproc_t)xdr_event_args, &args);
     if (e->cell.arena)
-        cell_close(&e->cell);
+        cells->close(&e->cell);
     event_recycle(e, id_token_index(token));
     return code;
 }
@@ -149,7 +150,7 @@ static void forget(void *object, id_token token, void *context)
 void event_forget_context(core_context *c)
 {
     id_table_each(table, forget, c);
-    cells_forget_context(c);
+    cells->forget_context(c);
     c->reference = 0;
 }
 
@@ -161,7 +162,7 @@ static bool cell_of(struct client_event *e, struct cell *cell)
     pthread_mutex_lock(&e->lock);
     bool known = e->cell.arena != NULL;
     if (known)
-        *cell = cell_hold(&e->cell);
+        *cell = cells->hold(&e->cell);
     pthread_mutex_unlock(&e->lock);
     return known;
 }
@@ -179,8 +180,8 @@ int core_event_record(core_context *c, core_event token, core_stream stream, uns
     struct cell cell;
     if (!cell_of(e, &cell))
         return op_submit(s, &(struct op){ .kind = OP_EVENT_RECORD, .event = { e, flags } });
-    code = cell_record(&cell, stream);
-    cell_close(&cell);
+    code = cells->record(&cell, stream);
+    cells->close(&cell);
     return code;
 }
 
@@ -269,8 +270,8 @@ int core_event_synchronize(core_event token)
         return code;
     struct cell cell;
     if (cell_of(e, &cell)) {
-        code = cell_synchronize(&cell);
-        cell_close(&cell);
+        code = cells->synchronize(&cell);
+        cells->close(&cell);
         pool_release();
         return code;
     }
@@ -298,8 +299,8 @@ int core_event_query(core_event token)
         return code;
     struct cell cell;
     if (cell_of(e, &cell)) {
-        code = cell_query(&cell);
-        cell_close(&cell);
+        code = cells->query(&cell);
+        cells->close(&cell);
         return code;
     }
     struct recorded r = event_recorded(e);
@@ -375,8 +376,8 @@ int core_stream_wait(core_context *c, core_stream stream, core_event token, unsi
     struct cell cell;
     if (!cell_of(e, &cell))
         return op_submit(s, &(struct op){ .kind = OP_EVENT_WAIT, .event = { e, flags } });
-    code = cell_wait(&cell, c, stream);
-    cell_close(&cell);
+    code = cells->wait(&cell, c, stream);
+    cells->close(&cell);
     return code;
 }
 
@@ -393,7 +394,7 @@ static int cell_catch_up(struct client_event *e, core_event token, const struct 
     if (code)
         return code;
     if (!(code = core_stream_wait(e->context, stream, token, 0)))
-        code = cell_record(cell, stream);
+        code = cells->record(cell, stream);
     core_stream_destroy(stream);
     return code;
 }
@@ -409,11 +410,11 @@ int core_ipc_event_get(core_event token, void *handle)
     if (!(e->flags & FLAG_INTERPROCESS))
         return CORE_INVALID_HANDLE;
     if (cell_of(e, &cell)) {
-        cell_name(&cell, handle);
-        cell_close(&cell);
+        cells->name(&cell, handle);
+        cells->close(&cell);
         return CORE_OK;
     }
-    if ((code = cell_make(e->context, &cell, handle)))
+    if ((code = cells->make(e->context, &cell, handle)))
         return code;
     code = cell_catch_up(e, token, &cell);
     pthread_mutex_lock(&e->lock);
@@ -421,10 +422,10 @@ int core_ipc_event_get(core_event token, void *handle)
     if (first)
         e->cell = cell;
     else if (!code)
-        cell_name(&e->cell, handle);          /* another thread was quicker */
+        cells->name(&e->cell, handle);          /* another thread was quicker */
     pthread_mutex_unlock(&e->lock);
     if (!first)
-        cell_close(&cell);
+        cells->close(&cell);
     return code;
 }
 
@@ -438,7 +439,7 @@ int core_ipc_event_open(core_context *c, const void *handle, core_event *out)
     if (!code)
         code = core_share_check();
     if (!code)
-        code = cell_open(c, handle, &cell);
+        code = cells->open(c, handle, &cell);
     if (code)
         return code;
     if (!(code = core_event_create(c, FLAG_DISABLE_TIMING | FLAG_INTERPROCESS, &token)) &&
@@ -449,7 +450,7 @@ int core_ipc_event_open(core_context *c, const void *handle, core_event *out)
         *out = token;
     }
     if (code)
-        cell_close(&cell);
+        cells->close(&cell);
     return code;
 }
 
@@ -551,7 +552,8 @@ static void event_again(void *object, id_token token, void *context)
     struct client_event *e = object;
     int *code = context;
     (void)token;
-    event_create_args args = { .event = e->wire, .context = e->context->wire, .flags = e->flags & ~(unsigned)FLAG_INTERPROCESS };
+    event_create_args args = { .event = e->wire, .context = e->context->wire,
+                               .flags = e->flags & ~(unsigned)FLAG_INTERPROCESS };
     if (!*code)
         *code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
 }

@@ -131,7 +131,7 @@ static struct cell_arena *arena_find(const core_context *c, const char *share)
     return arena;
 }
 
-void cells_forget_context(core_context *c)
+static void cells_forget_context(core_context *c)
 {
     struct cell_arena *next;
     pthread_mutex_lock(&lock);
@@ -149,7 +149,7 @@ void cells_forget_context(core_context *c)
 
 /* ---- cells ---- */
 
-void cell_name(const struct cell *cell, void *handle)
+static void cell_name(const struct cell *cell, void *handle)
 {
     struct event_handle made = { .words = EVENT_WORDS };
     uint32_t index = htobe32(cell->index);
@@ -158,7 +158,7 @@ void cell_name(const struct cell *cell, void *handle)
     memcpy(handle, &made, sizeof made);
 }
 
-int cell_make(core_context *c, struct cell *out, void *handle)
+static int cell_make(core_context *c, struct cell *out, void *handle)
 {
     int code = CORE_OK;
     pthread_mutex_lock(&lock);
@@ -174,7 +174,34 @@ int cell_make(core_context *c, struct cell *out, void *handle)
     return code;
 }
 
-int cell_open(core_context *c, const void *handle, struct cell *out)
+static struct cell cell_hold(const struct cell *cell)
+{
+    pthread_mutex_lock(&lock);
+    cell->arena->open++;
+    pthread_mutex_unlock(&lock);
+    return *cell;
+}
+
+static bool has_ended(const struct cell_arena *arena)
+{
+    const struct cell_arena *at = ended;
+    while (at && at != arena)
+        at = at->next;
+    return at != NULL;
+}
+
+static void cell_close(struct cell *cell)
+{
+    struct cell_arena *arena = cell->arena;
+    pthread_mutex_lock(&lock);
+    arena->open--;
+    if (!has_ended(arena) && !arena->open && (!arena->own || arena->used == arena_cells(arena)))
+        arena_end(arena);
+    pthread_mutex_unlock(&lock);
+    cell->arena = NULL;
+}
+
+static int cell_open(core_context *c, const void *handle, struct cell *out)
 {
     struct event_handle read;
     uint64_t own = htobe64(core_session.hello.session);
@@ -202,33 +229,6 @@ int cell_open(core_context *c, const void *handle, struct cell *out)
     return code;
 }
 
-struct cell cell_hold(const struct cell *cell)
-{
-    pthread_mutex_lock(&lock);
-    cell->arena->open++;
-    pthread_mutex_unlock(&lock);
-    return *cell;
-}
-
-static bool has_ended(const struct cell_arena *arena)
-{
-    const struct cell_arena *at = ended;
-    while (at && at != arena)
-        at = at->next;
-    return at != NULL;
-}
-
-void cell_close(struct cell *cell)
-{
-    struct cell_arena *arena = cell->arena;
-    pthread_mutex_lock(&lock);
-    arena->open--;
-    if (!has_ended(arena) && !arena->open && (!arena->own || arena->used == arena_cells(arena)))
-        arena_end(arena);
-    pthread_mutex_unlock(&lock);
-    cell->arena = NULL;
-}
-
 static uint64_t address_of(const struct cell *cell)
 {
     return cell->arena->chunk.address + (uint64_t)cell->index * CELL_BYTES;
@@ -247,7 +247,7 @@ static int read_cell(const struct cell *cell, struct cell_content *content)
 
 /* ---- events ---- */
 
-int cell_record(const struct cell *cell, core_stream stream)
+static int cell_record(const struct cell *cell, core_stream stream)
 {
     struct cell_content content = { 0 };
     core_context *c = cell->arena->context;
@@ -272,7 +272,7 @@ static bool complete(const struct cell_content *content)
     return !number || (int64_t)(content->word[number % CELL_WORDS] - number) >= 0;
 }
 
-int cell_wait(const struct cell *cell, core_context *c, core_stream stream)
+static int cell_wait(const struct cell *cell, core_context *c, core_stream stream)
 {
     struct cell_content content;
     int code = read_cell(cell, &content);
@@ -282,7 +282,7 @@ int cell_wait(const struct cell *cell, core_context *c, core_stream stream)
     return core_values(c, stream, &wait, 1);
 }
 
-int cell_query(const struct cell *cell)
+static int cell_query(const struct cell *cell)
 {
     struct cell_content content;
     int code = read_cell(cell, &content);
@@ -290,7 +290,7 @@ int cell_query(const struct cell *cell)
 }
 
 /* In a stream of its own, so that nobody else's copies wait for it. */
-int cell_synchronize(const struct cell *cell)
+static int cell_synchronize(const struct cell *cell)
 {
     core_context *c = cell->arena->context;
     core_stream stream;
@@ -302,4 +302,13 @@ int cell_synchronize(const struct cell *cell)
         code = core_stream_synchronize(c, stream);
     core_stream_destroy(stream);
     return code;
+}
+
+static const struct cell_actions actions = { cell_make,   cell_name, cell_open,  cell_hold,        cell_close,
+                                             cell_record, cell_wait, cell_query, cell_synchronize, cells_forget_context };
+
+int cells_open(void)
+{
+    cells = &actions;
+    return CORE_OK;
 }

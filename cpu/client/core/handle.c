@@ -15,6 +15,7 @@
 #include "cpu/common/ids.h"
 #include "cpu/common/tree.h"
 #include "device.h"
+#include "early_return.h"
 #include "memory.h"
 #include "move.h"
 #include "pool_notes.h"
@@ -527,7 +528,7 @@ static int share_of(struct physical *physical)
     export_result result = { 0 };
     if (physical->named_there)
         return CORE_OK;
-    share_begin();
+    early_return_stop();
     int code = wire_call(FLYT_HANDLE_EXPORT, (xdrproc_t)xdr_handle_export_args, &args, (xdrproc_t)xdr_export_result,
                          &result);
     if (!code) {
@@ -571,7 +572,7 @@ static int import_there(const char *share, struct physical *physical, struct han
     int code = wire_take(physical);
     if (code)
         return code;
-    share_begin();
+    early_return_stop();
     args.handle = physical->wire;
     memcpy(args.share, share, sizeof args.share);
     code = wire_call(FLYT_HANDLE_IMPORT, (xdrproc_t)xdr_handle_import_args, &args, (xdrproc_t)xdr_import_result,

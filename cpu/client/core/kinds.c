@@ -2,6 +2,7 @@
 #include "array.h"
 #include "code.h"
 #include "context.h"
+#include "event_shared.h"
 #include "host.h"
 #include "host_function.h"
 #include "kinds.h"
@@ -44,8 +45,8 @@ const struct client_kind_row client_kinds[KINDS] = {
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,
                       .restore = handle_restore, .contents = handle_contents },
     /* A move is refused: other programs name the memory by the old server's bytes. */
-    [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REFUSED, .drop = share_forget_context,
-                     .count = share_count },
+    [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REFUSED, .begin = cells_open,
+                     .drop = share_forget_context, .count = share_count },
     /* Its memory is handles and mappings; which part is free is this side's affair. */
     [KIND_POOL] = { "memory pools", MOVE_REBUILT, .begin = pool_open, .drop = pool_forget_context,
                     .count = pool_count },

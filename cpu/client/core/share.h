@@ -5,6 +5,9 @@
 #define FLYT_CLIENT_CORE_SHARE_H
 
 #include "core.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+/* ---- share_note.c ---- */
 
 /* What the file names. */
 enum share_note { SHARE_NOTE_HANDLE = 1, SHARE_NOTE_POOL = 2 };
@@ -14,15 +17,23 @@ int share_note_make(const char *share, enum share_note, int *fd);
 /* fd may be any descriptor of the program, or none: 1. */
 int share_note_read(int fd, enum share_note, char *share);
 
+/* ---- share_export.c ---- */
+
+/* What names an allocation for other processes: CORE_IPC_SIZE bytes. */
+#define IPC_WORDS "Flyt: shared 1\n"
+struct ipc_handle { char words[sizeof IPC_WORDS - 1], share[FLYT_SHARE_SIZE], unused[17]; };
+_Static_assert(sizeof(struct ipc_handle) == CORE_IPC_SIZE, "as CUDA has it");
+
 /* The allocation, which the program has just freed, is not named any more. */
 void share_freed(uint64_t base);
+uint64_t share_exports(void);
+void share_exports_forget(core_context *);
+
+/* ---- share.c ---- */
+
 void share_forget_context(core_context *);
 /* How much the program has exported and imported. */
 uint64_t share_count(void);
-/* From the first export or import on, another process may read what a copy of this one has written. So a copy that has
-   returned must have ended: share_begin waits for those that have not, and none returns early any more. */
-void share_begin(void);
-bool share_any(void);
 uint64_t handle_shares(void);                     /* handle.c: the part that handles have */
 
 #endif
