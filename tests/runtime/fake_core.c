@@ -231,6 +231,40 @@ int core_pool_create(int device, uint64_t most, bool shared, core_pool *pool)
     *pool = (core_pool)device + 100;
     return answer(__func__);
 }
+int core_pool_export(core_pool pool, int *fd) { return *fd = 100, pool ? answer(__func__) : CORE_INVALID_VALUE; }
+int core_pool_import(int fd, core_pool *pool) { return *pool = (core_pool)fd + 100, answer(__func__); }
+int core_pool_pointer_export(uint64_t address, void *data)
+{
+    memset(data, 0, CORE_IPC_SIZE);
+    return address ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_pool_pointer_import(core_pool pool, const void *data, uint64_t *address)
+{
+    (void)pool, (void)data;
+    return *address = 4096, answer(__func__);
+}
+int core_share_check(void) { return answer(__func__); }
+int core_ipc_memory_get(uint64_t address, void *handle)
+{
+    memset(handle, 0, CORE_IPC_SIZE);
+    return address ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_ipc_memory_open(core_context *context, const void *handle, uint64_t *address)
+{
+    (void)context, (void)handle;
+    return *address = 4096, answer(__func__);
+}
+int core_ipc_memory_close(uint64_t address) { return address ? answer(__func__) : CORE_INVALID_VALUE; }
+int core_ipc_event_get(core_event event, void *handle)
+{
+    memset(handle, 0, CORE_IPC_SIZE);
+    return event ? answer(__func__) : CORE_INVALID_HANDLE;
+}
+int core_ipc_event_open(core_context *context, const void *handle, core_event *event)
+{
+    (void)context, (void)handle;
+    return *event = 1, answer(__func__);
+}
 int core_pool_destroy(core_pool pool) { return pool >= 100 ? answer(__func__) : CORE_INVALID_VALUE; }
 int core_pool_trim(core_pool pool, uint64_t keep)
 {
