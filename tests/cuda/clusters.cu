@@ -207,8 +207,14 @@ int main()
     priority.priority = least + 1;
     GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributePriority, priority));
     HOLDS(counted() == 8);
+    cudaLaunchAttributeValue hint = {}; // about NVLink; headers before CUDA 13 do not name it
+    for (unsigned char value = 0; value < 3; value++) {
+        memcpy(&hint, &value, sizeof value);
+        GIVES(value < 2 ? cudaSuccess : cudaErrorInvalidValue, launch((cudaLaunchAttributeID)16, hint));
+    }
+    HOLDS(counted() == 16);
     // Flyt has no such events
     GIVES(cudaErrorNotSupported, launch(cudaLaunchAttributeProgrammaticEvent, nothing));
-    HOLDS(counted() == 8);
+    HOLDS(counted() == 16);
     return check_result("clusters");
 }
