@@ -82,6 +82,18 @@ cudaChannelFormatDesc runtime_channel_desc(int format, unsigned channels)
 
 /* ---- allocation ---- */
 
+/* What NVIDIA's runtime says before it looks at the format. */
+static int shape_check(const cudaExtent *extent, unsigned flags)
+{
+    enum { LAYERED = 1, CUBEMAP = 4 };
+    bool layered = flags & LAYERED, cubemap = flags & CUBEMAP;
+    if (!extent->width || (layered && !extent->depth))
+        return cudaErrorInvalidValue;
+    if (cubemap && (extent->width != extent->height || (layered ? extent->depth % 6 : extent->depth != 6)))
+        return cudaErrorInvalidValue;
+    return !layered && !extent->height && extent->depth ? cudaErrorInvalidValue : cudaSuccess;
+}
+
 /* levels: 0: no mipmapped array. */
 static int allocate(void **out, const cudaChannelFormatDesc *desc, const cudaExtent *extent, unsigned levels,
                     unsigned flags)
@@ -96,7 +108,8 @@ static int allocate(void **out, const cudaChannelFormatDesc *desc, const cudaExt
         return error;
     if (!out || !desc)
         return cudaErrorInvalidValue;
-    if ((error = runtime_array_format(desc, &shape.format, &shape.channels)) || (error = issue_check_unsafe()))
+    if ((error = shape_check(extent, flags)) ||
+        (error = runtime_array_format(desc, &shape.format, &shape.channels)) || (error = issue_check_unsafe()))
         return error;
     error = levels ? core_mipmap_create(context, &shape, levels, &array) : core_array_create(context, &shape, &array);
     if (!error)

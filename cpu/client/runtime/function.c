@@ -48,7 +48,7 @@ static int get_attributes(cudaFuncAttributes *out, const void *key)
 }
 
 /* cudaFuncAttribute and CUfunction_attribute agree from here to there; the others are not for setting. */
-enum { FUNCTION_ATTRIBUTE_FIRST = 8, FUNCTION_ATTRIBUTE_LAST = FLYT_CUDART >= 12 ? 15 : 9 };
+enum { FUNCTION_ATTRIBUTE_FIRST = 8, FUNCTION_ATTRIBUTE_LAST = 15 };
 
 static int set_attribute(core_context *context, const void *key, int attribute, int value)
 {

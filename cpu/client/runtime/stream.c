@@ -191,7 +191,10 @@ cudaError_t runtime_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallbac
     return add_callback(stream, callback, user, flags);
 }
 
-/* ---- attributes ---- */
+/* ---- attributes: CUDA 11 has the first two of them ---- */
+
+/* -1: no attribute has that number. */
+static int known(int attribute) { return attribute <= (FLYT_CUDART == 11 ? 3 : 10) ? attribute : -1; }
 
 static int get_attribute(core_stream stream, int attribute, void *value)
 {
@@ -199,7 +202,7 @@ static int get_attribute(core_stream stream, int attribute, void *value)
     int error = runtime_enter(&context);
     if (!error && !value)
         error = cudaErrorInvalidValue;
-    return error ? error : core_stream_get_attribute(context, stream, attribute, value);
+    return error ? error : core_stream_get_attribute(context, stream, known(attribute), value);
 }
 
 static int set_attribute(core_stream stream, int attribute, const void *value)
@@ -208,7 +211,7 @@ static int set_attribute(core_stream stream, int attribute, const void *value)
     int error = runtime_enter(&context);
     if (!error && !value)
         error = cudaErrorInvalidValue;
-    return error ? error : core_stream_set_attribute(context, stream, attribute, value);
+    return error ? error : core_stream_set_attribute(context, stream, known(attribute), value);
 }
 
 static int copy_attributes(core_stream to, core_stream from)

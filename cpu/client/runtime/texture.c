@@ -142,10 +142,9 @@ static int reading_check(const struct CUDA_RESOURCE_DESC *from, const cudaTextur
                  format == CU_AD_FORMAT_SIGNED_INT8 || format == CU_AD_FORMAT_SIGNED_INT16;
     bool wide = format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32;
     bool normalized = how->readMode == cudaReadModeNormalizedFloat;
-    if (from->resType != CU_RESOURCE_TYPE_LINEAR && how->filterMode == cudaFilterModeLinear &&
-        (wide || (small && !normalized)))
+    if (how->filterMode == cudaFilterModeLinear && (wide || (small && !normalized)))
         return cudaErrorInvalidFilterSetting;
-    return normalized && (wide || format == CU_AD_FORMAT_FLOAT) ? cudaErrorInvalidNormSetting : cudaSuccess;
+    return normalized && format && !small ? cudaErrorInvalidNormSetting : cudaSuccess;
 }
 
 static int create(cudaTextureObject_t *out, const cudaResourceDesc *resource, const cudaTextureDesc *how, bool seamless,

@@ -98,6 +98,8 @@ CUresult sgd_link_complete(struct sgd_link *, size_t *size, char *log, size_t lo
 void sgd_link_free(struct sgd_link *);
 
 /* image.c: what the program gave, as PTX. log receives why not. */
+/* Whether PTX that was read is of a version that drivers of this CUDA release know: 0 or 222. */
+CUresult sgd_ptx_version_check(const struct ptx_module *, char *log, size_t log_size);
 CUresult sgd_image_read(const struct sgd_device *, const void *data, struct sgd_image *, char *log, size_t log_size);
 /* The PTX of one container, which is whole. Without PTX in it the image is empty. */
 CUresult sgd_image_container(const struct sgd_device *, const void *container, struct sgd_image *, char *log,

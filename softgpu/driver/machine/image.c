@@ -93,6 +93,16 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
     return CUDA_SUCCESS;
 }
 
+CUresult sgd_ptx_version_check(const struct ptx_module *m, char *log, size_t log_size)
+{
+    enum { NEWEST_MAJOR = 9, NEWEST_MINOR = 0 }; /* of CUDA 13.0, which cuDriverGetVersion tells */
+    if (m->version_major < NEWEST_MAJOR || (m->version_major == NEWEST_MAJOR && m->version_minor <= NEWEST_MINOR))
+        return CUDA_SUCCESS;
+    return fail(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, log, log_size,
+                "the PTX is of version %u.%u, and the newest that is known is %d.%d", m->version_major,
+                m->version_minor, NEWEST_MAJOR, NEWEST_MINOR);
+}
+
 static CUresult no_ptx(unsigned cc, char *log, size_t log_size)
 {
     return fail(CUDA_ERROR_NO_BINARY_FOR_GPU, log, log_size,

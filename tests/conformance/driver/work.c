@@ -84,6 +84,13 @@ static void modules(void)
     GIVES(CUDA_ERROR_INVALID_VALUE, cuModuleLoadData(NULL, ptx), "null pointer");
     GIVES(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&m, "/no/such/file"), "no file");
     GIVES(CUDA_ERROR_INVALID_VALUE, cuModuleLoad(&m, NULL), "null name");
+    GIVES(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+          cuModuleLoadData(&m, ".version 99.9\n.target sm_52\n.address_size 64\n.visible .entry k() { ret; }\n"),
+          "PTX of a version to come");
+    GIVES(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&m, ".version 7.0\n.target sm_52\n.visible .entry k( {"),
+          "PTX that is cut off");
+    GIVES(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&m, ".version 7.0\n.visible .nonsense x;\n"),
+          "PTX with an unknown directive");
     WORKS(cuModuleLoadData(&m, ptx), "usual");
     GIVES(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&f, m, "missing"), "missing");
     GIVES(CUDA_ERROR_INVALID_VALUE, cuModuleGetFunction(&f, m, NULL), "null name");
