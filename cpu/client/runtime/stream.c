@@ -209,9 +209,9 @@ static int set_attribute(core_stream stream, int attribute, const void *value)
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (!error && !value)
+    if (!error && (!value || known(attribute) < 0))
         error = cudaErrorInvalidValue;
-    return error ? error : core_stream_set_attribute(context, stream, known(attribute), value);
+    return error ? error : core_stream_set_attribute(context, stream, attribute, value);
 }
 
 static int copy_attributes(core_stream to, core_stream from)
