@@ -135,6 +135,22 @@ static void streams()
     VALUE("policy of the copy", "%d", (int)value.syncPolicy);
     none<<<1, 1, 0, s>>>();
     WORKS(cudaStreamSynchronize(s), "a kernel, with attributes");
+#if RUNTIME >= 12
+    cudaGraph_t graph;
+    cudaGraphNode_t node;
+    size_t nodes = 1;
+    memset(&value, 0, sizeof value);
+    value.priority = -3;
+    MUST(cudaStreamSetAttribute(t, cudaLaunchAttributePriority, &value));
+    MUST(cudaStreamBeginCapture(t, cudaStreamCaptureModeRelaxed));
+    none<<<1, 1, 0, t>>>();
+    MUST(cudaStreamEndCapture(t, &graph));
+    MUST(cudaGraphGetNodes(graph, &node, &nodes));
+    memset(&value, 0, sizeof value);
+    WORKS(cudaGraphKernelNodeGetAttribute(node, cudaLaunchAttributePriority, &value), "of a captured launch");
+    VALUE("priority", "%d", value.priority);
+    MUST(cudaGraphDestroy(graph));
+#endif
     SAYS(cudaStreamAttachMemAsync(s, &value, 0, cudaMemAttachSingle), "not managed");
     cudaStreamCaptureStatus status;
     WORKS(cudaStreamIsCapturing(s, &status), "no");
