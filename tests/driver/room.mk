@@ -147,7 +147,7 @@ $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec $(TESTS_DRIVER_CHAIN) %s\n' \
 	    '$(addprefix build/cuda/,vector_add memory streams sticky pinned printing descriptors)' > $@
 	@chmod +x $@
-TESTS += $(TESTS_DRIVER)-chain
+TESTS += $(TESTS_DRIVER)-chain "env FLYT_SOFTGPU_DEVICES=2 $(TESTS_DRIVER_CHAIN) build/cuda/peers"
 LONG_TESTS += "$(TESTS_DRIVER_CHAIN) $(CUDA_TEST_PROGRAMS)"
 # A driver that does not clear.
 $(TESTS_DRIVER)-dirty: tests/driver/dirty.py build/cuda/fresh | $(PROGRAMS)
