@@ -132,7 +132,10 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     s->counted = 0;
     atomic_store(&s->sink, NULL);
     s->keeper = NULL;
-    stream_attributes_forget(s);
+    pthread_mutex_lock(&s->lock);             /* a launch that raced with the end of the stream that it was */
+    free(s->attributes);
+    s->attributes = NULL;
+    pthread_mutex_unlock(&s->lock);
     atomic_store(&s->heard, 0);
     atomic_store(&s->asked.at, 0);
     atomic_store(&s->sent, 0);

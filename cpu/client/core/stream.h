@@ -108,10 +108,6 @@ static inline void backlog_enter(struct client_stream *s)
 /* Whether a launch on the device may have it: 0 or what native says. */
 int launch_check_attribute(int device, const struct core_launch_attribute *);
 
-/* ---- stream_attributes.c ---- */
-
-void stream_attributes_forget(struct client_stream *);      /* it becomes another stream */
-
 /* ---- stream.c: making, finding and ending them ---- */
 
 int  stream_open(void);                                     /* at attach */

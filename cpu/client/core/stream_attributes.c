@@ -41,14 +41,6 @@ static int kind_of(int id)
     return k;
 }
 
-void stream_attributes_forget(struct client_stream *s)
-{
-    pthread_mutex_lock(&s->lock);
-    free(s->attributes);
-    s->attributes = NULL;
-    pthread_mutex_unlock(&s->lock);
-}
-
 int core_stream_get_attribute(core_context *c, core_stream token, int id, void *value)
 {
     CANCEL_DEFERRED;
