@@ -85,7 +85,8 @@ $(foreach v,11 12,$(eval $(call TESTS_DRIVER_OLD_RULE,$(v))))
 .SECONDARY: $(TESTS_DRIVER_OLD:%=$(TESTS_DRIVER)/old/%.o)
 # release -> its programs
 driver_old = $(addprefix $(TESTS_DRIVER)/old/$(firstword $(subst ., ,$(1)))/,$(TESTS_DRIVER_OLD))
-# The same with the static runtimes of older releases. Where they cannot be fetched nothing is linked, and second.py skips.
+# The same with the static runtimes of older releases. Where they cannot be fetched nothing is linked, and second.py
+# skips the programs.
 TESTS_DRIVER_OLD_STATIC := 11.8 12.4
 define TESTS_DRIVER_OLD_STATIC_RULE
 $(TESTS_DRIVER)/old-static/$(1)/%: $(TESTS_DRIVER)/old/%.o | build/cuda-releases/static/$(1)
@@ -97,8 +98,10 @@ build/cuda-releases/static/$(1):
 	@mkdir -p $$@
 endef
 $(foreach r,$(TESTS_DRIVER_OLD_STATIC),$(eval $(call TESTS_DRIVER_OLD_STATIC_RULE,$(r))))
-driver_old_static = $(foreach n,$(TESTS_DRIVER_OLD),$(TESTS_DRIVER)/old-static/$(1)/$(n)=$(TESTS_DRIVER)/old/$(firstword $(subst ., ,$(1)))/$(n))
-LONG_TESTS += $(foreach r,$(TESTS_DRIVER_OLD_STATIC),"$(TESTS_DRIVER_SECOND) --static --release $(r) $(call driver_old_static,$(r))")
+driver_old_static = $(foreach n,$(TESTS_DRIVER_OLD),\
+    $(TESTS_DRIVER)/old-static/$(1)/$(n)=$(TESTS_DRIVER)/old/$(firstword $(subst ., ,$(1)))/$(n))
+LONG_TESTS += $(foreach r,$(TESTS_DRIVER_OLD_STATIC),\
+    "$(TESTS_DRIVER_SECOND) --static --release $(r) $(call driver_old_static,$(r))")
 run-long-tests: $(foreach r,$(TESTS_DRIVER_OLD_STATIC),$(TESTS_DRIVER_OLD:%=$(TESTS_DRIVER)/old-static/$(r)/%))
 LONG_TESTS += "$(TESTS_DRIVER_SECOND) $(TESTS_DRIVER_LATEST) --all $(CUDA_TEST_PROGRAMS)" \
               "$(TESTS_DRIVER_SECOND) --static $(foreach n,$(CUDA_TEST_NAMES),$(TESTS_DRIVER)/static-$(n)=build/cuda/$(n))" \

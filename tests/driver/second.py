@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""second.py BIN (--runtime FOLDER | --static [--release RELEASE]) PROGRAM...: NVIDIA's own runtime as a second reference; TAP on stdout.
+"""second.py BIN (--runtime FOLDER | --static [--release RELEASE]) PROGRAM...: a second reference; TAP on stdout.
+
+NVIDIA's own runtime, over Flyt's libcuda.so.1.
 
 shows: first steps: NVIDIA's runtime over Flyt's libcuda.so.1 prints what Flyt's runtime prints, but for known lines
 
 Every PROGRAM runs twice in this way: with Flyt's libcudart, and with NVIDIA's. --runtime: the libcudart of FOLDER takes
-the place of Flyt's. --static: STATIC=PROGRAM names two builds, the first with NVIDIA's static runtime (of RELEASE). Times,
-process ids and addresses are not compared.
+the place of Flyt's. --static: STATIC=PROGRAM names two builds, the first with NVIDIA's static runtime (of RELEASE).
+Times, process ids and addresses are not compared.
 --all: a row of KNOWN that no program needs any more is a failure, too.
 """
 import argparse
@@ -110,7 +112,7 @@ def main():
             print(f"ok {number} - {name} # SKIP {LEFT_OUT[name]}")
             continue
         if not os.path.exists(static):
-            print(f"ok {number} - {name} # SKIP {static} is not there (tools/cuda-releases --static fetches the runtime)")
+            print(f"ok {number} - {name} # SKIP {static} is not there (tools/cuda-releases --static)")
             continue
         unknown = compare(name, run(options.bin, shared, ()),
                           run(options.bin, static, (options.runtime,) if options.runtime else ()), more)
