@@ -113,8 +113,9 @@ void serve_image(struct session *session, struct call *call)
             session->images.first = image;
             session->images.bytes += image->size;
             session->images.count++;
-            image->complete = session->cache && image_cache_get(session->cache, image->hash, session->nonce,
-                                                                (const uint8_t *)args->proof, image->bytes, image->size);
+            image->complete = session->cache &&
+                              image_cache_get(session->cache, image->hash, session->nonce,
+                                              (const uint8_t *)args->proof, image->bytes, image->size);
             result.present = image->complete;
             image->bytes[image->size] = 0;
         } else {

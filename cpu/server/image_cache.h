@@ -1,8 +1,9 @@
 /*
  * image_cache.h: the tenant's code images, shared by its workers: files in a directory that the listener made for
  * this run, private to the user, named by hash. A client gets one only if it proves that it has the same bytes; the
- * proof also shows that the file is as it was written. The bound is kept by whoever writes; the listener removes the directory when it stops, or the next listener of
- * the same user if it was killed (it holds a lock on the directory while it lives).
+ * proof also shows that the file is as it was written. The worker that writes keeps the bound. The listener removes the
+ * directory when it stops. If it was killed, the next listener of the same user does: the listener holds a lock on the
+ * directory while it lives.
  */
 #ifndef FLYT_SERVER_IMAGE_CACHE_H
 #define FLYT_SERVER_IMAGE_CACHE_H

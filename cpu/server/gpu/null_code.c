@@ -330,7 +330,8 @@ CUresult null_OccupancyMaxActiveClusters(int *clusters, CUfunction handle, const
         r = CUDA_ERROR_INVALID_CLUSTER_SIZE;
     if (r == CUDA_SUCCESS)
         r = null_OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-            &per_sm, handle, (int)(config->blockDimX * config->blockDimY * config->blockDimZ), config->sharedMemBytes, 0);
+            &per_sm, handle, (int)(config->blockDimX * config->blockDimY * config->blockDimZ),
+            config->sharedMemBytes, 0);
     if (r == CUDA_SUCCESS)
         *clusters = per_sm * NULL_MULTIPROCESSORS / (int)blocks;
     return r;
