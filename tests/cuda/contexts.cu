@@ -1,4 +1,4 @@
-// shows: contexts: the runtime works in the context that the Driver API has made current, and in the primary one where none is
+// shows: contexts: the runtime works in the context that the Driver API has made current, else in the primary one
 #include "check.h"
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """rounds.py BIN PROGRAM...: what programs wait for, as the library counts it, over shared memory and TCP; TAP on stdout.
 
-shows: order: launches, asynchronous copies, memsets and events are never waited for, with Flyt's runtime and with NVIDIA's static one
+shows: order: launches, async copies, memsets and events are never waited for, with Flyt's runtime and NVIDIA's static one
 shows: first steps: from the start of a process to the first number of a kernel, a bounded number of calls is waited for
 """
 
@@ -56,7 +56,8 @@ def start(program, address):
 def main():
     folder, failed, number = tempfile.mkdtemp(prefix="flyt-rounds."), 0, 0
     server = subprocess.Popen(
-        [f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s", "--listen", "tcp://127.0.0.1:0"],
+        [f"{BIN}/cricket-rpc-server", "--gpu", "software"]
+        + ["--listen", f"unix://{folder}/s", "--listen", "tcp://127.0.0.1:0"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )
     try:
@@ -67,7 +68,8 @@ def main():
                     problem = start(program, address) if what == "start" else waits(program, address, what)
                     number += 1
                     failed += problem is not None
-                    print(f"{'not ok' if problem else 'ok'} {number} - {os.path.basename(program)} {what} over {address.split(':')[0]}", flush=True)
+                    name = f"{os.path.basename(program)} {what} over {address.split(':')[0]}"
+                    print(f"{'not ok' if problem else 'ok'} {number} - {name}", flush=True)
                     if problem:
                         print("# " + problem.replace("\n", "\n# "), flush=True)
         print(f"1..{number}")

@@ -56,8 +56,8 @@ static int first_device(void)
     return device;
 }
 
-/* The runtime works in the context that the program has made current with the Driver API, as natively. Where the program
-   made none current, the thread keeps its device. */
+/* The runtime works in the context that the program has made current with the Driver API, as natively. Where the
+   program made none current, the thread keeps its device. */
 static void follow_current(void)
 {
     struct core_context_info info;
@@ -85,7 +85,8 @@ void runtime_choose(int device, core_context *context)
     runtime_thread.seen = core_current;
 }
 
-/* Whether a context is current that the program has made. A primary one comes back to life when the runtime needs it. */
+/* Whether a context is current that the program has made. A primary one comes back to life when the runtime needs
+   it. */
 static bool in_own_context(void)
 {
     struct core_context_info info;
