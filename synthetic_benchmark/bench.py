@@ -58,8 +58,8 @@ TARGETS = [
     ("backlog_ok", "backlogs behind a kernel of three silences succeed", 1, 1),
     ("app_overhead_ratio", "programs: time ÷ in process, median", 1.05, -1),
 ]
-SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "steps", "memory", "apps", "link", "backlog", "switches",
-            "originals"]
+SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "steps", "memory", "apps", "link", "backlog",
+            "switches", "originals"]
 # sizes of a run: full, --quick, --smoke
 SIZES = {
     "full":  dict(ms=300, launches=100000, caller=20000, pairs=200000, copy=64 * M, sweep_top=1 << 30, grow=(1000000, 11000000),
@@ -410,7 +410,7 @@ def metrics(r):
         "shm_h2d_64k_gbs": m("copy64k.shm"), "other_client_p99_ratio": r.ratio("client.beside", "client.alone"),
         "start_ratio": m("start.shm") / m("start.local") if m("start.shm") and m("start.local") else None,
         "driver_launch_rate": m("driver"), "torch_step_waited_calls": m("step_waited"),
-        "static_start_ratio": m("start_static.shm") / m("start_static.local") if m("start_static.shm") and m("start_static.local") else None,
+        "static_start_ratio": r.ratio("start_static.shm", "start_static.local"),
         "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"), "app_overhead_ratio": m("apps"),
         "thread_interference_us": m("link"), "backlog_ok": m("backlog"),
     }

@@ -393,8 +393,8 @@ int main(int argc, char **argv)
         memory(number(argc, argv, 2, 1000000), number(argc, argv, 3, 11000000), device);
     else {
         fprintf(stderr,
-                "usage: calls rtt|launches|caller|graph|malloc|properties|copy|check|start|step|threads|beside|busy|memory "
-                "… (see calls.cu)\n");
+                "usage: calls rtt|launches|caller|graph|malloc|properties|copy|check|start|step|threads|beside|busy|"
+                "memory … (see calls.cu)\n");
         return 2;
     }
     return 0;

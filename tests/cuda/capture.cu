@@ -393,7 +393,7 @@ static void check_info(void)
     HOLDS(host[0] == 9 && host[N - 1] == 9);
     MUST(cudaGraphExecDestroy(executable));
 
-    /* The program has the graph, so it need not say where to store it. A graph that the capture makes is another matter. */
+    /* The program has this graph and need not say where to store it. A graph that a capture makes is another matter. */
     MUST(cudaStreamBeginCaptureToGraph(stream, own, &empty, NULL, 1, cudaStreamCaptureModeGlobal));
     MUST(cudaMemsetAsync(a, 0, N * sizeof(int), stream));
     MUST(cudaStreamEndCapture(stream, NULL));

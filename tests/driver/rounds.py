@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""rounds.py BIN PROGRAM...: what programs wait for, as the library counts it, over shared memory and TCP; TAP on stdout.
+"""rounds.py BIN PROGRAM...: what programs wait for, as the library counts it; TAP on stdout.
 
-shows: order: launches, async copies, memsets and events are never waited for, with Flyt's runtime and NVIDIA's static one
+shows: order: launches, async copies, memsets and events are never waited for, with Flyt's and NVIDIA's runtime
 shows: first steps: from the start of a process to the first number of a kernel, a bounded number of calls is waited for
 """
 

@@ -11,13 +11,15 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BAD = re.compile(r".*(?:\bFAIL|[Mm]ismatch|\b[Ee]rrors?\b(?! ?rate)|ERROR|[Ss]egmentation fault).*")
-# What may say error without meaning one: a figure ("error = 1e-7", "max error: 0", "0 errors"), or a word of the program's.
+# What may say error without meaning one: a figure ("error = 1e-7", "max error: 0", "0 errors"), or a word of the field.
 HARMLESS = re.compile(
-    r"(?i)\b(?:no|0|zero) (?:\w+ )?(?:errors?|mismatch)|\berrors?\b[^:=]{0,40}[:=(]? *[-+]?\d|mismatch\w*[^:=]{0,20}[:=] *0\b|error (?:statistic|rate|norm|bound|toler|correct|control)"
+    r"(?i)\b(?:no|0|zero) (?:\w+ )?(?:errors?|mismatch)|\berrors?\b[^:=]{0,40}[:=(]? *[-+]?\d"
+    r"|mismatch\w*[^:=]{0,20}[:=] *0\b|error (?:statistic|rate|norm|bound|toler|correct|control)"
 )
 # A line with a time or a speed in it differs from run to run.
 VARIES = re.compile(
-    r"(?i)time|second|\bm?s\b|\bu?s\b|\(s\)|[0-9](?:ms|us|s|ns)\b|[km/]?b/s|[gmt]b(?:yte)?s?[/ ]|gb/|flop|/sec|per sec|bandwidth|throughput|elapsed|speed|perf|clock|cycles|0x[0-9a-f]{6,}"
+    r"(?i)time|second|\bm?s\b|\bu?s\b|\(s\)|[0-9](?:ms|us|s|ns)\b|[km/]?b/s|[gmt]b(?:yte)?s?[/ ]|gb/"
+    r"|flop|/sec|per sec|bandwidth|throughput|elapsed|speed|perf|clock|cycles|0x[0-9a-f]{6,}"
 )
 
 
@@ -72,8 +74,8 @@ def stable(output):
 
 
 def run(directory, row, uri, limit, ending="", cpu_limit=None):
-    """A Result; None when the program is not there. ENDING names another build of it, for example ".static". LIMIT is in
-    seconds, CPU_LIMIT in seconds of the program's own processor time: the same on a busy machine and on an idle one."""
+    """A Result; None when the program is not there. ENDING names another build of it, for example ".static". LIMIT is
+    in seconds; CPU_LIMIT in seconds of the program's own processor time, the same on a busy machine and an idle one."""
     folder, place = folder_of(directory, row)
     program = os.path.join(folder, row.name + ending)
     if not os.path.exists(program):
