@@ -93,7 +93,7 @@ help:
 	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what code it reaches (TARGETS=exec, rpc, control, fatbin)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR;'
-	@echo '                              with SOURCES=... (checkouts of cuda-samples, HeCBench, gpu-rodinia) build them first;'
+	@echo '                              with SOURCES=... (folder of checkouts) built first;'
 	@echo '                              PROGRAMS_FLAGS=--measure compares in process, shared memory and TCP'
 	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
 	@echo 'make bench           figures of forwarding against their limits'
