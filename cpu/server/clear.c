@@ -78,7 +78,7 @@ static CUresult clear_somewhere(struct session *session, const struct device *de
                                 CUmemGenericAllocationHandle handle, uint64_t size)
 {
     const struct gpu *gpu = session->gpu;
-    CUmemAccessDesc access = { .location = memory_properties(device).location,
+    CUmemAccessDesc access = { .location = memory_properties(session, device).location,
                                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     uint64_t at = room_for(&session->window, size);
     CUresult r = at ? gpu->MemMap(at, size, 0, handle, 0) : CUDA_ERROR_OUT_OF_MEMORY;
