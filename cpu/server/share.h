@@ -28,7 +28,8 @@ struct share_key {
 
 /* A piece of device memory as it is exported: one descriptor of the driver. */
 struct share_part {
-    uint64_t size, ledger;                    /* ledger: under which number the tenant's books count it; 0: not at all */
+    uint64_t size;
+    uint64_t ledger;                          /* under which number the tenant's books count it; 0: not at all */
     int      fd;
     uint32_t exports;                         /* that name it */
 };

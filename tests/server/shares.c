@@ -1,5 +1,5 @@
-/* shows: The server: memory that one program exports and another imports: keys that nobody gave are refused, whatever they
- *   look like; the tenant's books count it once, as long as anybody has it */
+/* shows: The server: memory that one program exports and another imports: keys that nobody gave are refused, whatever
+ *   they look like; the tenant's books count it once, as long as anybody has it */
 /* shares.c: HANDLE_EXPORT, HANDLE_IMPORT and MEMORY_EXPORT, spoken by hand to two workers of one server. */
 #include <fcntl.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
  * handle (handle.c): how often the event was recorded, and a few words in which the streams write. A record takes the
  * next number n, has its stream write n into word n modulo CELL_WORDS, and then says that n was recorded. Who waits
  * reads the number, and has its stream wait until that word is at least n. So a later record, in whatever process and
- * stream, does not change what an earlier wait meant, unless CELL_WORDS more have been recorded meanwhile; then the wait
- * ends with one of those.
+ * stream, does not change what an earlier wait meant, unless CELL_WORDS more have been recorded meanwhile; then the
+ * wait ends with one of those.
  *
  * The number is read and written by copies that the caller waits for, in a stream of our own: the other process learns
  * of the record by other ways than ours (a pipe, a lock), and must then find it. Two processes that record the same
@@ -304,8 +304,10 @@ static int cell_synchronize(const struct cell *cell)
     return code;
 }
 
-static const struct cell_actions actions = { cell_make,   cell_name, cell_open,  cell_hold,        cell_close,
-                                             cell_record, cell_wait, cell_query, cell_synchronize, cells_forget_context };
+static const struct cell_actions actions = {
+    cell_make,   cell_name, cell_open,  cell_hold,        cell_close,
+    cell_record, cell_wait, cell_query, cell_synchronize, cells_forget_context
+};
 
 int cells_open(void)
 {

@@ -17,7 +17,8 @@ struct cell_actions {
     /* A new one, and its name for other processes (CORE_IPC_SIZE bytes). Waits. */
     int (*make)(core_context *, struct cell *, void *handle);
     void (*name)(const struct cell *, void *handle);
-    /* The cell that a name means, for events of the context. 1: it is no such name; 201: it is of this process. Waits. */
+    /* The cell that a name means, for events of the context. 1: it is no such name; 201: it is of this process.
+       Waits. */
     int (*open)(core_context *, const void *handle, struct cell *);
     struct cell (*hold)(const struct cell *);               /* to be closed, too */
     void (*close)(struct cell *);
