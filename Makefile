@@ -90,7 +90,7 @@ help:
 	@echo 'make format          clang-format on the lines that you changed since the last commit'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
-	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what code it reaches (TARGETS=exec, rpc, control, fatbin)'
+	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what it reaches (TARGETS=exec, rpc, lanes, control, fatbin)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR;'
 	@echo '                              with SOURCES=... (folder of checkouts) built first;'
@@ -129,9 +129,9 @@ check-long:
 	@tools/setup --for check
 	@tools/check-long
 
-# SECONDS in all; TARGETS: some of exec rpc control fatbin.
+# SECONDS in all; TARGETS: some of exec rpc lanes control fatbin.
 SECONDS := 1800
-fuzz: $(addprefix $(BUILD)/fuzz/,exec rpc control fatbin)
+fuzz: $(addprefix $(BUILD)/fuzz/,exec rpc lanes control fatbin)
 	@tests/fuzz/fuzz.sh $(BUILD) $(SECONDS) $(TARGETS)
 
 gpu-check:

@@ -174,6 +174,7 @@ struct session {
     struct call    *waiting;
     void          (*answer)(struct session *);  /* the waiting call, with what there is now */
     uint64_t        after;          /* ADMIN_EVENTS */
+    uint64_t        renew_after;    /* loop_now before which no certificate is renewed: renew.c */
     struct loop_timer beat;
     struct session *next, **back;   /* all sessions */
     struct session *watch_next, **watch_back;   /* those that wait for events */

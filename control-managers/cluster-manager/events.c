@@ -56,8 +56,7 @@ static void item_id(char *line, size_t size, const char *name, uint64_t id)
 /* What administrators did, and who was refused. */
 static bool is_audited(const char *kind)
 {
-    static const char *const kinds[] = { "certificate-refused", "certificate-renewed",
-                                         "change-failed",   "change-unknown", "key-changed",  "key-retired",
+    static const char *const kinds[] = { "change-failed",   "change-unknown", "key-changed",  "key-retired",
                                          "manager-started", "node-added",     "node-drained", "node-removed",
                                          "node-undrained",  "peer-cut-off",   "peer-refused", "program-killed",
                                          "reload-refused",  "reloaded",       "vm-added",     "vm-changed",

@@ -16,7 +16,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { SOON_DAYS = 30, LOOK_MS = 24 * 3600 * 1000, DAY = 86400 };
+enum { SOON_DAYS = 30, LOOK_MS = 24 * 3600 * 1000, PAUSE_MS = 900, DAY = 86400 };
 
 int renew_read_issuer(const struct cluster_config *values, struct authority **out, char *error)
 {
@@ -57,7 +57,15 @@ void renew_handle(struct conn *conn, struct call *call, void *args)
     struct session *session = conn_context(conn);
     struct cluster *cluster = session->cluster;
     char text[CTL_MAX_TEXT + 1] = "", *chain = NULL;
-    ctl_code code = renew(session, args, &chain, text);
+    /* Each costs a signature, and an event. A daemon asks again after a second at the earliest. */
+    bool soon = loop_now(cluster->loop) < session->renew_after;
+    ctl_code code = CTL_BUSY;
+    if (soon)
+        explain(text, CTL_BUSY, "it asks too often");
+    else
+        code = renew(session, args, &chain, text);
+    if (!soon)
+        session->renew_after = loop_now(cluster->loop) + PAUSE_MS;
     ctl_renew_result result = { .status = { code, text },
                                 .chain = { .chain_len = chain ? (u_int)strlen(chain) : 0, .chain_val = chain } };
     struct event_about which = { .vm = session->vm ? session->vm->row.name : NULL,
@@ -65,7 +73,7 @@ void renew_handle(struct conn *conn, struct call *call, void *args)
     const char *role = protocol_role_name(session->hello.role), *name = session->hello.name;
     if (code == CTL_OK)
         cluster_event(cluster, ADMIN_INFO, "certificate-renewed", &which, "%s:%s has a new certificate", role, name);
-    else if (code != CTL_NOT_SUPPORTED)
+    else if (code != CTL_NOT_SUPPORTED && !soon)
         cluster_event(cluster, ADMIN_WARNING, "certificate-refused", &which, "%s:%s: %s", role, name, text);
     call_reply(call, &result);
     free(chain);

@@ -165,14 +165,16 @@ static void test_refuses(void **state)
 {
     (void)state;
     char error[CONTROL_ERROR_SIZE], *chain = NULL;
-    EVP_PKEY *key = EVP_EC_gen("P-256"), *other = EVP_EC_gen("P-256"), *weak = EVP_RSA_gen(1024);
+    EVP_PKEY *key = EVP_EC_gen("P-256"), *other = EVP_EC_gen("P-256"), *weak = EVP_RSA_gen(1024),
+             *larger = EVP_EC_gen("P-384");
     X509 *old = due("client:vm1", 20 * DAY, key), *ended = due("client:vm1", -10, key),
          *young = due("client:vm1", 80 * DAY, key), *person = due("admin:ann", 20 * DAY, key),
          *cluster = due("cluster:main", 20 * DAY, key);
     refused(old, "client:vm2", other, other, -EINVAL, "somebody else");
     refused(old, "admin:vm1", other, other, -EINVAL, "somebody else");
     refused(old, "client:vm1", other, key, -EINVAL, "does not have the key");
-    refused(old, "client:vm1", weak, weak, -EINVAL, "too weak");
+    refused(old, "client:vm1", weak, weak, -EINVAL, "P-256");
+    refused(old, "client:vm1", larger, larger, -EINVAL, "P-256");
     refused(ended, "client:vm1", other, other, -EKEYEXPIRED, "has expired");
     refused(young, "client:vm1", other, other, -EAGAIN, "not to be renewed yet");
     refused(person, "admin:ann", other, other, -EPERM, "not one of admin:ann");
@@ -185,6 +187,7 @@ static void test_refuses(void **state)
     EVP_PKEY_free(key);
     EVP_PKEY_free(other);
     EVP_PKEY_free(weak);
+    EVP_PKEY_free(larger);
 }
 
 static void test_files(void **state)

@@ -3,11 +3,11 @@
 
 shows: resource DB: MongoDB loses its primary (killed, stepped down, frozen): what was said to be done is done
 
-Three members listen on loopback. A server of several members cannot be had from PyPI, so a member is a small process of
-this test that speaks MongoDB's protocol: it says who is primary, as `hello` does in a replica set, refuses commands
+Three members listen on loopback. A server of several members cannot be had from PyPI, so a member is a small process
+of this test that speaks MongoDB's protocol: it says who is primary, as `hello` does in a replica set, refuses commands
 while it is not (NotWritablePrimary), and hands all others on to one server, which stands for what the majority has.
-Elections are the test's; that a member takes back what only it had is not shown. VMs are added all the time; each flytctl that ended well must have left its VM in the DB,
-and each that said that nothing was changed must not.
+Elections are the test's; that a member takes back what only it had is not shown. VMs are added all the time; each
+flytctl that ended well must have left its VM in the DB, and each that said that nothing was changed must not.
 SECONDS: further rounds, drawn by chance, for so long (make check-long).
 """
 import json

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # fuzz.sh BUILD SECONDS [TARGET...]: fuzzes each target in turn, with an equal part of the time, and says how much of
 # the code its corpus reaches. Targets: exec (kernels that are executed), rpc (records, calls, memory shared with a
-# client, first words of connections), control (the control protocol), fatbin. The corpus begins with
+# client, first words of connections), lanes (what comes over the connections for large copies), control (the control protocol), fatbin. The corpus begins with
 # tests/fuzz/seeds/TARGET.tar.gz or tests/fuzz/seeds/TARGET/, and stays in BUILD/fuzz/corpus. Findings are in
 # BUILD/fuzz/TARGET-crash-…, and end this program with 1.
 #   FUZZ_PACK=1   also packs the smallest corpus that reaches the same into tests/fuzz/seeds/TARGET.tar.gz
 set -uo pipefail
 build=$1 seconds=$2
 shift 2
-[ $# -gt 0 ] || set -- exec rpc control fatbin
+[ $# -gt 0 ] || set -- exec rpc lanes control fatbin
 each=$((seconds / $#)) found=0
 here=$(dirname "$0")
 

@@ -30,6 +30,12 @@ $(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(filter-out cpu/rpc/tls/channel_tls.c cpu/r
                    cpu/common/wire.c $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c \
                    $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c $(wildcard cpu/rpc/*.h cpu/rpc/*/*.h) $(CPU_RPC_HEADERS)
 	$(call TESTS_FUZZ_LINK,$(CPU_RPC_LIBS))
+FUZZ_RPC_SOURCES := $(filter-out $(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_identity.c), \
+                                 $(wildcard cpu/rpc/*.c cpu/rpc/*/*.c)) \
+                    $(addprefix cpu/common/,clock.c env.c fd.c log.c wire.c)
+$(BUILD)/fuzz/lanes: tests/fuzz/lanes.c cpu/server/lanes_in.c $(FUZZ_RPC_SOURCES) \
+                     $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c $(wildcard cpu/server/*.h cpu/rpc/*.h cpu/rpc/*/*.h) $(CPU_RPC_HEADERS) | $(API_INCLUDED)
+	$(call TESTS_FUZZ_LINK,-isystem $(CUDA_INCLUDE) $(CPU_RPC_LIBS))
 $(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
 	$(call TESTS_FUZZ_LINK,$(CPU_CODE_LIBS))
 $(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
@@ -38,6 +44,8 @@ $(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
 
 TESTS_FUZZ_RUN := tests/fuzz/rpc_fatbin_run.sh
 TESTS      += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 3 $(BUILD)/fuzz/corpus/rpc tests/fuzz/seeds/rpc.tar.gz" \
+              "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/lanes 3 $(BUILD)/fuzz/corpus/lanes tests/fuzz/seeds/lanes.tar.gz" \
               "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 3 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
 LONG_TESTS += "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/rpc 300 $(BUILD)/fuzz/corpus/rpc tests/fuzz/seeds/rpc.tar.gz" \
+              "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/lanes 300 $(BUILD)/fuzz/corpus/lanes tests/fuzz/seeds/lanes.tar.gz" \
               "$(TESTS_FUZZ_RUN) $(BUILD)/fuzz/fatbin 300 $(BUILD)/fuzz/corpus/fatbin $(BUILD)/fuzz/seeds/fatbin"
