@@ -95,8 +95,8 @@ static enum exec_found local_row(struct exec_warp *w, const struct exec_insn *i,
     return EXEC_FOUND_LANES;
 }
 
-/* Shared memory of several blocks of the cluster, or an address that is wrong. Not inline: in exec_address it would cost
-   every gathered access a fifth of its speed. */
+/* Shared memory of several blocks of the cluster, or an address that is wrong. Not inline: in exec_address it would
+   cost every gathered access a fifth of its speed. */
 __attribute__((noinline)) static enum exec_found cluster_row(struct exec_warp *w, const struct exec_insn *i,
                                                              const void *a, uint64_t offset, unsigned n, unsigned align)
 {

@@ -227,7 +227,7 @@ static bool copy_box(struct exec_warp *w, const struct exec_insn *i, unsigned la
     const struct tensor_copy *c = i->extra;
     const unsigned span = sg_tensor_span(t), pitch = span ? span : sg_tensor_line_bytes(t);
     unsigned number[SG_TENSOR_RANK] = { 0 };
-    int64_t at[SG_TENSOR_RANK], index[SG_TENSOR_RANK];
+    int64_t at[SG_TENSOR_RANK] = { 0 }, index[SG_TENSOR_RANK];
     bool more;
     for (unsigned k = 0; k < c->coordinates; k++)
         at[k] = index[k] = from[k];

@@ -11,7 +11,6 @@ import glob
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -107,9 +106,12 @@ def killed(node):
         node.kill()
         node.wait()
     shutil.copy(renewed("vm1"), renewed("n1"))
+    # What a kill leaves between writing and renaming.
+    shutil.copy(renewed("vm1"), renewed("n1") + ".aB3dE9")
     node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
     ok(until(lambda: count("n1", "registered") >= 1) and "it is of client:vm1" in log("n1"),
        "the file of another daemon is not taken")
+    ok(not os.path.exists(renewed("n1") + ".aB3dE9"), "what a daemon left that was killed as it wrote is removed")
     return node
 
 

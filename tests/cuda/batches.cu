@@ -9,8 +9,8 @@
 #else
 /* CUDA 12 also says which copy failed. */
 static size_t failed;
-static cudaError_t COPY_LINES(void **to, const void **from, size_t *sizes, size_t count, cudaMemcpyAttributes *attributes,
-                              size_t *firsts, size_t sets, cudaStream_t stream)
+static cudaError_t COPY_LINES(void **to, const void **from, size_t *sizes, size_t count,
+                              cudaMemcpyAttributes *attributes, size_t *firsts, size_t sets, cudaStream_t stream)
 {
     return cudaMemcpyBatchAsync(to, (void **)from, sizes, count, attributes, firsts, sets, &failed, stream);
 }
@@ -63,8 +63,8 @@ static void compare_places(const struct place *places)
     }
 }
 
-/* No copy of a batch reads or writes what another one writes: sources lie in the first half, targets in the second, each
-   in a part of its own. */
+/* No copy of a batch reads or writes what another one writes: sources lie in the first half, targets in the second,
+   each in a part of its own. */
 static void random_lines(cudaStream_t stream)
 {
     struct place places[SIDES];
@@ -167,7 +167,8 @@ static cudaMemcpy3DBatchOp box(cudaMemcpy3DOperand to, cudaMemcpy3DOperand from,
     return op;
 }
 
-/* Memory to an array (elements of 8 bytes), array to array, array to memory; the device's memory with rows of its own. */
+/* Memory to an array (elements of 8 bytes), array to array, array to memory; the device's memory with rows of its
+ * own. */
 static void boxes(cudaStream_t stream)
 {
     enum { W = 9, H = 7, D = 5 };

@@ -1,4 +1,5 @@
-// shows: streams: an event that another process opened: its stream waits for a kernel of this process, and the other way
+// shows: streams: an event that another process opened: its stream waits for a kernel of this process, and the other
+//   way
 //   round; queries and synchronisation say what the other process recorded last
 #include "check.h"
 #include "together.h"
@@ -44,7 +45,8 @@ static int child_main()
     MUST(cudaIpcGetEventHandle(&name, ours));
     together_say(&name, sizeof name);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        together_meet();                                      // a kernel that waits was launched, then the event recorded
+        // a kernel that waits was launched, then the event recorded
+        together_meet();
         GIVES(cudaErrorNotReady, cudaEventQuery(theirs));
         MUST(cudaStreamWaitEvent(stream, round % 2 ? theirs : again, 0));
         twice<<<WORDS / 256, 256, 0, stream>>>(words);

@@ -1,4 +1,5 @@
-// shows: memory: a memory handle goes to another process as a file descriptor, over a socket or by inheritance; both map
+// shows: memory: a memory handle goes to another process as a file descriptor, over a socket or by inheritance; both
+//   map
 //   the same memory
 // shows: robustness: descriptors that are none of Flyt's, and some that look like one, are refused
 #include "check.h"
@@ -173,7 +174,8 @@ static void exporting(CUmemGenericAllocationHandle handle)
         close(fd);
     }
     DOES(p_cuMemExportToShareableHandle(&fd, handle, DESCRIPTOR, 0));
-    DOES(p_cuMemImportFromShareableHandle(&own, (void *)(intptr_t)fd, DESCRIPTOR));       // here it may be imported, too
+    // here it may be imported, too
+    DOES(p_cuMemImportFromShareableHandle(&own, (void *)(intptr_t)fd, DESCRIPTOR));
     unsigned *words = map(own);
     HOLDS(holds(words, 5));
     unmap(words);

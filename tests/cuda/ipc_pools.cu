@@ -1,4 +1,5 @@
-// shows: memory: pools: another process imports a pool and allocations of it by their pointer data, and frees them; what
+// shows: memory: pools: another process imports a pool and allocations of it by their pointer data, and frees them;
+//   what
 //   is not of this pool, or of no pool, is refused
 #include "check.h"
 #include "together.h"
@@ -35,7 +36,8 @@ static int child_main()
     together_hear(&byte, 1, &other);
     together_hear(&m, sizeof m);
     MUST(cudaMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, cudaMemHandleTypePosixFileDescriptor, 0));
-    MUST(cudaMemPoolImportFromShareableHandle(&second, (void *)(intptr_t)other, cudaMemHandleTypePosixFileDescriptor, 0));
+    MUST(cudaMemPoolImportFromShareableHandle(&second, (void *)(intptr_t)other, cudaMemHandleTypePosixFileDescriptor,
+                                              0));
     GIVES(cudaErrorInvalidValue, cudaMemPoolImportFromShareableHandle(&second, (void *)(intptr_t)0,
                                                                       cudaMemHandleTypePosixFileDescriptor, 0));
     close(fd);

@@ -1,5 +1,6 @@
 // shows: loaded code: a library of PTX, from memory and from a file: its kernels are found, counted, described,
-//   launched and put into graphs like those of the program; its variables; the Driver API takes the same handles; errors
+//   launched and put into graphs like those of the program; its variables; the Driver API takes the same handles;
+//   errors
 #include "check.h"
 
 #include <cuda.h>

@@ -17,8 +17,7 @@ OWN = "the test looks into the software GPU: its environment, its log, its priva
 FAULT = "questions that the client answers itself do not give a fault's error"
 KNOWN = {
     "contexts": {"heaps": LIMITS, "flags": AFFINITY, "destroyed_while_others_wait": AFFINITY},
-    "devices": {"devices": OWN, "affinity": AFFINITY,
-                "peers": "no access between devices is offered"},
+    "devices": {"affinity": AFFINITY},
     "faults": {name: FAULT for name in ("null", "freed", "misaligned", "no_access", "trap", "other_stream",
                                         "unmapped", "copy_unmapped", "assert", "not_started", "domain")},
     "launch": {"checks": "more threads than __launch_bounds__ allows: 701 and not 1"},

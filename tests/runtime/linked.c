@@ -15,7 +15,7 @@ int cudaGetDeviceCount(int *);
 int cudaDeviceGetPCIBusId(char *, int, int);
 int cudaRuntimeGetVersion(int *);
 int cudaGetLastError(void);
-int cudaIpcCloseMemHandle(void *);
+int cudaGraphicsUnregisterResource(void *);
 
 static struct { uint32_t magic, version; const void *data, *extra; } wrapper = {0x466243B1, 1, 0, 0};
 static char kernel;
@@ -42,6 +42,6 @@ int main(int count, char **arguments)
     printf(" launch %d", cudaLaunchKernel(&kernel, (struct dim3){1, 1, 1}, (struct dim3){32, 1, 1}, 0, 0, 0));
     printf(" bad %d", cudaLaunchKernel(&kernel, (struct dim3){0, 1, 1}, (struct dim3){32, 1, 1}, 0, 0, 0));
     printf(" last %d", cudaGetLastError());
-    printf(" unsupported %d\n", cudaIpcCloseMemHandle(0));
+    printf(" unsupported %d\n", cudaGraphicsUnregisterResource(0));
     return 0;
 }

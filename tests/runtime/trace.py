@@ -37,7 +37,7 @@ cuda.cudaDeviceGetAttribute(byref(number), 75, 0)
 stream = ctypes.c_void_p()
 cuda.cudaStreamCreateWithFlags(byref(stream), 1)
 cuda.cudaStreamSynchronize(ctypes.c_void_p(2))
-cuda.cudaIpcCloseMemHandle(None)
+cuda.cudaGraphicsUnregisterResource(None)
 cuda.cudaGetErrorName.restype = ctypes.c_char_p
 cuda.cudaGetErrorName(1)
 
@@ -66,7 +66,7 @@ EXPECTED = (
     r"cudaDeviceGetAttribute\(value=\[\d+\], attr=cudaDevAttrComputeCapabilityMajor, device=0\) = cudaSuccess",
     rf"cudaStreamCreateWithFlags\(pStream=\[{P}\], flags=0x1\) = cudaSuccess",
     r"cudaStreamSynchronize\(stream=cudaStreamPerThread\) = cudaSuccess",
-    r"cudaIpcCloseMemHandle\(devPtr=(NULL|0x0)\) = cudaErrorNotSupported \(801\)",
+    r"cudaGraphicsUnregisterResource\(resource=(NULL|0x0)\) = cudaErrorNotSupported \(801\)",
     r'cudaGetErrorName\(error=cudaErrorInvalidValue\) = "cudaErrorInvalidValue"',
     r"cudaLaunchKernel\(func=add\(float\*, int\), gridDim={4, 2, 1}, blockDim={32, 1, 1}, args=NULL, "
     rf"sharedMem=8, stream={P}\) = cudaError\w+ \(\d+\)",
@@ -203,11 +203,11 @@ class Test:
         )
 
     def messages(self):
-        run = self.run(13, PROLOGUE + "cuda.cudaIpcCloseMemHandle(none)\n", "1", log="warning")
+        run = self.run(13, PROLOGUE + "cuda.cudaGraphicsUnregisterResource(none)\n", "1", log="warning")
         wanted = (
-            r"\[\d+\] cudaIpcCloseMemHandle\(devPtr=NULL <unfinished \.\.\.>\n"
-            r"flyt\[\d+\] warning: cudaIpcCloseMemHandle is not supported[^\n]*\n"
-            r"\[\d+\] <\.\.\. cudaIpcCloseMemHandle resumed>\) = cudaErrorNotSupported \(801\)"
+            r"\[\d+\] cudaGraphicsUnregisterResource\(resource=NULL <unfinished \.\.\.>\n"
+            r"flyt\[\d+\] warning: cudaGraphicsUnregisterResource is not supported[^\n]*\n"
+            r"\[\d+\] <\.\.\. cudaGraphicsUnregisterResource resumed>\) = cudaErrorNotSupported \(801\)"
         )
         self.report(
             "a message of Flyt's has a line of its own", [] if re.search(wanted, run.stderr) else [run.stderr]

@@ -164,6 +164,7 @@ int core_condition_create(core_context *c, uint64_t word, enum core_condition_ki
 
 int core_condition_body(core_condition *q)
 {
+    CANCEL_DEFERRED;
     if (!grow((void **)&q->bodies, q->body_count, &q->body_room, sizeof *q->bodies))
         return CORE_OUT_OF_MEMORY;
     q->bodies[q->body_count++] = q->call_count;

@@ -56,7 +56,11 @@ static core_image *image_of(const core_library *handle, bool drop)
     return image;
 }
 
-core_image *core_library_image(const core_library *handle) { return image_of(handle, false); }
+core_image *core_library_image(const core_library *handle)
+{
+    CANCEL_DEFERRED;
+    return image_of(handle, false);
+}
 
 core_library *core_library_of(const core_image *image) { return registry_find(&by_image, image); }
 
@@ -105,6 +109,7 @@ int core_library_unload(core_library *handle)
 
 int core_image_list(core_context *context, core_image *image, core_function **get, unsigned *count)
 {
+    CANCEL_DEFERRED;
     char **names;
     unsigned all, room = *count;
     int error = core_image_functions(context, image, &names, &all);
@@ -121,6 +126,7 @@ int core_image_list(core_context *context, core_image *image, core_function **ge
 
 int core_file_read(const char *path, void **out, size_t *length)
 {
+    CANCEL_DEFERRED;
     enum { STEP = 1 << 20 };
     char *content = NULL;
     size_t size = 0, got = 0;

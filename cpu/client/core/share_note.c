@@ -10,12 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpu/common/cancel.h"
 #include "cpu/common/fd.h"
 #include "state.h"
 #include "wire.h"
 
 int core_share_check(void)
 {
+    CANCEL_DEFERRED;
     int code = core_enter();
     if (!code && !(core_session.hello.capabilities & FLYT_CAP_SHARES)) {
         core_unsupported("memory for other processes (the GPU server is in this process, or has no such GPU)");

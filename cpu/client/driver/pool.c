@@ -21,7 +21,8 @@ static int check_properties(const CUmemPoolProps *p)
     bool host = p->location.type == CU_MEM_LOCATION_TYPE_HOST || p->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     if (!host && p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    if (p->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED || host || (unsigned)p->handleTypes & ~(unsigned)DESCRIPTOR || p->usage) {
+    if (p->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED || host || (unsigned)p->handleTypes & ~(unsigned)DESCRIPTOR ||
+        p->usage) {
         core_unsupported("a memory pool with these properties (fabric handles, managed memory, the host)");
         return CUDA_ERROR_NOT_SUPPORTED;
     }

@@ -38,7 +38,7 @@ static int batch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams
 {
     core_context *context;
     struct core_value room[GRAPH_VALUES_MOST];
-    struct graph_values values;
+    struct graph_values values = { 0 };
     bool kept = false;
     int error = driver_enter(&context);
     if (!error)

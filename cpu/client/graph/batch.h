@@ -1,6 +1,6 @@
 /*
- * batch.h: many copies with one call (cudaMemcpyBatchAsync and cudaMemcpy3DBatchAsync, and the driver's), for both front
- * ends. NVIDIA's structures of both APIs have the same layout, which each front end asserts.
+ * batch.h: many copies with one call (cudaMemcpyBatchAsync and cudaMemcpy3DBatchAsync, and the driver's), for both
+ * front ends. NVIDIA's structures of both APIs have the same layout, which each front end asserts.
  *
  * All operations are checked before the first one is issued. They go into the stream one after the other, although CUDA
  * promises no order among them; in a captured stream each one becomes a node.

@@ -163,8 +163,10 @@ static bool values_keep(const struct graph_values *v, struct graph_values *out)
     if (!block)
         return false;
     *out = *v;
-    out->list = memcpy(block, v->list, size);
-    out->given = memcpy(block + size, v->given, v->given_size);
+    memcpy(block, v->list, size);
+    memcpy(block + size, v->given, v->given_size);
+    out->list = (const struct core_value *)(void *)block;
+    out->given = block + size;
     return true;
 }
 

@@ -220,7 +220,8 @@ static int export_pool(void *out, cudaMemPool_t pool, cudaMemAllocationHandleTyp
     return error;
 }
 
-static int import_pool(cudaMemPool_t *out, const void *handle, cudaMemAllocationHandleType type, unsigned long long flags)
+static int import_pool(cudaMemPool_t *out, const void *handle, cudaMemAllocationHandleType type,
+                       unsigned long long flags)
 {
     int error = runtime_attach(NULL);
     if (!error && (!out || flags || (int)type != DESCRIPTOR))

@@ -128,10 +128,8 @@ static CUresult look_at(struct sg_texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
     t->channels = (uint8_t)(1u << (format - 1) % 3);
     if (sg_texel_bytes(t->format) * t->channels != bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    if (t->levels) {
-        *t = sg_texture_level(t, v->firstMipmapLevel);
-        t->levels = (uint8_t)(v->lastMipmapLevel - v->firstMipmapLevel + 1);
-    }
+    if (t->levels)
+        *t = sgd_mipmap_levels(t, v->firstMipmapLevel, v->lastMipmapLevel);
     t->base += v->firstLayer * t->slice * t->depth;
     t->layers = v->lastLayer - v->firstLayer + 1;
     return CUDA_SUCCESS;

@@ -252,6 +252,13 @@ CUresult sgd_mipmap_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wa
     return CUDA_SUCCESS;
 }
 
+struct sg_texture sgd_mipmap_levels(const struct sg_texture *t, unsigned first, unsigned last)
+{
+    struct sg_texture levels = sg_texture_level(t, first);
+    levels.levels = (uint8_t)(last - first + 1);
+    return levels;
+}
+
 void sgd_mipmap_destroy(struct sgd_mipmap *m)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);

@@ -45,6 +45,8 @@ void sgd_arrays_forget(struct sgd_context *);            /* with its objects; be
 CUresult sgd_mipmap_new(struct sgd_context *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned levels, CUmipmappedArray *);
 void sgd_mipmap_destroy(struct sgd_mipmap *);
 struct sgd_mipmap *sgd_mipmap_get(CUmipmappedArray);
+/* The levels from first to last of a texture that has levels. */
+struct sg_texture sgd_mipmap_levels(const struct sg_texture *, unsigned first, unsigned last);
 /* enum sg_texel; false: a format that is not known. */
 bool sgd_array_format(CUarray_format, unsigned channels, uint8_t *format);
 
