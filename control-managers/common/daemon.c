@@ -171,6 +171,8 @@ void daemon_tls_renew(const struct tls_files *files, const char *renewed, struct
         tls_context_release(fresh);
         return;
     }
+    if (!fresh)
+        return; /* no TLS, before and now */
     bool other = X509_cmp(tls_context_certificate(fresh), tls_context_certificate(*now)) != 0;
     tls_context_release(*now);
     *now = fresh;

@@ -1,6 +1,7 @@
 /* renewal.c: see renewal.h. */
 #include "control-managers/common/renewal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -263,6 +264,27 @@ void renewal_look(struct renewal *renewal)
         loop_timer_start(renewal->loop, &renewal->timer, FIRST_MS, look, renewal);
 }
 
+/* A daemon that is killed in keep() leaves a key nobody knows of. The lock of the folder is held: no other daemon
+   writes there. */
+static void remove_left_behind(const char *path)
+{
+    static const char random_part[] = ".XXXXXX"; /* secret_write */
+    const char *name = strrchr(path, '/') + 1;
+    size_t size = strlen(name);
+    char folder[RENEWAL_PATH_SIZE];
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
+    DIR *all = opendir(folder);
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        const char *rest = entry->d_name + size;
+        bool temporary = strncmp(entry->d_name, name, size) == 0 && *rest == '.' &&
+                         strlen(rest) == strlen(random_part);
+        if (temporary && unlinkat(dirfd(all), entry->d_name, 0) < 0)
+            log_warning("event=file-not-removed path=%s%s why=\"%s\"", folder, entry->d_name, strerror(errno));
+    }
+    if (all)
+        closedir(all);
+}
+
 struct renewal *renewal_start(struct loop *loop, struct link *link, const struct tls_files *files, const char *renewed,
                               struct tls_context **now)
 {
@@ -270,6 +292,7 @@ struct renewal *renewal_start(struct loop *loop, struct link *link, const struct
     if (!renewal)
         return NULL;
     *renewal = (struct renewal){ .loop = loop, .link = link, .files = *files, .path = renewed, .now = now };
+    remove_left_behind(renewed);
     renewal_look(renewal);
     return renewal;
 }
