@@ -46,6 +46,7 @@ enum { LEDGER_SHARED = 16384 };
 struct ledger_shared {
     uint64_t number, bytes;
     int64_t  pid;
+    uint64_t uses;                    /* how often that worker holds it */
 };
 
 struct ledger {

@@ -25,6 +25,7 @@ struct condition {
     struct stream *outer, *inner;         /* both held */
     struct call *call;                    /* has the bodies */
     uint32_t ticket;                      /* which opens the outer stream's gate */
+    size_t bytes;                         /* that it counts for; inside another one 0 */
     bool running;                         /* a body has begun */
     bool cancelled;
 };
@@ -69,7 +70,7 @@ static void condition_free(struct condition *condition)
     struct session *session = condition->session;
     list_remove(&condition->of_all);
     session->conditions.count--;
-    session->conditions.bytes -= condition->call->bytes;
+    session->conditions.bytes -= condition->bytes;
     stream_inner_give(session, condition->inner);
     stream_drop(session, condition->outer);
     call_free(condition->call);
@@ -211,7 +212,7 @@ void conditions_serve(struct session *session)
 
 /* ---- the call ---- */
 
-static struct condition *condition_new(struct session *session, struct call *call, CUresult *result)
+static struct condition *condition_new(struct session *session, struct call *call, size_t bytes, CUresult *result)
 {
     struct condition *condition = calloc(1, sizeof *condition);
     struct stream *inner = NULL;
@@ -228,20 +229,26 @@ static struct condition *condition_new(struct session *session, struct call *cal
         return NULL;
     }
     stream_hold(call->stream);
-    *condition = (struct condition){ .session = session, .outer = call->stream, .inner = inner, .call = kept };
+    *condition = (struct condition){ .session = session, .outer = call->stream, .inner = inner, .call = kept,
+                                     .bytes = bytes };
     list_append(&session->conditions.all, &condition->of_all);
     session->conditions.count++;
-    session->conditions.bytes += kept->bytes;
+    inner->depth = call->stream->depth + 1;
+    session->conditions.bytes += bytes;
     return condition;
 }
 
 static int condition_issue(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
-    if (session->conditions.bytes && session->conditions.bytes + call->bytes > FLYT_MAX_GRAPH_BYTES)
+    /* Each one inside copies a part of it. Those never wait for room: the one outside would wait for them. */
+    size_t bytes = stream->depth ? 0 : call->bytes * FLYT_MAX_CONDITION_DEPTH;
+    if (stream->depth == FLYT_MAX_CONDITION_DEPTH)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (bytes && session->conditions.bytes && session->conditions.bytes + bytes > FLYT_MAX_GRAPH_BYTES)
         return OPERATION_LATER;
     CUresult r;
-    struct condition *condition = condition_new(session, call, &r);
+    struct condition *condition = condition_new(session, call, bytes, &r);
     if (!condition)
         return (int)r;
     r = condition_wait(condition, stream, true);

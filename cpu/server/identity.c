@@ -25,6 +25,21 @@ static int own(const struct identity *kept, const char *ca, struct rpc_tls_ident
     return rpc_tls_identity_add_ca(identity, ca, error);
 }
 
+/* A list that is away, perhaps because somebody copies it just now, must not let the revoked ones in again. */
+static void keep_list(const struct identity *kept, struct rpc_tls_identity *identity)
+{
+    struct rpc_tls_identity before;
+    if (!identity->ca || identity->revoked || !kept->packed ||
+        rpc_tls_identity_unpack(kept->packed, kept->size, &before) < 0)
+        return;
+    if (before.revoked && before.ca && strcmp(before.ca, identity->ca) == 0) {
+        log_warning("event=revoked-list-missing: the list of revoked certificates that was read before stays");
+        identity->revoked = before.revoked;
+        before.revoked = NULL;
+    }
+    rpc_tls_identity_wipe(&before);
+}
+
 int identity_load(struct identity *kept, const struct rpc_tls_files *files)
 {
     struct rpc_tls_identity identity;
@@ -36,6 +51,7 @@ int identity_load(struct identity *kept, const struct rpc_tls_files *files)
         log_error("event=certificate-not-read why=\"%s\"%s", error, kept->packed ? ": the one read before stays" : "");
         return -1;
     }
+    keep_list(kept, &identity);
     if (!*identity.fingerprint)
         memcpy(identity.fingerprint, kept->fingerprint, sizeof kept->fingerprint);
     char *packed = rpc_tls_identity_pack(&identity, &size);

@@ -78,6 +78,7 @@ struct stream {
     uint32_t gate_ticket;                 /* the last one waited for */
     /* of a stream that the client does not know: conditions run their bodies there (condition.c) */
     bool inner;
+    unsigned depth;                       /* conditions that it stands in */
     uint32_t *seen;                       /* what the word of its condition was; host-mapped, beside the gates */
     struct gate seen_gate;
     struct stream *next_spare;

@@ -29,30 +29,40 @@ bool shared_held(const struct ledger *ledger, uint64_t number)
     return at < count(ledger) && ledger->shared[at].number == number;
 }
 
+static struct ledger_shared *row_of(struct ledger *ledger, uint64_t number, int64_t pid)
+{
+    for (uint32_t at = position(ledger, number); at < count(ledger) && ledger->shared[at].number == number; at++)
+        if (ledger->shared[at].pid == pid)
+            return &ledger->shared[at];
+    return NULL;
+}
+
 bool shared_add(struct ledger *ledger, uint64_t number, uint64_t bytes, int64_t pid)
 {
     uint32_t rows = count(ledger), at = position(ledger, number);
-    struct ledger_shared *row = &ledger->shared[at];
+    struct ledger_shared *row = row_of(ledger, number, pid);
+    if (row) {
+        row->uses++;
+        return true;
+    }
     if (rows == LEDGER_SHARED)
         return false;
+    row = &ledger->shared[at];
     memmove(row + 1, row, (rows - at) * sizeof *row);
-    *row = (struct ledger_shared){ number, bytes, pid };
+    *row = (struct ledger_shared){ number, bytes, pid, 1 };
     ledger->shared_count = rows + 1;
     return true;
 }
 
 bool shared_drop(struct ledger *ledger, uint64_t number, int64_t pid)
 {
+    struct ledger_shared *row = row_of(ledger, number, pid);
+    if (!row || --row->uses)
+        return row != NULL;
     uint32_t rows = count(ledger);
-    for (uint32_t at = position(ledger, number); at < rows && ledger->shared[at].number == number; at++) {
-        struct ledger_shared *row = &ledger->shared[at];
-        if (row->pid != pid)
-            continue;
-        memmove(row, row + 1, (rows - at - 1) * sizeof *row);
-        ledger->shared_count = rows - 1;
-        return true;
-    }
-    return false;
+    memmove(row, row + 1, (size_t)(&ledger->shared[rows - 1] - row) * sizeof *row);
+    ledger->shared_count = rows - 1;
+    return true;
 }
 
 void shared_forget(struct ledger *ledger, int64_t pid)

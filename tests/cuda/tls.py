@@ -210,6 +210,15 @@ def revoked_certificates_of_programs():
         stays.communicate()
         fails(flyt(server.uri, **late), r"\(802\)")
         passes(flyt(server.uri, **good))        # at the same address: the server's key stays
+        os.remove(path("list/ca.crl"))          # as while somebody puts another one there
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("event=revoked-list-missing")
+        fails(flyt(server.uri, **late), r"\(802\)")
+        os.mkfifo(path("list/ca.crl"))
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("is no file of at most")
+        fails(flyt(server.uri, **late), r"\(802\)")
+        os.remove(path("list/ca.crl"))
         shutil.copy(path("other/ca.crt"), path("list/ca.crl"))
         server.process.send_signal(signal.SIGHUP)
         server.wait_for("is no list of revoked certificates")

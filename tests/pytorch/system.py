@@ -292,15 +292,28 @@ def malloc_async():
     assert in_a_process(code, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync") == "9.0 cudaMallocAsync"
 
 
+def add_one(tensors, sums):
+    tensor = tensors.get()
+    sums.put(tensor.sum().item())
+    tensor += 1
+    torch.cuda.synchronize()
+    del tensor
+    sums.put("done")
+
+
 @item
 def shared_between_processes():
-    code = (
-        "import torch.multiprocessing as mp\n"
-        "if __name__ == '__main__':\n"
-        "    x = torch.ones(5, device='cuda'); q = mp.get_context('spawn').SimpleQueue(); q.put(x)\n"
-        "    print(q.get().sum().item())"
-    )
-    assert in_a_process(code) == "5.0"
+    import torch.multiprocessing as multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    tensors, sums = context.SimpleQueue(), context.SimpleQueue()
+    child = context.Process(target=add_one, args=(tensors, sums))
+    child.start()
+    x = torch.ones(5, device=DEVICE)
+    tensors.put(x)
+    assert (sums.get(), sums.get()) == (5, "done")
+    child.join()
+    assert child.exitcode == 0 and x.sum().item() == 10
 
 
 @item

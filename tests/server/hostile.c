@@ -223,6 +223,7 @@ static void array_call(struct peer *peer)
         array3d_create_result result = { .pHandle = 0 };
         ok(flyt_array3d_create_1(&args, &result, peer->stub));
         *array = result.pHandle ? result.pHandle : *array;
+        xdr_free((xdrproc_t)xdr_array3d_create_result, (char *)&result);
         break;
     }
     case 1: {
@@ -230,6 +231,7 @@ static void array_call(struct peer *peer)
         mipmapped_array_create_result result = { .pHandle = 0 };
         ok(flyt_mipmapped_array_create_1(&args, &result, peer->stub));
         *mipmap = result.pHandle ? result.pHandle : *mipmap;
+        xdr_free((xdrproc_t)xdr_mipmapped_array_create_result, (char *)&result);
         break;
     }
     case 2: {
@@ -237,6 +239,7 @@ static void array_call(struct peer *peer)
         mipmapped_array_get_level_result result = { .pLevelArray = 0 };
         ok(flyt_mipmapped_array_get_level_1(&args, &result, peer->stub));
         *array = result.pLevelArray ? result.pLevelArray : *array;
+        xdr_free((xdrproc_t)xdr_mipmapped_array_get_level_result, (char *)&result);
         break;
     }
     case 3: WAIT(array_destroy, array_destroy_args, plain_result, { *array }); break;

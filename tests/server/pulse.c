@@ -92,7 +92,9 @@ static void *sync_stream(void *context)
 {
     stream_args args = { STREAM };
     plain_result result = { 0 };
-    return (void *)(uintptr_t)flyt_stream_sync_1(&args, &result, ((struct peer *)context)->stub);
+    enum clnt_stat status = flyt_stream_sync_1(&args, &result, ((struct peer *)context)->stub);
+    xdr_free((xdrproc_t)xdr_plain_result, &result);
+    return (void *)(uintptr_t)status;
 }
 
 /* No EVENTS is outstanding, and nothing is answered. */

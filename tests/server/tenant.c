@@ -17,6 +17,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/tenant_ledger.h"
+#include "cpu/server/tenant_shared.h"
 #include "tests/server/peer.h"
 
 enum { MIB = 1 << 20, LIMIT = 64 * MIB, PIECE = 2 * MIB };
@@ -288,6 +289,26 @@ static void ledger_is_allocated(void **state)
     assert_true((size_t)st.st_blocks * 512 >= sizeof *f->ledger);
 }
 
+/* A program that imports one piece of memory without end takes one row, not all rows of its VM. */
+static void imports_share_a_row(void **state)
+{
+    (void)state;
+    struct ledger *ledger = calloc(1, sizeof *ledger);
+    assert_non_null(ledger);
+    for (int i = 0; i < LEDGER_SHARED + 1; i++)
+        assert_true(shared_add(ledger, 7, 4096, 100));
+    assert_true(shared_add(ledger, 7, 4096, 200));
+    assert_int_equal(ledger->shared_count, 2);
+    assert_int_equal(shared_sum(ledger), 4096);
+    for (int i = 0; i < LEDGER_SHARED + 1; i++)
+        assert_true(shared_drop(ledger, 7, 100));
+    assert_false(shared_drop(ledger, 7, 100));
+    assert_true(shared_held(ledger, 7));
+    assert_true(shared_drop(ledger, 7, 200));
+    assert_false(shared_held(ledger, 7));
+    free(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +317,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(recall_moves_credit, begin, end),
         cmocka_unit_test_setup_teardown(the_deaf_and_the_liars, begin, end),
         cmocka_unit_test_setup_teardown(mapping_without_end, begin, end),
+        cmocka_unit_test(imports_share_a_row),
         cmocka_unit_test_setup_teardown(killed, begin, end),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

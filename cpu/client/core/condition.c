@@ -128,6 +128,8 @@ static int take(struct op_sink *sink, struct client_stream *s, const struct op *
     return CORE_NOT_SUPPORTED;
 }
 
+_Static_assert(CORE_CONDITION_DEPTH == FLYT_MAX_CONDITION_DEPTH, "the message names it");
+
 int core_condition_offered(void)
 {
     CANCEL_DEFERRED;

@@ -455,6 +455,7 @@ CORE_API int core_sequence_launch(core_sequence *, core_context *, core_stream, 
  * has come. The stream goes on when they are complete. One thread at a time uses a condition. */
 typedef struct core_condition core_condition;
 
+enum { CORE_CONDITION_DEPTH = 16 }; /* so many conditions inside each other at most, as the server allows */
 /* Numbers as CUgraphConditionalNodeType. What each does with its bodies says cpu_rpc_prot.x. */
 enum core_condition_kind { CORE_IF = 0, CORE_WHILE = 1, CORE_SWITCH = 2 };
 

@@ -185,6 +185,10 @@ int condition_admit(struct graph *g, struct graph_parameters *p)
         return CORE_OK;
     if (in_child(g))
         return CORE_NOT_SUPPORTED; /* a child has no conditions */
+    if (depth_of(g) == CORE_CONDITION_DEPTH) {
+        core_unsupported("a conditional node inside 16 others");
+        return CORE_NOT_SUPPORTED;
+    }
     struct condition *c = find(p->condition.handle);
     if (!c || c->used || c->context != p->context || !size_fits(&p->condition))
         return CORE_INVALID_VALUE;

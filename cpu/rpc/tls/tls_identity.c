@@ -39,7 +39,7 @@ void rpc_tls_identity_wipe(struct rpc_tls_identity *identity)
 static char *text_read(const char *path, bool secret, char *error)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a pipe must not stop the server */
     if (fd < 0 || fstat(fd, &st) != 0) {
         rpc_explain(error, 0, "reading %s: %s", path, strerror(errno));
         if (fd >= 0)
