@@ -2,6 +2,9 @@
  * peer.c: peer access: kernels of one context may touch the device memory of a context of another device. Each pair is
  * noted here too, so that what a program can do wrong is found out without the server, and so that a session that
  * moves makes the pairs again.
+ *
+ * The server gives the peer's own memory to the device. It knows no context of memory that the peer's context has
+ * imported (share.c): that memory gets its access from here.
  */
 #include <pthread.h>
 
@@ -9,7 +12,9 @@
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "kinds.h"
+#include "memory.h"
 #include "move.h"
+#include "share.h"
 #include "state.h"
 #include "wire.h"
 
@@ -24,6 +29,24 @@ static int ask(const core_context *c, const core_context *peer, bool may)
 {
     peer_access_args args = { .context = c->wire, .peer = peer->wire, .may = may };
     return wire_plain(FLYT_PEER_ACCESS, (xdrproc_t)xdr_peer_access_args, &args);
+}
+
+static uint64_t devices_reaching(const core_context *peer)
+{
+    uint64_t devices = 0;
+    for (int i = 0; i < CONTEXTS_MOST; i++)
+        if (reaches[i] & bit(peer))
+            devices |= UINT64_C(1) << context_of_wire((flyt_id)i)->device;
+    return devices;
+}
+
+/* After a change of `reaches`: what the peer has imported gets, or loses, the access of the device. The mask changes
+   before share.c's lock is taken: an import under way either sees the new mask, or is seen by share_peer_access. */
+static int imports_follow(core_context *peer, int device)
+{
+    uint64_t before = atomic_load(&peer->reached_by), after = devices_reaching(peer), mask = UINT64_C(1) << device;
+    atomic_store(&peer->reached_by, after);
+    return (before ^ after) & mask ? share_peer_access(peer, device, after & mask ? ACCESS_READ_WRITE : 0) : CORE_OK;
 }
 
 /* 101 for a peer of the same device: the header of the Driver API promises 201 or 217, that of the Runtime API 101, and
@@ -45,8 +68,15 @@ static int change(core_context *c, core_context *peer, bool may)
     pthread_mutex_lock(&lock);
     if (((reaches[c->wire] & bit(peer)) != 0) == may)
         code = may ? CORE_PEER_ACCESS_ALREADY_ENABLED : CORE_PEER_ACCESS_NOT_ENABLED;
-    else if (!(code = ask(c, peer, may)))
+    else if (!(code = ask(c, peer, may))) {
         reaches[c->wire] ^= bit(peer);
+        code = imports_follow(peer, c->device);
+        if (code && may) {
+            ask(c, peer, false);
+            reaches[c->wire] ^= bit(peer);
+            imports_follow(peer, c->device);
+        }
+    }
     pthread_mutex_unlock(&lock);
     return code;
 }
@@ -77,9 +107,14 @@ int core_peer_disable(core_context *c, core_context *peer)
 void peer_forget_context(core_context *c)
 {
     pthread_mutex_lock(&lock);
+    uint64_t reached = reaches[c->wire];
     reaches[c->wire] = 0;
-    for (int i = 0; i < CONTEXTS_MOST; i++)
+    for (int i = 0; i < CONTEXTS_MOST; i++) {
         reaches[i] &= ~bit(c);
+        if (reached >> i & 1)
+            imports_follow(context_of_wire((flyt_id)i), c->device);
+    }
+    atomic_store(&c->reached_by, 0);          /* what it had imported goes with it */
     pthread_mutex_unlock(&lock);
 }
 

@@ -13,6 +13,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
 #include "context.h"
+#include "device.h"
 #include "memory.h"
 #include "state.h"
 
@@ -40,6 +41,30 @@ static struct imported *import_find(const core_context *c, const char *share)
     return NULL;
 }
 
+/* For the devices that peer access lets use the context's memory (peer.c). */
+static int peers_let_in(const core_context *c, struct handle_chunk *chunk)
+{
+    uint64_t devices = atomic_load(&c->reached_by);
+    int code = CORE_OK;
+    for (int device = 0; device < device_count() && !code; device++)
+        if (devices >> device & 1)
+            code = handle_chunk_access(chunk, device, ACCESS_READ_WRITE);
+    return code;
+}
+
+int share_peer_access(core_context *owner, int device, unsigned access)
+{
+    int code = CORE_OK;
+    pthread_mutex_lock(&lock);
+    for (struct tree_node *node = tree_first(&imports); node; node = tree_next(&imports, node)) {
+        struct imported *imported = TREE_OBJECT(node, struct imported, node);
+        int set = imported->context == owner ? handle_chunk_access(&imported->chunk, device, access) : CORE_OK;
+        code = code ? code : set;
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
 static int import_make(core_context *c, const char *share, struct imported **out)
 {
     struct handle_range range;
@@ -56,7 +81,9 @@ static int import_make(core_context *c, const char *share, struct imported **out
     if (range.device != c->device)
         code = CORE_PEER_ACCESS_UNSUPPORTED;
     else
-        code = sound ? address_add_imported(c, address, range.length) : CORE_INVALID_VALUE;
+        code = sound ? peers_let_in(c, &imported->chunk) : CORE_INVALID_VALUE;
+    if (!code)
+        code = address_add_imported(c, address, range.length);
     if (code) {
         handle_chunk_end(&imported->chunk);
         free(imported);

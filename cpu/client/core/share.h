@@ -32,6 +32,8 @@ void share_exports_forget(core_context *);
 /* ---- share.c ---- */
 
 void share_forget_context(core_context *);
+/* What the device may do with all that the context has imported: CUmemAccess_flags. A code. Waits. */
+int share_peer_access(core_context *, int device, unsigned access);
 /* How much the program has exported and imported. */
 uint64_t share_count(void);
 uint64_t handle_shares(void);                     /* handle.c: the part that handles have */
