@@ -21,7 +21,7 @@ build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 
 $(addprefix build/cuda/managed,$() _access _launches _random): tests/cuda/managed.h
 
-build/cuda/ipc build/cuda/ipc_events build/cuda/ipc_handles build/cuda/ipc_pools: tests/cuda/together.h
+$(addprefix build/cuda/ipc,$() _events _handles _peers _pools): tests/cuda/together.h
 
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
 build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
@@ -153,7 +153,7 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --see
                 "$(BUILD)/tests/differ --seeds 22-31 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
 
 # What needs two devices.
-CUDA_TEST_DEVICES := build/cuda/freed build/cuda/devices build/cuda/peers
+CUDA_TEST_DEVICES := build/cuda/freed build/cuda/devices build/cuda/ipc_peers build/cuda/peers
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp $(CUDA_TEST_DEVICES)" \
                 "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 $(CUDA_TEST_DEVICES)" \
                 "env FLYT_SOFTGPU_DEVICES=4 tests/cuda/e2e.py --bin $(BIN) --transport local build/cuda/peers")

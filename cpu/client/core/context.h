@@ -22,7 +22,7 @@ struct core_context {
     atomic_uint_fast64_t orphaned;
     atomic_uint_fast64_t early_returns, marked;     /* early_return.c */
     atomic_bool cross_context;               /* its streams have been given copies or sets of other contexts' memory */
-    atomic_uint_fast64_t reached_by;  /* peer.c: bit d: device d may touch its memory */
+    atomic_uint_fast64_t reached_by;         /* peer.c: bit d: device d may touch its memory */
     struct client_stream legacy;
     /* Under lock. */
     pthread_mutex_t lock;             /* makes and ends it */

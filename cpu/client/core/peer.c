@@ -114,7 +114,7 @@ void peer_forget_context(core_context *c)
         if (reached >> i & 1)
             imports_follow(context_of_wire((flyt_id)i), c->device);
     }
-    atomic_store(&c->reached_by, 0);          /* what it had imported goes with it */
+    atomic_store(&c->reached_by, 0); /* what it had imported goes with it */
     pthread_mutex_unlock(&lock);
 }
 

@@ -340,7 +340,9 @@ static int access_set(core_pool token, int device, unsigned access)
 {
     pthread_mutex_lock(&pools.lock);
     struct pool *pool = find(token);
-    int code = pool ? store_access(&pool->store, device, access) : CORE_INVALID_VALUE;
+    int code = pool && pool->imported ? pool_pointers_access(pool->name, device, access) : CORE_OK;
+    if (!code)
+        code = pool ? store_access(&pool->store, device, access) : CORE_INVALID_VALUE; /* notes it for later memory */
     pthread_mutex_unlock(&pools.lock);
     return code;
 }
@@ -533,17 +535,15 @@ int core_pool_pointer_export(uint64_t address, void *data)
 int core_pool_pointer_import(core_pool token, const void *data, uint64_t *address)
 {
     CANCEL_DEFERRED;
-    char name[POOL_NAME];
     int code = core_enter();
     if (code)
         return code;
-    pthread_mutex_lock(&pools.lock);
+    pthread_mutex_lock(&pools.lock); /* all the while: the access that other devices have may not change */
     const struct pool *pool = find(token);
-    bool good = pool && pool->imported;
-    if (good)
-        memcpy(name, pool->name, sizeof name);
+    code =
+        pool && pool->imported ? pool_pointer_open(pool->name, data, &pool->store.others, address) : CORE_INVALID_VALUE;
     pthread_mutex_unlock(&pools.lock);
-    return good ? pool_pointer_open(name, data, address) : CORE_INVALID_VALUE;
+    return code;
 }
 
 static bool free_now(uint64_t address) { return give(address, NULL, NULL); }

@@ -83,11 +83,24 @@ static struct mapped *mapped_find(const char *share)
     return LIST_OBJECT(link, struct mapped, of_all);
 }
 
-static struct mapped *mapped_make(const char *share, const char *pool, int *code)
+static int mapped_access(struct mapped *mapped, const struct rights *others)
+{
+    int code = CORE_OK;
+    for (int device = 0; device < device_count() && !code; device++)
+        if (rights_of(others, device))
+            code = handle_chunk_access(&mapped->chunk, device, rights_of(others, device));
+    if (code)
+        handle_chunk_end(&mapped->chunk);
+    return code;
+}
+
+static struct mapped *mapped_make(const char *share, const char *pool, const struct rights *others, int *code)
 {
     struct handle_range range;
     struct mapped *mapped = calloc(1, sizeof *mapped);
     *code = mapped ? handle_chunk_import(share, &mapped->chunk, &range) : CORE_OUT_OF_MEMORY;
+    if (!*code)
+        *code = mapped_access(mapped, others);
     if (*code) {
         free(mapped);
         return NULL;
@@ -107,7 +120,7 @@ static void mapped_close(struct mapped *mapped)
     free(mapped);
 }
 
-int pool_pointer_open(const char *pool, const void *bytes, uint64_t *address)
+int pool_pointer_open(const char *pool, const void *bytes, const struct rights *others, uint64_t *address)
 {
     struct pointer_data data;
     int code = CORE_OK;
@@ -120,7 +133,7 @@ int pool_pointer_open(const char *pool, const void *bytes, uint64_t *address)
     if (!pointer)
         code = CORE_OUT_OF_MEMORY;
     else if (!mapped)
-        mapped = mapped_make(data.share, pool, &code);
+        mapped = mapped_make(data.share, pool, others, &code);
     if (!code && (data.offset >= mapped->chunk.size || data.size > mapped->chunk.size - data.offset))
         code = CORE_INVALID_VALUE;
     if (!code)
@@ -134,6 +147,19 @@ int pool_pointer_open(const char *pool, const void *bytes, uint64_t *address)
         free(pointer);
         if (mapped)
             mapped_close(mapped);
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int pool_pointers_access(const char *pool, int device, unsigned access)
+{
+    int code = CORE_OK;
+    pthread_mutex_lock(&lock);
+    for (struct list *link = list_first(&handles); link && !code; link = list_next(&handles, link)) {
+        struct mapped *mapped = LIST_OBJECT(link, struct mapped, of_all);
+        if (memcmp(mapped->pool, pool, POOL_NAME) == 0)
+            code = handle_chunk_access(&mapped->chunk, device, access);
     }
     pthread_mutex_unlock(&lock);
     return code;
