@@ -252,6 +252,7 @@ static void peers_end(void **state)
     context_new(&owner, 0);
     OK(cuMemAlloc(&p, 4));
     OK(cuMemsetD32(p, 0, 1));
+    OK(cuCtxSynchronize()); /* work of other contexts is not ordered behind it */
     context_new(&two, 1);
     OK(cuCtxEnablePeerAccess(owner, 0));
     context_new(&one, 1);
