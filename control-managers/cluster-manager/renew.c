@@ -38,7 +38,7 @@ static ctl_code renew(const struct session *session, const ctl_renew_args *args,
         return explain(text, CTL_NOT_SUPPORTED,
                        "the cluster manager has no issuer (`flytctl ca issue DIR issuer NAME`)");
     if (!certificate)
-        return explain(text, CTL_DENIED, "only who is known by a certificate is given the next one");
+        return explain(text, CTL_DENIED, "only a peer that shows a certificate gets the next one");
     if (conn_revoked(session->conn, cluster->tls))
         return explain(text, CTL_DENIED, "its certificate was revoked");
     int failure = authority_renew(cluster->issuer, certificate, args->request.request_val, args->request.request_len,

@@ -49,9 +49,9 @@ long authority_days(const struct authority *);
 time_t authority_due(const X509 *);
 time_t authority_end(const X509 *);
 
-/* A certificate for the key of a request (PKCS #10, DER), with the name, use and line of `old`. The holder of `old`,
-   who asks, is known by it. *chain: PEM, the new one and the issuer's, to be freed. -EINVAL: the request is no good;
-   -EKEYEXPIRED: `old` has expired; -EAGAIN: it is not due; -EPERM: it is of no node and no VM. */
+/* A certificate for the key of a request (PKCS #10, DER), with the name, use and line of `old`. The caller has
+   made sure that the holder of `old` asks. *chain: PEM, the new one and the issuer's, to be freed. -EINVAL: the request
+   is no good; -EKEYEXPIRED: `old` has expired; -EAGAIN: it is not due; -EPERM: it is of no node and no VM. */
 int authority_renew(const struct authority *, const X509 *old, const void *request, size_t size, time_t seconds,
                     char **chain, char *error);
 

@@ -44,8 +44,8 @@ int  daemon_exit_status(int failure);
    folder. */
 int  daemon_lock(const struct daemon_about *, const char *folder, const char *key, int *fd, char *error);
 
-/* By the keys of a group `tls`, and what was renewed since (renewal.h). *out NULL: there is to be none, or the files
-   are not there yet. */
+/* By the keys of a group `tls`, and what was renewed since (renewal.h). *out NULL: TLS is off, or the
+   files do not exist. */
 int  daemon_tls(const struct tls_files *configured, const char *renewed, struct tls_context **out, char *error);
 /* Warns of a certificate that ends soon, or that earlier versions made. */
 void daemon_certificate_age(const struct tls_context *);

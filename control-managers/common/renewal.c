@@ -91,7 +91,7 @@ static bool counts(STACK_OF(X509) * configured, STACK_OF(X509) * renewed, const 
         return false;
     }
     if (ASN1_TIME_compare(X509_get0_notBefore(fresh), X509_get0_notBefore(old)) < 0)
-        return false; /* somebody has made a new one by hand */
+        return false; /* the administrator has issued a newer one */
     if (is_of(renewed, ca, &why))
         return true;
     explain(error, 0, "%s", why);

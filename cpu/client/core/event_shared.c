@@ -3,14 +3,14 @@
  *
  * Such an event is a cell of 64 bytes in device memory that the process which made the event exports, like a memory
  * handle (handle.c): how often the event was recorded, and a few words in which the streams write. A record takes the
- * next number n, has its stream write n into word n modulo CELL_WORDS, and then says that n was recorded. Who waits
- * reads the number, and has its stream wait until that word is at least n. So a later record, in whatever process and
- * stream, does not change what an earlier wait meant, unless CELL_WORDS more have been recorded meanwhile; then the
- * wait ends with one of those.
+ * next number n, has its stream write n into word n modulo CELL_WORDS, and then says that n was recorded. A process
+ * that waits reads the number, and has its stream wait until that word is at least n. So a later record, in whatever
+ * process and stream, does not change what an earlier wait meant, unless CELL_WORDS more have been recorded meanwhile;
+ * then the wait ends with one of those.
  *
  * The number is read and written by copies that the caller waits for, in a stream of our own: the other process learns
- * of the record by other ways than ours (a pipe, a lock), and must then find it. Two processes that record the same
- * event at the same time, and do not agree who is first, may take the same number; either then counts as the last.
+ * of the record by other ways than ours (a pipe, a lock), and must then find it. If two processes record the
+ * same event at the same time, both may take the same number; either record then counts as the last.
  *
  * Cells are not used again: other processes may still have them open. A full arena goes when its last cell is closed.
  */

@@ -147,7 +147,7 @@ int core_stream_attributes_add(core_context *c, struct core_launch *l,
     struct client_stream *s;
     int code = client_stream_enter(c, l->stream, &s);
     if (code || l->attribute_count > CORE_LAUNCH_ATTRIBUTES)
-        return code;                          /* too many: the launch says so */
+        return code;                          /* too many: the launch refuses them */
     pthread_mutex_lock(&s->lock);
     if (s->attributes)
         add(l, s->attributes, room);

@@ -95,8 +95,8 @@ static int side_3d(const void *array, const cudaPitchedPtr *memory, const cudaPo
     return runtime_pitched_box(memory, &bytes, &size, box);
 }
 
-/* on_host: the kind of the copy says so. NVIDIA's runtime compares the strides of memory with the extent as given, also
-   where that counts elements. */
+/* on_host: the kind of the copy names the host on this side. NVIDIA's runtime compares the strides of memory with the
+   extent as given, also where that counts elements. */
 static int side_check(const void *array, const cudaPitchedPtr *memory, const cudaExtent *extent, bool on_host)
 {
     if (array)
