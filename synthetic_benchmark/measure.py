@@ -54,6 +54,7 @@ class Server:
         self.place, self.gpu = place, gpu
         self.path = os.path.join(place.scratch, (name or gpu) + ".sock")
         self.lines, self.news = [], threading.Condition()
+        self.begun = {}         # process id of a client: the log's lines before it. The system uses process ids again
         self.process = subprocess.Popen(
             [os.path.join(place.bin, "cricket-rpc-server"), "--listen", "unix://" + self.path, "--listen", "tcp://127.0.0.1:0",
              "--listen", "tls://127.0.0.1:0", "--plain-tcp", "--gpu", gpu],
@@ -75,9 +76,9 @@ class Server:
                 self.lines.append(line)
                 self.news.notify_all()
 
-    def find(self, pattern, seconds=5):
-        """The first match of a line of the log, waited for; None after so many seconds."""
-        expression, end, at = re.compile(pattern), time.monotonic() + seconds, 0
+    def find(self, pattern, client, seconds=5):
+        """The first match of a line of the log since a client's start, waited for; None after so many seconds."""
+        expression, end, at = re.compile(pattern), time.monotonic() + seconds, self.begun.get(client, 0)
         with self.news:
             while True:
                 for line in self.lines[at:]:
@@ -92,14 +93,14 @@ class Server:
 
     def worker(self, client):
         """(process id of the worker that serves a client process, the transport they agreed on)."""
-        match = self.find(r"flyt-worker\[(\d+)\] info: event=session-began \S+ program=\S*\[%d\] transport=(\w+)" % client)
+        match = self.find(r"flyt-worker\[(\d+)\] info: event=session-began \S+ program=\S*\[%d\] transport=(\w+)" % client, client)
         if not match:
             raise Problem(f"the server's log does not name the session of process {client}")
         return int(match.group(1)), match.group(2)
 
     def null_launches(self, client):
         worker, _ = self.worker(client)
-        match = self.find(r"flyt-worker\[%d\] info: event=null-device launches=(\d+)" % worker, 10)
+        match = self.find(r"flyt-worker\[%d\] info: event=null-device launches=(\d+)" % worker, client, 10)
         if not match:
             raise Problem(f"worker {worker} did not say how many launches the null device was given")
         return int(match.group(1))
@@ -147,8 +148,12 @@ def connections(port):
 
 def start(place, server, transport, arguments, perf="", **more):
     command = [os.path.join(place.programs, arguments[0])] + [str(a) for a in arguments[1:]]
-    return subprocess.Popen(command, env={**environment(place, server, transport, perf), **more.pop("env", {})}, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=place.on_two_cpus, **more)
+    lines_before = len(server.lines) if isinstance(server, Server) else 0
+    process = subprocess.Popen(command, env={**environment(place, server, transport, perf), **more.pop("env", {})}, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=place.on_two_cpus, **more)
+    if isinstance(server, Server):
+        server.begun[process.pid] = lines_before
+    return process
 
 
 def run(place, server, transport, words, perf="", limit=60, env=None):
