@@ -99,7 +99,7 @@ help:
 	@echo 'make bench           figures of forwarding against their limits'
 	@echo 'make bench-softgpu   speed of the software GPU'
 	@echo 'make check-ptx DIR=...    which kernels of libraries and programs it can execute'
-	@echo 'make check-libraries      cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER and cuSPARSE on it, against a processor'
+	@echo 'make check-libraries      cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER, cuSPARSE and NCCL on it, against a processor'
 	@echo 'make check-pytorch    Debian'"'"'s PyTorch trains on it, against a processor'
 	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only'
 	@echo 'make install-cpu-client    what a VM needs'

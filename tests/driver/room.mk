@@ -122,7 +122,7 @@ $(TESTS_DRIVER)-conformance: tests/driver/conformance.py $(TESTS_DRIVER_CONFORMA
 TESTS += $(TESTS_DRIVER)-conformance
 
 # NVIDIA's libraries, where the toolkit has them.
-TESTS_DRIVER_LIBRARIES := $(addprefix $(TESTS_DRIVER)/libraries/,cublas cudnn cufft curand cusolver cusparse)
+TESTS_DRIVER_LIBRARIES := $(addprefix $(TESTS_DRIVER)/libraries/,cublas cudnn cufft curand cusolver cusparse nccl)
 TESTS_DRIVER_LIBRARIES_AT = $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
 $(TESTS_DRIVER)/libraries/%: tests/driver/libraries/%.c tests/driver/libraries/library.h
 	@mkdir -p $(@D)
