@@ -435,21 +435,6 @@ void serve_share_end(struct session *session, struct call *call)
     share_end(session, call->args.share_end.number);
 }
 
-bool memory_watched(const struct session *session)
-{
-    return session->gpu->extent && session->gpu->extent(0, 0, GPU_EXTENT_NOBODYS);
-}
-
-void serve_extent(struct session *session, struct call *call)
-{
-    const extent_args *args = &call->args.extent;
-    if (!memory_watched(session) || !memory_known(session, args->address, args->size))
-        call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
-    else
-        session->gpu->extent(args->address, args->size,
-                             args->state == FLYT_EXTENT_FREED ? GPU_EXTENT_FREED : GPU_EXTENT_ALLOCATED);
-}
-
 /* In order behind the UNMAPs that it speaks of. */
 void serve_recalled(struct session *session, struct call *call)
 {

@@ -271,6 +271,7 @@ static const struct {
     { FLYT_LAUNCH, (xdrproc_t)xdr_launch_args },
     { FLYT_PREFETCH, (xdrproc_t)xdr_prefetch_args },
     { FLYT_VALUES, (xdrproc_t)xdr_values_args },
+    { FLYT_STREAM_EXTENT, (xdrproc_t)xdr_stream_extent_args },
     { FLYT_CONDITION, (xdrproc_t)xdr_condition_args },
 };
 

@@ -185,6 +185,7 @@ static bool run(struct fake_op *op, bool *counted)
         break;
     case FLYT_PREFETCH:
     case FLYT_VALUES:
+    case FLYT_STREAM_EXTENT:
     case FLYT_CONDITION: break;
     case FLYT_LAUNCH:
         return run_launch(&op->a.launch);

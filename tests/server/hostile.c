@@ -258,7 +258,11 @@ static void array_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(35)) {
+    switch (below(36)) {
+    case 35:
+        SEND(stream_extent, stream_extent_args,
+             { stream(), address(peer), size(peer), (flyt_extent_state)below(3) });
+        break;
     case 34: WAIT(peer_access, peer_access_args, plain_result, { context(), context(), (int)below(2) }); break;
     case 32:
     case 33: array_call(peer); break;
@@ -282,7 +286,7 @@ static void one_call(struct peer *peer)
     case 6:
         SEND(unmap, unmap_args, { context(), peer->base + below(4) * peer->granule, (1 + below(2)) * peer->granule });
         break;
-    case 29: SEND(extent, extent_args, { context(), address(peer), size(peer), (flyt_extent_state)below(2) }); break;
+    case 29: SEND(extent, extent_args, { address(peer), size(peer), (flyt_extent_state)below(3) }); break;
     case 7: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
     case 8:
         WAIT(copy_out, copy_out_args, copy_out_result,

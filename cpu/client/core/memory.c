@@ -25,6 +25,7 @@
 #include "cpu/common/tree.h"
 #include "context.h"
 #include "device.h"
+#include "extent.h"
 #include "managed.h"
 #include "move.h"
 #include "memory.h"
@@ -214,15 +215,6 @@ static int unmap(const core_context *c, uint64_t address, uint64_t size)
     return code;
 }
 
-/* A server that watches kernels' accesses learns what is an allocation. */
-static int say_extent(const core_context *c, uint64_t address, uint64_t size, flyt_extent_state state)
-{
-    if (!(core_session.hello.capabilities & FLYT_CAP_EXTENTS))
-        return CORE_OK;
-    extent_args args = { .context = c->wire, .address = address, .size = size, .state = state };
-    return wire_send(FLYT_EXTENT, (xdrproc_t)xdr_extent_args, &args);
-}
-
 /* Takes [from, to) out of a free block that holds it. */
 static bool block_cut(struct heap *heap, struct block *b, uint64_t from, uint64_t to)
 {
@@ -406,7 +398,7 @@ static int allocate(core_context *c, struct heap *heap, size_t size, uint64_t *a
         code = CORE_OUT_OF_MEMORY;
     }
     if (!code)
-        code = say_extent(c, *address, size, FLYT_EXTENT_ALLOCATED);
+        code = extent_say(*address, size, FLYT_EXTENT_ALLOCATED);
     pthread_mutex_unlock(&heap->lock);
     return code;
 }
@@ -462,7 +454,7 @@ int core_memory_free(uint64_t address)
     code = memory_settle(range.context);
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);
-    say_extent(range.context, address, range.size, FLYT_EXTENT_FREED);
+    extent_say(address, range.size, FLYT_EXTENT_FREED);
     heap_give(heap, address);
     if (core_perf.no_cache)
         heap_give_back(heap, UINT64_MAX);
@@ -478,7 +470,7 @@ int memory_take(core_context *c, uint64_t size, uint64_t *address)
     pthread_mutex_lock(&heap->lock);
     int code = heap_allocate(heap, round_up(size, MEMORY_ALIGNMENT), address);
     if (!code)
-        code = say_extent(c, *address, size, FLYT_EXTENT_ALLOCATED);
+        code = extent_say(*address, size, FLYT_EXTENT_ALLOCATED);
     pthread_mutex_unlock(&heap->lock);
     return memory_say_limit(c, size, code);
 }
@@ -489,7 +481,7 @@ void memory_put(core_context *c, uint64_t address)
     pthread_mutex_lock(&heap->lock);
     const struct block *b = block_of(tree_at_or_below(&heap->blocks, address, 0));
     if (b && block_address(b) == address)
-        say_extent(c, address, block_size(b), FLYT_EXTENT_FREED);
+        extent_say(address, block_size(b), FLYT_EXTENT_FREED);
     heap_give(heap, address);
     if (core_perf.no_cache)
         heap_give_back(heap, UINT64_MAX);
@@ -633,7 +625,7 @@ static void extent_again(const struct core_range *range, void *context)
 {
     int *code = context;
     if (!*code)
-        *code = say_extent(range->context, range->base, range->size, FLYT_EXTENT_ALLOCATED);
+        *code = extent_say(range->base, range->size, FLYT_EXTENT_ALLOCATED);
 }
 
 int memory_restore(struct move *move)

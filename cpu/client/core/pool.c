@@ -26,6 +26,7 @@
 #include "cpu/common/ids.h"
 #include "cpu/common/lock.h"
 #include "device.h"
+#include "extent.h"
 #include "memory.h"
 #include "pool_notes.h"
 #include "pool_shared.h"
@@ -428,6 +429,8 @@ int core_pool_allocate(core_context *c, core_stream stream, core_pool token, siz
         store_give(&pool->store, *address, NULL, NULL);
         code = CORE_OUT_OF_MEMORY;
     }
+    if (!code)
+        code = extent_say_in(s, *address, size, FLYT_EXTENT_ALLOCATED);
     pthread_mutex_unlock(&pools.lock);
     return code;
 }
@@ -454,6 +457,8 @@ static bool give(uint64_t address, struct client_stream *s, const struct moment 
         return false;
     if (give_imported(address))
         return true;
+    if (!s)
+        extent_say(address, range.size, FLYT_EXTENT_FREED);
     pthread_mutex_lock(&pools.lock);
     atomic_store_explicit(&pool_active, true, memory_order_relaxed);
     struct pool *pool = pool_at(address);
@@ -478,8 +483,10 @@ int core_pool_free(core_context *c, core_stream stream, uint64_t address)
         return core_memory_free(address);
     if (range.base != address)
         return CORE_INVALID_VALUE;
+    /* before the moment from which on others may have it */
+    code = extent_say_in(s, address, range.size, FLYT_EXTENT_FREED);
     struct moment now = moment_now(s);
-    return give(address, s, &now) ? CORE_OK : CORE_INVALID_VALUE;
+    return code ? code : give(address, s, &now) ? CORE_OK : CORE_INVALID_VALUE;
 }
 
 /* ---- other processes ---- */

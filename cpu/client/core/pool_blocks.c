@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "device.h"
+#include "extent.h"
 #include "memory.h"
 #include "pool.h"
 #include "state.h"
@@ -287,7 +288,7 @@ static int piece_new(struct store *store, uint64_t size)
     tree_insert(&store->pieces, &piece->node);
     lane_enter(store, &store->ready, b);
     count(&store->reserved, &store->reserved_high, store->reserved + size);
-    return CORE_OK;
+    return extent_say(piece->chunk.address, size, FLYT_EXTENT_NOBODYS);
 }
 
 int store_grow(struct store *store, uint64_t size)
