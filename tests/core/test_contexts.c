@@ -19,6 +19,18 @@ static int launch_in(core_context *context, const char *name, core_stream stream
                                                        .arguments = arguments });
 }
 
+/* Where there is no memory there can be a context. */
+static void body_without_memory(void)
+{
+    fake_options.memory = 1;
+    fake_start();
+    core_context *c = core_context_primary(0);
+    uint64_t a;
+    CHECK(core_context_retain(c) == 0 && fake_calls[FLYT_MAP] == 1 && fake_mapped[0] == 0);
+    CHECK(core_memory_allocate(c, 64, &a) == 2 && core_context_enter(c) == 0 && core_take_latched() == 0);
+    CHECK(core_context_release(c) == 0);
+}
+
 /* A primary context has owners, and ends with the last of them. */
 static void body_primary(void)
 {
@@ -35,7 +47,9 @@ static void body_primary(void)
           info.primary);
     CHECK(core_context_retain(c) == 0 && core_context_retain(c) == 0 && fake_calls[FLYT_CONTEXT_RETAIN] == 1);
     CHECK(core_context_info(c, &info) == 0 && info.owners == 2 && info.active && info.device == 0);
+    CHECK(fake_calls[FLYT_MAP] == 1); /* its first memory comes with it */
     CHECK(core_memory_allocate(c, 64, &a) == 0 && core_context_release(c) == 0 && core_context_enter(c) == 0);
+    CHECK(fake_calls[FLYT_MAP] == 1);
     CHECK(core_context_release(c) == 0 && core_context_enter(c) == 709 && core_memory_free(a) == 1);
     CHECK(fake_calls[FLYT_CONTEXT_RELEASE] == 1 && core_context_release(c) == 201);
     /* A reset asks nobody, and leaves the owners; the next one begins a new life. */
@@ -179,7 +193,7 @@ static void body_kinds(void)
     }
 }
 
-TEST(contexts, body_primary, body_handles, body_apart, body_early, body_kinds)
+TEST(contexts, body_primary, body_without_memory, body_handles, body_apart, body_early, body_kinds)
 
 int main(void)
 {

@@ -13,28 +13,58 @@
 #include "api/forward/core.h"
 #include "device.h"
 #include "kinds.h"
+#include "memory.h"
 #include "move.h"
 #include "pending.h"
 #include "early_return.h"
 #include "state.h"
+#include "wire.h"
 
 enum { ASSERT_FAILED = 710 };
 
 /* ---- beginning ---- */
 
-static int ask(const core_context *c)
+/* The call that makes the context, under way. */
+struct question {
+    union {
+        context_retain_args primary;
+        context_create_args other;
+    } args;
+    plain_result result;
+    struct wire_call call;
+};
+
+static void ask(const core_context *c, struct question *q)
 {
     int device = client_device_find(c->device)->wire;
-    context_retain_args primary = { .context = c->wire, .device = device };
-    context_create_args other = { .context = c->wire, .device = device, .flags = c->flags };
-    return c->primary ? wire_plain(FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &primary)
-                      : wire_plain(FLYT_CONTEXT_CREATE, (xdrproc_t)xdr_context_create_args, &other);
+    q->result = (plain_result){ 0 };
+    if (c->primary) {
+        q->args.primary = (context_retain_args){ .context = c->wire, .device = device };
+        wire_prepare(&q->call, FLYT_CONTEXT_RETAIN, (xdrproc_t)xdr_context_retain_args, &q->args.primary,
+                     (xdrproc_t)xdr_plain_result, &q->result);
+    } else {
+        q->args.other = (context_create_args){ .context = c->wire, .device = device, .flags = c->flags };
+        wire_prepare(&q->call, FLYT_CONTEXT_CREATE, (xdrproc_t)xdr_context_create_args, &q->args.other,
+                     (xdrproc_t)xdr_plain_result, &q->result);
+    }
+    wire_submit(&q->call);
+}
+
+static int answered(struct question *q)
+{
+    int code = wire_wait(&q->call);
+    xdr_free((xdrproc_t)xdr_plain_result, &q->result);
+    return code;
 }
 
 static int begin(core_context *c)
 {
     FLYT_ASSERT_HELD(&c->lock);
-    int code = ask(c);
+    struct question q;
+    ask(c, &q);
+    struct map_question *memory = memory_ask_first(c);
+    int code = answered(&q);
+    memory_first_answered(memory);
     if (code)
         return code;
     context_begins(c);
@@ -116,7 +146,9 @@ static int limits_restore(struct move *move, core_context *c)
 int context_restore(struct move *move)
 {
     for (core_context *c = context_next(NULL); c; c = context_next(c)) {
-        int code = ask(c);
+        struct question q;
+        ask(c, &q);
+        int code = answered(&q);
         if (code)
             return move_refuse(move, code, "the new server makes no context on device %d (error %d)", c->device, code);
         if ((code = limits_restore(move, c)))

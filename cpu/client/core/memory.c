@@ -252,8 +252,18 @@ static void heap_give_back(struct heap *heap, uint64_t bytes)
     }
 }
 
-/* Maps `size` bytes at `top` if they are free there, else elsewhere; at least `least` bytes. */
-static int heap_map(struct heap *heap, uint64_t top, uint64_t size, uint64_t least, bool recall)
+/* A MAP under way. */
+struct map_question {
+    struct heap *heap;
+    struct block *block; /* which the new memory becomes */
+    map_args args;
+    map_result result;
+    struct wire_call call;
+};
+
+/* Asks for `size` bytes at `top` if they are free there, else elsewhere; at least `least` bytes. 0, or 2: not asked.
+   map_answered is the second half; the heap stays locked meanwhile. */
+static int map_ask(struct heap *heap, uint64_t top, uint64_t size, uint64_t least, bool recall, struct map_question *q)
 {
     FLYT_ASSERT_HELD(&heap->lock);
     /* Contexts start at different parts of the window, so that each usually grows in one piece: the primary ones in
@@ -268,13 +278,26 @@ static int heap_map(struct heap *heap, uint64_t top, uint64_t size, uint64_t lea
         free(block);
         return CORE_OUT_OF_MEMORY;
     }
-    map_args args = { .context = c->wire, .address = address, .size = size, .least = least,
-                      .piece = heap->piece, .recall = recall };
-    map_result result = { 0 };
-    int code = wire_call(FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
-    uint64_t mapped = code ? 0 : result.size;
-    xdr_free((xdrproc_t)xdr_map_result, &result);
-    if (!code && mapped != size && mapped != least)
+    q->heap = heap;
+    q->block = block;
+    q->args = (map_args){
+        .context = c->wire, .address = address, .size = size, .least = least, .piece = heap->piece, .recall = recall
+    };
+    q->result = (map_result){ 0 };
+    wire_prepare(&q->call, FLYT_MAP, (xdrproc_t)xdr_map_args, &q->args, (xdrproc_t)xdr_map_result, &q->result);
+    wire_submit(&q->call);
+    return CORE_OK;
+}
+
+/* code: of the call, which has been waited for. */
+static int map_answered(struct map_question *q, int code)
+{
+    struct heap *heap = q->heap;
+    struct block *block = q->block;
+    FLYT_ASSERT_HELD(&heap->lock);
+    uint64_t address = q->args.address, size = q->args.size, mapped = code ? 0 : q->result.size;
+    xdr_free((xdrproc_t)xdr_map_result, &q->result);
+    if (!code && mapped != size && mapped != q->args.least)
         code = CORE_OUT_OF_MEMORY;            /* nonsense */
     if (code)
         mapped = 0;
@@ -290,6 +313,13 @@ static int heap_map(struct heap *heap, uint64_t top, uint64_t size, uint64_t lea
     tree_insert(&heap->blocks, &block->by_address);
     block_make_free(heap, block);
     return CORE_OK;
+}
+
+static int heap_map(struct heap *heap, uint64_t top, uint64_t size, uint64_t least, bool recall)
+{
+    struct map_question q;
+    int code = map_ask(heap, top, size, least, recall, &q);
+    return code ? code : map_answered(&q, wire_wait(&q.call));
 }
 
 /* Bytes that are free right below the end of the highest block, which a new piece there would extend. */
@@ -369,6 +399,34 @@ void memory_give_back(void)
             heap_give_back(heap, UINT64_MAX);
         pthread_mutex_unlock(&heap->lock);
     }
+}
+
+/* ---- memory with a new context ---- */
+
+struct map_question *memory_ask_first(core_context *c)
+{
+    struct heap *heap = heap_of(c);
+    struct map_question *q = heap ? malloc(sizeof *q) : NULL;
+    if (!q)
+        return NULL;
+    pthread_mutex_lock(&heap->lock);
+    uint64_t piece = heap_piece(heap), size = round_up(heap_ahead(heap), piece);
+    if (size && map_ask(heap, 0, size, piece, false, q) == CORE_OK)
+        return q;
+    pthread_mutex_unlock(&heap->lock);
+    free(q);
+    return NULL;
+}
+
+void memory_first_answered(struct map_question *q)
+{
+    if (!q)
+        return;
+    struct heap *heap = q->heap;
+    if (map_answered(q, wire_wait_along(&q->call)))
+        heap->piece = 0; /* if there is no context, the structure's next life may be on another device */
+    pthread_mutex_unlock(&heap->lock);
+    free(q);
 }
 
 /* ---- the public face ---- */

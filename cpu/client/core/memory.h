@@ -45,6 +45,12 @@ void window_give(uint64_t address, uint64_t size);
    it any more. A code. */
 int  memory_take(core_context *, uint64_t size, uint64_t *address);
 void memory_put(core_context *, uint64_t address);
+/* The first memory of a context that is being made. The MAP travels right behind the call that makes the context, and
+   nobody waits for it alone: memory_ask_first sends it, memory_first_answered takes the answer when that of the call
+   before it has come. NULL: nothing was asked. The context has no memory yet, and nobody else uses it meanwhile. What
+   cannot be had now is asked for when it is needed. */
+struct map_question *memory_ask_first(core_context *);
+void memory_first_answered(struct map_question *);
 void memory_forget_context(core_context *);                 /* after its end */
 void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
 /* by the helper, now and then: what lay idle for long goes back */

@@ -261,14 +261,19 @@ void wire_submit_detached(struct wire_call *call, void (*arrived)(struct wire_ca
         wire_done(&call->rpc, call);          /* refused: done was not called */
 }
 
-int wire_wait(struct wire_call *call)
+int wire_wait_along(struct wire_call *call)
 {
-    if (call->begun)
-        stats_call_waited(call->rpc.procedure);
     rpc_client_wait(call->client, &call->rpc);
     wire_settle(call);
     wire_print_texts();
     return call->result;
+}
+
+int wire_wait(struct wire_call *call)
+{
+    if (call->begun)
+        stats_call_waited(call->rpc.procedure);
+    return wire_wait_along(call);
 }
 
 bool wire_attend(struct wire_call *call)
