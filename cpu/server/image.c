@@ -130,9 +130,9 @@ void serve_image_data(struct session *session, struct call *call)
     const image_data_args *args = &call->args.image_data;
     struct image *image = image_find(session, args->hash);
     uint8_t found[HASH_SIZE];
-    if (image && image->complete)
-        return;                                           /* sent by two threads at once */
-    if (!image || args->offset != image->received || args->bytes.bytes_len > image->size - image->received) {
+    if (!image || image->complete)
+        return; /* sent before the client knew that the image was refused, or is here */
+    if (args->offset != image->received || args->bytes.bytes_len > image->size - image->received) {
         call_fail(session, call, CUDA_ERROR_INVALID_VALUE);
         return;
     }

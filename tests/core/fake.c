@@ -170,7 +170,10 @@ static void module_load(rpc_request *r)
                 : (flyt_symbol){ .address = UINT64_C(0x700000000000) + 4096u * (unsigned)a.symbols.symbols_val[i][0] +
                                             ((uint64_t)a.context << 32),
                                  .size = 64 };
-    FAKE_REPLY(module_load_result, rpc_request_xid(r), 0, .symbols = { a.symbols.symbols_len, symbols });
+    int result = fake.image_lacks ? 200 : fake_options.refuses_modules;
+    fake.no_module = result != 0;
+    FAKE_REPLY(module_load_result, rpc_request_xid(r), result,
+               .symbols = { result ? 0 : a.symbols.symbols_len, symbols });
     xdr_free((xdrproc_t)xdr_module_load_args, &a);
 }
 
@@ -182,9 +185,12 @@ static void function_get(rpc_request *r)
     flyt_attribute attributes[] = { { 0, 512 }, { 8, 16384 } };
     int kind = strcmp(a.name, "fill") == 0 ? 1 : strcmp(a.name, "hold") == 0 ? 2 : strcmp(a.name, "fault") == 0 ? 3 : 0;
     fake.functions[a.function].kind = kind;
-    FAKE_REPLY(function_get_result, rpc_request_xid(r), kind ? 0 : 500, .attributes = { 2, attributes },
-               .params = { kind == 1 ? 3 : 0, params },
-          .log = { kind ? 0 : 12, (char *)"no such name" });
+    FAKE_REPLY(function_get_result, rpc_request_xid(r),
+               fake.no_module ? 400
+               : kind         ? 0
+                              : 500,
+               .attributes = { 2, attributes }, .params = { kind == 1 ? 3 : 0, params },
+               .log = { kind ? 0 : 12, (char *)"no such name" });
     xdr_free((xdrproc_t)xdr_function_get_args, &a);
 }
 
@@ -371,8 +377,10 @@ static void call(rpc_request *r)
         end_context(r);
         break;
     case FLYT_IMAGE:
-        FAKE_REPLY(image_result, xid, 0, .present = fake_calls[FLYT_IMAGE] > 1);
+        fake.image_lacks = fake_options.lacks_images || fake_calls[FLYT_IMAGE] == 1;
+        FAKE_REPLY(image_result, xid, 0, .present = !fake.image_lacks);
         break;
+    case FLYT_IMAGE_DATA: fake.image_lacks = false; break;
     case FLYT_MODULE_LOAD:
         module_load(r);
         break;

@@ -22,6 +22,8 @@ struct fake_options {
     int         devices;              /* 0: 2 */
     uint64_t    memory;               /* per device; 0: 1 GiB */
     const char *print;                /* text printed by every "fill" */
+    bool lacks_images;                /* has no image that is announced; else: lacks only the first */
+    int refuses_modules;              /* with this code; 0: it takes them */
     bool        shared;               /* goes on through shared memory if the client wants to */
 };
 

@@ -56,6 +56,8 @@ extern struct fake {
     unsigned           due_count, serial;
     int                offers;
     uint64_t           window;
+    bool image_lacks; /* the bytes of the last one have not come */
+    bool no_module;   /* the last one was refused */
 } fake;
 
 /* Fills in what every reply begins with. */

@@ -40,7 +40,7 @@ static void body_launch_checks(void)
           400);
     CHECK(launch("fill", 0, NULL) == 1);      /* parameters are missing */
     CHECK(launch("absent", 0, NULL) == 500 && launch("absent", 0, NULL) == 500);
-    CHECK(fake_calls[FLYT_FUNCTION_GET] == 3);                       /* failures are kept too */
+    CHECK(fake_calls[FLYT_FUNCTION_GET] == 4); /* failures are kept too; the first came before the image's bytes */
     CHECK(core_function_set(on(0), kernel("hold"), 8, 30000) == 0 && try_launch(1, 1, 1, 1, 1, 30000, false) == 0);
     CHECK(core_function_set(on(0), kernel("hold"), 8, 30000) == 0 && fake_calls[FLYT_FUNC_SET_ATTRIBUTE] == 1);
     CHECK(core_function_set(on(0), kernel("hold"), 8, 20000) == 0 && fake_calls[FLYT_FUNC_SET_ATTRIBUTE] == 2);
@@ -78,10 +78,10 @@ static void body_images(void)
     CHECK(core_address_lookup(address + 63, &r) && r.kind == CORE_DEVICE_MEMORY && r.base == address &&
           core_memory_free(address) == 1);
     CHECK(core_variable_address(on(0), missing, &address, &size) == 500);
-    CHECK(fake_calls[FLYT_MODULE_LOAD] == 1);
+    CHECK(fake_calls[FLYT_MODULE_LOAD] == 2); /* the first came before the image's bytes */
     /* registered late */
     CHECK(core_variable_add(image, "b", 64, false, &w) == 0 && core_variable_address(on(0), w, &address, &size) == 0);
-    CHECK(fake_calls[FLYT_MODULE_LOAD] == 2 && fake_calls[FLYT_IMAGE] == 1 && fake_calls[FLYT_IMAGE_DATA] == 1);
+    CHECK(fake_calls[FLYT_MODULE_LOAD] == 3 && fake_calls[FLYT_IMAGE] == 1 && fake_calls[FLYT_IMAGE_DATA] == 1);
     uint64_t other;
     CHECK(core_variable_address(on(1), w, &other, &size) == 0 && other != address);
     const struct core_function_info *info;
@@ -109,7 +109,53 @@ static void body_images(void)
     CHECK(core_function_info(on(0), f, &info) == 200);
 }
 
-TEST(code, body_launch_checks, body_images)
+/* An image of about so many bytes, none like another. */
+static core_image *image_of(size_t size)
+{
+    static int number;
+    char *text = malloc(size + 64);
+    CHECK(text);
+    memset(text, ' ', size);
+    snprintf(text + size, 64, ".version 9.0 // %d", number++);
+    core_image *image;
+    CHECK(core_image_add(text, &image) == 0); /* it stays, and so does its text */
+    return image;
+}
+
+/* The first kernel of an image: what of it travelled how often, and with which result. */
+static int first_use(core_image *image, const char *name, unsigned loads, unsigned data)
+{
+    const struct core_function_info *info;
+    uint64_t loaded = fake_calls[FLYT_MODULE_LOAD], sent = fake_calls[FLYT_IMAGE_DATA];
+    core_function *f;
+    CHECK(core_function_add(image, name, &f) == 0);
+    int code = core_function_info(on(0), f, &info);
+    CHECK(fake_calls[FLYT_MODULE_LOAD] == loaded + loads && fake_calls[FLYT_IMAGE_DATA] == sent + data);
+    return code;
+}
+
+static void body_first_use(void)
+{
+    fake_options.lacks_images = true;
+    fake_start();
+    CHECK(first_use(image_of(100), "fill", 2, 1) == 0);
+    CHECK(first_use(image_of(100), "fill", 1, 1) == 0);           /* the bytes go along */
+    CHECK(first_use(image_of((1 << 20) + 1), "fill", 2, 2) == 0); /* but not so many */
+    CHECK(first_use(image_of(100), "absent", 1, 1) == 500);
+    fake_options.lacks_images = false;
+    CHECK(first_use(image_of(100), "fill", 1, 1) == 0); /* in vain */
+    CHECK(first_use(image_of(100), "fill", 1, 0) == 0);
+    fake_options.refuses_modules = 209;
+    core_image *image = image_of(100);
+    CHECK(first_use(image, "fill", 1, 0) == 209 && first_use(image, "hold", 0, 0) == 209);
+    fake_options.refuses_modules = 2;
+    CHECK(first_use(image = image_of(100), "fill", 1, 0) == 2);
+    fake_options.refuses_modules = 0;
+    CHECK(first_use(image, "fill", 1, 0) == 0); /* another try after "out of memory" */
+    CHECK(core_take_latched() == 0);
+}
+
+TEST(code, body_launch_checks, body_images, body_first_use)
 
 /* ---- text and latched errors ---- */
 

@@ -226,6 +226,14 @@ static void images_are_checked(void **state)
     flyt_image_data_1(&data, NULL, peer->stub);
     assert_int_equal(peer_context_sync(peer), 0);
     assert_int_equal(peer->last.latched, 200);
+    /* bytes of an image that was refused */
+    flyt_image_data_1(&data, NULL, peer->stub);
+    assert_int_equal(peer_context_sync(peer), 0);
+    assert_int_equal(peer->last.latched, 0);
+    /* bytes of an image that are not the next ones */
+    assert_int_equal(flyt_image_1(&announce, &present, peer->stub), RPC_SUCCESS);
+    assert_int_equal(present.head.result, 0);
+    xdr_free((xdrproc_t)xdr_image_result, (char *)&present);
     data.offset = 2;
     flyt_image_data_1(&data, NULL, peer->stub);
     assert_int_equal(peer_context_sync(peer), 0);

@@ -70,27 +70,6 @@ static void id_give(struct id_pool *pool, flyt_id id)
     pthread_mutex_unlock(&ids);
 }
 
-/* ---- explaining ---- */
-
-static const char *file_name(void)
-{
-    return core_session.uri;
-}
-
-static void explain(const char *what, const char *name, int code, const char *log, size_t log_size)
-{
-    while (log_size && (log[log_size - 1] == '\n' || !log[log_size - 1]))
-        log_size--;
-    log_error("%s%s%s cannot be used on the GPU server %s (error %d)%s%.*s", what, name ? " " : "", name ? name : "",
-              file_name(), code, log_size ? ": " : "", (int)log_size, log_size ? log : "");
-}
-
-/* Errors that a later try may not meet. */
-static bool passing(int code)
-{
-    return code == CORE_OUT_OF_MEMORY || code == CORE_DEVICE_UNAVAILABLE || (code && code == core_sticky());
-}
-
 /* ---- loading an image; all under image->load ---- */
 
 static int bundle(core_image *image)
@@ -103,12 +82,6 @@ static int bundle(core_image *image)
             return code;
         }
         image->bundled = true;
-    }
-    if (!image->announced) {
-        int code = bundle_announce(&image->bundle);
-        if (code)
-            return code;
-        image->announced = true;
     }
     return CORE_OK;
 }
@@ -142,30 +115,22 @@ static void place(core_variable *v, core_context *c, const flyt_symbol *symbol)
         p->result = managed_variable_begins(c, p->address, p->size);
 }
 
-/* Asks for up to FLYT_MAX_SYMBOLS addresses; loads the module with the first such call. */
-static int module_ask(core_image *image, core_context *c, core_variable **variables, unsigned count)
+/* Asks for up to FLYT_MAX_SYMBOLS addresses; loads the module with the first such call. with: may be NULL. */
+static int variables_ask(core_image *image, core_context *c, core_variable **variables, unsigned count,
+                         struct function_question *with)
 {
-    module_load_args args = { .module = load_in(image, c)->module, .context = c->wire };
-    module_load_result result = { 0 };
-    flyt_name *list = calloc(count ? count : 1, sizeof *list);
-    if (!list)
+    struct module_question q = { .image = image, .context = c, .module = load_in(image, c)->module, .with = with };
+    q.symbols = calloc(count ? count : 1, sizeof *q.symbols);
+    if (!q.symbols)
         return CORE_OUT_OF_MEMORY;
-    memcpy(args.hash, image->bundle.hash, sizeof args.hash);
+    q.count = count;
     for (unsigned i = 0; i < count; i++)
-        list[i] = variables[i]->name.text;
-    args.symbols.symbols_val = list;
-    args.symbols.symbols_len = count;
-    int code =
-        wire_call(FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args, (xdrproc_t)xdr_module_load_result, &result);
-    if (code && !passing(code)) {
-        explain("a code image of this program", NULL, code, result.log.log_val, result.log.log_len);
-        free(image->log);
-        image->log = result.log.log_len ? strndup(result.log.log_val, result.log.log_len) : NULL;
-    }
-    for (unsigned i = 0; i < count && !code && i < result.symbols.symbols_len; i++)
-        place(variables[i], c, &result.symbols.symbols_val[i]);
-    free(list);
-    xdr_free((xdrproc_t)xdr_module_load_result, &result);
+        q.symbols[i] = variables[i]->name.text;
+    int code = module_ask(&q);
+    for (unsigned i = 0; i < count && !code && i < q.result.symbols.symbols_len; i++)
+        place(variables[i], c, &q.result.symbols.symbols_val[i]);
+    free(q.symbols);
+    xdr_free((xdrproc_t)xdr_module_load_result, &q.result);
     return code;
 }
 
@@ -193,7 +158,8 @@ static core_variable **unplaced(core_image *image, const core_context *c, unsign
     return list;
 }
 
-static int module_load(core_image *image, core_context *c)
+/* with: a function to be asked for together with the module; or NULL. */
+static int module_load(core_image *image, core_context *c, struct function_question *with)
 {
     unsigned count;
     core_variable **variables = unplaced(image, c, &count);
@@ -203,7 +169,7 @@ static int module_load(core_image *image, core_context *c)
     unsigned at = 0;
     do {
         unsigned part = count - at < FLYT_MAX_SYMBOLS ? count - at : FLYT_MAX_SYMBOLS;
-        code = module_ask(image, c, variables + at, part);
+        code = variables_ask(image, c, variables + at, part, at ? NULL : with);
         at += part;
     } while (!code && at < count);
     free(variables);
@@ -222,7 +188,9 @@ static void module_failed(flyt_id module, int code)
     id_give(&module_ids, module);
 }
 
-static int image_load(core_image *image, core_context *c)
+/* with: a function that the caller will ask for; where the module has to be loaded it is asked for together with that.
+   Or NULL. */
+static int image_load(core_image *image, core_context *c, struct function_question *with)
 {
     uint64_t generation = atomic_load(&c->generation);
     if (image->removed)
@@ -240,11 +208,11 @@ static int image_load(core_image *image, core_context *c)
     int code = bundle(image);
     if (!code) {
         load->module = id_take(&module_ids);
-        code = module_load(image, c);
+        code = module_load(image, c, with);
         if (code)
             module_failed(load->module, code);
     }
-    load->tried = !passing(code);
+    load->tried = !code_passing(code);
     load->result = code;
     load->generation = generation;
     load->functions = NULL;
@@ -252,56 +220,6 @@ static int image_load(core_image *image, core_context *c)
 }
 
 /* ---- functions ---- */
-
-static void function_fill(struct core_function_info *info, const function_get_result *result,
-                          struct core_parameter *parameters)
-{
-    info->max_threads = info->max_dynamic_shared = -1;
-    info->preferred_carveout = -1;
-    for (unsigned i = 0; i < result->attributes.attributes_len; i++) {
-        const flyt_attribute *a = &result->attributes.attributes_val[i];
-        if (a->name >= 0 && a->name < CORE_FUNCTION_ATTRIBUTES)
-            info->attributes[a->name] = a->value;
-    }
-    for (unsigned i = 0; i < result->params.params_len; i++) {
-        const flyt_param *p = &result->params.params_val[i];
-        parameters[i] = (struct core_parameter){ p->offset, p->size };
-        if (p->offset + p->size > info->parameter_bytes)
-            info->parameter_bytes = p->offset + p->size;
-    }
-    info->parameters = parameters;
-    info->parameter_count = result->params.params_len;
-}
-
-static bool parameters_sane(const function_get_result *result)
-{
-    for (unsigned i = 0; i < result->params.params_len; i++)
-        if (result->params.params_val[i].offset > FLYT_MAX_PARAMS
-            || result->params.params_val[i].size > FLYT_MAX_PARAMS - result->params.params_val[i].offset)
-            return false;
-    return true;
-}
-
-static int function_get(core_function *f, const core_context *c, struct loaded_function *loaded)
-{
-    function_get_args args = { .function = loaded->wire, .module = load_in(f->image, c)->module, .name = f->name.text };
-    function_get_result result = { 0 };
-    int code = wire_call(FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args, (xdrproc_t)xdr_function_get_result,
-                         &result);
-    if (code && !passing(code) && !(code == CORE_NOT_FOUND && f->sought))
-        explain("the kernel", f->name.text, code, result.log.log_val, result.log.log_len);
-    if (!code && !parameters_sane(&result))
-        code = CORE_UNKNOWN;
-    struct core_parameter *parameters = code ? NULL : calloc(result.params.params_len + 1, sizeof *parameters);
-    if (!code && !parameters)
-        code = CORE_OUT_OF_MEMORY;
-    if (!code)
-        function_fill(&loaded->info, &result, parameters);
-    if (!code && loaded->info.max_threads < 0)
-        core_device_attribute(c->device, 1, &loaded->info.max_threads);
-    xdr_free((xdrproc_t)xdr_function_get_result, &result);
-    return code;
-}
 
 /* Under image->load. The function's place in the table; NULL: no memory. */
 static struct loaded_function *_Atomic *function_place(core_function *f, const core_context *c)
@@ -321,30 +239,42 @@ static struct loaded_function *_Atomic *function_place(core_function *f, const c
     return &table->at[c->wire];
 }
 
+/* Under image->load. What is known of the function in the context; NULL: it has not been asked for. */
+static struct loaded_function *function_known(core_function *f, const core_context *c, struct loaded_function *last)
+{
+    const struct load *load = load_in(f->image, c);
+    uint64_t generation = atomic_load(&c->generation);
+    bool loaded = !f->image->removed && load && load->tried && !load->result && load->generation == generation;
+    return loaded && last && atomic_load(&last->generation) == generation ? last : NULL;
+}
+
 /* Under image->load. */
 static int function_load(core_function *f, core_context *c, struct loaded_function **out)
 {
-    int code = image_load(f->image, c);
-    if (code)
-        return code;
     struct loaded_function *_Atomic *place = function_place(f, c);
     if (!place)
         return CORE_OUT_OF_MEMORY;
-    struct load *load = load_in(f->image, c);
-    struct loaded_function *loaded = atomic_load(place);
-    if (loaded && atomic_load(&loaded->generation) == load->generation) {
-        *out = loaded;                        /* another thread was quicker */
-        return loaded->result;
-    }
-    struct loaded_function *older = loaded;
-    loaded = calloc(1, sizeof *loaded);
+    struct loaded_function *older = atomic_load(place);
+    if ((*out = function_known(f, c, older)))
+        return (*out)->result; /* another thread was quicker */
+    struct loaded_function *loaded = calloc(1, sizeof *loaded);
     if (!loaded)
         return CORE_OUT_OF_MEMORY;
     loaded->older = older;
-    atomic_store(&loaded->generation, load->generation);
     loaded->wire = id_take(&function_ids);
-    loaded->result = function_get(f, c, loaded);
-    if (passing(loaded->result)) {
+    struct function_question q = { .f = f, .function = loaded->wire };
+    int code = image_load(f->image, c, &q);
+    if (code) {
+        id_give(&function_ids, loaded->wire); /* with the module the server forgets the function */
+        function_question_end(&q);
+        free(loaded);
+        return code;
+    }
+    struct load *load = load_in(f->image, c);
+    atomic_store(&loaded->generation, load->generation);
+    loaded->result = function_ask(&q, c, load->module, &loaded->info);
+    function_question_end(&q);
+    if (code_passing(loaded->result)) {
         code = loaded->result;    /* the id stays taken: the server knows the function by it while the module lives */
         free(loaded);
         return code;
@@ -383,7 +313,7 @@ int core_image_load(core_context *c, core_image *image, char **log)
     if (code)
         return code;
     pthread_mutex_lock(&image->load);
-    code = image_load(image, c);
+    code = image_load(image, c, NULL);
     if (code && log && image->log)
         *log = strdup(image->log);
     pthread_mutex_unlock(&image->load);
@@ -463,7 +393,7 @@ int core_image_functions(core_context *c, core_image *image, char ***names, unsi
     if (code)
         return code;
     pthread_mutex_lock(&image->load);
-    code = image_load(image, c);
+    code = image_load(image, c, NULL);
     flyt_id module = code ? 0 : load_in(image, c)->module;
     pthread_mutex_unlock(&image->load);
     return code ? code : code_names_of(FLYT_MODULE_NAMES, module, names, count);
@@ -481,11 +411,11 @@ int core_variable_address(core_context *c, core_variable *v, uint64_t *address, 
         return CORE_INVALID_HANDLE;
     core_image *image = v->image;
     pthread_mutex_lock(&image->load);
-    code = image_load(image, c);
+    code = image_load(image, c, NULL);
     uint64_t generation = atomic_load(&c->generation);
     const struct placed *p = placed_in(v, c);
     if (!code && !(p && p->generation == generation && (p->address || p->result)))
-        code = module_load(image, c);         /* registered after the image was loaded */
+        code = module_load(image, c, NULL); /* registered after the image was loaded */
     p = placed_in(v, c);
     if (!code)
         code = p ? p->result : CORE_OUT_OF_MEMORY;

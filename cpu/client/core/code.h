@@ -7,8 +7,7 @@
 #include <stdatomic.h>
 
 #include "core.h"
-#include "cpu/rpc/rpc.h"
-#include "cpu/rpc/cpu_rpc_prot.h"
+#include "wire.h"
 
 struct image_part { const void *data; size_t size; };
 struct image_bundle {
@@ -24,7 +23,19 @@ int  bundle_make(const void *wrapper, struct image_bundle *, const char **why);
 int bundle_make_input(flyt_image_kind, const void *data, size_t size, struct image_bundle *);
 int  bundle_copy(struct image_bundle *);                    /* makes its data its own: 0 or 2 */
 void bundle_free(struct image_bundle *);
-int  bundle_announce(const struct image_bundle *);          /* IMAGE, and the data if lacking */
+int bundle_announce(const struct image_bundle *); /* IMAGE, and the data if lacking. Waits */
+/* The same in two halves, between which the caller may send what uses the image. bundle_answered waits. *late: the
+   server lacked the image and has got its bytes only now, so it has refused what was sent in between. */
+struct image_question {
+    const struct image_bundle *bundle;
+    bool along; /* the bytes went with the announcement; */
+    int sent;   /* the code of that */
+    image_args args;
+    image_result result;
+    struct wire_call call;
+};
+int bundle_ask(const struct image_bundle *, struct image_question *);
+int bundle_answered(struct image_question *, bool *late);
 
 /* one function in one context; lives as long as the process */
 struct loaded_function {

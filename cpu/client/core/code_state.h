@@ -67,6 +67,39 @@ struct core_image {
 /* A function by name, made at the first call. sought: the image may lack it. */
 int code_function_add(core_image *, const char *name, bool sought, core_function **out);
 
+/* ---- code_ask.c: what the server is asked about code. Under image->load ---- */
+
+/* FUNCTION_GET: from function_sent on under way, or answered. Zeroed but for f and function. */
+struct function_question {
+    core_function *f;
+    flyt_id function;
+    bool sent;
+    int code;
+    function_get_args args;
+    function_get_result result;
+    struct wire_call call;
+};
+/* MODULE_LOAD, and before it IMAGE if the image has not been announced yet, and behind it FUNCTION_GET if `with` is not
+   NULL: sent together and waited for once, or twice where the server lacks a large image. */
+struct module_question {
+    core_image *image;
+    core_context *context;
+    flyt_id module;
+    flyt_name *symbols; /* `count` names of variables, at most FLYT_MAX_SYMBOLS */
+    unsigned count;
+    struct function_question *with;
+    module_load_args args;
+    module_load_result result; /* the caller frees what is in it */
+    struct wire_call call;
+};
+/* A result code; an error has been explained in the log, and image->log set. `with` has its answer, whatever it is. */
+int module_ask(struct module_question *);
+/* Asks, unless module_ask has done so already, and fills in what was answered. A result code. */
+int function_ask(struct function_question *, const core_context *, flyt_id module, struct core_function_info *);
+void function_question_end(struct function_question *);
+/* Errors that a later try may not meet. */
+bool code_passing(int code);
+
 /* What FLYT_MODULE_NAMES or FLYT_MODULE_VARIABLES tells of a module that is loaded: one block, freed by the caller. */
 int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *count);
 

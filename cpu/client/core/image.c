@@ -2,6 +2,7 @@
  * image.c: a code image as it travels: named by the hash of its content, so that its bytes go over the wire once
  * per server and not once per process. Nothing is copied: parts point into the program's own memory.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,22 +157,60 @@ static int send_bytes(const struct image_bundle *bundle, uint64_t *offset, const
     return CORE_OK;
 }
 
-int bundle_announce(const struct image_bundle *bundle)
+static int send_all(const struct image_bundle *bundle)
 {
     static const uint8_t zeros[8];
-    image_args args = { .kind = bundle->kind, .size = bundle->size };
-    image_result result = { 0 };
-    memcpy(args.hash, bundle->hash, sizeof args.hash);
-    if (!prove(bundle, args.proof))
-        return CORE_OUT_OF_MEMORY;
-    int code = wire_call(FLYT_IMAGE, (xdrproc_t)xdr_image_args, &args, (xdrproc_t)xdr_image_result, &result);
-    bool present = result.present;
-    xdr_free((xdrproc_t)xdr_image_result, &result);
     uint64_t offset = 0;
-    for (unsigned i = 0; i < bundle->count && !code && !present; i++) {
+    int code = CORE_OK;
+    for (unsigned i = 0; i < bundle->count && !code; i++) {
         code = send_bytes(bundle, &offset, bundle->parts[i].data, bundle->parts[i].size);
         if (!code)
             code = send_bytes(bundle, &offset, zeros, padding(bundle, &bundle->parts[i]));
     }
     return code;
+}
+
+/* ---- announcing ---- */
+
+/* A server usually has the images of a program that has run before, so it is asked first. If it lacked the one that was
+   announced before, this is probably the program's first start there: then the bytes go with the announcement, unless
+   there are so many that sending them in vain would cost more than a second round trip. */
+enum { ALONG_MOST = FLYT_MAX_INLINE };
+static atomic_bool lacked_before;
+
+static bool goes_along(const struct image_bundle *bundle)
+{
+    return atomic_load_explicit(&lacked_before, memory_order_relaxed) && bundle->size <= ALONG_MOST;
+}
+
+int bundle_ask(const struct image_bundle *bundle, struct image_question *q)
+{
+    *q = (struct image_question){ .bundle = bundle, .args = { .kind = bundle->kind, .size = bundle->size } };
+    memcpy(q->args.hash, bundle->hash, sizeof q->args.hash);
+    if (!prove(bundle, q->args.proof))
+        return CORE_OUT_OF_MEMORY;
+    wire_prepare(&q->call, FLYT_IMAGE, (xdrproc_t)xdr_image_args, &q->args, (xdrproc_t)xdr_image_result, &q->result);
+    wire_submit(&q->call);
+    q->along = goes_along(bundle);
+    q->sent = q->along ? send_all(bundle) : CORE_OK;
+    return CORE_OK;
+}
+
+int bundle_answered(struct image_question *q, bool *late)
+{
+    int code = wire_wait(&q->call);
+    bool lacks = !code && !q->result.present;
+    xdr_free((xdrproc_t)xdr_image_result, &q->result);
+    if (!code)
+        atomic_store_explicit(&lacked_before, lacks, memory_order_relaxed);
+    *late = lacks && !q->along;
+    return code ? code : *late ? send_all(q->bundle) : q->sent;
+}
+
+int bundle_announce(const struct image_bundle *bundle)
+{
+    struct image_question q;
+    bool late;
+    int code = bundle_ask(bundle, &q);
+    return code ? code : bundle_answered(&q, &late);
 }

@@ -424,7 +424,7 @@ void memory_first_answered(struct map_question *q)
         return;
     struct heap *heap = q->heap;
     if (map_answered(q, wire_wait_along(&q->call)))
-        heap->piece = 0; /* if there is no context, the structure's next life may be on another device */
+        heap->piece = 0;      /* there may be no context, and the structure's next life may be on another device */
     pthread_mutex_unlock(&heap->lock);
     free(q);
 }

@@ -1,0 +1,161 @@
+/*
+ * code_ask.c: the calls by which an image comes to a context: IMAGE, MODULE_LOAD, FUNCTION_GET.
+ *
+ * The first use of a kernel needs all three. They travel one right behind the other, since the client names module and
+ * function itself, and the program waits for one round trip. What fails first makes the later ones fail, and its error
+ * is the one that counts. Bytes of a large image are sent only when the server has said that it lacks them: then it has
+ * refused the other two calls, and they are sent again behind the bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/log.h"
+#include "code_state.h"
+#include "context.h"
+#include "state.h"
+
+static const char *file_name(void) { return core_session.uri; }
+
+static void explain(const char *what, const char *name, int code, const char *log, size_t log_size)
+{
+    while (log_size && (log[log_size - 1] == '\n' || !log[log_size - 1]))
+        log_size--;
+    log_error("%s%s%s cannot be used on the GPU server %s (error %d)%s%.*s", what, name ? " " : "", name ? name : "",
+              file_name(), code, log_size ? ": " : "", (int)log_size, log_size ? log : "");
+}
+
+bool code_passing(int code)
+{
+    return code == CORE_OUT_OF_MEMORY || code == CORE_DEVICE_UNAVAILABLE || (code && code == core_sticky());
+}
+
+/* ---- functions ---- */
+
+static void function_fill(struct core_function_info *info, const function_get_result *result,
+                          struct core_parameter *parameters)
+{
+    info->max_threads = info->max_dynamic_shared = -1;
+    info->preferred_carveout = -1;
+    for (unsigned i = 0; i < result->attributes.attributes_len; i++) {
+        const flyt_attribute *a = &result->attributes.attributes_val[i];
+        if (a->name >= 0 && a->name < CORE_FUNCTION_ATTRIBUTES)
+            info->attributes[a->name] = a->value;
+    }
+    for (unsigned i = 0; i < result->params.params_len; i++) {
+        const flyt_param *p = &result->params.params_val[i];
+        parameters[i] = (struct core_parameter){ p->offset, p->size };
+        if (p->offset + p->size > info->parameter_bytes)
+            info->parameter_bytes = p->offset + p->size;
+    }
+    info->parameters = parameters;
+    info->parameter_count = result->params.params_len;
+}
+
+static bool parameters_sane(const function_get_result *result)
+{
+    for (unsigned i = 0; i < result->params.params_len; i++)
+        if (result->params.params_val[i].offset > FLYT_MAX_PARAMS ||
+            result->params.params_val[i].size > FLYT_MAX_PARAMS - result->params.params_val[i].offset)
+            return false;
+    return true;
+}
+
+static void function_send(struct function_question *q, flyt_id module)
+{
+    q->args = (function_get_args){ .function = q->function, .module = module, .name = q->f->name.text };
+    memset(&q->result, 0, sizeof q->result);
+    wire_prepare(&q->call, FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &q->args,
+                 (xdrproc_t)xdr_function_get_result, &q->result);
+    wire_submit(&q->call);
+    q->sent = true;
+}
+
+int function_ask(struct function_question *q, const core_context *c, flyt_id module, struct core_function_info *info)
+{
+    if (!q->sent) {
+        function_send(q, module);
+        q->code = wire_wait(&q->call);
+    }
+    int code = q->code;
+    if (code && !code_passing(code) && !(code == CORE_NOT_FOUND && q->f->sought))
+        explain("the kernel", q->f->name.text, code, q->result.log.log_val, q->result.log.log_len);
+    if (!code && !parameters_sane(&q->result))
+        code = CORE_UNKNOWN;
+    struct core_parameter *parameters = code ? NULL : calloc(q->result.params.params_len + 1, sizeof *parameters);
+    if (!code && !parameters)
+        code = CORE_OUT_OF_MEMORY;
+    if (!code)
+        function_fill(info, &q->result, parameters);
+    if (!code && info->max_threads < 0)
+        core_device_attribute(c->device, 1, &info->max_threads);
+    return code;
+}
+
+void function_question_end(struct function_question *q)
+{
+    xdr_free((xdrproc_t)xdr_function_get_result, &q->result);
+    q->sent = false;
+}
+
+/* ---- modules ---- */
+
+static void module_send(struct module_question *q)
+{
+    q->args =
+        (module_load_args){ .module = q->module, .context = q->context->wire, .symbols = { q->count, q->symbols } };
+    memcpy(q->args.hash, q->image->bundle.hash, sizeof q->args.hash);
+    memset(&q->result, 0, sizeof q->result);
+    wire_prepare(&q->call, FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &q->args,
+                 (xdrproc_t)xdr_module_load_result, &q->result);
+    wire_submit(&q->call);
+    if (q->with)
+        function_send(q->with, q->module);
+}
+
+/* The answers to what module_send has sent; wait: wire_wait, or wire_wait_along. */
+static int module_answers(struct module_question *q, int (*wait)(struct wire_call *))
+{
+    int code = wait(&q->call);
+    if (q->with)
+        q->with->code = wire_wait_along(&q->with->call);
+    return code;
+}
+
+static int image_and_module(struct module_question *q)
+{
+    struct image_question announced;
+    bool late;
+    int code = bundle_ask(&q->image->bundle, &announced);
+    if (code)
+        return code;
+    module_send(q);
+    code = bundle_answered(&announced, &late);
+    int loaded = module_answers(q, wire_wait_along);
+    if (code)
+        return code;
+    q->image->announced = true;
+    if (!late)
+        return loaded;
+    xdr_free((xdrproc_t)xdr_module_load_result, &q->result);
+    if (q->with)
+        function_question_end(q->with);
+    module_send(q);
+    return module_answers(q, wire_wait);
+}
+
+static int module_alone(struct module_question *q)
+{
+    module_send(q);
+    return module_answers(q, wire_wait);
+}
+
+int module_ask(struct module_question *q)
+{
+    int code = q->image->announced ? module_alone(q) : image_and_module(q);
+    if (code && !code_passing(code)) {
+        explain("a code image of this program", NULL, code, q->result.log.log_val, q->result.log.log_len);
+        free(q->image->log);
+        q->image->log = q->result.log.log_len ? strndup(q->result.log.log_val, q->result.log.log_len) : NULL;
+    }
+    return code;
+}
