@@ -90,7 +90,7 @@ help:
 	@echo 'make format          clang-format on the lines that you changed since the last commit'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
-	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what it reaches (TARGETS=exec, rpc, lanes, control, fatbin)'
+	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what it reaches (TARGETS=exec, rpc, lanes, control, fatbin, ptx)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR;'
 	@echo '                              with SOURCES=... (folder of checkouts) built first;'
@@ -129,10 +129,11 @@ check-long:
 	@tools/setup --for check
 	@tools/check-long
 
-# SECONDS in all; TARGETS: some of exec rpc lanes control fatbin.
+# SECONDS in all; TARGETS: some of FUZZ_TARGETS (tests/fuzz/room.mk); JOBS of them at once.
 SECONDS := 1800
-fuzz: $(addprefix $(BUILD)/fuzz/,exec rpc lanes control fatbin)
-	@tests/fuzz/fuzz.sh $(BUILD) $(SECONDS) $(TARGETS)
+TARGETS := $(FUZZ_TARGETS)
+fuzz: $(addprefix $(BUILD)/fuzz/,$(TARGETS)) $(if $(filter fatbin,$(TARGETS)),$(BUILD)/fuzz/seeds/fatbin)
+	@JOBS=$(JOBS) tests/fuzz/fuzz.sh $(BUILD) $(SECONDS) $(TARGETS)
 
 gpu-check:
 	@tools/setup --for build

@@ -25,30 +25,3 @@ $(EXEC_BENCH): $(call objects,softgpu/exec/bench.c cpu/common/env.c cpu/common/l
 .PHONY: bench-softgpu
 bench-softgpu: $(EXEC_BENCH)
 	$(EXEC_BENCH)
-
-# The fuzz target: every object is compiled for it, by clang (tests/rpc/room.mk: FUZZ_FLAGS), where there is one.
-EXEC_FUZZ := $(BUILD)/fuzz/exec
-ifneq ($(shell command -v clang),)
-EXEC_FUZZ_FLAGS = $(subst -fsanitize=fuzzer,-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS))
-EXEC_FUZZ_OBJECTS := $(patsubst $(BUILD)/%.o,$(BUILD)/fuzz/objects/%.o,\
-                       $(call objects,tests/fuzz/exec.c cpu/common/env.c cpu/common/log.c cpu/common/tree.c) \
-                       $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS))
-$(BUILD)/fuzz/objects/%.o: %.c
-	@mkdir -p $(@D)
-	$(FUZZ_CC) $(EXEC_FUZZ_FLAGS) -MMD -MP -c $< -o $@
-define exec_fuzz_clone_rule
-$$(BUILD)/fuzz/objects/%.$(1).o: %.c
-	@mkdir -p $$(@D)
-	$$(FUZZ_CC) $$(EXEC_FUZZ_FLAGS) -fno-trapping-math -fno-math-errno -DSG_CLONE_LEVEL=$(1) \
-	    $$(SOFTGPU_CLONE_$(1)) -MMD -MP -c $$< -o $$@
-endef
-$(foreach level,$(SOFTGPU_CLONE_LEVELS),$(eval $(call exec_fuzz_clone_rule,$(level))))
-$(EXEC_FUZZ): $(EXEC_FUZZ_OBJECTS)
-	$(FUZZ_CC) $(FUZZ_FLAGS) $^ -lm -o $@
-else
-$(EXEC_FUZZ):
-	@mkdir -p $(@D)
-	@echo 'no libFuzzer' > $@
-endif
-# Only with the long tests: its objects take minutes to compile.
-LONG_TESTS += "tests/fuzz/rpc_fatbin_run.sh $(EXEC_FUZZ) 300 $(BUILD)/fuzz/corpus/exec tests/fuzz/seeds/exec.tar.gz"

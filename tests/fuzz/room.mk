@@ -1,0 +1,76 @@
+# tests/fuzz: fuzz targets (`make fuzz`; for 3 s each in `make check`). They are built by clang whatever CC is: objects
+# of other flavours are of no use. Where clang has no libFuzzer, a note takes the program's place, and the test is
+# skipped.
+FUZZ_TARGETS := exec rpc lanes control fatbin ptx
+FUZZ_CC    ?= clang
+FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
+              -fprofile-instr-generate -fcoverage-mapping \
+              -fno-sanitize-recover=undefined -fno-sanitize=function -I. -I$(BUILD)/generated \
+              -I$(CPU_RPC_GENERATED) -isystem /usr/include/tirpc -w
+FUZZ_HAVE   = echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && !n; }' | \
+              $(FUZZ_CC) -fsanitize=fuzzer,address,undefined -x c - -o $@ 2>/dev/null
+
+# ---- all sources at once ----
+FUZZ_LINK   = @mkdir -p $(@D); if $(FUZZ_HAVE); then $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(1); \
+              else echo 'no libFuzzer' > $@; fi
+
+FUZZ_RPC_SOURCES := $(filter-out $(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_identity.c), \
+                                 $(wildcard cpu/rpc/*.c cpu/rpc/*/*.c)) $(addprefix cpu/common/,clock.c env.c fd.c wire.c)
+$(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(FUZZ_RPC_SOURCES) $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c \
+                   $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c $(wildcard cpu/rpc/*.h cpu/rpc/*/*.h) $(CPU_RPC_HEADERS)
+	$(call FUZZ_LINK,$(CPU_RPC_LIBS))
+
+# Sockets are the only transport of lanes: the figures of coverage are of what a lane needs.
+FUZZ_LANES_SOURCES := cpu/server/lanes_in.c cpu/rpc/call/lane.c \
+                      $(addprefix cpu/rpc/transport/,block.c channel.c channel_socket.c liveness.c) \
+                      $(addprefix cpu/common/,clock.c env.c fd.c)
+$(BUILD)/fuzz/lanes: tests/fuzz/lanes.c $(FUZZ_LANES_SOURCES) $(wildcard cpu/server/*.h cpu/rpc/*.h cpu/rpc/*/*.h) \
+                     $(CPU_RPC_HEADERS) | $(API_INCLUDED)
+	$(call FUZZ_LINK,-isystem $(CUDA_INCLUDE))
+
+$(BUILD)/fuzz/control: tests/control/common_fuzz.c cpu/common/secret.c cpu/common/ticket.c cpu/common/wire.c \
+                       $(addprefix control-managers/common/,config.c loop_address.c protocol.c) \
+                       control-managers/cluster-manager/schema.c $(wildcard control-managers/common/*.h) \
+                       | $(CONTROL_COMMON_HEADERS) $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c
+	$(call FUZZ_LINK,-I$(CONTROL_COMMON_GENERATED) -luv -lconfig -lcrypto -ltirpc)
+
+$(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
+	$(call FUZZ_LINK,$(CPU_CODE_LIBS))
+$(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
+	@mkdir -p $@
+	$< --seeds $@
+
+# ---- objects of their own: those of the software GPU take minutes ----
+FUZZ_OBJECT_FLAGS = $(subst -fsanitize=fuzzer,-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS))
+fuzz_objects = $(patsubst $(BUILD)/%.o,$(BUILD)/fuzz/objects/%.o,$(1))
+FUZZ_PTX_OBJECTS  := $(call fuzz_objects,$(call objects,tests/fuzz/ptx.c tests/ptx/validate.c) $(SOFTGPU_PTX_OBJECTS))
+FUZZ_EXEC_OBJECTS := $(call fuzz_objects,$(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
+                       $(call objects,tests/fuzz/exec.c $(addprefix cpu/common/,env.c log.c tree.c)))
+ifneq ($(shell command -v $(FUZZ_CC)),)
+$(BUILD)/fuzz/objects/%.o: %.c
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(FUZZ_OBJECT_FLAGS) -MMD -MP -c $< -o $@
+define fuzz_clone_rule
+$$(BUILD)/fuzz/objects/%.$(1).o: %.c
+	@mkdir -p $$(@D)
+	$$(FUZZ_CC) $$(FUZZ_OBJECT_FLAGS) -fno-trapping-math -fno-math-errno -DSG_CLONE_LEVEL=$(1) \
+	    $$(SOFTGPU_CLONE_$(1)) -MMD -MP -c $$< -o $$@
+endef
+$(foreach level,$(SOFTGPU_CLONE_LEVELS),$(eval $(call fuzz_clone_rule,$(level))))
+$(BUILD)/fuzz/ptx: $(FUZZ_PTX_OBJECTS)
+$(BUILD)/fuzz/exec: $(FUZZ_EXEC_OBJECTS)
+endif
+$(BUILD)/fuzz/ptx $(BUILD)/fuzz/exec:
+	@mkdir -p $(@D)
+	if $(FUZZ_HAVE); then $(FUZZ_CC) $(FUZZ_FLAGS) $^ -lm -o $@; else echo 'no libFuzzer' > $@; fi
+
+# ---- in the tests ----
+# $(call fuzz_test,seconds,target,seeds)
+fuzz_test = "tests/fuzz/run.sh $(BUILD)/fuzz/$(2) $(1) $(BUILD)/fuzz/corpus/$(2) $(3)"
+fuzz_tests = $(call fuzz_test,$(1),rpc,tests/fuzz/seeds/rpc.tar.gz) \
+             $(call fuzz_test,$(1),lanes,tests/fuzz/seeds/lanes.tar.gz) \
+             $(call fuzz_test,$(1),control,tests/fuzz/seeds/control.tar.gz) \
+             $(call fuzz_test,$(1),fatbin,$(BUILD)/fuzz/seeds/fatbin) \
+             $(call fuzz_test,$(1),ptx,tests/fuzz/seeds/ptx)
+TESTS      += $(call fuzz_tests,3)
+LONG_TESTS += $(call fuzz_tests,300) $(call fuzz_test,300,exec,tests/fuzz/seeds/exec.tar.gz)
