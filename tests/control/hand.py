@@ -105,7 +105,7 @@ security = {{ tls = "on"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket
     return manager, ports
 
 
-def start_node_and_vm(ports):
+def start_node_and_vm(ports, env=None):
     """n1 with a software GPU, and vm1: both processes."""
     write("n1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[0]}; }};
 node = {{ name = "n1"; state-directory = "{work}/n1"; gpu = "software"; addresses = ["127.0.0.1"]; }};
@@ -117,8 +117,8 @@ vm = {{ name = "vm1"; state-directory = "{work}/vm1"; }};
 ipc = {{ socket = "{work}/vm1.sock"; mode = "0600"; }};
 {tls_keys("vm1")}
 ''')
-    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
-    vm = start("vm1", f"{BIN}/flyt-client-manager", "--config", path("vm1.conf"))
+    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"), env=env)
+    vm = start("vm1", f"{BIN}/flyt-client-manager", "--config", path("vm1.conf"), env=env)
     assert until(lambda: "event=registered" in log("n1") and "event=registered" in log("vm1")), log("n1") + log("vm1")
     return node, vm
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Certificates that are renewed before they end, by an issuer that the cluster manager has.
+"""Certificates that are renewed before they end, by an issuer that the cluster manager has. The daemons have a clock
+that this test moves (libfaketime), so certificates last 90 days, and nothing here hurries.
 
     renewal.py BIN PROGRAM
 
@@ -16,20 +17,45 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import (BIN, certificates, ctl, issue, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
-                  start_manager, start_node_and_vm, until)
+from hand import (BIN, certificates, ctl, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
+                  start_manager, start_node_and_vm, until, write)
 
 PROGRAM = os.path.abspath(sys.argv[2])
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-SHORT = 0.0001                          # days: 8.6 s
-FOLDER_OF = {"n1": "n1", "vm1": "vm1"}
+DAYS, DUE = 90, 61                      # how long a certificate holds; when it is due
+today = 0                               # of the daemons: days from the real one
+
+
+def on_day(day):
+    """The environment of a command for which it is this day."""
+    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME": f"{day:+}d"}
+
+
+def daemon_environment():
+    """Of the daemons: it is the day in the file `clock`; timers go on as they do."""
+    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("clock"), "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
+
+
+def days_pass(days, *daemons):
+    """For all daemons. These look at their certificates at once, and not within the hour."""
+    global today
+    today += days
+    write("clock.new", f"{today:+}d\n")
+    os.rename(path("clock.new"), path("clock"))
+    for daemon in daemons:
+        daemon.send_signal(signal.SIGHUP)
 
 
 def issue_earlier(role, name, days):
     """As it would be today if it had been made so many days ago."""
     made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"), "--force",
-               env={**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME": f"-{days}d"})
+               env=on_day(today - days))
     assert made.returncode == 0, made.stderr
+
+
+def start_node():
+    return start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"), env=daemon_environment())
 
 
 def shown(file):
@@ -42,25 +68,16 @@ def public_key(*command):
     return run("openssl", *command).stdout
 
 
+def has_ended(file):
+    return run("openssl", "x509", "-checkend", "0", "-in", file, env=on_day(today)).returncode != 0
+
+
 def renewed(name):
     return path(f"{name}/renewed.pem")
 
 
 def count(name, event):
     return log(name).count(f"event={event} ")
-
-
-def set_days(manager, days):
-    with open(path("cluster.conf")) as file:
-        text = file.read()
-    line = f'security = {{ certificate-days = {days};'
-    text = text.replace("security = {", line) if "certificate-days" not in text else \
-        text.replace(text[text.index("security = {"):text.index(";", text.index("certificate-days")) + 1], line)
-    with open(path("cluster.conf"), "w") as file:
-        file.write(text)
-    before = ctl("events").stdout.count("reloaded")
-    manager.send_signal(signal.SIGHUP)
-    ok(until(lambda: ctl("events").stdout.count("reloaded") > before), f"certificates hold for {days} days from now on")
 
 
 def the_first_time(program):
@@ -77,13 +94,12 @@ def the_first_time(program):
     ok(program.poll() is None, "the program goes on")
 
 
-def without_a_restart(node, manager, program):
-    set_days(manager, SHORT)
-    # What is not due is not renewed: the first certificate is taken away, and the next ones are short.
-    os.remove(renewed("n1"))
-    issue_earlier("node", "n1", 85)
-    node.send_signal(signal.SIGHUP)
-    ok(until(lambda: count("n1", "certificate-renewed") >= 4, 40), "a node's certificates of 8.6 s are renewed in time")
+def without_a_restart(node, vm, program):
+    for time_number in range(2, 5):
+        days_pass(DUE, node, vm)
+        for name in ("n1", "vm1"):
+            ok(until(lambda: count(name, "certificate-renewed") == time_number), f"{DUE} days later {name} renews")
+            ok(until(lambda: count(name, "connected") == time_number + 1), "and connects again")
     ok(program.poll() is None and count("n1", "started") == 1, "without a restart, and the program goes on")
 
 
@@ -92,7 +108,10 @@ def killed(node):
     for moment in (0.9, 1.0, 1.01, 1.02, 1.03, 1.05, 1.1):
         node.kill()
         node.wait()
-        node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+        if os.path.exists(renewed("n1")):
+            os.remove(renewed("n1"))
+        issue_earlier("node", "n1", 85)
+        node = start_node()
         time.sleep(moment)
     node.kill()
     node.wait()
@@ -100,7 +119,7 @@ def killed(node):
         with open(renewed("n1"), "w") as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(junk)
-        node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+        node = start_node()
         ok(until(lambda: count("n1", "registered") >= 1), f"a file with {junk[:12]!r} in it: the configured one counts")
         ok("event=certificate-not-taken" in log("n1"), "and the log says so")
         node.kill()
@@ -108,24 +127,30 @@ def killed(node):
     shutil.copy(renewed("vm1"), renewed("n1"))
     # What a kill leaves between writing and renaming.
     shutil.copy(renewed("vm1"), renewed("n1") + ".aB3dE9")
-    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    node = start_node()
     ok(until(lambda: count("n1", "registered") >= 1) and "it is of client:vm1" in log("n1"),
        "the file of another daemon is not taken")
     ok(not os.path.exists(renewed("n1") + ".aB3dE9"), "what a daemon left that was killed as it wrote is removed")
     return node
 
 
-def too_late(node, manager):
+def too_late(node, vm, manager):
     """The issuer is away until the certificate has ended."""
-    ok(until(lambda: count("n1", "certificate-renewed") >= 1), "the node has a short certificate")
+    ok(until(lambda: count("n1", "certificate-renewed") >= 1), "the node has a new certificate")
+    before = count("vm1", "certificate-renewed")
+    days_pass(DUE, vm)
+    ok(until(lambda: count("vm1", "certificate-renewed") > before), f"{DUE} days later the VM renews")
     for end in ("crt", "key"):
         os.rename(path(f"tls/issuer.{end}"), path(f"issuer.{end}"))
+    reloads = ctl("events").stdout.count("reloaded")
     manager.send_signal(signal.SIGHUP)
+    ok(until(lambda: ctl("events").stdout.count("reloaded") > reloads), "the issuer is taken away")
+    node.send_signal(signal.SIGHUP)
     ok(until(lambda: "it is not renewed: the cluster manager has no issuer" in log("n1")),
        "without an issuer the node says that its certificate ends")
-    ends = run("openssl", "x509", "-checkend", "0", "-in", renewed("n1"))
-    ok(until(lambda: run("openssl", "x509", "-checkend", "0", "-in", renewed("n1")).returncode != 0), "it has ended")
-    ok(ends.returncode == 0, "(and had not before)")
+    ok(not has_ended(renewed("n1")), "it has not ended")
+    days_pass(DAYS - DUE)
+    ok(has_ended(renewed("n1")), f"{DAYS - DUE} days later it has")
     for end in ("crt", "key"):
         os.rename(path(f"issuer.{end}"), path(f"tls/issuer.{end}"))
     manager.send_signal(signal.SIGHUP)
@@ -133,10 +158,10 @@ def too_late(node, manager):
     node.wait()
     os.rename(renewed("n1"), path("tls/n1.crt"))
     shutil.copy(path("tls/n1.crt"), path("tls/n1.key"))
-    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    node = start_node()
     ok(node.wait(20) == 3 and "has expired" in log("n1"), "a daemon does not start with what has ended")
-    issue("node", "n1", "--force")
-    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    issue_earlier("node", "n1", 0)
+    node = start_node()
     ok(until(lambda: count("n1", "registered") == 1), "a new one by hand brings it back")
     return node
 
@@ -158,7 +183,7 @@ def stolen(node, manager):
     node.kill()
     node.wait()
     issue_earlier("node", "n1", 85)
-    node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"))
+    node = start_node()
     ok(until(lambda: count("n1", "certificate-renewed") >= 1 and count("n1", "registered") >= 2), "a node is renewed")
     made = revoke("issuer", "main")
     ok(made.returncode == 0, made.stderr)
@@ -175,15 +200,16 @@ def main():
     ok(left.returncode == 1, "a node's certificate holds for 90 days")
     issue_earlier("node", "n1", 80)
     issue_earlier("client", "vm1", 80)
-    manager, ports = start_manager()
+    days_pass(0)
+    manager, ports = start_manager(env=daemon_environment())
     assert ctl("vm", "add", "vm1", "--sms", "2", "--memory", "128M", "--address", "127.0.0.1").returncode == 0
-    node, vm = start_node_and_vm(ports)
+    node, vm = start_node_and_vm(ports, env=daemon_environment())
     program = start("program", f"{BIN}/flyt-run", PROGRAM, env=program_environment())
     ok(until(lambda: "running" in ctl("server", "list").stdout, 60), "a program of the VM runs")
     the_first_time(program)
-    without_a_restart(node, manager, program)
+    without_a_restart(node, vm, program)
     node = killed(node)
-    node = too_late(node, manager)
+    node = too_late(node, vm, manager)
     taken_back(manager, vm, program)
     stolen(node, manager)
     ok(not glob.glob(path("*/renewed.pem.*")), "nothing is left behind")
