@@ -1,6 +1,6 @@
 // shows: memory: pools: another process imports a pool and allocations of it by their pointer data, and frees them;
-//   what
-//   is not of this pool, or of no pool, is refused
+//   what is not of this pool, or of no pool, is refused
+// shows: attacks: pointer data of a pool's allocation with any single byte changed is refused
 #include "check.h"
 #include "together.h"
 
@@ -45,12 +45,11 @@ static int child_main()
     GIVES(cudaErrorInvalidValue, cudaMallocFromPoolAsync(&pointer, 4096, pool, nullptr));
     GIVES(cudaErrorInvalidValue, cudaDeviceSetMemPool(0, pool));
     GIVES(cudaErrorInvalidValue, cudaMemPoolImportPointer(&pointer, second, &m.pointer[0]));
-    cudaMemPoolPtrExportData wrong = m.pointer[0];
-    wrong.reserved[20] ^= 1;
-    GIVES(cudaErrorInvalidValue, cudaMemPoolImportPointer(&pointer, pool, &wrong));
-    wrong = m.pointer[0];
-    memset(wrong.reserved + 40, 0xff, 8);
-    GIVES(cudaErrorInvalidValue, cudaMemPoolImportPointer(&pointer, pool, &wrong));
+    for (size_t at = 0; at < sizeof m.pointer[0].reserved; at++) {
+        cudaMemPoolPtrExportData wrong = m.pointer[1];
+        wrong.reserved[at] ^= 16;
+        GIVES(cudaErrorInvalidValue, cudaMemPoolImportPointer(&pointer, pool, &wrong));
+    }
     for (int i = 0; i < MANY; i++) {
         MUST(cudaMemPoolImportPointer((void **)&words[i], pool, &m.pointer[i]));
         HOLDS(holds(words[i], (unsigned)i));

@@ -9,10 +9,12 @@
 
 #include <endian.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "cpu/code/hash.h"
 #include "cpu/common/list.h"
 #include "device.h"
 #include "state.h"
@@ -20,8 +22,9 @@
 struct pool_name { uint64_t session; uint32_t device; uint8_t random[20]; };
 _Static_assert(sizeof(struct pool_name) == POOL_NAME && (int)POOL_NAME == FLYT_SHARE_SIZE, "stands in a file");
 
+/* seal: from the pool's name and all that comes before it. Only what a holder of the pool's name wrote is opened. */
 #define POINTER_WORDS "FlytPtr"
-struct pointer_data { char words[sizeof POINTER_WORDS]; char share[FLYT_SHARE_SIZE]; uint64_t offset, size, pool; };
+struct pointer_data { char words[sizeof POINTER_WORDS]; char share[FLYT_SHARE_SIZE]; uint64_t offset, size, seal; };
 _Static_assert(sizeof(struct pointer_data) == CORE_IPC_SIZE, "as CUDA has it");
 
 /* A handle of another process, with the allocations of it that this one has. */
@@ -56,20 +59,26 @@ int pool_name_device(const char *bytes)
     return -1;
 }
 
-static uint64_t tag_of(const char *pool)
+_Static_assert((int)POOL_NAME == HASH_SIZE, "the name of a pool is a key");
+
+static int seal_of(const char *pool, const struct pointer_data *data, uint64_t *seal)
 {
-    struct pool_name name;
-    uint64_t tag;
-    memcpy(&name, pool, sizeof name);
-    memcpy(&tag, name.random, sizeof tag);
-    return tag;
+    uint8_t out[HASH_SIZE];
+    hash *state = hash_create_keyed((const uint8_t *)pool);
+    if (!state)
+        return CORE_OUT_OF_MEMORY;
+    hash_add(state, data, offsetof(struct pointer_data, seal));
+    hash_finish(state, out);
+    memcpy(seal, out, sizeof *seal);
+    return CORE_OK;
 }
 
 int pool_pointer_name(const char *pool, struct handle_chunk *chunk, uint64_t address, uint64_t size, void *out)
 {
-    struct pointer_data data = { .words = POINTER_WORDS, .offset = address - chunk->address, .size = size,
-                                 .pool = tag_of(pool) };
+    struct pointer_data data = { .words = POINTER_WORDS, .offset = address - chunk->address, .size = size };
     int code = handle_chunk_share(chunk, data.share);
+    if (!code)
+        code = seal_of(pool, &data, &data.seal);
     if (!code)
         memcpy(out, &data, sizeof data);
     return code;
@@ -123,9 +132,12 @@ static void mapped_close(struct mapped *mapped)
 int pool_pointer_open(const char *pool, const void *bytes, const struct rights *others, uint64_t *address)
 {
     struct pointer_data data;
-    int code = CORE_OK;
+    uint64_t seal;
     memcpy(&data, bytes, sizeof data);
-    if (memcmp(data.words, POINTER_WORDS, sizeof data.words) != 0 || data.pool != tag_of(pool) || !data.size)
+    int code = seal_of(pool, &data, &seal);
+    if (code)
+        return code;
+    if (memcmp(data.words, POINTER_WORDS, sizeof data.words) != 0 || data.seal != seal || !data.size)
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&lock);
     struct pointer *pointer = calloc(1, sizeof *pointer);

@@ -15,7 +15,7 @@ int pool_name_device(const char *name);                     /* of this process; 
 /* What names an allocation for other processes; CORE_IPC_SIZE bytes. Waits. A code. */
 int pool_pointer_name(const char *pool, struct handle_chunk *, uint64_t address, uint64_t size, void *data);
 /* The allocation's address in this process, where other devices may do what `others` says. 1: it is none of that pool,
-   or was imported already. Waits. */
+   a byte of `data` was changed, or it was imported already. Waits. */
 int pool_pointer_open(const char *pool, const void *data, const struct rights *others, uint64_t *address);
 /* What another device may do with all that was imported from the pool: CUmemAccess_flags. A code. Waits. */
 int pool_pointers_access(const char *pool, int device, unsigned access);
