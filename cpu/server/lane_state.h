@@ -12,6 +12,7 @@ enum {
     LANE_WRITING = 16,
     LANE_DISCARDED = 256,
     LANE_GREETING_MS = 5000,
+    LANE_LEAVING = 64,                    /* visitors that were sent away, and whose threads have not yet ended */
     LANE_FAREWELL_MS = 500
 };
 
@@ -38,6 +39,8 @@ struct visitor {
     int fd;                               /* -1: the channel has it */
     void *context;                        /* for lanes.open */
     rpc_channel *channel;
+    bool greets;                          /* it has not shown a key yet */
+    bool sent_away;                       /* its connection is shut down: it made room for another one */
     bool ended;                           /* may be joined */
 };
 
@@ -57,7 +60,7 @@ struct lanes {
     bool stop;
     struct lane lanes[FLYT_MAX_LANES];
     struct visitor *visitors;
-    unsigned greeting;
+    unsigned greeting, sent_away;         /* visitors that greet; those of them that were sent away are not counted */
     uint8_t *memory;
     struct context *registered;            /* under session.lock */
     struct arrival arrivals[LANE_WINDOW];

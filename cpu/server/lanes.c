@@ -4,7 +4,8 @@
  * A connection that says it is a lane of this session gets a thread. The thread reads the hello and the key; if that is
  * the one that was told to the client for this lane, and not used yet, the connection becomes the lane, and the thread
  * its reader. Until then it has LANE_GREETING_MS; there are at most FLYT_MAX_LANES such connections, and only while a
- * key is out.
+ * key is out. One more takes the place of the one that has greeted for the longest time: a client shows its key at
+ * once, so strangers who only know the session's number cannot keep its lanes from it.
  *
  * What comes on a lane is read by its reader (lanes_in.c), what goes out is written by a thread of its own
  * (lanes_out.c). The slots for what comes are plain memory registered with the driver, not memory of a context, so that
@@ -179,8 +180,9 @@ static uint32_t visitor_greet(struct lanes *lanes, struct visitor *visitor, cons
     struct lane *lane = &lanes->lanes[number - 1];
     *why = "its key is not the one that was given to the client";
     pthread_mutex_lock(&lanes->lock);
-    bool good = keys_equal(key, lane->key) && lane->state == LANE_ASKED && !lanes->stop;
+    bool good = keys_equal(key, lane->key) && lane->state == LANE_ASKED && !lanes->stop && !visitor->sent_away;
     if (good) {
+        visitor->greets = false;
         explicit_bzero(lane->key, sizeof lane->key);
         lane->state = LANE_OPEN;
         lane->channel = channel;
@@ -242,7 +244,11 @@ static void *visitor_main(void *context)
     const char *why;
     uint32_t number = visitor_greet(lanes, visitor, &why);
     pthread_mutex_lock(&lanes->lock);
-    lanes->greeting--;
+    visitor->greets = false;
+    if (visitor->sent_away)
+        lanes->sent_away--;
+    else
+        lanes->greeting--;
     pthread_mutex_unlock(&lanes->lock);
     if (number) {
         visitor_read(lanes, number, visitor->channel);
@@ -284,6 +290,35 @@ static void visitors_join(struct lanes *lanes, bool all)
     }
 }
 
+/* Its thread then ends by itself. */
+static void visitor_shutdown(struct visitor *visitor)
+{
+    if (visitor->channel)
+        rpc_channel_shutdown(visitor->channel);
+    else if (visitor->fd >= 0)
+        shutdown(visitor->fd, SHUT_RDWR);
+}
+
+/* A place for one more visitor that greets. False: there is none, and as many as there may be are leaving. */
+static bool visitors_make_room(struct lanes *lanes)
+{
+    struct visitor *oldest = NULL;
+    if (lanes->greeting < FLYT_MAX_LANES)
+        return true;
+    if (lanes->sent_away >= LANE_LEAVING)
+        return false;
+    for (struct visitor *visitor = lanes->visitors; visitor; visitor = visitor->next)
+        if (visitor->greets && !visitor->sent_away)
+            oldest = visitor; /* the list begins with the latest */
+    if (!oldest)
+        return false;
+    oldest->sent_away = true;
+    lanes->greeting--;
+    lanes->sent_away++;
+    visitor_shutdown(oldest);
+    return true;
+}
+
 void lanes_accept(struct session *session, int fd, void *context)
 {
     struct lanes *lanes = session->lanes;
@@ -295,9 +330,11 @@ void lanes_accept(struct session *session, int fd, void *context)
         pthread_mutex_lock(&lanes->lock);
         for (unsigned i = 0; i < FLYT_MAX_LANES; i++)
             wanted |= lanes->lanes[i].state == LANE_ASKED;
-        wanted = wanted && visitor && !lanes->stop && lanes->greeting < FLYT_MAX_LANES;
+        wanted = wanted && visitor && !lanes->stop && visitors_make_room(lanes);
         if (wanted) {
-            *visitor = (struct visitor){ .session = session, .fd = fd, .context = context, .next = lanes->visitors };
+            *visitor = (struct visitor){
+                .session = session, .fd = fd, .context = context, .next = lanes->visitors, .greets = true
+            };
             wanted = pthread_create(&visitor->thread, NULL, visitor_main, visitor) == 0;
         }
         if (wanted) {
@@ -322,12 +359,8 @@ void lanes_shutdown(struct session *session)
         return;
     pthread_mutex_lock(&lanes->lock);
     lanes->stop = true;
-    for (struct visitor *visitor = lanes->visitors; visitor; visitor = visitor->next) {
-        if (visitor->channel)
-            rpc_channel_shutdown(visitor->channel);
-        else if (visitor->fd >= 0)
-            shutdown(visitor->fd, SHUT_RDWR);
-    }
+    for (struct visitor *visitor = lanes->visitors; visitor; visitor = visitor->next)
+        visitor_shutdown(visitor);
     pthread_cond_broadcast(&lanes->changed);
     pthread_mutex_unlock(&lanes->lock);
 }

@@ -5,6 +5,9 @@
  * shows: lanes: no lane without a key, with a wrong or used one, of an unknown session, beyond eight; the session goes
   *   on
  * shows: lanes: who connects and says nothing, or half of it, is closed in time and in nobody's way
+ * shows: attacks: strangers who name a session and fill all places for lanes that have not shown their key do not keep
+ *   its client from its lanes
+ * shows: attacks: the key of a lane is worth nothing at another session, nor after its session has ended
  * shows: lanes: bytes before their call, after it, in pieces over several lanes in any order make the same copy
  * shows: lanes: a copy whose bytes do not come holds its stream and no other
  * shows: lanes: a device's synchronisation is answered behind a stream destroyed while the legacy stream waits for
@@ -233,6 +236,74 @@ static void silent_ones(void **state)
     peer_close(&peer);
     rpc_channel_destroy(good);
     rpc_channel_destroy(half);
+}
+
+/* Connections that name the session, and do not know its key: all places that there are for them, and more. */
+static void strangers(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 3 * FLYT_MAX_LANES };
+    struct peer peer;
+    lane_result asked;
+    rpc_channel *crowd[STRANGERS];
+    begin(&peer);
+    for (uint32_t number = 1; number <= 2; number++) {
+        assert_int_equal(ask(&peer, number, &asked), 0);
+        for (unsigned i = 0; i < STRANGERS; i++)
+            crowd[i] = connect_as(peer.hello.session, 1 + i % FLYT_MAX_LANES);
+        uint64_t start = clock_now();
+        rpc_channel *good = connect_as(peer.hello.session, number);
+        assert_true(offer_key(good, asked.key));
+        assert_true(clock_now() - start < 4 * CLOCK_NS_PER_SECOND); /* and not when those are closed for silence */
+        uint8_t *bytes = pattern(5000, number);
+        call_in(&peer, 0, peer.base, 7 + number, 5000);
+        assert_int_equal(put_record(good, number, 7 + number, 0, bytes, 5000, 0), 0);
+        expect(&peer, 0, peer.base, bytes, 5000);
+        free(bytes);
+        for (unsigned i = 0; i < STRANGERS; i++)
+            rpc_channel_destroy(crowd[i]);
+        if (number == 2)
+            rpc_channel_destroy(good);
+    }
+    assert_int_equal(peer_context_sync(&peer), 0);
+    peer_close(&peer);
+}
+
+/* Keys of one session at another one, and of one that has ended. */
+static void stolen_keys(void **state)
+{
+    (void)state;
+    struct peer mine, theirs;
+    lane_result my_key, their_key;
+    begin(&mine);
+    begin(&theirs);
+    assert_int_equal(ask(&mine, 1, &my_key), 0);
+    assert_int_equal(ask(&theirs, 1, &their_key), 0);
+    rpc_channel *channel = connect_as(theirs.hello.session, 1);
+    assert_false(offer_key(channel, my_key.key));
+    rpc_channel_destroy(channel);
+    channel = connect_as(mine.hello.session, 1);
+    assert_false(offer_key(channel, their_key.key));
+    rpc_channel_destroy(channel);
+    uint64_t ended = theirs.hello.session;
+    rpc_channel *last = lane(&theirs, 2);
+    char byte;
+    peer_close(&theirs);
+    assert_int_not_equal(rpc_lane_receive(last, &byte, 1, soon(9000)), -ETIMEDOUT); /* the server has seen the end */
+    rpc_channel_destroy(last);
+    channel = connect_as(ended, 1);
+    assert_false(offer_key(channel, their_key.key));
+    rpc_channel_destroy(channel);
+    begin(&theirs); /* its worker may be that of the session that has ended */
+    assert_int_not_equal(theirs.hello.session, ended);
+    assert_int_equal(ask(&theirs, 1, &my_key), 0);
+    channel = connect_as(theirs.hello.session, 1);
+    assert_false(offer_key(channel, their_key.key));
+    rpc_channel_destroy(channel);
+    assert_int_equal(peer_context_sync(&mine), 0);
+    assert_int_equal(peer_context_sync(&theirs), 0);
+    peer_close(&theirs);
+    peer_close(&mine);
 }
 
 static void any_order(void **state)
@@ -545,6 +616,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_gets_one),
         cmocka_unit_test(silent_ones),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(stolen_keys),
         cmocka_unit_test(any_order),
         cmocka_unit_test(holds_its_stream),
         cmocka_unit_test(synchronised_behind_an_end),
