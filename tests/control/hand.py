@@ -9,9 +9,11 @@ import tempfile
 import time
 
 BIN = os.path.abspath(sys.argv[1])
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 work = tempfile.mkdtemp(prefix="flyt-hand-")
 started = []
 done = failed = 0
+today = 0                               # of daemons with a clock that the test moves: days from the real one
 os.environ["FLYT_LOG"] = "info"
 
 
@@ -58,6 +60,34 @@ def log(name):
 
 def issue(role, name, *options):
     made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"), *options)
+    assert made.returncode == 0, made.stderr
+
+
+def on_day(day):
+    """The environment of a command for which it is this day."""
+    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME": f"{day:+}d"}
+
+
+def moved_clock():
+    """The environment of a daemon for which it is the day in the file `clock`. Its timers go on as they do."""
+    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("clock"), "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
+
+
+def days_pass(days, *daemons):
+    """For all daemons. These look at their certificates at once, and not within the hour."""
+    global today
+    today += days
+    write("clock.new", f"{today:+}d\n")
+    os.rename(path("clock.new"), path("clock"))
+    for daemon in daemons:
+        daemon.send_signal(signal.SIGHUP)
+
+
+def issue_earlier(role, name, days):
+    """A certificate as it would be today if it had been made so many days ago."""
+    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"), "--force",
+               env=on_day(today - days))
     assert made.returncode == 0, made.stderr
 
 

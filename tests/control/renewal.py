@@ -18,44 +18,14 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
 from hand import (BIN, certificates, ctl, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
-                  start_manager, start_node_and_vm, until, write)
+                  start_manager, start_node_and_vm, until)
 
 PROGRAM = os.path.abspath(sys.argv[2])
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-DAYS, DUE = 90, 61                      # how long a certificate holds; when it is due
-today = 0                               # of the daemons: days from the real one
-
-
-def on_day(day):
-    """The environment of a command for which it is this day."""
-    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME": f"{day:+}d"}
-
-
-def daemon_environment():
-    """Of the daemons: it is the day in the file `clock`; timers go on as they do."""
-    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("clock"), "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
-
-
-def days_pass(days, *daemons):
-    """For all daemons. These look at their certificates at once, and not within the hour."""
-    global today
-    today += days
-    write("clock.new", f"{today:+}d\n")
-    os.rename(path("clock.new"), path("clock"))
-    for daemon in daemons:
-        daemon.send_signal(signal.SIGHUP)
-
-
-def issue_earlier(role, name, days):
-    """As it would be today if it had been made so many days ago."""
-    made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"), "--force",
-               env=on_day(today - days))
-    assert made.returncode == 0, made.stderr
+DUE, DAYS = 61, 90                      # when a certificate is due, and how long it holds
 
 
 def start_node():
-    return start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"), env=daemon_environment())
+    return start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"), env=hand.moved_clock())
 
 
 def shown(file):
@@ -69,7 +39,7 @@ def public_key(*command):
 
 
 def has_ended(file):
-    return run("openssl", "x509", "-checkend", "0", "-in", file, env=on_day(today)).returncode != 0
+    return run("openssl", "x509", "-checkend", "0", "-in", file, env=hand.on_day(hand.today)).returncode != 0
 
 
 def renewed(name):
@@ -96,7 +66,7 @@ def the_first_time(program):
 
 def without_a_restart(node, vm, program):
     for time_number in range(2, 5):
-        days_pass(DUE, node, vm)
+        hand.days_pass(DUE, node, vm)
         for name in ("n1", "vm1"):
             ok(until(lambda: count(name, "certificate-renewed") == time_number), f"{DUE} days later {name} renews")
             ok(until(lambda: count(name, "connected") == time_number + 1), "and connects again")
@@ -110,7 +80,7 @@ def killed(node):
         node.wait()
         if os.path.exists(renewed("n1")):
             os.remove(renewed("n1"))
-        issue_earlier("node", "n1", 85)
+        hand.issue_earlier("node", "n1", 85)
         node = start_node()
         time.sleep(moment)
     node.kill()
@@ -138,7 +108,7 @@ def too_late(node, vm, manager):
     """The issuer is away until the certificate has ended."""
     ok(until(lambda: count("n1", "certificate-renewed") >= 1), "the node has a new certificate")
     before = count("vm1", "certificate-renewed")
-    days_pass(DUE, vm)
+    hand.days_pass(DUE, vm)
     ok(until(lambda: count("vm1", "certificate-renewed") > before), f"{DUE} days later the VM renews")
     for end in ("crt", "key"):
         os.rename(path(f"tls/issuer.{end}"), path(f"issuer.{end}"))
@@ -149,7 +119,7 @@ def too_late(node, vm, manager):
     ok(until(lambda: "it is not renewed: the cluster manager has no issuer" in log("n1")),
        "without an issuer the node says that its certificate ends")
     ok(not has_ended(renewed("n1")), "it has not ended")
-    days_pass(DAYS - DUE)
+    hand.days_pass(DAYS - DUE)
     ok(has_ended(renewed("n1")), f"{DAYS - DUE} days later it has")
     for end in ("crt", "key"):
         os.rename(path(f"issuer.{end}"), path(f"tls/issuer.{end}"))
@@ -160,7 +130,7 @@ def too_late(node, vm, manager):
     shutil.copy(path("tls/n1.crt"), path("tls/n1.key"))
     node = start_node()
     ok(node.wait(20) == 3 and "has expired" in log("n1"), "a daemon does not start with what has ended")
-    issue_earlier("node", "n1", 0)
+    hand.issue_earlier("node", "n1", 0)
     node = start_node()
     ok(until(lambda: count("n1", "registered") == 1), "a new one by hand brings it back")
     return node
@@ -182,7 +152,7 @@ def stolen(node, manager):
     """Whatever an issuer has made ends with it."""
     node.kill()
     node.wait()
-    issue_earlier("node", "n1", 85)
+    hand.issue_earlier("node", "n1", 85)
     node = start_node()
     ok(until(lambda: count("n1", "certificate-renewed") >= 1 and count("n1", "registered") >= 2), "a node is renewed")
     made = revoke("issuer", "main")
@@ -198,12 +168,12 @@ def main():
     ok('"node:n1"' in long, long)
     left = run("openssl", "x509", "-checkend", str(91 * 86400), "-in", path("tls/n1.crt"))
     ok(left.returncode == 1, "a node's certificate holds for 90 days")
-    issue_earlier("node", "n1", 80)
-    issue_earlier("client", "vm1", 80)
-    days_pass(0)
-    manager, ports = start_manager(env=daemon_environment())
+    hand.issue_earlier("node", "n1", 80)
+    hand.issue_earlier("client", "vm1", 80)
+    hand.days_pass(0)
+    manager, ports = start_manager(env=hand.moved_clock())
     assert ctl("vm", "add", "vm1", "--sms", "2", "--memory", "128M", "--address", "127.0.0.1").returncode == 0
-    node, vm = start_node_and_vm(ports, env=daemon_environment())
+    node, vm = start_node_and_vm(ports, env=hand.moved_clock())
     program = start("program", f"{BIN}/flyt-run", PROGRAM, env=program_environment())
     ok(until(lambda: "running" in ctl("server", "list").stdout, 60), "a program of the VM runs")
     the_first_time(program)
@@ -216,7 +186,7 @@ def main():
 
 
 try:
-    if not os.path.exists(FAKETIME):
+    if not os.path.exists(hand.FAKETIME):
         print("1..0 # SKIP no libfaketime")
         sys.exit(0)
     main()
