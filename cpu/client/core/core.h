@@ -211,6 +211,8 @@ typedef uint64_t core_handle;
 CORE_API int core_memory_granularity(size_t *bytes);
 /* alignment: 0 or a power of two; hint: an address that would be welcome, or 0. 2: no room in the window. */
 CORE_API int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address);
+/* Addresses that count as memory of the device at once, whatever is mapped there: what graphs will allocate. */
+CORE_API int core_reservation_note(int device, size_t size, uint64_t *address);
 /* all of it, and nothing is mapped there */
 CORE_API int core_reservation_free(uint64_t address, size_t size);
 /* shared: it can be exported; 801: not from this server. Waits. */

@@ -25,7 +25,11 @@
 
 enum { TOKEN_KIND = 5 };
 
-struct reservation { struct tree_node node; uint64_t size; };          /* key: base */
+struct reservation {
+    struct tree_node node; /* key: base */
+    uint64_t size;
+    bool noted; /* the address map has all of it, whatever is mapped there */
+};
 
 struct physical {
     int      device;
@@ -95,9 +99,9 @@ static uint64_t take(uint64_t hint, uint64_t size, uint64_t unit)
     return window_take(possible ? hint : 0, from, size, unit);
 }
 
-int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address)
+/* The device is noted in the address map; -1: of what is mapped there, with access set. */
+static int reserve(size_t size, size_t alignment, uint64_t hint, int device, uint64_t *address)
 {
-    CANCEL_DEFERRED;
     int code = core_enter();
     if (code)
         return code;
@@ -109,7 +113,12 @@ int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
     uint64_t base = size <= core_session.window_size ? take(hint, size, unit) : 0;
+    if (base && device >= 0 && address_add_mapped(device, base, size)) {
+        window_give(base, size);
+        base = 0;
+    }
     if (base) {
+        reservation->noted = device >= 0;
         reservation->node.key = base;
         reservation->size = size;
         tree_insert(&reservations, &reservation->node);
@@ -119,6 +128,18 @@ int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64
     if (!base)
         free(reservation);
     return base ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address)
+{
+    CANCEL_DEFERRED;
+    return reserve(size, alignment, hint, -1, address);
+}
+
+int core_reservation_note(int device, size_t size, uint64_t *address)
+{
+    CANCEL_DEFERRED;
+    return reserve(size, 0, 0, device, address);
 }
 
 static struct client_mapping *mapping_at_or_above(uint64_t address)
@@ -146,6 +167,8 @@ int core_reservation_free(uint64_t address, size_t size)
         code = CORE_INVALID_VALUE;
     } else {
         tree_remove(&reservations, &found->node);
+        if (found->noted)
+            address_remove(CORE_DEVICE_MEMORY, address, NULL);
         window_give(address, size);
         free(found);
     }
@@ -324,15 +347,16 @@ static bool occupied(uint64_t address, uint64_t size)
     return mapping_of(address) || (next && next->node.key - address < size);
 }
 
-static bool reserved(uint64_t address, uint64_t size)
+/* The reservation that has all of the range; NULL: none. */
+static const struct reservation *reservation_of(uint64_t address, uint64_t size)
 {
     const struct reservation *r = (struct reservation *)tree_at_or_below(&reservations, address, 0);
-    return r && address - r->node.key < r->size && size <= r->size - (address - r->node.key);
+    return r && address - r->node.key < r->size && size <= r->size - (address - r->node.key) ? r : NULL;
 }
 
 static int map(uint64_t address, uint64_t size, struct physical *physical)
 {
-    if (!physical || size != physical->size || !granules(address) || !reserved(address, size) ||
+    if (!physical || size != physical->size || !granules(address) || !reservation_of(address, size) ||
         occupied(address, size))
         return CORE_INVALID_VALUE;
     struct client_mapping *mapping = calloc(1, sizeof *mapping);
@@ -382,6 +406,9 @@ static void access_note(struct client_mapping *mapping, const struct rights *rig
 {
     bool before = mapping->rights.read, after = rights->read;
     mapping->rights = *rights;
+    const struct reservation *within = reservation_of(mapping->node.key, mapping->size);
+    if (within && within->noted)
+        return;
     if (before && !after)
         address_remove(CORE_DEVICE_MEMORY, mapping->node.key, NULL);
     else if (after && !before && address_add_mapped(mapping->of->device, mapping->node.key, mapping->size))

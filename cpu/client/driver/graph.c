@@ -139,8 +139,11 @@ CUresult driver_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, uns
 
 /* ---- memory of graphs ---- */
 
-/* Nothing is kept beyond the graphs that need it, so there is nothing to give back. */
-CUresult driver_cuDeviceGraphMemTrim(CUdevice device) { return driver_local(driver_device(device)); }
+CUresult driver_cuDeviceGraphMemTrim(CUdevice device)
+{
+    int error = driver_device(device);
+    return driver_local(error ? error : graph_memory_trim(device));
+}
 
 CUresult driver_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
 {

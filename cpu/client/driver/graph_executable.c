@@ -14,6 +14,13 @@ static int instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags
     return out ? graph_instantiate(graph, flags, out, failure) : CUDA_ERROR_INVALID_VALUE;
 }
 
+static int upload(CUgraphExec executable, CUstream stream)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    return error ? error : graph_upload(context, executable, stream);
+}
+
 static CUresult instantiate_logged(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
     struct graph_failure failure;
@@ -41,15 +48,18 @@ CUresult driver_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, uns
     return (CUresult)instantiate(out, graph, flags, &failure);
 }
 
-/* Where the graph is uploaded makes no difference here. */
 CUresult driver_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters,
                                              core_stream default_stream)
 {
     struct graph_failure failure;
-    (void)default_stream;
     if (!parameters)
         return CUDA_ERROR_INVALID_VALUE;
     int error = instantiate(out, graph, parameters->flags, &failure);
+    if (!error && parameters->flags & GRAPH_UPLOAD &&
+        (error = upload(*out, parameters->hUploadStream ? parameters->hUploadStream : default_stream))) {
+        graph_executable_destroy(*out);
+        failure.reason = GRAPH_NOT_MADE;
+    }
     parameters->hErrNode_out = failure.node;
     parameters->result_out = (CUgraphInstantiateResult)failure.reason;
     return (CUresult)error;
@@ -119,16 +129,9 @@ CUresult driver_cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, CUgr
     return driver_local(error);
 }
 
-/* A graph needs nothing on the device before it is launched. */
 CUresult driver_cuGraphUpload(CUgraphExec executable, CUstream stream)
 {
-    core_context *context;
-    struct core_stream_info info;
-    unsigned long long flags;
-    int error = driver_enter(&context);
-    if (!error)
-        error = core_stream_info(context, stream, &info);
-    return driver_local(error ? error : graph_executable_flags(executable, &flags));
+    return (CUresult)upload(executable, stream);
 }
 
 CUresult driver_cuGraphLaunch(CUgraphExec executable, CUstream stream)

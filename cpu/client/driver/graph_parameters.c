@@ -190,19 +190,15 @@ int graph_read_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_para
     int error = begin(GRAPH_ALLOCATE, NULL, p, out);
     if (error)
         return error;
-    struct core_context_info info;
     if (!p->bytesize || p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED || p->poolProps.handleTypes)
         return CUDA_ERROR_INVALID_VALUE;
-    if ((error = driver_device(p->poolProps.location.id)) || (error = core_context_info(out->context, &info)))
+    if ((error = driver_device(p->poolProps.location.id)))
         return error;
-    if (info.device != p->poolProps.location.id) {
-        core_unsupported("a graph's allocation on another device than that of the current context");
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    out->allocation = (struct graph_allocation){ .device = info.device, .size = p->bytesize };
+    out->allocation = (struct graph_allocation){ .device = p->poolProps.location.id, .size = p->bytesize };
     memcpy(out->allocation.properties, &p->poolProps, sizeof p->poolProps);
-    return CUDA_SUCCESS;
+    _Static_assert(sizeof(CUmemAccessDesc) == 3 * sizeof(int), "as graph_peers_read reads them");
+    return graph_peers_read(p->accessDescs, p->accessDescCount, &out->allocation.peers);
 }
 
 int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct core_value room[GRAPH_VALUES_MOST],

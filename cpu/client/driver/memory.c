@@ -47,7 +47,7 @@ static int release(CUdeviceptr address)
         error = CUDA_ERROR_NOT_PERMITTED;
     if (error || !address || (error = issue_check_unsafe()))
         return error;
-    return graph_memory_free(address, true, &error) ? error : core_memory_free(address);
+    return graph_memory_free(address, &error) ? error : core_memory_free(address);
 }
 
 static int get_info(size_t *available, size_t *total)

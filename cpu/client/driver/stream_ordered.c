@@ -39,7 +39,9 @@ static int release(CUdeviceptr address, CUstream stream)
         return error;
     if (capture_any())
         error = capture_free(context, stream, address, &kept);
-    return kept || graph_memory_free(address, false, &error) ? error : core_pool_free(context, stream, address);
+    if (kept || graph_memory_free_async(context, stream, address, &error))
+        return error;
+    return core_pool_free(context, stream, address);
 }
 
 CUresult driver_cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)

@@ -34,7 +34,7 @@ static void executable_free(struct executable *e)
         core_event_destroy(e->joined);
     if (e->started)
         core_event_destroy(e->started);
-    if (e->ended)
+    if (!memory_executable_ends(e) && e->ended)
         core_event_destroy(e->ended);
     if (e->graph && !graphs_enter()) {
         graph_free(e->graph);
@@ -120,6 +120,8 @@ static int executable_fill(struct executable *e, struct graph_failure *failure)
     if (!(e->named = malloc((nodes_in(e->graph) + 1) * sizeof *e->named)))
         return CORE_OUT_OF_MEMORY;
     names_fill(e, e->graph);
+    if (e->uses_memory && !memory_executable(e))
+        return CORE_OUT_OF_MEMORY;
     qsort(e->named, e->named_count, sizeof *e->named, by_original);
     return CORE_OK;
 }

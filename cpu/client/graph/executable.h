@@ -54,6 +54,11 @@ struct executable {
     } * named; /* sorted */
     size_t named_count;
     bool uses_memory, has_conditions;
+    /* What the launches allocate (memory.c). */
+    struct block **blocks;
+    struct ground **grounds;
+    size_t block_count, ground_count;
+    bool escapes; /* the program uses some of it outside the graph */
     struct plan plan;
     core_event started, ended, joined; /* 0: not made yet. joined: the end of a track 0 of another context */
     core_context *ended_context;
@@ -89,11 +94,19 @@ int launch_end(const struct launch *);
 int kept_launch(const struct launch *, bool *done);
 void kept_drop(struct executable *);
 
+/* memory.c. Not under the lock of the graphs. Collects what the launches allocate. False: no memory. */
+bool memory_executable(struct executable *);
+/* Before anything of a launch is sent: whether it may be made. Then there is memory behind its addresses. 0, 1, 2 or
+   709. Behind the launch: memory_launched, with the launch's result. */
+int memory_launch(const struct launch *);
+void memory_launched(const struct launch *, int code);
+int memory_upload(const struct launch *); /* the memory only */
+/* The executable ends. True: its event `ended` is not its own any more. */
+bool memory_executable_ends(struct executable *);
+
 /* Locked, and kept alive up to executable_leave. 1: no such executable. */
 int executable_enter(graph_executable, struct executable **);
 void executable_leave(struct executable *);
-/* Marks what its nodes allocate as the program's, and what they free as not any more. */
-int executable_mark_memory(struct executable *);
 /* Under its lock. */
 int executable_launch(struct executable *, core_context *, core_stream);
 /* Not under any lock. A node's work, in that stream of its context. */

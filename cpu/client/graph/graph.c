@@ -108,20 +108,12 @@ void node_free(struct node *n)
     free(n);
 }
 
-/* Memory of an allocation node is freed at most once in a graph. */
-static bool may_free(struct graph *g, uint64_t address)
-{
-    for (EACH_NODE(n, g))
-        if (n->parameters.kind == GRAPH_FREE && n->parameters.freed == address)
-            return false;
-    return memory_known(address);
-}
-
 int node_add(struct graph *g, struct node *const *before, const struct graph_edge *edges, size_t count,
              struct graph_parameters *parameters, struct node **out)
 {
     int code = condition_admit(g, parameters);
-    if (!code && parameters->kind == GRAPH_FREE && !may_free(g, parameters->freed))
+    struct memory *freed = NULL;
+    if (!code && parameters->kind == GRAPH_FREE && !(freed = memory_to_free(g, parameters->freed)))
         code = CORE_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
         if (!before[i] || before[i]->graph != g || !edge_fits(before[i], parameters->kind, edges ? &edges[i] : NULL))
@@ -151,6 +143,10 @@ int node_add(struct graph *g, struct node *const *before, const struct graph_edg
         n->bodies = NULL;
         node_free(n);
         return CORE_OUT_OF_MEMORY;
+    }
+    if ((n->memory = freed)) {
+        memory_hold(freed);
+        memory_freed_by(freed, n);
     }
     *out = n;
     return CORE_OK;
@@ -195,6 +191,7 @@ void graph_free(struct graph *g)
 {
     for (struct list *link; (link = list_first(&g->nodes));)
         node_free(LIST_OBJECT(link, struct node, of_graph));
+    ground_leave(g);
     users_drop(g);
     conditions_drop(g);
     if (g->token)
@@ -368,22 +365,28 @@ static void child_adopt(struct node *n, struct graph *child)
 }
 
 static int add(graph_handle handle, const graph_node *before, const struct graph_edge *edges, size_t count,
-               struct graph_parameters *parameters, struct memory *memory, graph_node *out)
+               struct graph_parameters *parameters, struct block **room, graph_node *out)
 {
     struct graph *g = graph_of(handle), *child = NULL;
     struct node **nodes = NULL, *n = NULL;
+    struct memory *memory = NULL;
     int code = g ? nodes_of(before, count, &nodes) : CORE_INVALID_VALUE;
     if (!code && parameters->kind == GRAPH_CHILD)
         code = child_copy(parameters->child, &child);
+    if (!code && parameters->kind == GRAPH_ALLOCATE)
+        code = memory_new(g, nodes, count, parameters, room, &memory);
     if (!code)
         code = node_add(g, nodes, edges, count, parameters, &n);
     if (!code) {
-        n->memory = memory;
+        if (memory)
+            n->memory = memory;
         if (child)
             child_adopt(n, child);
         *out = n->token;
     } else if (child) {
         graph_free(child);
+    } else if (memory) {
+        memory_drop(memory);
     }
     free(nodes);
     return code;
@@ -394,20 +397,21 @@ int graph_add(graph_handle handle, const graph_node *before, const struct graph_
 {
     CANCEL_DEFERRED;
     struct graph_parameters own;
-    struct memory *memory = NULL;
+    struct block *room = NULL;
     int code = parameters_prepare(parameters, &own);
     if (code)
         return code;
-    if (own.kind == GRAPH_ALLOCATE && !(code = memory_new(&own, &memory)))
-        parameters->allocation.address = own.allocation.address;
-    if (!code && !(code = graphs_enter())) {
-        code = add(handle, before, edges, count, &own, memory, out);
+    do {
+        if ((code = graphs_enter()))
+            break;
+        code = add(handle, before, edges, count, &own, &room, out);
         if (!code && own.kind == GRAPH_CONDITION)
             parameters->condition.bodies = node_of(*out)->body_handles;
-        if (code && memory)
-            memory_drop(memory);
         graphs_leave();
-    }
+    } while (code == MEMORY_LACKS_ROOM && !(code = room_make(&own, &room)));
+    room_drop(room);
+    if (!code && own.kind == GRAPH_ALLOCATE)
+        parameters->allocation.address = own.allocation.address;
     if (code && own.kind == GRAPH_CONDITION)
         own.condition.word = NULL; /* nothing holds it here */
     if (code)

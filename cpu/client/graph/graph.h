@@ -88,11 +88,16 @@ struct graph_host {
     void (*function)(void *);
     void *user;
 };
+/* Which other devices may use an allocation: bit d is device d. */
+struct graph_peers {
+    uint64_t read, write;
+};
 /* properties: the front end's CUmemPoolProps, only kept. */
 struct graph_allocation {
     int device;
     size_t size;
     uint64_t address;
+    struct graph_peers peers;
     uint8_t properties[88];
 };
 
@@ -139,6 +144,9 @@ struct graph_edge {
 
 /* Reads the second form of a launch's parameters, `extra`: packed and packed_size. */
 CORE_API int graph_kernel_extra(void **extra, struct graph_kernel *);
+
+/* Reads the other devices that may use an allocation: a CUmemAccessDesc each. 0, 1 or 101. */
+CORE_API int graph_peers_read(const void *descriptions, size_t count, struct graph_peers *);
 
 /* ---- graphs (graph.c, query.c) ---- */
 
@@ -235,12 +243,17 @@ enum { GRAPH_ASSIGN_DEFAULT = 1 };
    execution of the graph, with GRAPH_ASSIGN_DEFAULT. 801: the server has no conditions. */
 CORE_API int graph_condition_create(graph_handle, core_context *, uint32_t value, unsigned flags, uint64_t *handle);
 
-/* ---- memory of allocation nodes (memory.c) ---- */
+/* ---- memory of allocation nodes (memory.c, backing.c) ---- */
 
-/* Whether an address is the start of memory that an allocation node made; then it is freed (after all work of the
-   context if `waits`), and *code says how that went. */
-CORE_API bool graph_memory_free(uint64_t address, bool waits, int *code);
-/* Numbers as CUgraphMem_attribute. */
+/* Whether an address is the start of memory that an allocation node made; then it is freed, after all work of the
+   context, or in the order of a stream. *code says how that went. */
+CORE_API bool graph_memory_free(uint64_t address, int *code);
+CORE_API bool graph_memory_free_async(core_context *, core_stream, uint64_t address, int *code);
+/* Memory for a launch in that stream, as far as the executable has none yet. Waits for the server. 2: out of memory. */
+CORE_API int graph_upload(core_context *, graph_executable, core_stream);
+/* Gives back what no graph uses. Graphs that may be launched again get other memory then. */
+CORE_API int graph_memory_trim(int device);
+/* Numbers as CUgraphMem_attribute: bytes that lie behind the addresses of a graph, or that are kept for graphs. */
 CORE_API int graph_memory_attribute(int device, int attribute, uint64_t *value);
 CORE_API int graph_memory_reset(int device, int attribute);
 

@@ -30,15 +30,22 @@ static int look(core_context *context, core_stream stream, uint64_t *id)
     return code;
 }
 
+/* The nodes that the stream's next node follows; the caller frees the list. NULL: no memory. */
+static struct node **frontier_nodes(const struct frontier *f)
+{
+    struct node **nodes = malloc((f->count + 1) * sizeof *nodes);
+    for (size_t i = 0; nodes && i < f->count; i++)
+        nodes[i] = node_of(f->nodes[i]);
+    return nodes;
+}
+
 /* Under the lock. The parameters are taken over on success. */
 static int keep_node(struct captured *s, struct graph_parameters *own, struct node **out)
 {
     struct frontier *f = &s->frontier;
-    struct node **nodes = malloc((f->count + 1) * sizeof *nodes);
+    struct node **nodes = frontier_nodes(f);
     if (!nodes)
         return CORE_OUT_OF_MEMORY;
-    for (size_t i = 0; i < f->count; i++)
-        nodes[i] = node_of(f->nodes[i]);
     int code = node_add(s->capture->graph, nodes, f->edges, f->count, own, out);
     free(nodes);
     if (code)
@@ -258,12 +265,29 @@ int capture_wait(core_context *context, core_stream stream, core_event event, un
 
 /* ---- memory ---- */
 
+/* Under the lock. MEMORY_LACKS_ROOM: again, with room. */
+static int keep_allocation(struct captured *s, struct graph_parameters *p, struct block **room)
+{
+    struct memory *memory;
+    struct node *n, **nodes = frontier_nodes(&s->frontier);
+    if (!nodes)
+        return CORE_OUT_OF_MEMORY;
+    int code = memory_new(s->capture->graph, nodes, s->frontier.count, p, room, &memory);
+    free(nodes);
+    if (code)
+        return code;
+    if ((code = keep_node(s, p, &n)))
+        memory_drop(memory);
+    else
+        n->memory = memory;
+    return code;
+}
+
 int capture_allocate(core_context *context, core_stream stream, size_t size, uint64_t *address, bool *kept)
 {
     CANCEL_DEFERRED;
     uint64_t id;
-    struct memory *memory;
-    struct node *n;
+    struct block *room = NULL;
     int code = look(context, stream, &id);
     *kept = code || id;
     if (code || !id)
@@ -274,15 +298,14 @@ int capture_allocate(core_context *context, core_stream stream, size_t size, uin
     struct graph_parameters p = { .kind = GRAPH_ALLOCATE,
                                   .context = context,
                                   .allocation = { .device = info.device, .size = size } };
-    if ((code = memory_new(&p, &memory)) || (code = graphs_enter()))
-        return code;
-    struct captured *s = captured_find(id);
-    code = s ? keep_node(s, &p, &n) : GRAPH_ILLEGAL_STATE;
-    if (code)
-        memory_drop(memory);
-    else
-        n->memory = memory;
-    graphs_leave();
+    do {
+        if ((code = graphs_enter()))
+            break;
+        struct captured *s = captured_find(id);
+        code = s ? keep_allocation(s, &p, &room) : GRAPH_ILLEGAL_STATE;
+        graphs_leave();
+    } while (code == MEMORY_LACKS_ROOM && !(code = room_make(&p, &room)));
+    room_drop(room);
     *address = code ? 0 : p.allocation.address;
     return code;
 }

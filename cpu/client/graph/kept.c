@@ -92,7 +92,7 @@ int kept_launch(const struct launch *l, bool *done)
         return CORE_OK;
     *done = true;
     unsigned segment = 0;
-    int code = executable_mark_memory(e);
+    int code = CORE_OK;
     for (size_t i = 0; i < e->part_count && !code; i++)
         code = e->parts[i].step ? launch_step(l, e->parts[i].step)
                                 : core_sequence_launch(e->sequence, l->context, l->stream, segment++);

@@ -130,38 +130,10 @@ int launch_end(const struct launch *l)
     return code ? code : core_event_record(l->context, l->e->ended, l->stream, 0);
 }
 
-/* What the graph allocates is the program's from here on, and what it frees is not any more. */
-int executable_mark_memory(struct executable *e)
-{
-    int code = e->uses_memory ? graphs_enter() : CORE_OK;
-    if (code || !e->uses_memory)
-        return code;
-    for (size_t i = 0; i < e->plan.count && !code; i++) {
-        const struct node *n = e->plan.steps[i].node;
-        if (!n || n->parameters.kind != GRAPH_ALLOCATE)
-            continue;
-        if (!memory_there(n->memory))
-            code = GRAPH_CONTEXT_DESTROYED;
-        else if (memory_live(n->memory) && !(e->flags & GRAPH_FREE_ON_LAUNCH))
-            code = CORE_INVALID_VALUE;
-    }
-    for (size_t i = 0; i < e->plan.count && !code; i++) {
-        const struct node *n = e->plan.steps[i].node;
-        if (n && n->parameters.kind == GRAPH_ALLOCATE)
-            memory_begin(n->memory);
-        else if (n && n->parameters.kind == GRAPH_FREE)
-            memory_end(n->parameters.freed);
-    }
-    graphs_leave();
-    return code;
-}
-
 static int launch_each(const struct launch *l)
 {
     struct plan *p = &l->e->plan;
     int code = launch_prepare(l);
-    if (!code)
-        code = executable_mark_memory(l->e);
     if (!code)
         code = launch_begin(l);
     for (size_t i = 0; i < p->count && !code; i++)
@@ -185,13 +157,37 @@ static int launch(const struct launch *l)
     return code;
 }
 
-int executable_launch(struct executable *e, core_context *context, core_stream stream)
+static int launch_in(struct executable *e, core_context *context, core_stream stream, struct launch *l)
 {
     struct core_stream_info info;
     int code = core_stream_info(context, stream, &info);
-    if (stream < CORE_STREAM_PER_THREAD)
-        stream = CORE_STREAM_LEGACY;
+    *l = (struct launch){ e, info.context, stream < CORE_STREAM_PER_THREAD ? CORE_STREAM_LEGACY : stream };
+    return code;
+}
+
+int executable_launch(struct executable *e, core_context *context, core_stream stream)
+{
+    struct launch l;
+    int code = launch_in(e, context, stream, &l);
     if (!code)
-        code = core_graph_begins(info.context, stream);
-    return code ? code : launch(&(struct launch){ e, info.context, stream });
+        code = core_graph_begins(l.context, l.stream);
+    if (code || (code = memory_launch(&l)))
+        return code;
+    code = launch(&l);
+    memory_launched(&l, code);
+    return code;
+}
+
+int graph_upload(core_context *context, graph_executable token, core_stream stream)
+{
+    CANCEL_DEFERRED;
+    struct executable *e;
+    struct launch l;
+    int code = executable_enter(token, &e);
+    if (code)
+        return code;
+    if (!(code = launch_in(e, context, stream, &l)))
+        code = memory_upload(&l);
+    executable_leave(e);
+    return code;
 }

@@ -1,46 +1,22 @@
 /*
- * memory.c: what allocation nodes allocate.
+ * memory.c: what allocation nodes allocate: addresses, and whether the program may use them.
  *
- * The address of an allocation is known when its node is added, and stays the same. Flyt takes the memory itself then
- * too, and keeps it until the last graph and executable with that node has ended. Whether the program may use the
- * memory, from a launch of the allocation up to its free, is a mark that launches and frees change. So a launch never
- * fails for lack of memory, and never waits for it.
+ * An allocation gets the addresses of an earlier one of its graph if a free of that one comes before it. So an address
+ * can stand for several allocations; at most one of them is live when a launch has ended. Whether the program may use
+ * an allocation, from a launch up to its free, is a mark that launches and frees change.
  */
-#include <stdatomic.h>
+#include "cpu/client/graph/memory.h"
+
 #include <stdlib.h>
 
-#include "cpu/client/graph/model.h"
 #include "cpu/common/cancel.h"
 
-struct memory {
-    uint64_t address;
-    size_t size;
-    core_context *context;
-    uint64_t life; /* of the context: its core_context_info.id */
-    int device;
-    unsigned holders; /* nodes of graphs and executables */
-    bool live;
-    struct deferred end;
-    struct list of_all;
-};
-
-enum { DEVICES_MOST = 64 };
-enum { USED_NOW = 0, USED_HIGH = 1, RESERVED_NOW = 2, RESERVED_HIGH = 3, ATTRIBUTES = 4 };
+enum { ALIGNMENT = 512 };
 
 /* Under the lock of the graphs. */
-static struct list all;
+static struct tree all;
+static uint64_t last_tie;
 static atomic_uint known; /* how many there are; read without the lock */
-static uint64_t counts[DEVICES_MOST][ATTRIBUTES];
-
-static void count(int device, int now, uint64_t size, bool more)
-{
-    if (device < 0 || device >= DEVICES_MOST)
-        return;
-    uint64_t *of = counts[device];
-    of[now] = more ? of[now] + size : of[now] - size;
-    if (of[now + 1] < of[now])
-        of[now + 1] = of[now];
-}
 
 static uint64_t life_of(core_context *context)
 {
@@ -48,137 +24,419 @@ static uint64_t life_of(core_context *context)
     return core_context_info(context, &info) ? 0 : info.id;
 }
 
-/* A context that has ended has taken it along, and the address may be somebody else's. */
-bool memory_there(const struct memory *m) { return life_of(m->context) == m->life; }
+/* A context that has ended has taken it along. */
+static bool there(const struct memory *m) { return life_of(m->context) == m->life; }
 
-int memory_new(struct graph_parameters *p, struct memory **out)
+static uint64_t address_of(const struct memory *m) { return m->by_address.key; }
+static struct memory *memory_at(struct tree_node *n) { return TREE_OBJECT(n, struct memory, by_address); }
+static struct memory *first_at(uint64_t address) { return memory_at(tree_at_or_above(&all, address, 0)); }
+static struct memory *next_of(struct memory *m) { return memory_at(tree_next(&all, &m->by_address)); }
+
+/* ---- room ---- */
+
+int room_make(const struct graph_parameters *p, struct block **out)
+{
+    size_t granularity = 1, size;
+    int code = core_memory_granularity(&granularity);
+    if (code)
+        return code;
+    if (__builtin_add_overflow(p->allocation.size, granularity - 1, &size))
+        return CORE_OUT_OF_MEMORY;
+    struct block *b = calloc(1, sizeof *b);
+    if (!b)
+        return CORE_OUT_OF_MEMORY;
+    *b = (struct block){ .size = size / granularity * granularity,
+                         .device = p->allocation.device,
+                         .peers = p->allocation.peers };
+    if ((code = core_reservation_note(b->device, b->size, &b->address)))
+        free(b);
+    else
+        *out = b;
+    return code;
+}
+
+void room_drop(struct block *b)
+{
+    if (b)
+        core_reservation_free(b->address, b->size);
+    free(b);
+}
+
+/* ---- addresses ---- */
+
+/* Marks, in `place`, the nodes and all that come before them. */
+static bool mark_before(struct graph *g, struct node *const *nodes, size_t count)
+{
+    struct node **todo = malloc((g->count + 1) * sizeof *todo);
+    size_t found = 0;
+    if (!todo)
+        return false;
+    for (EACH_NODE(n, g))
+        n->place = 0;
+    for (size_t i = 0; i < count; i++)
+        if (nodes[i] && nodes[i]->graph == g && !nodes[i]->place) {
+            nodes[i]->place = 1;
+            todo[found++] = nodes[i];
+        }
+    while (found) {
+        const struct edges *before = &todo[--found]->before;
+        for (size_t i = 0; i < before->count; i++)
+            if (!before->items[i].node->place) {
+                before->items[i].node->place = 1;
+                todo[found++] = before->items[i].node;
+            }
+    }
+    free(todo);
+    return true;
+}
+
+/* Whether an allocation has been freed before the marked nodes have ended. */
+static bool freed_before(const struct memory *m, const struct graph *g)
+{
+    const struct node *n = m->graph == g ? node_of(m->freed_by) : NULL;
+    return n && n->place;
+}
+
+/* The lowest address in the block that no allocation has which may be in use; 0: none. */
+static uint64_t block_fit(const struct block *b, uint64_t size, const struct graph *g)
+{
+    uint64_t at = b->address, end = b->address + b->size;
+    for (struct memory *m = first_at(b->address); m && address_of(m) < end; m = next_of(m)) {
+        if (freed_before(m, g))
+            continue;
+        if (address_of(m) >= at + size)
+            break;
+        uint64_t behind = (address_of(m) + m->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        at = behind > at ? behind : at;
+    }
+    return at <= end && end - at >= size ? at : 0;
+}
+
+static bool same_peers(const struct graph_peers *a, const struct graph_peers *b)
+{
+    return a->read == b->read && a->write == b->write;
+}
+
+static struct block *ground_fit(const struct ground *ground, const struct graph *g, const struct graph_allocation *a,
+                                uint64_t *at)
+{
+    for (struct list *link = list_first(&ground->blocks); link; link = list_next(&ground->blocks, link)) {
+        struct block *b = LIST_OBJECT(link, struct block, of_ground);
+        if (b->device == a->device && same_peers(&b->peers, &a->peers) && (*at = block_fit(b, a->size, g)))
+            return b;
+    }
+    return NULL;
+}
+
+static bool ground_make(struct graph *g)
+{
+    if (!g->ground && (g->ground = calloc(1, sizeof *g->ground)))
+        g->ground->named = true;
+    return g->ground;
+}
+
+int memory_new(struct graph *g, struct node *const *before, size_t count, struct graph_parameters *p,
+               struct block **room, struct memory **out)
 {
     struct graph_allocation *a = &p->allocation;
+    if (!ground_make(g) || !mark_before(g, before, count))
+        return CORE_OUT_OF_MEMORY;
+    struct block *b = ground_fit(g->ground, g, a, &a->address);
+    if (!b && !*room)
+        return MEMORY_LACKS_ROOM;
     struct memory *m = calloc(1, sizeof *m);
     if (!m)
         return CORE_OUT_OF_MEMORY;
-    int code = core_memory_allocate(p->context, a->size, &a->address);
-    if (!code && (code = graphs_enter()))
-        core_memory_free(a->address);
-    if (code) {
-        free(m);
-        return code;
+    if (!b) {
+        b = *room;
+        *room = NULL;
+        b->ground = g->ground;
+        list_append(&g->ground->blocks, &b->of_ground);
+        a->address = b->address;
     }
-    *m = (struct memory){ .address = a->address,
+    *m = (struct memory){ .by_address = { .key = a->address, .tie = ++last_tie },
                           .size = a->size,
+                          .block = b,
+                          .graph = g,
                           .context = p->context,
                           .life = life_of(p->context),
-                          .device = a->device,
                           .holders = 1 };
-    list_append(&all, &m->of_all);
+    tree_insert(&all, &m->by_address);
     atomic_fetch_add(&known, 1);
-    count(a->device, RESERVED_NOW, m->size, true);
-    graphs_leave();
+    b->ground->memories++;
     *out = m;
     return CORE_OK;
 }
 
-static void release(void *data)
+/* ---- holders ---- */
+
+static void ground_end(void *ground) { backing_gone(ground); }
+
+static void ground_unused(struct ground *ground)
 {
-    struct memory *m = data;
-    if (memory_there(m))
-        core_memory_free(m->address);
-    free(m);
+    if (ground->memories || ground->named)
+        return;
+    ground->end = (struct deferred){ .function = ground_end, .data = ground };
+    graphs_defer(&ground->end);
 }
 
-static void release_later(struct memory *m)
+void ground_leave(struct graph *g)
 {
-    list_remove(&m->of_all);
-    atomic_fetch_sub(&known, 1);
-    count(m->device, RESERVED_NOW, m->size, false);
-    m->end = (struct deferred){ .function = release, .data = m };
-    graphs_defer(&m->end);
+    if (!g->ground)
+        return;
+    g->ground->named = false;
+    ground_unused(g->ground);
 }
 
 void memory_hold(struct memory *m) { m->holders++; }
 
 /* What the program has not freed yet is its own: the last graph may go before. */
+static void unless_used(struct memory *m)
+{
+    struct ground *ground = m->block->ground;
+    if (m->holders || m->live)
+        return;
+    tree_remove(&all, &m->by_address);
+    atomic_fetch_sub(&known, 1);
+    free(m);
+    ground->memories--;
+    ground_unused(ground);
+}
+
 void memory_drop(struct memory *m)
 {
-    if (--m->holders == 0 && !m->live)
-        release_later(m);
+    m->holders--;
+    unless_used(m);
 }
-
-static struct memory *find(uint64_t address)
-{
-    for (struct list *link = list_first(&all); link; link = list_next(&all, link))
-        if (LIST_OBJECT(link, struct memory, of_all)->address == address &&
-            memory_there(LIST_OBJECT(link, struct memory, of_all)))
-            return LIST_OBJECT(link, struct memory, of_all);
-    return NULL;
-}
-
-bool memory_known(uint64_t address) { return find(address) != NULL; }
-bool memory_live(const struct memory *m) { return m->live; }
 
 static void mark(struct memory *m, bool live)
 {
     if (m->live != live)
-        count(m->device, USED_NOW, m->size, live);
+        atomic_fetch_add(&m->block->ground->live, live ? 1u : -1u);
     m->live = live;
-    if (!live && !m->holders)
-        release_later(m);
+    unless_used(m);
 }
 
-void memory_begin(struct memory *m) { mark(m, true); }
+/* ---- frees ---- */
 
-void memory_end(uint64_t address)
+/* Memory of an allocation node is freed at most once in a graph. */
+static bool frees(struct graph *g, const struct memory *m)
 {
-    struct memory *m = find(address);
-    if (m)
-        mark(m, false);
+    for (EACH_NODE(n, g))
+        if (n->parameters.kind == GRAPH_FREE && n->memory == m)
+            return true;
+    return false;
 }
 
-bool graph_memory_free(uint64_t address, bool waits, int *code)
+struct memory *memory_to_free(struct graph *g, uint64_t address)
 {
-    CANCEL_DEFERRED;
-    core_context *context = NULL;
-    bool live = false;
+    struct memory *found = NULL;
+    for (struct memory *m = first_at(address); m && address_of(m) == address; m = next_of(m))
+        if (there(m) && (m->graph == g ? !m->freed_by : !frees(g, m)))
+            found = m; /* the last one to have the address */
+    return found;
+}
+
+void memory_freed_by(struct memory *m, const struct node *n)
+{
+    if (m->graph == n->graph)
+        m->freed_by = n->token;
+}
+
+/* The allocation at the address that the program may free; else any one. NULL: there is none. */
+static struct memory *find(uint64_t address)
+{
+    struct memory *found = NULL;
+    for (struct memory *m = first_at(address); m && address_of(m) == address; m = next_of(m))
+        if (there(m) && (!found || m->live))
+            found = m;
+    return found;
+}
+
+/* False: it is no memory of a graph. A ground without a live allocation may go at any time. */
+static bool look(uint64_t address, struct ground **ground, core_context **context)
+{
+    *ground = NULL;
     if (!atomic_load(&known) || graphs_enter()) /* most programs have none: no lock for them */
         return false;
-    struct memory *m = find(address);
-    if (m) {
-        context = m->context;
-        live = m->live;
-    }
+    const struct memory *m = find(address);
+    if (m && m->live)
+        *ground = m->block->ground;
+    if (m)
+        *context = m->context;
     graphs_leave();
-    if (!m)
+    return m != NULL;
+}
+
+static int end_live(uint64_t address)
+{
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct memory *m = find(address);
+    if (m && m->live)
+        mark(m, false);
+    else
+        code = CORE_INVALID_VALUE; /* another thread was quicker */
+    graphs_leave();
+    return code;
+}
+
+bool graph_memory_free(uint64_t address, int *code)
+{
+    CANCEL_DEFERRED;
+    struct ground *ground;
+    core_context *context;
+    if (!look(address, &ground, &context))
         return false;
-    *code = !live ? CORE_INVALID_VALUE : waits ? core_context_synchronize(context) : CORE_OK;
-    if (!*code && !(*code = graphs_enter())) {
-        memory_end(address);
-        graphs_leave();
-    }
+    *code = ground ? core_context_synchronize(context) : CORE_INVALID_VALUE;
+    if (!*code)
+        *code = end_live(address);
     return true;
 }
 
-int graph_memory_attribute(int device, int attribute, uint64_t *value)
+bool graph_memory_free_async(core_context *context, core_stream stream, uint64_t address, int *code)
 {
     CANCEL_DEFERRED;
-    if (device < 0 || device >= DEVICES_MOST || attribute < 0 || attribute >= ATTRIBUTES)
-        return CORE_INVALID_VALUE;
-    int code = graphs_enter();
-    if (code)
-        return code;
-    *value = counts[device][attribute];
-    graphs_leave();
-    return CORE_OK;
+    struct ground *ground;
+    core_context *owner;
+    if (!look(address, &ground, &owner))
+        return false;
+    *code = ground ? CORE_OK : CORE_INVALID_VALUE;
+    if (ground)
+        backing_freed(ground, context, stream);
+    if (!*code)
+        *code = end_live(address);
+    return true;
 }
 
-int graph_memory_reset(int device, int attribute)
+/* ---- launches ---- */
+
+/* A node that the graphs' lock is not needed to read: the executable's lock is held. */
+#define EACH_STEP(name, e) size_t name = 0; name < (e)->plan.count; name++
+static const struct node *memory_node(const struct executable *e, size_t step, enum graph_kind kind)
 {
-    CANCEL_DEFERRED;
-    if (device < 0 || device >= DEVICES_MOST || (attribute != USED_HIGH && attribute != RESERVED_HIGH))
-        return CORE_INVALID_VALUE;
+    const struct node *n = e->plan.steps[step].node;
+    return n && n->parameters.kind == kind ? n : NULL;
+}
+
+static int check(const struct executable *e)
+{
     int code = graphs_enter();
     if (code)
         return code;
-    counts[device][attribute] = counts[device][attribute - 1];
+    for (EACH_STEP(i, e)) {
+        const struct node *n = memory_node(e, i, GRAPH_ALLOCATE);
+        if (n && !there(n->memory))
+            code = GRAPH_CONTEXT_DESTROYED;
+        else if (n && n->memory->live && !(e->flags & GRAPH_FREE_ON_LAUNCH))
+            code = CORE_INVALID_VALUE;
+    }
     graphs_leave();
-    return CORE_OK;
+    return code;
+}
+
+int memory_launch(const struct launch *l)
+{
+    struct executable *e = l->e;
+    if (!e->uses_memory)
+        return CORE_OK;
+    int code = check(e);
+    return code ? code : backing_begin(e, l);
+}
+
+static bool of_executable(const struct executable *e, const struct ground *ground)
+{
+    for (size_t i = 0; i < e->ground_count; i++)
+        if (e->grounds[i] == ground)
+            return true;
+    return false;
+}
+
+/* In the order of the launch: an address may be allocated and freed more than once. */
+static void mark_all(const struct executable *e)
+{
+    if (graphs_enter())
+        return;
+    for (EACH_STEP(i, e)) {
+        const struct node *n;
+        if ((n = memory_node(e, i, GRAPH_ALLOCATE)))
+            mark(n->memory, true);
+        else if ((n = memory_node(e, i, GRAPH_FREE)))
+            mark(n->memory, false);
+    }
+    graphs_leave();
+}
+
+void memory_launched(const struct launch *l, int code)
+{
+    struct executable *e = l->e;
+    if (!e->uses_memory)
+        return;
+    for (EACH_STEP(i, e)) {
+        const struct node *n = memory_node(e, i, GRAPH_FREE);
+        if (!code && n && !of_executable(e, n->memory->block->ground))
+            backing_freed(n->memory->block->ground, l->context, l->stream);
+    }
+    if (!code)
+        mark_all(e);
+    backing_end(e, l, !code);
+}
+
+int memory_upload(const struct launch *l)
+{
+    struct executable *e = l->e;
+    if (!e->uses_memory)
+        return CORE_OK;
+    int code = backing_begin(e, l);
+    if (!code)
+        backing_end(e, l, false);
+    return code;
+}
+
+/* ---- the blocks of an executable ---- */
+
+static bool list_add(void ***list, size_t *count, void *item)
+{
+    for (size_t i = 0; i < *count; i++)
+        if ((*list)[i] == item)
+            return true;
+    void **more = realloc(*list, (*count + 1) * sizeof **list);
+    if (!more)
+        return false;
+    more[(*count)++] = item;
+    *list = more;
+    return true;
+}
+
+static bool freed_in(const struct executable *e, const struct memory *m)
+{
+    for (EACH_STEP(i, e)) {
+        const struct node *n = memory_node(e, i, GRAPH_FREE);
+        if (n && n->memory == m)
+            return true;
+    }
+    return false;
+}
+
+bool memory_executable(struct executable *e)
+{
+    bool good = true;
+    for (EACH_STEP(i, e)) {
+        const struct node *n = memory_node(e, i, GRAPH_ALLOCATE);
+        if (!n || !good)
+            continue;
+        good = list_add((void ***)(void *)&e->blocks, &e->block_count, n->memory->block) &&
+               list_add((void ***)(void *)&e->grounds, &e->ground_count, n->memory->block->ground);
+        e->escapes = e->escapes || !freed_in(e, n->memory);
+    }
+    return good;
+}
+
+bool memory_executable_ends(struct executable *e)
+{
+    bool taken = e->ground_count && backing_executable_ends(e);
+    free(e->blocks);
+    free(e->grounds);
+    return taken;
 }

@@ -11,6 +11,8 @@
 #include "cpu/common/list.h"
 
 struct node;
+struct block;
+struct memory;
 struct edge {
     struct node *node;
     struct graph_edge data;
@@ -30,7 +32,7 @@ struct node {
     struct graph *child;                /* of a child node */
     struct graph **bodies;              /* of a condition, parameters.condition.count of them; else NULL */
     graph_handle *body_handles;         /* the same, as the program names them */
-    struct memory *memory;              /* of an allocation node */
+    struct memory *memory;              /* of an allocation or a free */
     bool disabled;                      /* in an executable */
     size_t place;                       /* scratch: its place in an order; how many nodes it waits for */
 };
@@ -44,6 +46,8 @@ struct graph {
     unsigned captures; /* how many captures add nodes to it */
     bool instantiated; /* it has an executable, and may have no second one */
     struct user *users;
+    struct ground *ground; /* of what it allocates; NULL: nothing */
+    bool moved;            /* into its parent; the program's handle is the parent's */
     struct condition *conditions; /* that were created for it */
 };
 
@@ -130,16 +134,24 @@ int conditions_begin(struct graph *, unsigned depth, core_context *, core_stream
 /* Gives the stream the condition with its bodies. */
 int condition_run(const struct node *, core_stream, bool priorities);
 
-/* ---- memory.c ---- */
+/* ---- memory.c; under the lock, but room_make and room_drop ---- */
 
-int memory_new(struct graph_parameters *, struct memory **); /* not under the lock */
+enum { MEMORY_LACKS_ROOM = -1 };
+/* Room for one more allocation. To be given to memory_new, or to room_drop. NULL is no room. */
+int room_make(const struct graph_parameters *, struct block **);
+void room_drop(struct block *);
+/* The allocation of a node that is to be added to the graph, behind those nodes; fills in its address. *room is taken
+   if it is needed. MEMORY_LACKS_ROOM: it is needed, and NULL. */
+int memory_new(struct graph *, struct node *const *before, size_t count, struct graph_parameters *,
+               struct block **room, struct memory **);
 void memory_hold(struct memory *);
 void memory_drop(struct memory *);
-bool memory_known(uint64_t address);
-bool memory_live(const struct memory *);
-bool memory_there(const struct memory *); /* its context has not ended */
-void memory_begin(struct memory *);
-void memory_end(uint64_t address);
+/* What a node that is added to the graph can free at that address; NULL: nothing. */
+struct memory *memory_to_free(struct graph *, uint64_t address);
+/* The node, which has been added, frees it. */
+void memory_freed_by(struct memory *, const struct node *);
+/* The graph ends. */
+void ground_leave(struct graph *);
 
 /* ---- user.c; under the lock ---- */
 

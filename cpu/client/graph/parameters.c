@@ -134,6 +134,27 @@ int attributes_keep(struct graph_parameters *to, const struct graph_parameters *
     return CORE_OK;
 }
 
+/* ---- memory ---- */
+
+int graph_peers_read(const void *descriptions, size_t count, struct graph_peers *out)
+{
+    enum { ON_DEVICE = 1, READ = 1, READ_WRITE = 3 }; /* CUmemLocationType, CUmemAccess_flags */
+    const struct { int type, device, access; } *list = descriptions;
+    int devices = 0;
+    *out = (struct graph_peers){ 0 };
+    int code = count && !list ? CORE_INVALID_VALUE : core_device_count(&devices);
+    for (size_t i = 0; i < count && !code; i++) {
+        if (list[i].type != ON_DEVICE || (list[i].access != READ && list[i].access != READ_WRITE && list[i].access))
+            return CORE_INVALID_VALUE;
+        if (list[i].device < 0 || list[i].device >= devices || list[i].device >= 64)
+            return CORE_INVALID_DEVICE;
+        uint64_t bit = UINT64_C(1) << list[i].device;
+        out->read |= list[i].access ? bit : 0;
+        out->write |= list[i].access == READ_WRITE ? bit : 0;
+    }
+    return code;
+}
+
 /* ---- all kinds ---- */
 
 static int copy_check(const struct graph_copy *copy)

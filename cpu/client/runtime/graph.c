@@ -173,8 +173,11 @@ cudaError_t runtime_cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject
 
 enum { USED_HIGH = 1, RESERVED_HIGH = 3 };
 
-/* Nothing is kept beyond the graphs that need it, so there is nothing to give back. */
-cudaError_t runtime_cudaDeviceGraphMemTrim(int device) { return runtime_local(runtime_attach_device(device)); }
+cudaError_t runtime_cudaDeviceGraphMemTrim(int device)
+{
+    int error = runtime_attach_device(device);
+    return runtime_local(error ? error : graph_memory_trim(device));
+}
 
 cudaError_t runtime_cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute, void *value)
 {

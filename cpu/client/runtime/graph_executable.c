@@ -19,6 +19,13 @@ static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned
     return runtime_return(error ? error : graph_instantiate(graph, flags, out, &failure));
 }
 
+static int upload(cudaGraphExec_t executable, cudaStream_t stream)
+{
+    core_context *context;
+    int error = runtime_enter(&context);
+    return error ? error : graph_upload(context, executable, stream);
+}
+
 #if FLYT_CUDART == 11
 cudaError_t runtime_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *node, char *log,
                                          size_t size)
@@ -39,8 +46,8 @@ cudaError_t runtime_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph
     return instantiate(out, graph, flags);
 }
 
-cudaError_t runtime_cudaGraphInstantiateWithParams(cudaGraphExec_t *out, cudaGraph_t graph,
-                                                   cudaGraphInstantiateParams *parameters)
+static cudaError_t instantiate_with(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphInstantiateParams *parameters,
+                                    cudaStream_t default_stream)
 {
     struct graph_failure failure = { .reason = GRAPH_NOT_MADE };
     int error = enter(out);
@@ -49,16 +56,26 @@ cudaError_t runtime_cudaGraphInstantiateWithParams(cudaGraphExec_t *out, cudaGra
     if (error)
         return runtime_return(error);
     error = graph_instantiate(graph, parameters->flags, out, &failure);
+    cudaStream_t stream = parameters->uploadStream ? parameters->uploadStream : default_stream;
+    if (!error && parameters->flags & GRAPH_UPLOAD && (error = upload(*out, stream))) {
+        graph_executable_destroy(*out);
+        failure.reason = GRAPH_NOT_MADE;
+    }
     parameters->errNode_out = failure.node;
     parameters->result_out = (cudaGraphInstantiateResult)failure.reason;
     return runtime_return(error);
 }
 
-/* Where the graph is uploaded makes no difference here. */
+cudaError_t runtime_cudaGraphInstantiateWithParams(cudaGraphExec_t *out, cudaGraph_t graph,
+                                                   cudaGraphInstantiateParams *parameters)
+{
+    return instantiate_with(out, graph, parameters, 0);
+}
+
 cudaError_t runtime_cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t *out, cudaGraph_t graph,
                                                         cudaGraphInstantiateParams *parameters)
 {
-    return runtime_cudaGraphInstantiateWithParams(out, graph, parameters);
+    return instantiate_with(out, graph, parameters, runtime_per_thread(0));
 }
 
 cudaError_t runtime_cudaGraphExecGetFlags(cudaGraphExec_t executable, unsigned long long *flags)
@@ -124,16 +141,9 @@ cudaError_t runtime_cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t 
 }
 #endif
 
-/* A graph needs nothing on the device before it is launched. */
 cudaError_t runtime_cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream)
 {
-    core_context *context;
-    struct core_stream_info info;
-    unsigned long long flags;
-    int error = runtime_enter(&context);
-    if (!error)
-        error = core_stream_info(context, stream, &info);
-    return runtime_local(error ? error : graph_executable_flags(executable, &flags));
+    return runtime_return(upload(executable, stream));
 }
 
 cudaError_t runtime_cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)

@@ -158,7 +158,8 @@ int graph_read_allocation(const cudaMemAllocNodeParams *p, struct graph_paramete
         return error;
     out->allocation = (struct graph_allocation){ .device = p->poolProps.location.id, .size = p->bytesize };
     memcpy(out->allocation.properties, &p->poolProps, sizeof p->poolProps);
-    return cudaSuccess;
+    _Static_assert(sizeof *p->accessDescs == 3 * sizeof(int), "as graph_peers_read reads them");
+    return graph_peers_read(p->accessDescs, p->accessDescCount, &out->allocation.peers);
 }
 
 #if FLYT_CUDART >= 12

@@ -80,7 +80,7 @@ static int release(void *pointer)
         return fault(error) ? cudaSuccess : error;
     if (error || (error = issue_check_unsafe()))
         return error;
-    if (graph_memory_free((uint64_t)(uintptr_t)pointer, true, &error))
+    if (graph_memory_free((uint64_t)(uintptr_t)pointer, &error))
         return error;
     return core_memory_free((uint64_t)(uintptr_t)pointer);
 }

@@ -49,7 +49,7 @@ static int release(void *pointer, core_stream stream)
     bool kept = false;
     if (capture_any())
         error = capture_free(context, stream, address, &kept);
-    if (kept || graph_memory_free(address, false, &error))
+    if (kept || graph_memory_free_async(context, stream, address, &error))
         return error;
     return core_pool_free(context, stream, address);
 }
