@@ -281,6 +281,54 @@ static void objects(void **state)
     OK(cuModuleUnload(m));
 }
 
+/* A program may destroy an object right after the launch that uses it. */
+static void destroyed_before_the_kernel_runs(void **state)
+{
+    (void)state;
+    CUmodule m = NULL;
+    CUfunction fetch = kernel(&m, "fetch");
+    CUstream stream;
+    CUdeviceptr in, out, gate;
+    uint32_t numbers[W], most = 0;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&in, sizeof numbers));
+    OK(cuMemAlloc(&out, sizeof numbers));
+    OK(cuMemAlloc(&gate, 4));
+    for (uint32_t x = 0; x < W; x++)
+        numbers[x] = 100 + x;
+    OK(cuMemcpyHtoD(in, numbers, sizeof numbers));
+    CUDA_RESOURCE_DESC line = { .resType = CU_RESOURCE_TYPE_LINEAR,
+                                .res.linear = { .devPtr = in, .format = CU_AD_FORMAT_UNSIGNED_INT32,
+                                                .numChannels = 1, .sizeInBytes = sizeof numbers } };
+    CUDA_TEXTURE_DESC how = { .flags = CU_TRSF_READ_AS_INTEGER };
+    for (uint32_t round = 1; round <= 50; round++) {
+        CUtexObject t, next;
+        OK(cuTexObjectCreate(&t, &line, &how, NULL));
+        most = (uint32_t)t > most ? (uint32_t)t : most;
+        void *arguments[] = { &t, &out };
+        OK(cuMemsetD8(out, 0, sizeof numbers));
+        OK(cuCtxSynchronize());
+        OK(cuStreamWaitValue32(stream, gate, round, CU_STREAM_WAIT_VALUE_EQ));
+        OK(cuLaunchKernel(fetch, 1, 1, 1, W, 1, 1, 0, stream, arguments, NULL));
+        OK(cuTexObjectDestroy(t));
+        FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(t));
+        OK(cuTexObjectCreate(&next, &line, &how, NULL));     /* takes no handle that a launch may use */
+        assert_int_not_equal((uint32_t)next, (uint32_t)t);
+        OK(cuMemcpyHtoD(gate, &round, 4));
+        OK(cuStreamSynchronize(stream));
+        OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
+        for (uint32_t x = 0; x < W; x++)
+            assert_int_equal(numbers[x], 100 + x);
+        OK(cuTexObjectDestroy(next));
+    }
+    assert_in_range(most, 1, 20);                            /* of the executor's table: it does not grow */
+    OK(cuMemFree(gate));
+    OK(cuMemFree(out));
+    OK(cuMemFree(in));
+    OK(cuStreamDestroy(stream));
+    OK(cuModuleUnload(m));
+}
+
 /* Texels of 32 bits, seen as other formats; some layers; some levels. */
 static void views(void **state)
 {
@@ -411,6 +459,7 @@ int main(void)
         cmocka_unit_test(end_of_a_context),
         cmocka_unit_test(copies),
         cmocka_unit_test(objects),
+        cmocka_unit_test(destroyed_before_the_kernel_runs),
         cmocka_unit_test(views),
         cmocka_unit_test(object_of_an_array_that_is_gone),
     };

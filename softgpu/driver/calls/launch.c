@@ -162,6 +162,7 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
             l->params_size = f->info.function->param_size;
             op->launch.launch = *l;
             op->launch.module = f->module;
+            op->launch.textures = sgd_textures_hold();
             f->module->running++;
             r = sgd_queue_push(s, op, NULL);
         } else {

@@ -2,8 +2,8 @@
  * texture.c: CUDA reference: Texture Object Management, Surface Object Management.
  *
  * The handle is that of the executor's table (softgpu/texture.h). Destroying an object does not wait: a kernel that
- * uses it later fails with an illegal address. An array that goes takes the handles of its objects with it, which fail
- * the same way.
+ * is launched later and uses it fails with an illegal address. One that was launched before may still use it. An array
+ * that goes takes the handles of its objects with it, which fail the same way.
  */
 #include "softgpu/driver/calls/calls.h"
 #include "cpu/common/lock.h"

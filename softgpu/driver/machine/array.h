@@ -54,7 +54,9 @@ bool sgd_array_format(CUarray_format, unsigned channels, uint8_t *format);
 /* Has a handle; the caller fills in the rest. array: what it looks at, or NULL. NULL: no host memory. */
 struct sgd_object *sgd_object_new(const struct sg_texture *, struct sgd_array *);
 struct sgd_object *sgd_object_get(uint64_t handle, bool surface);    /* NULL: none */
-void sgd_object_drop(struct sgd_object *);
+void sgd_object_drop(struct sgd_object *);               /* launches that were queued before may still use it */
+unsigned sgd_textures_hold(void);                        /* by a launch that is queued; what to release when it ended */
+void sgd_textures_release(unsigned epoch);
 void sgd_textures_forget(struct sgd_context *);
 void sgd_textures_orphan(struct sgd_array *);            /* kernels can use its objects no more */
 

@@ -22,8 +22,10 @@ void sgd_op_free(struct sgd_op *op)
         free(op->copy.staged);
     if (op->kind == SGD_OP_LAUNCH) {
         free((void *)(uintptr_t)op->launch.launch.params);
-        if (op->launch.module)
+        if (op->launch.module) {
             op->launch.module->running--;
+            sgd_textures_release(op->launch.textures);
+        }
     }
     if (op->kind == SGD_OP_RECORD && op->event)
         sgd_event_unref(op->event);

@@ -85,7 +85,8 @@ struct sgd_op {
         } set;
         struct {
             struct sg_launch launch;     /* params owned */
-            struct sgd_module *module;
+            struct sgd_module *module;   /* NULL: the launch was not queued, and holds nothing */
+            unsigned textures;           /* of sgd_textures_hold */
         } launch;
         struct {
             CUstreamCallback callback; CUhostFn function; void *data; CUstream stream;
