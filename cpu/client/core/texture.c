@@ -9,7 +9,7 @@
 static bool memory_fits(const struct CUDA_RESOURCE_DESC *from)
 {
     if (from->resType == CU_RESOURCE_TYPE_LINEAR)
-        return address_covers(from->res.linear.devPtr, from->res.linear.sizeInBytes);
+        return address_covers(from->res.linear.devPtr, 1);       /* it may be longer than the allocation, as natively */
     if (from->resType != CU_RESOURCE_TYPE_PITCH2D)
         return true;
     size_t width = from->res.pitch2D.width, height = from->res.pitch2D.height, pitch = from->res.pitch2D.pitchInBytes;

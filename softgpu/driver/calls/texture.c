@@ -31,7 +31,7 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
     case CU_RESOURCE_TYPE_LINEAR: {
         *t = (struct sg_texture){ .height = 1, .depth = 1, .layers = 1, .linear_memory = true };
         if (!sgd_array_format(r->res.linear.format, r->res.linear.numChannels, &t->format) ||
-            !plain_memory(d, r->res.linear.devPtr, r->res.linear.sizeInBytes))
+            !plain_memory(d, r->res.linear.devPtr, 1))       /* it may be longer than the allocation, as natively */
             return CUDA_ERROR_INVALID_VALUE;
         t->channels = (uint8_t)r->res.linear.numChannels;
         size_t texels = r->res.linear.sizeInBytes / (sg_texel_bytes(t->format) * t->channels);
