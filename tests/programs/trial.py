@@ -1,6 +1,7 @@
 """Runs one public program one way, and judges what it printed. For tools/check-programs and tests/programs/fit."""
 
 import dataclasses
+import itertools
 import os
 import re
 import resource
@@ -11,6 +12,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BAD = re.compile(r".*(?:\bFAIL|[Mm]ismatch|\b[Ee]rrors?\b(?! ?rate)|ERROR|[Ss]egmentation fault).*")
+# Some programs want two devices. They do not pass on one, and the others do not mind.
+os.environ.setdefault("FLYT_SOFTGPU_DEVICES", "2")
 # What may say error without meaning one: a figure ("error = 1e-7", "max error: 0", "0 errors"), or a word of the field.
 HARMLESS = re.compile(
     r"(?i)\b(?:no|0|zero) (?:\w+ )?(?:errors?|mismatch)|\berrors?\b[^:=]{0,40}[:=(]? *[-+]?\d"
@@ -41,6 +44,7 @@ class Result:
 
 def verdict(rule, status, output):
     """Empty when the program passed, else why not."""
+    rule = rule.removeprefix("server:")
     if status is None:
         return "ran past its limit"
     if status < 0:
@@ -75,15 +79,19 @@ def stable(output):
 
 def run(directory, row, uri, limit, ending="", cpu_limit=None):
     """A Result; None when the program is not there. ENDING names another build of it, for example ".static". LIMIT is
-    in seconds; CPU_LIMIT in seconds of the program's own processor time, the same on a busy machine and an idle one."""
+    in seconds; CPU_LIMIT in seconds of the program's own processor time, the same on a busy machine and an idle one.
+    The row's arguments may begin with settings of the environment, as in a shell."""
     folder, place = folder_of(directory, row)
     program = os.path.join(folder, row.name + ending)
     if not os.path.exists(program):
         return None
     before, started = os.times(), time.monotonic()
     limits = (lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit, cpu_limit + 1))) if cpu_limit else None
+    words = shlex.split(row.arguments)
+    settings = list(itertools.takewhile(re.compile(r"[A-Z_]+=").match, words))
     child = subprocess.Popen(
-        [os.path.join(ROOT, "bin/flyt-run"), "--server", uri, program] + shlex.split(row.arguments),
+        [os.path.join(ROOT, "bin/flyt-run"), "--server", uri, program] + words[len(settings) :],
+        env=os.environ | dict(setting.split("=", 1) for setting in settings),
         cwd=place,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
