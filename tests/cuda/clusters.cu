@@ -214,7 +214,7 @@ int main()
     }
     HOLDS(counted() == 16);
     // Flyt has no such events
-    GIVES(cudaErrorNotSupported, launch(cudaLaunchAttributeProgrammaticEvent, nothing));
+    GIVES(cudaErrorInvalidResourceHandle, launch(cudaLaunchAttributeProgrammaticEvent, nothing));
     HOLDS(counted() == 16);
     return check_result("clusters");
 }

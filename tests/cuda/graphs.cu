@@ -1,5 +1,6 @@
 // shows: graphs: graphs made by hand compute what is expected, launched again, on several streams, and after changes
 // shows: graphs: CUDA's error codes for cycles, foreign nodes, wrong kinds and handles that have ended
+#include <pthread.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -455,6 +456,43 @@ static void check_objects(void)
     HOLDS(calls == 1);
 }
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static void CUDART_CB pass_gate(void *)
+{
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+}
+
+/* An executable that is destroyed while it runs needs its objects to its end. */
+static void check_objects_of_running(void)
+{
+    static volatile int calls[2];
+    cudaUserObject_t object;
+    cudaGraph_t graph, child;
+    cudaGraphNode_t node;
+    cudaHostNodeParams host = { pass_gate, NULL };
+    MUST(cudaGraphCreate(&graph, 0));
+    MUST(cudaGraphCreate(&child, 0));
+    MUST(cudaGraphAddHostNode(&node, child, NULL, 0, &host));
+    for (int i = 0; i < 2; i++) {
+        MUST(cudaUserObjectCreate(&object, (void *)&calls[i], count_call, 1, cudaUserObjectNoDestructorSync));
+        MUST(cudaGraphRetainUserObject(i ? child : graph, object, 1, cudaGraphUserObjectMove));
+    }
+    MUST(cudaGraphAddChildGraphNode(&node, graph, NULL, 0, child));
+    MUST(cudaGraphDestroy(child));
+    cudaGraphExec_t executable = instantiate(graph);
+    MUST(cudaGraphDestroy(graph));
+    pthread_mutex_lock(&gate);
+    MUST(cudaGraphLaunch(executable, 0));
+    MUST(cudaGraphExecDestroy(executable));
+    HOLDS(calls[0] == 0 && calls[1] == 0);
+    pthread_mutex_unlock(&gate);
+    MUST(cudaStreamSynchronize(0));
+    for (int i = 0; i < 5000 && !(calls[0] && calls[1]); i++)
+        usleep(1000);
+    HOLDS(calls[0] == 1 && calls[1] == 1);
+}
+
 int main(void)
 {
     check_diamond(false);
@@ -464,5 +502,6 @@ int main(void)
     check_errors();
     check_memory();
     check_objects();
+    check_objects_of_running();
     return check_result("graphs");
 }

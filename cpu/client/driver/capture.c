@@ -55,6 +55,8 @@ static CUresult tell(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t 
 {
     struct capture_info info;
     int error = get_info(stream, status, &info);
+    if (!error)
+        error = capture_info_check(&info, before, edges);
     if (error)
         return driver_local(error);
     *status = (CUstreamCaptureStatus)info.status;

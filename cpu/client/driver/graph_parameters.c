@@ -208,6 +208,14 @@ int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct core_value r
     return error ? error : graph_read_values(p->count, p->paramArray, p->flags, room, &out->values);
 }
 
+static int read_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *p, struct graph_parameters *out)
+{
+    enum { COPY, MOVE }; /* CUgraphChildGraphNodeOwnership */
+    int error = graph_read_number(GRAPH_CHILD, p->graph, out);
+    out->moves = p->ownership == MOVE;
+    return error || p->ownership == COPY || p->ownership == MOVE ? error : CUDA_ERROR_INVALID_VALUE;
+}
+
 static int read_condition(const CUDA_CONDITIONAL_NODE_PARAMS *p, struct graph_parameters *out)
 {
     int error = begin(GRAPH_CONDITION, p->ctx, p, out);
@@ -226,7 +234,7 @@ int graph_read_any(const CUgraphNodeParams *p, struct core_value room[GRAPH_VALU
     case CU_GRAPH_NODE_TYPE_MEMCPY: return graph_read_copy(&p->memcpy.copyParams, p->memcpy.copyCtx, out);
     case CU_GRAPH_NODE_TYPE_MEMSET: return graph_read_set((const void *)&p->memset, p->memset.ctx, out);
     case CU_GRAPH_NODE_TYPE_HOST: return graph_read_host((const void *)&p->host, out);
-    case CU_GRAPH_NODE_TYPE_GRAPH: return graph_read_number(GRAPH_CHILD, p->graph.graph, out);
+    case CU_GRAPH_NODE_TYPE_GRAPH: return read_child(&p->graph, out);
     case CU_GRAPH_NODE_TYPE_EMPTY: return graph_read_number(GRAPH_EMPTY, 0, out);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return graph_read_event(GRAPH_WAIT_EVENT, p->eventWait.event, out);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return graph_read_event(GRAPH_RECORD_EVENT, p->eventRecord.event, out);

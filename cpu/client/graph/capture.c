@@ -4,6 +4,7 @@
 #include "cpu/client/graph/captures.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cpu/common/cancel.h"
 
@@ -262,6 +263,17 @@ int capture_info(core_context *context, core_stream stream, struct capture_info 
                                       s->frontier.nodes, s->frontier.edges, s->frontier.count };
     graphs_leave();
     return code;
+}
+
+int capture_info_check(const struct capture_info *info, bool nodes, bool edges)
+{
+    static const struct graph_edge none;
+    if (edges && !nodes)
+        return CORE_INVALID_VALUE;
+    for (size_t i = 0; nodes && !edges && i < info->count; i++)
+        if (memcmp(&info->edges[i], &none, sizeof none))
+            return GRAPH_LOSSY_QUERY;
+    return CORE_OK;
 }
 
 /* Under the lock. */

@@ -43,6 +43,8 @@ struct capture_info {
     size_t count;
 };
 CORE_API int capture_info(core_context *, core_stream, struct capture_info *);
+/* Whether a program may have the nodes or the edges alone: 0, 1 or 402. */
+CORE_API int capture_info_check(const struct capture_info *, bool nodes, bool edges);
 /* What the stream's next node follows: more nodes, or, with `only`, these alone. */
 CORE_API int capture_update(core_context *, core_stream, const graph_node *, const struct graph_edge *, size_t count,
                             bool only);
@@ -91,8 +93,8 @@ static inline bool issue_is_captured(core_context *c, core_stream s)
 CORE_API int issue_launch_with_attributes(core_context *, const struct core_launch *, const void *key);
 static inline int issue_launch(core_context *c, const struct core_launch *l, const void *key)
 {
-    bool kept = false;
-    if (__builtin_expect(atomic_load_explicit(&core_stream_attributes_set, memory_order_relaxed), 0))
+    bool kept = false, attributes = atomic_load_explicit(&core_stream_attributes_set, memory_order_relaxed);
+    if (__builtin_expect(attributes | (l->attribute_count != 0), 0))
         return issue_launch_with_attributes(c, l, key);
     int code = capture_any() ? capture_launch(c, l, key, &kept) : CORE_OK;
     return kept ? code : core_launch(c, l);

@@ -17,6 +17,9 @@ struct frontier {
 bool frontier_add(struct frontier *, graph_node, const struct graph_edge *); /* false: no memory */
 bool frontier_merge(struct frontier *, const struct frontier *);
 void frontier_drop(struct frontier *);
+/* As its next node, of that kind, follows them: only a kernel can begin before the end of a kernel. own: a kernel in it
+   that lets that node begin before its end; 0: none. */
+void frontier_fit(struct frontier *, enum graph_kind, graph_node own);
 
 struct capture {
     uint64_t id;
@@ -36,6 +39,7 @@ struct captured {
     uint64_t stream; /* the core's number of it; CAPTURED_GONE: it was destroyed */
     core_context *context;
     bool blocking; /* the legacy stream would wait for it */
+    graph_node last; /* what it was given last */
     struct frontier frontier;
     struct list of_capture;
 };

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cpu/client/graph/model.h"
 #include "cpu/common/cancel.h"
@@ -16,10 +17,12 @@ enum {
     SETS = 1 << 4,
     HOSTS = 1 << 5,
     EVENTS = 1 << 6,
+    ATTRIBUTES = 1 << 9,
     HANDLES = 1 << 10,
     ALLOCATIONS = 1 << 11,
     FREES = 1 << 12,
-    VALUES = 1 << 14,
+    VALUES = 1 << 13,
+    TOPOLOGY = 1 << 14,
     CONDITIONS = 1 << 15
 };
 
@@ -40,10 +43,20 @@ static const char *name_of(enum graph_kind kind)
     return names[kind];
 }
 
+/* The first bytes of each value, which are all that most have. */
+static void print_attributes(FILE *f, const struct graph_kernel *k)
+{
+    for (uint32_t i = 0; i < k->attribute_count; i++) {
+        int32_t value;
+        memcpy(&value, k->attributes[i].value, sizeof value);
+        fprintf(f, "\\nattribute %d: %" PRId32, k->attributes[i].id, value);
+    }
+}
+
 static void print_parameters(FILE *f, const struct graph_parameters *p, unsigned flags)
 {
-    if (flags & VERBOSE)
-        flags = ~0u;
+    if (p->kind == GRAPH_KERNEL && flags & ATTRIBUTES)
+        print_attributes(f, &p->kernel);
     if (p->kind == GRAPH_KERNEL && flags & KERNELS) {
         const struct graph_kernel *k = &p->kernel;
         fprintf(f, "\\ngrid %ux%ux%u block %ux%ux%u shared %zu", k->grid[0], k->grid[1], k->grid[2], k->block[0],
@@ -71,24 +84,34 @@ static void print_parameters(FILE *f, const struct graph_parameters *p, unsigned
     }
 }
 
+static void print_edge(FILE *f, const struct graph_edge *data, size_t number, unsigned flags)
+{
+    if (flags & TOPOLOGY)
+        fprintf(f, "[label=\"edge %zu, type %u, from port %u to port %u\"]", number, data->type, data->from_port,
+                data->to_port);
+    fprintf(f, ";\n");
+}
+
 /* Graphs are numbered as they are printed. */
 static void print_graph(FILE *f, struct graph *g, unsigned flags, unsigned *number)
 {
     unsigned own = (*number)++;
-    size_t place = 0;
+    size_t place = 0, edge = 0;
     fprintf(f, "subgraph cluster_%u {\nlabel=\"graph_%u\"\n", own, own);
     for (EACH_NODE(n, g)) {
         n->place = place++;
         fprintf(f, "\"graph_%u_node_%zu\"[label=\"%zu\\n%s", own, n->place, n->place, name_of(n->parameters.kind));
-        if (flags & (HANDLES | VERBOSE))
+        if (flags & HANDLES)
             fprintf(f, "\\nhandle 0x%" PRIx64, n->token);
         print_parameters(f, &n->parameters, flags);
         fprintf(f, "\"];\n");
     }
     for (EACH_NODE(n, g))
-        for (size_t i = 0; i < n->after.count; i++)
-            fprintf(f, "\"graph_%u_node_%zu\" -> \"graph_%u_node_%zu\";\n", own, n->place, own,
+        for (size_t i = 0; i < n->after.count; i++) {
+            fprintf(f, "\"graph_%u_node_%zu\" -> \"graph_%u_node_%zu\"", own, n->place, own,
                     n->after.items[i].node->place);
+            print_edge(f, &n->after.items[i].data, edge++, flags);
+        }
     fprintf(f, "}\n");
     struct graph *inner;
     for (EACH_NODE(n, g))
@@ -107,7 +130,7 @@ int graph_print(graph_handle handle, const char *path, unsigned flags)
     FILE *f = g && path ? fopen(path, "we") : NULL;
     if (f) {
         fprintf(f, "digraph dot {\n");
-        print_graph(f, g, flags, &number);
+        print_graph(f, g, flags & VERBOSE ? ~0u : flags, &number);
         fprintf(f, "}\n");
     }
     graphs_leave();

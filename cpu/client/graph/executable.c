@@ -34,6 +34,8 @@ static void executable_free(struct executable *e)
         core_event_destroy(e->joined);
     if (e->started)
         core_event_destroy(e->started);
+    if (e->graph)
+        users_release_behind(e->graph, e->ended_context, e->ended);
     if (!memory_executable_ends(e) && e->ended)
         core_event_destroy(e->ended);
     if (e->graph && !graphs_enter()) {
@@ -126,6 +128,39 @@ static int executable_fill(struct executable *e, struct graph_failure *failure)
     return CORE_OK;
 }
 
+/* Only kernels, copies and sets, and children of these. NULL: there is nothing else. */
+static struct node *never_on_device(struct graph *g)
+{
+    for (EACH_NODE(n, g)) {
+        enum graph_kind kind = n->parameters.kind;
+        if (kind != GRAPH_KERNEL && kind != GRAPH_COPY && kind != GRAPH_SET && kind != GRAPH_CHILD)
+            return n;
+        struct node *inner = n->child ? never_on_device(n->child) : NULL;
+        if (inner)
+            return inner;
+    }
+    return NULL;
+}
+
+/* What CUDA refuses is told as CUDA tells it. */
+static int refuse_device_launch(graph_handle handle, unsigned long long flags, struct graph_failure *failure)
+{
+    int code = graphs_enter();
+    if (code)
+        return code;
+    struct graph *g = graph_of(handle);
+    struct node *never = g ? never_on_device(g) : NULL;
+    bool wrong = !g || !g->count || flags & GRAPH_FREE_ON_LAUNCH;
+    if (!wrong && never)
+        *failure = (struct graph_failure){ never->token, GRAPH_LACKS_OPERATION };
+    graphs_leave();
+    if (wrong)
+        return CORE_INVALID_VALUE;
+    if (!never)
+        core_unsupported("a graph that kernels launch");
+    return CORE_NOT_SUPPORTED;
+}
+
 int graph_instantiate(graph_handle handle, unsigned long long flags, graph_executable *out,
                       struct graph_failure *failure)
 {
@@ -133,10 +168,8 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
     *failure = (struct graph_failure){ 0, GRAPH_NOT_MADE };
     if (flags & ~15ull)
         return CORE_INVALID_VALUE;
-    if (flags & GRAPH_DEVICE_LAUNCH) {
-        core_unsupported("a graph that kernels launch");
-        return CORE_NOT_SUPPORTED;
-    }
+    if (flags & GRAPH_DEVICE_LAUNCH)
+        return refuse_device_launch(handle, flags, failure);
     struct executable *e = calloc(1, sizeof *e);
     if (!e)
         return CORE_OUT_OF_MEMORY;
@@ -148,7 +181,7 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
         struct graph *g = graph_of(handle);
         bool only = g && graph_is_single(g), unused = false;
         struct node *cycle = NULL;
-        if (!g || (only && g->instantiated) || (g->parent && g->parent->bodies))
+        if (!g || (only && g->instantiated) || g->moved || (g->parent && g->parent->bodies))
             code = CORE_INVALID_VALUE;
         else if ((code = conditions_check(g, &cycle, &unused)))
             *failure = (struct graph_failure){ cycle ? cycle->token : 0, unused  ? GRAPH_HANDLE_UNUSED
@@ -427,7 +460,8 @@ int graph_executable_update(graph_executable token, graph_handle handle, struct 
     if (code)
         return code;
     if (!(code = graphs_enter())) {
-        code = update(e->graph, graph_of(handle), out);
+        struct graph *g = graph_of(handle);
+        code = update(e->graph, g && g->moved ? NULL : g, out);
         e->changed = true;
         graphs_leave();
     }

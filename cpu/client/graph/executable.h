@@ -8,6 +8,8 @@
 #ifndef FLYT_CLIENT_GRAPH_EXECUTABLE_H
 #define FLYT_CLIENT_GRAPH_EXECUTABLE_H
 
+#include <limits.h>
+
 #include "cpu/client/graph/model.h"
 
 enum { TRACKS_MOST = 16 };
@@ -71,6 +73,7 @@ struct executable {
     bool changed;             /* a node has, since it was recorded */
     bool recorded;
     uint64_t recorded_at;     /* core_changes() */
+    int recorded_priority;
     struct part {
         struct step *step;    /* NULL: the next segment */
     } * parts;
@@ -78,10 +81,12 @@ struct executable {
 };
 
 /* A launch: the program's stream, or what stands in for it while a sequence is recorded. */
+enum { PRIORITY_OF_NODES = INT_MIN };
 struct launch {
     struct executable *e;
     core_context *context;
     core_stream stream;
+    int priority; /* of all kernels: the stream's, or PRIORITY_OF_NODES */
 };
 
 /* launch.c. What comes before the first step, one step, what comes behind the last. */
@@ -109,7 +114,7 @@ int executable_enter(graph_executable, struct executable **);
 void executable_leave(struct executable *);
 /* Under its lock. */
 int executable_launch(struct executable *, core_context *, core_stream);
-/* Not under any lock. A node's work, in that stream of its context. */
-int node_run(const struct node *, core_stream, bool priorities); /* priorities: a kernel's counts, not the stream's */
+/* Not under any lock. priority: of kernels, instead of their own; PRIORITY_OF_NODES: their own. A node's work, in that stream of its context. */
+int node_run(const struct node *, core_stream, int priority);
 
 #endif

@@ -38,3 +38,15 @@ void frontier_drop(struct frontier *f)
     free(f->edges);
     *f = (struct frontier){ 0 };
 }
+
+void frontier_fit(struct frontier *f, enum graph_kind kind, graph_node own)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const struct node *n = node_of(f->nodes[i]);
+        bool early = kind == GRAPH_KERNEL && f->nodes[i] == own && n && n->parameters.kind == GRAPH_KERNEL;
+        if (early)
+            f->edges[i] = (struct graph_edge){ .type = GRAPH_PROGRAMMATIC, .from_port = GRAPH_PORT_PROGRAMMATIC };
+        else if (kind != GRAPH_KERNEL && f->edges[i].type == GRAPH_PROGRAMMATIC)
+            f->edges[i] = (struct graph_edge){ 0 };
+    }
+}

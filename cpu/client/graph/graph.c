@@ -58,15 +58,19 @@ static void node_disconnect(struct node *from, struct node *to)
     edge_remove(&to->before, from);
 }
 
-/* Only a kernel can let the next node begin before its own end, and only a kernel can be that node. */
+/* Only a kernel has ports, and only a kernel can begin before the end of the one before. */
 static bool edge_fits(const struct node *from, enum graph_kind to, const struct graph_edge *data)
 {
+    static const struct graph_edge none;
     if (!data)
         return true;
-    if (data->type > 1 || data->from_port > 2 || data->to_port)
+    bool programmatic = data->type == GRAPH_PROGRAMMATIC, early = data->from_port == GRAPH_PORT_PROGRAMMATIC;
+    if (data->type > GRAPH_PROGRAMMATIC || data->from_port > GRAPH_PORT_BEGUN || data->to_port ||
+        memcmp(data->reserved, none.reserved, sizeof none.reserved))
         return false;
-    bool programmatic = data->type || data->from_port;
-    return !programmatic || (from->parameters.kind == GRAPH_KERNEL && to == GRAPH_KERNEL);
+    if ((data->from_port && from->parameters.kind != GRAPH_KERNEL) || (early && !programmatic))
+        return false;
+    return !programmatic || (data->from_port && to == GRAPH_KERNEL);
 }
 
 /* ---- nodes ---- */
@@ -111,7 +115,8 @@ void node_free(struct node *n)
 int node_add(struct graph *g, struct node *const *before, const struct graph_edge *edges, size_t count,
              struct graph_parameters *parameters, struct node **out)
 {
-    int code = condition_admit(g, parameters);
+    bool of_memory = parameters->kind == GRAPH_ALLOCATE || parameters->kind == GRAPH_FREE;
+    int code = of_memory && g->moved ? CORE_INVALID_VALUE : condition_admit(g, parameters);
     struct memory *freed = NULL;
     if (!code && parameters->kind == GRAPH_FREE && !(freed = memory_to_free(g, parameters->freed)))
         code = CORE_INVALID_VALUE;
@@ -348,11 +353,26 @@ static int nodes_of(const graph_node *tokens, size_t count, struct node ***out)
 static int child_copy(graph_handle handle, struct graph **out)
 {
     struct graph *child = graph_of(handle);
-    if (!child)
+    if (!child || child->moved)
         return CORE_INVALID_VALUE;
     if (graph_is_single(child))
         return CORE_NOT_SUPPORTED;
     return (*out = graph_copy_of(child, true)) ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+/* The program's graph itself: nothing else may have it, and it must not contain g. */
+static int child_move(const struct graph *g, graph_handle handle, struct graph **out)
+{
+    struct graph *child = graph_of(handle);
+    if (!child || child->parent || child->captures || child->instantiated)
+        return CORE_INVALID_VALUE;
+    for (; g; g = g->parent ? g->parent->graph : NULL)
+        if (g == child)
+            return CORE_INVALID_VALUE;
+    if (graph_has_conditions(child))
+        return CORE_NOT_SUPPORTED;
+    *out = child;
+    return CORE_OK;
 }
 
 static void child_adopt(struct node *n, struct graph *child)
@@ -371,8 +391,9 @@ static int add(graph_handle handle, const graph_node *before, const struct graph
     struct node **nodes = NULL, *n = NULL;
     struct memory *memory = NULL;
     int code = g ? nodes_of(before, count, &nodes) : CORE_INVALID_VALUE;
+    bool moves = parameters->kind == GRAPH_CHILD && parameters->moves;
     if (!code && parameters->kind == GRAPH_CHILD)
-        code = child_copy(parameters->child, &child);
+        code = moves ? child_move(g, parameters->child, &child) : child_copy(parameters->child, &child);
     if (!code && parameters->kind == GRAPH_ALLOCATE)
         code = memory_new(g, nodes, count, parameters, room, &memory);
     if (!code)
@@ -382,8 +403,10 @@ static int add(graph_handle handle, const graph_node *before, const struct graph
             n->memory = memory;
         if (child)
             child_adopt(n, child);
+        if (moves)
+            child->moved = true;
         *out = n->token;
-    } else if (child) {
+    } else if (child && !moves) {
         graph_free(child);
     } else if (memory) {
         memory_drop(memory);
@@ -525,7 +548,7 @@ int graph_set_parameters(graph_node token, const struct graph_parameters *parame
         own.kind == GRAPH_CONDITION)
         code = CORE_INVALID_VALUE;
     if (!code && own.kind == GRAPH_CHILD)
-        code = child_copy(own.child, &child);
+        code = own.moves ? CORE_NOT_SUPPORTED : child_copy(own.child, &child);
     if (!code && own.kind == GRAPH_KERNEL)
         code = attributes_keep(&own, &n->parameters);
     if (!code) {

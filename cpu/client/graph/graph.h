@@ -20,6 +20,7 @@ typedef uint64_t graph_object;
 enum graph_result {
     GRAPH_CONTEXT_DESTROYED = 709,
     GRAPH_ILLEGAL_STATE = 401,
+    GRAPH_LOSSY_QUERY = 402,
     GRAPH_CAPTURE_UNSUPPORTED = 900,
     GRAPH_CAPTURE_INVALIDATED = 901,
     GRAPH_CAPTURE_MERGE = 902,
@@ -118,11 +119,14 @@ struct graph_condition {
     struct condition *word; /* the model's own */
 };
 
-enum { GRAPH_PRIORITY = 8, GRAPH_ATTRIBUTES_MOST = 32 }; /* as CUlaunchAttributeID; of a kernel */
+/* As CUlaunchAttributeID; of a kernel. */
+enum { GRAPH_SERIALIZATION = 6, GRAPH_EVENT = 7, GRAPH_PRIORITY = 8, GRAPH_BEGUN_EVENT = 12 };
+enum { GRAPH_ATTRIBUTES_MOST = 32 };
 
 struct graph_parameters {
     enum graph_kind kind;
     core_context *context; /* where it runs */
+    bool moves;            /* of a child: the program's graph itself becomes a part of this one; else a copy */
     union {
         struct graph_kernel kernel;
         struct graph_copy copy;
@@ -137,7 +141,9 @@ struct graph_parameters {
     };
 };
 
-/* What an edge says beyond "after": CUgraphEdgeData. All zero: the whole of the first node comes before the second. */
+/* What an edge says beyond "after": CUgraphEdgeData. All zero: the whole of the first node comes before the second.
+   Types, and the ports of a kernel: it lets the next one begin, or all of its blocks have begun. */
+enum { GRAPH_PROGRAMMATIC = 1, GRAPH_PORT_PROGRAMMATIC = 1, GRAPH_PORT_BEGUN = 2 };
 struct graph_edge {
     uint8_t from_port, to_port, type, reserved[5];
 };
@@ -168,7 +174,7 @@ CORE_API int graph_disconnect(graph_handle, const graph_node *from, const graph_
 CORE_API int graph_kind_of(graph_node, enum graph_kind *);
 /* The lists below: with nodes NULL, *count becomes the number there are. Else up to *count are written, the rest of
    the room is zeroed, and *count becomes how many were written. edges may be NULL: then an edge that says more than
-   "after" gives 1. */
+   "after" gives 402. Without nodes there are no edges: 1. */
 CORE_API int graph_nodes(graph_handle, graph_node *nodes, size_t *count);
 CORE_API int graph_roots(graph_handle, graph_node *nodes, size_t *count);
 CORE_API int graph_edges(graph_handle, graph_node *from, graph_node *to, struct graph_edge *edges, size_t *count);

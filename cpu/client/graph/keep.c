@@ -39,10 +39,27 @@ static struct node **frontier_nodes(const struct frontier *f)
     return nodes;
 }
 
+/* Takes the attribute away from a kernel's parameters; whether it was set. */
+static bool serialization_take(struct graph_parameters *p)
+{
+    struct core_launch_attribute *list = (struct core_launch_attribute *)(uintptr_t)p->kernel.attributes;
+    bool set = false;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; p->kind == GRAPH_KERNEL && i < p->kernel.attribute_count; i++)
+        if (list[i].id == GRAPH_SERIALIZATION)
+            set = list[i].value[0];
+        else
+            list[kept++] = list[i];
+    if (p->kind == GRAPH_KERNEL)
+        p->kernel.attribute_count = kept;
+    return set;
+}
+
 /* Under the lock. The parameters are taken over on success. */
 static int keep_node(struct captured *s, struct graph_parameters *own, struct node **out)
 {
     struct frontier *f = &s->frontier;
+    frontier_fit(f, own->kind, serialization_take(own) ? s->last : 0);
     struct node **nodes = frontier_nodes(f);
     if (!nodes)
         return CORE_OUT_OF_MEMORY;
@@ -50,6 +67,7 @@ static int keep_node(struct captured *s, struct graph_parameters *own, struct no
     free(nodes);
     if (code)
         return code;
+    s->last = (*out)->token;
     f->count = 0;
     frontier_add(f, (*out)->token, NULL); /* there is room, or the stream had no frontier and gets one */
     if (!f->count)
@@ -105,18 +123,6 @@ static void priority_add(struct graph_kernel *k, int priority, struct core_launc
     room[k->attribute_count] = (struct core_launch_attribute){ .id = GRAPH_PRIORITY };
     memcpy(room[k->attribute_count++].value, &priority, sizeof priority);
     k->attributes = room;
-}
-
-/* One of the program's streams has attributes; perhaps the launch's. */
-int issue_launch_with_attributes(core_context *c, const struct core_launch *l, const void *key)
-{
-    struct core_launch_attribute room[CORE_LAUNCH_ATTRIBUTES];
-    struct core_launch with = *l;
-    bool kept = false;
-    int code = core_stream_attributes_add(c, &with, room);
-    if (!code && capture_any())
-        code = capture_launch(c, &with, key, &kept);
-    return code || kept ? code : core_launch(c, &with);
 }
 
 int capture_launch(core_context *context, const struct core_launch *l, const void *key, bool *kept)
@@ -180,6 +186,77 @@ int capture_values(core_context *context, core_stream stream, const struct graph
 }
 
 /* ---- events ---- */
+
+/* The stream has just been given a kernel: *kept, whether as a node. The event stands for a port of it. */
+static int capture_port(core_context *context, core_stream stream, core_event event, const struct graph_edge *port,
+                        bool *kept)
+{
+    uint64_t id;
+    int code = look(context, stream, &id);
+    *kept = code || id;
+    if (code || !id || (code = graphs_enter()))
+        return code;
+    const struct captured *s = captured_find(id);
+    struct frontier f = { 0 };
+    if (!s)
+        code = GRAPH_ILLEGAL_STATE;
+    else if (!frontier_add(&f, s->last, port) || !mark_set(event, s->capture->id, &f))
+        code = CORE_OUT_OF_MEMORY;
+    frontier_drop(&f);
+    graphs_leave();
+    return code;
+}
+
+/* An event of a launch. Outside captures it is recorded behind the whole kernel, which CUDA allows. */
+static int port_record(core_context *context, core_stream stream, const struct core_launch_attribute *a)
+{
+    struct { core_event event; int flags, at_start; } value; /* as CUlaunchAttributeValue has it */
+    memcpy(&value, a->value, sizeof value);
+    bool begun = a->id == GRAPH_BEGUN_EVENT, kept = false;
+    const struct graph_edge port = {
+        .type = begun ? 0 : GRAPH_PROGRAMMATIC,
+        .from_port = begun || value.at_start ? GRAPH_PORT_BEGUN : GRAPH_PORT_PROGRAMMATIC,
+    };
+    int code = capture_any() ? capture_port(context, stream, value.event, &port, &kept) : CORE_OK;
+    return kept ? code : issue_record(context, value.event, stream, (unsigned)value.flags);
+}
+
+static int port_check(const struct core_launch_attribute *a)
+{
+    core_event event;
+    memcpy(&event, a->value, sizeof event);
+    return core_event_check(event);
+}
+
+/* One of the program's streams has attributes, perhaps the launch's; or the launch has. */
+int issue_launch_with_attributes(core_context *c, const struct core_launch *l, const void *key)
+{
+    const struct core_launch_attribute *events[2] = { NULL };
+    struct core_launch_attribute others[GRAPH_ATTRIBUTES_MOST], room[CORE_LAUNCH_ATTRIBUTES];
+    struct core_launch with = *l;
+    bool kept = false;
+    int code = l->attribute_count > GRAPH_ATTRIBUTES_MOST ? CORE_INVALID_VALUE : CORE_OK;
+    with.attribute_count = 0;
+    with.attributes = others;
+    for (uint32_t i = 0; i < l->attribute_count && !code; i++) {
+        const struct core_launch_attribute *a = &l->attributes[i];
+        if (a->id == GRAPH_EVENT || a->id == GRAPH_BEGUN_EVENT) {
+            code = port_check(a);
+            events[a->id == GRAPH_BEGUN_EVENT] = a;
+        } else {
+            others[with.attribute_count++] = *a;
+        }
+    }
+    if (!code && atomic_load_explicit(&core_stream_attributes_set, memory_order_relaxed))
+        code = core_stream_attributes_add(c, &with, room);
+    if (!code && capture_any())
+        code = capture_launch(c, &with, key, &kept);
+    if (!code && !kept)
+        code = core_launch(c, &with);
+    for (int i = 0; i < 2 && !code; i++)
+        code = events[i] ? port_record(c, l->stream, events[i]) : CORE_OK;
+    return code;
+}
 
 int capture_record(core_context *context, core_event event, core_stream stream, unsigned flags, bool *kept)
 {

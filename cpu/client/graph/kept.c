@@ -70,7 +70,7 @@ static bool record(const struct launch *l)
             streams[count++] = p->tracks[i].stream;
     if (core_sequence_begin(e->sequence, l->context, streams, count, &stand_in))
         return false;
-    bool good = record_all(&(struct launch){ e, l->context, stand_in });
+    bool good = record_all(&(struct launch){ e, l->context, stand_in, l->priority });
     if (core_sequence_end(e->sequence, good)) {
         core_sequence_destroy(e->sequence); /* no room for it: it is not tried again */
         e->sequence = NULL;
@@ -81,13 +81,15 @@ static bool record(const struct launch *l)
     e->recorded = true;
     e->changed = false;
     e->recorded_at = changes;
+    e->recorded_priority = l->priority;
     return true;
 }
 
 int kept_launch(const struct launch *l, bool *done)
 {
     struct executable *e = l->e;
-    bool usable = e->recorded && !e->changed && e->ended_context == l->context && e->recorded_at == core_changes();
+    bool usable = e->recorded && !e->changed && e->ended_context == l->context && e->recorded_at == core_changes() &&
+                  e->recorded_priority == l->priority;
     if (!usable && !record(l))
         return CORE_OK;
     *done = true;

@@ -72,7 +72,7 @@ int launch_step(const struct launch *l, struct step *s)
     for (size_t i = 0; i < s->wait_count && !code; i++)
         code = core_stream_wait(context, stream, p->steps[s->waits[i]].event, 0);
     if (!code && s->node && !s->node->disabled)
-        code = node_run(s->node, stream, l->e->flags & GRAPH_NODE_PRIORITY);
+        code = node_run(s->node, stream, programs && l->priority != PRIORITY_OF_NODES ? 0 : l->priority);
     if (!code && s->awaited) {
         if (s->event && core_event_check(s->event))
             s->event = 0;
@@ -161,7 +161,10 @@ static int launch_in(struct executable *e, core_context *context, core_stream st
 {
     struct core_stream_info info;
     int code = core_stream_info(context, stream, &info);
-    *l = (struct launch){ e, info.context, stream < CORE_STREAM_PER_THREAD ? CORE_STREAM_LEGACY : stream };
+    *l = (struct launch){ .e = e,
+                          .context = info.context,
+                          .stream = stream < CORE_STREAM_PER_THREAD ? CORE_STREAM_LEGACY : stream,
+                          .priority = e->flags & GRAPH_NODE_PRIORITY ? PRIORITY_OF_NODES : info.priority };
     return code;
 }
 

@@ -132,7 +132,7 @@ bool graph_has_conditions(struct graph *);
 /* Gives the stream what sets the conditions of the graph that begins: depth 0, or the body of so many conditions. */
 int conditions_begin(struct graph *, unsigned depth, core_context *, core_stream);
 /* Gives the stream the condition with its bodies. */
-int condition_run(const struct node *, core_stream, bool priorities);
+int condition_run(const struct node *, core_stream, int priority);
 
 /* ---- memory.c; under the lock, but room_make and room_drop ---- */
 
@@ -157,5 +157,7 @@ void ground_leave(struct graph *);
 
 bool users_copy(struct graph *to, const struct graph *from);
 void users_drop(struct graph *);
+/* Not under the lock. The graph's references, and those of the graphs in it, go when the event has come. */
+void users_release_behind(struct graph *, core_context *, core_event);
 
 #endif

@@ -18,6 +18,8 @@ static void row(struct rows *rows, const struct node *first, const struct node *
 {
     static const struct graph_edge none;
     size_t at = rows->count++;
+    if (!rows->edges && data && memcmp(data, &none, sizeof none))
+        rows->lossy = true;
     if (at >= rows->room)
         return;
     if (rows->first)
@@ -26,8 +28,6 @@ static void row(struct rows *rows, const struct node *first, const struct node *
         rows->second[at] = second->token;
     if (rows->edges)
         rows->edges[at] = *data;
-    else if (data && memcmp(data, &none, sizeof none))
-        rows->lossy = true;
 }
 
 /* NULL for the nodes asks for their number. */
@@ -38,7 +38,7 @@ static int rows_end(struct rows *rows, size_t *count)
         return CORE_OK;
     }
     if (rows->lossy)
-        return CORE_INVALID_VALUE;
+        return GRAPH_LOSSY_QUERY;
     for (size_t i = rows->count; i < rows->room; i++) {
         if (rows->first)
             rows->first[i] = 0;
@@ -81,7 +81,7 @@ int graph_edges(graph_handle handle, graph_node *from, graph_node *to, struct gr
 {
     CANCEL_DEFERRED;
     struct rows rows = { from, to, edges, from || to ? *count : 0, 0, false };
-    if (!from != !to)
+    if (!from != !to || (edges && !from))
         return CORE_INVALID_VALUE;
     int code = graphs_enter();
     if (code)
@@ -99,6 +99,8 @@ int graph_edges(graph_handle handle, graph_node *from, graph_node *to, struct gr
 static int neighbours(graph_node token, bool after, graph_node *nodes, struct graph_edge *edges, size_t *count)
 {
     struct rows rows = { .first = nodes, .edges = edges, .room = nodes ? *count : 0 };
+    if (edges && !nodes)
+        return CORE_INVALID_VALUE;
     int code = graphs_enter();
     if (code)
         return code;

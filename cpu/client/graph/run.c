@@ -76,17 +76,21 @@ static int host_put(core_context *context, core_stream stream, const struct grap
     return code;
 }
 
-/* Without the priority. */
-static uint32_t attributes_without(const struct graph_kernel *k, struct core_launch_attribute *out)
+/* With another priority. 0 is what streams have. */
+static uint32_t attributes_with(const struct graph_kernel *k, int priority, struct core_launch_attribute *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < k->attribute_count; i++)
         if (k->attributes[i].id != GRAPH_PRIORITY)
             out[count++] = k->attributes[i];
+    if (priority && count < GRAPH_ATTRIBUTES_MOST) {
+        out[count] = (struct core_launch_attribute){ .id = GRAPH_PRIORITY };
+        memcpy(out[count++].value, &priority, sizeof priority);
+    }
     return count;
 }
 
-static int kernel_run(core_context *context, core_stream stream, const struct graph_kernel *k, bool priorities)
+static int kernel_run(core_context *context, core_stream stream, const struct graph_kernel *k, int priority)
 {
     struct core_launch_attribute others[GRAPH_ATTRIBUTES_MOST];
     struct core_launch launch = {
@@ -99,8 +103,9 @@ static int kernel_run(core_context *context, core_stream stream, const struct gr
         .attributes = k->attributes,
         .attribute_count = k->attribute_count,
     };
-    if (!priorities && k->attribute_count && k->attribute_count <= GRAPH_ATTRIBUTES_MOST) {
-        launch.attribute_count = attributes_without(k, others);
+    bool others_needed = priority != PRIORITY_OF_NODES && (k->attribute_count || priority);
+    if (others_needed && k->attribute_count <= GRAPH_ATTRIBUTES_MOST) {
+        launch.attribute_count = attributes_with(k, priority, others);
         launch.attributes = others;
     }
     memcpy(launch.grid, k->grid, sizeof launch.grid);
@@ -115,15 +120,15 @@ static int set_run(core_context *context, core_stream stream, const struct graph
                     false);
 }
 
-int node_run(const struct node *n, core_stream stream, bool priorities)
+int node_run(const struct node *n, core_stream stream, int priority)
 {
     const struct graph_parameters *p = &n->parameters;
     switch (p->kind) {
-    case GRAPH_KERNEL: return kernel_run(p->context, stream, &p->kernel, priorities);
+    case GRAPH_KERNEL: return kernel_run(p->context, stream, &p->kernel, priority);
     case GRAPH_COPY: return copy_run(p->context, stream, &p->copy);
     case GRAPH_SET: return set_run(p->context, stream, &p->set);
     case GRAPH_VALUES: return core_values(p->context, stream, p->values.list, p->values.count);
-    case GRAPH_CONDITION: return condition_run(n, stream, priorities);
+    case GRAPH_CONDITION: return condition_run(n, stream, priority);
     case GRAPH_HOST: return host_put(p->context, stream, &p->host);
     case GRAPH_WAIT_EVENT: return core_stream_wait(p->context, stream, p->event, 0);
     case GRAPH_RECORD_EVENT:

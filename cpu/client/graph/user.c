@@ -9,6 +9,8 @@
 #include "cpu/client/graph/model.h"
 #include "cpu/common/cancel.h"
 
+enum { STREAM_NON_BLOCKING = 1 };
+
 struct object {
     graph_object token;
     void (*destroy)(void *);
@@ -79,6 +81,65 @@ void users_drop(struct graph *g)
         free(u);
     }
 }
+
+/* ---- an executable ends while it may run ---- */
+
+/* The graph's references, and those of the graphs in it, become `all`'s. */
+static void users_move(struct graph *all, struct graph *g)
+{
+    struct user **last = &all->users;
+    while (*last)
+        last = &(*last)->next;
+    *last = g->users;
+    g->users = NULL;
+    struct graph *inner;
+    for (EACH_NODE(n, g))
+        for (size_t i = 0; (inner = node_inner(n, i)); i++)
+            users_move(all, inner);
+}
+
+static void users_release(void *data, int status)
+{
+    struct graph *all = data;
+    (void)status;
+    if (graphs_enter())
+        return;
+    graph_free(all);
+    graphs_leave();
+}
+
+/* The program's functions may be called when the event has come. */
+static int release_behind(struct graph *all, core_context *context, core_event event)
+{
+    core_stream stream;
+    int code = core_stream_create(context, STREAM_NON_BLOCKING, 0, &stream);
+    if (code)
+        return code;
+    if (!(code = core_stream_wait(context, stream, event, 0)))
+        code = core_host_function(context, stream, users_release, all, true);
+    core_stream_destroy(stream);
+    return code;
+}
+
+void users_release_behind(struct graph *g, core_context *context, core_event event)
+{
+    if (!event || core_event_query(event) != CORE_NOT_READY || graphs_enter())
+        return;
+    struct graph *all = graph_new(false);
+    if (all)
+        users_move(all, g);
+    bool none = all && !all->users;
+    if (none)
+        graph_free(all);
+    graphs_leave();
+    if (none || (all && !release_behind(all, context, event)))
+        return;
+    core_event_synchronize(event);
+    if (all)
+        users_release(all, 0);
+}
+
+/* ---- what programs ask for ---- */
 
 int graph_object_create(void *pointer, void (*destroy)(void *), unsigned count, graph_object *out)
 {

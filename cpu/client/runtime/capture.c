@@ -43,6 +43,8 @@ static int tell(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned l
 {
     struct capture_info info;
     int error = get_info(stream, status, &info);
+    if (!error)
+        error = capture_info_check(&info, before, edges);
     if (error)
         return runtime_local(error);
     *status = (cudaStreamCaptureStatus)info.status;
@@ -106,11 +108,7 @@ cudaError_t INFO_WITH_EDGES(cudaStream_t stream, cudaStreamCaptureStatus *status
                             cudaGraph_t *graph, const cudaGraphNode_t **before, const cudaGraphEdgeData **edges,
                             size_t *count)
 {
-    const void *data = NULL;
-    cudaError_t error = tell(stream, status, id, graph, before, &data, count);
-    if (!error && edges && *status == cudaStreamCaptureStatusActive)
-        *edges = data;
-    return error;
+    return tell(stream, status, id, graph, before, (const void **)(void *)edges, count);
 }
 
 cudaError_t UPDATE_WITH_EDGES(cudaStream_t stream, cudaGraphNode_t *nodes, const cudaGraphEdgeData *edges, size_t count,

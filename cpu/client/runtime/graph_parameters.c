@@ -184,7 +184,8 @@ int graph_read_any(const cudaGraphNodeParams *p, struct graph_parameters *out)
     case cudaGraphNodeTypeGraph:
         out->kind = GRAPH_CHILD;
         out->child = p->graph.graph;
-        return cudaSuccess;
+        out->moves = p->graph.ownership == cudaGraphChildGraphOwnershipMove;
+        return out->moves || !p->graph.ownership ? cudaSuccess : cudaErrorInvalidValue;
     case cudaGraphNodeTypeEmpty: return cudaSuccess;
     case cudaGraphNodeTypeWaitEvent: return graph_read_event(GRAPH_WAIT_EVENT, p->eventWait.event, out);
     case cudaGraphNodeTypeEventRecord: return graph_read_event(GRAPH_RECORD_EVENT, p->eventRecord.event, out);
