@@ -2,12 +2,16 @@
 //
 // Each round makes a list of operations on a few buffers. Operations that touch the same buffer keep their order; all
 // others may run at the same time. The host computes what they must give. Arguments: a seed, and how many rounds.
+#include <cuda.h>
 #include <vector>
 
 #include "check.h"
 
 enum { N = 512, ON_DEVICE = 5, PINNED = 2, PAGEABLE = 2, BUFFERS = ON_DEVICE + PINNED + PAGEABLE, STREAMS = 4 };
-enum kind { KERNEL, FILL, COPY, COPY_2D, HOST, CHILD, EMPTY, KINDS };
+/* SCRATCH copies through memory of its own; WRITES is a batch of memory operations; EVENT an event of the program's that
+   is recorded and waited for; IF a conditional node. */
+enum kind { KERNEL, FILL, COPY, COPY_2D, HOST, CHILD, EMPTY, SCRATCH, WRITES, EVENT, IF, KINDS };
+enum { WRITTEN = 3 };
 
 struct operation { enum kind kind; int to, from, also, value; std::vector<operation> child; };
 typedef std::vector<operation> work;
@@ -56,6 +60,18 @@ static void compute(const work &w)
             break;
         case HOST: host_work(to, from, o.value); break;
         case CHILD: compute(o.child); break;
+        case SCRATCH:
+            for (int i = 0; i < N; i++)
+                to[i] = to[i] * 3 + (from[i] ^ (from[i] + o.value));
+            break;
+        case WRITES:
+            for (int i = 0; i < WRITTEN; i++)
+                to[i] = o.value + i;
+            break;
+        case IF:
+            for (int i = 0; i < N && o.value % 2; i++)
+                to[i] = to[i] * 3 + (from[i] ^ (also[i] + o.value));
+            break;
         default: break;
         }
     }
@@ -66,17 +82,18 @@ static void compute(const work &w)
 static int any_device() { return (int)random_below(ON_DEVICE); }
 static int any_host() { return ON_DEVICE + (int)random_below(BUFFERS - ON_DEVICE); }
 
-static work random_work(unsigned most, int depth)
+/* memory, whole: graphs of it may allocate, may have conditions. */
+static work random_work(unsigned most, int depth, bool memory, bool whole)
 {
     work w;
     unsigned count = 1 + random_below(most);
     for (unsigned i = 0; i < count; i++) {
         operation o = { (enum kind)random_below(KINDS), any_device(), any_device(), any_device(),
                         (int)random_below(1000), {} };
-        if (o.kind == CHILD && depth == 0)
+        if ((o.kind == CHILD && depth == 0) || (o.kind == IF && !whole) || (o.kind == SCRATCH && !(memory && whole)))
             o.kind = KERNEL;
         if (o.kind == CHILD)
-            o.child = random_work(5, depth - 1);
+            o.child = random_work(5, depth - 1, false, false);
         if (o.kind == HOST) {
             o.to = any_host();
             o.from = any_host();
@@ -100,14 +117,14 @@ static void touches(const operation &o, unsigned &reads, unsigned &writes)
     if (o.kind == CHILD)
         for (const operation &inner : o.child)
             touches(inner, reads, writes);
-    if (o.kind == CHILD || o.kind == EMPTY)
+    if (o.kind == CHILD || o.kind == EMPTY || o.kind == EVENT)
         return;
     writes |= 1u << o.to;
-    if (o.kind == KERNEL || o.kind == HOST)
+    if (o.kind == KERNEL || o.kind == HOST || o.kind == SCRATCH || o.kind == IF)
         reads |= 1u << o.to;
-    if (o.kind != FILL)
+    if (o.kind != FILL && o.kind != WRITES)
         reads |= 1u << o.from;
-    if (o.kind == KERNEL)
+    if (o.kind == KERNEL || o.kind == IF)
         reads |= 1u << o.also;
 }
 
@@ -138,6 +155,58 @@ static struct call *call_of(const operation &o)
     return c;
 }
 
+static cudaEvent_t event;
+static CUresult (*batch)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned);
+static CUresult (*add_batch)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
+static CUcontext context;
+
+static void write_operations(const operation &o, CUstreamBatchMemOpParams list[WRITTEN])
+{
+    memset(list, 0, WRITTEN * sizeof *list);
+    for (int i = 0; i < WRITTEN; i++) {
+        list[i].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        list[i].writeValue.address = (CUdeviceptr)(uintptr_t)&buffers[o.to][i];
+        list[i].writeValue.value = (cuuint32_t)(o.value + i);
+    }
+}
+
+static cudaGraph_t graph_of(const work &w, bool shuffle, std::vector<cudaGraphNode_t> *all);
+static cudaGraphNode_t add_node(cudaGraph_t graph, const operation &o, const std::vector<cudaGraphNode_t> &before);
+
+/* A node that no call of a stream makes is put into the captured graph, at the stream's place. */
+static void capture_node(const operation &o, cudaStream_t stream)
+{
+    cudaStreamCaptureStatus status;
+    cudaGraph_t graph;
+    const cudaGraphNode_t *before;
+    const cudaGraphEdgeData *edges;
+    size_t count;
+    MUST(cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, &before, &edges, &count));
+    cudaGraphNode_t node = add_node(graph, o, std::vector<cudaGraphNode_t>(before, before + count));
+    MUST(cudaStreamUpdateCaptureDependencies(stream, &node, NULL, 1, cudaStreamSetCaptureDependencies));
+}
+
+/* A captured launch is a child of the captured graph. */
+static void capture_child(const operation &o, cudaStream_t stream)
+{
+    cudaGraph_t child = graph_of(o.child, true, NULL);
+    cudaGraphExec_t executable;
+    MUST(cudaGraphInstantiate(&executable, child, 0));
+    MUST(cudaGraphDestroy(child));
+    MUST(cudaGraphLaunch(executable, stream));
+    MUST(cudaGraphExecDestroy(executable));
+}
+
+static void issue_scratch(const operation &o, cudaStream_t stream)
+{
+    int *scratch;
+    MUST(cudaMallocAsync((void **)&scratch, sizeof model[0], stream));
+    MUST(cudaMemcpyAsync(scratch, buffers[o.from], sizeof model[0], cudaMemcpyDefault, stream));
+    mix<<<N / 64, 64, 0, stream>>>(buffers[o.to], scratch, scratch, o.value);
+    MUST(cudaGetLastError());
+    MUST(cudaFreeAsync(scratch, stream));
+}
+
 static bool pageable(int buffer) { return buffer >= ON_DEVICE + PINNED; }
 
 /* A stream reads pageable memory when it is given the copy; a graph, when the copy's turn has come. */
@@ -157,8 +226,28 @@ static void issue(const operation &o, cudaStream_t stream, bool captured)
         break;
     case HOST: MUST(cudaLaunchHostFunc(stream, run_call, call_of(o))); break;
     case CHILD:
+        if (captured && o.value % 2)
+            return capture_child(o, stream);
         for (const operation &inner : o.child)
             issue(inner, stream, captured);
+        break;
+    case SCRATCH: issue_scratch(o, stream); break;
+    case WRITES: {
+        CUstreamBatchMemOpParams list[WRITTEN];
+        write_operations(o, list);
+        HOLDS(batch((CUstream)stream, WRITTEN, list, 0) == CUDA_SUCCESS);
+        break;
+    }
+    case EVENT:
+        MUST(cudaEventRecordWithFlags(event, stream, captured ? cudaEventRecordExternal : cudaEventRecordDefault));
+        MUST(cudaStreamWaitEvent(stream, event, captured ? cudaEventWaitExternal : cudaEventWaitDefault));
+        break;
+    case IF:
+        if (captured)
+            return capture_node(o, stream);
+        if (o.value % 2)
+            mix<<<N / 64, 64, 0, stream>>>(buffers[o.to], buffers[o.from], buffers[o.also], o.value);
+        MUST(cudaGetLastError());
         break;
     default: break;
     }
@@ -196,20 +285,81 @@ static void issue_all(const work &w, bool captured)
 
 /* ---- the work as a graph ---- */
 
-static cudaGraph_t graph_of(const work &w, bool shuffle, std::vector<cudaGraphNode_t> *all);
+typedef std::vector<cudaGraphNode_t> nodes_t;
 
-static cudaGraphNode_t add_node(cudaGraph_t graph, const operation &o, const std::vector<cudaGraphNode_t> &before)
+static cudaGraphNode_t add_mix(cudaGraph_t graph, const nodes_t &before, int *to, int *from, int *also, int value)
+{
+    cudaGraphNode_t node;
+    cudaKernelNodeParams p = {};
+    void *arguments[] = { &to, &from, &also, &value };
+    p.func = (void *)mix;
+    p.gridDim = dim3(N / 64);
+    p.blockDim = dim3(64);
+    p.kernelParams = arguments;
+    MUST(cudaGraphAddKernelNode(&node, graph, before.data(), before.size(), &p));
+    return node;
+}
+
+static cudaGraphNode_t add_scratch(cudaGraph_t graph, const operation &o, const nodes_t &before)
+{
+    cudaGraphNode_t node, next;
+    cudaMemAllocNodeParams p = {};
+    p.poolProps.allocType = cudaMemAllocationTypePinned;
+    p.poolProps.location.type = cudaMemLocationTypeDevice;
+    p.bytesize = sizeof model[0];
+    MUST(cudaGraphAddMemAllocNode(&node, graph, before.data(), before.size(), &p));
+    MUST(cudaGraphAddMemcpyNode1D(&next, graph, &node, 1, p.dptr, buffers[o.from], sizeof model[0], cudaMemcpyDefault));
+    node = add_mix(graph, { next }, buffers[o.to], (int *)p.dptr, (int *)p.dptr, o.value);
+    MUST(cudaGraphAddMemFreeNode(&next, graph, &node, 1, p.dptr));
+    return next;
+}
+
+static cudaGraphNode_t add_if(cudaGraph_t graph, const operation &o, const nodes_t &before)
+{
+    cudaGraphNode_t node;
+    cudaGraphNodeParams p = {};
+    MUST(cudaGraphConditionalHandleCreate(&p.conditional.handle, graph, (unsigned)o.value % 2,
+                                          cudaGraphCondAssignDefault));
+    p.type = cudaGraphNodeTypeConditional;
+    p.conditional.type = cudaGraphCondTypeIf;
+    p.conditional.size = 1;
+    MUST(cudaGraphAddNode(&node, graph, before.data(), NULL, before.size(), &p));
+    add_mix(p.conditional.phGraph_out[0], {}, buffers[o.to], buffers[o.from], buffers[o.also], o.value);
+    return node;
+}
+
+static cudaGraphNode_t add_event(cudaGraph_t graph, const nodes_t &before)
+{
+    cudaGraphNode_t node, next;
+    MUST(cudaGraphAddEventRecordNode(&node, graph, before.data(), before.size(), event));
+    MUST(cudaGraphAddEventWaitNode(&next, graph, &node, 1, event));
+    return next;
+}
+
+static cudaGraphNode_t add_writes(cudaGraph_t graph, const operation &o, const nodes_t &before)
+{
+    cudaGraphNode_t node;
+    CUstreamBatchMemOpParams list[WRITTEN];
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p = { context, WRITTEN, list, 0 };
+    write_operations(o, list);
+    HOLDS(add_batch((CUgraphNode *)&node, (CUgraph)graph, (const CUgraphNode *)before.data(), before.size(), &p) ==
+          CUDA_SUCCESS);
+    return node;
+}
+
+static cudaGraphNode_t add_node(cudaGraph_t graph, const operation &o, const nodes_t &before)
 {
     cudaGraphNode_t node;
     if (o.kind == KERNEL) {
-        cudaKernelNodeParams p = {};
-        int value = o.value;
-        void *arguments[] = { &buffers[o.to], &buffers[o.from], &buffers[o.also], &value };
-        p.func = (void *)mix;
-        p.gridDim = dim3(N / 64);
-        p.blockDim = dim3(64);
-        p.kernelParams = arguments;
-        MUST(cudaGraphAddKernelNode(&node, graph, before.data(), before.size(), &p));
+        node = add_mix(graph, before, buffers[o.to], buffers[o.from], buffers[o.also], o.value);
+    } else if (o.kind == SCRATCH) {
+        node = add_scratch(graph, o, before);
+    } else if (o.kind == IF) {
+        node = add_if(graph, o, before);
+    } else if (o.kind == EVENT) {
+        node = add_event(graph, before);
+    } else if (o.kind == WRITES) {
+        node = add_writes(graph, o, before);
     } else if (o.kind == FILL) {
         cudaMemsetParams p = {};
         p.dst = buffers[o.to];
@@ -313,9 +463,27 @@ static void run_graph(cudaGraph_t graph, const work &w, unsigned launches, const
     MUST(cudaGraphExecDestroy(executable));
 }
 
+static bool has_memory(const work &w)
+{
+    for (const operation &o : w)
+        if (o.kind == SCRATCH)
+            return true;
+    return false;
+}
+
+/* No copies of its graphs, and no second executable. */
+static bool single(const work &w)
+{
+    for (const operation &o : w)
+        if (o.kind == SCRATCH || o.kind == IF)
+            return true;
+    return false;
+}
+
 static void run_round(unsigned long long seed, int round)
 {
-    work w = random_work(25, 2);
+    bool memory = random_below(3) == 0, whole = memory || random_below(3) == 0;
+    work w = random_work(25, 2, memory, whole);
     fills_are_bytes(w);
 
     begin();
@@ -332,8 +500,14 @@ static void run_round(unsigned long long seed, int round)
     MUST(cudaStreamEndCapture(streams[0], &captured));
     run_graph(captured, w, 1 + random_below(3), "captured", seed, round);
 
-    MUST(cudaGraphClone(&clone, graph));
-    run_graph(clone, w, 1, "clone", seed, round);
+    if (single(w)) {
+        GIVES(cudaErrorNotSupported, cudaGraphClone(&clone, graph));
+        cudaGetLastError();
+        MUST(cudaGraphCreate(&clone, 0));
+    } else {
+        MUST(cudaGraphClone(&clone, graph));
+        run_graph(clone, w, 1, "clone", seed, round);
+    }
 
     /* one kernel after the other gets another value: in the executable, and by an update */
     work changed = w;
@@ -355,12 +529,22 @@ static void run_round(unsigned long long seed, int round)
         }
     MUST(cudaGraphLaunch(executable, streams[1]));
     compute(changed);
-    for (operation &o : changed)
-        o.value = o.kind == FILL ? o.value ^ 0x11111111 : o.value + 3;
+    if (!has_memory(w))
+        for (operation &o : changed)
+            o.value = o.kind == FILL ? o.value ^ 0x11111111 : o.value + 3;
     cudaGraph_t other = graph_of(changed, false, NULL);
     cudaGraphExecUpdateResultInfo result;
-    MUST(cudaGraphExecUpdate(executable, other, &result));
-    MUST(cudaGraphLaunch(executable, streams[2]));
+    if (!has_memory(w)) {
+        MUST(cudaGraphExecUpdate(executable, other, &result));
+        MUST(cudaGraphLaunch(executable, streams[2]));
+        compute(changed);
+    }
+    for (size_t i = 0; i < w.size(); i++)
+        if ((w[i].kind == KERNEL || w[i].kind == FILL || w[i].kind == COPY) && random_below(2)) {
+            MUST(cudaGraphNodeSetEnabled(executable, nodes[i], 0));
+            changed[i].kind = EMPTY;
+        }
+    MUST(cudaGraphLaunch(executable, streams[3]));
     compute(changed);
     compare("changed", seed, round);
     MUST(cudaGraphExecDestroy(executable));
@@ -386,6 +570,14 @@ int main(int argc, char **argv)
         else
             buffers[b] = (int *)malloc(sizeof model[b]);
     }
+    cudaDriverEntryPointQueryResult found;
+    MUST(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", (void **)&batch, 12000, cudaEnableDefault, &found));
+    MUST(cudaGetDriverEntryPointByVersion("cuGraphAddBatchMemOpNode", (void **)&add_batch, 12000, cudaEnableDefault,
+                                          &found));
+    CUresult (*current)(CUcontext *);
+    MUST(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", (void **)&current, 12000, cudaEnableDefault, &found));
+    HOLDS(current(&context) == CUDA_SUCCESS);
+    MUST(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     for (int s = 0; s < STREAMS; s++)
         MUST(cudaStreamCreateWithFlags(&streams[s], cudaStreamNonBlocking));
     for (int round = 0; round < rounds && !check_failures; round++) {

@@ -23,10 +23,11 @@ $(BUILD)/tests/graph_conditions: tests/graph/conditions.py tests/cuda/e2e.py bui
 TESTS += $(BUILD)/tests/graph_conditions
 
 # Node by node, as launches go that the server does not keep.
-GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_memory graph_random capture conditions condition_random)
+GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_memory graph_memory_random graph_random capture conditions condition_random)
 TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm $(GRAPH_SINGLE)"
 
 # Random graphs over all transports, for longer.
 GRAPH_LONG := tests/cuda/e2e.py --bin $(BIN) --arguments
 LONG_TESTS += $(foreach where,shm unix tcp,"$(GRAPH_LONG) '2 2000' --transport $(where) build/cuda/graph_random") \
-              $(foreach where,shm tcp,"$(GRAPH_LONG) '2 300' --transport $(where) build/cuda/condition_random")
+              $(foreach where,shm tcp,"$(GRAPH_LONG) '2 300' --transport $(where) build/cuda/condition_random") \
+              $(foreach where,shm tcp,"$(GRAPH_LONG) '2 20000' --transport $(where) build/cuda/graph_memory_random")

@@ -114,7 +114,8 @@ int executable_enter(graph_executable, struct executable **);
 void executable_leave(struct executable *);
 /* Under its lock. */
 int executable_launch(struct executable *, core_context *, core_stream);
-/* Not under any lock. priority: of kernels, instead of their own; PRIORITY_OF_NODES: their own. A node's work, in that stream of its context. */
+/* Not under any lock. A node's work, in that stream of its context. priority: of kernels, instead of their own;
+   PRIORITY_OF_NODES: their own. */
 int node_run(const struct node *, core_stream, int priority);
 
 #endif
