@@ -72,7 +72,8 @@ static cudaGraphNode_t fill(cudaGraph_t graph, cudaGraphNode_t before, unsigned 
     return node;
 }
 
-static cudaGraphNode_t fold_node(cudaGraph_t graph, const nodes_t &before, unsigned *to, unsigned *from, unsigned length)
+static cudaGraphNode_t fold_node(cudaGraph_t graph, const nodes_t &before, unsigned *to, unsigned *from,
+                                 unsigned length)
 {
     cudaGraphNode_t node;
     void *arguments[] = { &to, &from, &length };

@@ -8,10 +8,18 @@
 #include "check.h"
 
 enum { N = 512, ON_DEVICE = 5, PINNED = 2, PAGEABLE = 2, BUFFERS = ON_DEVICE + PINNED + PAGEABLE, STREAMS = 4 };
-/* SCRATCH copies through memory of its own; WRITES is a batch of memory operations; EVENT an event of the program's that
-   is recorded and waited for; IF a conditional node. */
+/* SCRATCH copies through memory of its own; WRITES is a batch of memory operations; EVENT an event of the program's
+   that is recorded and waited for; IF a conditional node. */
 enum kind { KERNEL, FILL, COPY, COPY_2D, HOST, CHILD, EMPTY, SCRATCH, WRITES, EVENT, IF, KINDS };
 enum { WRITTEN = 3 };
+
+/* Of functions that another release has in another form. */
+#define HAS_CONDITIONS (CUDART_VERSION >= 13000)
+#if CUDART_VERSION >= 12050
+#define ENTRY(name, out, found) cudaGetDriverEntryPointByVersion(name, out, 12000, cudaEnableDefault, found)
+#else
+#define ENTRY(name, out, found) cudaGetDriverEntryPoint(name, out, cudaEnableDefault, found)
+#endif
 
 struct operation { enum kind kind; int to, from, also, value; std::vector<operation> child; };
 typedef std::vector<operation> work;
@@ -90,7 +98,8 @@ static work random_work(unsigned most, int depth, bool memory, bool whole)
     for (unsigned i = 0; i < count; i++) {
         operation o = { (enum kind)random_below(KINDS), any_device(), any_device(), any_device(),
                         (int)random_below(1000), {} };
-        if ((o.kind == CHILD && depth == 0) || (o.kind == IF && !whole) || (o.kind == SCRATCH && !(memory && whole)))
+        if ((o.kind == CHILD && depth == 0) || (o.kind == IF && !(HAS_CONDITIONS && whole)) ||
+            (o.kind == SCRATCH && !(memory && whole)))
             o.kind = KERNEL;
         if (o.kind == CHILD)
             o.child = random_work(5, depth - 1, false, false);
@@ -157,7 +166,8 @@ static struct call *call_of(const operation &o)
 
 static cudaEvent_t event;
 static CUresult (*batch)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned);
-static CUresult (*add_batch)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
+static CUresult (*add_batch)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+                             const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
 static CUcontext context;
 
 static void write_operations(const operation &o, CUstreamBatchMemOpParams list[WRITTEN])
@@ -173,6 +183,7 @@ static void write_operations(const operation &o, CUstreamBatchMemOpParams list[W
 static cudaGraph_t graph_of(const work &w, bool shuffle, std::vector<cudaGraphNode_t> *all);
 static cudaGraphNode_t add_node(cudaGraph_t graph, const operation &o, const std::vector<cudaGraphNode_t> &before);
 
+#if HAS_CONDITIONS
 /* A node that no call of a stream makes is put into the captured graph, at the stream's place. */
 static void capture_node(const operation &o, cudaStream_t stream)
 {
@@ -186,12 +197,16 @@ static void capture_node(const operation &o, cudaStream_t stream)
     MUST(cudaStreamUpdateCaptureDependencies(stream, &node, NULL, 1, cudaStreamSetCaptureDependencies));
 }
 
+#else
+static void capture_node(const operation &, cudaStream_t) {}
+#endif
+
 /* A captured launch is a child of the captured graph. */
 static void capture_child(const operation &o, cudaStream_t stream)
 {
     cudaGraph_t child = graph_of(o.child, true, NULL);
     cudaGraphExec_t executable;
-    MUST(cudaGraphInstantiate(&executable, child, 0));
+    MUST(cudaGraphInstantiateWithFlags(&executable, child, 0));
     MUST(cudaGraphDestroy(child));
     MUST(cudaGraphLaunch(executable, stream));
     MUST(cudaGraphExecDestroy(executable));
@@ -314,6 +329,7 @@ static cudaGraphNode_t add_scratch(cudaGraph_t graph, const operation &o, const 
     return next;
 }
 
+#if HAS_CONDITIONS
 static cudaGraphNode_t add_if(cudaGraph_t graph, const operation &o, const nodes_t &before)
 {
     cudaGraphNode_t node;
@@ -327,6 +343,10 @@ static cudaGraphNode_t add_if(cudaGraph_t graph, const operation &o, const nodes
     add_mix(p.conditional.phGraph_out[0], {}, buffers[o.to], buffers[o.from], buffers[o.also], o.value);
     return node;
 }
+
+#else
+static cudaGraphNode_t add_if(cudaGraph_t, const operation &, const nodes_t &) { return NULL; }
+#endif
 
 static cudaGraphNode_t add_event(cudaGraph_t graph, const nodes_t &before)
 {
@@ -571,11 +591,10 @@ int main(int argc, char **argv)
             buffers[b] = (int *)malloc(sizeof model[b]);
     }
     cudaDriverEntryPointQueryResult found;
-    MUST(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", (void **)&batch, 12000, cudaEnableDefault, &found));
-    MUST(cudaGetDriverEntryPointByVersion("cuGraphAddBatchMemOpNode", (void **)&add_batch, 12000, cudaEnableDefault,
-                                          &found));
+    MUST(ENTRY("cuStreamBatchMemOp", (void **)&batch, &found));
+    MUST(ENTRY("cuGraphAddBatchMemOpNode", (void **)&add_batch, &found));
     CUresult (*current)(CUcontext *);
-    MUST(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", (void **)&current, 12000, cudaEnableDefault, &found));
+    MUST(ENTRY("cuCtxGetCurrent", (void **)&current, &found));
     HOLDS(current(&context) == CUDA_SUCCESS);
     MUST(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     for (int s = 0; s < STREAMS; s++)

@@ -216,6 +216,44 @@ static int range_remove(uint64_t address, enum core_memory_kind kind, int error)
 
 int core_memory_free(uint64_t address) { return range_remove(address, CORE_DEVICE_MEMORY, CORE_INVALID_VALUE); }
 
+/* Memory behind addresses: there is always some, but what core_handle_create is told to answer is answered. */
+enum { FAKE_GRANULARITY = 4096 };
+int core_memory_granularity(size_t *bytes) { return *bytes = FAKE_GRANULARITY, CORE_OK; }
+int core_reservation_note(int device, size_t size, uint64_t *address)
+{
+    (void)device;
+    return core_memory_allocate(NULL, size, address);
+}
+int core_reservation_free(uint64_t address, size_t size)
+{
+    (void)size;
+    return core_memory_free(address);
+}
+int core_handle_create(int device, size_t size, bool shared, core_handle *handle)
+{
+    (void)shared;
+    *handle = (core_handle)device + size;
+    return answer(__func__);
+}
+int core_handle_release(core_handle handle) { return handle ? answer(__func__) : CORE_INVALID_VALUE; }
+int core_handle_map(uint64_t address, size_t size, core_handle handle)
+{
+    (void)size;
+    return address && handle ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_handle_unmap(uint64_t address, size_t size)
+{
+    (void)size;
+    return address ? answer(__func__) : CORE_INVALID_VALUE;
+}
+int core_access_set(uint64_t address, size_t size, int device, unsigned access)
+{
+    (void)size;
+    (void)device;
+    (void)access;
+    return address ? answer(__func__) : CORE_INVALID_VALUE;
+}
+
 /* Pools: their tokens are numbers from 1 on; the first ones are the devices' own. */
 int core_pool_default(int device, core_pool *pool) { return *pool = (core_pool)device + 1, answer(__func__); }
 int core_pool_current(int device, core_pool *pool) { return *pool = (core_pool)device + 1, answer(__func__); }

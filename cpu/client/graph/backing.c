@@ -349,7 +349,7 @@ bool backing_executable_ends(struct executable *e)
         *ending = (struct ending){ .event = e->ended };
     for (size_t i = 0; i < e->ground_count; i++) {
         struct ground *g = e->grounds[i];
-        if (g->ended != e->ended)
+        if (!g->ended || g->ended != e->ended)
             continue;
         if (ending && after_add(g, ending))
             taken = true;
