@@ -73,19 +73,25 @@ bool users_copy(struct graph *to, const struct graph *from)
     return true;
 }
 
-void users_drop(struct graph *g)
+static void list_drop(struct user **list)
 {
-    for (struct user *u; (u = g->users);) {
-        g->users = u->next;
+    for (struct user *u; (u = *list);) {
+        *list = u->next;
         object_drop(u->object, u->count);
         free(u);
     }
 }
 
+void users_drop(struct graph *g) { list_drop(&g->users); }
+
 /* ---- an executable ends while it may run ---- */
 
-/* The graph's references, and those of the graphs in it, become `all`'s. */
-static void users_move(struct graph *all, struct graph *g)
+/* What has been the references of a graph, and of the graphs in it. */
+struct leftovers {
+    struct user *users;
+};
+
+static void users_move(struct leftovers *all, struct graph *g)
 {
     struct user **last = &all->users;
     while (*last)
@@ -100,16 +106,17 @@ static void users_move(struct graph *all, struct graph *g)
 
 static void users_release(void *data, int status)
 {
-    struct graph *all = data;
+    struct leftovers *all = data;
     (void)status;
     if (graphs_enter())
         return;
-    graph_free(all);
+    list_drop(&all->users);
     graphs_leave();
+    free(all);
 }
 
 /* The program's functions may be called when the event has come. */
-static int release_behind(struct graph *all, core_context *context, core_event event)
+static int release_behind(struct leftovers *all, core_context *context, core_event event)
 {
     core_stream stream;
     int code = core_stream_create(context, STREAM_NON_BLOCKING, 0, &stream);
@@ -123,20 +130,21 @@ static int release_behind(struct graph *all, core_context *context, core_event e
 
 void users_release_behind(struct graph *g, core_context *context, core_event event)
 {
-    if (!event || core_event_query(event) != CORE_NOT_READY || graphs_enter())
+    if (!event || core_event_query(event) != CORE_NOT_READY)
         return;
-    struct graph *all = graph_new(false);
-    if (all)
-        users_move(all, g);
-    bool none = all && !all->users;
-    if (none)
-        graph_free(all);
+    struct leftovers *all = calloc(1, sizeof *all);
+    if (!all || graphs_enter()) {
+        free(all);
+        return;
+    }
+    users_move(all, g);
     graphs_leave();
-    if (none || (all && !release_behind(all, context, event)))
-        return;
-    core_event_synchronize(event);
-    if (all)
+    if (!all->users) {
+        free(all);
+    } else if (release_behind(all, context, event)) {
+        core_event_synchronize(event);
         users_release(all, 0);
+    }
 }
 
 /* ---- what programs ask for ---- */
