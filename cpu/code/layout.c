@@ -79,7 +79,7 @@ static int layout_add_variable(layout_image *image, const char *name, uint64_t s
 static int layout_of_ptx(layout_image *image, char *log, size_t log_size)
 {
     struct ptx_module *module = NULL;
-    if (ptx_module_read(image->sources, image->source_count, &module, log, log_size) != 0)
+    if (ptx_module_read_later(image->sources, image->source_count, &module, log, log_size) != 0)
         return LAYOUT_BAD_PTX;
     int result = LAYOUT_NO_MEMORY;
     for (uint32_t i = 0; i < module->function_count; i++) {

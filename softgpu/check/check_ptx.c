@@ -102,7 +102,7 @@ static bool check_module(const struct sgd_image *image, struct tally *t, char *l
 {
     struct ptx_module *ptx;
     sg_program *program;
-    if (ptx_module_read(image->sources, image->count, &ptx, log, log_size))
+    if (ptx_module_read_later(image->sources, image->count, &ptx, log, log_size))
         return false;
     uint64_t *addresses = calloc(ptx->variable_count + 1u, sizeof *addresses);
     for (uint32_t i = 0; addresses && i < ptx->variable_count; i++)

@@ -137,8 +137,10 @@ static int decode_body(struct exec_decoder *d)
 
 struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_t log_size)
 {
-    const struct ptx_module *m = k->program->module;
+    struct ptx_module *m = k->program->module;
     const struct ptx_function *f = &m->functions[index];
+    if (ptx_function_read(m, index, log, log_size))
+        return NULL;
     struct exec_decoder d = { .kernel = k, .module = m, .f = f, .index = index, .log = log, .log_size = log_size };
     d.out = calloc(1, sizeof *d.out);
     d.register_at = calloc(f->register_count + 1u, sizeof *d.register_at);

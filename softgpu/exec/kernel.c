@@ -105,7 +105,7 @@ void exec_kernel_free(sg_kernel *k)
 /* --- what it reaches --- */
 
 struct reach {
-    const struct ptx_module *module;
+    struct ptx_module *module;
     bool *function;                   /* may run */
     bool *variable;                   /* may be used */
     uint32_t *work; uint32_t work_count;
@@ -147,10 +147,14 @@ static bool is_cluster_barrier(const struct ptx_instruction *i)
     return !strcmp(i->opcode, "barrier") && i->modifier_count && !strcmp(i->modifiers[0], "cluster");
 }
 
-static void reach_all(struct reach *r)
+/* Reads the bodies of what it reaches. */
+static int reach_all(struct reach *r, char *log, size_t log_size)
 {
     while (r->work_count) {
-        const struct ptx_function *f = &r->module->functions[r->work[--r->work_count]];
+        uint32_t index = r->work[--r->work_count];
+        const struct ptx_function *f = &r->module->functions[index];
+        if (ptx_function_read(r->module, index, log, log_size))
+            return CUDA_ERROR_OUT_OF_MEMORY;           /* all else was checked when the module was read */
         for (uint32_t i = 0; i < f->instruction_count; i++) {
             const struct ptx_instruction *in = &f->instructions[i];
             for (uint32_t k = 0; k < in->operand_count; k++)
@@ -167,6 +171,7 @@ static void reach_all(struct reach *r)
             }
         }
     }
+    return CUDA_SUCCESS;
 }
 
 static uint64_t place(uint64_t *top, const struct ptx_variable *v, unsigned *max_align)
@@ -293,7 +298,7 @@ static int decode_called(sg_kernel *k, uint32_t entry, uint32_t *work, bool *see
 
 static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *log, size_t log_size)
 {
-    const struct ptx_module *m = p->module;
+    struct ptx_module *m = p->module;
     sg_kernel *k = calloc(1, sizeof *k);
     struct reach r = { .module = m };
     int result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -318,7 +323,10 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
         goto out;
     memset(k->shared_offset, 0xff, (m->variable_count + 1u) * sizeof *k->shared_offset);
     reach_function(&r, index);
-    reach_all(&r);
+    result = reach_all(&r, log, log_size);
+    if (result)
+        goto out;
+    result = CUDA_ERROR_OUT_OF_MEMORY;
     k->has_barriers = r.barriers;
     k->has_cluster_barriers = r.cluster_barriers;
     if (layout_shared(k, &r))

@@ -103,6 +103,21 @@ char *ptx_arena_string(struct ptx_arena *arena, const char *text, size_t size)
     return copy;
 }
 
+void ptx_arena_reset(struct ptx_arena *arena)
+{
+    struct block *kept = arena->blocks;
+    if (!kept)
+        return;
+    while (kept->next) {
+        struct block *next = kept->next->next;
+        free(kept->next);
+        kept->next = next;
+    }
+    memset(kept->bytes, 0, arena->filled);
+    arena->filled = 0;
+    arena->used = 0;
+}
+
 size_t ptx_arena_used(const struct ptx_arena *arena)
 {
     return arena->used;

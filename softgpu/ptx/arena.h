@@ -20,6 +20,8 @@ void ptx_arena_destroy(struct ptx_arena *);            /* NULL is fine */
 void *ptx_arena_alloc(struct ptx_arena *, size_t size);
 void *ptx_arena_array(struct ptx_arena *, size_t count, size_t item);  /* the same, checks count * item */
 char *ptx_arena_string(struct ptx_arena *, const char *text, size_t size);  /* copy, NUL added */
+/* Takes back all that was handed out, and keeps one block for what comes next. */
+void ptx_arena_reset(struct ptx_arena *);
 size_t ptx_arena_used(const struct ptx_arena *);       /* bytes handed out, for tests */
 
 #endif

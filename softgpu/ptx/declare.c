@@ -300,6 +300,8 @@ bool declare_module_variables(struct ptx_reader *reader, const struct reader_dec
     if (declaration->space == PTX_SPACE_GENERIC || declaration->space == PTX_SPACE_PARAM ||
         declaration->space == PTX_SPACE_REG || (declaration->space == PTX_SPACE_LOCAL && reader->depth))
         return reader_error(reader, reader->token.line, "a variable of this kind cannot be declared here");
+    if (reader_read_now(reader))
+        return false;
     return declare_variables(reader, declaration, add_module_variable);
 }
 
@@ -331,6 +333,7 @@ static bool declare_range(struct ptx_reader *reader, const struct reader_declara
     binding->range = (struct reader_range){ .count = (uint32_t)count.bits,
                                             .type = declaration->type,
                                             .vector = declaration->vector };
+    names_note_prefix(reader, name);
     return true;
 }
 

@@ -202,7 +202,7 @@ static bool read_call_targets(struct ptx_reader *reader, struct reader_binding *
 {
     uint32_t line = reader->token.line;
     const struct ptx_operand *targets;
-    if (!read_targets(reader, &targets, &binding->table.count))
+    if (reader_read_now(reader) || !read_targets(reader, &targets, &binding->table.count))
         return false;
     binding->table.elements = targets;
     for (uint32_t i = 0; i < binding->table.count; i++)
@@ -332,7 +332,7 @@ static bool read_statements(struct ptx_reader *reader)
         case TOKEN_END:
             return reader_error(reader, start, "the function that starts here does not end");
         default:
-            if (!read_statement(reader))
+            if (!(reader->checking && scan_instructions(reader)) && !read_statement(reader))
                 return false;
         }
     } while (reader->depth >= DEPTH_BODY);
@@ -362,9 +362,11 @@ static bool bind_params(struct ptx_reader *reader, const struct ptx_variable *pa
     return true;
 }
 
-static bool read_body(struct ptx_reader *reader, struct ptx_function *function)
+bool function_read_body(struct ptx_reader *reader, struct ptx_function *function)
 {
     const struct ptx_prototype *signature = &function->signature;
+    reader->source_file = reader->source_line = 0;
+    reader->plain = true;
     reader->registers.count = reader->locals.count = reader->instructions.count = 0;
     reader->prototypes.count = reader->operands.count = 0;
     if (!names_open_scope(reader) ||
@@ -381,6 +383,45 @@ static bool read_body(struct ptx_reader *reader, struct ptx_function *function)
     function->instructions = reader_keep(reader, &reader->instructions, 0, sizeof(struct ptx_instruction));
     function->prototypes = reader_keep(reader, &reader->prototypes, 0, sizeof(struct ptx_prototype));
     return !reader->failed;
+}
+
+/* After a failure in a body: nothing of its scopes is left. */
+void function_leave_scopes(struct ptx_reader *reader)
+{
+    while (reader->depth) {
+        reader->scopes[reader->depth].fixups = NULL;
+        names_close_scope(reader);
+    }
+}
+
+/* From the opening brace to behind the closing one, for a body that will be read later (later.c). body->start is NULL
+   when it had to be read now. */
+static bool check_body(struct ptx_reader *reader, struct ptx_function *function, struct reader_body *body)
+{
+    const struct reader_token brace = reader->token;
+    const char *cursor = reader->cursor;
+    uint32_t line = reader->line, members = reader->members;
+    struct ptx_function checked = *function;
+    *body = (struct reader_body){ .start = brace.start, .line = brace.line, .declared = reader->declared };
+
+    reader->checking = true;
+    reader->results = reader->passing;
+    bool good = function_read_body(reader, &checked);
+    reader->checking = false;
+    reader->results = reader->arena;
+    function_leave_scopes(reader);
+    names_forget_passing(reader);
+    ptx_arena_reset(reader->passing);
+    if (!reader->unfit)
+        return good;
+
+    reader->unfit = reader->failed = false;
+    body->start = NULL;
+    reader->token = brace;
+    reader->cursor = cursor;
+    reader->line = line;
+    reader->members = members;
+    return function_read_body(reader, function);
 }
 
 /* After .entry or .func. */
@@ -408,11 +449,12 @@ bool function_read(struct ptx_reader *reader, enum ptx_linkage linkage, bool is_
         return lexer_expect(reader, ';', "after the function's declaration");
     if (!keep || reader->outline)
         return lexer_skip_block(reader);
-    reader->source_file = reader->source_line = 0;
-    if (!read_body(reader, &function))
+    struct reader_body body = { 0 };
+    if (!(reader->later ? check_body(reader, &function, &body) : function_read_body(reader, &function)))
         return false;
 
     struct ptx_function *held = link_function_at(reader, slot);
+    link_set_body(reader, slot, &body);
     function.linkage = held->linkage;
     function.noreturn = held->noreturn;
     *held = function;

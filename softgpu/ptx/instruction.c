@@ -15,9 +15,11 @@ static struct reader_opcode *make_opcode(struct ptx_reader *reader, const char *
                                          uint32_t count)
 {
     struct reader_opcode *made = reader_scratch(reader, sizeof *made);
-    const char **copy = reader_alloc(reader, count, sizeof *copy);
-    if (!made || !copy)
+    const char **copy = ptx_arena_array(reader->arena, count, sizeof *copy);
+    if (!made || !copy) {
+        reader_error(reader, reader->token.line, "out of memory for an opcode");
         return NULL;
+    }
     if (count)
         memcpy(copy, modifiers, count * sizeof *copy);
     *made = (struct reader_opcode){

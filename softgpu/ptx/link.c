@@ -154,6 +154,11 @@ struct ptx_function *link_function_at(struct ptx_reader *reader, uint32_t slot)
     return &function_at(reader, slot)->function;
 }
 
+void link_set_body(struct ptx_reader *reader, uint32_t slot, const struct reader_body *body)
+{
+    function_at(reader, slot)->body = *body;
+}
+
 static bool resolve_relocations(struct ptx_reader *reader, const struct reader_pending *pending)
 {
     struct ptx_variable *variable = &variable_at(reader, pending->variable)->variable;
@@ -183,7 +188,8 @@ static bool resolve_alias(struct ptx_reader *reader, const struct reader_alias *
     if (!name || name->kind != BINDING_FUNCTION || !target || target->kind != BINDING_FUNCTION)
         return reader_error(reader, alias->line, ".alias %s, %s: both must be functions declared here",
                             alias->name->text, alias->target->text);
-    struct ptx_function *function = &function_at(reader, name->index)->function;
+    struct reader_function *held = function_at(reader, name->index);
+    struct ptx_function *function = &held->function;
     const struct ptx_function *body = &function_at(reader, target->index)->function;
     if (function->defined)
         return reader_error(reader, alias->line, ".alias %s, %s: the first has a body", alias->name->text,
@@ -192,7 +198,7 @@ static bool resolve_alias(struct ptx_reader *reader, const struct reader_alias *
         return reader_error(reader, alias->line, ".alias %s, %s: the second has no body", alias->name->text,
                             alias->target->text);
     enum ptx_linkage linkage = function->linkage == PTX_LINK_EXTERN ? PTX_LINK_VISIBLE : function->linkage;
-    *function = *body;
+    *held = *function_at(reader, target->index);
     function->name = alias->name->text;
     function->linkage = linkage;
     return true;
@@ -210,7 +216,8 @@ bool link_finish_unit(struct ptx_reader *reader)
             return false;
     reader->pending.count = 0;
     reader->aliases.count = 0;
-    names_close_scope(reader);
+    if (!reader->later)                                /* bodies read later need its names */
+        names_close_scope(reader);
     return true;
 }
 

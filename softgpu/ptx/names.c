@@ -55,53 +55,54 @@ static const struct { const char *text; enum keyword keyword;
     { "calltargets", KEYWORD_CALLTARGETS },
 };
 
-static inline uint64_t rotate(uint64_t x, int bits)
+/*
+ * NH (the universal hash of UMAC) under a random key, times a random odd number, of which the high bits count: a text
+ * cannot choose names that collide. Names longer than the key are hashed in pieces, each with what came before.
+ */
+static uint64_t hash_piece(const struct reader_names *names, const char *text, size_t size, uint64_t before)
 {
-    return x << bits | x >> (64 - bits);
-}
-
-/* SipHash-1-3 (Aumasson and Bernstein): keyed, so that a hostile text cannot choose collisions. */
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1]; v[1] = rotate(v[1], 13); v[1] ^= v[0]; v[0] = rotate(v[0], 32);
-    v[2] += v[3]; v[3] = rotate(v[3], 16); v[3] ^= v[2];
-    v[0] += v[3]; v[3] = rotate(v[3], 21); v[3] ^= v[0];
-    v[2] += v[1]; v[1] = rotate(v[1], 17); v[1] ^= v[2]; v[2] = rotate(v[2], 32);
-}
-
-static uint64_t sip_hash(const uint64_t key[2], const char *text, size_t size)
-{
-    uint64_t v[4] = { key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
-                      key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573) };
-    size_t at = 0;
-    for (; at + 8 <= size; at += 8) {
-        uint64_t word;
-        memcpy(&word, text + at, 8);
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
+    const uint32_t *key = names->key;
+    uint64_t sum = (uint64_t)(uint32_t)(before + size + key[0]) * (uint32_t)((before >> 32) + key[1]), word;
+    const char *last = text + size - 8;
+    if (size < 4) {
+        word = (uint64_t)(size ? (unsigned char)text[0] | (unsigned)(unsigned char)text[size / 2] << 8 |
+                                     (unsigned)(unsigned char)text[size - 1] << 16 : 0);
+    } else if (size < 8) {
+        uint32_t first, second;
+        memcpy(&first, text, 4);
+        memcpy(&second, text + size - 4, 4);
+        word = first | (uint64_t)second << 32;
+    } else {
+        for (; text < last; text += 8) {
+            key += 2;
+            memcpy(&word, text, 8);
+            sum += (uint64_t)(uint32_t)(word + key[0]) * (uint32_t)((word >> 32) + key[1]);
+        }
+        memcpy(&word, last, 8);                        /* may overlap: the size is part of the sum */
     }
-    uint64_t last = 0;
-    memcpy(&last, text + at, size - at);
-    last |= (uint64_t)size << 56;
-    v[3] ^= last;
-    sip_round(v);
-    v[0] ^= last;
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    key += 2;
+    return sum + (uint64_t)(uint32_t)(word + key[0]) * (uint32_t)((word >> 32) + key[1]);
+}
+
+static uint64_t hash(const struct reader_names *names, const char *text, size_t size)
+{
+    const uint32_t *odd = &names->key[READER_HASH_PIECE / 4 + 2];
+    uint64_t sum = 0;
+    for (; size > READER_HASH_PIECE; text += READER_HASH_PIECE, size -= READER_HASH_PIECE)
+        sum = hash_piece(names, text, READER_HASH_PIECE, sum);
+    return hash_piece(names, text, size, sum) * ((uint64_t)odd[0] << 32 | odd[1] | 1);
 }
 
 bool names_init(struct ptx_reader *reader)
 {
     struct reader_names *names = &reader->names;
     names->size = 4096;
+    names->shift = 64 - 12;
     names->table = calloc(names->size, sizeof *names->table);
     if (!names->table)
         return reader_error(reader, 0, "out of memory for the table of names");
     if (getrandom(names->key, sizeof names->key, GRND_NONBLOCK) != sizeof names->key)
-        names->key[0] = (uintptr_t)names->table;       /* early in the boot: weaker, still right */
+        names->key[0] = (uint32_t)(uintptr_t)names->table;     /* early in the boot: weaker, still right */
 
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
         struct reader_name *name = names_intern(reader, keywords[i].text, strlen(keywords[i].text));
@@ -126,13 +127,13 @@ void names_free(struct ptx_reader *reader)
 }
 
 /* The slot that holds the name, or the empty one where it belongs. */
-static struct reader_name **find_slot(struct ptx_reader *reader, const char *text, size_t size, uint64_t hash)
+static struct reader_name **find_slot(struct ptx_reader *reader, const char *text, size_t size, uint64_t hashed)
 {
     struct reader_names *names = &reader->names;
-    for (size_t i = hash & (names->size - 1);; i = (i + 1) & (names->size - 1)) {
+    for (size_t i = hashed >> names->shift;; i = (i + 1) & (names->size - 1)) {
         struct reader_name *name = names->table[i];
         reader->operations++;
-        if (!name || (name->hash == hash && name->size == size && memcmp(name->text, text, size) == 0))
+        if (!name || (name->hash == hashed && name->size == size && memcmp(name->text, text, size) == 0))
             return &names->table[i];
     }
 }
@@ -147,7 +148,7 @@ static bool grow(struct ptx_reader *reader)
     for (size_t i = 0; i < names->size; i++) {
         if (!names->table[i])
             continue;
-        size_t at = names->table[i]->hash & (size - 1);
+        size_t at = names->table[i]->hash >> (names->shift - 1);
         while (table[at])
             at = (at + 1) & (size - 1);
         table[at] = names->table[i];
@@ -155,42 +156,82 @@ static bool grow(struct ptx_reader *reader)
     free(names->table);
     names->table = table;
     names->size = size;
+    names->shift--;
     return true;
+}
+
+/* Labels and registers of a body that is only checked are forgotten with it: most names of a text are such. Ranges stay
+   (names_note_prefix). */
+static bool is_passing(const struct ptx_reader *reader, const char *text, size_t size)
+{
+    return reader->checking && (text[0] == '$' || text[0] == '%') && text[size - 1] != '<';
 }
 
 struct reader_name *names_intern(struct ptx_reader *reader, const char *text, size_t size)
 {
-    uint64_t hash = sip_hash(reader->names.key, text, size);
-    struct reader_name **slot = find_slot(reader, text, size, hash);
+    struct reader_names *names = &reader->names;
+    uint64_t hashed = hash(names, text, size);
+    struct reader_name **slot = find_slot(reader, text, size, hashed);
     if (*slot)
         return *slot;
-    if (reader->names.count >= reader->names.size / 2) {
+    if (names->count >= names->size / 2) {
         if (!grow(reader))
             return NULL;
-        slot = find_slot(reader, text, size, hash);
+        slot = find_slot(reader, text, size, hashed);
     }
-    struct reader_name *name = reader_scratch(reader, sizeof *name);
-    char *copy = ptx_arena_string(reader->arena, text, size);
+    bool passing = is_passing(reader, text, size);
+    struct reader_name *name = ptx_arena_alloc(passing ? reader->passing : reader->scratch, sizeof *name);
+    char *copy = ptx_arena_string(passing ? reader->passing : reader->arena, text, size);
     if (!name || !copy) {
         reader_error(reader, reader->token.line, "out of memory for a name");
         return NULL;
     }
     name->text = copy;
     name->size = (uint32_t)size;
-    name->hash = hash;
+    name->hash = hashed;
+    if (passing) {
+        name->passing = names->passing;
+        names->passing = name;
+    }
     *slot = name;
-    reader->names.count++;
+    names->count++;
     return name;
+}
+
+/* Takes a name out of the table. Names behind it that its place was in the way of move up (Knuth, 6.4, R). */
+static void take_out(struct reader_names *names, const struct reader_name *name)
+{
+    size_t mask = names->size - 1, gap = name->hash >> names->shift;
+    while (names->table[gap] != name)
+        gap = (gap + 1) & mask;
+    for (size_t at = gap;;) {
+        at = (at + 1) & mask;
+        struct reader_name *other = names->table[at];
+        if (!other)
+            break;
+        size_t home = other->hash >> names->shift;
+        if (((at - home) & mask) >= ((at - gap) & mask)) {
+            names->table[gap] = other;
+            gap = at;
+        }
+    }
+    names->table[gap] = NULL;
+    names->count--;
+}
+
+void names_forget_passing(struct ptx_reader *reader)
+{
+    for (; reader->names.passing; reader->names.passing = reader->names.passing->passing)
+        take_out(&reader->names, reader->names.passing);
 }
 
 struct reader_name *names_find(struct ptx_reader *reader, const char *text, size_t size)
 {
-    return *find_slot(reader, text, size, sip_hash(reader->names.key, text, size));
+    return *find_slot(reader, text, size, hash(&reader->names, text, size));
 }
 
-/* Binds a name in the scope of that depth, which may be an outer one. An error if the scope has it already. */
-struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name *name, enum binding_kind kind,
-                                  uint32_t depth)
+static struct reader_binding *bind(struct ptx_reader *reader, struct reader_name *name, enum binding_kind kind,
+                                   uint32_t depth)
 {
     struct reader_binding **at = &name->binding;
     while (*at && (*at)->depth > depth)
@@ -210,6 +251,8 @@ struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name 
     binding->kind = kind;
     binding->depth = depth;
     binding->outer = *at;
+    if (!depth)
+        binding->declared = reader->declared++;
     *at = binding;
     binding->next = reader->scopes[depth].bindings;
     reader->scopes[depth].bindings = binding;
@@ -219,6 +262,16 @@ struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name 
             reader->deepest_range = depth;
     }
     return binding;
+}
+
+/* Binds a name in the scope of that depth, which may be an outer one. An error if the scope has it already. */
+struct reader_binding *names_bind(struct ptx_reader *reader, struct reader_name *name, enum binding_kind kind,
+                                  uint32_t depth)
+{
+    char last = name->text[name->size - 1];
+    if (name->text[0] == '%' && last >= '0' && last <= '9')
+        reader->plain = false;
+    return bind(reader, name, kind, depth);
 }
 
 /*
@@ -268,7 +321,7 @@ static struct reader_binding *make_member(struct ptx_reader *reader, struct read
                                           const struct reader_binding *range)
 {
     struct reader_range description = range->range;
-    struct reader_binding *made = names_bind(reader, name, BINDING_REGISTER, range->depth);
+    struct reader_binding *made = bind(reader, name, BINDING_REGISTER, range->depth);
     if (!made)
         return NULL;
     made->index = (uint32_t)reader->registers.count;
@@ -283,6 +336,8 @@ struct reader_binding *names_lookup(struct ptx_reader *reader, struct reader_nam
 {
     struct reader_binding *binding = name->binding;
     reader->operations++;
+    if (binding && !binding->depth && binding->declared >= reader->horizon)
+        binding = NULL;
     if (!reader->deepest_range || (binding && binding->depth >= reader->deepest_range))
         return binding;
     uint64_t member;
@@ -298,6 +353,17 @@ struct reader_binding *names_lookup(struct ptx_reader *reader, struct reader_nam
     int size = snprintf(canonical, sizeof canonical, "%.*s%llu", (int)prefix, name->text, (unsigned long long)member);
     struct reader_name *plain = names_intern(reader, canonical, (size_t)size);
     return plain ? names_lookup(reader, plain) : NULL;
+}
+
+/* For scan.c, which knows prefixes of a '%' and up to eight letters. range: "%r<". */
+void names_note_prefix(struct ptx_reader *reader, const struct reader_name *range)
+{
+    uint64_t characters = 0;
+    if (range->text[0] != '%' || range->size > sizeof characters + 2)
+        return;
+    for (uint32_t i = 1; i + 1 < range->size; i++)
+        characters = characters << 8 | (unsigned char)range->text[i];
+    *names_prefix_slot(reader, characters) = (struct reader_prefix){ .characters = characters, .range = range };
 }
 
 bool names_open_scope(struct ptx_reader *reader)

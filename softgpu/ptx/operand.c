@@ -159,6 +159,8 @@ static bool read_index(struct ptx_reader *reader, struct ptx_operand *operand, c
     uint32_t line = reader->token.line;
     const struct ptx_variable *variable = variable_of(reader, operand);
     struct reader_value value;
+    if (operand->scope == PTX_SCOPE_MODULE && reader_read_now(reader))
+        return false;                                  /* a later declaration may change the variable's type */
     lexer_next(reader);
     if (!variable || reader->token.kind == TOKEN_IDENTIFIER)
         return reader_error(reader, line,

@@ -170,6 +170,7 @@ struct ptx_module {
     const struct ptx_file *files;
     uint32_t file_count; /* of .file */
     struct ptx_arena *arena;
+    struct ptx_later *later;          /* of ptx_module_read_later */
 };
 
 /* One text of a link. text need not be NUL-terminated. name appears in messages. */
@@ -186,6 +187,13 @@ int ptx_module_read(const struct ptx_source *, size_t count, struct ptx_module *
    faster. Functions have .defined and no instructions; mistakes inside bodies stay unseen. */
 int ptx_module_read_outline(const struct ptx_source *, size_t count, struct ptx_module **out, char *log,
                             size_t log_size);
+/* The same as ptx_module_read, with the same errors, but the tree of a body is made when somebody asks for it: a
+   defined function has no registers, variables, instructions and prototypes before ptx_function_read has returned. The
+   texts are not needed any more after the call. Takes a fraction of the time and memory. */
+int ptx_module_read_later(const struct ptx_source *, size_t count, struct ptx_module **out, char *log, size_t log_size);
+/* Makes the body of functions[index]; asked twice, or for a function without a body, it does nothing. 0, or -1 when
+   there is no memory for it, which log says. Thread-safe, also while others read bodies that were made before. */
+int ptx_function_read(struct ptx_module *, uint32_t index, char *log, size_t log_size);
 void ptx_module_free(struct ptx_module *);
 bool ptx_is_builtin(const char *function_name);
 /* The name of a source file that an instruction of the function names; NULL: none. */

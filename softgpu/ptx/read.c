@@ -4,19 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void reader_free(struct ptx_reader *reader)
+void reader_free(struct ptx_reader *reader)
 {
-    struct reader_vector *vectors[] = {
-        &reader->variables,  &reader->functions, &reader->relocations, &reader->pending, &reader->aliases,
-        &reader->files,      &reader->bytes,     &reader->registers,   &reader->locals,  &reader->instructions,
-        &reader->prototypes, &reader->operands,  &reader->params,
-    };
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
-        free(vectors[i]->items);
+    reader_drop_lists(reader);
     names_free(reader);
     if (reader->c_locale)
         freelocale(reader->c_locale);
     ptx_arena_destroy(reader->scratch);
+    ptx_arena_destroy(reader->passing);
     ptx_arena_destroy(reader->arena);                  /* NULL when the module took it over */
     free(reader);
 }
@@ -28,7 +23,10 @@ static bool read_units(struct ptx_reader *reader, const struct ptx_source *sourc
         reader->unit_name = sources[i].name ? sources[i].name : "ptx";
         if (sources[i].size > READER_MAX_TEXT)
             return reader_error(reader, 0, "a text of %zu bytes is too long", sources[i].size);
-        if (!lexer_start(reader, sources[i].text, sources[i].size) || !module_read_unit(reader))
+        struct ptx_source source = sources[i];
+        if (reader->later && !later_start(reader, &source))
+            return false;
+        if (!lexer_start(reader, source.text, source.size) || !module_read_unit(reader))
             return false;
     }
     return true;
@@ -47,9 +45,11 @@ int ptx_module_read_with(const struct ptx_source *sources, size_t count, struct 
     }
     reader->log = log;
     reader->outline = options->outline;
+    reader->later = options->later && count == 1;
+    reader->horizon = UINT32_MAX;
     reader->log_size = log_size;
     reader->unit_name = count && sources[0].name ? sources[0].name : "ptx";
-    reader->arena = ptx_arena_create();
+    reader->arena = reader->results = ptx_arena_create();
     reader->scratch = ptx_arena_create();
 
     struct ptx_module *module = NULL;
@@ -61,9 +61,13 @@ int ptx_module_read_with(const struct ptx_source *sources, size_t count, struct 
         module = link_finish(reader);
     if (options->operations)
         *options->operations = reader->operations;
-    if (module)
-        reader->arena = NULL;
-    reader_free(reader);
+    if (module && reader->later && !later_keep(reader, module))
+        module = NULL;
+    if (!module || !module->later) {
+        if (module)
+            reader->arena = NULL;
+        reader_free(reader);
+    }
     if (!module)
         return -1;
     *out = module;
@@ -81,8 +85,16 @@ int ptx_module_read_outline(const struct ptx_source *sources, size_t count, stru
     return ptx_module_read_with(sources, count, out, log, log_size, &(struct reader_options){ .outline = true });
 }
 
+int ptx_module_read_later(const struct ptx_source *sources, size_t count, struct ptx_module **out, char *log,
+                          size_t log_size)
+{
+    return ptx_module_read_with(sources, count, out, log, log_size, &(struct reader_options){ .later = true });
+}
+
 void ptx_module_free(struct ptx_module *module)
 {
-    if (module)
+    if (module && module->later)
+        reader_free(later_end(module->later));        /* and the arena, in which the module lives */
+    else if (module)
         ptx_arena_destroy(module->arena);              /* the module itself lives in it */
 }

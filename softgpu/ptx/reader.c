@@ -25,9 +25,18 @@ bool reader_error(struct ptx_reader *reader, uint32_t line, const char *format, 
     return false;
 }
 
+bool reader_read_now(struct ptx_reader *reader)
+{
+    if (!reader->checking)
+        return false;
+    reader->unfit = reader->failed = true;
+    reader->token.kind = TOKEN_END;
+    return true;
+}
+
 void *reader_alloc(struct ptx_reader *reader, size_t count, size_t item)
 {
-    void *result = ptx_arena_array(reader->arena, count, item);
+    void *result = ptx_arena_array(reader->results, count, item);
     if (!result)
         reader_error(reader, reader->token.line, "out of memory for %zu items of %zu bytes", count, item);
     return result;
@@ -65,4 +74,17 @@ const void *reader_keep(struct ptx_reader *reader, const struct reader_vector *v
     if (copy && count)
         memcpy(copy, (const char *)vector->items + first * item, count * item);
     return copy;
+}
+
+void reader_drop_lists(struct ptx_reader *reader)
+{
+    struct reader_vector *vectors[] = {
+        &reader->variables,  &reader->functions, &reader->relocations, &reader->pending, &reader->aliases,
+        &reader->files,      &reader->bytes,     &reader->registers,   &reader->locals,  &reader->instructions,
+        &reader->prototypes, &reader->operands,  &reader->params,
+    };
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        free(vectors[i]->items);
+        *vectors[i] = (struct reader_vector){ 0 };
+    }
 }

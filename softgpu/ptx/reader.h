@@ -12,6 +12,10 @@
  * seen: a name with linkage has one slot for the whole link, a local one has a slot per unit. A later, better
  * definition replaces what the slot holds (link.c). Operands hold slot numbers, so nothing is rewritten at the end.
  *
+ * Bodies. A module may be read so that the bodies of its functions are only checked (reader->checking) and read when
+ * they are asked for (later.c). The check is the reader itself, with results that are thrown away; in front of it
+ * scan.c goes over the instructions that compilers write most.
+ *
  * Errors. The first one is written to the log and makes the lexer give TOKEN_END from then on; every function
  * that can fail returns false (or NULL), after reader_error was called by whoever saw the mistake.
  *
@@ -82,6 +86,7 @@ struct reader_binding {
     enum binding_kind      kind;
     uint32_t               depth;     /* 0: unit; 1: a function and its parameters; deeper: inner blocks */
     uint32_t               index;
+    uint32_t               declared;  /* of depth 0: how many names were bound there before */
     union {
         struct reader_range range;
         struct {
@@ -103,13 +108,20 @@ struct reader_name {
     uint32_t               slot;
     uint64_t               hash;
     struct reader_binding *binding;
+    struct reader_name    *passing;   /* the next of names->passing */
     struct reader_opcode  *opcode;    /* when the name is a whole dotted opcode that was seen before */
 };
+
+/* Where to find the range of registers whose prefix has these characters behind its '%'. */
+struct reader_prefix { uint64_t characters; const struct reader_name *range; };
+enum { READER_PREFIXES = 64, READER_HASH_PIECE = 256 };
 
 struct reader_names {
     struct reader_name **table;       /* open addressing, a power of two, at most half full */
     size_t               size, count;
-    uint64_t             key[2];      /* random: hostile names cannot be made to collide */
+    unsigned             shift;       /* a hash shifted so far right is an index */
+    struct reader_name  *passing;     /* those of the body being checked */
+    uint32_t             key[READER_HASH_PIECE / 4 + 4];       /* random: names cannot be made to collide */
 };
 
 /* ---- lexer.c ---- */
@@ -151,14 +163,22 @@ struct reader_fixup {
 struct reader_relocation { struct ptx_relocation relocation; struct reader_name *name; uint32_t line; };
 
 struct reader_variable { struct ptx_variable variable; bool defined; };
-struct reader_function { struct ptx_function function; bool seen; };
+/* A body that was checked and not read. */
+struct reader_body { const char *start; uint32_t line, declared; };
+struct reader_function { struct ptx_function function; struct reader_body body; };
 
 struct ptx_reader {
     struct ptx_arena    *arena, *scratch;
+    struct ptx_arena    *results;     /* what the tree is made in: arena, or `passing` while a body is checked */
+    struct ptx_arena    *passing;
     char                *log;
     size_t               log_size;
     bool                 failed;
     bool                 outline;     /* bodies are not read */
+    bool                 later;       /* bodies are checked now, and read when they are asked for */
+    bool                 checking;    /* the body being read is one of those */
+    bool                 unfit;       /* and must be read now: see reader_read_now */
+    bool                 plain;       /* no name in this body looks like a member of a range and is none: see scan.c */
     uint64_t             operations;  /* steps taken: tests check that they grow linearly */
     uint64_t             init_bytes;
     uint32_t             members;     /* variables made by x<10> */
@@ -178,6 +198,9 @@ struct ptx_reader {
     struct reader_fixup  *free_fixups;
     uint32_t             range_depth[READER_MAX_SCOPES];   /* how many ranges each scope declares */
     uint32_t             deepest_range;
+    uint32_t             declared;    /* names bound at depth 0 so far */
+    uint32_t             horizon;     /* those bound there later are not known to the body being read */
+    struct reader_prefix prefixes[READER_PREFIXES];
 
     struct reader_vector variables;   /* struct reader_variable: slots */
     struct reader_vector functions;   /* struct reader_function: slots */
@@ -195,13 +218,16 @@ struct ptx_reader {
 };
 
 /* reader.c */
-struct reader_options { bool outline; uint64_t *operations; };
+struct reader_options { bool outline, later; uint64_t *operations; };
+void reader_free(struct ptx_reader *);
 int ptx_module_read_with(const struct ptx_source *, size_t count, struct ptx_module **, char *log, size_t log_size,
                          const struct reader_options *);
 bool reader_error(struct ptx_reader *, uint32_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));                          /* false */
+bool reader_read_now(struct ptx_reader *);                          /* true: a check ends, and the body is read */
 void *reader_alloc(struct ptx_reader *, size_t count, size_t item); /* result arena; NULL after an error */
 void *reader_scratch(struct ptx_reader *, size_t size);
+void reader_drop_lists(struct ptx_reader *);                        /* frees what they hold */
 void *reader_push(struct ptx_reader *, struct reader_vector *, size_t item);      /* a zeroed new last item, or NULL */
 const void *reader_keep(struct ptx_reader *, const struct reader_vector *, size_t first,
                         size_t item); /* items from first on, copied to the arena */
@@ -211,6 +237,7 @@ bool names_init(struct ptx_reader *);
 void names_free(struct ptx_reader *);
 struct reader_name *names_intern(struct ptx_reader *, const char *text, size_t size);
 struct reader_name *names_find(struct ptx_reader *, const char *text, size_t size);   /* NULL when never seen */
+void names_forget_passing(struct ptx_reader *);                   /* the names of the body that was checked */
 struct reader_binding *names_bind(struct ptx_reader *, struct reader_name *, enum binding_kind, uint32_t depth);
 struct reader_binding *names_lookup(struct ptx_reader *, struct reader_name *);   /* also makes registers of ranges */
 bool names_in_known_range(struct ptx_reader *,
@@ -218,6 +245,12 @@ bool names_in_known_range(struct ptx_reader *,
 bool names_member_of_scope(struct ptx_reader *, const struct reader_name *); /* a range of the current scope has it */
 bool names_open_scope(struct ptx_reader *);
 void names_close_scope(struct ptx_reader *);
+void names_note_prefix(struct ptx_reader *, const struct reader_name *range);
+/* The place of the range that has these characters, the last one lowest, behind its '%'. */
+static inline struct reader_prefix *names_prefix_slot(struct ptx_reader *reader, uint64_t characters)
+{
+    return &reader->prefixes[(characters * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+}
 
 /* lexer.c */
 bool lexer_start(struct ptx_reader *, const char *text, size_t size);
@@ -264,6 +297,17 @@ bool function_read_prototype(struct ptx_reader *, struct ptx_prototype *, struct
 bool function_read_loc(struct ptx_reader *);
 bool function_skip_pragma(struct ptx_reader *);
 
+bool function_read_body(struct ptx_reader *, struct ptx_function *);   /* the current token is its opening brace */
+void function_leave_scopes(struct ptx_reader *);
+
+/* scan.c */
+bool scan_instructions(struct ptx_reader *);                      /* went over at least one */
+
+/* later.c */
+bool later_start(struct ptx_reader *, struct ptx_source *);
+bool later_keep(struct ptx_reader *, struct ptx_module *);
+struct ptx_reader *later_end(struct ptx_later *);                 /* the reader, for the caller to free */
+
 /* instruction.c, operand.c */
 bool instruction_read(struct ptx_reader *);
 bool operand_read(struct ptx_reader *, struct ptx_operand *, const struct reader_opcode *, unsigned nesting);
@@ -278,6 +322,7 @@ bool link_variable(struct ptx_reader *, struct reader_name *, const struct ptx_v
                    bool *keep);
 bool link_function(struct ptx_reader *, struct reader_name *, const struct ptx_function *, uint32_t *slot, bool *keep);
 struct ptx_function *link_function_at(struct ptx_reader *, uint32_t slot);
+void link_set_body(struct ptx_reader *, uint32_t slot, const struct reader_body *);
 bool link_finish_unit(struct ptx_reader *);
 struct ptx_module *link_finish(struct ptx_reader *);
 

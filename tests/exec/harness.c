@@ -108,7 +108,7 @@ static struct ptx_module *read_module(const char *ptx)
         fail_msg("no memory");
     struct ptx_source source = { whole, strlen(whole), "test" };
     struct ptx_module *m = NULL;
-    if (ptx_module_read(&source, 1, &m, log, sizeof log))
+    if (ptx_module_read_later(&source, 1, &m, log, sizeof log))
         fail_msg("PTX: %s", log);
     free(whole);
     return m;

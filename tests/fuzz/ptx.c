@@ -1,14 +1,33 @@
 /* Any bytes, read as PTX: up to three texts with 0x01 between them; without the bodies when the last byte is 0x02. What
- * is read must keep what ptx.h promises. */
+ * is read must keep what ptx.h promises. Bodies that are read later must be the same, and so must be the errors. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "softgpu/ptx/reader.h"
+#include "tests/ptx/same.h"
 #include "tests/ptx/validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* module: NULL when the reading at once failed, as log says. */
+static void read_later(const struct ptx_source *sources, size_t count, const struct ptx_module *module, const char *log)
+{
+    struct ptx_module *later;
+    char later_log[128];
+    bool read = ptx_module_read_later(sources, count, &later, later_log, sizeof later_log) == 0;
+    const char *differ = read != !!module            ? "one way of reading refuses it"
+                         : strcmp(log, later_log) != 0 ? "the errors differ"
+                         : read                        ? ptx_same_module(module, later)
+                                                       : NULL;
+    if (differ) {
+        fprintf(stderr, "%s: '%s', '%s'\n", differ, log, later_log);
+        abort();
+    }
+    if (read)
+        ptx_module_free(later);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -36,6 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Initialisers and ranges of variables have limits of their own; all else is linear. */
     if (operations > (uint64_t)size * 64 + READER_MAX_INIT * 3 + 1000000)
         abort();
+    if (!options.outline)
+        read_later(sources, count, module, log);
     ptx_module_free(module);
     return 0;
 }

@@ -43,7 +43,8 @@ $(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
 # ---- objects of their own: those of the software GPU take minutes ----
 FUZZ_OBJECT_FLAGS = $(subst -fsanitize=fuzzer,-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS))
 fuzz_objects = $(patsubst $(BUILD)/%.o,$(BUILD)/fuzz/objects/%.o,$(1))
-FUZZ_PTX_OBJECTS  := $(call fuzz_objects,$(call objects,tests/fuzz/ptx.c tests/ptx/validate.c) $(SOFTGPU_PTX_OBJECTS))
+FUZZ_PTX_OBJECTS  := $(call fuzz_objects,$(SOFTGPU_PTX_OBJECTS) \
+                       $(call objects,tests/fuzz/ptx.c tests/ptx/same.c tests/ptx/validate.c))
 FUZZ_EXEC_OBJECTS := $(call fuzz_objects,$(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
                        $(call objects,tests/fuzz/exec.c $(addprefix cpu/common/,env.c log.c tree.c)))
 ifneq ($(shell command -v $(FUZZ_CC)),)

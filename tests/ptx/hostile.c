@@ -1,8 +1,10 @@
 /*
  * Texts that are cut, broken, endless or nested. The reader must refuse or read them; the sanitizers watch how.
+ * Reading bodies later must refuse the same texts with the same words, and read the same of the others.
  * Time and memory must grow linearly: steps and bytes are counted, no clock is asked.
  */
 #include "tests/ptx/check.h"
+#include "tests/ptx/same.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +44,8 @@ static const char sample[] =
 static int try(const char *text, size_t size)
 {
     char *copy = malloc(size ? size : 1);
-    char log[80];
-    struct ptx_module *module = NULL;
+    char log[80], later_log[80];
+    struct ptx_module *module = NULL, *later = NULL;
     assert_non_null(copy);
     memcpy(copy, text, size);
     struct ptx_source source = { .text = copy, .size = size, .name = "hostile" };
@@ -51,11 +53,20 @@ static int try(const char *text, size_t size)
     if (result == 0)
         ptx_module_free(module);
     result = ptx_module_read(&source, 1, &module, log, sizeof log);
-    if (result == 0)
-        ptx_module_free(module);
-    else
+    if (result != 0) {
+        module = NULL;
         assert_true(strnlen(log, sizeof log) > 0 && strnlen(log, sizeof log) < sizeof log);
+    }
+    assert_int_equal(ptx_module_read_later(&source, 1, &later, later_log, sizeof later_log), result);
+    assert_string_equal(log, later_log);
     free(copy);
+    if (result == 0) {
+        const char *differ = ptx_same_module(module, later);
+        if (differ)
+            fail_msg("%s: %.300s", differ, text);
+        ptx_module_free(later);
+    }
+    ptx_module_free(module);
     return result == 0;
 }
 
@@ -172,14 +183,14 @@ static void nesting_is_limited(void **state)
 
 struct cost { uint64_t operations, bytes; };
 
-static struct cost cost_of(const char *text, size_t size, bool must_read)
+static struct cost cost_of(const char *text, size_t size, bool must_read, bool later)
 {
     struct cost cost = { 0 };
     char log[256];
     struct ptx_module *module = NULL;
     struct ptx_source source = { .text = text, .size = size, .name = "long" };
     int result = ptx_module_read_with(&source, 1, &module, log, sizeof log,
-                                      &(struct reader_options){ .operations = &cost.operations });
+                                      &(struct reader_options){ .operations = &cost.operations, .later = later });
     if ((result == 0) != must_read)
         fail_msg("%s: %.100s", result ? log : "was read", text);
     if (result == 0)
@@ -188,14 +199,15 @@ static struct cost cost_of(const char *text, size_t size, bool must_read)
     return cost;
 }
 
-static void check_growth(const char *head, const char *part, const char *tail, size_t count, bool must_read)
+static void check_growth_of(const char *head, const char *part, const char *tail, size_t count, bool must_read,
+                            bool later)
 {
     size_t size;
     char *text = repeated(head, part, count, tail, &size);
-    struct cost small = cost_of(text, size, must_read);
+    struct cost small = cost_of(text, size, must_read, later);
     free(text);
     text = repeated(head, part, count * 8, tail, &size);
-    struct cost large = cost_of(text, size, must_read);
+    struct cost large = cost_of(text, size, must_read, later);
     free(text);
     if (large.operations > small.operations * 10 || large.operations > size * 20 + 100000)
         fail_msg("%.60s: %llu steps, then %llu", part, (unsigned long long)small.operations,
@@ -203,6 +215,12 @@ static void check_growth(const char *head, const char *part, const char *tail, s
     if (large.bytes > small.bytes * 10 || large.bytes > size * 100 + 100000)
         fail_msg("%.60s: %llu bytes, then %llu", part, (unsigned long long)small.bytes,
                  (unsigned long long)large.bytes);
+}
+
+static void check_growth(const char *head, const char *part, const char *tail, size_t count, bool must_read)
+{
+    check_growth_of(head, part, tail, count, must_read, false);
+    check_growth_of(head, part, tail, count, must_read, true);
 }
 
 static void growth_is_linear(void **state)
@@ -218,6 +236,11 @@ static void growth_is_linear(void **state)
     check_growth(PTX_HEAD ".global .u64 x = 1", "+1", ";", 100000, true);
     check_growth(body, "add.u32 %r1, %r2, %r3;", "}", 20000, true);
     check_growth(body, "bra L0;", "}", 20000, true);
+    check_growth(body, "{ add.u32 %r1, %r2, %r3; { bra L0; } }", "}", 20000, true);
+    check_growth(body, "{ $L: bra $L; } $", ": }", 20000, false);
+    check_growth(body, "{ bra $L; $L: { $L: bra $M; } $M: }", "}", 20000, true);
+    check_growth(PTX_HEAD, ".weak .func f { .global .u32 x; bra $L; $L: }", "", 20000, true);
+    check_growth(body, "mov.u32 %r1, 1;\n\n\n\n//\n", "}", 20000, true);
     check_growth(body, "{bra L0;}", "}", 20000, true);
     check_growth(body, "{{{{{{{{bra L0;}}}}}}}}", "}", 10000, true);
     check_growth(body, "{ L0: bra L0; }", "}", 20000, true);
@@ -256,12 +279,14 @@ static void twenty_megabytes(void **state)
     (void)state;
     size_t small_size, large_size;
     char *small = numbered(1 << 20, &small_size), *large = numbered(20 << 20, &large_size);
-    struct cost a = cost_of(small, small_size, true), b = cost_of(large, large_size, true);
+    for (int later = 0; later < 2; later++) {
+        struct cost a = cost_of(small, small_size, true, later), b = cost_of(large, large_size, true, later);
+        assert_true(b.operations < a.operations * 22);
+        assert_true(b.bytes < a.bytes * 22);
+        assert_true(b.operations < large_size * 4);
+    }
     free(small);
     free(large);
-    assert_true(b.operations < a.operations * 22);
-    assert_true(b.bytes < a.bytes * 22);
-    assert_true(b.operations < large_size * 4);
 }
 
 /* What a text costs is some twenty times its size: a bound stands between, and says so. */
@@ -274,6 +299,11 @@ static void memory_is_bounded(void **state)
     struct ptx_source source = { .text = text, .size = size, .name = "large" };
     ptx_arena_most = (size_t)32 << 20;
     int result = ptx_module_read(&source, 1, &module, log, sizeof log);
+    assert_int_equal(result, -1);
+    assert_non_null(strstr(log, "memory"));
+    ptx_arena_most = (size_t)8 << 20;                  /* the text has its share in it */
+    log[0] = '\0';
+    result = ptx_module_read_later(&source, 1, &module, log, sizeof log);
     ptx_arena_most = before;
     free(text);
     assert_int_equal(result, -1);

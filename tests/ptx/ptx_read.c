@@ -1,10 +1,11 @@
 /* ptx_read [-b|-o] FILE…: reads and links PTX texts as one module and prints what they hold; -b: with the bytes of
-   initialised variables; -o: without bodies. Exit code 1: not readable. */
+   initialised variables; -o: without bodies. Reads the bodies later, too, and compares. Exit code 1: not readable. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "softgpu/ptx/ptx.h"
+#include "tests/ptx/same.h"
 #include "tests/ptx/validate.h"
 
 static char *read_file(const char *path, size_t *size)
@@ -66,6 +67,14 @@ int main(int argc, char **argv)
         goto done;
     }
     const char *wrong = ptx_validate(module);
+    if (!wrong && !outline) {
+        struct ptx_module *later;
+        wrong = ptx_module_read_later(sources, (size_t)argc - 1, &later, log, sizeof log) ? log : NULL;
+        if (!wrong) {
+            wrong = ptx_same_module(module, later);
+            ptx_module_free(later);
+        }
+    }
     if (wrong) {
         fprintf(stderr, "ptx_read: %s\n", wrong);
         goto done;

@@ -1,13 +1,15 @@
 # Tests of the PTX reader.
 PTX_TEST_READ  := $(BUILD)/tests/ptx_read
-PTX_TEST_UNITS := constants variables functions instructions link hostile
+PTX_TEST_UNITS := constants variables functions instructions later link hostile
 PTX_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/ptx_,$(PTX_TEST_UNITS))
 
-$(PTX_TEST_READ): $(BUILD)/tests/ptx/ptx_read.o $(BUILD)/tests/ptx/validate.o $(SOFTGPU_PTX_OBJECTS)
+PTX_TEST_SAME := $(BUILD)/tests/ptx/same.o $(SOFTGPU_PTX_OBJECTS)
+
+$(PTX_TEST_READ): $(BUILD)/tests/ptx/ptx_read.o $(BUILD)/tests/ptx/validate.o $(PTX_TEST_SAME)
 	@mkdir -p $(@D)
 	$(CC) $^ $(ALL_LDFLAGS) -o $@
 
-$(PTX_TEST_PROGRAMS): $(BUILD)/tests/ptx_%: $(BUILD)/tests/ptx/%.o $(BUILD)/tests/ptx/check.o $(SOFTGPU_PTX_OBJECTS)
+$(PTX_TEST_PROGRAMS): $(BUILD)/tests/ptx_%: $(BUILD)/tests/ptx/%.o $(BUILD)/tests/ptx/check.o $(PTX_TEST_SAME)
 	@mkdir -p $(@D)
 	$(CC) $^ $(ALL_LDFLAGS) -lcmocka -o $@
 

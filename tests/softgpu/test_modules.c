@@ -1,10 +1,13 @@
 /* shows: Software GPU code: PTX text, fat binaries, device-linked programs, libraries, variables and initial values,
  *   refusals with a log */
-/* test_modules.c: the forms in which code comes, variables, what is refused and how that is explained. */
+/* test_modules.c: the forms in which code comes, variables, what is refused and how that is explained; bodies of
+   functions are read when a kernel needs them, which nobody notices. */
 #include "softgpu_test.h"
 #include "kernels.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 static void variables_and_initial_values(void **state)
@@ -287,6 +290,96 @@ static void functions_of_a_module(void **state)
 #endif
 }
 
+/* ---- bodies read when they are needed ---- */
+
+/* A mistake anywhere in the text is an error of the load, with its line, whether the kernel is ever launched or not. */
+static void a_mistake_in_a_kernel_that_nobody_launches(void **state)
+{
+    (void)state;
+    CUmodule m;
+    char log[4096] = "";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    static const char *const bodies[] = { "mov.u32 %r1, %r9;", "mov.u32 %r1 5;", "bra nowhere;", "@%r1 ret;" };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char text[1024];
+        void *values[] = { log, (void *)sizeof log };
+        snprintf(text, sizeof text,
+                 "%s.visible .entry good() { ret; }\n.visible .entry bad()\n{\n.reg .b32 %%r<4>;\n"
+                 "mov.u32 %%r1, %%r2;\n%s\nret;\n}\n",
+                 PTX_HEAD, bodies[i]);
+        FAILS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&m, text, 2, options, values));
+        assert_true(strlen(log) > 5);
+    }
+}
+
+enum { THREADS = 4, KERNELS = 16, ROUNDS = 10 };
+
+/* Kernel number i writes 1000 + i, which it has from a function that all kernels call. */
+static char *kernels_with_one_function(void)
+{
+    char *text = malloc(KERNELS * 400 + 600);
+    assert_non_null(text);
+    int at = sprintf(text, "%s.func (.param .b32 r) plus(.param .b32 a)\n{\n.reg .b32 %%r<3>;\n"
+                           "ld.param.b32 %%r1, [a];\nadd.s32 %%r2, %%r1, 1000;\nst.param.b32 [r], %%r2;\nret;\n}\n",
+                     PTX_HEAD);
+    for (int i = 0; i < KERNELS; i++)
+        at += sprintf(text + at, ".visible .entry k%d(.param .u64 P)\n{\n.reg .b32 %%r<3>; .reg .b64 %%rd<2>;\n"
+                                 "ld.param.u64 %%rd1, [P];\nmov.b32 %%r1, %d;\n{\n.param .b32 in; .param .b32 out;\n"
+                                 "st.param.b32 [in], %%r1;\ncall (out), plus, (in);\nld.param.b32 %%r2, [out];\n}\n"
+                                 "st.global.b32 [%%rd1], %%r2;\nret;\n}\n", i, i);
+    return text;
+}
+
+struct launcher { CUmodule module; CUcontext context; unsigned first; pthread_barrier_t *start; bool good; };
+
+static void *launch_kernels(void *argument)
+{
+    struct launcher *l = argument;
+    CUdeviceptr out;
+    CUstream stream;
+    l->good = !cuCtxSetCurrent(l->context) && !cuMemAlloc(&out, 4) && !cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    pthread_barrier_wait(l->start);
+    for (unsigned i = 0; i < KERNELS && l->good; i++) {
+        char name[8];
+        CUfunction f;
+        unsigned number = (i * (2 * l->first + 1) + l->first) % KERNELS, got = 0;
+        void *params[] = { &out };
+        snprintf(name, sizeof name, "k%u", number);
+        l->good = !cuModuleGetFunction(&f, l->module, name) &&
+                  !cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL) &&
+                  !cuMemcpyDtoHAsync(&got, out, 4, stream) && !cuStreamSynchronize(stream) && got == 1000 + number;
+    }
+    l->good = l->good && !cuMemFree(out) && !cuStreamDestroy(stream);
+    return NULL;
+}
+
+static void threads_launch_kernels_of_one_module(void **state)
+{
+    (void)state;
+    char *text = kernels_with_one_function();
+    CUcontext context;
+    OK(cuCtxGetCurrent(&context));
+    for (int round = 0; round < ROUNDS; round++) {
+        struct launcher launchers[THREADS];
+        pthread_t threads[THREADS];
+        pthread_barrier_t start;
+        CUmodule m;
+        OK(cuModuleLoadData(&m, text));
+        pthread_barrier_init(&start, NULL, THREADS);
+        for (unsigned i = 0; i < THREADS; i++) {
+            launchers[i] = (struct launcher){ .module = m, .context = context, .first = i, .start = &start };
+            assert_int_equal(pthread_create(&threads[i], NULL, launch_kernels, &launchers[i]), 0);
+        }
+        for (unsigned i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        for (unsigned i = 0; i < THREADS; i++)
+            assert_true(launchers[i].good);
+        pthread_barrier_destroy(&start);
+        OK(cuModuleUnload(m));
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +389,8 @@ int main(void)
         cmocka_unit_test(fat_binary),
         cmocka_unit_test(linked),
         cmocka_unit_test(functions_of_a_module),
+        cmocka_unit_test(a_mistake_in_a_kernel_that_nobody_launches),
+        cmocka_unit_test(threads_launch_kernels_of_one_module),
 #if CUDA_VERSION >= 12000
         cmocka_unit_test(libraries),
         cmocka_unit_test(managed_variables),

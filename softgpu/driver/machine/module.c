@@ -233,8 +233,8 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
     sgd_context_hold(c);
     sgd_unlock();
     struct ptx_module *ptx;
-    CUresult r =
-        ptx_module_read(image->sources, image->count, &ptx, log, log_size) ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+    int failed = ptx_module_read_later(image->sources, image->count, &ptx, log, log_size);
+    CUresult r = failed ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
     if (!r && (r = sgd_ptx_version_check(ptx, log, log_size)))
         ptx_module_free(ptx);
     if (!r)
