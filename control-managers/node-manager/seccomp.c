@@ -2,7 +2,7 @@
  * seccomp.c: the system calls that a GPU server may make: a list of what is allowed. Every other call fails with
  * ENOSYS, as on a kernel that does not have it, so that libraries fall back to an older one.
  *
- * The list holds what cricket-rpc-server, the software GPU, the C library and sanitizers need, and what NVIDIA's driver
+ * The list holds what cricket-rpc-server, the software GPU and the C library need, and what NVIDIA's driver
  * may need: it calls ioctl and mmap on its device files, and asks for the machine's memory nodes (mbind …). It does not
  * hold calls that look into other processes, that change the machine, or whose code in the kernel is large and seldom
  * used by programs of this kind (io_uring, bpf, perf events, userfaultfd, keys, asynchronous I/O, message queues).
@@ -27,18 +27,28 @@
 #define NEW_NAMESPACES \
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
-#if defined __SANITIZE_ADDRESS__
-#define LOOKS_INTO_ITSELF 1 /* LeakSanitizer attaches to its own threads */
-#elif defined __has_feature
+/* What the run-time libraries of sanitizers need besides. A server of such a build is for tests only. */
+#if defined __has_feature
 #if __has_feature(address_sanitizer)
-#define LOOKS_INTO_ITSELF 1
+#define __SANITIZE_ADDRESS__ 1
 #endif
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#if defined __SANITIZE_ADDRESS__
+#define FOR_SANITIZERS "ptrace", /* LeakSanitizer attaches to its own threads */
+#else
+#define FOR_SANITIZERS
+#endif
+#if defined __SANITIZE_THREAD__
+#define PERSONALITY_FOR_SANITIZERS 0x0040000 /* ADDR_NO_RANDOMIZE: ThreadSanitizer starts anew with fixed addresses */
+#else
+#define PERSONALITY_FOR_SANITIZERS 0
 #endif
 
 static const char *const allowed[] = {
-#ifdef LOOKS_INTO_ITSELF
-    "ptrace",
-#endif
+    FOR_SANITIZERS
     /* files: which ones, its root folder says */
     "access", "chdir", "chmod", "close", "close_range", "creat", "dup", "dup2", "dup3", "faccessat", "faccessat2",
     "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fcntl", "fdatasync", "flock", "fstat", "fstatfs",
@@ -111,8 +121,9 @@ static int fill(scmp_filter_ctx filter, bool connects)
     /* Flags of clone3 are in memory, out of a filter's sight: it is not in the list, and libraries take clone. */
     const struct scmp_arg_cmp old_namespaces = SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0);
     const struct scmp_arg_cmp same_machine = SCMP_CMP32(0, SCMP_CMP_EQ, AF_UNIX);
-    const struct scmp_arg_cmp usual = SCMP_CMP32(0, SCMP_CMP_EQ, 0), question = SCMP_CMP32(0, SCMP_CMP_EQ, 0xffffffff),
-                              fixed_addresses = SCMP_CMP32(0, SCMP_CMP_EQ, 0x0040000); /* ThreadSanitizer */
+    const struct scmp_arg_cmp personality[] = { SCMP_CMP32(0, SCMP_CMP_EQ, 0),
+                                                SCMP_CMP32(0, SCMP_CMP_EQ, 0xffffffff), /* a question */
+                                                SCMP_CMP32(0, SCMP_CMP_EQ, PERSONALITY_FOR_SANITIZERS) };
     int failure = fill_connecting(filter, connects);
     for (size_t i = 0; !failure && i < sizeof allowed / sizeof *allowed; i++)
         failure = allow(filter, allowed[i], NULL);
@@ -120,12 +131,8 @@ static int fill(scmp_filter_ctx filter, bool connects)
         failure = allow(filter, "clone", &old_namespaces);
     if (!failure)
         failure = allow(filter, "socket", &same_machine);
-    if (!failure)
-        failure = allow(filter, "personality", &usual);
-    if (!failure)
-        failure = allow(filter, "personality", &question);
-    if (!failure)
-        failure = allow(filter, "personality", &fixed_addresses);
+    for (size_t i = 0; !failure && i < sizeof personality / sizeof *personality; i++)
+        failure = allow(filter, "personality", &personality[i]);
     return failure;
 }
 
