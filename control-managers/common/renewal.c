@@ -251,9 +251,10 @@ static void ask(struct renewal *renewal)
 static void look(struct loop_timer *timer, void *context)
 {
     struct renewal *renewal = context;
-    (void)timer;
     if (authority_due(tls_context_certificate(*renewal->now)) > time(NULL))
         again(renewal);
+    else if (!link_conn(renewal->link)) /* the link says why */
+        loop_timer_start(renewal->loop, timer, FIRST_MS, look, renewal);
     else
         ask(renewal);
 }

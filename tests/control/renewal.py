@@ -5,6 +5,7 @@ that this test moves (libfaketime), so certificates last 90 days, and nothing he
     renewal.py BIN PROGRAM
 
 shows: certificates: daemons renew theirs before they end, with a key of their own, while a program runs
+shows: certificates: a daemon that could not connect when it started renews as soon as it is connected
 shows: certificates: a daemon that is killed at any moment of a renewal comes back; files that do not fit are not taken
 shows: attacks: revoking a VM takes back what it renewed since; the issuer is revoked; what has expired is not renewed
 """
@@ -39,7 +40,7 @@ def public_key(*command):
 
 
 def has_ended(file):
-    return run("openssl", "x509", "-checkend", "0", "-in", file, env=hand.on_day(hand.today)).returncode != 0
+    return run("openssl", "x509", "-checkend", "0", "-in", file, env=hand.on_day(hand.today, ours=False)).returncode != 0
 
 
 def renewed(name):
@@ -71,6 +72,22 @@ def without_a_restart(node, vm, program):
             ok(until(lambda: count(name, "certificate-renewed") == time_number), f"{DUE} days later {name} renews")
             ok(until(lambda: count(name, "connected") == time_number + 1), "and connects again")
     ok(program.poll() is None and count("n1", "started") == 1, "without a restart, and the program goes on")
+
+
+def connected_late(node, manager):
+    """The cluster manager does not answer when a daemon looks at its certificate for the first time."""
+    node.kill()
+    node.wait()
+    if os.path.exists(renewed("n1")):
+        os.remove(renewed("n1"))
+    hand.issue_earlier("node", "n1", 80)
+    manager.send_signal(signal.SIGSTOP)
+    node = start_node()
+    time.sleep(2.5)
+    ok(count("n1", "started") == 1 and not count("n1", "connected"), "a node starts while the cluster manager is stopped")
+    manager.send_signal(signal.SIGCONT)
+    ok(until(lambda: count("n1", "certificate-renewed") == 1), "and renews as soon as it is connected")
+    return node
 
 
 def killed(node):
@@ -178,6 +195,7 @@ def main():
     ok(until(lambda: "running" in ctl("server", "list").stdout, 60), "a program of the VM runs")
     the_first_time(program)
     without_a_restart(node, vm, program)
+    node = connected_late(node, manager)
     node = killed(node)
     node = too_late(node, vm, manager)
     taken_back(manager, vm, program)
