@@ -1,4 +1,5 @@
 """Daemons of a cluster, started by hand for a test: a folder, certificates, configurations, logs."""
+import glob
 import os
 import shutil
 import signal
@@ -8,8 +9,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cuda"))
+from e2e import sanitizer_environment  # noqa: E402
+
 BIN = os.path.abspath(sys.argv[1])
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+SUPPRESSIONS = "faketime.tsan"
 work = tempfile.mkdtemp(prefix="flyt-hand-")
 started = []
 done = failed = 0
@@ -48,6 +53,8 @@ def until(condition, seconds=30):
 
 
 def start(name, *command, env=None):
+    if os.path.exists(path(f"{name}.log")):
+        os.rename(path(f"{name}.log"), path(f"{name}.log.{len(started)}"))
     log = open(path(f"{name}.log"), "w")
     started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
     return started[-1]
@@ -63,15 +70,24 @@ def issue(role, name, *options):
     assert made.returncode == 0, made.stderr
 
 
-def on_day(day):
+def faked(ours, **variables):
+    """ours: of a program of Flyt. A sanitizer's run-time library comes first; libfaketime has races of its own."""
+    env = {**os.environ, **(sanitizer_environment(BIN) if ours else {})}
+    write(SUPPRESSIONS, "race:libfaketime\ncalled_from_lib:libfaketime\n")
+    os.chmod(path(SUPPRESSIONS), 0o644)
+    return {**env, "LD_PRELOAD": f"{env.get('LD_PRELOAD', '')} {FAKETIME}".strip(), **variables,
+            "TSAN_OPTIONS": f"{env.get('TSAN_OPTIONS', '')}:suppressions={path(SUPPRESSIONS)}"}
+
+
+def on_day(day, ours=True):
     """The environment of a command for which it is this day."""
-    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME": f"{day:+}d"}
+    return faked(ours, FAKETIME=f"{day:+}d")
 
 
 def moved_clock():
-    """The environment of a daemon for which it is the day in the file `clock`. Its timers go on as they do."""
-    return {**os.environ, "LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("clock"), "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
+    """The environment of a daemon whose clock is set as the file `clock` says. Its timers go on as they do."""
+    return faked(True, FAKETIME_TIMESTAMP_FILE=path("clock"), FAKETIME_NO_CACHE="1", FAKETIME_DONT_FAKE_MONOTONIC="1",
+                 FAKETIME_DONT_RESET="1")
 
 
 def days_pass(days, *daemons):
@@ -137,8 +153,10 @@ security = {{ tls = "on"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket
 
 def start_node_and_vm(ports, env=None):
     """n1 with a software GPU, and vm1: both processes."""
+    # GPU servers get the node manager's options for sanitizers, which may name this file.
+    seen = f'sandbox-paths = ["{path(SUPPRESSIONS)}"];' if os.path.exists(path(SUPPRESSIONS)) else ""
     write("n1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[0]}; }};
-node = {{ name = "n1"; state-directory = "{work}/n1"; gpu = "software"; addresses = ["127.0.0.1"]; }};
+node = {{ name = "n1"; state-directory = "{work}/n1"; gpu = "software"; addresses = ["127.0.0.1"]; {seen} }};
 virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
 {tls_keys("n1")}
 ''')
@@ -154,9 +172,22 @@ ipc = {{ socket = "{work}/vm1.sock"; mode = "0600"; }};
 
 
 def program_environment():
-    env = {**os.environ, "FLYT_MANAGER": f"unix://{work}/vm1.sock"}
+    env = {**os.environ, **sanitizer_environment(BIN), "FLYT_MANAGER": f"unix://{work}/vm1.sock"}
     env.pop("FLYT_SERVER", None)
     return env
+
+
+def sanitizer_reports():
+    """The logs of daemons and GPU servers that hold one, with its lines."""
+    reports = []
+    for file in glob.glob(path("*.log*")) + glob.glob(path("*/servers/*/log")):
+        with open(file, errors="replace") as text:
+            lines = text.read().splitlines()
+        for at, line in enumerate(lines):
+            if "Sanitizer:" in line or "runtime error:" in line:
+                reports.append((file, lines[at:at + 60]))
+                break
+    return reports
 
 
 def finish():
@@ -169,5 +200,8 @@ def finish():
         process.terminate()
     for process in started:
         process.wait(30)
+    reports = sanitizer_reports()
+    for file, lines in reports:
+        print(f"# {file}:\n" + "".join(f"#   {line}\n" for line in lines))
     shutil.rmtree(work, ignore_errors=True)
-    return failed != 0
+    return failed != 0 or bool(reports)

@@ -42,12 +42,12 @@ $(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add bui
 	@chmod +x $@
 TESTS += $(TESTS_CONTROL_LOCAL)
 
-# A VM's limits in such a cluster. ThreadSanitizer: see tests/cuda/room.mk.
+# A VM's limits in such a cluster.
 $(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build/cuda/quota | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/limits.py %s build/cuda/quota\n' $(BIN) > $@
 	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_limits@sleeps)
+TESTS += $(BUILD)/tests/control_limits@sleeps
 TESTS += tests/control/node_mps.sh
 
 # The same with certificates.
@@ -55,4 +55,4 @@ $(BUILD)/tests/control_data_tls: tests/control/data_tls.py build/cuda/vector_add
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/data_tls.py %s build/cuda/vector_add build/cuda/forever\n' $(BIN) > $@
 	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_data_tls@300)
+TESTS += $(BUILD)/tests/control_data_tls@300

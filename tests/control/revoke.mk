@@ -9,5 +9,4 @@ $(TESTS_CONTROL_HAND): $(BUILD)/tests/control_%: tests/control/%.py tests/contro
 	@printf '#!/bin/sh\nexec tests/control/$*.py %s $(TESTS_HAND_PROGRAMS)\n' $(BIN) > $@
 	@chmod +x $@
 TESTS += "tests/control/stranger.py $(BIN)@sleeps"
-# ThreadSanitizer: see tests/cuda/room.mk.
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(TESTS_CONTROL_HAND:%=%@sleeps))
+TESTS += $(TESTS_CONTROL_HAND:%=%@sleeps)

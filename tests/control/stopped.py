@@ -18,7 +18,6 @@ from hand import (certificates, ctl, log, ok, path, program_environment, run, st
 
 BIN = hand.BIN
 HOLDER, PROGRAM = (os.path.abspath(argument) for argument in sys.argv[2:4])
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 STOPPED = 14            # seconds: a peer is taken for dead after 10
 SILENCE = 'silence = { suspect = 2.0; lost = 60.0; client-lost = 60.0; suspended = 60.0; };'
 
@@ -64,13 +63,10 @@ def set_clocks(program):
 
 def main():
     certificates(("cluster", "main"), ("node", "n1"), ("client", "vm1"))
-    env = dict(os.environ)
-    faked = os.path.exists(FAKETIME)
+    faked = os.path.exists(hand.FAKETIME)
     if faked:
         write("clock", "+0\n")
-        env |= {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("clock"), "FAKETIME_NO_CACHE": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
-    manager, ports = start_manager(more=SILENCE, env=env)
+    manager, ports = start_manager(more=SILENCE, env=hand.moved_clock() if faked else None)
     added = ctl("vm", "add", "vm1", "--sms", "2", "--memory", "512M", "--address", "127.0.0.1")
     assert added.returncode == 0, added.stderr
     node, vm = start_node_and_vm(ports)

@@ -3,4 +3,4 @@ $(BUILD)/tests/control_waiting: tests/control/waiting.py $(BUILD)/tests/control_
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/waiting.py %s %s "$$@"\n' $(BIN) $(BUILD)/tests/control_client_program > $@
 	@chmod +x $@
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_waiting@sleeps)
+TESTS += $(BUILD)/tests/control_waiting@sleeps

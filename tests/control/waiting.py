@@ -491,6 +491,8 @@ def a_tls_server_that_says_nothing(cluster):
 
 @case(plain)
 def a_name_server_that_does_not_answer(cluster):
+    if "thread" in os.path.basename(os.path.dirname(BIN)):
+        raise Skip("glibc looks names up in a thread that ThreadSanitizer does not know, and which crashes in malloc")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, tempfile.NamedTemporaryFile("w") as file:
         try:
             server.bind(("127.0.0.1", 53))
