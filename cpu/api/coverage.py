@@ -50,7 +50,7 @@ Flyt's `libcuda.so.1` has all these functions. One that it does not implement re
 and names itself once on stderr.
 
 - **since**: the CUDA version from which `cuGetProcAddress` gives this symbol.
-- **program**: whether Flyt's `libcuda.so.1` implements it for programs; `forwarded`: from the program to the server's
+- **program**: whether Flyt's `libcuda.so.1` implements it for programs; `–`: not, for the reason given; `forwarded`: from the program to the server's
   driver, the code of the call is generated from its row in `cpu/api/driver.api`.
 - **server**: whether the GPU server calls it; `optional`: it does without where the driver lacks it.
 - **software GPU**, **null device**: whether these implement it.
@@ -139,7 +139,7 @@ def runtime_rows(functions, called):
 def program(function):
     if function.kind in ("forward", "object"):
         return "forwarded"
-    return "yes" if implemented(function) else "–"
+    return "yes" if implemented(function) else f"– {function.reason}"
 
 
 def driver_rows(functions, called):

@@ -109,16 +109,17 @@ def front_entry(function, ending):
     yield f"DRIVER_API {function.prototype('', ending)};"
     yield f"DRIVER_API {function.prototype('', ending)}"
     yield "{"
-    yield "    if (__builtin_expect(driver_traced, false))"
-    yield f"        return trace_{function.name}{ending}({', '.join(p.name for p in function.parameters)});"
-    yield f"    return {call(function, ending)};"
+    names = ", ".join(p.name for p in function.parameters)
+    yield f"    {function.returns} result = __builtin_expect(driver_traced, false) ? trace_{function.name}{ending}({names})"
+    yield f"                                                             : {call(function, ending)};"
+    yield f'    return __builtin_expect(result != 0, false) ? driver_failed(result, "{function.name}{ending}") : result;'
     yield "}"
     yield ""
 
 
 def unsupported_entry(name):
     yield f"DRIVER_API CUresult {name}(void);"
-    yield f'DRIVER_API CUresult {name}(void) {{ return driver_unsupported("{name}"); }}'
+    yield f'DRIVER_API CUresult {name}(void) {{ return driver_failed(driver_unsupported("{name}"), "{name}"); }}'
 
 
 def endings(function):

@@ -87,12 +87,20 @@ def header(major):
 def call(function, ending):
     """The C of the call of the body."""
     if not implemented(function):
-        return f'runtime_unsupported("{function.name}{ending}")'
+        return f'(cudaError_t)runtime_unsupported("{function.name}{ending}")'
     per_thread = ending and generated_variant(function)
     arguments = ", ".join(
         f"runtime_per_thread({p.name})" if per_thread and p.type == STREAM else p.name for p in function.parameters
     )
     return f"runtime_{function.name}{'' if per_thread else ending}({arguments})"
+
+
+# What these return is no failure of their own.
+TELL_ERRORS = ("cudaGetLastError", "cudaPeekAtLastError")
+
+
+def can_fail(function):
+    return function.returns == "cudaError_t" and function.name not in TELL_ERRORS
 
 
 def entry(function, ending):
@@ -102,8 +110,16 @@ def entry(function, ending):
         yield from trace_c.traced(function, ending, "runtime_front", call(function, ending))
     yield f"RUNTIME_API {function.prototype('', ending)}"
     yield "{"
+    arguments = ", ".join(p.name for p in function.parameters)
+    if "untraced" not in function.options and can_fail(function):
+        yield "    cudaError_t result = __builtin_expect(runtime_traced, false)"
+        yield f"                             ? trace_{function.name}{ending}({arguments})"
+        yield f"                             : {call(function, ending)};"
+        yield f'    return __builtin_expect(result != 0, false) ? runtime_failed(result, "{function.name}{ending}") : result;'
+        yield "}"
+        yield ""
+        return
     if "untraced" not in function.options:
-        arguments = ", ".join(p.name for p in function.parameters)
         yield "    if (__builtin_expect(runtime_traced, false))"
         if give:
             yield f"        return trace_{function.name}{ending}({arguments});"

@@ -21,6 +21,7 @@ static const char *const level_names[] = { "error", "warning", "info", "debug" }
 
 static _Atomic(const char *) program_name = "flyt";
 static _Atomic(void (*)(void)) before_message;
+static _Atomic(void (*)(int, const char *)) copy_to;
 static atomic_int            output_fd = 2;
 static atomic_int            current_level = LEVEL_UNKNOWN;
 
@@ -32,6 +33,11 @@ void log_set_name(const char *name)
 void log_set_before(void (*function)(void))
 {
     atomic_store_explicit(&before_message, function, memory_order_relaxed);
+}
+
+void log_set_copy(void (*function)(int level, const char *text))
+{
+    atomic_store_explicit(&copy_to, function, memory_order_relaxed);
 }
 
 void log_set_fd(int fd)
@@ -105,17 +111,21 @@ void log_message(enum log_level level, const char *format, ...)
                         atomic_load_explicit(&program_name, memory_order_relaxed), (int)getpid(),
                         level_names[level]);
     size_t used = head < 0 ? 0 : (size_t)head < sizeof line - 1 ? (size_t)head : sizeof line - 2;
+    char *text = line + used;
 
     va_list arguments;
     va_start(arguments, format);
-    int body = vsnprintf(line + used, sizeof line - 1 - used, format, arguments);
+    int body = vsnprintf(text, sizeof line - 1 - used, format, arguments);
     va_end(arguments);
     if (body > 0) {
         size_t room = sizeof line - 2 - used;       /* what vsnprintf can have written */
         used += (size_t)body < room ? (size_t)body : room;
     }
-    line[used++] = '\n';
     CANCEL_OFF;
+    void (*copy)(int, const char *) = atomic_load_explicit(&copy_to, memory_order_relaxed);
+    if (copy && level <= LOG_LEVEL_WARNING)
+        copy(level, text);
+    line[used++] = '\n';
     void (*before)(void) = atomic_load_explicit(&before_message, memory_order_relaxed);
     if (before)
         before();

@@ -19,6 +19,8 @@ void log_set_name(const char *name);              /* static string; default "fly
 /* function is called before each message is written, by the thread that writes it. NULL: none. For whoever else writes
    to stderr, and may have a line there that is not ended. */
 void log_set_before(void (*function)(void));
+/* function gets the text of each error and warning that is written, before it is written. NULL: none. */
+void log_set_copy(void (*function)(int level, const char *text));
 void log_set_fd(int fd);                          /* default 2 */
 bool log_enabled(enum log_level);
 /* The text as a value between quotes: control characters become spaces, " becomes '; cut to size. Returns out. For

@@ -37,8 +37,8 @@ TESTS += $(BUILD)/tests/conformance-driver
 # The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
 # Without the chapters whose functions changed between the major versions.
 CONFORMANCE_OLD    := 11.8 12.4 12.9
-CONFORMANCE_OLD_11 := $(filter-out device graph library managed,$(CONFORMANCE_CHAPTERS))
-CONFORMANCE_OLD_12 := $(filter-out device managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_11 := $(filter-out device graph library logs managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_12 := $(filter-out device logs managed,$(CONFORMANCE_CHAPTERS))
 CONFORMANCE_LACKS_12.4 := $(CONFORMANCE)/12/library # cudaLibrary… is of 12.8
 CONFORMANCE_LEGACY := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 define CONFORMANCE_RULE

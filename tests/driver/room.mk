@@ -158,5 +158,5 @@ $(TESTS_DRIVER)-dirty: tests/driver/dirty.py build/cuda/fresh | $(PROGRAMS)
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-dirty
 
-TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(TESTS_DRIVER)/test_api $(TESTS_DRIVER)/test_textures
+TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(addprefix $(TESTS_DRIVER)/test_,api attributes log textures)
 endif

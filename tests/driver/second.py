@@ -24,8 +24,6 @@ KNOWN = (
     ("errors differ", CALL + r"cuda(Peek|Get)\w*LastError\(\): got 1 \(cudaErrorInvalidValue\), expected 9",
      "13.0 returns what the driver returns for impossible dimensions; 11.8 to 12.9 look at them, as Flyt does"),
     ("differ", r"thread \d+, step \d+: \w+<<<.*>>>\(.*\): 1 \(cudaErrorInvalidValue\) instead of 9", "the same"),
-    ("errors differ", r".*cudaFuncGetAttributes\(.*\): (got )?400 \(cudaErrorInvalidResourceHandle\)(,| instead).*98",
-     "from 12.9 on a function that is not registered counts as a kernel's handle"),
     ("environment", r".*", "this runtime loads the driver, which reads FLYT_SERVER, at the first CUDA call"),
     ("streams", CALL + r"cudaSetDevice\(0\): got 0 \(cudaSuccess\), expected 800",
      "a host function may make a context current; what NVIDIA's driver answers there is not known"),

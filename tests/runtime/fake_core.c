@@ -154,6 +154,11 @@ int core_context_synchronize(core_context *context)
     fake.synchronisations++;
     return answer(__func__);
 }
+int core_ctx_reset_persisting_l2cache(core_context *context)
+{
+    (void)context;
+    return answer("persisting");
+}
 int core_ctx_get_limit(core_context *context, size_t *value, int limit)
 {
     return (void)context, *value = 100 + (size_t)limit, answer(__func__);

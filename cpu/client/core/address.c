@@ -10,6 +10,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
 #include "context.h"
+#include "early_return.h"
 #include "memory.h"
 #include "state.h"
 
@@ -72,22 +73,22 @@ static int add(const struct core_range *range)
 
 int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, size_t size, unsigned flags)
 {
-    return add(&(struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags, 0 });
+    return add(&(struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags, 0, false });
 }
 
 int address_add_mapped(int device, uint64_t base, size_t size)
 {
-    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_MAPPED, 0 });
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_MAPPED, 0, false });
 }
 
 int address_add_pooled(int device, uint64_t base, size_t size)
 {
-    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_POOLED, 0 });
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_POOLED, 0, false });
 }
 
-int address_add_imported(core_context *owner, uint64_t base, size_t size)
+int address_add_imported(core_context *owner, int device, uint64_t base, size_t size)
 {
-    return add(&(struct core_range){ CORE_DEVICE_MEMORY, owner, owner->device, base, size, FLAG_IMPORTED, 0 });
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, owner, device, base, size, FLAG_IMPORTED, 0, false });
 }
 
 bool address_is_pooled(const struct core_range *r) { return r->kind == CORE_DEVICE_MEMORY && r->flags == FLAG_POOLED; }
@@ -151,6 +152,33 @@ bool core_address_lookup(uint64_t address, struct core_range *out)
         *out = r->range;
     pthread_rwlock_unlock(&lock);
     return r != NULL;
+}
+
+atomic_bool address_any_synchronous;
+
+int core_address_set_synchronous(uint64_t address, bool synchronous)
+{
+    CANCEL_DEFERRED;
+    pthread_rwlock_wrlock(&lock);
+    struct address_range *r = containing(address);
+    bool good = r && r->range.kind == CORE_DEVICE_MEMORY;
+    if (good)
+        r->range.synchronous = synchronous;
+    core_context *owner = good ? r->range.context : NULL;
+    pthread_rwlock_unlock(&lock);
+    if (!good)
+        return CORE_INVALID_VALUE;
+    if (!synchronous)
+        return CORE_OK;
+    atomic_store(&address_any_synchronous, true);
+    early_return_settle_others(NULL);         /* those that have returned early, and */
+    return owner ? stream_wait_for(&owner->legacy) : CORE_OK;  /* copies on the device, which nobody waits for */
+}
+
+bool address_is_synchronous(uint64_t address)
+{
+    struct core_range r;
+    return core_address_lookup(address, &r) && r.synchronous;
 }
 
 bool address_covers(uint64_t address, uint64_t size)

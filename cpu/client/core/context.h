@@ -31,6 +31,7 @@ struct core_context {
     struct list     streams;          /* stream.c; also destroyed ones until their id may be used again */
     uint64_t        transfer;         /* stream.c: token of the core's own stream */
     struct list     early_returning;   /* early_return.c */
+    _Atomic(core_event) gate;         /* context_event.c: new streams wait for it; 0: there is none */
     core_event      reference;        /* event.c: recorded when the session moved to this server; 0: it did not */
     struct heap    *_Atomic heap;     /* memory.c */
 };

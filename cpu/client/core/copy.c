@@ -268,6 +268,9 @@ static int copy(core_context *c, core_stream stream, const struct core_box *to, 
     if (code || (code = plan_make(s, &op.copy, stated)) || (code = op_submit(s, &op)))
         return code;
     stats_copy_ends(begun, counted_as(&op.copy), bytes);
+    if (blocking && atomic_load_explicit(&address_any_synchronous, memory_order_relaxed) &&
+        (address_is_synchronous(to->address) || address_is_synchronous(from->address)))
+        return stream_wait_for(s);
     return CORE_OK;
 }
 

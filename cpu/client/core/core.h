@@ -197,11 +197,15 @@ struct core_range {
     size_t size;
     unsigned flags;         /* of host memory: as it was allocated or registered; of device memory: CORE_MANAGED … */
     uint64_t id;            /* no other range of the process has it, or had it */
+    bool synchronous;       /* of device memory: synchronous copies and sets of it always wait */
 };
 enum { CORE_MANAGED = 16 };  /* the program may touch it, too (cpu/client/managed/managed.h) */
 /* The allocation that contains address; false: none (ordinary memory of the process, or nothing). Symbols of
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
+/* Sets range.synchronous of the device memory that contains address (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS); 1: there is
+   none. */
+CORE_API int core_address_set_synchronous(uint64_t address, bool);
 
 /* ---- virtual memory management (handle.c) -----------------------------------------------------------------------
  * Addresses without memory, memory without addresses, and both brought together, as cuMemAddressReserve, cuMemCreate
@@ -410,6 +414,10 @@ CORE_API int core_event_synchronize(core_event);
 CORE_API int core_event_query(core_event);
 CORE_API int core_event_elapsed(core_event start, core_event end, float *milliseconds);
 CORE_API int core_stream_wait(core_context *, core_stream, core_event, unsigned flags);
+/* The event, which is the context's (400), stands for all that the context's streams have been given so far. */
+CORE_API int core_context_record(core_context *, core_event);
+/* All that the context's streams are given from now on waits for the event, also in streams that are made later. */
+CORE_API int core_context_wait(core_context *, core_event);
 /* A name of CORE_IPC_SIZE bytes for other programs of the server (share.c); from now on each call about the event waits
    for the server. 400: the event was not made for it. */
 CORE_API int core_ipc_event_get(core_event, void *handle);
@@ -591,6 +599,29 @@ CORE_API int core_graph_begins(core_context *, core_stream);
 CORE_API int core_launch(core_context *, const struct core_launch *);
 /* The same checks, of everything but the stream and the parameters; nothing is sent. */
 CORE_API int core_launch_check(core_context *, const struct core_launch *);
+
+/* ---- the log of errors (error_log.c): what cuLogs… and cudaLogs… show ----------------------------------------------
+ * All front ends share it. No connection is needed, and none is made. */
+
+enum core_log_level { CORE_LOG_ERROR, CORE_LOG_WARNING };
+/* Why a call is about to fail, for the program's author. One line, cut at 199 bytes. */
+CORE_API void core_log(enum core_log_level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A call of the program's returns this code. Runs the program's callbacks, so the caller holds no lock. code_name may be
+   NULL. */
+CORE_API void core_log_failure(int code, const char *code_name, const char *function);
+
+typedef void core_log_function(void *user, int level, char *message, size_t length);
+/* 1: no function. handle may be NULL. */
+CORE_API int core_log_register(core_log_function *, void *user, void **handle);
+/* Waits for the callback where other threads are inside it. 1: no callback has the handle. */
+CORE_API int core_log_unregister(void *handle);
+/* The iterator of the next message. */
+CORE_API uint32_t core_log_end(void);
+/* Each writes the messages from *iterator on (iterator NULL: all), and moves *iterator to the end. 1: there was never
+   such an iterator; the file cannot be written; or no message fits into the buffer, whose size *size says: then *size
+   becomes 0, else the length of what was written before its NUL. */
+CORE_API int core_log_dump_to_file(uint32_t *iterator, const char *path);
+CORE_API int core_log_dump_to_memory(uint32_t *iterator, char *buffer, size_t *size);
 
 /* One line on stderr, once per name, that something unsupported was asked for. */
 CORE_API void core_unsupported(const char *name);

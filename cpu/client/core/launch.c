@@ -190,6 +190,13 @@ static int check_cooperative(core_context *c, const struct core_launch *l, struc
     return blocks > room ? COOPERATIVE_TOO_LARGE : CORE_OK;
 }
 
+static __attribute__((cold, noinline)) int too_much(int code, const char *what, uint64_t given, uint64_t most)
+{
+    core_log(CORE_LOG_ERROR, "The launch asks for %llu %s; at most %llu are possible", (unsigned long long)given, what,
+             (unsigned long long)most);
+    return code;
+}
+
 static bool has(int device, int attribute)
 {
     int value = 0;
@@ -236,9 +243,16 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
 
 static int check_policy_window(int device, const uint8_t *value)
 {
-    struct { void *base; size_t bytes; } window;          /* as CUaccessPolicyWindow begins */
+    enum { PERSISTING = 2 };                              /* of CUaccessProperty; it is no property of misses */
+    struct { void *base; size_t bytes; float ratio; int hit, miss; } window;      /* CUaccessPolicyWindow */
+    int most = 0;
     memcpy(&window, value, sizeof window);
-    return window.bytes && !has(device, POLICY_WINDOW_MOST) ? CORE_NOT_SUPPORTED : CORE_OK;
+    core_device_attribute(device, POLICY_WINDOW_MOST, &most);
+    if (window.bytes > (size_t)(most > 0 ? most : 0))
+        return too_much(CORE_INVALID_VALUE, "bytes of an access policy window (accessPolicyMaxWindowSize)",
+                        window.bytes, (uint64_t)(most > 0 ? most : 0));
+    return !(window.ratio >= 0 && window.ratio <= 1) || window.hit < 0 || window.hit > PERSISTING || window.miss < 0 ||
+           window.miss >= PERSISTING ? CORE_INVALID_VALUE : CORE_OK;
 }
 
 static int check_priority(int device, const uint8_t *value)
@@ -276,6 +290,24 @@ int launch_check_attribute(int device, const struct core_launch_attribute *attri
     return CORE_NOT_SUPPORTED;
 }
 
+/* ---- why not: for the log of errors, off the path of launches that are right ---- */
+
+static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_launch *l,
+                                                            const struct launch_limits *limits)
+{
+    for (int block = 0; block < 2; block++) {
+        const uint32_t *given = block ? l->block : l->grid, *most = block ? limits->block : limits->grid;
+        const char *what = block ? "block" : "grid";
+        if (!given[0] || !given[1] || !given[2])
+            core_log(CORE_LOG_ERROR, "One or more of %s dimensions of (%u,%u,%u) is 0", what, given[0], given[1], given[2]);
+        else if (given[0] > most[0] || given[1] > most[1] || given[2] > most[2])
+            core_log(CORE_LOG_ERROR,
+                     "One or more of %s dimensions of (%u,%u,%u) exceeds corresponding maximum value of (%u,%u,%u)",
+                     what, given[0], given[1], given[2], most[0], most[1], most[2]);
+    }
+    return CORE_INVALID_VALUE;
+}
+
 static inline __attribute__((always_inline)) int check(core_context *c, const struct core_launch *l,
                                                        struct loaded_function *loaded)
 {
@@ -283,17 +315,18 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     uint64_t threads = 1;
     for (int i = 0; i < 3; i++) {
         if (!l->grid[i] || l->grid[i] > limits->grid[i] || !l->block[i] || l->block[i] > limits->block[i])
-            return CORE_INVALID_VALUE;
+            return wrong_dimensions(l, limits);
         threads *= l->block[i];               /* each is at most a few thousand by now */
     }
     if (threads > limits->threads)
-        return CORE_INVALID_VALUE;
+        return too_much(CORE_INVALID_VALUE, "threads per block", threads, limits->threads);
     if (threads > (uint64_t)loaded->info.max_threads)
-        return CORE_LAUNCH_OUT_OF_RESOURCES;
+        return too_much(CORE_LAUNCH_OUT_OF_RESOURCES, "threads per block of this kernel", threads,
+                        (uint64_t)loaded->info.max_threads);
     uint64_t shared = loaded->info.max_dynamic_shared >= 0 ? (uint64_t)loaded->info.max_dynamic_shared
                                                            : limits->shared - (uint64_t)loaded->info.shared_bytes;
     if (l->shared > shared)
-        return CORE_INVALID_VALUE;
+        return too_much(CORE_INVALID_VALUE, "bytes of dynamic shared memory", l->shared, shared);
     const struct core_function_info *info = &loaded->info;
     const uint8_t *cluster = NULL;
     int code = CORE_OK;

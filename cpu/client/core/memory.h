@@ -18,12 +18,15 @@ int  address_add_mapped(int device, uint64_t base, size_t size);
 /* An allocation of a pool, which belongs to no context either (pool.c). */
 int address_add_pooled(int device, uint64_t base, size_t size);
 /* Memory of another program, open in the context (share.c). */
-int address_add_imported(core_context *owner, uint64_t base, size_t size);
+int address_add_imported(core_context *owner, int device, uint64_t base, size_t size);
 /* The program may free it with cuMemFree or cuMemFreeAsync. */
 bool address_is_pooled(const struct core_range *);
 /* Takes out the range that starts at base and is of that kind; false: none. */
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
 uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
+/* core_address_set_synchronous: whether it was ever called so, and whether the address is such memory. */
+extern atomic_bool address_any_synchronous;
+bool address_is_synchronous(uint64_t address);
 /* Whether all of it is one piece of memory; neighbouring mappings of handles count as one. */
 bool address_covers(uint64_t address, uint64_t size);
 /* Every allocation of device memory, in order of address. The visitor must not change the map. */
@@ -88,6 +91,9 @@ static inline void rights_note(struct rights *rights, int device, unsigned acces
 /* A handle that is mapped at a place of its own, where its device may read and write, and others what `others`
    says: memory of a pool. The program sees none of the two. A result code. Waits. */
 struct physical;
+/* Memory that only descriptors kept, and that no process has a descriptor of any more. wait: for the lock, which is
+   held while the server is asked. Whether there was any. */
+bool handle_give_back(bool wait);
 struct handle_chunk {
     uint64_t address, size;
     struct physical *of;
@@ -101,6 +107,8 @@ struct handle_range { int device; uint64_t offset, length; };
 int handle_chunk_import(const char *share, struct handle_chunk *, struct handle_range *);
 /* By what others import it (FLYT_SHARE_SIZE bytes). A result code. The first time it waits. */
 int handle_chunk_share(struct handle_chunk *, char *share);
+/* Whether the memory that it names could be imported now: false once its program has ended. Waits. */
+bool handle_share_lives(const char *share);
 /* No work uses it. Does not wait. */
 void handle_chunk_end(struct handle_chunk *);
 

@@ -6,6 +6,7 @@
 #include "cpu/common/cancel.h"
 #include "host_function.h"
 #include "managed.h"
+#include "memory.h"
 #include "op.h"
 
 /* Pinned memory that the device does not reach. */
@@ -76,6 +77,10 @@ int core_set(core_context *c, core_stream stream, const struct core_box *to, con
         __builtin_mul_overflow(e->width, element, &in_bytes.width) || copy_side(s, to, &in_bytes, &side) ||
         (!side.reach && !side.pinned))
         return CORE_INVALID_VALUE;
-    return op_submit(s, &(struct op){ .kind = OP_SET, .set = { *to, *e, side.reach, value, element, side.pinned,
+    code = op_submit(s, &(struct op){ .kind = OP_SET, .set = { *to, *e, side.reach, value, element, side.pinned,
                                                                blocking, side.managed ? side.bytes : 0 } });
+    if (!code && blocking && atomic_load_explicit(&address_any_synchronous, memory_order_relaxed) &&
+        address_is_synchronous(to->address))
+        code = stream_wait_for(s);
+    return code;
 }

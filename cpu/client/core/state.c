@@ -234,6 +234,8 @@ void core_unsupported(const char *name)
             told[count++] = copy;
     }
     pthread_mutex_unlock(&lock);
-    if (!known)
+    if (known)
+        core_log(CORE_LOG_ERROR, "%s is not supported by this version of Flyt", name);
+    else
         log_warning("%s is not supported by this version of Flyt; it returns error 801", name);
 }

@@ -180,6 +180,39 @@ static int stream_create(core_context *c, unsigned flags, int priority, struct c
     return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
 }
 
+/* What the context has been told to wait for holds for new streams too. */
+static int stream_pass_gate(core_context *c, const struct client_stream *s)
+{
+    core_event gate = atomic_load(&c->gate);
+    return __builtin_expect(gate != 0, 0) ? core_stream_wait(c, atomic_load(&s->token), gate, 0) : CORE_OK;
+}
+
+int stream_list(core_context *c, core_stream **out, unsigned *count)
+{
+    core_stream *streams = NULL;
+    unsigned room;
+    *count = 0;
+    do {
+        room = (unsigned)id_table_count(table) + 2;
+        free(streams);
+        if (!(streams = malloc(room * sizeof *streams)))
+            break;
+        unsigned used = 0;
+        streams[used++] = CORE_STREAM_LEGACY;
+        pthread_mutex_lock(&lists.lock);
+        for (struct list *link = list_first(&c->streams); link && used < room; link = list_next(&c->streams, link)) {
+            struct client_stream *s = LIST_OBJECT(link, struct client_stream, of_context);
+            uint64_t token = atomic_load(&s->token);
+            if (token && token != c->transfer)
+                streams[used++] = token;
+        }
+        pthread_mutex_unlock(&lists.lock);
+        *count = used;
+    } while (*count == room);                 /* others have made streams meanwhile */
+    *out = streams;
+    return streams ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
 core_stream stream_lend(struct client_stream *s, core_context *c)
 {
     s->context = c;
@@ -213,7 +246,7 @@ int core_stream_create(core_context *c, unsigned flags, int priority, core_strea
     *out = code ? 0 : s->token;
     if (!code)
         early_return_settle(s);
-    return code;
+    return code ? code : stream_pass_gate(c, s);
 }
 
 static void raise_to(atomic_uint_fast64_t *value, uint64_t to)
@@ -269,6 +302,7 @@ void stream_forget_context(core_context *c)
     }
     c->transfer = 0;
     pthread_mutex_unlock(&lists.lock);
+    atomic_store(&c->gate, 0);                /* the event goes with the context */
     stream_finished(&c->legacy, atomic_load(&c->legacy.sent));
 }
 
@@ -358,7 +392,7 @@ static int per_thread_stream(core_context *c, struct client_stream **out)
     p->token[c->wire] = code ? 0 : (*out)->token;
     if (!code)
         early_return_settle(*out);
-    return code;
+    return code ? code : stream_pass_gate(c, *out);
 }
 
 int stream_transfer(core_context *c, struct client_stream **out)

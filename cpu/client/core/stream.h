@@ -118,6 +118,9 @@ int client_stream_enter(core_context *, core_stream, struct client_stream **out)
 /* A token for a structure that is no stream of the server's, up to stream_return. 0: no memory. */
 core_stream stream_lend(struct client_stream *, core_context *);
 void stream_return(core_stream);
+/* The context's streams, the legacy one first. The caller frees the array, which is NULL after a
+   failure. */
+int stream_list(core_context *, core_stream **, unsigned *count);
 int stream_transfer(core_context *, struct client_stream **out); /* the core's own non-blocking stream */
 void stream_forget_context(core_context *);
 uint64_t stream_count(void);

@@ -18,6 +18,7 @@ void driver_context_ended(core_context *context)
     if (state) {
         state->cache = state->bank = 0;
         atomic_store(&state->attached, 0);
+        driver_coredump_forget(state);
     }
 }
 
@@ -206,6 +207,47 @@ CUresult driver_cuCtxGetStreamPriorityRange(int *least, int *greatest)
     if (greatest)
         *greatest = device->priority_greatest;
     return driver_local(CUDA_SUCCESS);
+}
+
+/* ---- execution affinity: no context is limited to some SMs ---- */
+
+CUresult driver_cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType type)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (!error)
+        error = affinity && type == CU_EXEC_AFFINITY_TYPE_SM_COUNT ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY
+                                                                   : CUDA_ERROR_INVALID_VALUE;
+    return driver_local(error);
+}
+
+/* ---- events of all that a context has been given ---- */
+
+/* The context's own streams must not be captured. */
+static int enter_for_event(CUcontext handle, CUevent event, core_context **context)
+{
+    int error = handle ? driver_context(handle, context) : CUDA_ERROR_INVALID_CONTEXT;
+    if (core_in_host_function())
+        error = CUDA_ERROR_NOT_PERMITTED;
+    if (!error)
+        error = event ? core_event_check(event) : CUDA_ERROR_INVALID_HANDLE;
+    return error ? error : issue_check_context(*context);
+}
+
+CUresult driver_cuCtxRecordEvent(CUcontext handle, CUevent event)
+{
+    core_context *context;
+    int error = enter_for_event(handle, event, &context);
+    return driver_waited(error ? error : core_context_record(context, event));
+}
+
+CUresult driver_cuCtxWaitEvent(CUcontext handle, CUevent event)
+{
+    core_context *context;
+    int error = enter_for_event(handle, event, &context);
+    if (!error)
+        error = issue_check_event(event);
+    return driver_waited(error ? error : core_context_wait(context, event));
 }
 
 /* ---- waiting, limits ---- */

@@ -157,20 +157,35 @@ CUresult driver_cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
     return driver_waited(create(context, flags, device));
 }
 
+/* No device supports a part of its SMs: cuDeviceGetExecAffinitySupport says so. */
+static int check_affinity(const CUexecAffinityParam *parameters, int count)
+{
+    int error = driver_ready();
+    if (error || (!parameters && !count))
+        return error;
+    if (!parameters || count != 1 || parameters->type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+        return CUDA_ERROR_INVALID_VALUE;
+    core_log(CORE_LOG_ERROR, "The device cannot limit a context to some of its SMs");
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}
+
 CUresult driver_cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *parameters, int count, unsigned flags,
                                CUdevice device)
 {
-    if (parameters || count)
-        return driver_unsupported("cuCtxCreate_v3 with parameters");
-    return driver_waited(create(context, flags, device));
+    int error = check_affinity(parameters, count);
+    return driver_waited(error ? error : create(context, flags, device));
 }
 
-/* Parameters ask for a part of the device's SMs, or for graphics. */
+/* Parameters ask for a part of the device's SMs, or for graphics; only one of the two. */
 CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsigned flags, CUdevice device)
 {
-    if (parameters && (parameters->numExecAffinityParams || parameters->execAffinityParams || parameters->cigParams))
-        return driver_unsupported("cuCtxCreate_v4 with parameters");
-    return driver_waited(create(context, flags, device));
+    int error = parameters ? check_affinity(parameters->execAffinityParams, parameters->numExecAffinityParams) : 0;
+    if (parameters && parameters->cigParams) {
+        if (parameters->execAffinityParams || parameters->numExecAffinityParams)
+            return driver_waited(CUDA_ERROR_INVALID_VALUE);
+        return driver_unsupported("cuCtxCreate_v4 with cigParams");
+    }
+    return driver_waited(error ? error : create(context, flags, device));
 }
 
 /* ---- the count of uses, of CUDA before 4.0: PyCUDA detaches its context at the end ---- */

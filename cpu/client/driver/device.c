@@ -4,6 +4,9 @@
 
 #include "cpu/client/driver/driver.h"
 
+#include "api/forward/core.h"
+#include "cpu/client/core/link_atomics.h"
+
 /* Every attribute that the header of this version names has an answer, 0 where the server's driver does not know it:
    the runtimes give up at the first one that has none. */
 enum { ATTRIBUTE_FIRST = 1, ATTRIBUTE_LAST = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED };
@@ -137,5 +140,61 @@ CUresult driver_cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
     int error = driver_ready();
     if (!error)
         error = device && text ? core_device_by_pci_bus_id(text, device) : CUDA_ERROR_INVALID_VALUE;
+    return driver_local(error);
+}
+
+/* ---- atomic operations over a link ---- */
+
+static int check_operations(const unsigned *capabilities, const CUatomicOperation *operations, unsigned count)
+{
+    if (!capabilities || !operations || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++)
+        if ((int)operations[i] < 0 || operations[i] >= CU_ATOMIC_OPERATION_MAX)
+            return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+/* Flyt's hostNativeAtomicSupported is 0: between program and device lies a network, or at best a bus. */
+CUresult driver_cuDeviceGetHostAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
+                                                  unsigned count, CUdevice device)
+{
+    int error = driver_device(device);
+    if (!error)
+        error = check_operations(capabilities, operations, count);
+    for (unsigned i = 0; i < count && !error; i++)
+        capabilities[i] = 0;
+    return driver_local(error);
+}
+
+static int between(unsigned *capabilities, const CUatomicOperation *operations, unsigned count, CUdevice source,
+                   CUdevice target)
+{
+    int native = 0, error = driver_device(source);
+    if (error || (error = driver_device(target)))
+        return error;
+    if (source == target)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if ((error = check_operations(capabilities, operations, count)) ||
+        (error = core_device_get_p2p_attribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, source, target)))
+        return error;
+    for (unsigned i = 0; i < count; i++)
+        capabilities[i] = native ? link_atomic_capabilities((int)operations[i]) : 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult driver_cuDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const CUatomicOperation *operations,
+                                                 unsigned count, CUdevice source, CUdevice target)
+{
+    return driver_waited(between(capabilities, operations, count, source, target));
+}
+
+CUresult driver_cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice device)
+{
+    int error = driver_device(device);
+    if (!error && (!supported || (int)type < 0 || type >= CU_EXEC_AFFINITY_TYPE_MAX))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (!error)
+        *supported = 0;
     return driver_local(error);
 }

@@ -71,6 +71,8 @@ static inline CUresult driver_local(int error)
     return (CUresult)error;
 }
 CUresult driver_unsupported(const char *name);
+/* What an entry point does with an error that it returns: the process's log of errors has it (log.c). */
+CUresult driver_failed(CUresult, const char *function) __attribute__((cold, noinline));
 
 /* Stream 0 of an entry point whose name ends in _ptsz. */
 static inline core_stream driver_per_thread(core_stream stream) { return stream ? stream : CORE_STREAM_PER_THREAD; }
@@ -78,16 +80,19 @@ static inline core_stream driver_per_thread(core_stream stream) { return stream 
 /* ---- what a context has here (storage.c, context.c) ---- */
 
 struct driver_storage;
+struct driver_coredump;
 
 /* Made at the first use, and kept: contexts come again at the same address. */
 struct driver_context {
     unsigned cache, bank;
     atomic_uint attached;             /* uses beside that of who made the context (cuCtxAttach) */
     struct driver_storage *storage;
+    struct driver_coredump *coredump; /* coredump.c; NULL: it has no values of its own */
 };
 struct driver_context *driver_context_state(core_context *);
 /* Before a context ends, and after it has: what belongs to it here is dropped. */
 void driver_context_ended(core_context *);
+void driver_coredump_forget(struct driver_context *);
 /* A number that no other context ever has. */
 int driver_context_id(core_context *, unsigned long long *);
 

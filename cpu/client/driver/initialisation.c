@@ -91,5 +91,12 @@ static int profile(void)
     return driver_enter(&context);
 }
 
+/* Since CUDA 12 that is the answer to everybody. */
+CUresult driver_cuProfilerInitialize(const char *configuration, const char *output, CUoutput_mode mode)
+{
+    (void)configuration, (void)output, (void)mode;
+    return driver_local(CUDA_ERROR_NOT_SUPPORTED);
+}
+
 CUresult driver_cuProfilerStart(void) { return driver_local(profile()); }
 CUresult driver_cuProfilerStop(void) { return driver_local(profile()); }

@@ -237,6 +237,22 @@ CUresult driver_cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrar
     return driver_waited(get_managed(address, size, library, name));
 }
 
+/* Functions that both the program and its kernels call: no device has unifiedFunctionPointers. */
+static int get_unified(void **function, CUlibrary library, const char *symbol)
+{
+    int error = driver_ready();
+    if (!error && (!function || !symbol))
+        error = CUDA_ERROR_INVALID_VALUE;
+    if (error)
+        return error;
+    return core_library_image(library) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult driver_cuLibraryGetUnifiedFunction(void **function, CUlibrary library, const char *symbol)
+{
+    return driver_local(get_unified(function, library, symbol));
+}
+
 /* ---- kernels ---- */
 
 static int get_library(CUlibrary *out, CUkernel kernel)

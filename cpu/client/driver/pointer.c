@@ -78,7 +78,7 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         *size = sizeof value->type;
-        value->type = 0;
+        value->type = range->synchronous;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* one byte each */
         *size = sizeof value->flag;
@@ -165,6 +165,23 @@ static int get_several(unsigned count, const CUpointer_attribute *attributes, vo
     for (unsigned i = 0; i < count; i++)
         get_any(data[i], (int)attributes[i], known ? &range : NULL, address);
     return CUDA_SUCCESS;
+}
+
+/* The only attribute that can be set. */
+static int set_one(const unsigned *value, int attribute, CUdeviceptr address)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    if (error)
+        return error;
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || *value > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    return core_address_set_synchronous(address, *value);
+}
+
+CUresult driver_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    return driver_waited(set_one(value, (int)attribute, address));
 }
 
 CUresult driver_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)

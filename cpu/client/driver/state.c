@@ -66,8 +66,10 @@ int driver_enter_slow(core_context **context)
         return error;
     if (core_in_host_function())
         return CUDA_ERROR_NOT_PERMITTED;
-    if (!driver_current)
+    if (!driver_current) {
+        core_log(CORE_LOG_ERROR, "No CUDA context is current to the calling thread");
         return CUDA_ERROR_INVALID_CONTEXT;
+    }
     *context = driver_current;
     return core_context_enter(driver_current);
 }

@@ -137,6 +137,16 @@ CUresult driver_cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCt
     return driver_local(error);
 }
 
+/* No stream belongs to one. */
+CUresult driver_cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
+{
+    struct core_stream_info filled;
+    int error = info(stream, green, &filled);
+    if (!error)
+        *green = NULL;
+    return driver_local(error);
+}
+
 /* ---- host functions ---- */
 
 struct host_work {

@@ -85,6 +85,7 @@ static int set_device(int device)
     if (FLYT_CUDART >= 12)
         error = runtime_retain(device, &context);
     runtime_choose(device, error ? NULL : context);
+    runtime_thread.chosen = device + 1;
     return error;
 }
 
@@ -333,6 +334,15 @@ cudaError_t runtime_cudaDeviceSynchronize(void) { return synchronize(); }
 cudaError_t runtime_cudaDeviceReset(void) { return reset(); }
 cudaError_t runtime_cudaDeviceGetLimit(size_t *value, cudaLimit limit) { return get_limit(value, limit); }
 cudaError_t runtime_cudaDeviceSetLimit(cudaLimit limit, size_t value) { return set_limit(limit, value); }
+
+static int reset_persisting(void)
+{
+    core_context *context;
+    int error = runtime_enter(&context);
+    return error ? error : core_ctx_reset_persisting_l2cache(context);
+}
+
+cudaError_t runtime_cudaCtxResetPersistingL2Cache(void) { return runtime_return(reset_persisting()); }
 
 #if FLYT_CUDART <= 12
 /* Chapter "Thread Management": the same under older names. */

@@ -1,5 +1,5 @@
 /*
- * error.c: chapter "Error Handling". The last error belongs to the host thread and to this runtime. An error that the
+ * error.c: chapters "Error Handling" and "Error Log Management Functions". The last error belongs to the host thread and to this runtime. An error that the
  * process cannot get rid of is cleared here too, as in NVIDIA's runtime; the next call returns it again.
  */
 #include "cpu/client/runtime/runtime.h"
@@ -63,3 +63,54 @@ const char *runtime_cudaGetErrorString(cudaError_t code)
     const struct error_row *row = find_row(code);
     return row ? row->text : unknown_code;
 }
+
+/* ---- the log of errors ---- */
+
+/* "Not ready" is no error. */
+cudaError_t runtime_failed(cudaError_t code, const char *function)
+{
+    if (code != cudaErrorNotReady)
+        core_log_failure((int)code, runtime_cudaGetErrorName(code), function);
+    return code;
+}
+
+#if FLYT_CUDART >= 13
+static int flags_or_missing(unsigned flags, const void *pointer, const char *name)
+{
+    if (flags)
+        core_log(CORE_LOG_ERROR, "flags must be 0");
+    else if (!pointer)
+        core_log(CORE_LOG_ERROR, "%s cannot be NULL", name);
+    return flags || !pointer ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+cudaError_t runtime_cudaLogsRegisterCallback(cudaLogsCallback_t function, void *user, cudaLogsCallbackHandle *handle)
+{
+    return runtime_local(core_log_register(function, user, handle));
+}
+
+cudaError_t runtime_cudaLogsUnregisterCallback(cudaLogsCallbackHandle handle)
+{
+    return runtime_local(core_log_unregister(handle));
+}
+
+cudaError_t runtime_cudaLogsCurrent(cudaLogIterator *iterator, unsigned flags)
+{
+    int error = flags_or_missing(flags, iterator, "iterator_out");
+    if (!error)
+        *iterator = core_log_end();
+    return runtime_local(error);
+}
+
+cudaError_t runtime_cudaLogsDumpToFile(cudaLogIterator *iterator, const char *path, unsigned flags)
+{
+    int error = flags_or_missing(flags, path, "pathToFile");
+    return runtime_local(error ? error : core_log_dump_to_file(iterator, path));
+}
+
+cudaError_t runtime_cudaLogsDumpToMemory(cudaLogIterator *iterator, char *buffer, size_t *size, unsigned flags)
+{
+    int error = flags_or_missing(flags, buffer, "buffer");
+    return runtime_local(error ? error : core_log_dump_to_memory(iterator, buffer, size));
+}
+#endif

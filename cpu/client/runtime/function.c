@@ -138,7 +138,7 @@ static int get_name(const char **name, const void *key)
     const struct runtime_function *record = runtime_function_record(key);
     if (record)
         *name = record->name;
-    return record || !core_function_check(key, NULL, name) ? cudaSuccess : cudaErrorInvalidDeviceFunction;
+    return record || !core_function_check(key, NULL, name) ? cudaSuccess : RUNTIME_NO_KERNEL;
 }
 
 static int get_parameter(const void *key, size_t index, size_t *offset, size_t *size)
@@ -171,7 +171,7 @@ static int get_driver_function(cudaFunction_t *function, const void *key)
         return error;
     if (!(error = runtime_function(key, &found)))
         *function = found;
-    return error;
+    return error == RUNTIME_NO_KERNEL ? cudaErrorInvalidDeviceFunction : error;       /* a handle is no key here */
 }
 
 cudaError_t runtime_cudaGetFuncBySymbol(cudaFunction_t *function, const void *key)

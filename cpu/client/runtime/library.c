@@ -156,4 +156,20 @@ cudaError_t runtime_cudaLibraryGetManaged(void **address, size_t *size, cudaLibr
 {
     return runtime_waited(variable(address, size, library, name, true));
 }
+
+/* Functions that both the program and its kernels call: no device has unifiedFunctionPointers. */
+static int unified(void **function, cudaLibrary_t library, const char *symbol)
+{
+    int error = runtime_attach(NULL);
+    if (!error && (!function || !symbol))
+        error = cudaErrorInvalidValue;
+    if (error)
+        return error;
+    return core_library_image(library) ? cudaErrorSymbolNotFound : cudaErrorInvalidResourceHandle;
+}
+
+cudaError_t runtime_cudaLibraryGetUnifiedFunction(void **function, cudaLibrary_t library, const char *symbol)
+{
+    return runtime_local(unified(function, library, symbol));
+}
 #endif

@@ -2,6 +2,7 @@
 #include "cpu/client/runtime/runtime.h"
 
 #include "api/forward/core.h"
+#include "cpu/client/core/link_atomics.h"
 
 enum { P2P_RANK = 1, P2P_LAST = 5 };
 
@@ -65,3 +66,52 @@ cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attr
 {
     return runtime_waited(get_attribute(value, attribute, source, target));
 }
+
+#if FLYT_CUDART >= 13
+/* ---- atomic operations over a link ---- */
+
+static int check_operations(const unsigned *capabilities, const cudaAtomicOperation *operations, unsigned count)
+{
+    if (!capabilities || !operations || !count)
+        return cudaErrorInvalidValue;
+    for (unsigned i = 0; i < count; i++)
+        if ((int)operations[i] < 0 || (int)operations[i] >= LINK_ATOMIC_OPERATIONS)
+            return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
+
+/* Flyt's hostNativeAtomicSupported is 0: between program and device lies a network, or at best a bus. */
+cudaError_t runtime_cudaDeviceGetHostAtomicCapabilities(unsigned *capabilities, const cudaAtomicOperation *operations,
+                                                        unsigned count, int device)
+{
+    int error = runtime_attach_device(device);
+    if (!error)
+        error = check_operations(capabilities, operations, count);
+    for (unsigned i = 0; i < count && !error; i++)
+        capabilities[i] = 0;
+    return runtime_local(error);
+}
+
+static int between(unsigned *capabilities, const cudaAtomicOperation *operations, unsigned count, int source,
+                   int target)
+{
+    enum { NATIVE_ATOMICS = 3 };          /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
+    int native = 0, error = two_devices(source, target);
+    if (error)
+        return error;
+    if (source == target)
+        return cudaErrorInvalidDevice;
+    if ((error = check_operations(capabilities, operations, count)) ||
+        (error = core_device_get_p2p_attribute(&native, NATIVE_ATOMICS, source, target)))
+        return error;
+    for (unsigned i = 0; i < count; i++)
+        capabilities[i] = native ? link_atomic_capabilities((int)operations[i]) : 0;
+    return cudaSuccess;
+}
+
+cudaError_t runtime_cudaDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const cudaAtomicOperation *operations,
+                                                       unsigned count, int source, int target)
+{
+    return runtime_waited(between(capabilities, operations, count, source, target));
+}
+#endif

@@ -164,7 +164,9 @@ static int function_resolve(struct runtime_function *record, core_function **fun
 static int function_by_handle(const void *key, core_function **function)
 {
     *function = (core_function *)(uintptr_t)key;
-    return core_function_check(*function, NULL, NULL) ? cudaErrorInvalidDeviceFunction : cudaSuccess;
+    if (!core_function_check(*function, NULL, NULL))
+        return cudaSuccess;
+    return key ? RUNTIME_NO_KERNEL : cudaErrorInvalidDeviceFunction;
 }
 
 int runtime_function(const void *key, core_function **function)
@@ -337,7 +339,7 @@ static int get_driver_kernel(cudaKernel_t *kernel, const void *key)
         error = cudaErrorInvalidValue;
     if (!error && !(error = runtime_function(key, &function)))
         *kernel = function;
-    return error;
+    return error == RUNTIME_NO_KERNEL ? cudaErrorInvalidDeviceFunction : error;       /* a handle is no key here */
 }
 
 cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernel, const void *key)

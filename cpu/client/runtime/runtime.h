@@ -39,6 +39,8 @@ struct runtime_thread {
     int device;                          /* 1 + current device; 0: none chosen yet */
     core_context *context;               /* what the thread's calls work in; NULL: not used by this thread yet */
     core_context *seen;                  /* core_current, when the two above were last chosen */
+    int chosen;                          /* as `device`: by the last cudaSetDevice */
+    bool taken_away;                     /* the Driver API has left the thread without a context */
     unsigned pending;                    /* configurations pushed and not popped */
     struct runtime_configuration inline_pending[RUNTIME_PENDING_INLINE];
     struct runtime_configuration *more_pending;
@@ -99,6 +101,8 @@ static inline int runtime_local(int error)
     return runtime_return(error);
 }
 int runtime_unsupported(const char *name);
+/* What an entry point does with an error that it returns: the process's log of errors has it (error.c). */
+cudaError_t runtime_failed(cudaError_t, const char *function) __attribute__((cold, noinline));
 
 /* Stream 0 of an entry point whose name ends in _ptsz or _ptds. */
 static inline core_stream runtime_per_thread(core_stream stream) { return stream ? stream : CORE_STREAM_PER_THREAD; }
@@ -139,7 +143,9 @@ struct runtime_variable {
     _Atomic(core_variable *) core;
 };
 
-/* A kernel by the address that programs pass (host function or handle): 98 when there is none. */
+/* Since 12.9 NVIDIA's runtime takes for a kernel's handle what is no registered function. */
+enum { RUNTIME_NO_KERNEL = RUNTIME_VERSION >= 12090 ? cudaErrorInvalidResourceHandle : cudaErrorInvalidDeviceFunction };
+/* A kernel by the address that programs pass (host function or handle): RUNTIME_NO_KERNEL when there is none; 98: NULL. */
 int runtime_function(const void *key, core_function **);
 struct runtime_function *runtime_function_record(const void *key);
 struct runtime_variable *runtime_variable_record(const void *key);

@@ -57,16 +57,22 @@ static int first_device(void)
 }
 
 /* The runtime works in the context that the program has made current with the Driver API, as natively. Where the
-   program made none current, the thread keeps its device. */
+   program has made none current, the thread's device is that of its last cudaSetDevice, up to a call that needs a
+   context: then it is the first one. */
 static void follow_current(void)
 {
     struct core_context_info info;
     if (core_current == runtime_thread.seen)
         return;
     runtime_thread.seen = core_current;
-    if (core_current && !core_context_info(core_current, &info)) {
+    if (!core_current) {
+        runtime_thread.device = runtime_thread.chosen;
+        runtime_thread.context = NULL;
+        runtime_thread.taken_away = true;
+    } else if (!core_context_info(core_current, &info)) {
         runtime_thread.device = info.device + 1;
         runtime_thread.context = core_current;
+        runtime_thread.taken_away = false;
     }
 }
 
@@ -83,6 +89,7 @@ void runtime_choose(int device, core_context *context)
     runtime_thread.device = device + 1;
     runtime_thread.context = context;
     runtime_thread.seen = core_current;
+    runtime_thread.taken_away = false;
 }
 
 /* Whether a context is current that the program has made. A primary one comes back to life when the runtime needs
@@ -128,6 +135,8 @@ int runtime_enter_slow(core_context **context)
     if (error)
         return error;
     int wanted = runtime_device();
+    if (runtime_thread.taken_away)
+        wanted = first_device();
     if (in_own_context()) {
         *context = core_current;
         error = core_context_enter(core_current);

@@ -187,6 +187,16 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
 }
 #endif
 
+/* No line of a cache persists. */
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (!r)
+        sgd_leave();
+    return r;
+}
+
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType type)
 {
     struct sgd_context *c;

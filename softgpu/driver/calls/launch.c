@@ -106,7 +106,8 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
     case 16:                                 /* NVLINK_UTIL_CENTRIC_SCHEDULING: a hint; the value begins the union */
         return (unsigned char)a->value.pad[0] <= 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        return a->value.accessPolicyWindow.num_bytes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+        /* larger than accessPolicyMaxWindowSize, which is 0 */
+        return a->value.accessPolicyWindow.num_bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: case 11: case 12: case 13:
         return CUDA_ERROR_NOT_SUPPORTED;
     default:

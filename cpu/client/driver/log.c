@@ -1,0 +1,50 @@
+/* log.c: chapter "Error Log Management Functions": the process's log of errors, which the core keeps. */
+#include "cpu/client/driver/driver.h"
+
+/* "Not ready" is no error. */
+CUresult driver_failed(CUresult code, const char *function)
+{
+    if (code != CUDA_ERROR_NOT_READY)
+        core_log_failure((int)code, driver_error_name((int)code), function);
+    return code;
+}
+
+static int flags_or_missing(unsigned flags, const void *pointer, const char *name)
+{
+    if (flags)
+        core_log(CORE_LOG_ERROR, "flags must be 0");
+    else if (!pointer)
+        core_log(CORE_LOG_ERROR, "%s cannot be NULL", name);
+    return flags || !pointer ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* The callback's level is an enum of int's size, as the core's. */
+CUresult driver_cuLogsRegisterCallback(CUlogsCallback function, void *user, CUlogsCallbackHandle *handle)
+{
+    return driver_local(core_log_register((core_log_function *)function, user, handle));
+}
+
+CUresult driver_cuLogsUnregisterCallback(CUlogsCallbackHandle handle)
+{
+    return driver_local(core_log_unregister(handle));
+}
+
+CUresult driver_cuLogsCurrent(CUlogIterator *iterator, unsigned flags)
+{
+    int error = flags_or_missing(flags, iterator, "iterator_out");
+    if (!error)
+        *iterator = core_log_end();
+    return driver_local(error);
+}
+
+CUresult driver_cuLogsDumpToFile(CUlogIterator *iterator, const char *path, unsigned flags)
+{
+    int error = flags_or_missing(flags, path, "pathToFile");
+    return driver_local(error ? error : core_log_dump_to_file(iterator, path));
+}
+
+CUresult driver_cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned flags)
+{
+    int error = flags_or_missing(flags, buffer, "buffer");
+    return driver_local(error ? error : core_log_dump_to_memory(iterator, buffer, size));
+}

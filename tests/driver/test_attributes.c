@@ -1,0 +1,341 @@
+/* shows: The Driver API's rarer functions: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, events of whole contexts, attributes of
+ *   core dumps, execution affinity, access policy windows, atomic operations over links, unified functions */
+/* test_attributes.c: libcuda.so.1 of programs, on the software GPU inside this process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <cuda.h>
+#include <pthread.h>
+
+#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
+#define FAILS(code, call) assert_int_equal((call), (code))
+#define DUMPED "/tmp/a core dump"
+
+static CUcontext primary;
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (setenv("FLYT_SERVER", "local:software", 1) || setenv("FLYT_SOFTGPU_DEVICES", "2", 1) ||
+        setenv("CUDA_COREDUMP_PIPE", "/tmp/a pipe", 1))
+        return -1;
+    return cuInit(0) || cuDevicePrimaryCtxRetain(&primary, 0) || cuCtxSetCurrent(primary) ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return cuDevicePrimaryCtxRelease(0) ? -1 : 0;
+}
+
+/* ---- work that the test holds back ---- */
+
+struct hold { atomic_bool go, ran; };
+
+static void hold_run(void *user)
+{
+    struct hold *hold = user;
+    while (!atomic_load(&hold->go))
+        usleep(1000);
+    atomic_store(&hold->ran, true);
+}
+
+static void *release_later(void *user)
+{
+    usleep(50000);
+    atomic_store(&((struct hold *)user)->go, true);
+    return NULL;
+}
+
+static pthread_t release(struct hold *hold)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, release_later, hold), 0);
+    return thread;
+}
+
+/* ---- memory whose synchronous operations always wait ---- */
+
+static void synchronous_memory(void **state)
+{
+    (void)state;
+    struct hold hold = { 0 };
+    CUdeviceptr a, b;
+    unsigned value = 1, got = 7;
+    void *host;
+    OK(cuMemAlloc(&a, 4096));
+    OK(cuMemAlloc(&b, 4096));
+    OK(cuMemAllocHost(&host, 4096));
+    OK(cuPointerGetAttribute(&got, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
+    assert_int_equal(got, 0);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(NULL, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, (CUdeviceptr)&value));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, (CUdeviceptr)host));
+    /* a copy on the device and a set return at once as a rule */
+    OK(cuLaunchHostFunc(NULL, hold_run, &hold));
+    OK(cuMemcpyDtoD(a, b, 4096));
+    OK(cuMemsetD8(a, 1, 4096));
+    assert_false(atomic_load(&hold.ran));
+    atomic_store(&hold.go, true);
+    OK(cuCtxSynchronize());
+    OK(cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a + 100));
+    OK(cuPointerGetAttribute(&got, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
+    assert_int_equal(got, 1);
+    OK(cuPointerGetAttribute(&got, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, b));
+    assert_int_equal(got, 0);
+    for (int i = 0; i < 3; i++) {
+        hold = (struct hold){ 0 };
+        OK(cuLaunchHostFunc(NULL, hold_run, &hold));
+        pthread_t thread = release(&hold);
+        OK(i == 0 ? cuMemcpyDtoD(a, b, 4096) : i == 1 ? cuMemcpyDtoD(b, a, 4096) : cuMemsetD8(a, 1, 4096));
+        assert_true(atomic_load(&hold.ran));
+        pthread_join(thread, NULL);
+    }
+    value = 0;
+    OK(cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
+    hold = (struct hold){ 0 };
+    OK(cuLaunchHostFunc(NULL, hold_run, &hold));
+    OK(cuMemcpyDtoD(a, b, 4096));
+    assert_false(atomic_load(&hold.ran));
+    atomic_store(&hold.go, true);
+    OK(cuCtxSynchronize());
+    OK(cuMemFree(a));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
+    OK(cuMemFree(b));
+    OK(cuMemFreeHost(host));
+}
+
+/* ---- events of contexts ---- */
+
+static void context_events(void **state)
+{
+    (void)state;
+    struct hold holds[2] = { { 0 } }, late = { 0 };
+    CUstream streams[2], fresh;
+    CUevent event, other;
+    CUcontext second;
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 2; i++) {
+        OK(cuStreamCreate(&streams[i], i ? CU_STREAM_NON_BLOCKING : 0));
+        OK(cuLaunchHostFunc(streams[i], hold_run, &holds[i]));
+    }
+    OK(cuCtxRecordEvent(primary, event));
+    OK(cuLaunchHostFunc(streams[0], hold_run, &late));         /* comes behind it */
+    FAILS(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+    atomic_store(&holds[0].go, true);
+    usleep(20000);
+    FAILS(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+    atomic_store(&holds[1].go, true);
+    OK(cuEventSynchronize(event));
+    assert_true(atomic_load(&holds[0].ran) && atomic_load(&holds[1].ran) && !atomic_load(&late.ran));
+    /* all streams of another context wait, also one that is made afterwards */
+    OK(cuEventRecord(event, streams[0]));
+    OK(cuCtxCreate(&second, NULL, 0, 0));
+    CUstream there;
+    CUdeviceptr memory;
+    OK(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&memory, 16));
+    OK(cuCtxWaitEvent(second, event));
+    OK(cuStreamCreate(&fresh, CU_STREAM_NON_BLOCKING));
+    OK(cuMemsetD8Async(memory, 1, 16, there));
+    OK(cuMemsetD8Async(memory, 1, 16, fresh));
+    OK(cuMemsetD8Async(memory, 1, 16, NULL));
+    usleep(20000);
+    FAILS(CUDA_ERROR_NOT_READY, cuStreamQuery(there));
+    FAILS(CUDA_ERROR_NOT_READY, cuStreamQuery(fresh));
+    FAILS(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
+    atomic_store(&late.go, true);
+    OK(cuCtxSynchronize());
+    /* what is wrong */
+    OK(cuEventCreate(&other, 0));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(primary, other));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(second, NULL));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuCtxWaitEvent(second, NULL));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxRecordEvent(NULL, other));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxWaitEvent((CUcontext)&other, other));
+    OK(cuCtxRecordEvent(second, other));
+    OK(cuEventSynchronize(other));
+    CUgraph graph;
+    OK(cuStreamBeginCapture(there, CU_STREAM_CAPTURE_MODE_RELAXED));
+    FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuCtxRecordEvent(second, other));
+    FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(there, &graph));
+    OK(cuCtxDestroy(second));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxRecordEvent(second, event));
+    for (int i = 0; i < 2; i++)
+        OK(cuStreamDestroy(streams[i]));
+    OK(cuEventDestroy(event));
+}
+
+/* ---- core dumps ---- */
+
+static void core_dumps(void **state)
+{
+    (void)state;
+    bool flag = true, set = true;
+    unsigned flags = 0;
+    char text[1024];
+    size_t size = 0;
+    OK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, NULL, &size));
+    assert_int_equal(size, 1024);
+    OK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, text, &size));
+    assert_int_equal(strncmp(text, "core.cuda.", 10), 0);
+    size = sizeof flag;
+    OK(cuCoredumpGetAttribute(CU_COREDUMP_ENABLE_ON_EXCEPTION, &flag, &size));
+    assert_false(flag);
+    OK(cuCoredumpGetAttribute(CU_COREDUMP_TRIGGER_HOST, &flag, &size));
+    assert_true(flag);
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuCoredumpSetAttribute(CU_COREDUMP_ENABLE_ON_EXCEPTION, &set, &size));
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuCoredumpSetAttributeGlobal(CU_COREDUMP_ENABLE_USER_TRIGGER, &set, &size));
+    FAILS(CUDA_ERROR_NOT_PERMITTED, cuCoredumpSetAttribute(CU_COREDUMP_ENABLE_USER_TRIGGER, &set, &size));
+    set = false;
+    OK(cuCoredumpSetAttribute(CU_COREDUMP_ENABLE_ON_EXCEPTION, &set, &size));
+    OK(cuCoredumpSetAttributeGlobal(CU_COREDUMP_TRIGGER_HOST, &set, &size));
+    OK(cuCoredumpGetAttribute(CU_COREDUMP_TRIGGER_HOST, &flag, &size));
+    assert_false(flag);
+    set = true;
+    OK(cuCoredumpSetAttribute(CU_COREDUMP_TRIGGER_HOST, &set, &size));
+    OK(cuCoredumpGetAttribute(CU_COREDUMP_TRIGGER_HOST, &flag, &size));
+    assert_true(flag);
+    OK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_TRIGGER_HOST, &flag, &size));
+    assert_false(flag);
+    size = sizeof DUMPED;
+    OK(cuCoredumpSetAttribute(CU_COREDUMP_FILE, DUMPED, &size));
+    size = sizeof text;
+    OK(cuCoredumpGetAttribute(CU_COREDUMP_FILE, text, &size));
+    assert_string_equal(text, DUMPED);
+    OK(cuCoredumpGetAttribute(CU_COREDUMP_PIPE, text, &size));
+    assert_string_equal(text, "/tmp/a pipe");                  /* the environment's */
+    FAILS(CUDA_ERROR_NOT_PERMITTED, cuCoredumpSetAttribute(CU_COREDUMP_PIPE, text, &size));
+    OK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_GENERATION_FLAGS, NULL, &size));
+    assert_int_equal(size, sizeof flags);
+    flags = 4;
+    OK(cuCoredumpSetAttributeGlobal(CU_COREDUMP_GENERATION_FLAGS, &flags, &size));
+    flags = 0;
+    OK(cuCoredumpGetAttribute(CU_COREDUMP_GENERATION_FLAGS, &flags, &size));
+    assert_int_equal(flags, 4);
+    flags = 1u << 20;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCoredumpSetAttributeGlobal(CU_COREDUMP_GENERATION_FLAGS, &flags, &size));
+    size = 1;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCoredumpGetAttribute(CU_COREDUMP_GENERATION_FLAGS, &flags, &size));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCoredumpGetAttribute((CUcoredumpSettings)0, text, &size));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCoredumpGetAttribute(CU_COREDUMP_MAX, text, &size));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, text, NULL));
+}
+
+/* ---- small questions ---- */
+
+static void affinity(void **state)
+{
+    (void)state;
+    int supported = 7;
+    CUexecAffinityParam two = { .type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = 2 };
+    CUcontext context = NULL;
+    OK(cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0));
+    assert_int_equal(supported, 0);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetExecAffinitySupport(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_MAX, 0));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 9));
+    FAILS(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, cuCtxGetExecAffinity(&two, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxGetExecAffinity(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
+    CUctxCreateParams parameters = { .execAffinityParams = &two, .numExecAffinityParams = 1 };
+    FAILS(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, cuCtxCreate(&context, &parameters, 0, 0));
+    parameters.numExecAffinityParams = 0;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxCreate(&context, &parameters, 0, 0));
+    assert_null(context);
+}
+
+/* The software GPU has no cache whose lines could persist. */
+static void policy_windows(void **state)
+{
+    (void)state;
+    int most = 7;
+    CUdeviceptr memory;
+    CUstream stream;
+    CUstreamAttrValue value = { 0 }, got;
+    OK(cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 0));
+    OK(cuMemAlloc(&memory, 4096));
+    OK(cuStreamCreate(&stream, 0));
+    value.accessPolicyWindow.base_ptr = (void *)memory;
+    value.accessPolicyWindow.num_bytes = (size_t)most;
+    value.accessPolicyWindow.hitRatio = 0.5f;
+    value.accessPolicyWindow.hitProp = CU_ACCESS_PROPERTY_PERSISTING;
+    value.accessPolicyWindow.missProp = CU_ACCESS_PROPERTY_STREAMING;
+    OK(cuStreamSetAttribute(stream, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+    memset(&got, 0xFF, sizeof got);
+    OK(cuStreamGetAttribute(stream, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &got));
+    assert_ptr_equal(got.accessPolicyWindow.base_ptr, (void *)memory);
+    assert_int_equal(got.accessPolicyWindow.hitProp, CU_ACCESS_PROPERTY_PERSISTING);
+    value.accessPolicyWindow.num_bytes = (size_t)most + 1;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamSetAttribute(stream, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+    value.accessPolicyWindow.num_bytes = 0;
+    value.accessPolicyWindow.hitRatio = 1.5f;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamSetAttribute(stream, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+    value.accessPolicyWindow.hitRatio = 1;
+    value.accessPolicyWindow.missProp = CU_ACCESS_PROPERTY_PERSISTING;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamSetAttribute(stream, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+    OK(cuCtxResetPersistingL2Cache());
+    OK(cuCtxSynchronize());
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFree(memory));
+}
+
+static void links(void **state)
+{
+    (void)state;
+    CUatomicOperation operations[] = { CU_ATOMIC_OPERATION_INTEGER_ADD, CU_ATOMIC_OPERATION_CAS,
+                                       CU_ATOMIC_OPERATION_FLOAT_MAX }, wrong = CU_ATOMIC_OPERATION_MAX;
+    unsigned found[3] = { 7, 7, 7 };
+    OK(cuDeviceGetHostAtomicCapabilities(found, operations, 3, 0));
+    assert_int_equal(found[0] | found[1] | found[2], 0);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetHostAtomicCapabilities(found, operations, 0, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetHostAtomicCapabilities(NULL, operations, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetHostAtomicCapabilities(found, NULL, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetHostAtomicCapabilities(found, &wrong, 1, 0));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetHostAtomicCapabilities(found, operations, 1, 9));
+    OK(cuDeviceGetP2PAtomicCapabilities(found, operations, 3, 0, 1));
+    assert_true(found[0] & CU_ATOMIC_CAPABILITY_SCALAR_64 && found[0] & CU_ATOMIC_CAPABILITY_REDUCTION);
+    assert_true(found[1] & CU_ATOMIC_CAPABILITY_SCALAR_32 && !(found[1] & CU_ATOMIC_CAPABILITY_REDUCTION));
+    assert_false(found[2] & CU_ATOMIC_CAPABILITY_UNSIGNED);
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetP2PAtomicCapabilities(found, operations, 3, 1, 1));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetP2PAtomicCapabilities(found, operations, 3, 0, 2));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetP2PAtomicCapabilities(found, &wrong, 1, 0, 1));
+}
+
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\n    ret;\n}\n";
+
+static void others(void **state)
+{
+    (void)state;
+    CUlibrary library;
+    void *function;
+    CUgreenCtx green = (CUgreenCtx)&library;
+    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    FAILS(CUDA_ERROR_NOT_FOUND, cuLibraryGetUnifiedFunction(&function, library, "nothing"));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLibraryGetUnifiedFunction(NULL, library, "nothing"));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLibraryGetUnifiedFunction(&function, library, NULL));
+    OK(cuLibraryUnload(library));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLibraryGetUnifiedFunction(&function, library, "nothing"));
+    OK(cuStreamGetGreenCtx(NULL, &green));
+    assert_null(green);
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuStreamGetGreenCtx((CUstream)&green, &green));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(synchronous_memory), cmocka_unit_test(context_events), cmocka_unit_test(core_dumps),
+        cmocka_unit_test(affinity),           cmocka_unit_test(policy_windows), cmocka_unit_test(links),
+        cmocka_unit_test(others),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
