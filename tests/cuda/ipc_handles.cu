@@ -1,6 +1,7 @@
 // shows: memory: a memory handle goes to another process as a file descriptor, over a socket or by inheritance; both
 //   map
 //   the same memory
+// shows: memory: a descriptor alone keeps its memory, until the last copy of it is closed in whatever process
 // shows: robustness: descriptors that are none of Flyt's, and some that look like one, are refused
 #include "check.h"
 #include "together.h"
@@ -118,6 +119,59 @@ static void hostile(int good)
            p_cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)good, CU_MEM_HANDLE_TYPE_NONE));
 }
 
+static size_t free_bytes()
+{
+    size_t left, all;
+    MUST(cudaMemGetInfo(&left, &all));
+    return left;
+}
+
+// The exporter has neither a handle nor a mapping any more.
+static void child_keeps()
+{
+    int fd;
+    char byte;
+    CUmemGenericAllocationHandle handle;
+    together_hear(&byte, 1, &fd);
+    together_meet();                          // the other process has closed its descriptor, too
+    DOES(p_cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, DESCRIPTOR));
+    unsigned *words = map(handle);
+    HOLDS(holds(words, 77));
+    unmap(words);
+    DOES(p_cuMemRelease(handle));
+    together_meet();                          // the descriptor still keeps it
+    together_meet();
+    close(fd);
+    together_meet();
+}
+
+static void parent_keeps()
+{
+    int fd;
+    char byte = 1;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp p = properties(true);
+    MUST(cudaDeviceSynchronize());
+    size_t before = free_bytes();
+    DOES(p_cuMemCreate(&handle, SIZE, &p, 0));
+    unsigned *words = map(handle);
+    MUST(cudaMemset(words, 0, SIZE));
+    bump<<<4, 256>>>(words, 77);
+    MUST(cudaDeviceSynchronize());
+    unmap(words);
+    DOES(p_cuMemExportToShareableHandle(&fd, handle, DESCRIPTOR, 0));
+    DOES(p_cuMemRelease(handle));
+    DRIVES(CUDA_ERROR_INVALID_VALUE, p_cuMemRelease(handle));
+    together_say(&byte, 1, fd);
+    close(fd);
+    together_meet();
+    together_meet();
+    HOLDS(free_bytes() < before);
+    together_meet();
+    together_meet();                          // nobody has the descriptor any more
+    HOLDS(free_bytes() == before);
+}
+
 static int child_main()
 {
     int fd;
@@ -149,6 +203,8 @@ static int child_main()
     HOLDS(holds(again, 19));
     unmap(again);
     DRIVES(CUDA_ERROR_INVALID_VALUE, p_cuMemRelease(handle));
+    together_meet();
+    child_keeps();
     return check_result("ipc_handles, the other process");
 }
 
@@ -219,6 +275,8 @@ int main(int argc, char **argv)
     unmap(words);
     MUST(cudaDeviceSynchronize());
     together_meet();
+    together_meet();                          // the child has nothing of it left
+    parent_keeps();
     HOLDS(together_end(child) == 0);
     return check_result("ipc_handles");
 }

@@ -1,11 +1,11 @@
 // shows: peers: kernels of one device use memory of another that this process has imported: by an IPC handle with peer
-//   access, which is enabled before or after, and by a pool's pointer with the pool's access; error 700 without
+//   access, which is enabled before, after or by the handle, and by a pool's pointer with the pool's access; error 700 without
 #include "check.h"
 #include "together.h"
 
 enum { USER, OWNER };                         // devices
-enum way { BEFORE, AFTER, NEVER, DISABLED, RESET, POOL_BEFORE, POOL_AFTER, POOL_NEVER, POOL_TAKEN, WAYS };
-static const char *const words[WAYS] = { "before", "after", "never", "disabled", "reset",
+enum way { LAZY, BEFORE, AFTER, NEVER, DISABLED, RESET, POOL_BEFORE, POOL_AFTER, POOL_NEVER, POOL_TAKEN, WAYS };
+static const char *const words[WAYS] = { "lazy", "before", "after", "never", "disabled", "reset",
                                          "pool_before", "pool_after", "pool_never", "pool_taken" };
 enum { THREADS = 32, START = 10 };
 
@@ -20,6 +20,13 @@ struct message {
 static int *with_handle(enum way way, const message &m)
 {
     int *p;
+    if (way == LAZY) {                        // the handle's flag enables the access
+        cudaPointerAttributes what;
+        MUST(cudaIpcOpenMemHandle((void **)&p, m.handle, cudaIpcMemLazyEnablePeerAccess));
+        MUST(cudaPointerGetAttributes(&what, p));
+        HOLDS(what.type == cudaMemoryTypeDevice && what.device == OWNER);
+        return p;
+    }
     if (way == BEFORE || way == DISABLED)
         MUST(cudaDeviceEnablePeerAccess(OWNER, 0));
     MUST(cudaSetDevice(OWNER));
@@ -67,7 +74,7 @@ static int import_main(enum way way)
     MUST(cudaSetDevice(USER));
     int *p = way < POOL_BEFORE ? with_handle(way, m) : with_pool(way, m, fd);
     count<<<1, THREADS>>>(p);
-    if (way == BEFORE || way == AFTER || way == POOL_BEFORE || way == POOL_AFTER) {
+    if (way == LAZY || way == BEFORE || way == AFTER || way == POOL_BEFORE || way == POOL_AFTER) {
         MUST(cudaDeviceSynchronize());
         MUST(cudaMemcpy(&value, p, sizeof value, cudaMemcpyDefault));
         HOLDS(value == START + THREADS);

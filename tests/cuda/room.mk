@@ -21,7 +21,7 @@ build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 
 $(addprefix build/cuda/managed,$() _access _launches _random): tests/cuda/managed.h
 
-$(addprefix build/cuda/ipc,$() _events _handles _peers _pools): tests/cuda/together.h
+$(addprefix build/cuda/ipc,$() _events _handles _killed _peers _pools): tests/cuda/together.h
 
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
 build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
@@ -99,7 +99,7 @@ CUDA_TEST_E2E := $(if $(findstring thread,$(FLAVOUR)),$(filter-out build/cuda/ca
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>. With `-short` it
 # leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
 # on the transport most; make check-long takes all.
-CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs ipc ipc_events ipc_handles ipc_pools joined lanes locked \
+CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs ipc ipc_events ipc_handles ipc_killed ipc_pools joined lanes locked \
                   memory pinned printing sticky streams stress threads vector_add waiting wide
 CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))
 cuda_test_not_short = $(if $(filter %-short,$(1)),build/cuda/many)

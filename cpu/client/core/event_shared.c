@@ -1,7 +1,7 @@
 /*
  * event_shared.c: events that several processes use.
  *
- * Such an event is a cell of 64 bytes in device memory that the process which made the event exports, like a memory
+ * Such an event is a cell of 128 bytes in device memory that the process which made the event exports, like a memory
  * handle (handle.c): how often the event was recorded, and a few words in which the streams write. A record takes the
  * next number n, has its stream write n into word n modulo CELL_WORDS, and then says that n was recorded. A process
  * that waits reads the number, and has its stream wait until that word is at least n. So a later record, in whatever
@@ -12,15 +12,21 @@
  * of the record by other ways than ours (a pipe, a lock), and must then find it. If two processes record the
  * same event at the same time, both may take the same number; either record then counts as the last.
  *
+ * A process may be killed before its stream has written the number. So the cell also names who recorded it: a share of
+ * that process's, which ends with the process. A process that waits for such a record looks now and then whether the
+ * share can still be imported; if not, it writes the number itself (watch_run).
+ *
  * Cells are not used again: other processes may still have them open. A full arena goes when its last cell is closed.
  */
 #include "event_shared.h"
 
 #include <endian.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "context.h"
 #include "memory.h"
@@ -28,9 +34,10 @@
 #include "state.h"
 #include "stream.h"
 
-enum { CELL_BYTES = 64, CELL_WORDS = 7 };
+enum { CELL_BYTES = 128, CELL_WORDS = 7, LOOK_EVERY_US = 500000 };
 
-struct cell_content { uint64_t recorded, word[CELL_WORDS]; };
+struct cell_head { uint64_t recorded; char recorder[FLYT_SHARE_SIZE]; };
+struct cell_content { struct cell_head head; uint64_t word[CELL_WORDS]; uint8_t unused[32]; };
 _Static_assert(sizeof(struct cell_content) == CELL_BYTES, "a cell");
 
 struct cell_arena {
@@ -43,7 +50,7 @@ struct cell_arena {
     uint32_t used, open;                  /* cells that were given out; and that have not been closed */
 };
 
-#define EVENT_WORDS "Flyt: event 01\n"
+#define EVENT_WORDS "Flyt: event 02\n"
 struct event_handle {
     char words[sizeof EVENT_WORDS - 1], share[FLYT_SHARE_SIZE];
     uint8_t index[4], unused[13];
@@ -103,7 +110,7 @@ static struct cell_arena *arena_make(core_context *c, const char *share, int *co
     else
         *code = handle_chunk_share(&arena->chunk, arena->share);
     if (!*code && range.device != c->device)
-        *code = CORE_PEER_ACCESS_UNSUPPORTED;
+        *code = share_reach(c, &arena->chunk, range.device);
     if (!*code && !(*code = core_stream_create(c, STREAM_NON_BLOCKING, 0, &arena->stream))) {
         arena->context = c;
         if (!share)
@@ -245,7 +252,131 @@ static int read_cell(const struct cell *cell, struct cell_content *content)
                      sizeof *content, CORE_DEVICE_TO_HOST, true);
 }
 
+static bool complete(const struct cell_content *content, uint64_t number)
+{
+    return !number || (int64_t)(content->word[number % CELL_WORDS] - number) >= 0;
+}
+
+/* Its stream's, or one of our own, writes the number. */
+static int write_number(const struct cell *cell, core_stream stream, uint64_t number)
+{
+    const struct core_value write = { CORE_WRITE_VALUE_64, word_of(cell, number), number, 0 };
+    return core_values(cell->arena->context, stream, &write, 1);
+}
+
+/* ---- records of processes that may have been killed ---- */
+
+/* One record that something of this process waits for. */
+struct watch {
+    struct watch *next;
+    struct cell cell;
+    struct cell_head head;
+};
+static struct {
+    pthread_mutex_t lock;
+    struct watch *first;
+    bool runs;                                /* the thread */
+} watches = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Whether it need not be looked at any more. */
+static bool watch_look(const struct watch *watch)
+{
+    struct cell_content content;
+    pthread_mutex_lock(&lock);
+    bool over = has_ended(watch->cell.arena);
+    pthread_mutex_unlock(&lock);
+    if (over || read_cell(&watch->cell, &content) || complete(&content, watch->head.recorded))
+        return true;
+    return !handle_share_lives(watch->head.recorder) &&
+           !write_number(&watch->cell, watch->cell.arena->stream, watch->head.recorded);
+}
+
+static struct watch *watch_take(struct watch **list)
+{
+    struct watch *watch = *list;
+    if (watch)
+        *list = watch->next;
+    return watch;
+}
+
+static void *watch_run(void *unused)
+{
+    struct watch *now, *watch;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_mutex_lock(&watches.lock);
+    while (watches.first) {
+        pthread_mutex_unlock(&watches.lock);
+        usleep(LOOK_EVERY_US);
+        pthread_mutex_lock(&watches.lock);
+        now = watches.first;
+        watches.first = NULL;
+        while ((watch = watch_take(&now))) {
+            pthread_mutex_unlock(&watches.lock);
+            bool over = watch_look(watch);
+            if (over)
+                cell_close(&watch->cell);
+            pthread_mutex_lock(&watches.lock);
+            watch->next = over ? NULL : watches.first;
+            watches.first = over ? watches.first : watch;
+            if (over)
+                free(watch);
+        }
+    }
+    watches.runs = false;
+    pthread_mutex_unlock(&watches.lock);
+    return unused;
+}
+
+static bool watch_start(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&thread, NULL, watch_run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        pthread_detach(thread);
+    return started;
+}
+
+/* Something waits for that record. What this process recorded ends with it. */
+static void watch_add(const struct cell *cell, const struct cell_head *head)
+{
+    uint64_t own = htobe64(core_session.hello.session);
+    if (memcmp(head->recorder, &own, sizeof own) == 0)
+        return;
+    pthread_mutex_lock(&watches.lock);
+    struct watch *watch = watches.first;
+    while (watch && (watch->cell.arena != cell->arena || watch->cell.index != cell->index ||
+                     watch->head.recorded != head->recorded))
+        watch = watch->next;
+    if (!watch && (watch = malloc(sizeof *watch))) {
+        *watch = (struct watch){ .next = watches.first, .cell = cell_hold(cell), .head = *head };
+        watches.first = watch;
+        if (!watches.runs)
+            watches.runs = watch_start();
+    }
+    pthread_mutex_unlock(&watches.lock);
+}
+
 /* ---- events ---- */
+
+/* A share that ends with this process. */
+static int own_share(core_context *c, char *share)
+{
+    int code = CORE_OK;
+    pthread_mutex_lock(&lock);
+    struct cell_arena *arena = arenas;
+    while (arena && !(arena->own && arena->context == c))
+        arena = arena->next;
+    if (!arena)
+        arena = arena_make(c, NULL, &code);
+    if (arena)
+        memcpy(share, arena->share, sizeof arena->share);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
 
 static int cell_record(const struct cell *cell, core_stream stream)
 {
@@ -253,12 +384,13 @@ static int cell_record(const struct cell *cell, core_stream stream)
     core_context *c = cell->arena->context;
     pthread_mutex_lock(&recording);
     int code = read_cell(cell, &content);
-    uint64_t number = content.recorded + 1;
-    struct core_value write = { CORE_WRITE_VALUE_64, word_of(cell, number), number, 0 };
+    struct cell_head head = { .recorded = content.head.recorded + 1 };
     if (!code)
-        code = core_values(c, stream, &write, 1);
+        code = own_share(c, head.recorder);
     if (!code)
-        code = core_copy(c, cell->arena->stream, (void *)(uintptr_t)address_of(cell), &number, sizeof number,
+        code = write_number(cell, stream, head.recorded);
+    if (!code)
+        code = core_copy(c, cell->arena->stream, (void *)(uintptr_t)address_of(cell), &head, sizeof head,
                          CORE_HOST_TO_DEVICE, true);
     if (!code)
         code = core_stream_synchronize(c, cell->arena->stream);
@@ -266,19 +398,23 @@ static int cell_record(const struct cell *cell, core_stream stream)
     return code;
 }
 
-static bool complete(const struct cell_content *content)
+/* The record that counts now is complete; or it is looked after. */
+static bool complete_or_watched(const struct cell *cell, const struct cell_content *content)
 {
-    uint64_t number = content->recorded;
-    return !number || (int64_t)(content->word[number % CELL_WORDS] - number) >= 0;
+    if (complete(content, content->head.recorded))
+        return true;
+    watch_add(cell, &content->head);
+    return false;
 }
 
 static int cell_wait(const struct cell *cell, core_context *c, core_stream stream)
 {
     struct cell_content content;
     int code = read_cell(cell, &content);
-    if (code || complete(&content))
+    if (code || complete_or_watched(cell, &content))
         return code;
-    struct core_value wait = { CORE_WAIT_VALUE_64, word_of(cell, content.recorded), content.recorded, 0 };
+    uint64_t number = content.head.recorded;
+    struct core_value wait = { CORE_WAIT_VALUE_64, word_of(cell, number), number, 0 };
     return core_values(c, stream, &wait, 1);
 }
 
@@ -286,7 +422,7 @@ static int cell_query(const struct cell *cell)
 {
     struct cell_content content;
     int code = read_cell(cell, &content);
-    return code ? code : complete(&content) ? CORE_OK : CORE_NOT_READY;
+    return code ? code : complete_or_watched(cell, &content) ? CORE_OK : CORE_NOT_READY;
 }
 
 /* In a stream of its own, so that nobody else's copies wait for it. */

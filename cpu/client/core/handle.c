@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 
 #include "cpu/common/cancel.h"
@@ -42,7 +43,10 @@ struct physical {
     bool     imported;
     char     share[FLYT_SHARE_SIZE];  /* by which other programs import it */
     uint64_t chunk_at;                /* where it is mapped as a chunk (handle_chunk_make); 0: it is none */
-    unsigned handles, mappings;       /* the server's memory goes when both are 0 */
+    unsigned handles, mappings;       /* the server's memory goes when both are 0, and no descriptor keeps it */
+    int     *watches;                 /* of descriptors that name it (share_note_held) */
+    unsigned watch_count;
+    struct physical *next_kept;
 };
 
 struct client_mapping {
@@ -58,6 +62,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tree reservations, mappings;
 static id_table *tokens, *wires;
 static atomic_uint_fast64_t shares;   /* handles that have been exported or imported */
+static _Atomic(struct physical *) kept;       /* those that only descriptors keep; changed under the lock */
 
 int handle_open(void)
 {
@@ -193,6 +198,61 @@ static void wire_give(struct physical *physical)
     id_table_release(wires, physical->wire);
 }
 
+/* Whether a descriptor names it that some process still has. */
+static bool has_descriptor(struct physical *physical)
+{
+    unsigned held = 0;
+    for (unsigned i = 0; i < physical->watch_count; i++) {
+        if (share_note_held(physical->watches[i]))
+            physical->watches[held++] = physical->watches[i];
+        else
+            close(physical->watches[i]);
+    }
+    physical->watch_count = held;
+    return held != 0;
+}
+
+static int physical_end(struct physical *physical)
+{
+    handle_release_args args = { .handle = physical->wire };
+    int code = wire_send(FLYT_HANDLE_RELEASE, (xdrproc_t)xdr_handle_release_args, &args);
+    wire_give(physical);
+    atomic_fetch_sub(&shares, physical->named_there);
+    free(physical->watches);
+    free(physical);
+    return code;
+}
+
+/* The memory of which the last descriptor has been closed goes. Nobody tells when that happens: so this looks whenever
+   the program asks for memory, for its amount, or about handles. */
+static bool kept_look(void)
+{
+    bool ended = false;
+    for (struct physical *p = atomic_load(&kept), *before = NULL, *next; p; p = next) {
+        next = p->next_kept;
+        if (has_descriptor(p)) {
+            before = p;
+            continue;
+        }
+        if (before)
+            before->next_kept = next;
+        else
+            atomic_store(&kept, next);
+        physical_end(p);
+        ended = true;
+    }
+    return ended;
+}
+
+bool handle_give_back(bool wait)
+{
+    if (!atomic_load(&kept) || (wait ? pthread_mutex_lock(&lock) : pthread_mutex_trylock(&lock)))
+        return false;
+    bool ended = kept_look();
+    pthread_mutex_unlock(&lock);
+    return ended;
+}
+
 /* One use less. */
 static int physical_drop(struct physical *physical)
 {
@@ -203,12 +263,11 @@ static int physical_drop(struct physical *physical)
     }
     if (physical->handles || physical->mappings)
         return CORE_OK;
-    handle_release_args args = { .handle = physical->wire };
-    int code = wire_send(FLYT_HANDLE_RELEASE, (xdrproc_t)xdr_handle_release_args, &args);
-    wire_give(physical);
-    atomic_fetch_sub(&shares, physical->named_there);
-    free(physical);
-    return code;
+    if (!has_descriptor(physical))
+        return physical_end(physical);
+    physical->next_kept = atomic_load(&kept);
+    atomic_store(&kept, physical);
+    return CORE_OK;
 }
 
 /* The server's part. */
@@ -229,6 +288,7 @@ static int create_there(struct physical *physical)
 static struct physical *create(int device, uint64_t size, int *code)
 {
     struct physical *physical = calloc(1, sizeof *physical);
+    kept_look();
     if (!physical) {
         *code = CORE_OUT_OF_MEMORY;
         return NULL;
@@ -567,20 +627,38 @@ static int share_of(struct physical *physical)
     return code;
 }
 
+/* A descriptor that names it, and keeps it. What was imported is the other program's to keep. */
+static int describe(struct physical *physical, int *fd)
+{
+    int watch = -1, *watches;
+    has_descriptor(physical);                 /* forgets those that were closed */
+    int code = share_note_make(physical->share, SHARE_NOTE_HANDLE, fd, physical->imported ? NULL : &watch);
+    if (code || watch < 0)
+        return code;
+    if (!(watches = realloc(physical->watches, (physical->watch_count + 1) * sizeof *watches))) {
+        close(watch);
+        close(*fd);
+        return CORE_OUT_OF_MEMORY;
+    }
+    physical->watches = watches;
+    physical->watches[physical->watch_count++] = watch;
+    return CORE_OK;
+}
+
 int core_handle_export(core_handle handle, int *fd)
 {
     CANCEL_DEFERRED;
-    char share[FLYT_SHARE_SIZE];
     int code = core_enter();
     if (code)
         return code;
     pthread_mutex_lock(&lock);
+    kept_look();
     struct physical *physical = physical_find(handle);
     code = physical && physical->shared ? share_of(physical) : CORE_INVALID_VALUE;
     if (!code)
-        memcpy(share, physical->share, sizeof share);
+        code = describe(physical, fd);
     pthread_mutex_unlock(&lock);
-    return code ? code : share_note_make(share, SHARE_NOTE_HANDLE, fd);
+    return code;
 }
 
 /* The device of this process that the server means. -1: the program does not see it. */
@@ -649,11 +727,24 @@ int core_handle_import(int fd, core_handle *out)
     if (code)
         return code;
     pthread_mutex_lock(&lock);
+    kept_look();
     struct physical *physical = import(share, &range, &code);
     if (physical)
         code = name(physical, out);
     pthread_mutex_unlock(&lock);
     return code;
+}
+
+bool handle_share_lives(const char *share)
+{
+    struct handle_range range;
+    int code = CORE_OK;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = import(share, &range, &code);
+    if (physical)
+        physical_drop(physical);
+    pthread_mutex_unlock(&lock);
+    return code != CORE_INVALID_VALUE;
 }
 
 int handle_chunk_share(struct handle_chunk *chunk, char *share)

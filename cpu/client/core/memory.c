@@ -474,7 +474,7 @@ int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
         return memory_say_limit(c, size, CORE_OUT_OF_MEMORY);
     uint64_t at;                              /* the caller's place may be managed memory: no lock is held there */
     code = allocate(c, heap, size, &at);
-    if (code == CORE_OUT_OF_MEMORY && pool_give_back())
+    if (code == CORE_OUT_OF_MEMORY && (handle_give_back(true) | pool_give_back()))
         code = allocate(c, heap, size, &at);
     if (!code)
         *address = at;
@@ -575,6 +575,7 @@ int core_memory_info(core_context *c, size_t *free_bytes, size_t *total_bytes)
     int code = context_enter(c);
     if (code)
         return code;
+    handle_give_back(true);
     context_args args = { .context = c->wire };
     memory_info_result result = { 0 };
     code = wire_call(FLYT_MEMORY_INFO, (xdrproc_t)xdr_context_args, &args, (xdrproc_t)xdr_memory_info_result, &result);
@@ -601,6 +602,7 @@ static bool heap_lock_for_recall(struct heap *heap)
 void memory_recall(unsigned number, uint64_t bytes)
 {
     recalled_args answer = { .number = number };
+    handle_give_back(false);
     for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
         if (!heap_lock_for_recall(heap))
             continue;
@@ -623,6 +625,7 @@ void memory_tend(void)
     if (now < next)
         return;
     next = now + TEND_NS;
+    handle_give_back(false);
     for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
         if (pthread_mutex_trylock(&heap->lock))
             continue;

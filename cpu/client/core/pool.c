@@ -504,7 +504,7 @@ int core_pool_export(core_pool token, int *fd)
     if (good)
         memcpy(name, pool->name, sizeof name);
     pthread_mutex_unlock(&pools.lock);
-    return good ? share_note_make(name, SHARE_NOTE_POOL, fd) : CORE_INVALID_VALUE;
+    return good ? share_note_make(name, SHARE_NOTE_POOL, fd, NULL) : CORE_INVALID_VALUE;
 }
 
 int core_pool_import(int fd, core_pool *out)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/forward/core.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
 #include "context.h"
@@ -65,6 +66,15 @@ int share_peer_access(core_context *owner, int device, unsigned access)
     return code;
 }
 
+int share_reach(core_context *c, struct handle_chunk *chunk, int owner)
+{
+    int can = 0;
+    int code = core_device_can_access_peer(&can, c->device, owner);
+    if (!code && !can)
+        code = CORE_PEER_ACCESS_UNSUPPORTED;
+    return code ? code : handle_chunk_access(chunk, c->device, ACCESS_READ_WRITE);
+}
+
 static int import_make(core_context *c, const char *share, struct imported **out)
 {
     struct handle_range range;
@@ -78,12 +88,10 @@ static int import_make(core_context *c, const char *share, struct imported **out
     }
     uint64_t address = imported->chunk.address + range.offset;
     bool sound = range.offset < imported->chunk.size && range.length <= imported->chunk.size - range.offset;
-    if (range.device != c->device)
-        code = CORE_PEER_ACCESS_UNSUPPORTED;
-    else
-        code = sound ? peers_let_in(c, &imported->chunk) : CORE_INVALID_VALUE;
+    code = !sound ? CORE_INVALID_VALUE : range.device != c->device ? share_reach(c, &imported->chunk, range.device)
+                                                                   : peers_let_in(c, &imported->chunk);
     if (!code)
-        code = address_add_imported(c, address, range.length);
+        code = address_add_imported(c, range.device, address, range.length);
     if (code) {
         handle_chunk_end(&imported->chunk);
         free(imported);

@@ -7,13 +7,17 @@
 #include "core.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
+struct handle_chunk;
+
 /* ---- share_note.c ---- */
 
 /* What the file names. */
 enum share_note { SHARE_NOTE_HANDLE = 1, SHARE_NOTE_POOL = 2 };
 
-/* *fd is the caller's. A code. */
-int share_note_make(const char *share, enum share_note, int *fd);
+/* *fd is the program's. *watch (may be NULL) is the caller's: share_note_held says whether any process still has *fd or
+   a copy of it. -1: that cannot be found out here. A code. */
+int share_note_make(const char *share, enum share_note, int *fd, int *watch);
+bool share_note_held(int watch);
 /* fd may be any descriptor of the program, or none: 1. */
 int share_note_read(int fd, enum share_note, char *share);
 
@@ -31,6 +35,9 @@ void share_exports_forget(core_context *);
 
 /* ---- share.c ---- */
 
+/* The chunk lies on another device than the context's: that device gets access to it, as lazily enabled peer access
+   gives it natively. 217: it cannot. Waits. */
+int share_reach(core_context *, struct handle_chunk *, int owner);
 void share_forget_context(core_context *);
 /* What the device may do with all that the context has imported: CUmemAccess_flags. A code. Waits. */
 int share_peer_access(core_context *, int device, unsigned access);

@@ -5,6 +5,7 @@
 #include "share.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,7 +33,28 @@ int core_share_check(void)
 struct note { char words[sizeof NOTE_WORDS - 1]; uint8_t kind; char share[FLYT_SHARE_SIZE]; };
 enum { NOTE_SEALS = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-int share_note_make(const char *share, enum share_note kind, int *out)
+/* The program's description of the file has a lock, which goes with the last copy of it, in whatever process. The file
+   is opened a second time to look at the lock. */
+static int watch_open(int fd)
+{
+    char path[32];
+    struct flock shared = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int watch = fd_keep(open(path, O_RDONLY | O_CLOEXEC));
+    if (watch >= 0 && fcntl(fd, F_OFD_SETLK, &shared) != 0) {
+        close(watch);
+        watch = -1;
+    }
+    return watch;
+}
+
+bool share_note_held(int watch)
+{
+    struct flock any = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    return fcntl(watch, F_OFD_GETLK, &any) == 0 && any.l_type != F_UNLCK;
+}
+
+int share_note_make(const char *share, enum share_note kind, int *out, int *watch)
 {
     struct note note = { .words = NOTE_WORDS, .kind = (uint8_t)kind };
     memcpy(note.share, share, sizeof note.share);
@@ -43,6 +65,8 @@ int share_note_make(const char *share, enum share_note kind, int *out)
         close(fd);
         return CORE_OPERATING_SYSTEM;
     }
+    if (watch)
+        *watch = watch_open(fd);
     *out = fd;
     return CORE_OK;
 }
