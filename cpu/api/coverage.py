@@ -50,8 +50,8 @@ Flyt's `libcuda.so.1` has all these functions. One that it does not implement re
 and names itself once on stderr.
 
 - **since**: the CUDA version from which `cuGetProcAddress` gives this symbol.
-- **program**: whether Flyt's `libcuda.so.1` implements it for programs; `–`: not, for the reason given; `forwarded`: from the program to the server's
-  driver, the code of the call is generated from its row in `cpu/api/driver.api`.
+- **program**: whether Flyt's `libcuda.so.1` implements it for programs; `–`: not, for the reason given; `forwarded`:
+  from the program to the server's driver, the code of the call is generated from its row in `cpu/api/driver.api`.
 - **server**: whether the GPU server calls it; `optional`: it does without where the driver lacks it.
 - **software GPU**, **null device**: whether these implement it.
 - **test**: a file in `tests/` that calls it.

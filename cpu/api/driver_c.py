@@ -110,9 +110,10 @@ def front_entry(function, ending):
     yield f"DRIVER_API {function.prototype('', ending)}"
     yield "{"
     names = ", ".join(p.name for p in function.parameters)
-    yield f"    {function.returns} result = __builtin_expect(driver_traced, false) ? trace_{function.name}{ending}({names})"
+    name = f"{function.name}{ending}"
+    yield f"    {function.returns} result = __builtin_expect(driver_traced, false) ? trace_{name}({names})"
     yield f"                                                             : {call(function, ending)};"
-    yield f'    return __builtin_expect(result != 0, false) ? driver_failed(result, "{function.name}{ending}") : result;'
+    yield f'    return __builtin_expect(result != 0, false) ? driver_failed(result, "{name}") : result;'
     yield "}"
     yield ""
 

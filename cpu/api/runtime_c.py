@@ -112,10 +112,11 @@ def entry(function, ending):
     yield "{"
     arguments = ", ".join(p.name for p in function.parameters)
     if "untraced" not in function.options and can_fail(function):
+        name = f"{function.name}{ending}"
         yield "    cudaError_t result = __builtin_expect(runtime_traced, false)"
-        yield f"                             ? trace_{function.name}{ending}({arguments})"
+        yield f"                             ? trace_{name}({arguments})"
         yield f"                             : {call(function, ending)};"
-        yield f'    return __builtin_expect(result != 0, false) ? runtime_failed(result, "{function.name}{ending}") : result;'
+        yield f'    return __builtin_expect(result != 0, false) ? runtime_failed(result, "{name}") : result;'
         yield "}"
         yield ""
         return

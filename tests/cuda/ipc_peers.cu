@@ -1,5 +1,6 @@
 // shows: peers: kernels of one device use memory of another that this process has imported: by an IPC handle with peer
-//   access, which is enabled before, after or by the handle, and by a pool's pointer with the pool's access; error 700 without
+//   access, which is enabled before, after or by the handle, and by a pool's pointer with the pool's access; error 700
+//   without
 #include "check.h"
 #include "together.h"
 

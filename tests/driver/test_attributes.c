@@ -78,8 +78,9 @@ static void synchronous_memory(void **state)
     assert_int_equal(got, 0);
     FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(NULL, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, (CUdeviceptr)&value));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, (CUdeviceptr)host));
+    const CUdeviceptr others[] = { (CUdeviceptr)&value, (CUdeviceptr)host };
+    for (int i = 0; i < 2; i++)
+        FAILS(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, others[i]));
     /* a copy on the device and a set return at once as a rule */
     OK(cuLaunchHostFunc(NULL, hold_run, &hold));
     OK(cuMemcpyDtoD(a, b, 4096));

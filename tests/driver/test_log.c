@@ -1,6 +1,7 @@
-/* shows: The log of errors (cuLogs…): what failed and why, iterators, truncation, small buffers; callbacks run in the
- *   thread whose call has failed, may make CUDA calls and unregister themselves; unregistering waits for others; a child
- *   of a fork has the log; CUDA_LOG_FILE gets every message */
+/* shows: The log of errors (cuLogs…): what failed and why, iterators, truncation, small buffers; CUDA_LOG_FILE; a child
+ *   of a fork has it, too
+ * shows: The log of errors (cuLogs…): callbacks run in the thread whose call has failed, may make CUDA calls and
+ *   unregister themselves; unregistering waits for those in other threads */
 /* test_log.c: libcuda.so.1 of programs, on the software GPU inside this process. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +78,8 @@ static void messages(void **state)
     failing_call();
     const char *text = dump(&at, &size);
     assert_int_equal(lines(text), 1);
-    assert_int_equal(sscanf(text, "[%2d:%2d:%2d.%3d][%lu][CUDA][E] %n", &hour, &minute, &second, &ms, &thread, &used), 5);
+    assert_int_equal(sscanf(text, "[%2d:%2d:%2d.%3d][%lu][CUDA][E] %n", &hour, &minute, &second, &ms, &thread, &used),
+                     5);
     assert_int_equal(thread, pthread_self());
     assert_string_equal(text + used, FAIL_LINE "\n");
     assert_true(at != before);

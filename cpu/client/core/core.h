@@ -606,8 +606,8 @@ CORE_API int core_launch_check(core_context *, const struct core_launch *);
 enum core_log_level { CORE_LOG_ERROR, CORE_LOG_WARNING };
 /* Why a call is about to fail, for the program's author. One line, cut at 199 bytes. */
 CORE_API void core_log(enum core_log_level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A call of the program's returns this code. Runs the program's callbacks, so the caller holds no lock. code_name may be
-   NULL. */
+/* A call of the program's returns this code. Runs the program's callbacks, so the caller holds no lock. code_name may
+   be NULL. */
 CORE_API void core_log_failure(int code, const char *code_name, const char *function);
 
 typedef void core_log_function(void *user, int level, char *message, size_t length);

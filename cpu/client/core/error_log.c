@@ -296,7 +296,8 @@ static size_t note_of(uint64_t lost, const char *why, char line[LOG_LINE])
 {
     struct entry note = { .thread = pthread_self(), .level = CORE_LOG_WARNING };
     clock_gettime(CLOCK_REALTIME, &note.time);
-    snprintf(note.text, sizeof note.text, "The log is truncated: %llu older messages %s", (unsigned long long)lost, why);
+    snprintf(note.text, sizeof note.text, "The log is truncated: %llu older messages %s", (unsigned long long)lost,
+             why);
     return format_line(&note, line);
 }
 #define LOST_LONG_AGO "have been overwritten"

@@ -299,7 +299,8 @@ static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_la
         const uint32_t *given = block ? l->block : l->grid, *most = block ? limits->block : limits->grid;
         const char *what = block ? "block" : "grid";
         if (!given[0] || !given[1] || !given[2])
-            core_log(CORE_LOG_ERROR, "One or more of %s dimensions of (%u,%u,%u) is 0", what, given[0], given[1], given[2]);
+            core_log(CORE_LOG_ERROR, "One or more of %s dimensions of (%u,%u,%u) is 0", what, given[0], given[1],
+                     given[2]);
         else if (given[0] > most[0] || given[1] > most[1] || given[2] > most[2])
             core_log(CORE_LOG_ERROR,
                      "One or more of %s dimensions of (%u,%u,%u) exceeds corresponding maximum value of (%u,%u,%u)",

@@ -176,7 +176,8 @@ static int between(unsigned *capabilities, const CUatomicOperation *operations, 
     if (source == target)
         return CUDA_ERROR_INVALID_DEVICE;
     if ((error = check_operations(capabilities, operations, count)) ||
-        (error = core_device_get_p2p_attribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, source, target)))
+        (error = core_device_get_p2p_attribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, source,
+                                               target)))
         return error;
     for (unsigned i = 0; i < count; i++)
         capabilities[i] = native ? link_atomic_capabilities((int)operations[i]) : 0;

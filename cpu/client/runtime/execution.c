@@ -24,6 +24,18 @@ static bool dimensions_fit(const dim3 *grid, const dim3 *block)
     return (uint64_t)block->x * block->y * block->z <= limits->threads; /* each at most 1024: no overflow */
 }
 
+/* For the log of errors. */
+static __attribute__((cold, noinline)) int dimensions_wrong(const dim3 *grid, const dim3 *block)
+{
+    struct runtime_limits space;
+    const struct runtime_limits *limits = runtime_limits(runtime_current(), &space);
+    core_log(CORE_LOG_ERROR,
+             "A grid of (%u,%u,%u) blocks of (%u,%u,%u) threads is impossible: at most (%u,%u,%u), (%u,%u,%u) and %u "
+             "threads per block", grid->x, grid->y, grid->z, block->x, block->y, block->z, limits->grid[0],
+             limits->grid[1], limits->grid[2], limits->block[0], limits->block[1], limits->block[2], limits->threads);
+    return cudaErrorInvalidConfiguration;
+}
+
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has ended, with its error. */
 static bool launches_block;
 
@@ -38,7 +50,7 @@ static inline __attribute__((always_inline)) int launch_in(core_context *context
 {
     int error = runtime_function(key, &launch->function);
     if (!error && !dimensions_fit(&grid, &block))
-        error = cudaErrorInvalidConfiguration;
+        error = dimensions_wrong(&grid, &block);
     if (error)
         return error;
     launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;

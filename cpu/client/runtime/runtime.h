@@ -145,7 +145,8 @@ struct runtime_variable {
 
 /* Since 12.9 NVIDIA's runtime takes for a kernel's handle what is no registered function. */
 enum { RUNTIME_NO_KERNEL = RUNTIME_VERSION >= 12090 ? cudaErrorInvalidResourceHandle : cudaErrorInvalidDeviceFunction };
-/* A kernel by the address that programs pass (host function or handle): RUNTIME_NO_KERNEL when there is none; 98: NULL. */
+/* A kernel by the address that programs pass (host function or handle): RUNTIME_NO_KERNEL when there is none; 98:
+   NULL. */
 int runtime_function(const void *key, core_function **);
 struct runtime_function *runtime_function_record(const void *key);
 struct runtime_variable *runtime_variable_record(const void *key);
