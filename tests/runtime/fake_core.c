@@ -182,7 +182,7 @@ static struct core_range *range_add(enum core_memory_kind kind, core_context *ow
 {
     for (int i = 0; i < RANGES; i++)
         if (ranges[i].kind == CORE_UNKNOWN_MEMORY) {
-            ranges[i] = (struct core_range){kind, owner, owner ? owner->device : -1, base, size, flags, 0};
+            ranges[i] = (struct core_range){kind, owner, owner ? owner->device : -1, base, size, flags, 0, false};
             return &ranges[i];
         }
     abort();

@@ -1,7 +1,7 @@
 /*
  * error.c: chapters "Error Handling" and "Error Log Management Functions". The last error belongs to the host thread
- * and to this runtime. An error that the process cannot get rid of is cleared here too, as in NVIDIA's runtime; the next
- * call returns it again.
+ * and to this runtime. An error that the process cannot get rid of is cleared here too, as in NVIDIA's runtime; the
+ * next call returns it again.
  */
 #include "cpu/client/runtime/runtime.h"
 
