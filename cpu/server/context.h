@@ -94,6 +94,8 @@ CUresult context_unmake(struct session *, struct context *);
 
 /* ---- context_calls.c ---- */
 
+/* A new session's first context, which HELLO asked for: device 0's primary one, named 0. NULL: it could not be made. */
+struct context *context_begin_first(struct session *);
 bool contexts_close(struct session *);                            /* false: a kernel without end runs */
 
 /* ---- peer.c ---- */

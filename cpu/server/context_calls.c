@@ -53,6 +53,13 @@ static CUresult context_begin(struct session *session, uint32_t id, struct devic
     return CUDA_SUCCESS;
 }
 
+struct context *context_begin_first(struct session *session)
+{
+    CUresult r = context_begin(session, 0, server_device_find(session, 0), true, 0);
+    report_note(session, r);
+    return r == CUDA_SUCCESS ? context_find(session, 0) : NULL;
+}
+
 void serve_context_create(struct session *session, struct call *call)
 {
     const context_create_args *args = &call->args.context_create;

@@ -15,6 +15,7 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
+#include "cpu/rpc/credit.h"
 #include "cpu/server/charge.h"
 #include "cpu/server/clear.h"
 #include "cpu/server/tenant.h"
@@ -293,13 +294,31 @@ static CUresult pieces_make(struct session *session, struct context *context, ui
     return r;
 }
 
+/* No allocation of the program has it. */
+static void watch_mapped(struct session *session, uint64_t address, uint64_t size)
+{
+    if (size && session->gpu->extent)
+        session->gpu->extent(address, size, GPU_EXTENT_NOBODYS);
+}
+
+uint64_t memory_first_credit(struct session *session, struct context *context, uint64_t device_memory, uint64_t wanted)
+{
+    const struct window *window = &session->window;
+    uint64_t piece = credit_piece(window->granularity, device_memory), ahead = credit_ahead(wanted, device_memory);
+    uint64_t size = (ahead + piece - 1) / piece * piece;
+    if (!size || size > window->size || !tenant_roomy(size) ||
+        pieces_make(session, context, window->base, size, piece) != CUDA_SUCCESS)
+        return 0;
+    watch_mapped(session, window->base, size);
+    return size;
+}
+
 static void map_reply(struct session *session, struct call *call, uint64_t size, CUresult r)
 {
     map_result result;
     memset(&result, 0, sizeof result);
     result.size = r == CUDA_SUCCESS ? size : 0;
-    if (result.size && session->gpu->extent)
-        session->gpu->extent(call->args.map.address, size, GPU_EXTENT_NOBODYS);
+    watch_mapped(session, call->args.map.address, result.size);
     report_note(session, r);
     session_reply(session, call->xid, (xdrproc_t)xdr_map_result, &result, r, false);
 }

@@ -34,6 +34,9 @@ struct window {
 struct symbol_range { uint64_t address, size; struct module *module; };
 
 int  memory_window_reserve(struct session *, char *error);
+/* Credit from the beginning of the window on, in which nothing is mapped yet: about `wanted` bytes. Returns how many,
+   or 0: the client asks with MAP when it needs some. Under session.lock. */
+uint64_t memory_first_credit(struct session *, struct context *, uint64_t device_memory, uint64_t wanted);
 void memory_stop(struct session *);
 /* How memory of the device is made. */
 CUmemAllocationProp memory_properties(const struct session *, const struct device *);

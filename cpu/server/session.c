@@ -146,6 +146,19 @@ static bool session_has_lanes(struct session *session)
     return strcmp(transport, "tcp") == 0 || strcmp(transport, "tls") == 0;
 }
 
+/* What the client would ask for next, so that it need not wait twice. */
+static void hello_grant(struct session *session, const flyt_wish *wish, hello_result *result)
+{
+    if (!wish->context || !session->device_count)
+        return;
+    struct context *context = context_begin_first(session);
+    if (!context)
+        return; /* the client asks again, and is told why */
+    result->granted.context = 1;
+    result->granted.credit =
+        memory_first_credit(session, context, result->devices.devices_val->total_memory, wish->credit);
+}
+
 void serve_hello(struct session *session, struct call *call)
 {
     const hello_args *args = &call->args.hello;
@@ -210,6 +223,7 @@ void serve_hello(struct session *session, struct call *call)
     report_share(session);
     log_info("event=session-began session=%llu program=%s transport=%s", (unsigned long long)session->id,
              session->client, rpc_server_transport(session->server));
+    hello_grant(session, &args->wish, &result);
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, CUDA_SUCCESS, false);
 }
 

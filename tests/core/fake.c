@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cpu/client/core/core.h"
+#include "cpu/rpc/credit.h"
 #include "isolated.h"
 
 enum { GRANULARITY = 2 << 20 };
@@ -63,6 +64,29 @@ static bool_t arguments(rpc_request *r, xdrproc_t proc, void *args)
     _exit(98);
 }
 
+static void pieces_make(flyt_id context, uint64_t address, uint64_t size, uint64_t piece)
+{
+    for (uint64_t at = 0; at < size; at += piece) {
+        struct fake_piece *p = malloc(sizeof *p);
+        *p = (struct fake_piece){ address + at, piece, context, calloc(1, piece), fake.pieces };
+        fake.pieces = p;
+    }
+    fake_mapped[fake.context_device[context]] += size;
+}
+
+/* As the real server does it. */
+static flyt_wish grant(const flyt_wish *wish, const flyt_device *device)
+{
+    uint64_t piece = credit_piece(GRANULARITY, device->total_memory);
+    uint64_t size = (credit_ahead(wish->credit, device->total_memory) + piece - 1) / piece * piece;
+    if (!fake_options.grants || !wish->context)
+        return (flyt_wish){ 0 };
+    fake.context_device[0] = 0;
+    fake.queues[0].context = 0;
+    pieces_make(0, fake.window, size, piece);
+    return (flyt_wish){ 1, size };
+}
+
 static void hello(rpc_request *r)
 {
     hello_args args = { 0 };
@@ -97,7 +121,7 @@ static void hello(rpc_request *r)
                .major = fake_options.major ? fake_options.major : FLYT_PROTOCOL_MAJOR, .minor = 0, .server = "fake",
                .refusal = (char *)(fake_options.refusal ? fake_options.refusal : ""), .driver_version = 13000,
                .window = fake.window, .window_size = WINDOW_SIZE, .granularity = GRANULARITY,
-               .devices = { (u_int)count, devices });
+               .granted = grant(&args.wish, devices), .devices = { (u_int)count, devices });
     if (fake_options.refusal || fake_options.major)
         rpc_server_shutdown(fake.server);
     xdr_free((xdrproc_t)xdr_hello_args, &args);
@@ -116,14 +140,8 @@ static void map(rpc_request *r)
         if (a.address < p->address + p->size && p->address < a.address + a.size)
             aligned = false;
     int result = !aligned ? 1 : fake_mapped[fake.context_device[a.context]] + a.size > limit ? 2 : 0;
-    if (!result) {
-        for (uint64_t at = 0; at < a.size; at += a.piece) {
-            struct fake_piece *p = malloc(sizeof *p);
-            *p = (struct fake_piece){ a.address + at, a.piece, a.context, calloc(1, a.piece), fake.pieces };
-            fake.pieces = p;
-        }
-        fake_mapped[fake.context_device[a.context]] += a.size;
-    }
+    if (!result)
+        pieces_make(a.context, a.address, a.size, a.piece);
     FAKE_REPLY(map_result, rpc_request_xid(r), result, .size = a.size);
 }
 

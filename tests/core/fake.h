@@ -24,6 +24,7 @@ struct fake_options {
     const char *print;                /* text printed by every "fill" */
     bool lacks_images;                /* has no image that is announced; else: lacks only the first */
     int refuses_modules;              /* with this code; 0: it takes them */
+    bool grants;                      /* what HELLO wishes for */
     bool        shared;               /* goes on through shared memory if the client wants to */
 };
 

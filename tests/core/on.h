@@ -7,7 +7,7 @@
 /* NULL: there is no such device, or no server. */
 static inline core_context *on(int device)
 {
-    core_context *context = core_context_primary(device);
+    core_context *context = device == 0 && core_attach_to_use() ? NULL : core_context_primary(device);
     if (context && !core_context_active(context))
         core_context_retain(context);
     return context;

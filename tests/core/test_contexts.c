@@ -19,6 +19,63 @@ static int launch_in(core_context *context, const char *name, core_stream stream
                                                        .arguments = arguments });
 }
 
+/* A context and its memory that came with the connection. */
+static void body_granted(void)
+{
+    fake_options.grants = true;
+    fake_start();
+    CHECK(core_attach_to_use() == 0);
+    core_context *c = core_context_primary(0);
+    struct core_context_info info;
+    uint64_t a, mapped = fake_mapped[0];
+    CHECK(mapped && !core_context_active(c) && core_context_info(c, &info) == 0 && !info.active && !info.owners);
+    CHECK(core_context_retain(c) == 0 && core_memory_allocate(c, 64, &a) == 0);
+    CHECK(!fake_calls[FLYT_CONTEXT_RETAIN] && !fake_calls[FLYT_MAP] && fake_mapped[0] == mapped);
+    CHECK(core_memory_free(a) == 0 && core_memory_allocate(c, mapped, &a) == 0 && !fake_calls[FLYT_MAP]);
+    CHECK(core_context_release(c) == 0 && fake_calls[FLYT_CONTEXT_RELEASE] == 1 && !fake_mapped[0]);
+    CHECK(core_context_retain(c) == 0 && fake_calls[FLYT_CONTEXT_RETAIN] == 1 && fake_calls[FLYT_MAP] == 1);
+}
+
+/* The window where they are does not suit this process. */
+static void body_granted_in_vain(void)
+{
+    fake_options.grants = true;
+    fake_options.bad_windows = 1;
+    fake_start();
+    uint64_t a;
+    CHECK(core_attach_to_use() == 0 && fake_calls[FLYT_CONTEXT_RELEASE] == 1 && fake_calls[FLYT_WINDOW] == 1);
+    CHECK(!fake_mapped[0] && core_context_retain(core_context_primary(0)) == 0);
+    CHECK(fake_calls[FLYT_CONTEXT_RETAIN] == 1 && core_memory_allocate(core_context_primary(0), 64, &a) == 0);
+}
+
+/* Nobody wishes for a context where CUDA_VISIBLE_DEVICES chooses, or where the caller only asks. */
+static void body_not_granted(void)
+{
+    fake_options.grants = true;
+    fake_start();
+    setenv("CUDA_VISIBLE_DEVICES", "1,0", 1);
+    CHECK(core_attach_to_use() == 0 && !fake_mapped[0] && core_context_retain(core_context_primary(0)) == 0);
+    CHECK(fake_calls[FLYT_CONTEXT_RETAIN] == 1);
+}
+
+/* Device 0 of the program is another one of the server. */
+static void body_granted_elsewhere(void)
+{
+    fake_options.grants = true;
+    fake_start();
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+    CHECK(core_attach_to_use() == 0 && fake_calls[FLYT_CONTEXT_RELEASE] == 1 && !fake_mapped[0]);
+    CHECK(core_context_retain(core_context_primary(0)) == 0 && fake_calls[FLYT_CONTEXT_RETAIN] == 1);
+}
+
+static void body_only_asked(void)
+{
+    fake_options.grants = true;
+    fake_start();
+    int count;
+    CHECK(core_device_count(&count) == 0 && core_attach_to_use() == 0 && !fake_mapped[0]);
+}
+
 /* Where there is no memory there can be a context. */
 static void body_without_memory(void)
 {
@@ -193,7 +250,8 @@ static void body_kinds(void)
     }
 }
 
-TEST(contexts, body_primary, body_without_memory, body_handles, body_apart, body_early, body_kinds)
+TEST(contexts, body_primary, body_granted, body_granted_in_vain, body_not_granted, body_granted_elsewhere,
+     body_only_asked, body_without_memory, body_handles, body_apart, body_early, body_kinds)
 
 int main(void)
 {

@@ -147,6 +147,15 @@ static bool near(float a, float b) { return a - b < 0.02f && b - a < 0.02f; }
 
 /* ---- each kind of object, at the other server and back ---- */
 
+/* The context that came with the connection has not been used yet. */
+static void body_not_yet_used(void)
+{
+    CHECK(core_attach_to_use() == 0 && move_to(1) == 0);
+    core_context *p = on(0);
+    uint64_t a = allocate(p, 64 * MIB);
+    CHECK(fill(p, 0, a, 1000, 4711) == 0 && word_at(p, a + 4) == 4711 && move_to(0) == 0 && word_at(p, a + 4) == 4711);
+}
+
 static void body_memory(void)
 {
     core_context *p = on(0), *c;
@@ -582,6 +591,7 @@ static void random_programs(void **unused)
         (void)unused;                                      \
         assert_int_equal(isolated(body_##name, limit), 0); \
     }
+TEST(not_yet_used, 60)
 TEST(memory, 60)
 TEST(handles, 60)
 TEST(peers, 60)
@@ -597,11 +607,11 @@ TEST(left_server, 60)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory), cmocka_unit_test(handles), cmocka_unit_test(peers), cmocka_unit_test(code),
-        cmocka_unit_test(streams),
-        cmocka_unit_test(times), cmocka_unit_test(host_memory),
-        cmocka_unit_test(pools_and_graphs), cmocka_unit_test(refusals), cmocka_unit_test(texture),
-        cmocka_unit_test(random_programs), cmocka_unit_test(left_server),
+        cmocka_unit_test(not_yet_used), cmocka_unit_test(memory),      cmocka_unit_test(handles),
+        cmocka_unit_test(peers),        cmocka_unit_test(code),        cmocka_unit_test(streams),
+        cmocka_unit_test(times),        cmocka_unit_test(host_memory), cmocka_unit_test(pools_and_graphs),
+        cmocka_unit_test(refusals),     cmocka_unit_test(texture),     cmocka_unit_test(random_programs),
+        cmocka_unit_test(left_server),
     };
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     if (argc < 3 || server_start(0, argv[1], argv[2]) || server_start(1, argv[1], argv[2]) ||

@@ -83,6 +83,8 @@ int core_attach(void)
     pthread_once(&window_once, window_make);
     return CORE_OK;
 }
+
+int core_attach_to_use(void) { return core_attach(); }
 bool core_forked(void) { return fake.forked; }
 int core_sticky(void) { return fake.sticky; }
 int core_take_latched(void)

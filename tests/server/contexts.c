@@ -395,6 +395,51 @@ static void objects_are_counted(void **state)
     server_stop(&other, SIGTERM);
 }
 
+/* HELLO makes the first context, and maps memory in it, where the client wishes that. */
+static void hello_brings_a_context(void **state)
+{
+    (void)state;
+    struct peer peer;
+    peer_connect(&peer, server.uri[0]);
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
+                        .host = (char *)"h",
+                        .executable = (char *)"e",
+                        .wish = { .context = 1, .credit = 5 << 20 } };
+    assert_int_equal(flyt_hello_1(&args, &peer.hello, peer.stub), RPC_SUCCESS);
+    assert_int_equal(peer.hello.head.result, 0);
+    assert_int_equal(peer.hello.granted.context, 1);
+    uint64_t base = peer.hello.window, granule = peer.hello.granularity, credit = peer.hello.granted.credit;
+    assert_true(credit >= 5 << 20 && credit % granule == 0);
+    assert_int_equal(peer_context_sync(&peer), 0);
+    context_retain_args same = { 0, 0 }, other = { 1, 0 };
+    plain_result plain = { 0 };
+    assert_int_equal(flyt_context_retain_1(&same, &plain, peer.stub), RPC_SUCCESS);
+    assert_int_equal(plain.head.result, 0);
+    assert_int_equal(flyt_context_retain_1(&other, &plain, peer.stub), RPC_SUCCESS);
+    assert_int_equal(plain.head.result, 1);
+    /* the memory is like what MAP gives: it is there, and can be given back */
+    map_args map = { .address = base + credit - granule, .size = granule };
+    map_result mapped = { 0 };
+    assert_int_equal(flyt_map_1(&map, &mapped, peer.stub), RPC_SUCCESS);
+    assert_int_equal(mapped.head.result, 1);
+    unmap_args unmap = { 0, base, credit };
+    flyt_unmap_1(&unmap, NULL, peer.stub);
+    assert_int_equal(peer_context_sync(&peer), 0);
+    assert_int_equal(peer.last.latched, 0);
+    /* another window only without the context */
+    window_args refuse = { base };
+    window_result window = { 0 };
+    context_args end = { 0 };
+    assert_int_equal(flyt_window_1(&refuse, &window, peer.stub), RPC_SUCCESS);
+    assert_int_equal(window.head.result, 1);
+    assert_int_equal(flyt_context_release_1(&end, &plain, peer.stub), RPC_SUCCESS);
+    assert_int_equal(plain.head.result, 0);
+    assert_int_equal(flyt_window_1(&refuse, &window, peer.stub), RPC_SUCCESS);
+    assert_int_equal(window.head.result, 0);
+    assert_true(window.window && window.window != base);
+    peer_close(&peer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +456,7 @@ int main(void)
         T(wrong_names_are_refused),
         cmocka_unit_test(the_number_is_bounded),
         cmocka_unit_test(objects_are_counted),
+        cmocka_unit_test(hello_brings_a_context),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     server_start(&server, "software", NULL);

@@ -57,14 +57,40 @@ static int answered(struct question *q)
     return code;
 }
 
-static int begin(core_context *c)
+/* The server made it when the connection was made, and nobody has used it yet. */
+static atomic_bool granted;
+
+void context_granted(uint64_t memory)
 {
-    FLYT_ASSERT_HELD(&c->lock);
+    memory_first_granted(context_of_wire(0), memory);
+    atomic_store(&granted, true);
+}
+
+int context_grant_drop(void)
+{
+    core_context *c = context_of_wire(0);
+    context_args args = { .context = 0 };
+    if (!atomic_exchange(&granted, false))
+        return CORE_OK;
+    memory_forget_context(c);
+    return wire_plain(FLYT_CONTEXT_RELEASE, (xdrproc_t)xdr_context_args, &args);
+}
+
+static int make(core_context *c)
+{
     struct question q;
     ask(c, &q);
     struct map_question *memory = memory_ask_first(c);
     int code = answered(&q);
     memory_first_answered(memory);
+    return code;
+}
+
+static int begin(core_context *c)
+{
+    FLYT_ASSERT_HELD(&c->lock);
+    bool made = c->primary && !c->device && atomic_exchange(&granted, false);
+    int code = made ? CORE_OK : make(c);
     if (code)
         return code;
     context_begins(c);

@@ -69,6 +69,9 @@ typedef uint64_t core_stream; /* 0: legacy default of the context; or: */
    reserves the window. Waits. The failure of the first attempt is explained once on stderr and kept: 802 when no
    server is there, 803 when the versions differ. In the child of a fork: 3, without touching the parent's session. */
 CORE_API int core_attach(void);
+/* The same, of a caller that will retain device 0's primary context at once: the server makes it, with its first
+   memory, before it answers the handshake, and the caller waits once instead of twice. */
+CORE_API int core_attach_to_use(void);
 CORE_API bool core_forked(void);
 /* The Runtime API has been initialised, which counts for the Driver API too: NVIDIA's runtime calls cuInit. The front
    ends set it and look; the core does neither. */

@@ -23,6 +23,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "cpu/common/tree.h"
+#include "cpu/rpc/credit.h"
 #include "context.h"
 #include "device.h"
 #include "extent.h"
@@ -34,8 +35,7 @@
 #include "share.h"
 #include "state.h"
 
-enum { MEMORY_ALIGNMENT = 512, PIECES_OF_DEVICE = 1024, AHEAD_PART = 16, RECALL_TRIES = 200 };
-#define PIECE_MOST (UINT64_C(64) << 20)
+enum { MEMORY_ALIGNMENT = 512, RECALL_TRIES = 200 };
 #define TEND_NS CLOCK_NS_PER_SECOND
 uint64_t memory_grow_at_least = UINT64_C(32) << 20;
 
@@ -189,16 +189,10 @@ static bool heap_give(struct heap *heap, uint64_t address)
 
 /* ---- pieces ---- */
 
-/* A piece is a thousandth of the device or less, within reason: so much may stay unusable for other programs beside a
-   small allocation. Powers of two. */
 static uint64_t heap_piece(struct heap *heap)
 {
-    if (!heap->piece) {
-        uint64_t total = heap->context->facts->total_memory, piece = core_session.granularity;
-        while (piece < PIECE_MOST && piece * 2 <= total / PIECES_OF_DEVICE)
-            piece *= 2;
-        heap->piece = piece;
-    }
+    if (!heap->piece)
+        heap->piece = credit_piece(core_session.granularity, heap->context->facts->total_memory);
     return heap->piece;
 }
 
@@ -250,6 +244,17 @@ static void heap_give_back(struct heap *heap, uint64_t bytes)
         given += to - from;
         unmap(heap->context, from, to - from);
     }
+}
+
+/* New memory, which becomes the block. */
+static void heap_add(struct heap *heap, struct block *block, uint64_t address, uint64_t size)
+{
+    FLYT_ASSERT_HELD(&heap->lock);
+    heap->mapped += size;
+    block->by_address.key = block->by_size.tie = address;
+    block->by_size.key = size;
+    tree_insert(&heap->blocks, &block->by_address);
+    block_make_free(heap, block);
 }
 
 /* A MAP under way. */
@@ -307,11 +312,7 @@ static int map_answered(struct map_question *q, int code)
         free(block);
         return code;
     }
-    heap->mapped += mapped;
-    block->by_address.key = block->by_size.tie = address;
-    block->by_size.key = mapped;
-    tree_insert(&heap->blocks, &block->by_address);
-    block_make_free(heap, block);
+    heap_add(heap, block, address, mapped);
     return CORE_OK;
 }
 
@@ -330,12 +331,12 @@ static uint64_t heap_tail(const struct heap *heap, uint64_t *top)
     return last && last->free ? block_size(last) : 0;
 }
 
-/* How much may be mapped and unused for long: little where the device is small. */
+/* How much may be mapped and unused for long. */
 static uint64_t heap_ahead(const struct heap *heap)
 {
-    uint64_t most = heap->context->facts->total_memory / AHEAD_PART, ahead = heap->used / 8;
+    uint64_t ahead = heap->used / 8;
     ahead = ahead > memory_grow_at_least ? ahead : memory_grow_at_least;
-    return core_perf.no_cache ? 0 : ahead < most ? ahead : most;
+    return core_perf.no_cache ? 0 : credit_ahead(ahead, heap->context->facts->total_memory);
 }
 
 /* Idle credit of this program's other contexts counts against the same limit. */
@@ -427,6 +428,23 @@ void memory_first_answered(struct map_question *q)
         heap->piece = 0;      /* there may be no context, and the structure's next life may be on another device */
     pthread_mutex_unlock(&heap->lock);
     free(q);
+}
+
+uint64_t memory_first_wanted(void) { return core_perf.no_cache ? 0 : memory_grow_at_least; }
+
+void memory_first_granted(core_context *c, uint64_t size)
+{
+    uint64_t address = core_session.window;
+    struct heap *heap = heap_of(c);
+    if (!heap || !size || size % heap_piece(heap) || window_take(address, address, size, heap->piece) != address)
+        return;
+    struct block *block = calloc(1, sizeof *block);
+    pthread_mutex_lock(&heap->lock);
+    if (block)
+        heap_add(heap, block, address, size);
+    else
+        unmap(c, address, size);
+    pthread_mutex_unlock(&heap->lock);
 }
 
 /* ---- the public face ---- */

@@ -54,6 +54,10 @@ void memory_put(core_context *, uint64_t address);
    cannot be had now is asked for when it is needed. */
 struct map_question *memory_ask_first(core_context *);
 void memory_first_answered(struct map_question *);
+/* The same of the context that the server makes with HELLO: how many bytes to wish for; and, at attach, when nothing of
+   the window is taken yet, how many the server has mapped from its beginning on. */
+uint64_t memory_first_wanted(void);
+void memory_first_granted(core_context *, uint64_t size);
 void memory_forget_context(core_context *);                 /* after its end */
 void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
 /* by the helper, now and then: what lay idle for long goes back */

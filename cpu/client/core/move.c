@@ -61,6 +61,8 @@ static int settle(struct move *move)
     if (code)
         return move_refuse(move, code, "the work under way failed (error %d)", code);
     memory_give_back();
+    if ((code = context_grant_drop()))
+        return move_refuse(move, code, "the context that nobody uses could not be given back (error %d)", code);
     if (busy() || !lanes_leave())
         return move_refuse(move, CORE_NOT_READY, "copies or host functions are still under way");
     return CORE_OK;

@@ -85,7 +85,11 @@ enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
    asked for another one. */
 enum { ATTACH_ELSEWHERE = -2, ATTACH_SERVERS = 5, ATTACH_ELSEWHERE_MS = 300 };
 #define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
-static struct { uint64_t begun; unsigned count, servers; } attempt;
+static struct {
+    uint64_t begun;
+    unsigned count, servers;
+    bool to_use;
+} attempt;
 
 static bool attach_held_up(void)
 {
@@ -194,17 +198,31 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
     return CORE_SYSTEM_NOT_READY;
 }
 
+/* What the program is going to ask for next, if that is known: device 0's primary context. It is the server's device 0,
+   too, unless the program's environment chooses among the devices. */
+static flyt_wish wish_for(bool to_use)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (!to_use || (visible && *visible != '0'))
+        return (flyt_wish){ 0 };
+    return (flyt_wish){ .context = 1, .credit = memory_first_wanted() };
+}
+
 /* The first call of a connection; calls go to the server that is asked. */
-static int hello_say(const void *ticket, size_t ticket_size, hello_result *hello)
+static int hello_say(const void *ticket, size_t ticket_size, flyt_wish wish, hello_result *hello)
 {
     static char host[FLYT_MAX_SHORT], executable[FLYT_MAX_SHORT];
     gethostname(host, sizeof host - 1);
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length > 0 ? length : 0] = 0;
-    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .capabilities = FLYT_CAP_BEATS,
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
+                        .minor = FLYT_PROTOCOL_MINOR,
+                        .capabilities = FLYT_CAP_BEATS,
                         .host = host,
-                        .executable = executable, .pid = (u_int)getpid(),
-                        .ticket = { (u_int)ticket_size, (char *)(uintptr_t)ticket } };
+                        .executable = executable,
+                        .pid = (u_int)getpid(),
+                        .ticket = { (u_int)ticket_size, (char *)(uintptr_t)ticket },
+                        .wish = wish };
     return wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
 }
 
@@ -213,7 +231,7 @@ static int attach_hello(const struct manager_place *place)
     hello_result *hello = &core_session.hello;
     attach_wait_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
-    int code = hello_say(place->ticket, place->ticket_size, hello);
+    int code = hello_say(place->ticket, place->ticket_size, wish_for(attempt.to_use), hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client)) {
         if (attach_held_up())
@@ -284,6 +302,15 @@ static void attach_host(uint64_t at, uint64_t size)
     host_space_open(at, size, shared.fd, shared.payload);
 }
 
+/* Another window is needed, and memory is mapped in this one; or it is the context of another device. */
+static void grant_refuse(void)
+{
+    context_args args = { .context = 0 };
+    if (core_session.hello.granted.context)
+        wire_plain(FLYT_CONTEXT_RELEASE, (xdrproc_t)xdr_context_args, &args);
+    core_session.hello.granted = (flyt_wish){ 0 };
+}
+
 /* Reserves the same numbers here that the server reserved there; asks for other ones while they are taken. */
 static int attach_window(void)
 {
@@ -306,6 +333,7 @@ static int attach_window(void)
                             "that limit (`ulimit -l unlimited`)");
             return CORE_OUT_OF_MEMORY;
         }
+        grant_refuse();
         window_args args = { .refused = offer };
         window_result result = { 0 };
         int code = wire_call(FLYT_WINDOW, (xdrproc_t)xdr_window_args, &args, (xdrproc_t)xdr_window_result, &result);
@@ -380,6 +408,10 @@ static int attach_once(const struct manager_place *place)
     if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) ||
         (code = device_snapshot()) || (code = objects_open()) || (code = helper_start()))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
+    else if (!device_count() || client_device_find(0)->wire)
+        grant_refuse();
+    else if (core_session.hello.granted.context)
+        context_granted(core_session.hello.granted.credit);
     return code;
 }
 
@@ -435,7 +467,7 @@ static int attach_managed(struct manager_place *place)
     }
 }
 
-static int attach_first(void)
+static int attach_first(bool to_use)
 {
     const char *uri = env_get("FLYT_SERVER");
     bool managed = !(uri && *uri) && manager_wanted(default_uri);
@@ -450,6 +482,7 @@ static int attach_first(void)
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
     core_session.managed = managed;
+    attempt.to_use = to_use;
     attach_wait_begin();
     int code = managed ? attach_managed(&place) : attach_session(&place);
     if (!code && managed)
@@ -507,7 +540,7 @@ static int move_window(struct move *move)
 static int move_hello(struct move *move)
 {
     hello_result *hello = &move->at[MOVE_TARGET].hello;
-    int code = hello_say(NULL, 0, hello);
+    int code = hello_say(NULL, 0, (flyt_wish){ 0 }, hello);
     if (code || hello->major != FLYT_PROTOCOL_MAJOR || !(hello->capabilities & FLYT_CAP_MOVES))
         return move_refuse(move, code, "the new server refuses this program: %s",
                            hello->refusal && *hello->refusal ? hello->refusal : "it is of another version");

@@ -153,7 +153,7 @@ void session_closes(int code)
     failure = code;
 }
 
-int core_attach(void)
+static int attach(bool to_use)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
     if (now == STATE_READY)
@@ -169,7 +169,7 @@ int core_attach(void)
     now = atomic_load(&state);
     if (now == STATE_NEW) {
         atomic_store(&state, STATE_ATTACHING);
-        failure = session_top.attach();
+        failure = session_top.attach(to_use);
         pthread_mutex_lock(&loss_lock);       /* so a loss is told here, or by session_lost, and never by neither */
         if (!failure && (failure = atomic_load(&core_session.sticky)))
             log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);
@@ -179,6 +179,10 @@ int core_attach(void)
     pthread_mutex_unlock(&attach_lock);
     return failure;
 }
+
+int core_attach(void) { return attach(false); }
+
+int core_attach_to_use(void) { return attach(true); }
 
 int session_move_begin(void)
 {

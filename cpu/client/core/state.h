@@ -44,7 +44,8 @@ bool session_becomes_child(void);                           /* in the child of a
 void session_closes(int code);                              /* every call gives the code from here on */
 /* What the lower files ask of higher ones. */
 struct session_top {
-    int  (*attach)(void);             /* connects; a result code */
+    /* connects; a result code. to_use: the calling function will retain device 0's primary context at once */
+    int (*attach)(bool to_use);
     void (*lost)(void);               /* the connection is: nobody waits on a lane any more */
     void (*tell_why)(void);           /* after that; may wait for seconds */
     void (*progress)(flyt_id stream, uint64_t done);        /* so says a reply's head */

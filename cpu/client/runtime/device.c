@@ -75,7 +75,7 @@ static int get_device(int *device)
 
 static int set_device(int device)
 {
-    int error = runtime_attach_device(device);
+    int error = FLYT_CUDART >= 12 ? runtime_attach_to_use(device) : runtime_attach_device(device);
     if (error)
         return error;
     if (core_in_host_function()) /* whose thread never has a device */
@@ -216,7 +216,7 @@ cudaError_t runtime_cudaGetDeviceFlags(unsigned *flags) { return runtime_local(g
 static int init_device(int device, unsigned flags, unsigned options)
 {
     enum { OPTION_FLAGS_VALID = 1 };
-    int error = runtime_attach_device(device);
+    int error = runtime_attach_to_use(device);
     if (error)
         return error;
     if (options & OPTION_FLAGS_VALID && (error = set_flags(device, flags)))

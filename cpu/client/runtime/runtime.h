@@ -82,6 +82,8 @@ bool runtime_released(int device);
 int runtime_attach(int *device_count);
 /* Also checks an ordinal: 101. */
 int runtime_attach_device(int device);
+/* The same, of a caller that will retain the device's primary context at once. */
+int runtime_attach_to_use(int device);
 /* The thread's device without making it current or alive. */
 int runtime_device(void);
 /* The thread's calls go to this device, and the context becomes current. NULL: the device's context is made later. */

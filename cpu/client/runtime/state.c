@@ -44,6 +44,12 @@ int runtime_attach_device(int device)
     return device < 0 || device >= count ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
+int runtime_attach_to_use(int device)
+{
+    int error = device == 0 ? core_attach_to_use() : cudaSuccess;
+    return error ? error : runtime_attach_device(device);
+}
+
 /* cudaSetValidDevices names the devices to try, in order; 0 entries: all of them. */
 static pthread_mutex_t valid_lock = PTHREAD_MUTEX_INITIALIZER;
 static int valid_devices[RUNTIME_MAX_DEVICES], valid_count;
@@ -131,10 +137,12 @@ bool runtime_released(int device)
 
 int runtime_enter_slow(core_context **context)
 {
-    int error = core_in_host_function() ? cudaErrorNotPermitted : runtime_attach(NULL);
-    if (error)
-        return error;
+    if (core_in_host_function())
+        return cudaErrorNotPermitted;
     int wanted = runtime_device();
+    int error = wanted == 0 ? core_attach_to_use() : cudaSuccess;
+    if (error || (error = runtime_attach(NULL)))
+        return error;
     if (runtime_thread.taken_away)
         wanted = first_device();
     if (in_own_context()) {
