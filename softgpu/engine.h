@@ -18,6 +18,7 @@ typedef struct sg_kernel sg_kernel;         /* an entry, decoded and ready to ru
 typedef struct sg_heap sg_heap;
 typedef struct sg_print sg_print;
 typedef struct sg_grid sg_grid;             /* one launch */
+struct sg_binding;                          /* softgpu/texture.h */
 
 /* The limits of one consistent device; figures: what the driver makes of it unless told otherwise. */
 struct sg_limits {
@@ -98,6 +99,8 @@ struct sg_launch {
     unsigned flags;
     const void *params;                     /* the parameter block, copied */
     size_t params_size;
+    const struct sg_binding *bindings; /* of the module's texture references; they outlive the grid. May be NULL */
+    size_t binding_count;
     /* Runs once in an engine thread when the last block has ended, or the grid was cancelled. error is
        CUDA_SUCCESS, CUDA_ERROR_ILLEGAL_ADDRESS, _LAUNCH_FAILED (trap), _ASSERT, _MISALIGNED_ADDRESS,
        _ILLEGAL_INSTRUCTION, _INVALID_PC, _HARDWARE_STACK_ERROR, _LAUNCH_TIMEOUT … */

@@ -1,13 +1,13 @@
 # The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/calls/calls.h) on the machine
 # of softgpu/exec/.
 SOFTGPU_MACHINE := array attributes config context device domain event extents function handle image library link \
-                   memory module op peer queue run space state stream texture turn work
+                   memory module op peer queue run space state stream texref texture turn work
 SOFTGPU_CALLS := array context copy current device entry errors event function host init launch library link memory \
-                 module occupancy per_thread pointer set stream symbols tensor texture value vmm
+                 module occupancy per_thread pointer set stream symbols tensor texref texture value vmm
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \
                                          $(SOFTGPU_CALLS:%=softgpu/driver/calls/%.c))
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
-                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c tree.c)) \
+                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c texref.c tree.c)) \
                    $(call objects,cpu/code/fatbin.c cpu/code/object.c)
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 

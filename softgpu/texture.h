@@ -41,18 +41,29 @@ struct sg_texture {
     bool linear_filter, normalized;      /* normalized: coordinates */
     bool unit;                           /* integers of 8 and 16 bits are read as floats of 0 … 1 or -1 … 1 */
     uint8_t levels;                      /* of a mipmapped array, behind each other from base on; 0: it is none */
+    uint32_t first_layer, all_layers;    /* of a view of some layers of a mipmapped array; 0, 0: it has all */
     bool linear_levels;                  /* the filter between levels */
     float bias, least, most;             /* of the level of detail */
     bool srgb;                           /* colours of 8 bits become linear before they are filtered */
-    float border[4];                     /* of a texture that is read as floats */
+    float border[4];                     /* of a texture that is read as integers: their bits */
     int8_t offset[3];                    /* texels, of one fetch */
+};
+
+/* A texture or surface reference, as it was bound when its kernel was launched. A kernel names it by the address of
+   its variable. width 0: it is bound to nothing, and every texel is 0. */
+struct sg_binding {
+    uint64_t address;
+    struct sg_texture texture;
 };
 
 enum { SG_LEVELS_MOST = 16, SG_ROW_ALIGNMENT = 64 };
 /* One level of it; levels is 0 then. Level 0 is where base says, with its pitch and slice. */
 struct sg_texture sg_texture_level(const struct sg_texture *, unsigned level);
-/* Bytes of all its layers. */
-static inline uint64_t sg_texture_bytes(const struct sg_texture *t) { return t->slice * t->depth * t->layers; }
+/* Bytes of all layers that there are. */
+static inline uint64_t sg_texture_bytes(const struct sg_texture *t)
+{
+    return t->slice * t->depth * (t->all_layers ? t->all_layers : t->layers);
+}
 
 static inline unsigned sg_texel_bytes(unsigned format)
 {

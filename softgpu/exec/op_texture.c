@@ -1,7 +1,7 @@
 /*
- * op_texture.c: tex, tld4, suld, sust, sured, txq and suq on objects whose handle is in a register ("bindless", all
- * that nvcc emits). See softgpu/texture.h. Gathering, integer coordinates and queries look at the first level of a
- * mipmapped array.
+ * op_texture.c: tex, tld4, suld, sust, sured, txq and suq on objects whose handle is in a register, and on references
+ * (variables of type .texref and .surfref), by name or by address. See softgpu/texture.h.
+ * Gathering, integer coordinates and queries look at the first level of a mipmapped array.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
@@ -87,13 +87,27 @@ static void put(struct exec_warp *w, const struct access *a, unsigned k, unsigne
 
 /* The object of a lane; the same handle as last time is not looked up again within the instruction. */
 struct object { uint64_t handle; struct sg_texture t; bool known; };
+
+/* Of a reference, which is named by its address. */
+static bool bound(const struct exec_warp *w, uint64_t address, struct sg_texture *t)
+{
+    const struct sg_launch *launch = &w->block->grid->launch;
+    size_t k = 0;
+    while (k < launch->binding_count && launch->bindings[k].address != address)
+        k++;
+    if (k == launch->binding_count)
+        return false;
+    *t = launch->bindings[k].texture;
+    return true;
+}
+
 static bool find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, bool surface, struct object *o)
 {
     uint64_t handle = ((const uint64_t *)exec_row(w, i->s[0]))[lane];
     if (o->known && o->handle == handle)
         return true;
     o->handle = handle;
-    o->known = sg_texture_get(handle, &o->t) && o->t.surface == surface;
+    o->known = (sg_texture_get(handle, &o->t) || bound(w, handle, &o->t)) && o->t.surface == surface;
     if (!o->known)
         exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS,
                            surface ? "no surface object has this handle" : "no texture object has this handle", lane,
@@ -130,10 +144,12 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
         for (unsigned k = 0; k < a->dimensions; k++)
             raw[k] = word(w, a->at[next++], l);
         float at[3] = { as_float(raw[0]), as_float(raw[1]), as_float(raw[2]) };
-        bool fine;
+        bool fine = true;
         for (unsigned k = 0; a->offsets && k < a->dimensions; k++) /* -8 … 7 */
             o.t.offset[k] = (int8_t)((int32_t)(word(w, a->offset[k], l) << 28) >> 28);
-        if (a->integer) {
+        if (!o.t.width) /* a reference that is bound to nothing */
+            memset(out, 0, sizeof out);
+        else if (a->integer) {
             int32_t index[3] = { (int32_t)raw[0], (int32_t)raw[1], (int32_t)raw[2] };
             fine = sg_texture_fetch(&o.t, a->dimensions, w->granule_device, index, layer, out);
         } else if (a->shape == SHAPE_CUBE) {
@@ -339,6 +355,14 @@ static bool one_of(const char *m, const char *const *list)
     return false;
 }
 
+/* A register holds a handle, or the address of a reference; a name stands for that address. */
+static bool names_object(const struct exec_decoder *d, const struct ptx_operand *o)
+{
+    return o->kind == PTX_OP_REGISTER ||
+           (o->kind == PTX_OP_VARIABLE && o->scope == PTX_SCOPE_MODULE &&
+            (d->module->variables[o->index].type == PTX_TEXREF || d->module->variables[o->index].type == PTX_SURFREF));
+}
+
 /* The handle, and the coordinates of [handle, {…}]. */
 static int places(struct exec_decoder *d, const struct ptx_operand *o, struct exec_insn *n, struct access *a)
 {
@@ -354,8 +378,10 @@ static int places(struct exec_decoder *d, const struct ptx_operand *o, struct ex
     a->shape = shapes[s].shape;
     a->layered = shapes[s].layered;
     a->dimensions = shapes[s].dimensions;
-    if (o->kind != PTX_OP_LIST || !o->bracketed || o->element_count != 2 || o->elements[0].kind != PTX_OP_REGISTER)
-        return decode_error(d, "only objects whose handle is in a register, without a sampler of their own, are known");
+    if (o->kind != PTX_OP_LIST || !o->bracketed || o->element_count != 2)
+        return decode_error(d, "textures with a sampler of their own are not known");
+    if (!names_object(d, &o->elements[0]))
+        return decode_error(d, "neither a handle in a register nor a texture or surface reference");
     if (decode_source(d, &o->elements[0], PTX_B64, &n->s[0]))
         return -1;
     const struct ptx_operand *elements[COORDINATES];
@@ -554,9 +580,10 @@ static int decode_query(struct exec_decoder *d)
     if (a->query == QUERY_NONE || d->in->operand_count != 2 || (n.kind && a->query >= QUERY_NORMALIZED))
         return decode_error(d, "a query that is not answered here");
     const struct ptx_operand *o = &d->in->operands[1];
-    struct ptx_operand handle = { .kind = PTX_OP_REGISTER, .reg = o->reg, .component = o->component };
-    if (o->kind != PTX_OP_MEMORY || !o->has_register || o->has_variable || o->integer)
-        return decode_error(d, "only objects whose handle is in a register are known");
+    struct ptx_operand handle = *o;
+    handle.kind = o->has_variable ? PTX_OP_VARIABLE : PTX_OP_REGISTER;
+    if (o->kind != PTX_OP_MEMORY || o->has_register == o->has_variable || o->integer || !names_object(d, &handle))
+        return decode_error(d, "neither a handle in a register nor a texture or surface reference");
     if (decode_source(d, &handle, PTX_B64, &n.s[0]) || results(d, &d->in->operands[0], PTX_B32, 1, a))
         return -1;
     n.extra = a;

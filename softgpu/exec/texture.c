@@ -256,6 +256,8 @@ struct sg_texture sg_texture_level(const struct sg_texture *t, unsigned level)
         l.pitch = (row + SG_ROW_ALIGNMENT - 1) / SG_ROW_ALIGNMENT * SG_ROW_ALIGNMENT;
         l.slice = l.pitch * l.height;
     }
+    l.base += l.first_layer * l.slice * l.depth;
+    l.first_layer = l.all_layers = 0;
     return l;
 }
 
@@ -300,6 +302,10 @@ bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned 
                       int64_t layer, uint32_t out[4])
 {
     int64_t index[3] = { 0, 0, 0 };
+    if (t->levels) {
+        const struct sg_texture first = sg_texture_level(t, 0);
+        return sg_texture_fetch(&first, dimensions, device, at, layer, out);
+    }
     for (unsigned k = 0; k < dimensions; k++)
         index[k] = place((int64_t)at[k] + t->offset[k], extent(t, k), t->linear_memory ? SG_BORDER : t->wrap[k],
                          t->normalized);
@@ -311,6 +317,10 @@ bool sg_texture_gather(const struct sg_texture *t, unsigned device, const float 
 {
     static const unsigned char corners[4][2] = { { 0, 1 }, { 1, 1 }, { 1, 0 }, { 0, 0 } };
     int64_t low[2];
+    if (t->levels) {
+        const struct sg_texture first = sg_texture_level(t, 0);
+        return sg_texture_gather(&first, device, at, layer, which, out);
+    }
     for (unsigned k = 0; k < 2; k++)
         low[k] = (int64_t)floorf(scale(t, at[k], k, extent(t, k)) - 0.5f) + t->offset[k];
     for (unsigned c = 0; c < 4; c++) {

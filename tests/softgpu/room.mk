@@ -1,5 +1,5 @@
 # Tests of the software GPU: programs linked with libsoftgpu.so as if it were libcuda.so.
-TESTS_SOFTGPU := test_contexts test_devices test_faults test_launch test_memcheck test_memory test_modules test_random test_streams test_textures test_vmm
+TESTS_SOFTGPU := test_contexts test_devices test_faults test_launch test_memcheck test_memory test_modules test_random test_streams test_texrefs test_textures test_vmm
 TESTS_SOFTGPU_PROGRAMS := $(addprefix $(BUILD)/tests/softgpu/,$(TESTS_SOFTGPU))
 
 $(TESTS_SOFTGPU_PROGRAMS): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o | $(SOFTGPU_LIBRARY)
@@ -8,7 +8,7 @@ $(TESTS_SOFTGPU_PROGRAMS): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o 
 ifneq ($(filter $(SOFTGPU_LIBRARY),$(PROGRAMS)),)
 TESTS += $(TESTS_SOFTGPU_PROGRAMS)
 # The same with delayed completions, reordered streams and refused addresses.
-TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts test_launch test_memory test_random test_streams test_textures test_vmm),"env FLYT_SOFTGPU_CHAOS=7 $(program)")
+TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts test_launch test_memory test_random test_streams test_texrefs test_textures test_vmm),"env FLYT_SOFTGPU_CHAOS=7 $(program)")
 # `env` hides from the top Makefile what is to be built.
 run-long-tests test-programs: $(TESTS_SOFTGPU_PROGRAMS)
 LONG_TESTS += $(foreach seed,1 2 3 4 5 6 7 8,$(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_launch test_random test_streams),"env FLYT_SOFTGPU_CHAOS=$(seed) $(program)"))

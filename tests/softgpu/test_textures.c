@@ -17,6 +17,16 @@ static const char ptx_texture[] =
              "    tex.2d.v4.u32.f32 {%r4, %r5, %r6, %r7}, [%rd1, {%f1, %f2}];\n"
              "    mad.lo.u32 %r8, %r2, %r3, %r1; mul.wide.u32 %rd3, %r8, 4; add.s64 %rd3, %rd3, %rd2; st.global.u32 "
              "[%rd3], %r4;\n    ret;\n}\n"
+             /* the same with coordinates of 0 to 1, in a picture of 13 to 6 */
+             ".visible .entry unit(.param .u64 t, .param .u64 out)\n"
+             "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>; .reg .f32 %f<9>;\n"
+             "    ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 "
+             "%r3, %ntid.x; mov.u32 %r4, 0;\n"
+             "    cvt.rn.f32.u32 %f1, %r1; cvt.rn.f32.u32 %f2, %r2; add.f32 %f1, %f1, 0f3F000000; add.f32 %f2, %f2, "
+             "0f3F000000; div.rn.f32 %f1, %f1, 0f41500000; div.rn.f32 %f2, %f2, 0f40C00000;\n"
+             "    tex.a2d.v4.u32.f32 {%r4, %r5, %r6, %r7}, [%rd1, {%r4, %f1, %f2, %f2}];\n"
+             "    mad.lo.u32 %r8, %r2, %r3, %r1; mul.wide.u32 %rd3, %r8, 4; add.s64 %rd3, %rd3, %rd2; st.global.u32 "
+             "[%rd3], %r4;\n    ret;\n}\n"
              ".visible .entry fetch(.param .u64 t, .param .u64 out)\n"
              "{\n    .reg .b32 %r<9>; .reg .b64 %rd<5>;\n"
              "    ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x;\n"
@@ -423,18 +433,60 @@ static void views(void **state)
     from = (CUDA_RESOURCE_DESC){ .resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY, .res.mipmap.hMipmappedArray = levels };
     view = (CUDA_RESOURCE_VIEW_DESC){ .format = CU_RES_VIEW_FORMAT_UINT_1X32, .width = 2 * W, .height = 2 * H,
                                       .firstMipmapLevel = 1, .lastMipmapLevel = 2 };
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&t, &from, &how, &view)); /* levels need such coordinates */
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&t, &from, &how, NULL));
+    how.flags |= CU_TRSF_NORMALIZED_COORDINATES;
     OK(cuTexObjectCreate(&t, &from, &how, &view));
     OK(cuMemsetD8(out, 0, sizeof numbers));
-    OK(cuLaunchKernel(kernel(&m, "read"), 1, 1, 1, W, H, 1, 0, NULL, read_arguments, NULL));
+    OK(cuLaunchKernel(kernel(&m, "unit"), 1, 1, 1, W, H, 1, 0, NULL, read_arguments, NULL));
     OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
     for (uint32_t i = 0; i < H * W; i++)
         assert_int_equal(numbers[i / W][i % W], i + 7);
     OK(cuTexObjectDestroy(t));
     OK(cuMipmappedArrayDestroy(levels));
-    /* how it is read: border colours need floats, sRGB is accepted */
+    /* the second and third of three layers, from the second level on */
+    pyramid.Depth = 3;
+    pyramid.Flags = CUDA_ARRAY3D_LAYERED;
+    OK(cuMipmappedArrayCreate(&levels, &pyramid, 2));
+    OK(cuMipmappedArrayGetLevel(&second, levels, 1));
+    for (uint32_t z = 0; z < 3; z++) {
+        for (uint32_t i = 0; i < H * W; i++)
+            numbers[i / W][i % W] = z * 1000 + i;
+        CUDA_MEMCPY3D layer = { .srcMemoryType = CU_MEMORYTYPE_HOST,
+                                .srcHost = numbers,
+                                .srcPitch = W * 4,
+                                .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+                                .dstArray = second,
+                                .dstZ = z,
+                                .WidthInBytes = W * 4,
+                                .Height = H,
+                                .Depth = 1 };
+        OK(cuMemcpy3D(&layer));
+    }
+    from.res.mipmap.hMipmappedArray = levels;
+    view.lastMipmapLevel = 1;
+    view.depth = 3;
+    view.firstLayer = 1;
+    view.lastLayer = 2;
+    OK(cuTexObjectCreate(&t, &from, &how, &view));
+    OK(cuLaunchKernel(kernel(&m, "unit"), 1, 1, 1, W, H, 1, 0, NULL, read_arguments, NULL));
+    OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
+    for (uint32_t i = 0; i < H * W; i++)
+        assert_int_equal(numbers[i / W][i % W], 1000 + i);
+    OK(cuTexObjectDestroy(t));
+    OK(cuMipmappedArrayDestroy(levels));
+    how.flags = CU_TRSF_READ_AS_INTEGER;
+    /* outside: the bits of a border colour; sRGB is accepted */
     from = (CUDA_RESOURCE_DESC){ .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a };
-    how.borderColor[1] = 0.5f;
-    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(&t, &from, &how, NULL));
+    how.addressMode[0] = how.addressMode[1] = CU_TR_ADDRESS_MODE_BORDER;
+    memcpy(how.borderColor, (uint32_t[4]){ 70000, 0xFFC00001, 1, 1 }, sizeof how.borderColor);
+    OK(cuTexObjectCreate(&t, &from, &how, NULL));
+    OK(cuLaunchKernel(kernel(&m, "read"), 1, 1, 1, W + 1, 1, 1, 0, NULL, read_arguments, NULL));
+    OK(cuMemcpyDtoH(numbers, out, sizeof numbers));
+    assert_int_equal(numbers[0][W - 1], W - 1);
+    assert_int_equal(numbers[1][0], 70000);
+    OK(cuTexObjectDestroy(t));
+    memset(how.borderColor, 0, sizeof how.borderColor);
     view = (CUDA_RESOURCE_VIEW_DESC){ .format = CU_RES_VIEW_FORMAT_UINT_4X8, .width = W, .height = H };
     how.flags = CU_TRSF_SRGB;
     OK(cuTexObjectCreate(&t, &from, &how, &view));

@@ -6,7 +6,7 @@
  *   current.c    the stack of contexts of each thread;  device.c, context.c
  *   memory.c     cuMemAlloc …;  vmm.c  cuMemAddressReserve …;  host.c  pinned and managed;  pointer.c  attributes
  *   stream.c, event.c, value.c, copy.c, set.c, launch.c   operations of streams
- *   array.c, texture.c   arrays, texture and surface objects
+ *   array.c, texture.c, texref.c   arrays, texture and surface objects, texture and surface references
  *   module.c, library.c, function.c, occupancy.c   code
  *   errors.c, entry.c (cuGetProcAddress), per_thread.c, symbols.c (what is not offered)
  */
@@ -36,6 +36,15 @@ void sgd_current_forget(CUcontext);                      /* from this thread's s
 /* What a stream argument means to the calling thread. `current` as sgd_enter_current gave it. */
 CUresult sgd_stream_find(CUstream, struct sgd_context *current, struct sgd_stream **);
 extern _Thread_local bool sgd_per_thread;                /* set around calls of the _ptds and _ptsz functions */
+
+/* ---- texture.c, texref.c: under the mutex ---- */
+
+/* What a fetch through such a texture needs. live: its memory must be there now; else a kernel will fault. */
+CUresult sgd_texture_describe(const struct sgd_device *, const CUDA_RESOURCE_DESC *, const CUDA_TEXTURE_DESC *,
+                              bool live, struct sg_texture *);
+/* The references of the kernel's module as they are now: malloc'ed, in the order of their addresses. NULL: no host
+   memory. */
+struct sg_binding *sgd_texref_bindings(const struct sgd_module *);
 
 /* ---- function.c ---- */
 

@@ -150,7 +150,13 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
         r = gather(f, q->params, q->extra, &block);
     if (!r) {
         struct sgd_op *op = sgd_op_new(SGD_OP_LAUNCH);
-        if (op) {
+        bool fine = op != NULL;
+        if (fine && f->module->texref_count) {
+            l->bindings = sgd_texref_bindings(f->module);
+            l->binding_count = f->module->texref_count;
+            fine = l->bindings != NULL;
+        }
+        if (fine) {
             l->kernel = f->kernel;
             l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
             l->heap = s->context->heap;
@@ -168,6 +174,8 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
             r = sgd_queue_push(s, op, NULL);
         } else {
             free(block);
+            if (op)
+                sgd_op_free(op);
             r = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }

@@ -6,6 +6,9 @@
  * that goes takes the handles of its objects with it, which fail the same way.
  */
 #include "softgpu/driver/calls/calls.h"
+
+#include <string.h>
+
 #include "cpu/common/lock.h"
 
 static bool plain_memory(const struct sgd_device *d, CUdeviceptr at, size_t bytes)
@@ -14,8 +17,8 @@ static bool plain_memory(const struct sgd_device *d, CUdeviceptr at, size_t byte
            sgd_memory_covers(at, bytes, SG_READ);
 }
 
-/* Where the texels are. */
-static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r, struct sg_texture *t)
+/* Where the texels are. live: the memory must be there. */
+static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r, bool live, struct sg_texture *t)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
     if (r->flags)
@@ -31,7 +34,7 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
     case CU_RESOURCE_TYPE_LINEAR: {
         *t = (struct sg_texture){ .height = 1, .depth = 1, .layers = 1, .linear_memory = true };
         if (!sgd_array_format(r->res.linear.format, r->res.linear.numChannels, &t->format) ||
-            !plain_memory(d, r->res.linear.devPtr, 1))       /* it may be longer than the allocation, as natively */
+            (live && !plain_memory(d, r->res.linear.devPtr, 1)))     /* it may be longer, as natively */
             return CUDA_ERROR_INVALID_VALUE;
         t->channels = (uint8_t)r->res.linear.numChannels;
         size_t texels = r->res.linear.sizeInBytes / (sg_texel_bytes(t->format) * t->channels);
@@ -51,7 +54,7 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
             || pitch % (unsigned)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT))
             return CUDA_ERROR_INVALID_VALUE;
         size_t row = width * sg_texel_bytes(t->format) * r->res.pitch2D.numChannels;
-        if (pitch < row || !plain_memory(d, r->res.pitch2D.devPtr, (height - 1) * pitch + row))
+        if (pitch < row || (live && !plain_memory(d, r->res.pitch2D.devPtr, (height - 1) * pitch + row)))
             return CUDA_ERROR_INVALID_VALUE;
         t->channels = (uint8_t)r->res.pitch2D.numChannels;
         t->base = r->res.pitch2D.devPtr;
@@ -97,14 +100,15 @@ static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
     t->unit = integer && !wide && !(s->flags & CU_TRSF_READ_AS_INTEGER);
     t->linear_filter = s->filterMode == CU_TR_FILTER_MODE_LINEAR && !t->linear_memory;
     t->srgb = s->flags & CU_TRSF_SRGB && t->unit && t->format == SG_TEXEL_U8;
-    for (unsigned k = 0; k < 4; k++) {
-        if (s->borderColor[k] != 0 && integer && !t->unit) {   /* NaN too */
-            sgd_log("a border colour other than 0 is not implemented for textures that are read as integers");
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-        t->border[k] = s->borderColor[k];
-    }
+    memcpy(t->border, s->borderColor, sizeof t->border); /* of integers: their bits */
     return t->linear_filter && integer && !t->unit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult sgd_texture_describe(const struct sgd_device *d, const CUDA_RESOURCE_DESC *from, const CUDA_TEXTURE_DESC *how,
+                              bool live, struct sg_texture *t)
+{
+    CUresult r = resource(d, from, live, t);
+    return r || !how ? r : sampler(how, t);
 }
 
 /* The same texels in another format, some of the levels or of the layers. */
@@ -118,9 +122,8 @@ static CUresult look_at(struct sg_texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
         (v->height ? v->height : 1) != t->height || v->firstMipmapLevel > v->lastMipmapLevel ||
         v->lastMipmapLevel >= levels || v->firstLayer > v->lastLayer || v->lastLayer >= t->layers)
         return CUDA_ERROR_INVALID_VALUE;
-    bool some = v->firstLayer || v->lastLayer + 1 < t->layers;
-    if (format > CU_RES_VIEW_FORMAT_FLOAT_4X32 || (some && t->levels)) {
-        sgd_log("views in compressed formats, and of some layers of a mipmapped array, are not implemented");
+    if (format > CU_RES_VIEW_FORMAT_FLOAT_4X32) {
+        sgd_log("views in compressed formats are not implemented");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     unsigned bytes = sg_texel_bytes(t->format) * t->channels;
@@ -128,9 +131,13 @@ static CUresult look_at(struct sg_texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
     t->channels = (uint8_t)(1u << (format - 1) % 3);
     if (sg_texel_bytes(t->format) * t->channels != bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    if (t->levels)
+    if (t->levels) {
         *t = sgd_mipmap_levels(t, v->firstMipmapLevel, v->lastMipmapLevel);
-    t->base += v->firstLayer * t->slice * t->depth;
+        t->first_layer = v->firstLayer;
+        t->all_layers = t->layers;
+    } else {
+        t->base += v->firstLayer * t->slice * t->depth;
+    }
     t->layers = v->lastLayer - v->firstLayer + 1;
     return CUDA_SUCCESS;
 }
@@ -152,7 +159,7 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
     if (r)
         return r;
     struct sg_texture t = { .surface = false };
-    r = out && from && (how || surface) ? resource(c->device, from, &t) : CUDA_ERROR_INVALID_VALUE;
+    r = out && from && (how || surface) ? resource(c->device, from, true, &t) : CUDA_ERROR_INVALID_VALUE;
     struct sgd_array *array = r ? NULL : array_of(from);
     bool writable = array && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST;
     if (!r && surface && (from->resType != CU_RESOURCE_TYPE_ARRAY || !writable))
@@ -161,6 +168,8 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
         r = from->resType == CU_RESOURCE_TYPE_PITCH2D ? CUDA_ERROR_INVALID_VALUE : look_at(&t, view);
     if (!r && !surface)
         r = sampler(how, &t);
+    if (!r && !surface && from->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY && !t.normalized)
+        r = CUDA_ERROR_INVALID_VALUE; /* CUDA: only normalized coordinates reach levels */
     t.surface = surface;
     struct sgd_object *o = r ? NULL : sgd_object_new(&t, array);
     if (!r && !o)

@@ -2,6 +2,7 @@
 #ifndef SOFTGPU_ARRAY_H
 #define SOFTGPU_ARRAY_H
 
+#include "cpu/common/texref.h"
 #include "softgpu/driver/machine/device.h"
 #include "softgpu/texture.h"
 
@@ -36,6 +37,13 @@ struct sgd_object {                          /* a texture or surface object */
     CUDA_RESOURCE_VIEW_DESC view;            /* its format is 0: it has none */
 };
 
+struct sgd_texref {   /* a texture or surface reference: a variable of a module */
+    CUtexref handle;  /* or CUsurfref */
+    uint64_t address; /* of the variable; 0: cuTexRefCreate has made it */
+    const char *name;
+    struct texref_state state;
+};
+
 /* All under the mutex. */
 CUresult sgd_array_new(struct sgd_context *, const CUDA_ARRAY3D_DESCRIPTOR *, CUarray *);
 void sgd_array_destroy(struct sgd_array *);              /* with its memory */
@@ -59,5 +67,12 @@ unsigned sgd_textures_hold(void);                        /* by a launch that is 
 void sgd_textures_release(unsigned epoch);
 void sgd_textures_forget(struct sgd_context *);
 void sgd_textures_orphan(struct sgd_array *);            /* kernels can use its objects no more */
+
+/* texref.c */
+struct sgd_module;
+bool sgd_texrefs_begin(struct sgd_module *, const struct ptx_module *); /* false: no host memory */
+void sgd_texrefs_end(struct sgd_module *);
+/* NULL: the module has none of that name and kind. */
+struct sgd_texref *sgd_texref_find(struct sgd_module *, const char *name, bool surface);
 
 #endif

@@ -44,6 +44,8 @@ struct sgd_module {
     struct sgd_function **functions;     /* of ptx->functions; NULL: not asked for yet */
     uint32_t *entries, entry_count;      /* indices of the entries of ptx->functions, in the order of their names */
     uint32_t *variables, variable_count; /* of those of ptx->variables that have an address, likewise */
+    struct sgd_texref *texrefs;          /* one for each of them that is a texture or surface reference */
+    uint32_t texref_count;
     unsigned running;                    /* launches queued or running */
 };
 

@@ -190,6 +190,7 @@ static void release_memory(struct sgd_module *m, const struct ptx_module *ptx)
     struct sgd_memory *memory = m->memory ? sgd_memory_find(m->memory) : NULL;
     if (memory)
         sgd_memory_free(memory);
+    sgd_texrefs_end(m);
     free(m->addresses);
     free(m->functions);
     free(m->entries);
@@ -203,7 +204,7 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
     CUresult r = c->active ? ensure_heap(c, ptx) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (!r)
         r = place_variables(m, ptx);
-    if (!r && !sort_names(m, ptx))
+    if (!r && (!sort_names(m, ptx) || !sgd_texrefs_begin(m, ptx)))
         r = CUDA_ERROR_OUT_OF_MEMORY;
     sgd_unlock();
     if (!r)

@@ -22,6 +22,7 @@ void sgd_op_free(struct sgd_op *op)
         free(op->copy.staged);
     if (op->kind == SGD_OP_LAUNCH) {
         free((void *)(uintptr_t)op->launch.launch.params);
+        free((void *)(uintptr_t)op->launch.launch.bindings);
         if (op->launch.module) {
             op->launch.module->running--;
             sgd_textures_release(op->launch.textures);

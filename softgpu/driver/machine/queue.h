@@ -84,7 +84,7 @@ struct sgd_op {
             unsigned element; uint32_t value;
         } set;
         struct {
-            struct sg_launch launch;     /* params owned */
+            struct sg_launch launch;     /* params and bindings owned */
             struct sgd_module *module;   /* NULL: the launch was not queued, and holds nothing */
             unsigned textures;           /* of sgd_textures_hold */
         } launch;

@@ -75,7 +75,8 @@ enum sgd_kind {
     SGD_LINK,
     SGD_PHYSICAL,
     SGD_ARRAY,
-    SGD_MIPMAP
+    SGD_MIPMAP,
+    SGD_TEXREF
 };
 void *sgd_handle_new(enum sgd_kind, void *object);       /* NULL: out of memory */
 void *sgd_handle_get(enum sgd_kind, const void *handle); /* NULL: not one, or no more */
