@@ -21,6 +21,7 @@ struct group;
 struct record;
 struct session;
 struct stream;
+struct texref_bindings;
 
 enum { CALL_ROOM = 256 };
 union call_args {                         /* of every procedure that keeps to the sequence: launch_args launch; … */
@@ -68,6 +69,7 @@ struct call {
     uint64_t number;                      /* within the stream */
     uint64_t order;                       /* within the session */
     struct function *function;            /* holds a reference to its module */
+    struct texref_bindings *bindings;     /* of its module's texture references, which it keeps; or NULL */
     struct record *record;                /* holds a reference */
     struct group *group;
     struct condition *condition;          /* that looks at its word here */

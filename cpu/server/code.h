@@ -38,6 +38,7 @@ struct module {
     CUresult result;
     CUmodule handle;
     struct function *functions;
+    struct texref *texrefs;               /* texture and surface references; under session.lock */
     layout_image *layouts;                /* only where the driver does not tell */
     bool unloaded;
 };

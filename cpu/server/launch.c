@@ -1,6 +1,7 @@
 /* launch.c: kernel launches. The parameters come as the block that the driver takes, checked against the function's
    layout; everything else the driver checks as it does natively. */
 #include "cpu/server/code.h"
+#include "cpu/server/texref.h"
 
 #include <string.h>
 
@@ -68,6 +69,11 @@ static int launch_issue(struct session *session, struct call *call)
         return (int)function->result;
     if (size != function->param_bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    if (__builtin_expect(call->bindings != NULL, 0)) {
+        CUresult r = texref_bindings_apply(session, call->bindings);
+        if (r != CUDA_SUCCESS)
+            return (int)r;
+    }
     if (args->attributes.attributes_len || args->flags)
         return (int)launch_extended(session, call, extra);
     return (int)session->gpu->LaunchKernel(function->handle, args->grid.x, args->grid.y, args->grid.z, args->block.x,
@@ -89,6 +95,11 @@ void serve_launch(struct session *session, struct call *call)
     }
     if (args->flags & ~(unsigned)FLYT_LAUNCH_COOPERATIVE) {
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
+        return;
+    }
+    if (__builtin_expect(function->module->texrefs != NULL, 0) &&
+        !(call->bindings = texref_bindings_take(function->module))) {
+        stream_refuse(session, call, CUDA_ERROR_OUT_OF_MEMORY);
         return;
     }
     call->function = function;

@@ -4,6 +4,7 @@
  */
 #include "cpu/server/charge.h"
 #include "cpu/server/code.h"
+#include "cpu/server/texref.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,7 @@ static void loader_unload_job(struct session *session, struct module *module)
         free(module->functions);
         module->functions = next;
     }
+    texrefs_free(module->texrefs);
     layout_close(module->layouts);
     free(module);
 }

@@ -124,6 +124,12 @@ CUresult object_use(struct session *session, const struct object_kind *kind, uin
     return context_use(session, object->context);
 }
 
+uint64_t object_handle(struct session *session, enum kind kind, uint64_t name)
+{
+    struct tree_node *node = tree_at_or_above(&session->objects[kind].names, name, 0);
+    return node && node->key == name ? TREE_OBJECT(node, struct object, node)->handle : 0;
+}
+
 CUresult object_name(struct session *session, const struct object_kind *kind, uint64_t handle, uint64_t *name)
 {
     const struct tree *names = &session->objects[kind->kind].names;

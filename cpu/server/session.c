@@ -198,7 +198,7 @@ void serve_hello(struct session *session, struct call *call)
     result.major = FLYT_PROTOCOL_MAJOR;
     result.minor = FLYT_PROTOCOL_MINOR;
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
-    result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES;
+    result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES | FLYT_CAP_TEXREFS;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= session->shareable ? FLYT_CAP_SHARES : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;

@@ -25,6 +25,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/server/code.h"
 #include "cpu/server/lanes.h"
+#include "cpu/server/texref.h"
 
 /* ---- life ---- */
 
@@ -269,6 +270,9 @@ static bool stream_issue(struct session *session, struct call *call)
 /* What the call referred to. */
 static void stream_call_done(struct session *session, struct call *call)
 {
+    if (__builtin_expect(call->bindings != NULL, 0))
+        texref_bindings_drop(call->bindings); /* before the function: they refer to its module */
+    call->bindings = NULL;
     if (call->function)
         function_drop(session, call->function);
     if (call->record) {

@@ -26,6 +26,7 @@ KNOWN = {
     "modules": {"refused": OWN},
     "random": {},
     "streams": {"at_most_1024": "a launch waits for room later than the software GPU's does"},
+    "texrefs": {},
     "vmm": {"create_and_map": "a memset of memory that may only be read fails later",
             "two_addresses": "as a consequence", "sharing": "memory is not given to other processes"},
 }

@@ -142,9 +142,10 @@ static void image_hash(char *out)
 static void code_call(struct peer *peer)
 {
     static char *const names[] = { (char *)"add", (char *)"bad ", (char *)"counter", (char *)"", (char *)"none" };
+    static char *const references[] = { (char *)"texture", (char *)"surface", (char *)"none" };
     char *symbols[2] = { names[below(5)], names[below(5)] };
     flyt_launch_attribute attribute = { .id = (int)below(20) };
-    switch (below(9)) {
+    switch (below(11)) {
     case 0: {
         image_args args = { .kind = below(9) ? FLYT_IMAGE_PTX : (flyt_image_kind)below(3),
                             .size = below(9) ? sizeof kernels_ptx : any() };
@@ -174,6 +175,27 @@ static void code_call(struct peer *peer)
     case 4: WAIT(function_get, function_get_args, function_get_result, { id(0), id(0), names[below(5)] }); break;
     case 7:
         forwarded_call(peer);
+        break;
+    case 8:
+        if (below(3)) {
+            texref_set_args args = { .module = id(0),
+                                     .name = references[below(3)],
+                                     .surface = below(3) == 0,
+                                     .resource = (flyt_texref_resource)(int)(below(6) - 1),
+                                     .array = arrays[below(ARRAYS)],
+                                     .address = address(peer),
+                                     .bytes = below(5000),
+                                     .width = below(100),
+                                     .height = below(100),
+                                     .pitch = below(3) * 512,
+                                     .format = below(9) ? 32 : (int)any(),
+                                     .channels = (u_int)below(5),
+                                     .wrap = { (int)below(5), (int)any() },
+                                     .filter = (int)below(3),
+                                     .flags = below(3) ? (u_int)below(4) : (u_int)any() };
+            ok(flyt_texref_set_1(&args, NULL, peer->stub));
+        } else
+            WAIT(texref_find, texref_find_args, plain_result, { id(0), references[below(3)], (int)below(2) });
         break;
     default:
         SEND(launch, launch_args,

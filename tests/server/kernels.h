@@ -5,7 +5,7 @@
 /* add(p, n): p[i] += 1 for i < n; spin(p): until *p is not 0; bad(): writes to address 8. */
 static const char kernels_ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .global .align 4 .u32 counter;\n"
+    ".visible .global .align 4 .u32 counter;\n.global .texref texture;\n.global .surfref surface;\n"
     ".visible .entry add(.param .u64 add_p, .param .u32 add_n)\n{\n"
     " .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<4>;\n"
     " ld.param.u64 %d1, [add_p]; ld.param.u32 %r1, [add_n];\n"

@@ -20,7 +20,7 @@
 #include "managed.h"
 #include "memory.h"
 #include "state.h"
-
+#include "texref.h"
 
 /* Ids of modules and functions: the lowest free ones. */
 struct id_pool { flyt_id next, *freed; unsigned count, room, taken; };
@@ -386,15 +386,22 @@ int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *c
     return CORE_OK;
 }
 
+int code_module(core_context *c, core_image *image, flyt_id *module)
+{
+    int code = image_load(image, c, NULL);
+    *module = code ? 0 : load_in(image, c)->module;
+    return code;
+}
+
 int core_image_functions(core_context *c, core_image *image, char ***names, unsigned *count)
 {
     CANCEL_DEFERRED;
     int code = context_enter(c);
     if (code)
         return code;
+    flyt_id module;
     pthread_mutex_lock(&image->load);
-    code = image_load(image, c, NULL);
-    flyt_id module = code ? 0 : load_in(image, c)->module;
+    code = code_module(c, image, &module);
     pthread_mutex_unlock(&image->load);
     return code ? code : code_names_of(FLYT_MODULE_NAMES, module, names, count);
 }
@@ -488,6 +495,7 @@ void core_image_remove(core_image *image)
     pthread_mutex_lock(&image->load);
     bool was_removed = image->removed;
     image->removed = true;
+    texrefs_forget_image(image);
     for (struct load *load = was_removed || !session_ready() ? NULL : image->in; load; load = load->next) {
         uint64_t generation = atomic_load(&load->context->generation);
         if (!load->tried || load->result || load->generation != generation)

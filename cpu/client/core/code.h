@@ -50,6 +50,8 @@ struct loaded_function {
 };
 /* The function in the context, which has been entered; loaded if need be. Waits, the first time. */
 int  code_function(core_context *, core_function *, struct loaded_function **out);
+/* The module that the image is in the context, which has been entered. Under image->load. Waits, the first time. */
+int code_module(core_context *, core_image *, flyt_id *);
 void code_forget_context(core_context *);
 uint64_t code_modules(void);                                /* loaded */
 uint64_t code_functions(void);

@@ -12,14 +12,15 @@
 #include "op.h"
 #include "pool.h"
 #include "share.h"
+#include "texref.h"
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }
 static uint64_t registered_count(void) { return address_count(CORE_REGISTERED_MEMORY); }
 
 const struct client_kind_row client_kinds[KINDS] = {
-    [KIND_CONTEXT] = { "contexts", MOVE_REBUILT, .begin = context_open, .count = context_count,
-                       .save = context_save, .restore = context_restore, .moved = context_moved },
+    [KIND_CONTEXT] = { "contexts", MOVE_REBUILT, .begin = context_open, .count = context_count, .save = context_save,
+                       .restore = context_restore, .moved = context_moved },
     [KIND_PEER] = { "pairs of contexts with peer access", MOVE_REBUILT, .drop = peer_forget_context,
                     .count = peer_count, .restore = peer_restore },
     [KIND_EVENT] = { "events", MOVE_REBUILT, .begin = event_open, .drop = event_forget_context, .count = event_count,
@@ -27,10 +28,13 @@ const struct client_kind_row client_kinds[KINDS] = {
     [KIND_STREAM] = { "streams", MOVE_REBUILT, .begin = stream_open, .drop = stream_forget_context,
                       .count = stream_count, .restore = stream_restore, .moved = stream_moved },
     /* The driver chooses the addresses of variables. */
-    [KIND_MODULE] = { "modules", MOVE_PROVED, .drop = code_forget_context, .count = code_modules,
-                      .save = code_save, .restore = code_restore, .contents = code_contents, .moved = code_moved },
+    [KIND_MODULE] = { "modules", MOVE_PROVED, .drop = code_forget_context, .count = code_modules, .save = code_save,
+                      .restore = code_restore, .contents = code_contents, .moved = code_moved },
     /* They go with their module. */
     [KIND_FUNCTION] = { "functions", MOVE_REBUILT, .count = code_functions, .restore = functions_restore },
+    /* They go with their module; a new server hears their state before the next launch. */
+    [KIND_TEXREF] = { "texture and surface references", MOVE_REBUILT, .drop = texrefs_forget_context,
+                      .count = texrefs_count, .moved = texrefs_moved },
     /* A move is refused: it copies neither their contents nor the textures and surfaces on them (docs/moving.md). */
     [KIND_ARRAY] = { "arrays", MOVE_REFUSED, .drop = array_forget_context, .count = arrays_count },
     [KIND_MIPMAP] = { "mipmapped arrays", MOVE_REFUSED, .count = mipmaps_count }, /* forgotten with the arrays */
@@ -53,8 +57,7 @@ const struct client_kind_row client_kinds[KINDS] = {
     /* Pages of host memory like any other. */
     [KIND_CHUNK] = { "chunks", MOVE_NOTHING, .drop = chunks_forget_context },
     [KIND_HOST_MEMORY] = { "pinned allocations", MOVE_REBUILT, .count = host_memory_count, .save = host_space_save,
-                           .restore = host_space_restore, .contents = host_space_contents,
-                           .moved = host_space_moved },
+                           .restore = host_space_restore, .contents = host_space_contents, .moved = host_space_moved },
     /* Only this process knows that it is. */
     [KIND_REGISTERED] = { "registered ranges", MOVE_NOTHING, .count = registered_count, .save = registered_save },
     /* A move waits until none is under way. */

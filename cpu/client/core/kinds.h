@@ -18,6 +18,7 @@ enum client_kind {
     KIND_STREAM,
     KIND_MODULE,
     KIND_FUNCTION,
+    KIND_TEXREF,
     KIND_ARRAY,
     KIND_MIPMAP,
     KIND_ALLOCATION,

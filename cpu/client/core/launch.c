@@ -20,6 +20,7 @@
 #include "managed.h"
 #include "op.h"
 #include "perf.h"
+#include "texref.h"
 
 enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_STACK = 4096 };
 /* What the programming guide promises for every device, and the most that a kernel may ask for. */
@@ -439,6 +440,8 @@ static int launch_with_care(struct client_stream *s, const struct core_launch *l
                             unsigned heed)
 {
     int code = heed & HEED_MANAGED ? managed_before_work(s) : CORE_OK;
+    if (!code && heed & HEED_TEXREFS)
+        code = texrefs_before_launch();
     if (code)
         return code;
     bool whole = l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || heed & HEED_STATS;

@@ -113,6 +113,8 @@ int driver_module_of_library(core_context *, core_library *, core_image *, CUmod
 void driver_modules_forget_context(core_context *);
 void driver_modules_forget_library(core_library *);
 CUmodule driver_module_of(const core_image *, const core_context *);
+/* 400: there is no such module. */
+int driver_module_image(CUmodule, core_context **, core_image **);
 int driver_symbol(core_context *, core_image *, const char *name, CUdeviceptr *, size_t *);
 /* get is called for each function of a module. */
 int driver_module_each(CUmodule, void (*get)(void *user, CUfunction, CUmodule), void *user);

@@ -1,7 +1,7 @@
 /*
  * execution_old.c: chapter "Execution Control [DEPRECATED]", launches as they were before CUDA 4.0: a function keeps
  * the block's shape, its shared memory and its parameters until it is launched. PyCUDA still uses them. Texture
- * references are not here.
+ * references are in texref.c.
  */
 #include <pthread.h>
 #include <stdlib.h>

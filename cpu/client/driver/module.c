@@ -122,6 +122,17 @@ static int module_find(CUmodule handle, struct driver_module *out)
     return module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+int driver_module_image(CUmodule handle, core_context **context, core_image **image)
+{
+    struct driver_module module;
+    int error = module_find(handle, &module);
+    if (!error) {
+        *context = module.context;
+        *image = module.image;
+    }
+    return error;
+}
+
 /* ---- functions of a module belong to its context; those of a library, and of the runtime, to none ---- */
 
 void driver_function_bind(core_function *function, core_context *context)

@@ -5,7 +5,7 @@ DRIVER_GENERATED := $(BUILD)/generated/api/driver
 DRIVER_FRONT     := $(BUILD)/cpu/client/driver/front.o
 DRIVER_FORWARDED := $(BUILD)/cpu/client/driver/forwarded.o
 DRIVER_OWN       := $(call objects,$(DRIVER_SOURCES)) $(DRIVER_FRONT) $(DRIVER_FORWARDED)
-DRIVER_OBJECTS   := $(DRIVER_OWN) $(call objects,$(addprefix cpu/common/,driver_names.c env.c log.c))
+DRIVER_OBJECTS   := $(DRIVER_OWN) $(call objects,$(addprefix cpu/common/,driver_names.c env.c log.c texref.c))
 PROGRAMS         += $(DRIVER_LIBRARY)
 
 # What NVIDIA's own runtime and libraries ask of a driver beyond the public API: docs/interoperability.md.
