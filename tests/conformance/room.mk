@@ -49,6 +49,18 @@ $(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h 
 	    -Xlinker --allow-shlib-undefined
 endef
 $(foreach v,11 12,$(eval $(call CONFORMANCE_RULE,$(v))))
+# What only CUDA 11 has, over NVIDIA's runtime of 11.8.
+CONFORMANCE_REFERENCES := $(CONFORMANCE)/11/references
+$(CONFORMANCE_REFERENCES): tests/conformance/runtime/old/references.cu tests/conformance/suite.h | $(RUNTIME_LIBRARIES)
+	@mkdir -p $(@D)
+	$(NVCC) -cudart none -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -diag-suppress 177,1444 $(CONFORMANCE_LEGACY) \
+	    -DRUNTIME=11 -o $@ $< -L$(BIN)/cudart -l:$(RUNTIME_NODE_11) -Xlinker --allow-shlib-undefined
+$(BUILD)/tests/conformance-references: tests/conformance/compare.py $(CONFORMANCE_REFERENCES) | $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/conformance/compare.py $(BIN) --runtime %s\n' \
+	    'build/cuda-releases/11.8/nvidia/cuda_runtime/lib $(CONFORMANCE_REFERENCES)' > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/conformance-references
 # release -> its programs
 conformance_old = $(filter-out $(CONFORMANCE_LACKS_$(1)),$(foreach v,$(firstword $(subst ., ,$(1))),\
     $(CONFORMANCE_OLD_$(v):%=$(CONFORMANCE)/$(v)/%)))

@@ -3,6 +3,7 @@
 #include "tests/runtime/fake_core.h"
 
 #include "api/forward/core.h"
+#include "cpu/client/core/texref.h"
 
 static uint8_t bytes[8][64];
 static const struct core_array_shape shape = { .width = 16, .height = 8, .format = 32, .channels = 1, .texel = 4 };
@@ -133,4 +134,83 @@ int core_device_get_texture1d_linear_max_width(size_t *width, int format, unsign
     (void)device;
     *width = 1 << 27;
     return CORE_OK;
+}
+
+/* ---- texture references: the core has none ---- */
+
+int core_texref_find(core_context *context, core_image *image, const char *name, bool surface, core_texref **out)
+{
+    (void)context;
+    (void)image;
+    (void)name;
+    (void)surface;
+    (void)out;
+    return CORE_NOT_SUPPORTED;
+}
+
+struct texref_state *core_texref_open(core_texref *texref, bool surface, core_context **context)
+{
+    (void)texref;
+    (void)surface;
+    (void)context;
+    return NULL;
+}
+
+void core_texref_close(core_texref *texref, bool changed)
+{
+    (void)texref;
+    (void)changed;
+}
+
+int core_texref_set_array(core_texref *texref, enum texref_resource resource, core_array array, unsigned flags)
+{
+    (void)texref;
+    (void)resource;
+    (void)array;
+    (void)flags;
+    return CORE_INVALID_VALUE;
+}
+
+int core_texref_set_surface(core_texref *texref, core_array array, unsigned flags)
+{
+    return core_texref_set_array(texref, TEXREF_ARRAY, array, flags);
+}
+
+int core_texref_set_address(core_texref *texref, uint64_t address, uint64_t size, size_t *offset)
+{
+    (void)address;
+    (void)size;
+    (void)offset;
+    return core_texref_set_array(texref, TEXREF_LINEAR, 0, 0);
+}
+
+int core_texref_set_address_2d(core_texref *texref, uint64_t address, int format, unsigned channels, uint64_t width,
+                               uint64_t height, uint64_t pitch)
+{
+    (void)address;
+    (void)format;
+    (void)channels;
+    (void)width;
+    (void)height;
+    (void)pitch;
+    return core_texref_set_array(texref, TEXREF_PITCH2D, 0, 0);
+}
+
+int core_texref_set_format(core_texref *texref, int format, unsigned channels)
+{
+    (void)format;
+    return core_texref_set_array(texref, TEXREF_LINEAR, channels, 0);
+}
+
+uint64_t core_texref_alignment(core_context *context)
+{
+    (void)context;
+    return 512;
+}
+
+void core_texref_follow(core_texref *texref, core_texref_refresh *refresh, const void *user)
+{
+    (void)texref;
+    (void)refresh;
+    (void)user;
 }

@@ -70,6 +70,9 @@ static void image_close(struct runtime_image *image)
 {
     if (!image)
         return;
+#if FLYT_CUDART == 11
+    runtime_texrefs_forget(image);
+#endif
     pthread_mutex_lock(&lock);
     for (struct runtime_function *function = image->functions, *next; function; function = next) {
         next = function->next_of_image;
@@ -85,6 +88,12 @@ static void image_close(struct runtime_image *image)
     if (image->core)
         core_image_remove(image->core);
     free(image);
+}
+
+int runtime_image_core(const struct runtime_image *image, core_image **core)
+{
+    *core = image->core;
+    return image->core ? cudaSuccess : image->error;
 }
 
 static void image_function(struct runtime_image *image, const void *key, const char *name)
@@ -294,19 +303,6 @@ void runtime___cudaRegisterUnifiedTable(void **handle, void *table)
 {
     (void)handle, (void)table;
     core_unsupported("__cudaRegisterUnifiedTable");
-}
-#else
-/* Texture and surface references ended with CUDA 11. Binding one is not supported; registering does nothing. */
-void runtime___cudaRegisterTexture(void **handle, const textureReference *host, const void **device_address,
-                                   const char *name, int dimensions, int normalized, int external)
-{
-    (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)normalized, (void)external;
-}
-
-void runtime___cudaRegisterSurface(void **handle, const surfaceReference *host, const void **device_address,
-                                   const char *name, int dimensions, int external)
-{
-    (void)handle, (void)host, (void)device_address, (void)name, (void)dimensions, (void)external;
 }
 #endif
 

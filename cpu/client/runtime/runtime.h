@@ -152,6 +152,11 @@ enum { RUNTIME_NO_KERNEL = RUNTIME_VERSION >= 12090 ? cudaErrorInvalidResourceHa
 int runtime_function(const void *key, core_function **);
 struct runtime_function *runtime_function_record(const void *key);
 struct runtime_variable *runtime_variable_record(const void *key);
+int runtime_image_core(const struct runtime_image *, core_image **); /* what is wrong with the image; else 0 */
+#if FLYT_CUDART == 11
+/* texref.c: texture and surface references, which end with their image. */
+void runtime_texrefs_forget(const struct runtime_image *);
+#endif
 /* A variable's place on the device: 13 when there is none. */
 int runtime_symbol(core_context *, const void *key, uint64_t *address, size_t *size);
 
