@@ -31,7 +31,8 @@ bool bytes_append(struct bytes *bytes, const void *more, size_t size)
         bytes->at = at;
         bytes->capacity = capacity;
     }
-    memcpy(bytes->at + bytes->size, more, size);
+    if (size) /* else there need not be any memory yet */
+        memcpy(bytes->at + bytes->size, more, size);
     bytes->size += size;
     return true;
 }
