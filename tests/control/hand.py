@@ -190,6 +190,17 @@ def sanitizer_reports():
     return reports
 
 
+def end_servers():
+    """GPU servers, which go on without their node manager."""
+    for entry in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(entry, "rb") as file:
+                if f"{work}/".encode() in file.read():
+                    os.kill(int(entry.split("/")[2]), signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+
+
 def finish():
     """Ends what was started; the exit status. Logs are shown where something failed."""
     if failed:
@@ -200,6 +211,7 @@ def finish():
         process.terminate()
     for process in started:
         process.wait(30)
+    end_servers()
     reports = sanitizer_reports()
     for file, lines in reports:
         print(f"# {file}:\n" + "".join(f"#   {line}\n" for line in lines))
