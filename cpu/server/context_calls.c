@@ -97,16 +97,18 @@ static void context_let_go(struct session *session, struct context *context)
             server_kinds[kind].release(session, context);
 }
 
-/* Everything that the session has in the context goes. What waits is answered with CUDA_ERROR_CONTEXT_IS_DESTROYED. The
-   context is idle, or has failed. */
+/* Everything that the session has in the context goes, but the memory that it has mapped. What waits is answered with
+   CUDA_ERROR_CONTEXT_IS_DESTROYED. The context is idle, or has failed. */
 static void context_clear(struct session *session, struct context *context)
 {
     context_use(session, context);
     for (int kind = 0; kind < KINDS; kind++)
-        if (server_kinds[kind].drop)
+        if (server_kinds[kind].drop && kind != KIND_MAPPING)
             server_kinds[kind].drop(session, context);
 }
 
+/* Mapped memory goes last: mappings are not the context's, so a reset does not end them, and behind a fault the driver
+   unmaps nothing until the reset has taken the fault away. */
 static CUresult context_end(struct session *session, struct context *context, bool reset)
 {
     struct device *device = context->device;
@@ -115,6 +117,7 @@ static CUresult context_end(struct session *session, struct context *context, bo
         session->gpu->CtxSynchronize();
     context_clear(session, context);
     CUresult r = reset ? session->gpu->DevicePrimaryCtxReset(device->handle) : CUDA_SUCCESS;
+    server_kinds[KIND_MAPPING].drop(session, context);
     CUresult unmade = context_unmake(session, context);
     if (reset)
         report_clear_sticky(session, CUDA_ERROR_ASSERT);

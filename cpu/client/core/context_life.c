@@ -236,8 +236,7 @@ int core_context_reset(core_context *c)
     settle(c);
     pthread_mutex_lock(&c->lock);
     if (atomic_load(&c->live) && !(code = end(c, FLYT_CONTEXT_RESET))) {
-        int assert_failed = ASSERT_FAILED;
-        atomic_compare_exchange_strong(&core_session.sticky, &assert_failed, 0);
+        session_forget(ASSERT_FAILED);
     }
     pthread_mutex_unlock(&c->lock);
     return code;

@@ -51,6 +51,13 @@ void session_latch(int code)
     atomic_compare_exchange_strong(&core_session.latched, &none, code);
 }
 
+void session_forget(int code)
+{
+    int sticky = code, latched = code;
+    atomic_compare_exchange_strong(&core_session.sticky, &sticky, 0);
+    atomic_compare_exchange_strong(&core_session.latched, &latched, 0);
+}
+
 int core_sticky(void)
 {
     int code = session_ready() ? atomic_load_explicit(&core_session.sticky, memory_order_relaxed) : CORE_OK;
