@@ -467,7 +467,7 @@ void serve_stream_destroy(struct session *session, struct call *call)
     server_stream_submit(session, call, &stream_destroy_operation);
 }
 
-static bool others_busy(struct session *session, const struct stream *legacy)
+bool stream_others_busy(struct session *session, const struct stream *legacy)
 {
     struct stream *first = stream_busy(session, legacy->context, true, NULL);
     return first && (first != legacy || stream_busy(session, legacy->context, true, legacy));
@@ -479,7 +479,7 @@ static void stream_watch(struct session *session, struct stream *stream)
 {
     if (!session->report.numbers || stream->marked >= stream->issued)
         return;
-    if (stream == stream->context->legacy && others_busy(session, stream))
+    if (stream == stream->context->legacy && stream_others_busy(session, stream))
         return;
     if (stream_mark(session, stream) == CUDA_SUCCESS)
         completion_rouse(session);

@@ -117,6 +117,8 @@ CUresult stream_mark_again(struct session *, struct stream *, uint64_t *serial);
 /* The first stream of the context, of the blocking or the other ones, that has work which is not known to be
    complete, or deferred calls; also one that the client has destroyed. Then the next one. NULL: none. */
 struct stream *stream_busy(struct session *, struct context *, bool blocking, const struct stream *behind);
+/* Whether another blocking stream of its context may have work. */
+bool stream_others_busy(struct session *, const struct stream *legacy);
 /* Its first deferred call, given to the driver if its turn has come. False: it has not, and the call says what it
    wants. */
 bool stream_issue_first(struct session *, struct stream *);

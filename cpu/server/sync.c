@@ -154,8 +154,9 @@ static int stream_sync_issue(struct session *session, struct call *call)
     }
     if (r != CUDA_ERROR_NOT_READY)
         return (int)r;
-    /* Busy with nothing of its own: the legacy stream, as its driver sees it behind the blocking ones. */
-    if (stream == stream->context->legacy && atomic_load(&stream->done) >= stream->issued) {
+    /* The legacy stream stands behind the blocking ones, also where these were given work after its own last. */
+    if (stream == stream->context->legacy &&
+        (atomic_load(&stream->done) >= stream->issued || stream_others_busy(session, stream))) {
         group_start(session, stream->context, call->xid, call->procedure, true);
         return CUDA_SUCCESS;
     }
