@@ -13,6 +13,7 @@ enum { SCHEDULE_MASK = 0x7, FLAGS_KNOWN = 0xFF };
 void driver_context_ended(core_context *context)
 {
     struct driver_context *state = driver_context_state(context);
+    issue_context_ends(context);
     driver_storage_drop(context);
     driver_modules_forget_context(context);
     if (state) {

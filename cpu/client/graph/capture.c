@@ -418,6 +418,24 @@ void capture_forget_stream(core_context *context, core_stream stream)
     graphs_leave();
 }
 
+/* A new stream of the context may get the number of a captured one that has ended with it. */
+void capture_forget_context(const core_context *context)
+{
+    CANCEL_DEFERRED;
+    if (graphs_enter())
+        return;
+    for (struct list *link = list_first(&all), *next; link; link = next) {
+        struct capture *c = CAPTURE_AT(link);
+        next = list_next(&all, link);
+        bool ends = false;
+        for (EACH_CAPTURED(s, c))
+            ends = ends || s->context == context;
+        if (ends)
+            capture_finish(c, true);
+    }
+    graphs_leave();
+}
+
 void capture_forget_event(core_event event)
 {
     CANCEL_DEFERRED;

@@ -72,6 +72,8 @@ CORE_API int capture_check_unsafe(void); /* it may wait for other work: cudaMall
 CORE_API void capture_forget_event(core_event);
 /* A stream that joined a capture may go before its end; with the origin, the capture is gone. */
 CORE_API void capture_forget_stream(core_context *, core_stream);
+/* Each capture that has a stream of the context is gone, before the context ends. */
+CORE_API void capture_forget_context(const core_context *);
 
 /* ---- the same, without cost where nothing is captured ---- */
 
@@ -119,6 +121,13 @@ static inline int issue_stream_destroy(core_context *c, core_stream s)
     if (capture_any())
         capture_forget_stream(c, s);
     return core_stream_destroy(s);
+}
+
+/* The context is about to end, or to be reset. */
+static inline void issue_context_ends(const core_context *c)
+{
+    if (capture_any())
+        capture_forget_context(c);
 }
 
 static inline int issue_event_destroy(core_event e)

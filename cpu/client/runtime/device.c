@@ -291,16 +291,17 @@ static int synchronize(void)
     return runtime_waited(error ? error : core_context_synchronize(context));
 }
 
+/* In a thread that has no current context this does nothing, as NVIDIA's runtime does nothing then. */
 static int reset(void)
 {
     int error = core_in_host_function() ? cudaErrorNotPermitted : runtime_attach(NULL);
-    if (error)
+    if (error || !core_current)
         return runtime_return(error);
     int device = runtime_device();
     core_context *primary = core_context_primary(device);
-    core_context_set_flags(primary, 0);
     if (device < RUNTIME_MAX_DEVICES)
         atomic_store_explicit(&cache_preference[device], 0, memory_order_relaxed);
+    issue_context_ends(primary);
     error = core_context_active(primary) ? core_context_reset(primary) : core_sticky();
     if (runtime_released(device) && !error)
         core_context_release(primary);
