@@ -114,13 +114,21 @@ static bool attribute_valid(int attribute)
     return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT && attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE;
 }
 
+/* These calls need no current context: libraries make them in threads that have none, to find out which one to use. */
+static int enter_without_context(void)
+{
+    int error = driver_ready();
+    if (!error && core_in_host_function())
+        error = CUDA_ERROR_NOT_PERMITTED;
+    return error ? error : core_sticky();
+}
+
 static int get_one(void *data, int attribute, CUdeviceptr address)
 {
-    core_context *context;
     struct core_range range;
     union value value;
     size_t size;
-    int error = driver_enter(&context);
+    int error = enter_without_context();
     if (error)
         return error;
     if (!data || !attribute_valid(attribute))
@@ -151,9 +159,8 @@ static void get_any(void *data, int attribute, const struct core_range *range, C
 
 static int get_several(unsigned count, const CUpointer_attribute *attributes, void **data, CUdeviceptr address)
 {
-    core_context *context;
     struct core_range range;
-    int error = driver_enter(&context);
+    int error = enter_without_context();
     if (error)
         return error;
     if (!count || !attributes || !data)

@@ -116,7 +116,7 @@ int runtime_launch_read(const cudaLaunchConfig_t *config, struct core_launch_att
         const cudaLaunchAttribute *attribute = &config->attrs[i];
         if (attribute->id == cudaLaunchAttributeIgnore)
             continue;
-        if ((int)attribute->id > ATTRIBUTE_LAST)
+        if ((int)attribute->id < 0 || (int)attribute->id > ATTRIBUTE_LAST)
             return cudaErrorInvalidValue;
         if (attribute->id == cudaLaunchAttributeCooperative) {
             int cooperative;

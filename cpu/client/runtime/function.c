@@ -43,6 +43,7 @@ static int get_attributes(cudaFuncAttributes *out, const void *key)
     out->requiredClusterHeight = info->cluster_height;
     out->requiredClusterDepth = info->cluster_depth;
     out->nonPortableClusterSizeAllowed = info->non_portable_cluster;
+    out->clusterSchedulingPolicyPreference = info->cluster_policy;
 #endif
     return cudaSuccess;
 }

@@ -37,7 +37,9 @@ static int get_event(cudaIpcEventHandle_t *handle, core_event event)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return handle ? core_ipc_event_get(event, handle->reserved) : cudaErrorInvalidValue;
+    cudaIpcEventHandle_t unused; /* NVIDIA's runtime looks at the event before it looks at `handle` */
+    error = core_ipc_event_get(event, handle ? handle->reserved : unused.reserved);
+    return error || handle ? error : cudaErrorInvalidValue;
 }
 
 static int open_event(core_event *event, const cudaIpcEventHandle_t *handle)

@@ -47,29 +47,31 @@ cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol)
 }
 
 /* The part of the symbol that is meant, or an error. `one_way`: the other kind that is allowed beside device to device
-   and default. */
+   and default. Where more than one thing is wrong, a blocking call of NVIDIA's runtime looks at the kind last, others
+   look at it first. */
 static int part(core_context **context, const void *symbol, size_t count, size_t offset, int kind, int one_way,
-                void **place)
+                bool blocking, void **place)
 {
     uint64_t address;
     size_t size;
     int error = runtime_enter(context);
     if (error)
         return error;
-    if (kind != one_way && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault)
+    bool contrary = kind != one_way && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault;
+    if (contrary && !blocking)
         return cudaErrorInvalidMemcpyDirection;
     if ((error = runtime_symbol(*context, symbol, &address, &size)))
         return error;
     if (offset > size || count > size - offset)
         return cudaErrorInvalidValue;
     *place = (void *)(uintptr_t)(address + offset);
-    return cudaSuccess;
+    return contrary ? cudaErrorInvalidMemcpyDirection : cudaSuccess;
 }
 
 int runtime_symbol_part(const void *symbol, size_t count, size_t offset, int kind, int one_way, void **place)
 {
     core_context *context;
-    return part(&context, symbol, count, offset, kind, one_way, place);
+    return part(&context, symbol, count, offset, kind, one_way, false, place);
 }
 
 static int copy_to(const void *symbol, const void *from, size_t count, size_t offset, int kind, core_stream stream,
@@ -79,7 +81,7 @@ static int copy_to(const void *symbol, const void *from, size_t count, size_t of
     void *place;
     if (!count)
         return runtime_enter(&context); /* whatever else is said */
-    int error = part(&context, symbol, count, offset, kind, cudaMemcpyHostToDevice, &place);
+    int error = part(&context, symbol, count, offset, kind, cudaMemcpyHostToDevice, blocking, &place);
     return error ? error : runtime_copy(context, stream, place, from, count, kind, blocking);
 }
 
@@ -90,7 +92,7 @@ static int copy_from(void *to, const void *symbol, size_t count, size_t offset, 
     void *place;
     if (!count)
         return runtime_enter(&context);
-    int error = part(&context, symbol, count, offset, kind, cudaMemcpyDeviceToHost, &place);
+    int error = part(&context, symbol, count, offset, kind, cudaMemcpyDeviceToHost, blocking, &place);
     return error ? error : runtime_copy(context, stream, to, place, count, kind, blocking);
 }
 
