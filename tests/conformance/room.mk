@@ -9,10 +9,14 @@ CONFORMANCE_PROGRAMS := $(CONFORMANCE_CHAPTERS:%=$(CONFORMANCE)/%)
 CONFORMANCE_QUICK    := $(filter-out $(CONFORMANCE)/blocking,$(CONFORMANCE_PROGRAMS))
 CONFORMANCE_COMPARE  := tests/conformance/compare.py $(BIN) --runtime $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
 
-$(CONFORMANCE)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h
+# What a chapter asks of the compiler beyond the rest.
+CONFORMANCE_FLAGS_perthread := --default-stream per-thread
+CONFORMANCE_NVCC = $(NVCC) -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -Xcompiler -Wno-deprecated-declarations \
+    -diag-suppress 177,1444 $(CONFORMANCE_FLAGS_$*) -o $@ $<
+
+$(CONFORMANCE)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h tests/conformance/gate.h
 	@mkdir -p $(@D)
-	$(NVCC) -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -Xcompiler -Wno-deprecated-declarations \
-	    -diag-suppress 177,1444 -o $@ $<
+	$(CONFORMANCE_NVCC) -cudart shared
 
 $(BUILD)/tests/conformance: tests/conformance/compare.py $(CONFORMANCE_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
@@ -20,8 +24,9 @@ $(BUILD)/tests/conformance: tests/conformance/compare.py $(CONFORMANCE_PROGRAMS)
 	@chmod +x $@
 TESTS += $(BUILD)/tests/conformance
 LONG_TESTS += "$(CONFORMANCE_COMPARE) --all $(CONFORMANCE_PROGRAMS)"
-# The chapter of random calls, with more seeds.
-LONG_TESTS += $(foreach s,2 3 4 9,"$(CONFORMANCE_COMPARE) --arguments $(s)_1500 $(CONFORMANCE)/boxes")
+# The chapters of random calls, with more seeds.
+LONG_TESTS += $(foreach s,2 3 4 9,"$(CONFORMANCE_COMPARE) --arguments $(s)_1500 \
+    $(addprefix $(CONFORMANCE)/,boxes calls moves)")
 
 # The Driver API, over Flyt's libcuda and over the software GPU itself.
 CONFORMANCE_DRIVER := $(patsubst tests/conformance/%.c,$(CONFORMANCE)/%,$(wildcard tests/conformance/driver/*.c))
@@ -37,16 +42,16 @@ TESTS += $(BUILD)/tests/conformance-driver
 # The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
 # Without the chapters whose functions changed between the major versions.
 CONFORMANCE_OLD    := 11.8 12.4 12.9
-CONFORMANCE_OLD_11 := $(filter-out device graph library logs managed,$(CONFORMANCE_CHAPTERS))
-CONFORMANCE_OLD_12 := $(filter-out device logs managed,$(CONFORMANCE_CHAPTERS))
-CONFORMANCE_LACKS_12.4 := $(CONFORMANCE)/12/library # cudaLibrary… is of 12.8
+CONFORMANCE_OLD_11 := $(filter-out batch device graph graph_edges library logs managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_12 := $(filter-out device graph_edges logs managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_LACKS_12.4 := $(addprefix $(CONFORMANCE)/12/,batch library moves) # cudaLibrary… and batches are of 12.8
 CONFORMANCE_LEGACY := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 define CONFORMANCE_RULE
-$(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h | $(RUNTIME_LIBRARIES)
+$(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h \
+                    tests/conformance/gate.h | $(RUNTIME_LIBRARIES)
 	@mkdir -p $$(@D)
-	$$(NVCC) -cudart none -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -Xcompiler -Wno-deprecated-declarations \
-	    -diag-suppress 177,1444 $(CONFORMANCE_LEGACY) -DRUNTIME=$(1) -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) \
-	    -Xlinker --allow-shlib-undefined
+	$$(CONFORMANCE_NVCC) -cudart none $(CONFORMANCE_LEGACY) -DRUNTIME=$(1) -L$(BIN)/cudart \
+	    -l:$(RUNTIME_NODE_$(1)) -Xlinker --allow-shlib-undefined
 endef
 $(foreach v,11 12,$(eval $(call CONFORMANCE_RULE,$(v))))
 # What only CUDA 11 has, over NVIDIA's runtime of 11.8.

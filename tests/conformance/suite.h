@@ -19,11 +19,14 @@
 #include <cuda_profiler_api.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
-#include <stdint.h>
+#include <unistd.h>
 
 /* The major version of the runtime under test: chapters are built for older ones too, with the functions that those
    have. */
@@ -104,8 +107,8 @@ static void hold_begin(cudaStream_t stream, int ms)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Whether the work had ended before the call returned. */
-static bool hold_end(void)
+/* Whether the work had ended before this. */
+static bool hold_let_go(void)
 {
     struct hold *h = &hold_state;
     pthread_mutex_lock(&h->lock);
@@ -113,6 +116,13 @@ static bool hold_end(void)
     h->returned = true;
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
+    return waited;
+}
+
+/* Whether the work had ended before the call returned. */
+static bool hold_end(void)
+{
+    bool waited = hold_let_go();
     MUST(cudaDeviceSynchronize());
     return waited;
 }
@@ -148,6 +158,20 @@ static inline void in_thread(void (*run)(void))
     struct elsewhere e = { run };
     pthread_create(&thread, NULL, elsewhere_main, &e);
     pthread_join(thread, NULL);
+}
+
+/* In a process of its own, for what ends the use of CUDA in a process. The caller must not have used CUDA itself. */
+static inline void in_child(void (*run)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        run();
+        exit(0);
+    }
+    waitpid(child, &status, 0);
+    if (status)
+        printf("the process ended with status %x\n", (unsigned)status);
 }
 
 #endif

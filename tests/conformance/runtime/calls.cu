@@ -1,0 +1,415 @@
+// shows: conformance: random calls over streams, events and host functions, legal and illegal ones, against a model on
+//   the host, line by line with NVIDIA's runtime
+//
+// The model knows of each stream and event which earlier operations it stands behind. So it knows the code of each call
+// (a query, too: one gate at a time, a kernel that waits, decides what is not ready), and which functions must have run
+// before a function runs. Arguments: a seed, a number of calls.
+#include "../gate.h"
+
+enum { STREAMS = 7, LEGACY = 0, PER_THREAD = 1, EVENTS = 6, OPS = 8192, WORDS = OPS / 64 };
+
+__global__ void none() {}
+
+struct past {
+    uint64_t word[WORDS];
+};
+static void with(past *p, const past &other)
+{
+    for (int i = 0; i < WORDS; i++)
+        p->word[i] |= other.word[i];
+}
+static bool has(const past &p, int op) { return p.word[op / 64] >> op % 64 & 1; }
+static void mark(past *p, int op) { p->word[op / 64] |= (uint64_t)1 << op % 64; }
+
+static struct stream {
+    cudaStream_t handle;
+    bool alive, blocking;
+    int priority;
+    past tail;
+} streams[STREAMS];
+
+static struct event {
+    cudaEvent_t handle;
+    bool alive, timed, recorded;
+    bool unsure; /* what holds it back stands in the legacy stream only */
+    past at;
+} events[EVENTS];
+
+static cudaStream_t dead_stream;
+static cudaEvent_t dead_event;
+static unsigned long long seed = 1;
+static struct gate *g;
+static int ops, gate_op = -1;
+static past needs[OPS]; /* of each function: what must have run before it */
+static past ran;
+static bool is_function[OPS];
+static int too_early, run_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static unsigned below(unsigned n)
+{
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (unsigned)(seed >> 33) % n;
+}
+
+static void runs(int op)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < op; i++)
+        if (is_function[i] && has(needs[op], i) && !has(ran, i))
+            too_early++;
+    mark(&ran, op);
+    run_count++;
+    pthread_mutex_unlock(&lock);
+}
+static void CUDART_CB function(void *op) { runs((int)(uintptr_t)op); }
+static void CUDART_CB callback(cudaStream_t, cudaError_t status, void *op)
+{
+    if (status != cudaSuccess)
+        too_early++;
+    runs((int)(uintptr_t)op);
+}
+
+/* What an operation that is given to the stream now stands behind. */
+static past before(const stream &s)
+{
+    past p = s.tail;
+    if (&s == &streams[LEGACY]) {
+        for (const stream &other : streams)
+            if (other.alive && other.blocking)
+                with(&p, other.tail);
+    } else if (s.blocking) {
+        with(&p, streams[LEGACY].tail);
+    }
+    return p;
+}
+/* What a query looks at: the work of the stream itself. */
+static past given(const stream &s) { return &s == &streams[LEGACY] ? before(s) : s.tail; }
+static bool held(const past &p) { return gate_op >= 0 && has(p, gate_op); }
+
+static int take_op(stream *s)
+{
+    s->tail = before(*s);
+    needs[ops] = s->tail;
+    mark(&s->tail, ops);
+    return ops++;
+}
+
+static void say(const char *call, int on, cudaError_t result, cudaError_t expected)
+{
+    cudaError_t last = cudaGetLastError();
+    bool as_last = last == result || (result == cudaErrorNotReady && last == cudaSuccess);
+    printf("%s %d -> %s", call, on, cudaGetErrorName(result));
+    if (result != expected)
+        printf(" (documented: %s)", cudaGetErrorName(expected));
+    if (!as_last)
+        printf(" (last error: %s)", cudaGetErrorName(last));
+    printf("\n");
+}
+
+/* A stream, or a handle that is none: -1. */
+static int any_stream(cudaStream_t *handle)
+{
+    unsigned wrong = below(24);
+    if (wrong == 0)
+        return *handle = WRONG(cudaStream_t), -1;
+    if (wrong == 1 && dead_stream)
+        return *handle = dead_stream, -1;
+    int i;
+    do
+        i = (int)below(STREAMS);
+    while (!streams[i].alive);
+    *handle = streams[i].handle;
+    if (i == LEGACY && below(2))
+        *handle = cudaStreamLegacy;
+    return i;
+}
+static int any_event(cudaEvent_t *handle)
+{
+    unsigned wrong = below(24);
+    if (wrong == 0)
+        return *handle = WRONG(cudaEvent_t), -1;
+    if (wrong == 1 && dead_event)
+        return *handle = dead_event, -1;
+    if (wrong == 2)
+        return *handle = NULL, -1;
+    int i = (int)below(EVENTS);
+    if (!events[i].alive)
+        return *handle = events[i].handle, -1;
+    *handle = events[i].handle;
+    return i;
+}
+
+/* ---- the calls ---- */
+
+static void create_stream()
+{
+    int i;
+    for (i = PER_THREAD + 1; i < STREAMS && streams[i].alive; i++)
+        ;
+    if (i == STREAMS)
+        return;
+    stream *s = &streams[i];
+    unsigned flags = below(8) ? below(2) : 2 + below(8);
+    cudaError_t r;
+    if (below(2)) {
+        r = cudaStreamCreateWithFlags(&s->handle, flags);
+        s->priority = 0;
+    } else {
+        int priority = (int)below(14) - 8;
+        r = cudaStreamCreateWithPriority(&s->handle, flags, priority);
+        s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    }
+    say("create a stream", (int)flags, r, flags > 1 ? cudaErrorInvalidValue : cudaSuccess);
+    if (r != cudaSuccess)
+        return;
+    s->alive = true;
+    s->blocking = flags == 0;
+    memset(&s->tail, 0, sizeof s->tail);
+}
+
+static void destroy_stream()
+{
+    cudaStream_t handle;
+    int i = any_stream(&handle);
+    if (i >= 0 && (i <= PER_THREAD || held(before(streams[i]))))
+        return;
+    say("destroy the stream", i, cudaStreamDestroy(handle), i < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess);
+    if (i >= 0) {
+        dead_stream = handle;
+        streams[i].alive = false;
+    }
+}
+
+static void create_event()
+{
+    int i;
+    for (i = 0; i < EVENTS && events[i].alive; i++)
+        ;
+    if (i == EVENTS)
+        return;
+    unsigned flags = below(8) ? below(4) : 8 + below(100);
+    cudaError_t r = cudaEventCreateWithFlags(&events[i].handle, flags);
+    say("create an event", (int)flags, r, flags > 7 ? cudaErrorInvalidValue : cudaSuccess);
+    if (r != cudaSuccess)
+        return;
+    events[i].alive = true;
+    events[i].timed = !(flags & cudaEventDisableTiming);
+    events[i].recorded = false;
+    memset(&events[i].at, 0, sizeof events[i].at);
+}
+
+static void destroy_event()
+{
+    cudaEvent_t handle;
+    int i = any_event(&handle);
+    if (i >= 0 && below(3))
+        return;
+    say("destroy the event", i, cudaEventDestroy(handle), i < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess);
+    if (i >= 0) {
+        dead_event = handle;
+        events[i].alive = false;
+    }
+}
+
+static void record()
+{
+    cudaStream_t handle;
+    cudaEvent_t of;
+    int s = any_stream(&handle), e = any_event(&of);
+    cudaError_t r = below(3) ? cudaEventRecord(of, handle) : cudaEventRecordWithFlags(of, handle, 0);
+    say("record in stream", s, r, s < 0 || e < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess);
+    if (r == cudaSuccess && s >= 0 && e >= 0) {
+        bool own = held(given(streams[s]));
+        streams[s].tail = before(streams[s]);
+        events[e].unsure = !own && held(streams[s].tail);
+        events[e].at = streams[s].tail;
+        events[e].recorded = true;
+    }
+}
+
+static void wait()
+{
+    cudaStream_t handle;
+    cudaEvent_t of;
+    int s = any_stream(&handle), e = any_event(&of);
+    unsigned flags = s < 0 || e < 0 || below(12) ? 0 : 2 + below(9);
+    cudaError_t r = cudaStreamWaitEvent(handle, of, flags);
+    say("wait in stream", s, r,
+        s < 0 || e < 0 ? cudaErrorInvalidResourceHandle
+        : flags        ? cudaErrorInvalidValue
+                       : cudaSuccess);
+    /* A wait for what is over may be left out, and with it what it would do as work of the legacy stream. */
+    if (r == cudaSuccess && s >= 0 && e >= 0 && events[e].recorded)
+        with(&streams[s].tail, events[e].at);
+}
+
+static void give_function()
+{
+    cudaStream_t handle;
+    int s = any_stream(&handle), op = ops;
+    bool old = below(3) == 0, null = s >= 0 && below(20) == 0;
+    unsigned flags = s >= 0 && !null && old && below(8) == 0 ? 1 + below(5) : 0;
+    bool good = s >= 0 && !null && !flags;
+    if (ops == OPS)
+        return;
+    if (good) {
+        pthread_mutex_lock(&lock);
+        is_function[op] = true;
+        take_op(&streams[s]);
+        pthread_mutex_unlock(&lock);
+    }
+    void *argument = (void *)(uintptr_t)op;
+    cudaError_t r = old ? cudaStreamAddCallback(handle, null ? NULL : callback, argument, flags)
+                        : cudaLaunchHostFunc(handle, null ? NULL : function, argument);
+    say(old ? "a callback in stream" : "a function in stream", s, r,
+        s < 0    ? cudaErrorInvalidResourceHandle
+        : !good  ? cudaErrorInvalidValue
+                 : cudaSuccess);
+}
+
+static void launch()
+{
+    cudaStream_t handle;
+    int s = any_stream(&handle);
+    if (ops == OPS)
+        return;
+    none<<<1, 1, 0, handle>>>();
+    cudaError_t r = cudaPeekAtLastError();
+    say("a kernel in stream", s, r, s < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess);
+    if (s >= 0)
+        take_op(&streams[s]);
+}
+
+static void query()
+{
+    cudaStream_t handle;
+    int s = any_stream(&handle);
+    cudaError_t expected = s < 0                        ? cudaErrorInvalidResourceHandle
+                           : held(given(streams[s])) ? cudaErrorNotReady
+                                                       : cudaSuccess;
+    if (expected == cudaSuccess)
+        say("synchronise the stream", s, cudaStreamSynchronize(handle), cudaSuccess);
+    say("query the stream", s, cudaStreamQuery(handle), expected);
+}
+
+static void query_event()
+{
+    cudaEvent_t handle;
+    int e = any_event(&handle);
+    if (e >= 0 && events[e].recorded && events[e].unsure)
+        return;
+    cudaError_t expected = e < 0                                        ? cudaErrorInvalidResourceHandle
+                           : events[e].recorded && held(events[e].at) ? cudaErrorNotReady
+                                                                        : cudaSuccess;
+    if (expected != cudaErrorNotReady)
+        say("synchronise the event", e, cudaEventSynchronize(handle), expected);
+    say("query the event", e, cudaEventQuery(handle), expected);
+}
+
+static void elapsed()
+{
+    cudaEvent_t from, to;
+    int a = any_event(&from), b = any_event(&to);
+    float ms = -1;
+    bool good = a >= 0 && b >= 0 && events[a].timed && events[b].timed && events[a].recorded && events[b].recorded;
+    if (good && (events[a].unsure || events[b].unsure))
+        return;
+    bool late = good && (held(events[a].at) || held(events[b].at));
+    if (good && !late) {
+        MUST(cudaEventSynchronize(from));
+        MUST(cudaEventSynchronize(to));
+    }
+    say("time from event", a, cudaEventElapsedTime(&ms, from, to),
+        !good  ? cudaErrorInvalidResourceHandle
+        : late ? cudaErrorNotReady
+               : cudaSuccess);
+}
+
+static void ask()
+{
+    cudaStream_t handle;
+    int s = any_stream(&handle), priority = 77;
+    unsigned flags = 77;
+    cudaError_t expected = s < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess;
+    say("flags of stream", s, cudaStreamGetFlags(handle, &flags), expected);
+    say("priority of stream", s, cudaStreamGetPriority(handle, &priority), expected);
+    if (s > PER_THREAD)
+        printf("  %u %d%s\n", flags, priority,
+               flags == (streams[s].blocking ? 0 : 1u) && priority == streams[s].priority ? "" : " (documented: other)");
+}
+
+static void synchronise()
+{
+    say("synchronise the device", 0, cudaDeviceSynchronize(), cudaSuccess);
+    pthread_mutex_lock(&lock);
+    int given = 0;
+    for (int i = 0; i < ops; i++)
+        given += is_function[i];
+    printf("  functions: %d given, %d run, %d too early\n", given, run_count, too_early);
+    if (given != run_count || too_early)
+        printf("  (documented: all of them in order)\n");
+    pthread_mutex_unlock(&lock);
+}
+
+static void gates()
+{
+    if (gate_op >= 0) {
+        gate_open(g);
+        gate_op = -1;
+        printf("the gate opens\n");
+        synchronise();
+        return;
+    }
+    int s;
+    do
+        s = (int)below(STREAMS);
+    while (!streams[s].alive);
+    if (ops == OPS)
+        return;
+    MUST(cudaDeviceSynchronize());
+    gate_op = take_op(&streams[s]);
+    gate_close(g, streams[s].handle, 100000);
+    printf("the gate closes in stream %d\n", s);
+}
+
+int main(int count, char **arguments)
+{
+    int calls = count > 2 ? atoi(arguments[2]) : 1500;
+    seed = count > 1 ? strtoull(arguments[1], NULL, 10) : 1;
+    MUST(cudaFree(0));
+    g = gate_new();
+    streams[LEGACY].alive = streams[PER_THREAD].alive = streams[PER_THREAD].blocking = true;
+    streams[PER_THREAD].handle = cudaStreamPerThread;
+    for (int i = 0; i < calls; i++)
+        switch (below(24)) {
+        case 0:
+        case 1: create_stream(); break;
+        case 2: destroy_stream(); break;
+        case 3:
+        case 4: create_event(); break;
+        case 5: destroy_event(); break;
+        case 6:
+        case 7:
+        case 8: record(); break;
+        case 9:
+        case 10:
+        case 11: wait(); break;
+        case 12:
+        case 13:
+        case 14:
+        case 15: give_function(); break;
+        case 16: launch(); break;
+        case 17:
+        case 18: query(); break;
+        case 19:
+        case 20: query_event(); break;
+        case 21: elapsed(); break;
+        case 22: ask(); break;
+        default: gates(); break;
+        }
+    if (gate_op >= 0)
+        gates();
+    synchronise();
+    return 0;
+}
