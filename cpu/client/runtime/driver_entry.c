@@ -61,11 +61,17 @@ static int find(const char *symbol, void **pointer, int version, unsigned long l
 }
 
 #if FLYT_CUDART == 11
+/* Where the name is not found, `*pointer` stays as it is. */
 static int entry_point(const char *symbol, void **pointer, unsigned long long flags, bool per_thread)
 {
     int status;
-    int error = find(symbol, pointer, RUNTIME_VERSION, flags, per_thread, &status);
-    return error || status == ENTRY_FOUND ? error : cudaErrorSymbolNotFound;
+    void *found;
+    int error = find(symbol, pointer ? &found : NULL, RUNTIME_VERSION, flags, per_thread, &status);
+    if (!error && status != ENTRY_FOUND)
+        error = cudaErrorSymbolNotFound;
+    if (!error)
+        *pointer = found;
+    return error;
 }
 
 cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **pointer, unsigned long long flags)

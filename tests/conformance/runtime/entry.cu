@@ -10,10 +10,10 @@ __global__ void none() {}
 __device__ int variable;
 
 #if RUNTIME == 11
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char *, void **, unsigned long long);
+extern "C" cudaError_t entry_11(const char *, void **, unsigned long long) __asm__("cudaGetDriverEntryPoint");
 static cudaError_t entry(const char *name, void **at, unsigned long long flags)
 {
-    return cudaGetDriverEntryPoint(name, at, flags);
+    return entry_11(name, at, flags);
 }
 #elif RUNTIME == 12
 static cudaError_t entry(const char *name, void **at, unsigned long long flags)

@@ -23,6 +23,10 @@ __device__ int variable;
 static void names()
 {
     for (int code = -1; code <= 1000; code++) {
+#if RUNTIME == 12 /* 12.4 and 12.9 say other things of these */
+        if (code == 27 || code == 226 || code == 721 || (code >= 913 && code <= 915))
+            continue;
+#endif
         const char *name = cudaGetErrorName((cudaError_t)code), *text = cudaGetErrorString((cudaError_t)code);
         if (strcmp(name, "unrecognized error code") || strcmp(text, "unrecognized error code"))
             printf("error %d: %s: %s\n", code, name, text);
