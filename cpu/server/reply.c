@@ -80,7 +80,7 @@ void report_clear_sticky(struct session *session, CUresult which)
     pthread_mutex_lock(&session->report.lock);
     if (session->report.sticky == which)
         session->report.sticky = CUDA_SUCCESS;
-    if (session->report.latched == which)    /* of a call that failed because of it */
+    if (session->report.latched == which) /* of a call that failed because of it */
         session->report.latched = CUDA_SUCCESS;
     report_news(&session->report);
     pthread_mutex_unlock(&session->report.lock);

@@ -36,7 +36,7 @@ void report_progress(struct session *, struct stream *);          /* done has ch
 void report_forget(struct session *, struct stream *);            /* its id may soon name another */
 void report_stop(struct session *);                               /* nothing is told any more */
 CUresult report_sticky(struct session *);
-void report_clear_sticky(struct session *, CUresult which);         /* and what is latched because of it */
+void report_clear_sticky(struct session *, CUresult which); /* and what is latched because of it */
 bool code_is_sticky(CUresult);
 /* result begins with a flyt_head, which is filled here and emptied again. speaks: with what kernels printed. */
 void session_reply(struct session *, uint32_t xid, xdrproc_t, void *result, CUresult, bool speaks);

@@ -20,7 +20,8 @@ LIMIT = 300
 # A pattern for what stands before " -> ", or for a whole line without it, and why; "older": only of the runtimes that
 # tools/cuda-releases fetches.
 KNOWN = (
-    (r"(launched|cudaLaunch(Kernel|KernelExC|CooperativeKernel))\(.*(threads|threads in z|no blocks|blocks in [yz]|2\^31 blocks)",
+    (r"(launched|cudaLaunch(Kernel|KernelExC|CooperativeKernel))\("
+     r".*(threads|threads in z|no blocks|blocks in [yz]|2\^31 blocks)",
      "13.0 returns what the driver returns for impossible dimensions; 11.8 to 12.9 look at them, as Flyt does"),
     (r".*: no kernel", "12.4: before 12.9 a function that is not registered was no kernel's handle", "older"),
     (r"cudaGetDeviceFlags\(.*: between the reset and what makes the context anew",

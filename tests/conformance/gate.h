@@ -60,20 +60,20 @@ static inline bool gate_waited(struct gate *g)
 
 /* As WAITS of suite.h, for a kernel. documented: whether the call is to wait. Where it is not, and the machine is busy,
    it is asked again with more patience. */
-#define WAITS_FOR_KERNEL(documented, g, stream, prepare, call, about)                                        \
-    do {                                                                                                     \
-        bool waited_ = true;                                                                                 \
-        cudaError_t result_ = cudaSuccess;                                                                   \
-        for (unsigned ms_ = 40; waited_ && ms_ < ((documented) ? 50 : 2000); ms_ *= 6) {                     \
-            prepare;                                                                                         \
-            gate_close(g, stream, ms_);                                                                      \
-            result_ = (call);                                                                                \
-            waited_ = gate_waited(g);                                                                        \
-            MUST(cudaDeviceSynchronize());                                                                   \
-        }                                                                                                    \
+#define WAITS_FOR_KERNEL(documented, g, stream, prepare, call, about)                                          \
+    do {                                                                                                       \
+        bool waited_ = true;                                                                                   \
+        cudaError_t result_ = cudaSuccess;                                                                     \
+        for (unsigned ms_ = 40; waited_ && ms_ < ((documented) ? 50 : 2000); ms_ *= 6) {                       \
+            prepare;                                                                                           \
+            gate_close(g, stream, ms_);                                                                        \
+            result_ = (call);                                                                                  \
+            waited_ = gate_waited(g);                                                                          \
+            MUST(cudaDeviceSynchronize());                                                                     \
+        }                                                                                                      \
         printf("%s: %s -> %s, %s%s\n", #call, about, cudaGetErrorName(result_), waited_ ? "waits" : "returns", \
-               waited_ == (documented) ? "" : " (documented: the contrary)");                                \
-        cudaGetLastError();                                                                                  \
+               waited_ == (documented) ? "" : " (documented: the contrary)");                                  \
+        cudaGetLastError();                                                                                    \
     } while (0)
 
 #endif

@@ -33,7 +33,7 @@ void session_move_end(void);
 bool session_moving(void);
 void session_set_sticky(int code);
 void session_latch(int code);
-void session_forget(int code);        /* where it is what the two above keep: a reset has cleared it */
+void session_forget(int code); /* where it is what the two above keep: a reset has cleared it */
 void session_lost(void *unused, const char *reason);
 /* Gives the code back when another thread has said why the server is lost (the client manager is asked, for seconds at
    most): a program ends with the first error that it sees, and would take the reason with it. */

@@ -336,7 +336,8 @@ static void ask()
     say("priority of stream", s, cudaStreamGetPriority(handle, &priority), expected);
     if (s > PER_THREAD)
         printf("  %u %d%s\n", flags, priority,
-               flags == (streams[s].blocking ? 0 : 1u) && priority == streams[s].priority ? "" : " (documented: other)");
+               flags == (streams[s].blocking ? 0 : 1u) && priority == streams[s].priority ? ""
+                                                                                          : " (documented: other)");
 }
 
 static void synchronise()

@@ -1,5 +1,5 @@
-// shows: conformance: errors: names and texts, the last error of each thread, what every kind of fault of a kernel gives,
-//   which calls find it, what a reset does then, line by line with NVIDIA's runtime
+// shows: conformance: errors: names and texts, the last error of each thread, what every kind of fault of a kernel
+//   gives, which calls find it, what a reset does then, line by line with NVIDIA's runtime
 #include "../suite.h"
 
 #include <assert.h>

@@ -188,8 +188,10 @@ static void order()
     WAITS_FOR_KERNEL(false, g, t, , cudaMemcpyToSymbol(plain, &host, 4), "beside a non-blocking stream");
     WAITS_FOR_KERNEL(true, g, s, , cudaMemcpyFromSymbol(&host, plain, 4), "behind a blocking stream");
     WAITS_FOR_KERNEL(false, g, t, , cudaMemcpyFromSymbol(&host, plain, 4), "beside a non-blocking stream");
-    WAITS_FOR_KERNEL(false, g, s, , cudaMemcpyToSymbolAsync(plain, &host, 4, 0, cudaMemcpyHostToDevice, s), "its stream");
-    WAITS_FOR_KERNEL(false, g, s, , cudaMemcpyToSymbolAsync(plain, &host, 4, 0, cudaMemcpyHostToDevice, t), "another stream");
+    WAITS_FOR_KERNEL(false, g, s, , cudaMemcpyToSymbolAsync(plain, &host, 4, 0, cudaMemcpyHostToDevice, s),
+                     "its stream");
+    WAITS_FOR_KERNEL(false, g, s, , cudaMemcpyToSymbolAsync(plain, &host, 4, 0, cudaMemcpyHostToDevice, t),
+                     "another stream");
     WAITS_FOR_KERNEL(false, g, t, , cudaMemcpyFromSymbolAsync(&host, plain, 4, 0, cudaMemcpyDeviceToHost, s),
                      "another stream");
     WAITS_FOR_KERNEL(true, g, s, , cudaMemcpyFromSymbolAsync(&host, plain, 4, 0, cudaMemcpyDeviceToHost, s),
