@@ -170,6 +170,33 @@ static void fat_binary(void **state)
     free(machine_code);
 }
 
+/* NVIDIA's libraries are often made with a newer compiler than the driver has. A GPU runs their machine code. */
+static void newer_ptx(void **state)
+{
+    (void)state;
+    static const char *codes[] = { "[sm_80,compute_80]", "compute_80" };
+    for (int alone = 0; alone < 2; alone++) {
+        char options[128];
+        size_t size;
+        CUmodule m;
+        CUfunction f;
+        snprintf(options, sizeof options, "-fatbin --compress-mode=none -gencode arch=compute_80,code=%s", codes[alone]);
+        char *fat = nvcc(options, source, &size), *version = fat ? memmem(fat, size, ".version ", 9) : NULL;
+        if (!fat)
+            skip();
+        assert_non_null(version);
+        memcpy(version + 9, "9.7", 3);
+        if (alone) {
+            FAILS(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, cuModuleLoadData(&m, fat));
+        } else {
+            OK(cuModuleLoadData(&m, fat));
+            OK(cuModuleGetFunction(&f, m, "arch"));
+            OK(cuModuleUnload(m));
+        }
+        free(fat);
+    }
+}
+
 /* A device-linked program: version 2 of the wrapper lists the containers of its units, whose PTX is linked here. */
 static void linked(void **state)
 {
@@ -387,6 +414,7 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(files),
         cmocka_unit_test(fat_binary),
+        cmocka_unit_test(newer_ptx),
         cmocka_unit_test(linked),
         cmocka_unit_test(functions_of_a_module),
         cmocka_unit_test(a_mistake_in_a_kernel_that_nobody_launches),

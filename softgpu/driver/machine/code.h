@@ -17,6 +17,7 @@ struct sgd_image {                       /* PTX texts to be linked */
     char (*names)[32];
     uint8_t **texts;                     /* owned */
     size_t count;
+    bool machine_code;                   /* there was some too, which a GPU would run whatever the PTX */
 };
 
 struct sgd_function {
@@ -100,8 +101,10 @@ CUresult sgd_link_complete(struct sgd_link *, size_t *size, char *log, size_t lo
 void sgd_link_free(struct sgd_link *);
 
 /* image.c: what the program gave, as PTX. log receives why not. */
-/* Whether PTX that was read is of a version that drivers of this CUDA release know: 0 or 222. */
-CUresult sgd_ptx_version_check(const struct ptx_module *, char *log, size_t log_size);
+/* Whether PTX that was read is of a version that drivers of this CUDA release know: 0 or 222. Libraries are often made
+   with a newer compiler. A GPU runs their machine code, and the software GPU their PTX: any version, where machine code
+   lies beside it. image: NULL for PTX alone. */
+CUresult sgd_ptx_version_check(const struct ptx_module *, const struct sgd_image *image, char *log, size_t log_size);
 CUresult sgd_image_read(const struct sgd_device *, const void *data, struct sgd_image *, char *log, size_t log_size);
 /* The PTX of one container, which is whole. Without PTX in it the image is empty. */
 CUresult sgd_image_container(const struct sgd_device *, const void *container, struct sgd_image *, char *log,

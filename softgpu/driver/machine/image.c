@@ -76,7 +76,9 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
     int more = -1;
     *found = false;
     while (size && (more = fatbin_next(data, size, &cursor, &entry, &why)) > 0)
-        if (better(&entry, &best, cc))
+        if (entry.kind == FATBIN_CUBIN)
+            image->machine_code = true;
+        else if (better(&entry, &best, cc))
             best = entry;
     if (more < 0)
         return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "the fat binary is malformed: %s", why);
@@ -93,10 +95,11 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
     return CUDA_SUCCESS;
 }
 
-CUresult sgd_ptx_version_check(const struct ptx_module *m, char *log, size_t log_size)
+CUresult sgd_ptx_version_check(const struct ptx_module *m, const struct sgd_image *image, char *log, size_t log_size)
 {
     enum { NEWEST_MAJOR = 9, NEWEST_MINOR = 0 }; /* of CUDA 13.0, which cuDriverGetVersion tells */
-    if (m->version_major < NEWEST_MAJOR || (m->version_major == NEWEST_MAJOR && m->version_minor <= NEWEST_MINOR))
+    if ((image && image->machine_code) || m->version_major < NEWEST_MAJOR ||
+        (m->version_major == NEWEST_MAJOR && m->version_minor <= NEWEST_MINOR))
         return CUDA_SUCCESS;
     return fail(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, log, log_size,
                 "the PTX is of version %u.%u, and the newest that is known is %d.%d", m->version_major,

@@ -93,7 +93,7 @@ CUresult sgd_library_new(const void *code, struct sgd_library **out, char *log, 
     if (!r && ptx_module_read_outline(l->image.sources, l->image.count, &ptx, log, log_size))
         r = CUDA_ERROR_INVALID_PTX;
     if (!r)
-        r = sgd_ptx_version_check(ptx, log, log_size);
+        r = sgd_ptx_version_check(ptx, &l->image, log, log_size);
     sgd_lock();
     if (!r)
         r = add_kernels(l, ptx);

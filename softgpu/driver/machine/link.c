@@ -46,7 +46,7 @@ static CUresult add_ptx(struct sgd_link *l, const char *text, size_t size, const
     struct ptx_module *module;
     if (ptx_module_read(&source, 1, &module, log, log_size))
         return CUDA_ERROR_INVALID_PTX;
-    CUresult r = sgd_ptx_version_check(module, log, log_size);
+    CUresult r = sgd_ptx_version_check(module, NULL, log, log_size);
     ptx_module_free(module);
     return r ? r : add_text(l, text, size, name, false);
 }

@@ -236,7 +236,7 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
     struct ptx_module *ptx;
     int failed = ptx_module_read_later(image->sources, image->count, &ptx, log, log_size);
     CUresult r = failed ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
-    if (!r && (r = sgd_ptx_version_check(ptx, log, log_size)))
+    if (!r && (r = sgd_ptx_version_check(ptx, image, log, log_size)))
         ptx_module_free(ptx);
     if (!r)
         r = build(m, ptx);
