@@ -334,6 +334,12 @@ static void remapped()
     GIVES(cudaErrorInvalidValue, cudaHostGetDevicePointer(&none, p, 0));
     MUST(cudaFree(d));
     free(memory);
+    // the stack of this thread is not replaced: what the thread stores there meanwhile would be lost
+    volatile int mine[64] = { 1, 2, 3 };
+    MUST(cudaHostRegister((void *)mine, sizeof mine, cudaHostRegisterDefault));
+    HOLDS(mine[0] == 1 && mine[1] == 2 && mine[2] == 3);
+    MUST(cudaHostUnregister((void *)mine));
+    HOLDS(mine[0] == 1 && mine[1] == 2 && mine[2] == 3);
     unsetenv("FLYT_REGISTER");
 }
 

@@ -102,12 +102,26 @@ static bool remap_show(uint64_t at, uint64_t from, uint64_t length)
     return true;
 }
 
+/* This thread stores to its stack while the pages are replaced. Those stores would be lost. */
+static bool own_stack(uint64_t first, uint64_t length)
+{
+    pthread_attr_t attributes;
+    void *lowest;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attributes))
+        return true;
+    bool overlaps = pthread_attr_getstack(&attributes, &lowest, &size) ||
+                    ((uintptr_t)lowest < first + length && first < (uintptr_t)lowest + size);
+    pthread_attr_destroy(&attributes);
+    return overlaps;
+}
+
 /* Nothing, where it cannot be: then its copies pass through chunks. */
 static void remap_begin(uint64_t base, uint64_t size)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = base & ~(page - 1);
     uint64_t length = ((base + size + page - 1) & ~(page - 1)) - first;
-    struct remap *r = malloc(sizeof *r);
+    struct remap *r = own_stack(first, length) ? NULL : malloc(sizeof *r);
     pthread_rwlock_wrlock(&remaps.lock);
     uint64_t alias = r && !remap_overlaps(first, length) ? host_space_take(length) : 0;
     if (alias) {
