@@ -180,7 +180,8 @@ static void newer_ptx(void **state)
         size_t size;
         CUmodule m;
         CUfunction f;
-        snprintf(options, sizeof options, "-fatbin --compress-mode=none -gencode arch=compute_80,code=%s", codes[alone]);
+        snprintf(options, sizeof options, "-fatbin --compress-mode=none -gencode arch=compute_80,code=%s",
+                 codes[alone]);
         char *fat = nvcc(options, source, &size), *version = fat ? memmem(fat, size, ".version ", 9) : NULL;
         if (!fat)
             skip();
