@@ -2,10 +2,10 @@
  * texture.c: texture and surface objects. The handle is that of the executor's table (softgpu/texture.h). An array that
  * goes takes the handles of its objects with it: kernels that use them then fail with an illegal address.
  *
- * Destroying an object does not wait, and programs do so right after a launch. So the executor's table keeps a destroyed
- * object until all launches that were queued before have ended. Launches are counted by epochs. Those that have not ended
- * are of this epoch or of the last. An epoch begins when an object was destroyed in this one and no launch of the last is
- * left. What was destroyed in the last epoch goes when no launch of it is left.
+ * Destroying an object does not wait, and programs do so right after a launch. So the executor's table keeps a
+ * destroyed object until all launches that were queued before have ended. Launches are counted by epochs. Those that
+ * have not ended are of this epoch or of the last. An epoch begins when an object was destroyed in this one and no
+ * launch of the last is left. What was destroyed in the last epoch goes when no launch of it is left.
  */
 #include "softgpu/driver/machine/machine.h"
 
