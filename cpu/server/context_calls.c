@@ -164,6 +164,7 @@ static bool context_close(struct session *session, struct context *context)
     if (!context_settles(session, context))
         return false;
     context_clear(session, context);
+    server_kinds[KIND_MAPPING].drop(session, context);
     context_unmake(session, context);
     return true;
 }
