@@ -93,7 +93,8 @@ class Server:
 
     def worker(self, client):
         """(process id of the worker that serves a client process, the transport they agreed on)."""
-        match = self.find(r"flyt-worker\[(\d+)\] info: event=session-began \S+ program=\S*\[%d\] transport=(\w+)" % client, client)
+        match = self.find(r"flyt-worker\[(\d+)\] info: event=session-began \S+ program=\S*\[%d\] transport=(\w+)" % client,
+                          client)
         if not match:
             raise Problem(f"the server's log does not name the session of process {client}")
         return int(match.group(1)), match.group(2)
@@ -149,8 +150,9 @@ def connections(port):
 def start(place, server, transport, arguments, perf="", **more):
     command = [os.path.join(place.programs, arguments[0])] + [str(a) for a in arguments[1:]]
     lines_before = len(server.lines) if isinstance(server, Server) else 0
-    process = subprocess.Popen(command, env={**environment(place, server, transport, perf), **more.pop("env", {})}, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=place.on_two_cpus, **more)
+    variables = {**environment(place, server, transport, perf), **more.pop("env", {})}
+    process = subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               preexec_fn=place.on_two_cpus, **more)
     if isinstance(server, Server):
         server.begun[process.pid] = lines_before
     return process

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import (certificates, ctl, log, ok, path, program_environment, run, start, start_manager,  # noqa: E402
+from hand import (certificates, ctl, log, ok, program_environment, run, start, start_manager,  # noqa: E402
                   start_node_and_vm, until, write)
 
 BIN = hand.BIN

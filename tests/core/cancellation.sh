@@ -1,9 +1,9 @@
 #!/bin/sh
-# cancellation.sh: every function of cpu/client/core/core.h begins by making cancellation deferred (cpu/common/cancel.h), except those
-# that take no lock and do not wait, or leave that to core_attach.
+# cancellation.sh: every function of cpu/client/core/core.h begins by making cancellation deferred, or switching it off
+# (cpu/common/cancel.h), except those that take no lock and do not wait, or leave that to core_attach.
 set -u
 export LC_ALL=C
-short="core_attach core_changes core_context_active core_context_check core_context_enter core_context_primary
+short="core_attach core_attach_to_use core_changes core_context_active core_context_check core_context_enter core_context_primary
        core_count_local core_device core_device_attribute core_device_by_pci_bus_id
        core_device_count core_driver_version core_forked core_function_check
        core_in_host_function core_ipc_capable core_library_of core_sequence_mark core_sticky core_take_latched"
@@ -11,7 +11,7 @@ public=$(sed -n 's/^CORE_API.*[ *]\(core_[a-z_]*\)(.*/\1/p' cpu/client/core/core
 bad=0
 for name in $public; do
     for known in $short; do [ "$known" != "$name" ] || continue 2; done
-    if ! grep -rh --include='*.c' -A 3 -E "^[a-z].*[ *]$name\(" cpu/client | grep -q CANCEL_DEFERRED; then
+    if ! grep -rh --include='*.c' -A 3 -E "^[a-z].*[ *]$name\(" cpu/client | grep -qE 'CANCEL_(DEFERRED|OFF)'; then
         echo "# $name does not begin with CANCEL_DEFERRED"
         bad=1
     fi

@@ -53,6 +53,7 @@ with tempfile.TemporaryDirectory() as folder:
     server = Server(BIN, "tcp", "software", folder, sanitizer_environment(BIN))
     number = 0
     print("1..6")
+    statistics(server.uri, "left", 1, "")         # a first start sends the program's code
     for way, perf in (("userfaultfd", "no_lanes"), ("SIGSEGV", "no_lanes,no_userfault")):
         left, left_bytes = per_launch(server.uri, "left", perf)
         read, read_bytes = per_launch(server.uri, "read", perf)

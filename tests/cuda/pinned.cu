@@ -289,8 +289,9 @@ static void registered()
 static void remapped()
 {
     enum { N = (1 << 20) + 777, EDGE = 5000 };
-    unsigned char *memory = (unsigned char *)malloc(N + 2 * EDGE), *p = memory + EDGE + 3, *q = memory + 64, *device,
-                  *d;
+    // aligned, so that q ends in the page in which p begins
+    unsigned char *memory = (unsigned char *)aligned_alloc(65536, (N + 2 * EDGE + 65535) / 65536 * 65536),
+                  *p = memory + EDGE + 3, *q = memory + 64, *device, *d;
     if (!mapped || small_room) {
         free(memory);
         return;

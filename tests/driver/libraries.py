@@ -22,8 +22,9 @@ def run(binaries, program, address, environment, limit):
 
 def run_on_server(binaries, program):
     with tempfile.TemporaryDirectory(prefix="flyt-libraries.") as folder:
-        server = subprocess.Popen([f"{binaries}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s"],
-                                  env={**os.environ, **TWO_DEVICES}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        command = [f"{binaries}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s"]
+        server = subprocess.Popen(command, env={**os.environ, **TWO_DEVICES}, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)
         try:
             return run(binaries, program, server.stdout.readline().split()[-1], TWO_DEVICES, 800)
         finally:
@@ -38,7 +39,10 @@ def main():
         if not os.path.exists(program):
             print(f"ok {number} - {name} # SKIP this toolkit lacks the library")
             continue
-        done = run_on_server(sys.argv[1], program) if name == "nccl" else run(sys.argv[1], program, "local:software", {}, 300)
+        if name == "nccl":
+            done = run_on_server(sys.argv[1], program)
+        else:
+            done = run(sys.argv[1], program, "local:software", {}, 300)
         good = done.returncode == 0 and "passed" in done.stdout
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)

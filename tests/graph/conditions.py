@@ -104,6 +104,7 @@ def ended_by(server, how):
 with tempfile.TemporaryDirectory() as folder:
     server = Server(BIN, "unix", "software", folder, sanitizer_environment(BIN))
     print("1..5")
+    calls(server.uri, 1, 1)                       # a first start sends the program's code
     found = [per_launch(server.uri, turns) for turns in (1, 40)]
     check(1, "a launch is one message, whatever the number of turns", found == [{"GRAPH_LAUNCH": 1}] * 2, found)
     for number, how in (2, signal.SIGKILL), (3, signal.SIGINT):

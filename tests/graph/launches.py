@@ -58,6 +58,7 @@ def check(number, name, good, found):
 with tempfile.TemporaryDirectory() as folder:
     server = Server(BIN, "unix", "software", folder, sanitizer_environment(BIN))
     print("1..6")
+    statistics(server.uri, "line", 1)             # a first start sends the program's code
     calls, sent = per_launch(server.uri, "line")
     check(1, "a line of 20 nodes is one message", calls == {"GRAPH_LAUNCH": 1} and sent < 100, (calls, sent))
     before, before_sent = per_launch(server.uri, "line", FLYT_PERF="no_graph")

@@ -160,6 +160,7 @@ void error_log_printed(int level, const char *text) { add(level, false, "%s", te
 
 void core_log(enum core_log_level level, const char *format, ...)
 {
+    CANCEL_DEFERRED;
     va_list arguments;
     va_start(arguments, format);
     keep(level, false, format, arguments);
@@ -208,6 +209,7 @@ static struct entry *untold(void)
 
 void core_log_failure(int code, const char *code_name, const char *function)
 {
+    CANCEL_DEFERRED;
     add(CORE_LOG_ERROR, true, "Returning %d (%s) from %s", code, code_name ? code_name : "unknown", function);
     if (inside)
         return;
