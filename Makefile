@@ -90,7 +90,7 @@ help:
 	@echo 'make format          clang-format on the lines that you changed since the last commit'
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
-	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what it reaches (TARGETS=exec, rpc, lanes, control, fatbin, ptx)'
+	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what it reaches (TARGETS: exec rpc lanes control fatbin ptx)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR;'
 	@echo '                              with SOURCES=... (folder of checkouts) built first;'

@@ -23,7 +23,8 @@ $(BUILD)/tests/graph_conditions: tests/graph/conditions.py tests/cuda/e2e.py bui
 TESTS += $(BUILD)/tests/graph_conditions
 
 # Node by node, as launches go that the server does not keep.
-GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_memory graph_memory_random graph_random capture conditions condition_random)
+GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_memory graph_memory_random graph_random \
+    capture conditions condition_random)
 TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm $(GRAPH_SINGLE)"
 
 # Random graphs over all transports, for longer.
