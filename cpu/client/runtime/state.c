@@ -50,17 +50,11 @@ int runtime_attach_to_use(int device)
     return error ? error : runtime_attach_device(device);
 }
 
-/* cudaSetValidDevices names the devices to try, in order; 0 entries: all of them. */
-static pthread_mutex_t valid_lock = PTHREAD_MUTEX_INITIALIZER;
-static int valid_devices[RUNTIME_MAX_DEVICES], valid_count;
+/* cudaSetValidDevices names the devices to try, in order: all of them can be used, so the first one is taken. Without
+   a lock, which a forked child could find taken. */
+static atomic_int first_valid;
 
-static int first_device(void)
-{
-    pthread_mutex_lock(&valid_lock);
-    int device = valid_count ? valid_devices[0] : 0;
-    pthread_mutex_unlock(&valid_lock);
-    return device;
-}
+static int first_device(void) { return atomic_load_explicit(&first_valid, memory_order_relaxed); }
 
 /* The runtime works in the context that the program has made current with the Driver API, as natively. Where the
    program has made none current, the thread's device is that of its last cudaSetDevice, up to a call that needs a
@@ -167,11 +161,7 @@ static int set_valid_devices(const int *devices, int count)
     for (int i = 0; i < count; i++)
         if (devices[i] < 0 || devices[i] >= available)
             return cudaErrorInvalidDevice;
-    pthread_mutex_lock(&valid_lock);
-    for (int i = 0; i < count; i++)
-        valid_devices[i] = devices[i];
-    valid_count = count;
-    pthread_mutex_unlock(&valid_lock);
+    atomic_store_explicit(&first_valid, count ? devices[0] : 0, memory_order_relaxed);
     return cudaSuccess;
 }
 
