@@ -42,7 +42,7 @@ TESTS += $(BUILD)/tests/conformance-driver
 # The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
 # Without the chapters whose functions changed between the major versions.
 CONFORMANCE_OLD    := 11.8 12.4 12.9
-CONFORMANCE_OLD_11 := $(filter-out batch device graph graph_edges library logs managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_11 := $(filter-out batch current device graph graph_edges library logs managed,$(CONFORMANCE_CHAPTERS))
 CONFORMANCE_OLD_12 := $(filter-out device graph_edges logs managed,$(CONFORMANCE_CHAPTERS))
 CONFORMANCE_LACKS_12.4 := $(addprefix $(CONFORMANCE)/12/,batch library moves) # cudaLibrary… and batches are of 12.8
 CONFORMANCE_LEGACY := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
