@@ -107,9 +107,9 @@ cuda_test_picked = $(if $(filter %-some,$(1)),$(CUDA_TEST_SOME),$(filter-out $(c
 # (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
 CUDA_TEST_RUNS      := e2e-local-run-0-short
 ifeq (,$(findstring thread,$(FLAVOUR)))
-CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-some e2e-tcp-preload-7-short e2e-tls-run-3-some
+CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-some e2e-tcp-preload-7-some
 endif
-CUDA_TEST_LONG_RUNS := e2e-local-run-0 e2e-unix-run-0 $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) \
+CUDA_TEST_LONG_RUNS := e2e-local-run-0 e2e-unix-run-0 e2e-tls-run-3 $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) \
                        e2e-unix-preload-$(seed) e2e-tcp-run-$(seed) e2e-tls-preload-$(seed))
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
