@@ -94,7 +94,7 @@ static void loader_get_job(struct session *session, struct job *job)
         }
         if (r != CUDA_SUCCESS && session->gpu->last_log)
             session->gpu->last_log(log, sizeof log);
-        if (r != CUDA_SUCCESS && module->state == CODE_READY) /* of a module that was refused the log says so */
+        if (r != CUDA_SUCCESS && module->state == CODE_READY) /* else the log has the module's refusal */
             log_info("event=function-refused session=%llu error=%d function=\"%s\" why=\"%s\"",
                      (unsigned long long)session->id, (int)r, log_text((char[256]){ 0 }, 256, function->name),
                      log_text((char[512]){ 0 }, 512, log));

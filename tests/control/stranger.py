@@ -140,7 +140,7 @@ def other_speakers(ports):
     for role, name, port in ((CLIENT, "vm2", ports[1]), (NODE, "n1", ports[0]), (NODE, "vm1", ports[0]),
                              (ADMIN, "ann", ports[1]), (ADMIN, "vm1", ports[1]), (CLIENT, "vm1", ports[0])):
         thief = Stranger(port, "vm1")
-        ok(not thief.hello(role, name), f"with vm1's certificate nobody is role {role} {name}")
+        ok(not thief.hello(role, name), f"vm1's certificate does not pass for role {role} {name}")
         made, said = thief.renew(request("client:vm1"))
         ok(not made, f"nor gets a certificate: {said[:60]}")
     silent = Stranger(ports[1], "vm1")

@@ -166,7 +166,7 @@ static void memory_of_what_is_read(void **state)
     free(text);
 }
 
-/* Without memory for a body the reading fails, says so, and can be tried again. */
+/* The reader runs out of memory for a body: it reports that, and a later try succeeds. */
 static void no_memory(void **state)
 {
     (void)state;

@@ -39,7 +39,7 @@ int  context_open(void);                                    /* at attach, after 
 /* At attach, after context_open: the server has made device 0's primary context, and mapped so many bytes of memory for
    it. The first who retains the context finds it there. */
 void context_granted(uint64_t memory);
-int context_grant_drop(void); /* gives it back if nobody has retained it. Waits */
+int context_grant_drop(void); /* gives the context back if the program has not retained it. Waits */
 /* 0 when the context can be used, else the code to return. */
 int  context_enter(const core_context *);
 core_context *context_next(const core_context *);           /* those that exist; NULL: the first, and behind the last */

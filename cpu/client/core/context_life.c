@@ -57,7 +57,7 @@ static int answered(struct question *q)
     return code;
 }
 
-/* The server made it when the connection was made, and nobody has used it yet. */
+/* The server has made device 0's primary context with the connection, and the program has not retained it yet. */
 static atomic_bool granted;
 
 void context_granted(uint64_t memory)

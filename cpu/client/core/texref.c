@@ -29,7 +29,7 @@ struct core_texref {
     char *name;
     flyt_id module;
     bool changed;                 /* the server does not know the state */
-    core_texref_refresh *refresh; /* NULL: nobody has asked for it */
+    core_texref_refresh *refresh; /* NULL: no front end has set one */
     const void *user;
     struct texref_state state;
 };

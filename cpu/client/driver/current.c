@@ -157,7 +157,7 @@ CUresult driver_cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
     return driver_waited(create(context, flags, device));
 }
 
-/* No device supports a part of its SMs: cuDeviceGetExecAffinitySupport says so. */
+/* Flyt gives no context a part of a device's SMs; cuDeviceGetExecAffinitySupport answers 0. */
 static int check_affinity(const CUexecAffinityParam *parameters, int count)
 {
     int error = driver_ready();

@@ -67,26 +67,26 @@ void room_drop(struct block *b)
 /* Marks, in `place`, the nodes and all that come before them. */
 static bool mark_before(struct graph *g, struct node *const *nodes, size_t count)
 {
-    struct node **todo = malloc((g->count + 1) * sizeof *todo);
+    struct node **unvisited = malloc((g->count + 1) * sizeof *unvisited);
     size_t found = 0;
-    if (!todo)
+    if (!unvisited)
         return false;
     for (EACH_NODE(n, g))
         n->place = 0;
     for (size_t i = 0; i < count; i++)
         if (nodes[i] && nodes[i]->graph == g && !nodes[i]->place) {
             nodes[i]->place = 1;
-            todo[found++] = nodes[i];
+            unvisited[found++] = nodes[i];
         }
     while (found) {
-        const struct edges *before = &todo[--found]->before;
+        const struct edges *before = &unvisited[--found]->before;
         for (size_t i = 0; i < before->count; i++)
             if (!before->items[i].node->place) {
                 before->items[i].node->place = 1;
-                todo[found++] = before->items[i].node;
+                unvisited[found++] = before->items[i].node;
             }
     }
-    free(todo);
+    free(unvisited);
     return true;
 }
 
