@@ -11,7 +11,8 @@ TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300
 LONG_TESTS += "tools/lint c-tests"
 
 # Unit tests of the rooms with threads once more (those that wait for time limits left out), and some programs, in a
-# build where functions check that they hold the locks that they need.
+# build where functions check that they hold the locks that they need. They take two minutes to compile, and the
+# sanitizers' builds check the same: so they run in check-long.
 LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local %_pulse,$(TESTS_SERVER_BINARIES)) \
                 $(TESTS_SOFTGPU_PROGRAMS) $(filter %calls %grids %faults %progress,$(EXEC_TEST_PROGRAMS)) \
                 $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter-out %ring %liveness,$(TESTS_RPC_BINARIES)))
@@ -22,8 +23,8 @@ LOCK_BIN := $(addprefix build/locks/bin/,cricket-rpc-server flyt-run libflyt-cli
 .PHONY: lock-tests
 lock-tests: $(LOCK_PROGRAMS)
 	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 $(LOCK_BIN) $(LOCK_TESTS)
-test-programs $(LOCK_TESTS): lock-tests
+run-long-tests $(LOCK_TESTS): lock-tests
 $(LOCK_TESTS): ;
-TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(LOCK_TESTS)) \
-         "tests/cuda/e2e.py --bin build/locks/bin --transport unix $(LOCK_PROGRAMS)"
+LONG_TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(LOCK_TESTS)) \
+              "tests/cuda/e2e.py --bin build/locks/bin --transport unix $(LOCK_PROGRAMS)"
 endif
