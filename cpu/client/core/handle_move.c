@@ -1,0 +1,105 @@
+/*
+ * handle_move.c: handles and their mappings on a move to another server (move.h). The new server makes each handle
+ * under its old name and maps it where the program has it; what it holds is copied.
+ */
+#include "device.h"
+#include "handle_state.h"
+#include "move.h"
+#include "state.h"
+
+static int map_at(const struct physical *physical, uint64_t address, const struct rights *rights)
+{
+    handle_map_args args = { .handle = physical->wire, .address = address };
+    int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
+    return code ? code : rights_ask(address, physical->size, rights);
+}
+
+static void unmap_at(const struct physical *physical, uint64_t address)
+{
+    handle_unmap_args args = { .address = address, .size = physical->size };
+    wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
+}
+
+struct moving { struct move *move; int code; };
+
+static void handle_again(void *object, id_token token, void *context)
+{
+    struct physical *physical = object;
+    struct moving *moving = context;
+    (void)token;
+    handle_create_args args = { .handle = physical->wire, .device = client_device_find(physical->device)->wire,
+                                .size = physical->size };
+    if (moving->code)
+        return;
+    moving->code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
+    if (moving->code)
+        move_refuse(moving->move, moving->code, "the new server does not give %llu MiB for a memory handle (error %d)",
+                    (unsigned long long)(physical->size >> 20), moving->code);
+    if (!moving->code && physical->chunk_at)
+        moving->code = map_at(physical, physical->chunk_at, &physical->chunk_rights);
+}
+
+int handle_restore(struct move *move)
+{
+    struct moving moving = { move, CORE_OK };
+    id_table_each(handle_wires, handle_again, &moving);
+    const struct client_mapping *mapping = mapping_at_or_above(0);
+    for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1))
+        moving.code = map_at(mapping->of, mapping->node.key, &mapping->rights);
+    return moving.code ? move_refuse(move, moving.code, "the new server does not map a memory handle (error %d)",
+                                     moving.code)
+                       : CORE_OK;
+}
+
+/* A context through which bytes of the device's memory are copied; NULL: none exists. */
+static core_context *context_on(int device)
+{
+    core_context *c = context_next(NULL);
+    while (c && c->device != device)
+        c = context_next(c);
+    return c;
+}
+
+/* It may be mapped nowhere, so both servers map it for a moment, at an address that the program does not use. */
+static void handle_copy(void *object, id_token token, void *context)
+{
+    struct physical *physical = object;
+    struct moving *moving = context;
+    struct move *move = moving->move;
+    core_context *c = context_on(physical->device);
+    bool mapped[2] = { false };
+    struct rights own = { 0 };
+    rights_note(&own, physical->device, ACCESS_READ_WRITE);
+    (void)token;
+    if (moving->code)
+        return;
+    uint64_t at = c ? addresses_take(0, physical->size, core_session.granularity) : 0;
+    int code = at ? CORE_OK
+                  : move_refuse(move, 0, "no %s to copy what a memory handle on device %d holds",
+                                c ? "addresses are free" : "context exists", physical->device);
+    for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET && !code; end++) {
+        move_go(move, end);
+        code = map_at(physical, at, &own);
+        mapped[end] = !code;
+    }
+    if (!code)
+        code = move_bytes(move, c, at, physical->size);
+    int ended = move_stream_end(move);              /* nothing uses it any more */
+    for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET; end++) {
+        move_go(move, end);
+        if (mapped[end])
+            unmap_at(physical, at);
+    }
+    if (at)
+        window_give(at, physical->size);
+    moving->code = code ? code : ended;
+}
+
+int handle_contents(struct move *move)
+{
+    struct moving moving = { move, CORE_OK };
+    id_table_each(handle_wires, handle_copy, &moving);
+    return moving.code ? move_refuse(move, moving.code, "what a memory handle holds cannot be copied (error %d)",
+                                     moving.code)
+                       : CORE_OK;
+}
