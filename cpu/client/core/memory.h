@@ -1,5 +1,5 @@
 /*
- * memory.h: what every address means (address.c), which are free (window.c), and device memory (memory.c).
+ * memory.h: what every address means (address.c), which are free (window.c), and device memory (memory.c, handle.c).
  */
 #ifndef FLYT_CLIENT_CORE_MEMORY_H
 #define FLYT_CLIENT_CORE_MEMORY_H
@@ -42,7 +42,7 @@ uint64_t window_take(uint64_t at, uint64_t from, uint64_t size, uint64_t unit);
 uint64_t window_take_top(uint64_t size);
 void window_give(uint64_t address, uint64_t size);
 
-/* ---- memory.c ---- */
+/* ---- memory.c, and the credit behind it (heap.c, credit.c) ---- */
 
 /* Device memory that the address map does not know: 512-byte aligned, and given back by its address when no work uses
    it any more. A code. */
@@ -69,7 +69,7 @@ void memory_give_back(void);                                /* all credit that n
 /* Waits for all work that may use memory of the context (NULL: of any). */
 int  memory_settle(core_context *owner);
 
-/* ---- handle.c ---- */
+/* ---- handle.c, handle_chunk.c, handle_shared.c ---- */
 
 int  handle_open(void);                                     /* at attach */
 uint64_t handle_count(void);

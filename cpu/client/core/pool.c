@@ -13,7 +13,7 @@
  * A pool belongs to a device, not to a context. The device's default pool is always there. The end of the device's
  * primary context (cudaDeviceReset) ends the pools and what they hold.
  *
- * One lock for all pools, also while the server is asked for memory. lock > locks of handle.c and memory.c > streams.
+ * One lock for all pools, also while the server is asked for memory. lock > handle_lock, locks of heaps > streams.
  */
 #include "pool.h"
 

@@ -1,7 +1,7 @@
 /*
  * blocks.c: where managed memory comes from. Every device may use it, without any permission between the devices. So
  * where the program has several devices, each block is memory of a handle, which all of them are given access to; the
- * heap of a context (core/memory.c) is for that context's device. Where the devices cannot reach each other's memory,
+ * heap of a context (core/heap.c) is for that context's device. Where the devices cannot reach each other's memory,
  * and where there is only one, a block is part of the heap.
  */
 #include "blocks.h"

@@ -1,0 +1,61 @@
+/*
+ * memory_move.c: the device memory of heaps on a move to another server (move.h): the new one maps it at the same
+ * addresses, and what the program's allocations hold is copied.
+ */
+#include <pthread.h>
+
+#include "extent.h"
+#include "heap.h"
+#include "move.h"
+#include "wire.h"
+
+static int span_restore(struct move *move, const struct heap *heap, uint64_t start, uint64_t size)
+{
+    map_args args = { .context = heap->context->wire, .address = start, .size = size, .piece = heap->piece,
+                      .recall = true };
+    map_result result = { 0 };
+    int code = wire_call(FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
+    if (!code && result.size != size)
+        code = CORE_OUT_OF_MEMORY;
+    xdr_free((xdrproc_t)xdr_map_result, &result);
+    return code ? move_refuse(move, code, "the new server does not give %llu MiB of memory on device %d (error %d)",
+                              (unsigned long long)(size >> 20), heap->context->device, code)
+                : CORE_OK;
+}
+
+static void extent_again(const struct core_range *range, void *context)
+{
+    int *code = context;
+    if (!*code)
+        *code = extent_say(range->base, range->size, FLYT_EXTENT_ALLOCATED);
+}
+
+int memory_restore(struct move *move)
+{
+    int code = CORE_OK;
+    for (struct heap *heap = heap_next(NULL); heap && !code; heap = heap_next(heap)) {
+        pthread_mutex_lock(&heap->lock);
+        for (uint64_t start, end = 0; !code && heap_span(heap, end, &start, &end);)
+            code = span_restore(move, heap, start, end - start);
+        pthread_mutex_unlock(&heap->lock);
+    }
+    if (!code)
+        address_each_allocation(extent_again, &code);
+    return code;
+}
+
+struct copying { struct move *move; int code; };
+
+static void allocation_contents(const struct core_range *range, void *context)
+{
+    struct copying *copying = context;
+    if (!copying->code)
+        copying->code = move_bytes(copying->move, range->context, range->base, range->size);
+}
+
+int allocations_contents(struct move *move)
+{
+    struct copying copying = { move, CORE_OK };
+    address_each_allocation(allocation_contents, &copying);
+    return copying.code;
+}
