@@ -1,4 +1,4 @@
-/* linked.cu: what test_api.c links: the same as its link_helper, as relocatable device code. */
+/* linked.cu: what test_linker.c links: the same as its link_helper, as relocatable device code. */
 extern "C" {
 __device__ unsigned shared_value = 5000;
 static __device__ unsigned own = 3;

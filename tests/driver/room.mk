@@ -36,9 +36,9 @@ $(TESTS_DRIVER)/test_%: $(BUILD)/tests/driver/test_%.o | $(DRIVER_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
 	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
 
-# What test_api gives to the linker.
+# What test_linker gives to the linker.
 TESTS_DRIVER_LINKED := $(addprefix $(TESTS_DRIVER)/link/linked.,fatbin o a)
-$(TESTS_DRIVER)/test_api: | $(TESTS_DRIVER_LINKED)
+$(TESTS_DRIVER)/test_linker: | $(TESTS_DRIVER_LINKED)
 $(TESTS_DRIVER)/link/linked.fatbin $(TESTS_DRIVER)/link/linked.o: tests/driver/linked.cu
 	@mkdir -p $(@D)
 	$(NVCC) -arch=sm_75 -Wno-deprecated-gpu-targets -rdc=true $(if $(filter %.o,$@),-c,-fatbin) -o $@ $<
@@ -158,5 +158,6 @@ $(TESTS_DRIVER)-dirty: tests/driver/dirty.py build/cuda/fresh | $(PROGRAMS)
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-dirty
 
-TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs $(addprefix $(TESTS_DRIVER)/test_,api attributes log textures)
+TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs \
+         $(addprefix $(TESTS_DRIVER)/test_,api attributes linker log memory_operations textures)
 endif

@@ -1,21 +1,11 @@
 /* shows: The Driver API for programs: initialisation, the stack of contexts, modules and libraries, both forms of
- *   kernel parameters, handles that have ended, addresses of functions; stream memory operations in graphs */
+ *   kernel parameters, handles that have ended, addresses of functions */
 /* test_api.c: libcuda.so.1 of programs, on the software GPU inside this process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-#include <cuda.h>
 #include <pthread.h>
 
+#include "tests/driver/driver_test.h"
+
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* functions of CUDA before 4.0 */
-#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
-#define FAILS(code, call) assert_int_equal((call), (code))
 
 /* Headers declare only the newest form of each. */
 #undef cuCtxCreate_v2
@@ -31,14 +21,6 @@ CUresult prefetch_1(CUdeviceptr, size_t, CUdevice, CUstream);
 CUresult prefetch_2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream);
 #undef cuMemAlloc_v2
 CUresult cuMemAlloc_v2(CUdeviceptr *, size_t);
-
-static const char ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .global .align 4 .u32 counter = 30;\n"
-    ".visible .entry add(.param .u64 out, .param .u32 n)\n{\n"
-    "    .reg .b64 %rd<2>; .reg .b32 %r<4>;\n"
-    "    ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [n]; ld.global.u32 %r2, [counter];\n"
-    "    add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3;\n    ret;\n}\n";
 
 static CUcontext primary;
 
@@ -56,13 +38,6 @@ static int tear_down(void **state)
 {
     (void)state;
     return cuDevicePrimaryCtxRelease(0) ? -1 : 0;
-}
-
-static unsigned read_word(CUdeviceptr from)
-{
-    unsigned word = 0;
-    OK(cuMemcpyDtoH(&word, from, sizeof word));
-    return word;
 }
 
 /* ---- devices ---- */
@@ -142,7 +117,7 @@ static void old_launches(void **state)
     CUmodule module;
     CUfunction function;
     CUdeviceptr out;
-    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleLoadData(&module, ptx_add));
     OK(cuModuleGetFunction(&function, module, "add"));
     OK(cuMemAlloc(&out, 4));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuFuncSetBlockShape(function, 0, 1, 1));
@@ -233,7 +208,7 @@ static void modules(void **state)
     CUdeviceptr out, counter;
     size_t size;
     unsigned n = 5;
-    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleLoadData(&module, ptx_add));
     FAILS(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&function, module, "missing"));
     OK(cuModuleGetFunction(&function, module, "add")); /* after a name that was not found */
     FAILS(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&counter, &size, module, "missing"));
@@ -305,126 +280,6 @@ static void prefetch(void **state)
     OK(cuModuleUnload(module));
 }
 
-static CUstreamBatchMemOpParams write_of(CUdeviceptr address, unsigned value)
-{
-    CUstreamBatchMemOpParams p;
-    memset(&p, 0, sizeof p);
-    p.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-    p.writeValue.address = address;
-    p.writeValue.value = value;
-    return p;
-}
-
-static CUstreamBatchMemOpParams wait_of(CUdeviceptr address, unsigned value)
-{
-    CUstreamBatchMemOpParams p = write_of(address, value);
-    p.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-    p.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
-    return p;
-}
-
-/* Nodes of stream memory operations, made by hand and by capture. One branch waits for what the other one writes. */
-static void memory_operations_in_graphs(void **state)
-{
-    (void)state;
-    CUdeviceptr words;
-    CUstream stream, other;
-    CUgraph graph;
-    CUgraphExec executable;
-    CUgraphNode node, first, nodes[4];
-    CUgraphNodeType type;
-    CUDA_BATCH_MEM_OP_NODE_PARAMS found;
-    size_t count = 4;
-    OK(cuMemAlloc(&words, 64));
-    OK(cuMemsetD32(words, 0, 16));
-    OK(cuCtxSynchronize()); /* the streams below do not wait for the memset */
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    CUcontext context;
-    OK(cuCtxGetCurrent(&context));
-    CUstreamBatchMemOpParams list[2] = { write_of(words, 5), write_of(words + 4, 6) };
-    CUDA_BATCH_MEM_OP_NODE_PARAMS p = { context, 2, list, 0 };
-    OK(cuGraphCreate(&graph, 0));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, NULL));
-    p.flags = 1;
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
-    p.flags = 0;
-    p.count = 0;
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
-    p.count = 2;
-    list[1].writeValue.address = words + 6;
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
-    list[1].writeValue.address = words + 4;
-    OK(cuGraphAddBatchMemOpNode(&first, graph, NULL, 0, &p));
-    CUgraphNodeParams any;
-    memset(&any, 0, sizeof any);
-    CUstreamBatchMemOpParams wait = wait_of(words + 8, 1);
-    any.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-    any.memOp.ctx = context;
-    any.memOp.count = 1;
-    any.memOp.paramArray = &wait;
-    OK(cuGraphAddNode(&node, graph, &first, NULL, 1, &any));
-    CUstreamBatchMemOpParams write = write_of(words + 8, 1), behind = write_of(words + 12, 7);
-    p = (CUDA_BATCH_MEM_OP_NODE_PARAMS){ context, 1, &behind, 0 };
-    OK(cuGraphAddBatchMemOpNode(&nodes[0], graph, &node, 1, &p));
-    p.paramArray = &write;
-    OK(cuGraphAddBatchMemOpNode(&nodes[1], graph, NULL, 0, &p));
-    OK(cuGraphNodeGetType(node, &type));
-    assert_int_equal(type, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
-    OK(cuGraphBatchMemOpNodeGetParams(first, &found));
-    assert_true(found.count == 2 && found.ctx == context && found.paramArray[1].writeValue.value == 6);
-    OK(cuGraphInstantiate(&executable, graph, 0));
-    OK(cuGraphLaunch(executable, stream));
-    OK(cuStreamSynchronize(stream));
-    assert_true(read_word(words) == 5 && read_word(words + 4) == 6 && read_word(words + 12) == 7);
-    /* Values may change in an executable; kinds and their number may not. */
-    behind.writeValue.value = 8;
-    p.paramArray = &behind;
-    OK(cuGraphExecBatchMemOpNodeSetParams(executable, nodes[0], &p));
-    OK(cuGraphLaunch(executable, stream));
-    OK(cuStreamSynchronize(stream));
-    assert_int_equal(read_word(words + 12), 8);
-    p.paramArray = &wait;
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGraphExecBatchMemOpNodeSetParams(executable, nodes[0], &p));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGraphExecBatchMemOpNodeSetParams(executable, first, &p));
-    behind.writeValue.value = 9;
-    p.paramArray = &behind;
-    OK(cuGraphBatchMemOpNodeSetParams(nodes[0], &p));
-    CUgraphExecUpdateResultInfo info;
-    OK(cuGraphExecUpdate(executable, graph, &info));
-    OK(cuGraphLaunch(executable, stream));
-    OK(cuStreamSynchronize(stream));
-    assert_int_equal(read_word(words + 12), 9);
-    OK(cuGraphExecDestroy(executable));
-    OK(cuGraphDestroy(graph));
-    /* Captured: nothing runs before the launch, and then the stream waits for another one. */
-    OK(cuMemsetD32(words, 0, 16));
-    OK(cuCtxSynchronize()); /* the streams below do not wait for the memset */
-    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    OK(cuStreamWaitValue32(stream, words, 3, CU_STREAM_WAIT_VALUE_EQ));
-    OK(cuStreamWriteValue64(stream, words + 8, 11, 0));
-    OK(cuStreamBatchMemOp(stream, 2, list, 0));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamWriteValue32(stream, words + 1, 1, 0));
-    OK(cuStreamEndCapture(stream, &graph));
-    OK(cuGraphGetNodes(graph, nodes, &count));
-    assert_int_equal(count, 3);
-    OK(cuGraphBatchMemOpNodeGetParams(nodes[0], &found));
-    assert_true(found.count == 1 && found.paramArray[0].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 &&
-                found.paramArray[0].waitValue.value == 3);
-    OK(cuGraphInstantiate(&executable, graph, 0));
-    OK(cuGraphLaunch(executable, stream));
-    FAILS(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
-    OK(cuStreamWriteValue32(other, words, 3, 0));
-    OK(cuStreamSynchronize(stream));
-    const unsigned seen[] = { read_word(words), read_word(words + 4), read_word(words + 8) };
-    assert_true(seen[0] == 5 && seen[1] == 6 && seen[2] == 11);
-    OK(cuGraphExecDestroy(executable));
-    OK(cuGraphDestroy(graph));
-    OK(cuStreamDestroy(stream));
-    OK(cuStreamDestroy(other));
-    OK(cuMemFree(words));
-}
-
 /* The server keeps what could not be loaded under its number: the number must not come again. */
 static void images_that_cannot_be_loaded(void **state)
 {
@@ -435,7 +290,7 @@ static void images_that_cannot_be_loaded(void **state)
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *values[] = { log, (void *)sizeof log };
     FAILS(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, broken));
-    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleLoadData(&module, ptx_add));
     OK(cuModuleUnload(module));
     FAILS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&module, broken, 2, options, values));
     assert_true(strlen(log) > 5);
@@ -455,7 +310,7 @@ static void a_function_has_a_context(void **state)
     CUdeviceptr out;
     unsigned n = 1;
     OK(cuCtxCreate_v2(&made, 0, 0));
-    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleLoadData(&module, ptx_add));
     OK(cuModuleGetFunction(&function, module, "add"));
     OK(cuStreamCreate(&stream, 0));
     OK(cuMemAlloc(&out, 4));
@@ -525,155 +380,6 @@ static void streams_and_events(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(&stream, 77));
 }
 
-/* One input: PTX comes back as it went in, and its errors when it is added. */
-static void linker(void **state)
-{
-    (void)state;
-    CUlinkState link;
-    CUmodule module;
-    CUfunction function;
-    void *image;
-    size_t size;
-    char log[1000] = "";
-    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
-    void *values[] = { log, (void *)sizeof log };
-    OK(cuLinkCreate(0, NULL, NULL, &link));
-    FAILS(CUDA_ERROR_INVALID_IMAGE, cuLinkComplete(link, &image, &size));
-    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)ptx, sizeof ptx, "name", 0, NULL, NULL));
-    OK(cuLinkComplete(link, &image, &size));
-    assert_int_equal(size, sizeof ptx);
-    OK(cuModuleLoadData(&module, image));
-    OK(cuLinkDestroy(link));
-    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link));
-    OK(cuModuleGetFunction(&function, module, "add"));
-    OK(cuModuleUnload(module));
-    OK(cuLinkCreate(2, options, values, &link));
-    char bad[] = ".version 7.0\n.target sm_70\n.entry {";
-    FAILS(CUDA_ERROR_INVALID_PTX, cuLinkAddData(link, CU_JIT_INPUT_PTX, bad, sizeof bad, "bad", 0, NULL, NULL));
-    assert_true(strlen(log) > 5);
-    FAILS(CUDA_ERROR_FILE_NOT_FOUND, cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nonexistent.ptx", 0, NULL, NULL));
-    OK(cuLinkDestroy(link));
-}
-
-#define LINK_HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
-/* Both inputs have a function and a variable of their own with the same names. */
-static const char link_kernel[] = LINK_HEAD
-    ".extern .func (.param .b32 r) twice (.param .b32 a);\n.extern .global .u32 shared_value;\n.global .u32 own = 1;\n"
-    ".func (.param .b32 r) local (.param .b32 a)\n"
-    "{ .reg .b32 %a; ld.param.b32 %a, [a]; add.u32 %a, %a, 100; st.param.b32 [r], %a; ret; }\n"
-    ".visible .entry work(.param .u64 out)\n{ .reg .b64 %p; .reg .b32 %a, %b, %c;\n"
-    "ld.param.u64 %p, [out]; ld.global.u32 %b, [own]; mov.b32 %a, 20;\n"
-    "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), twice, (x); ld.param.b32 %c, [y]; }\n"
-    "add.u32 %a, %c, %b;\n"
-    "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), local, (x); ld.param.b32 %a, [y]; }\n"
-    "ld.global.u32 %b, [shared_value]; add.u32 %a, %a, %b; st.global.u32 [%p], %a; ret; }\n";
-static const char link_helper[] =
-    LINK_HEAD ".visible .global .u32 shared_value = 5000;\n.global .u32 own = 3;\n"
-              ".func (.param .b32 r) local (.param .b32 a)\n"
-              "{ .reg .b32 %a; ld.param.b32 %a, [a]; shl.b32 %a, %a, 1; st.param.b32 [r], %a; ret; }\n"
-              ".visible .func (.param .b32 r) twice (.param .b32 a)\n{ .reg .b32 %a, %b; ld.param.b32 %a, [a];\n"
-              "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), local, (x); ld.param.b32 %a, [y]; }\n"
-              "ld.global.u32 %b, [own]; add.u32 %a, %a, %b; st.param.b32 [r], %a; ret; }\n";
-enum { LINK_WANTED = 20 * 2 + 3 + 1 + 100 + 5000 };
-
-static int run_linked(CUlinkState link)
-{
-    void *image;
-    size_t size;
-    CUmodule module;
-    CUfunction function;
-    CUdeviceptr out;
-    int result = 0;
-    OK(cuLinkComplete(link, &image, &size));
-    OK(cuModuleLoadData(&module, image));
-    OK(cuLinkDestroy(link));
-    OK(cuModuleGetFunction(&function, module, "work"));
-    OK(cuMemAlloc(&out, sizeof result));
-    void *arguments[] = { &out };
-    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
-    OK(cuMemcpyDtoH(&result, out, sizeof result));
-    OK(cuMemFree(out));
-    OK(cuModuleUnload(module));
-    return result;
-}
-
-/* Several inputs: names that are visible meet, local ones stay apart; a missing or doubled name is said in the log. */
-static void linker_joins(void **state)
-{
-    (void)state;
-    CUlinkState link;
-    void *image;
-    size_t size;
-    char log[1000] = "";
-    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
-    void *values[] = { log, (void *)sizeof log };
-    char *kernel = (char *)(uintptr_t)link_kernel, *helper = (char *)(uintptr_t)link_helper;
-    for (int first = 0; first < 2; first++) {
-        OK(cuLinkCreate(0, NULL, NULL, &link));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? helper : kernel,
-                         first ? sizeof link_helper : sizeof link_kernel, "a", 0, NULL, NULL));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? kernel : helper,
-                         first ? sizeof link_kernel : sizeof link_helper, "b", 0, NULL, NULL));
-        assert_int_equal(run_linked(link), LINK_WANTED);
-    }
-    OK(cuLinkCreate(2, options, values, &link));
-    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, kernel, sizeof link_kernel, "kernel.ptx", 0, NULL, NULL));
-    FAILS(CUDA_ERROR_UNKNOWN, cuLinkComplete(link, &image, &size));
-    assert_non_null(strstr(log, "Undefined reference to 'twice' in 'kernel.ptx'"));
-    assert_int_equal((uintptr_t)values[1], strlen(log));
-    OK(cuLinkDestroy(link));
-    values[1] = (void *)sizeof log;
-    OK(cuLinkCreate(2, options, values, &link));
-    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, helper, sizeof link_helper, "a", 0, NULL, NULL));
-    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, helper, sizeof link_helper, "b", 0, NULL, NULL));
-    FAILS(CUDA_ERROR_UNKNOWN, cuLinkComplete(link, &image, &size));
-    assert_non_null(strstr(log, "defined twice"));
-    OK(cuLinkDestroy(link));
-}
-
-/* A fat binary, an object and a library of relocatable device code, made by nvcc from linked.cu. */
-static void linker_files(void **state)
-{
-    (void)state;
-    static const struct {
-        CUjitInputType type;
-        const char *file;
-    } inputs[] = {
-        { CU_JIT_INPUT_FATBINARY, "linked.fatbin" },
-        { CU_JIT_INPUT_OBJECT, "linked.o" },
-        { CU_JIT_INPUT_LIBRARY, "linked.a" },
-    };
-    char folder[3000] = ""; /* beside this program */
-    assert_true(readlink("/proc/self/exe", folder, sizeof folder - 1) > 0);
-    *strrchr(folder, '/') = '\0';
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
-        CUlinkState link;
-        char path[4096];
-        snprintf(path, sizeof path, "%s/link/%s", folder, inputs[i].file);
-        OK(cuLinkCreate(0, NULL, NULL, &link));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL,
-                         NULL));
-        OK(cuLinkAddFile(link, inputs[i].type, path, 0, NULL, NULL));
-        assert_int_equal(run_linked(link), LINK_WANTED);
-        FAILS(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link));
-        /* What nothing needs is left out of a library, and a definition may stand twice then. */
-        OK(cuLinkCreate(0, NULL, NULL, &link));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL,
-                         NULL));
-        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_helper, sizeof link_helper, "helper", 0, NULL,
-                         NULL));
-        OK(cuLinkAddFile(link, inputs[i].type, path, 0, NULL, NULL));
-        if (inputs[i].type == CU_JIT_INPUT_LIBRARY) {
-            assert_int_equal(run_linked(link), LINK_WANTED);
-        } else {
-            void *image;
-            size_t size;
-            FAILS(CUDA_ERROR_UNKNOWN, cuLinkComplete(link, &image, &size));
-            OK(cuLinkDestroy(link));
-        }
-    }
-}
-
 /* What NVIDIA's libraries ask, and how. */
 static void for_libraries(void **state)
 {
@@ -685,7 +391,7 @@ static void for_libraries(void **state)
     assert_int_equal(value, 0);
     FAILS(CUDA_ERROR_UNSUPPORTED_LIMIT, cuCtxSetLimit(CU_LIMIT_CIG_ENABLED, 1));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(&value, (CUlimit)99));
-    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, &option, NULL, 1));
+    OK(cuLibraryLoadData(&library, ptx_add, NULL, NULL, 0, &option, NULL, 1));
     OK(cuLibraryUnload(library));
 }
 
@@ -726,14 +432,10 @@ int main(void)
         cmocka_unit_test(primary_contexts),
         cmocka_unit_test(modules),
         cmocka_unit_test(prefetch),
-        cmocka_unit_test(memory_operations_in_graphs),
         cmocka_unit_test(images_that_cannot_be_loaded),
         cmocka_unit_test(a_function_has_a_context),
         cmocka_unit_test(memory_and_pointers),
         cmocka_unit_test(streams_and_events),
-        cmocka_unit_test(linker),
-        cmocka_unit_test(linker_joins),
-        cmocka_unit_test(linker_files),
         cmocka_unit_test(for_libraries),
         cmocka_unit_test(addresses),
     };

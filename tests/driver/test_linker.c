@@ -1,0 +1,167 @@
+/* shows: The Driver API's linker (cuLink…) for programs: one input, several inputs whose names meet, fat binaries,
+ *   objects and libraries; what is missing or defined twice */
+/* test_linker.c: cuLink… of libcuda.so.1 of programs. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/driver/driver_test.h"
+
+/* One input: PTX comes back as it went in, and its errors when it is added. */
+static void linker(void **state)
+{
+    (void)state;
+    CUlinkState link;
+    CUmodule module;
+    CUfunction function;
+    void *image;
+    size_t size;
+    char log[1000] = "";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)sizeof log };
+    OK(cuLinkCreate(0, NULL, NULL, &link));
+    FAILS(CUDA_ERROR_INVALID_IMAGE, cuLinkComplete(link, &image, &size));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)ptx_add, sizeof ptx_add, "name", 0, NULL, NULL));
+    OK(cuLinkComplete(link, &image, &size));
+    assert_int_equal(size, sizeof ptx_add);
+    OK(cuModuleLoadData(&module, image));
+    OK(cuLinkDestroy(link));
+    FAILS(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link));
+    OK(cuModuleGetFunction(&function, module, "add"));
+    OK(cuModuleUnload(module));
+    OK(cuLinkCreate(2, options, values, &link));
+    char bad[] = ".version 7.0\n.target sm_70\n.entry {";
+    FAILS(CUDA_ERROR_INVALID_PTX, cuLinkAddData(link, CU_JIT_INPUT_PTX, bad, sizeof bad, "bad", 0, NULL, NULL));
+    assert_true(strlen(log) > 5);
+    FAILS(CUDA_ERROR_FILE_NOT_FOUND, cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nonexistent.ptx", 0, NULL, NULL));
+    OK(cuLinkDestroy(link));
+}
+
+#define LINK_HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+/* Both inputs have a function and a variable of their own with the same names. */
+static const char link_kernel[] = LINK_HEAD
+    ".extern .func (.param .b32 r) twice (.param .b32 a);\n.extern .global .u32 shared_value;\n.global .u32 own = 1;\n"
+    ".func (.param .b32 r) local (.param .b32 a)\n"
+    "{ .reg .b32 %a; ld.param.b32 %a, [a]; add.u32 %a, %a, 100; st.param.b32 [r], %a; ret; }\n"
+    ".visible .entry work(.param .u64 out)\n{ .reg .b64 %p; .reg .b32 %a, %b, %c;\n"
+    "ld.param.u64 %p, [out]; ld.global.u32 %b, [own]; mov.b32 %a, 20;\n"
+    "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), twice, (x); ld.param.b32 %c, [y]; }\n"
+    "add.u32 %a, %c, %b;\n"
+    "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), local, (x); ld.param.b32 %a, [y]; }\n"
+    "ld.global.u32 %b, [shared_value]; add.u32 %a, %a, %b; st.global.u32 [%p], %a; ret; }\n";
+static const char link_helper[] =
+    LINK_HEAD ".visible .global .u32 shared_value = 5000;\n.global .u32 own = 3;\n"
+              ".func (.param .b32 r) local (.param .b32 a)\n"
+              "{ .reg .b32 %a; ld.param.b32 %a, [a]; shl.b32 %a, %a, 1; st.param.b32 [r], %a; ret; }\n"
+              ".visible .func (.param .b32 r) twice (.param .b32 a)\n{ .reg .b32 %a, %b; ld.param.b32 %a, [a];\n"
+              "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %a; call (y), local, (x); ld.param.b32 %a, [y]; }\n"
+              "ld.global.u32 %b, [own]; add.u32 %a, %a, %b; st.param.b32 [r], %a; ret; }\n";
+enum { LINK_WANTED = 20 * 2 + 3 + 1 + 100 + 5000 };
+
+static int run_linked(CUlinkState link)
+{
+    void *image;
+    size_t size;
+    CUmodule module;
+    CUfunction function;
+    CUdeviceptr out;
+    int result = 0;
+    OK(cuLinkComplete(link, &image, &size));
+    OK(cuModuleLoadData(&module, image));
+    OK(cuLinkDestroy(link));
+    OK(cuModuleGetFunction(&function, module, "work"));
+    OK(cuMemAlloc(&out, sizeof result));
+    void *arguments[] = { &out };
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+    OK(cuMemcpyDtoH(&result, out, sizeof result));
+    OK(cuMemFree(out));
+    OK(cuModuleUnload(module));
+    return result;
+}
+
+/* Several inputs: names that are visible meet, local ones stay apart; a missing or doubled name is said in the log. */
+static void linker_joins(void **state)
+{
+    (void)state;
+    CUlinkState link;
+    void *image;
+    size_t size;
+    char log[1000] = "";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)sizeof log };
+    char *kernel = (char *)(uintptr_t)link_kernel, *helper = (char *)(uintptr_t)link_helper;
+    for (int first = 0; first < 2; first++) {
+        OK(cuLinkCreate(0, NULL, NULL, &link));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? helper : kernel,
+                         first ? sizeof link_helper : sizeof link_kernel, "a", 0, NULL, NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, first ? kernel : helper,
+                         first ? sizeof link_kernel : sizeof link_helper, "b", 0, NULL, NULL));
+        assert_int_equal(run_linked(link), LINK_WANTED);
+    }
+    OK(cuLinkCreate(2, options, values, &link));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, kernel, sizeof link_kernel, "kernel.ptx", 0, NULL, NULL));
+    FAILS(CUDA_ERROR_UNKNOWN, cuLinkComplete(link, &image, &size));
+    assert_non_null(strstr(log, "Undefined reference to 'twice' in 'kernel.ptx'"));
+    assert_int_equal((uintptr_t)values[1], strlen(log));
+    OK(cuLinkDestroy(link));
+    values[1] = (void *)sizeof log;
+    OK(cuLinkCreate(2, options, values, &link));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, helper, sizeof link_helper, "a", 0, NULL, NULL));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, helper, sizeof link_helper, "b", 0, NULL, NULL));
+    FAILS(CUDA_ERROR_UNKNOWN, cuLinkComplete(link, &image, &size));
+    assert_non_null(strstr(log, "defined twice"));
+    OK(cuLinkDestroy(link));
+}
+
+/* A fat binary, an object and a library of relocatable device code, made by nvcc from linked.cu. */
+static void linker_files(void **state)
+{
+    (void)state;
+    static const struct {
+        CUjitInputType type;
+        const char *file;
+    } inputs[] = {
+        { CU_JIT_INPUT_FATBINARY, "linked.fatbin" },
+        { CU_JIT_INPUT_OBJECT, "linked.o" },
+        { CU_JIT_INPUT_LIBRARY, "linked.a" },
+    };
+    char folder[3000] = ""; /* beside this program */
+    assert_true(readlink("/proc/self/exe", folder, sizeof folder - 1) > 0);
+    *strrchr(folder, '/') = '\0';
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        CUlinkState link;
+        char path[4096];
+        snprintf(path, sizeof path, "%s/link/%s", folder, inputs[i].file);
+        OK(cuLinkCreate(0, NULL, NULL, &link));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL,
+                         NULL));
+        OK(cuLinkAddFile(link, inputs[i].type, path, 0, NULL, NULL));
+        assert_int_equal(run_linked(link), LINK_WANTED);
+        FAILS(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link));
+        /* What nothing needs is left out of a library, and a definition may stand twice then. */
+        OK(cuLinkCreate(0, NULL, NULL, &link));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL,
+                         NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_helper, sizeof link_helper, "helper", 0, NULL,
+                         NULL));
+        OK(cuLinkAddFile(link, inputs[i].type, path, 0, NULL, NULL));
+        if (inputs[i].type == CU_JIT_INPUT_LIBRARY) {
+            assert_int_equal(run_linked(link), LINK_WANTED);
+        } else {
+            void *image;
+            size_t size;
+            FAILS(CUDA_ERROR_UNKNOWN, cuLinkComplete(link, &image, &size));
+            OK(cuLinkDestroy(link));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linker),
+        cmocka_unit_test(linker_joins),
+        cmocka_unit_test(linker_files),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, primary_set_up, primary_tear_down);
+}
