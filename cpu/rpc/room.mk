@@ -11,8 +11,8 @@ CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,connect.c listener.c pr
                        cpu/common/wire.c) \
                      $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.o
 # TLS, for those who accept it, and as a library of its own for those who may want it: all else does without OpenSSL.
-CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_identity.c)) \
-                       $(CPU_COMMON_CERTIFICATE_OBJECTS)
+CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_handshake.c \
+                         tls_identity.c)) $(CPU_COMMON_CERTIFICATE_OBJECTS)
 CPU_RPC_TLS_LIBS    := -lssl -lcrypto
 # What a program asks its client manager; only the client core links it.
 CPU_RPC_MANAGER_OBJECTS := $(CPU_RPC_GENERATED)/manager_prot_xdr.o

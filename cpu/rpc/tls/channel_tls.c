@@ -17,55 +17,27 @@
  * Ends. destroy sends close_notify, if there is room; abandon, in the child of a fork, closes descriptors and touches
  * nothing else: the session goes on in the parent.
  */
-#include "cpu/rpc/transport/channel.h"
-#include "cpu/rpc/tls/tls_context.h"
+#include "cpu/rpc/tls/channel_state.h"
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/certificate.h"
-#include "cpu/common/clock.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <malloc.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <openssl/bio.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 
 enum {
     TLS_CHUNK   = 64 * 1024,            /* encrypted and sent at once */
-    TLS_RECORD  = 16 * 1024,            /* plain bytes of a full record */
     TLS_PIECE   = 4 * 1024,             /* smaller pieces share a record */
     TLS_RECEIVE = 256 * 1024,           /* decrypted at once */
     TLS_OVERHEAD = 256,                 /* more than a record adds */
-    TLS_IN      = 5 * 16 * 1024,        /* received at once, beside what is asked for */
     TLS_OUT     = TLS_CHUNK + (TLS_CHUNK / TLS_RECORD + 2) * TLS_OVERHEAD
 };
 #define TLS_UPDATE_BYTES (UINT64_C(64) << 30)
-
-struct tls_channel {
-    rpc_channel     base;
-    rpc_channel    *socket;
-    int             fd;                 /* the socket's */
-    pthread_mutex_t lock;
-    SSL            *ssl;
-    BIO_METHOD     *method;
-    int             failure;            /* of the socket, as the BIO saw it */
-    size_t          owed;
-    uint8_t        *out;
-    size_t          out_start, out_end, out_size;
-    size_t          in_start, in_end;   /* received and not yet taken */
-    uint64_t        sent, update;       /* since the keys are new; when they are to be renewed */
-    atomic_bool     more;
-    bool            established;
-    uint8_t         record[TLS_RECORD];
-    uint8_t         in[TLS_IN];
-};
 
 static struct tls_channel *of(rpc_channel *channel)
 {
@@ -150,8 +122,7 @@ static BIO_METHOD *bio_method(void)
     return NULL;
 }
 
-/* 0: all is in the socket; -EAGAIN; another -errno. */
-static int flush(struct tls_channel *c)
+int tls_flush(struct tls_channel *c)
 {
     while (c->out_start < c->out_end) {
         ssize_t sent = send(c->fd, c->out + c->out_start, c->out_end - c->out_start, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -164,8 +135,7 @@ static int flush(struct tls_channel *c)
     return 0;
 }
 
-/* Why SSL_read or SSL_do_handshake did not go on, as -errno; 0: the end of the stream. */
-static int why_not(struct tls_channel *c, int result)
+int tls_why_not(struct tls_channel *c, int result)
 {
     switch (SSL_get_error(c->ssl, result)) {
     case SSL_ERROR_WANT_READ:
@@ -252,7 +222,7 @@ static size_t vector_size(const struct iovec *vector, int count)
 static ssize_t send_locked(struct tls_channel *c, const struct iovec *vector, int count)
 {
     size_t size = vector_size(vector, count);
-    int status = flush(c);
+    int status = tls_flush(c);
     if (status < 0)
         return status;
     if (c->owed == 0) {
@@ -261,7 +231,7 @@ static ssize_t send_locked(struct tls_channel *c, const struct iovec *vector, in
         if (encrypted < 0)
             return encrypted;
         c->owed = (size_t)encrypted;
-        if ((status = flush(c)) < 0)
+        if ((status = tls_flush(c)) < 0)
             return status;
     }
     size_t taken = c->owed < size ? c->owed : size;
@@ -290,14 +260,14 @@ static ssize_t receive_locked(struct tls_channel *c, uint8_t *into, size_t room)
             total += got;
             continue;
         }
-        status = why_not(c, 0);
+        status = tls_why_not(c, 0);
         more = status != -EAGAIN;               /* an end is found again by whoever asks */
         break;
     }
     atomic_store_explicit(&c->more, more, memory_order_release);
     /* What the peer asked for by the way (new keys); if there is no room, it goes with what is sent next. */
     if (c->out_end > c->out_start && c->owed == 0)
-        flush(c);
+        tls_flush(c);
     return total > 0 ? (ssize_t)total : status;
 }
 
@@ -380,12 +350,12 @@ static void channel_free(struct tls_channel *c)
     free(c);
 }
 
-static void tls_destroy(rpc_channel *channel)
+void tls_destroy(rpc_channel *channel)
 {
     struct tls_channel *c = of(channel);
     ERR_clear_error();
-    if (c->established && flush(c) == 0 && SSL_shutdown(c->ssl) >= 0)
-        flush(c);
+    if (c->established && tls_flush(c) == 0 && SSL_shutdown(c->ssl) >= 0)
+        tls_flush(c);
     ERR_clear_error();
     rpc_channel_destroy(c->socket);
     channel_free(c);
@@ -409,60 +379,7 @@ void rpc_channel_tls_set_update(rpc_channel *channel, uint64_t bytes)
     of(channel)->update = bytes;
 }
 
-/* ---- making one ---- */
-
-/* OpenSSL must not be torn down at the end of a process whose last destructors may still use it. */
-static void prepare(void)
-{
-    OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-}
-
-/* What OpenSSL gives back is wiped: parts of keys are among it, in places where OpenSSL itself does not see to that. */
-static void *wiping_malloc(size_t size, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    return malloc(size);
-}
-
-static void wiping_free(void *bytes, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    if (bytes)
-        OPENSSL_cleanse(bytes, malloc_usable_size(bytes));
-    free(bytes);
-}
-
-static void *wiping_realloc(void *bytes, size_t size, const char *file, int line)
-{
-    size_t before = bytes ? malloc_usable_size(bytes) : 0;
-    void *other = malloc(size);
-    if (!other)
-        return NULL;
-    if (bytes)
-        memcpy(other, bytes, before < size ? before : size);
-    wiping_free(bytes, file, line);
-    return other;
-}
-
-/* The same for the part of the stack that lies below. */
-static __attribute__((noinline)) void wipe_stack(void)
-{
-    char below[64 * 1024];
-    OPENSSL_cleanse(below, sizeof below);
-}
-
-void rpc_tls_prepare(void)
-{
-    CRYPTO_set_mem_functions(wiping_malloc, wiping_realloc, wiping_free);
-    prepare();
-    SSL_CTX_free(SSL_CTX_new(TLS_server_method()));
-    ERR_clear_error();
-}
-
-/* On fd, which stays the caller's when it fails. */
-static struct tls_channel *channel_create(int fd, SSL_CTX *context, char *error)
+struct tls_channel *tls_channel_create(int fd, SSL_CTX *context, char *error)
 {
     struct tls_channel *c = calloc(1, sizeof *c);
     BIO_METHOD *method = NULL;
@@ -497,142 +414,9 @@ static struct tls_channel *channel_create(int fd, SSL_CTX *context, char *error)
     return c;
 }
 
-/* 0, or -errno: -EPROTO and others of why_not, -ECONNRESET: the peer has gone, -ETIMEDOUT. */
-static int handshake(struct tls_channel *c, uint64_t deadline)
-{
-    for (;;) {
-        ERR_clear_error();
-        int done = SSL_do_handshake(c->ssl);
-        int status = done == 1 ? 0 : why_not(c, done);
-        int flushed = flush(c);
-        if (flushed < 0 && flushed != -EAGAIN)
-            return status < 0 && status != -EAGAIN ? status : flushed;
-        if (done == 1 && flushed == 0)
-            return 0;
-        if (done != 1 && status != -EAGAIN)
-            return status == 0 ? -ECONNRESET : status;
-        int ready = rpc_channel_poll(c->socket, flushed < 0 ? POLLOUT : POLLIN, clock_poll_timeout(deadline), false);
-        if (ready <= 0)
-            return ready < 0 ? ready : -ETIMEDOUT;
-    }
-}
-
-int rpc_channel_tls_connect(int fd, const struct rpc_address *address, const struct rpc_tls_files *files,
-                            uint64_t deadline, rpc_channel **out, char *error)
-{
-    struct tls_wanted wanted = { .pin = address->pin, .name = address->name, .host = address->host };
-    struct tls_channel *c = NULL;
-    SSL_CTX *context = NULL;
-    prepare();
-    int status = tls_client_context(files, &wanted, &context, error);
-    if (status == 0 && !(c = channel_create(fd, context, error)))
-        status = -ENOMEM;
-    if (status < 0) {
-        SSL_CTX_free(context);
-        close(fd);
-        return status;
-    }
-    SSL_set_connect_state(c->ssl);
-    if (!*address->pin)
-        SSL_set_tlsext_host_name(c->ssl, address->host);
-    status = handshake(c, deadline);
-    SSL_CTX_free(context);
-    if (status == 0) {
-        c->established = true;
-        *out = &c->base;
-        return 0;
-    }
-    if (wanted.status)
-        status = rpc_explain(error, wanted.status, "the server is not trusted: %s", wanted.problem);
-    else if (status == -ETIMEDOUT)
-        rpc_explain(
-            error, status,
-            "the server did not answer the TLS handshake in time (is it overloaded, or does it listen on tcp://?)");
-    else if (status == -ECONNRESET || status == -EPIPE)
-        rpc_explain(
-            error, status,
-            "the server ended the connection during the TLS handshake; does it listen on tls://? Its log says why");
-    else if (status == -EPROTO)
-        rpc_explain(error, status, "the server does not speak TLS 1.3 as expected (%s); does it listen on tls://?",
-                    tls_reason());
-    else
-        rpc_explain(error, status, "TLS handshake: %s (%s)", strerror(-status), tls_reason());
-    ERR_clear_error();
-    tls_destroy(&c->base);
-    return status;
-}
-
-/* What the client did, or thinks of us. */
-static int explain_client(const struct tls_channel *c, int status, char *error)
-{
-    long verified = SSL_get_verify_result(c->ssl);
-    int reason = ERR_GET_REASON(ERR_peek_last_error());
-    if (status == -ETIMEDOUT)
-        return rpc_explain(error, status, "it did not finish the TLS handshake in time");
-    if (status == -ECONNRESET || status == -EPIPE)
-        return rpc_explain(error, -EPROTO, "it ended the connection during the TLS handshake");
-    if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-        return rpc_explain(
-            error, -EPROTO,
-            "it shows no certificate, and --tls-ca wants one: give it FLYT_TLS_CERTIFICATE and FLYT_TLS_KEY");
-    if (verified == X509_V_ERR_CERT_REVOKED)
-        return rpc_explain(error, -EPROTO, "its certificate was revoked");
-    if (verified != X509_V_OK)
-        return rpc_explain(error, -EPROTO,
-                           "its certificate is not accepted: %s (is it made by the authority of --tls-ca?)",
-                           X509_verify_cert_error_string(verified));
-    if (status == -EKEYREJECTED || status == -EKEYEXPIRED)
-        return rpc_explain(error, -EPROTO,
-                           "it does not trust this server's certificate (%s): its FLYT_TLS_CA, the name, the dates or "
-                           "the fingerprint in its address do not fit",
-                           tls_reason());
-    return rpc_explain(error, -EPROTO, "it does not speak TLS 1.3 as expected (%s)", tls_reason());
-}
-
-int rpc_channel_tls_accept(int fd, const struct rpc_tls_identity *identity, int timeout_ms, rpc_channel **out,
-                           char *error)
-{
-    SSL_CTX *context = NULL;
-    prepare();
-    int status = tls_server_context(identity, &context, error);
-    struct tls_channel *c = status < 0 ? NULL : channel_create(fd, context, error);
-    if (!c) {
-        SSL_CTX_free(context);
-        close(fd);
-        return status < 0 ? status : -ENOMEM;
-    }
-    SSL_set_accept_state(c->ssl);
-    status = tls_server_key(c->ssl, identity, error);
-    if (status < 0) {
-        SSL_CTX_free(context);
-        tls_destroy(&c->base);
-        return status;
-    }
-    status = handshake(c, clock_now() + (uint64_t)timeout_ms * CLOCK_NS_PER_MS);
-    /* The key goes: kernels of the client run in this process from now on. */
-    SSL_certs_clear(c->ssl);
-    SSL_CTX_free(context);
-    wipe_stack();
-    if (status == 0) {
-        c->established = true;
-        *out = &c->base;
-        return 0;
-    }
-    status = explain_client(c, status, error);
-    ERR_clear_error();
-    tls_destroy(&c->base);
-    return status;
-}
-
 void rpc_channel_tls_numbers(const rpc_channel *channel, char out[RPC_TLS_NUMBERS_SIZE])
 {
     const SSL *ssl = ((const struct tls_channel *)channel)->ssl;
     static_assert((int)RPC_TLS_NUMBERS_SIZE == (int)CERTIFICATE_NUMBERS_SIZE, "one size");
     certificate_numbers(SSL_get_verify_mode(ssl) == SSL_VERIFY_NONE ? NULL : SSL_get0_verified_chain(ssl), out);
-}
-
-bool rpc_tls_spoken(int fd)
-{
-    uint8_t first;
-    return recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && first == SSL3_RT_HANDSHAKE;
 }

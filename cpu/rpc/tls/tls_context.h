@@ -1,4 +1,4 @@
-/* tls_context.h: what channel_tls.c, tls_context.c and tls_identity.c share; needs OpenSSL's headers. */
+/* tls_context.h: what the files of this folder share; needs OpenSSL's headers. */
 #ifndef FLYT_RPC_TLS_CONTEXT_H
 #define FLYT_RPC_TLS_CONTEXT_H
 
