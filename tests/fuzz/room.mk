@@ -29,7 +29,7 @@ $(BUILD)/fuzz/lanes: tests/fuzz/lanes.c $(FUZZ_LANES_SOURCES) $(wildcard cpu/ser
 	$(call FUZZ_LINK,-isystem $(CUDA_INCLUDE))
 
 $(BUILD)/fuzz/control: tests/control/common_fuzz.c cpu/common/secret.c cpu/common/ticket.c cpu/common/wire.c \
-                       $(addprefix control-managers/common/,config.c loop_address.c protocol.c) \
+                       $(addprefix control-managers/common/,config.c config_values.c loop_address.c protocol.c) \
                        control-managers/cluster-manager/schema.c $(wildcard control-managers/common/*.h) \
                        | $(CONTROL_COMMON_HEADERS) $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c
 	$(call FUZZ_LINK,-I$(CONTROL_COMMON_GENERATED) -luv -lconfig -lcrypto -ltirpc)
