@@ -1,12 +1,11 @@
 /*
- * engine.c: host threads, SMs, grids.
+ * engine.c: host threads and grids.
  *
- * One lock guards everything here; it is taken twice per turn of a block. Blocks of the grid launched first become
- * resident first, in index order, then later grids fill what room is left. A cooperative grid becomes resident all
- * at once, and while it waits for that no later grid takes the room (two halves of two such grids would wait
- * for ever). Resident blocks that can run stand in one queue.
+ * One lock guards everything here and in place.c; it is taken twice per turn of a block. Resident blocks that can run
+ * stand in one queue.
  */
 #include "softgpu/exec/family.h"
+#include "softgpu/exec/place.h"
 
 #include <cuda.h>
 #include <sched.h>
@@ -16,8 +15,6 @@
 #include <unistd.h>
 
 #include "cpu/common/lock.h"
-
-enum { RESIDENT_GRIDS = 128 };        /* of a device: CUDA's table for compute capability 7.5 and later */
 
 static int launch_child(struct exec_block *, const struct sg_launch *, uint64_t stream);
 
@@ -59,7 +56,7 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     return CUDA_SUCCESS;
 }
 
-static void ready_push(sg_engine *e, struct exec_block *b)
+void exec_ready_push(sg_engine *e, struct exec_block *b)
 {
     FLYT_ASSERT_HELD(&e->lock);
     b->next = NULL;
@@ -90,183 +87,6 @@ static struct exec_block *ready_take(sg_engine *e)
             e->ready_end = &e->ready;
     }
     return b;
-}
-
-static unsigned blocks_that_fit(const struct sg_limits *l, const struct exec_sm *sm, unsigned threads,
-                                unsigned registers, size_t shared)
-{
-    unsigned warps_threads = (threads + 31) / 32 * 32;
-    unsigned n = l->max_blocks_per_sm - sm->blocks;
-    unsigned by_threads = (l->max_threads_per_sm - sm->threads) / warps_threads;
-    n = by_threads < n ? by_threads : n;
-    unsigned by_registers = (l->regs_per_sm - sm->registers) / (registers * warps_threads);
-    n = by_registers < n ? by_registers : n;
-    size_t each = (shared + l->shared_reserved + 127) / 128 * 128;
-    if (each) {
-        size_t by_shared = (l->shared_per_sm - sm->shared) / each;
-        n = by_shared < n ? (unsigned)by_shared : n;
-    }
-    return n;
-}
-
-unsigned sg_occupancy(const struct sg_limits *l, const sg_kernel *k, unsigned block_size, size_t dynamic_shared)
-{
-    struct sg_kernel_info info;
-    sg_kernel_describe(k, &info);
-    if (!block_size || block_size > info.max_threads)
-        return 0;
-    const struct exec_sm none = { 0 };
-    return blocks_that_fit(l, &none, block_size, (info.registers + 7) / 8 * 8, info.static_shared + dynamic_shared);
-}
-
-static void sm_account(const sg_engine *e, const sg_grid *g, unsigned sm, bool take)
-{
-    FLYT_ASSERT_HELD(&e->lock);
-    struct exec_sm *s = &e->sms[sm];
-    unsigned threads = (g->threads_per_block + 31) / 32 * 32;
-    size_t shared = (g->shared_size + e->limits.shared_reserved + 127) / 128 * 128;
-    if (take) {
-        s->blocks++, s->threads += threads, s->registers += threads * g->registers, s->shared += shared;
-    } else {
-        s->blocks--, s->threads -= threads, s->registers -= threads * g->registers, s->shared -= shared;
-    }
-}
-
-static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
-{
-    return blocks_that_fit(&e->limits, &e->sms[sm], g->threads_per_block, g->registers, g->shared_size);
-}
-
-/* The SM with the most room for blocks of the grid. total: blocks for which all SMs have room. */
-static unsigned emptiest(const sg_engine *e, const sg_grid *g, uint64_t *total)
-{
-    unsigned best = 0, most = 0;
-    *total = 0;
-    for (unsigned sm = 0; sm < e->limits.sm_count; sm++) {
-        unsigned n = room(e, g, sm);
-        *total += n;
-        if (n > most)
-            most = n, best = sm;
-    }
-    return best;
-}
-
-static struct exec_block *take_block(sg_grid *g)
-{
-    struct exec_block *b = g->spare;
-    if (!b)
-        return calloc(1, sizeof *b);
-    g->spare = b->next;
-    return b;
-}
-
-static void spare_block(sg_grid *g, struct exec_block *b)
-{
-    b->next = g->spare;
-    g->spare = b;
-}
-
-static void place_block(sg_engine *e, sg_grid *g, struct exec_block *b, unsigned sm)
-{
-    FLYT_ASSERT_HELD(&e->lock);
-    b->grid = g;
-    if (!g->next_block && g->task)
-        e->waiting_children--;
-    b->index = g->next_block++;
-    b->sm = sm;
-    b->fresh = true;
-    g->running++;
-    sm_account(e, g, sm, true);
-}
-
-/* The block, or the first one of its cluster, may take turns. */
-static void begin_turns(sg_engine *e, sg_grid *g, struct exec_block *b)
-{
-    FLYT_ASSERT_HELD(&e->lock);
-    b->resident_next = g->resident;
-    b->resident_link = &g->resident;
-    if (b->resident_next)
-        b->resident_next->resident_link = &b->resident_next;
-    g->resident = b;
-    ready_push(e, b);
-}
-
-/* Starts the grid's next block on that SM. */
-static bool start_block(sg_engine *e, sg_grid *g, unsigned sm)
-{
-    struct exec_block *b = take_block(g);
-    if (!b)
-        return false;
-    place_block(e, g, b, sm);
-    begin_turns(e, g, b);
-    return true;
-}
-
-/* Starts the grid's next cluster; there is room for it. The blocks spread over the SMs. */
-static bool start_cluster(sg_engine *e, sg_grid *g)
-{
-    struct exec_cluster *c = calloc(1, sizeof *c);
-    if (!c)
-        return false;
-    for (; c->count < g->cluster_size; c->count++)
-        if (!(c->blocks[c->count] = take_block(g))) {
-            while (c->count)
-                spare_block(g, c->blocks[--c->count]);
-            free(c);
-            return false;
-        }
-    for (uint32_t i = 0; i < c->count; i++) {
-        uint64_t total;
-        c->blocks[i]->cluster = c;
-        place_block(e, g, c->blocks[i], emptiest(e, g, &total));
-    }
-    begin_turns(e, g, c->blocks[0]);
-    return true;
-}
-
-/* The block has ended, or its whole cluster. */
-static void end_block(sg_engine *e, sg_grid *g, struct exec_block *b)
-{
-    FLYT_ASSERT_HELD(&e->lock);
-    struct exec_cluster *c = b->cluster;
-    *b->resident_link = b->resident_next;
-    if (b->resident_next)
-        b->resident_next->resident_link = b->resident_link;
-    for (uint32_t i = 0; i < (c ? c->count : 1); i++) {
-        struct exec_block *one = c ? c->blocks[i] : b;
-        one->cluster = NULL;
-        exec_family_leave_block(one);
-        exec_buffers_leave(one);
-        spare_block(g, one);
-        g->running--;
-        sm_account(e, g, one->sm, false);
-    }
-    free(c);
-}
-
-/* As on hardware, the oldest RESIDENT_GRIDS only: so a program with thousands of grids does not make each step go
-   through them. Grids that only wait for those that they have launched do not count. */
-static void place_blocks(sg_engine *e)
-{
-    FLYT_ASSERT_HELD(&e->lock);
-    unsigned resident = 0;
-    for (sg_grid *g = e->grids; g && resident < RESIDENT_GRIDS; g = g->next) {
-        uint64_t left = g->block_count - g->next_block;
-        resident += left || g->running;
-        if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
-            continue;
-        if (g->launch.flags & SG_GRID_COOPERATIVE) {
-            uint64_t total;
-            emptiest(e, g, &total);
-            if (total < left)
-                return;
-        }
-        for (bool placed = true; placed && g->next_block < g->block_count;) {
-            uint64_t total;                           /* the emptiest SM first: blocks spread as on hardware */
-            unsigned best = emptiest(e, g, &total);
-            placed = total >= g->cluster_size && (g->cluster_size > 1 ? start_cluster(e, g) : start_block(e, g, best));
-        }
-    }
 }
 
 static void append(sg_engine *e, sg_grid *g)
@@ -399,7 +219,7 @@ static void wake_residents(sg_engine *e, sg_grid *g)
     for (struct exec_block *b = g->resident; b; b = b->resident_next)
         if (b->parked) {
             b->parked = false;
-            ready_push(e, b);
+            exec_ready_push(e, b);
         }
 }
 
@@ -462,16 +282,16 @@ static void *engine_thread(void *context)
             pthread_mutex_lock(&e->lock);
         }
         if (turn == EXEC_TURN_MORE || (turn == EXEC_TURN_WAIT && failed)) {
-            ready_push(e, b);
+            exec_ready_push(e, b);
             continue;
         }
         if (turn == EXEC_TURN_WAIT) {                 /* a deadlock of the kernel's own: until it is cancelled */
             b->parked = true;
             continue;
         }
-        end_block(e, g, b);
+        exec_end_block(e, g, b);
         over = grids_over(e, g);
-        place_blocks(e);
+        exec_place_blocks(e);
         if (over) {
             pthread_mutex_unlock(&e->lock);
             report_all(over);
@@ -554,7 +374,7 @@ static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
                      : grid_clusters(g);
     const struct exec_sm none = { 0 };
     if (!result) {
-        uint64_t fit = blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size);
+        uint64_t fit = exec_blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size);
         result = !fit                                         ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
                  : fit * e->limits.sm_count < g->cluster_size ? CUDA_ERROR_INVALID_CLUSTER_SIZE
                                                               : CUDA_SUCCESS;
@@ -581,7 +401,7 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
     }
     g->id = ++e->grid_ids;
     append(e, g);
-    place_blocks(e);
+    exec_place_blocks(e);
     pthread_mutex_unlock(&e->lock);
     return CUDA_SUCCESS;
 }
@@ -609,7 +429,7 @@ static int launch_child(struct exec_block *b, const struct sg_launch *launch, ui
         g->id = ++e->grid_ids;
         e->waiting_children++;
         start_children(e, ready, &over);
-        place_blocks(e);
+        exec_place_blocks(e);
     }
     pthread_mutex_unlock(&e->lock);
     report_all(over);

@@ -2,7 +2,7 @@
  * exec.h: the inside of the software GPU's machine. Read this page before any file of the folder.
  *
  * From the outside in:
- *   engine   host threads and SMs; a queue of resident blocks, each of which takes bounded turns  (engine.c)
+ *   engine   host threads and SMs; a queue of resident blocks, each of which takes bounded turns  (engine.c, place.c)
  *   grid     one launch: parameters, which blocks have started and ended                          (engine.c)
  *   cluster  blocks that start together and reach each other's shared memory                      (cluster.c)
  *   block    its warps, shared memory and barriers; at most one host thread runs it at a time      (block.c)

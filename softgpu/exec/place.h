@@ -1,0 +1,19 @@
+/* place.h: which blocks are resident (place.c), and the queue of those that can run (engine.c). What takes an engine
+   needs its lock. */
+#ifndef SOFTGPU_EXEC_PLACE_H
+#define SOFTGPU_EXEC_PLACE_H
+
+#include "softgpu/exec/exec.h"
+
+/* How many more blocks of that size the SM has room for. registers: of a thread. shared: bytes of a block. */
+unsigned exec_blocks_that_fit(const struct sg_limits *, const struct exec_sm *, unsigned threads, unsigned registers,
+                              size_t shared);
+/* Makes blocks resident where there is room, and gives them to the queue. */
+void exec_place_blocks(sg_engine *);
+/* The block has ended, or its whole cluster. */
+void exec_end_block(sg_engine *, sg_grid *, struct exec_block *);
+
+/* The block can run: a host thread takes it from the queue (engine.c). */
+void exec_ready_push(sg_engine *, struct exec_block *);
+
+#endif
