@@ -1,9 +1,8 @@
 # The resource DB: db.h by SQLite and by MongoDB, and the thread that owns it. Programs that open it link
 # CONTROL_DB_OBJECTS and CONTROL_DB_LIBS beside those of control-managers/common.
-CONTROL_DB_OBJECTS := $(call objects,$(addprefix control-managers/common/,db.c db_fields.c db_sqlite.c db_mongo.c db_mongo_lease.c db_mongo_rows.c))
-CONTROL_DB_MONGO_FLAGS := $(shell pkg-config --cflags libmongoc-1.0 2>/dev/null | sed 's/-I/-isystem /g')
+CONTROL_DB_MONGO := db_mongo db_mongo_journal db_mongo_lease db_mongo_load db_mongo_rows
+CONTROL_DB_OBJECTS := $(call objects,$(addprefix control-managers/common/,db.c db_fields.c db_sqlite.c \
+                        $(CONTROL_DB_MONGO:%=%.c)))
 CONTROL_DB_LIBS := -lsqlite3 $(or $(shell pkg-config --libs libmongoc-1.0 2>/dev/null),-lmongoc-1.0 -lbson-1.0)
-CFLAGS_control-managers_common_db_mongo := $(CONTROL_DB_MONGO_FLAGS)
-CFLAGS_control-managers_common_db_mongo_lease := $(CONTROL_DB_MONGO_FLAGS)
-CFLAGS_control-managers_common_db_mongo_rows := $(CONTROL_DB_MONGO_FLAGS)
-
+CONTROL_DB_MONGO_FLAGS := $(shell pkg-config --cflags libmongoc-1.0 2>/dev/null | sed 's/-I/-isystem /g')
+$(foreach file,$(CONTROL_DB_MONGO),$(eval CFLAGS_control-managers_common_$(file) := $(CONTROL_DB_MONGO_FLAGS)))

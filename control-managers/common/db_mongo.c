@@ -14,7 +14,6 @@
  * else nothing could ever be written again.
  */
 #include <errno.h>
-#include <mongoc/mongoc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control-managers/common/db_mongo_lease.h"
-#include "control-managers/common/db_mongo_rows.h"
+#include "control-managers/common/db_mongo_state.h"
 #include "cpu/common/log.h"
 
 /* Of one operation, milliseconds. Longer ones in the URI are cut: see DB_CALL_SECONDS. */
@@ -32,22 +30,7 @@ enum {
     SELECT_MS = 3000,
     CONNECT_MS = 2000,
     SOCKET_MS = 4000,
-    WRITE_MS = 3000,
-    MAX_JOURNAL = 15 << 20,
-    MONGO_WHERE_SIZE = 512
-};
-
-struct mongo_db {
-    struct db        db;
-    char             where[MONGO_WHERE_SIZE];  /* the URI without secrets */
-    mongoc_uri_t    *uri;
-    mongoc_client_t *client;            /* NULL: none at present */
-    const char      *name;              /* of the database; the URI's */
-    bool             settled;           /* no journal of ours, or of who was before us, is left to be carried out */
-    bool             indexed;
-    struct mongo_lease lease;
-    bool unsure; /* the batch that was given last may have been applied: -EINPROGRESS was said of it */
-    char             warned[EXPLAIN_SIZE];      /* said already */
+    WRITE_MS = 3000
 };
 
 /* ---- errors ---- */
@@ -88,7 +71,7 @@ static int error_code(const bson_error_t *failure)
     }
 }
 
-static int fail(struct mongo_db *mongo, const char *what, const bson_error_t *failure, char *error)
+int mongo_fail(struct mongo_db *mongo, const char *what, const bson_error_t *failure, char *error)
 {
     int code = error_code(failure);
     const char *advice =
@@ -102,15 +85,14 @@ static int fail(struct mongo_db *mongo, const char *what, const bson_error_t *fa
     return code;
 }
 
-/* As fail, of a call that may have written. */
-static int fail_write(struct mongo_db *mongo, const char *what, const bson_error_t *failure, char *error)
+int mongo_fail_write(struct mongo_db *mongo, const char *what, const bson_error_t *failure, char *error)
 {
     bool sent = failure->domain != MONGOC_ERROR_SERVER_SELECTION;
-    int code = fail(mongo, what, failure, error);
+    int code = mongo_fail(mongo, what, failure, error);
     return code == -EAGAIN && sent ? -EINPROGRESS : code;
 }
 
-static void warn_once(struct mongo_db *mongo, const char *text)
+void mongo_warn_once(struct mongo_db *mongo, const char *text)
 {
     if (strcmp(mongo->warned, text) == 0)
         return;
@@ -163,7 +145,7 @@ static int connect_client(struct mongo_db *mongo, char *error)
     return 0;
 }
 
-static mongoc_collection_t *collection(struct mongo_db *mongo, const char *name)
+mongoc_collection_t *mongo_collection(struct mongo_db *mongo, const char *name)
 {
     return mongoc_client_get_collection(mongo->client, mongo->name, name);
 }
@@ -187,162 +169,16 @@ static void make_indexes(struct mongo_db *mongo)
     mongo->indexed = true;
 }
 
-/* ---- operations: { on: collection, match: filter, update: … }; without update: delete all that match ---- */
-
-static int run_operations(struct mongo_db *mongo, const bson_t *operations, char *error)
-{
-    mongoc_collection_t *collections[DB_TABLES] = { NULL };
-    mongoc_bulk_operation_t *bulks[DB_TABLES] = { NULL };
-    bson_t upsert = BSON_INITIALIZER, match, update;
-    bson_append_bool(&upsert, "upsert", -1, true);
-    int code = 0;
-    bson_error_t failure;
-    bson_iter_t each;
-    bson_iter_init(&each, operations);
-    while (code == 0 && bson_iter_next(&each)) {
-        bson_iter_t in, found;
-        const uint8_t *bytes;
-        uint32_t size;
-        int table = -1;
-        if (!bson_iter_recurse(&each, &in) || !bson_iter_find(&in, "on") || (table = bson_iter_int32(&in)) < 0 ||
-            table >= DB_TABLES || !bson_iter_recurse(&each, &found) || !bson_iter_find(&found, "match") ||
-            !BSON_ITER_HOLDS_DOCUMENT(&found)) {
-            code = explain(error, -EBADMSG,
-                           "resource DB %s: flyt_journal holds a batch that this version does not understand",
-                           mongo->where);
-            break;
-        }
-        bson_iter_document(&found, &size, &bytes);
-        if (!bson_init_static(&match, bytes, size)) {
-            code = explain(error, -EBADMSG, "resource DB %s: flyt_journal holds a broken batch", mongo->where);
-            break;
-        }
-        if (!bulks[table]) {
-            collections[table] = collection(mongo, db_tables[table].collection);
-            bulks[table] = mongoc_collection_create_bulk_operation_with_opts(collections[table], NULL);
-        }
-        bool taken;
-        if (bson_iter_recurse(&each, &found) && bson_iter_find(&found, "update") && BSON_ITER_HOLDS_DOCUMENT(&found)) {
-            bson_iter_document(&found, &size, &bytes);
-            taken = bson_init_static(&update, bytes, size) &&
-                    mongoc_bulk_operation_update_one_with_opts(bulks[table], &match, &update, &upsert, &failure);
-        } else {
-            taken = mongoc_bulk_operation_remove_many_with_opts(bulks[table], &match, NULL, &failure);
-        }
-        if (!taken)
-            code = explain(error, -EINVAL, "resource DB %s: a change was refused before it was sent: %s", mongo->where,
-                           failure.message);
-    }
-    for (int i = 0; i < DB_TABLES; i++) {
-        bson_t reply;
-        if (code == 0 && bulks[i]) {
-            if (!mongoc_bulk_operation_execute(bulks[i], &reply, &failure))
-                code = -1;              /* explained below: the bulks must go before the client does */
-            bson_destroy(&reply);
-        }
-    }
-    for (int i = 0; i < DB_TABLES; i++) {
-        if (bulks[i])
-            mongoc_bulk_operation_destroy(bulks[i]);
-        if (collections[i])
-            mongoc_collection_destroy(collections[i]);
-    }
-    bson_destroy(&upsert);
-    return code == -1 ? fail_write(mongo, "cannot write", &failure, error) : code;
-}
-
-static void add_operation(bson_t *operations, size_t number, const struct db_change *change)
-{
-    const int index = db_table_index(change->kind);
-    const struct db_table *table = &db_tables[index];
-    char key[24];
-    bson_t operation, match, update;
-    snprintf(key, sizeof key, "%zu", number);
-    bson_append_document_begin(operations, key, -1, &operation);
-    bson_append_int32(&operation, "on", -1, index);
-    mongo_row_match(table, change->action, &change->row, &match);
-    bson_append_document(&operation, "match", -1, &match);
-    bson_destroy(&match);
-    if (change->action == DB_PUT || change->action == DB_INSERT) {
-        mongo_row_update(table, &change->row, &update);
-        bson_append_document(&operation, "update", -1, &update);
-        bson_destroy(&update);
-    }
-    bson_append_document_end(operations, &operation);
-}
-
-/* ---- the journal ---- */
-
-static const char journal_name[] = "flyt_journal";
-
-static int journal_write(struct mongo_db *mongo, const bson_t *operations, char *error)
-{
-    if (operations->len > MAX_JOURNAL)
-        return explain(error, -E2BIG, "resource DB %s: a batch of %u bytes is too large; at most %d fit", mongo->where,
-                       operations->len, (int)MAX_JOURNAL);
-    /* As bytes: names with $ may not be stored everywhere. */
-    bson_t entry = BSON_INITIALIZER;
-    bson_error_t failure;
-    bson_append_utf8(&entry, "_id", -1, "batch", -1);
-    bson_append_binary(&entry, "operations", -1, BSON_SUBTYPE_BINARY, bson_get_data(operations), operations->len);
-    mongoc_collection_t *journal = collection(mongo, journal_name);
-    bool written = mongoc_collection_insert_one(journal, &entry, NULL, NULL, &failure);
-    mongoc_collection_destroy(journal);
-    bson_destroy(&entry);
-    return written ? 0 : fail_write(mongo, "cannot write the journal", &failure, error);
-}
-
-static int journal_clear(struct mongo_db *mongo, char *error)
-{
-    bson_t match = BSON_INITIALIZER;
-    bson_error_t failure;
-    bson_append_utf8(&match, "_id", -1, "batch", -1);
-    mongoc_collection_t *journal = collection(mongo, journal_name);
-    bool cleared = mongoc_collection_delete_many(journal, &match, NULL, NULL, &failure);
-    mongoc_collection_destroy(journal);
-    bson_destroy(&match);
-    return cleared ? 0 : fail(mongo, "cannot clear the journal", &failure, error);
-}
-
-static int journal_read(struct mongo_db *mongo, bson_t **operations, char *error)
-{
-    *operations = NULL;
-    bson_t match = BSON_INITIALIZER;
-    bson_error_t failure;
-    const bson_t *entry;
-    mongoc_collection_t *journal = collection(mongo, journal_name);
-    mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(journal, &match, NULL, NULL);
-    while (mongoc_cursor_next(cursor, &entry)) {
-        bson_iter_t iter;
-        bson_subtype_t subtype;
-        uint32_t size;
-        const uint8_t *bytes;
-        if (!*operations && bson_iter_init_find(&iter, entry, "operations") && BSON_ITER_HOLDS_BINARY(&iter)) {
-            bson_iter_binary(&iter, &subtype, &size, &bytes);
-            *operations = bson_new_from_data(bytes, size);
-        }
-    }
-    bool failed = mongoc_cursor_error(cursor, &failure);
-    mongoc_cursor_destroy(cursor);
-    mongoc_collection_destroy(journal);
-    bson_destroy(&match);
-    if (!failed)
-        return 0;
-    bson_destroy(*operations);
-    *operations = NULL;
-    return fail(mongo, "cannot read the journal", &failure, error);
-}
-
 static int hold_lease(struct mongo_db *mongo, char *error)
 {
     bson_error_t failure = { 0 };
     char text[EXPLAIN_SIZE] = "";
     bool held = mongo->lease.held;
-    mongoc_collection_t *leases = collection(mongo, "flyt_lease");
+    mongoc_collection_t *leases = mongo_collection(mongo, "flyt_lease");
     int code = mongo_lease_hold(&mongo->lease, leases, &failure, text);
     mongoc_collection_destroy(leases);
     if (code > 0)
-        return fail(mongo, "cannot read or write flyt_lease", &failure, error);
+        return mongo_fail(mongo, "cannot read or write flyt_lease", &failure, error);
     if (code == 0 && !held)
         mongo->settled = false;         /* who had it before may have left something */
     return code ? explain(error, code, "resource DB %s: %s", mongo->where, text) : 0;
@@ -357,9 +193,9 @@ static int ready(struct mongo_db *mongo, char *error)
     if (code || mongo->settled)
         return code;
     bson_t *operations;
-    code = journal_read(mongo, &operations, error);
+    code = mongo_journal_read(mongo, &operations, error);
     if (code == 0 && operations) {
-        code = run_operations(mongo, operations, error);
+        code = mongo_run_operations(mongo, operations, error);
         bson_destroy(operations);
         if (code == -EINPROGRESS)
             code = -EAGAIN;             /* an older batch: of the caller's nothing was sent */
@@ -368,7 +204,7 @@ static int ready(struct mongo_db *mongo, char *error)
             code = 0;
         }
         if (code == 0)
-            code = journal_clear(mongo, error);
+            code = mongo_journal_clear(mongo, error);
     }
     if (code)
         return code;
@@ -382,7 +218,7 @@ static void mongo_close(struct db *db)
 {
     struct mongo_db *mongo = (struct mongo_db *)db;
     if (mongo->client) {
-        mongoc_collection_t *leases = collection(mongo, "flyt_lease");
+        mongoc_collection_t *leases = mongo_collection(mongo, "flyt_lease");
         mongo_lease_release(&mongo->lease, leases);
         mongoc_collection_destroy(leases);
         mongoc_client_destroy(mongo->client);
@@ -459,97 +295,6 @@ static int mongo_open(const char *text, struct db **out, char *error)
     return code;
 }
 
-/* ---- load ---- */
-
-struct row_list { union db_row *rows; size_t count, capacity; };
-
-static int keep_row(struct row_list *list, const union db_row *row)
-{
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        union db_row *rows = realloc(list->rows, capacity * sizeof *rows);
-        if (!rows)
-            return -ENOMEM;
-        list->rows = rows;
-        list->capacity = capacity;
-    }
-    list->rows[list->count++] = *row;
-    return 0;
-}
-
-static int compare_vms(const void *a, const void *b)
-{
-    return strcmp(((const union db_row *)a)->vm.name, ((const union db_row *)b)->vm.name);
-}
-
-/* Sorts by name; of two with one name the first counts. */
-static void order_vms(struct row_list *list, char *warning, const char *where)
-{
-    if (list->count)
-        qsort(list->rows, list->count, sizeof *list->rows, compare_vms);
-    size_t kept = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        if (kept && strcmp(list->rows[kept - 1].vm.name, list->rows[i].vm.name) == 0) {
-            explain(warning, 0, "resource DB %s: vm_required_resources has two documents for VM '%s'; one is ignored",
-                    where, list->rows[i].vm.name);
-            continue;
-        }
-        if (kept != i)
-            list->rows[kept] = list->rows[i];
-        kept++;
-    }
-    list->count = kept;
-}
-
-static int load_table(struct mongo_db *mongo, const struct db_table *table, unsigned events, db_visit *visit,
-                      void *context, char *error)
-{
-    struct row_list list = { 0 };
-    char warning[EXPLAIN_SIZE] = "", problem[EXPLAIN_SIZE];
-    bool newest = table->kind == DB_EVENT;
-    bson_t match = BSON_INITIALIZER, options = BSON_INITIALIZER, order;
-    bson_error_t failure;
-    const bson_t *document;
-    int code = 0;
-    if (table->kind != DB_VM) {
-        bson_append_document_begin(&options, "sort", -1, &order);
-        bson_append_int32(&order, "_id", -1, newest ? -1 : 1);
-        bson_append_document_end(&options, &order);
-        if (newest)
-            bson_append_int64(&options, "limit", -1, events);
-    }
-    mongoc_collection_t *from = collection(mongo, table->collection);
-    mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(from, &match, &options, NULL);
-    while (code == 0 && !(newest && list.count >= events) && mongoc_cursor_next(cursor, &document)) {
-        union db_row row;
-        if (mongo_row_read(table, document, &row, problem))
-            code = keep_row(&list, &row);
-        else if (table->kind == DB_VM)
-            explain(warning, 0, "resource DB %s: a document of %s is ignored: %s", mongo->where, table->collection,
-                    problem);
-        else
-            code = explain(error, -EBADMSG, "resource DB %s: a document of %s cannot be read: %s", mongo->where,
-                           table->collection, problem);
-    }
-    bool failed = code == 0 && mongoc_cursor_error(cursor, &failure);
-    mongoc_cursor_destroy(cursor);
-    mongoc_collection_destroy(from);
-    bson_destroy(&match);
-    bson_destroy(&options);
-    if (failed)
-        code = fail(mongo, "cannot read", &failure, error);
-    if (code == -ENOMEM)
-        explain(error, code, "resource DB %s: no memory for the rows of %s", mongo->where, table->collection);
-    if (code == 0 && table->kind == DB_VM) {
-        order_vms(&list, warning, mongo->where);
-        warn_once(mongo, warning);
-    }
-    for (size_t i = 0; code == 0 && i < list.count; i++)
-        code = visit(context, table->kind, &list.rows[newest ? list.count - 1 - i : i]);
-    free(list.rows);
-    return code;
-}
-
 static int mongo_load(struct db *db, unsigned kinds, unsigned events, db_visit *visit, void *context, char *error)
 {
     struct mongo_db *mongo = (struct mongo_db *)db;
@@ -558,7 +303,7 @@ static int mongo_load(struct db *db, unsigned kinds, unsigned events, db_visit *
     int code = ready(mongo, error);
     for (int i = 0; code == 0 && i < DB_TABLES; i++)
         if ((kinds & db_tables[i].kind) && !(db_tables[i].kind == DB_EVENT && events == 0))
-            code = load_table(mongo, &db_tables[i], events, visit, context, error);
+            code = mongo_load_table(mongo, &db_tables[i], events, visit, context, error);
     return code;
 }
 
@@ -573,7 +318,7 @@ static int check_free(struct mongo_db *mongo, const union db_row *row, char *err
     const bson_t *document;
     char problem[EXPLAIN_SIZE];
     mongo_row_match(table, DB_PUT, row, &match);
-    mongoc_collection_t *vms = collection(mongo, table->collection);
+    mongoc_collection_t *vms = mongo_collection(mongo, table->collection);
     mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(vms, &match, NULL, NULL);
     bool taken = false;
     while (mongoc_cursor_next(cursor, &document)) {
@@ -587,7 +332,7 @@ static int check_free(struct mongo_db *mongo, const union db_row *row, char *err
     mongoc_collection_destroy(vms);
     bson_destroy(&match);
     if (failed)
-        return fail(mongo, "cannot read", &failure, error);
+        return mongo_fail(mongo, "cannot read", &failure, error);
     return taken ? explain(error, -EEXIST, "there is a VM '%s' already", row->vm.name) : 0;
 }
 
@@ -618,7 +363,7 @@ static int ask_whether_there(struct mongo_db *mongo, char *error)
     bson_error_t failure;
     bool there = mongoc_client_command_simple(mongo->client, mongo->name, ping, NULL, NULL, &failure);
     bson_destroy(ping);
-    return there ? 0 : fail(mongo, "cannot reach it", &failure, error);
+    return there ? 0 : mongo_fail(mongo, "cannot reach it", &failure, error);
 }
 
 static int mongo_apply(struct db *db, const struct db_change *changes, size_t count, char *error)
@@ -638,23 +383,23 @@ static int mongo_apply(struct db *db, const struct db_change *changes, size_t co
         return code;
     bson_t operations = BSON_INITIALIZER;
     for (size_t i = 0; i < count; i++)
-        add_operation(&operations, i, &changes[i]);
+        mongo_add_operation(&operations, i, &changes[i]);
     if (count > 1)
-        code = journal_write(mongo, &operations, error);
+        code = mongo_journal_write(mongo, &operations, error);
     if (code == -EEXIST) {              /* one that we took for lost has come late: it is read and carried out first */
         mongo->settled = false;
         code = -EINPROGRESS;
     }
     bool journaled = count > 1 && code == 0;
     if (code == 0)
-        code = run_operations(mongo, &operations, error);
+        code = mongo_run_operations(mongo, &operations, error);
     bson_destroy(&operations);
     if (journaled && code == -EAGAIN)
         code = -EINPROGRESS;            /* whoever reads the journal next carries it out */
     if (code != -EAGAIN)
         mongo->unsure = code == -EINPROGRESS;
     /* What cannot be cleared is carried out once more by the next call, which changes nothing. */
-    if (journaled && mongo->client && journal_clear(mongo, ignored))
+    if (journaled && mongo->client && mongo_journal_clear(mongo, ignored))
         mongo->settled = false;
     return code;
 }
