@@ -5,6 +5,10 @@
  * Otherwise the group parks, and when all named lanes that have not exited are parked under the same name, they
  * exchange their operands, each lane then doing its own instruction: so both arms of an `if` may hold their own. Lanes
  * of one group may name different sets (tiles of cooperative groups do).
+ *
+ * PTX leaves undefined what happens to a lane that its own set does not name. Programs exist that name, for example,
+ * only the lanes below their own, and a GPU runs them: it asks only whether the named lanes have come, and lanes that
+ * arrive together have. Such a lane gets the result of the lanes that its set names.
  */
 #include "softgpu/exec/decode.h"
 
@@ -172,6 +176,21 @@ static void at_once(struct exec_warp *w, const struct exec_insn *i, uint32_t mas
     perform(w, i, mask, &x);
 }
 
+/* Does the instruction for `lanes`, whose set names the lanes `named` of the running group. */
+static void among(struct exec_warp *w, const struct exec_insn *i, uint32_t lanes, uint32_t named)
+{
+    if (i->kind <= SHFL_IDX || named == lanes) {
+        at_once(w, i, lanes);
+        return;
+    }
+    struct exchange x;
+    memset(&x, 0, sizeof x);
+    collect(w, i, named, &x);
+    if (!named)
+        x.lanes = lanes;              /* perform() takes the first lane's operand; all operands are 0 */
+    perform(w, i, lanes, &x);
+}
+
 /* All groups parked for the lanes `need` go on, having exchanged. */
 static void complete(struct exec_warp *w, uint32_t need)
 {
@@ -233,8 +252,8 @@ static void run_sets(struct exec_warp *w, const struct exec_insn *i, const uint3
             if (sets[__builtin_ctz(m)] == set)
                 lanes |= m & -m;
         left &= ~lanes;
-        if (((set | lanes) & w->alive) == lanes) {
-            at_once(w, i, lanes);
+        if (!(set & w->alive & ~w->mask)) {
+            among(w, i, lanes, set & w->mask);
             done |= lanes;
         }
     }

@@ -120,6 +120,24 @@ static void votes_and_matches(void **state)
     }
 }
 
+/* Lanes that come together and each name only the lanes below their own: nobody waits, each gets the votes of the lanes
+   that it names. */
+static void sets_without_the_lane_itself(void **state)
+{
+    (void)state;
+    gpu_load(KERNEL("k", MINE "mov.u32 r4, %lanemask_lt; and.b32 r5, r1, 5; setp.eq.u32 p1, r5, 5;\n"
+                              "vote.sync.ballot.b32 r6, p1, r4; add.u32 r7, r1, 1000;\n"
+                              "shfl.sync.up.b32 r8, r7, 1, 0, r4; bar.warp.sync r4; match.all.sync.b32 r9|p2, r1, r4; "
+                              "elect.sync r9|p2, r4; shl.b32 r6, r6, 1; add.u32 r6, r6, r8;\n"
+                              "st.global.u32 [mine], r6;"));
+    uint32_t *out = gpu_alloc(128);
+    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t l = 0, below = 0; l < 32; l++) {
+        assert_int_equal(out[l], below * 2 + 1000 + (l ? l - 1 : 0));
+        below |= (uint32_t)((l & 5) == 5) << l;
+    }
+}
+
 static void reductions(void **state)
 {
     (void)state;
@@ -345,6 +363,7 @@ int main(void)
         EXEC_TEST(shuffles),
         EXEC_TEST(shuffles_from_absent_lanes),
         EXEC_TEST(votes_and_matches),
+        EXEC_TEST(sets_without_the_lane_itself),
         EXEC_TEST(reductions),
         EXEC_TEST(block_reductions_and_barrier_counts),
         EXEC_TEST(special_registers),
