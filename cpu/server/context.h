@@ -47,6 +47,7 @@ struct context {
     struct list streams;                  /* all that are not destroyed; the legacy one among them */
     struct list busy[2];                  /* those that may have work: non-blocking, blocking; see stream_busy() */
     struct list holding;                  /* those with staging memory that no marker stands behind */
+    struct list unmarked;                 /* blocking ones that were given work since the legacy one last was */
     /* blocking streams with deferred calls, by order of the first; not the legacy one */
     struct tree heads;
     CUevent *spare_events;                /* completion.lock */

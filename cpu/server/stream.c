@@ -15,8 +15,10 @@
  * stream is entered when a call comes; whether its work is over is looked at when somebody asks, and for two others
  * whenever one is entered.
  *
- * A synchronisation records its event when it is asked for. In the legacy stream an event recorded so late would hold
- * up other streams and wait for them; so a marker is set there before a blocking stream is given more work.
+ * A synchronisation records its event when it is asked for. Between the legacy stream and the blocking ones an event
+ * that is recorded so late would wait for work that the program gave the other side meanwhile, and hold up what it gives
+ * that side next. So a side gets a marker behind its work before the other side is given more: `unmarked` lists the
+ * blocking streams that have none.
  */
 #include "cpu/server/session.h"
 
@@ -209,6 +211,29 @@ CUresult stream_mark_again(struct session *session, struct stream *stream, uint6
     return CUDA_SUCCESS;
 }
 
+static bool stream_lacks_marker(const struct stream *stream)
+{
+    return stream->marked < stream->issued && atomic_load(&stream->done) < stream->issued;
+}
+
+/* The stream is about to be given work that waits for the other side. */
+static void stream_mark_before(struct session *session, struct stream *stream)
+{
+    struct context *context = stream->context;
+    if (stream_ordered(stream)) {
+        if (stream_lacks_marker(context->legacy))
+            stream_mark(session, context->legacy);
+        if (!list_linked(&stream->unmarked) && stream->handle) /* none: it has ended, and is in no list any more */
+            list_append(&context->unmarked, &stream->unmarked);
+    } else if (stream == context->legacy) {
+        for (struct list *link; (link = list_first(&context->unmarked)); list_remove(link)) {
+            struct stream *other = LIST_OBJECT(link, struct stream, unmarked);
+            if (stream_lacks_marker(other))
+                stream_mark(session, other);
+        }
+    }
+}
+
 /* ---- order ---- */
 
 /* Has the call's turn come, as far as can be told without the driver? */
@@ -240,11 +265,10 @@ static bool stream_ready(struct session *session, struct call *call)
 /* Gives it to the driver. False: later. */
 static bool stream_issue_now(struct session *session, struct call *call)
 {
-    struct stream *stream = call->stream, *legacy = stream->context->legacy;
+    struct stream *stream = call->stream;
     CUresult r = context_use(session, stream->context);
-    if (r == CUDA_SUCCESS && stream != legacy && stream_blocking(stream) && legacy->marked < legacy->issued &&
-        atomic_load(&legacy->done) < legacy->issued)
-        stream_mark(session, legacy);
+    if (r == CUDA_SUCCESS)
+        stream_mark_before(session, stream);
     int result = r == CUDA_SUCCESS ? call->operation->issue(session, call) : (int)r;
     if (result == OPERATION_LATER)
         return false;
@@ -442,6 +466,7 @@ static int stream_destroy_issue(struct session *session, struct call *call)
     stream_mark(session, stream);
     list_remove(&stream->of_context);
     list_remove(&stream->holding);
+    list_remove(&stream->unmarked);
     CUresult r = session->gpu->StreamDestroy(stream->handle);
     stream->handle = NULL;
     if (stream_idle(stream))
@@ -569,6 +594,7 @@ void streams_drop_all(struct session *session, struct context *context)
             report_forget(session, stream);
         list_remove(link);
         list_remove(&stream->holding);
+        list_remove(&stream->unmarked);
         stream_drop(session, stream);
     }
     context->legacy = NULL;

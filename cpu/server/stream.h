@@ -66,7 +66,7 @@ struct stream {
     unsigned flags;
     _Atomic bool dead;                    /* destroyed by the client, or by a reset */
     /* order; under session.lock */
-    struct list of_context, busy, holding;      /* members of the context's lists */
+    struct list of_context, busy, holding, unmarked;    /* members of the context's lists */
     uint64_t received, issued, marked;
     struct call *first, **last;           /* deferred */
     struct list parked;                   /* where it waits for its first deferred call's turn: deferred.c */

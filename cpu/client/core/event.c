@@ -454,19 +454,33 @@ int core_ipc_event_open(core_context *c, const void *handle, core_event *out)
     return code;
 }
 
+/* A wait is work of its stream also where the event is complete: work of the legacy stream stands behind that of all
+   blocking streams, and theirs behind it. Does it put the stream behind anything that the stream is not behind yet? */
+static bool wait_joins(struct client_stream *s)
+{
+    struct client_stream *legacy = &s->context->legacy;
+    if (!stream_is_blocking(s))
+        return false;
+    if (s == legacy)
+        return core_perf.no_cache || !stream_known_idle(s);
+    return atomic_load(&s->legacy_before) < atomic_load(&legacy->serial) &&
+           (core_perf.no_cache || !stream_alone_idle(legacy));
+}
+
 int event_wait_op(struct client_stream *s, const struct op *op)
 {
     struct client_event *e = op->event.event;
     struct recorded r = event_recorded(e);
     if (r.stream)
         pool_note_wait(s, atomic_load(&s->sent), r.stream, r.stream_token, r.point.number);
-    if (!r.stream || known_done(&r))
+    if ((!r.stream || known_done(&r)) && !wait_joins(s))
         return CORE_OK;                       /* nothing to wait for */
     event_wait_args args = { .stream = s->wire, .event = e->wire, .flags = op->event.flags };
     struct point point;
     int code = stream_send(s, &(struct stream_call){ FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &args,
                                                      .weighty = true }, &point);
-    pending_join(&r.point, &point);
+    if (r.stream)
+        pending_join(&r.point, &point);
     return code;
 }
 

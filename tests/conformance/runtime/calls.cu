@@ -31,7 +31,6 @@ static struct stream {
 static struct event {
     cudaEvent_t handle;
     bool alive, timed, recorded;
-    bool unsure; /* what holds it back stands in the legacy stream only */
     past at;
 } events[EVENTS];
 
@@ -220,9 +219,7 @@ static void record()
     cudaError_t r = below(3) ? cudaEventRecord(of, handle) : cudaEventRecordWithFlags(of, handle, 0);
     say("record in stream", s, r, s < 0 || e < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess);
     if (r == cudaSuccess && s >= 0 && e >= 0) {
-        bool own = held(given(streams[s]));
         streams[s].tail = before(streams[s]);
-        events[e].unsure = !own && held(streams[s].tail);
         events[e].at = streams[s].tail;
         events[e].recorded = true;
     }
@@ -239,9 +236,13 @@ static void wait()
         s < 0 || e < 0 ? cudaErrorInvalidResourceHandle
         : flags        ? cudaErrorInvalidValue
                        : cudaSuccess);
-    /* A wait for what is over may be left out, and with it what it would do as work of the legacy stream. */
-    if (r == cudaSuccess && s >= 0 && e >= 0 && events[e].recorded)
-        with(&streams[s].tail, events[e].at);
+    /* It is work of its stream also where the event is complete, or was never recorded: the reference names it beside
+       launches as what the legacy stream joins the blocking ones with. */
+    if (r == cudaSuccess && s >= 0 && e >= 0) {
+        streams[s].tail = before(streams[s]);
+        if (events[e].recorded)
+            with(&streams[s].tail, events[e].at);
+    }
 }
 
 static void give_function()
@@ -297,8 +298,6 @@ static void query_event()
 {
     cudaEvent_t handle;
     int e = any_event(&handle);
-    if (e >= 0 && events[e].recorded && events[e].unsure)
-        return;
     cudaError_t expected = e < 0                                        ? cudaErrorInvalidResourceHandle
                            : events[e].recorded && held(events[e].at) ? cudaErrorNotReady
                                                                         : cudaSuccess;
@@ -313,8 +312,6 @@ static void elapsed()
     int a = any_event(&from), b = any_event(&to);
     float ms = -1;
     bool good = a >= 0 && b >= 0 && events[a].timed && events[b].timed && events[a].recorded && events[b].recorded;
-    if (good && (events[a].unsure || events[b].unsure))
-        return;
     bool late = good && (held(events[a].at) || held(events[b].at));
     if (good && !late) {
         MUST(cudaEventSynchronize(from));
