@@ -1,7 +1,9 @@
-/* cusparse.c: a matrix with three diagonals times a vector, a dense matrix, and itself. */
+/* cusparse.c: a matrix with three diagonals times a vector, a dense matrix, and itself; systems of equations with sparse
+   triangular matrices. */
 #include "library.h"
 
 #include <cusparse.h>
+#include <stdbool.h>
 
 enum { N = 200, COLUMNS = 8, OP = CUSPARSE_OPERATION_NON_TRANSPOSE, I32 = CUSPARSE_INDEX_32I };
 static int rows[N + 1], columns[3 * N], count;
@@ -83,6 +85,115 @@ static void square(cusparseHandle_t h, cusparseSpMatDescr_t a)
     near("SpGEMM", error, 0, 0);
 }
 
+/* ---- triangular systems ---- */
+
+enum { SIZE = 300, RIGHT = 5, MOST = SIZE * 12 };
+struct system {
+    int rows[SIZE + 1], columns[MOST], count;
+    float values[MOST];
+    double full[SIZE][SIZE];       /* what of it counts: the triangle */
+};
+
+/* Some elements on both sides of a diagonal that is larger than the sum of the rest: so the system is solved without
+   loss. With unit, the diagonal is left out and counts as 1. */
+static void make_system(struct system *s, bool lower, bool unit)
+{
+    unsigned seed = 12345;
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < SIZE; i++) {
+        s->rows[i] = s->count;
+        for (int j = 0; j < SIZE; j++) {
+            seed = seed * 1664525u + 1013904223u;
+            bool inside = lower ? j < i : j > i;
+            float value = i == j ? (unit ? 0 : (float)(4 + i % 3))
+                          : seed >> 8 < (1u << 24) / 60 || j == i - 1 ? (float)(1 + j % 7) / 64 : 0;
+            if (value == 0)
+                continue;
+            s->columns[s->count] = j;
+            s->values[s->count++] = value;
+            if (inside || i == j)
+                s->full[i][j] = value;
+        }
+        if (unit)
+            s->full[i][i] = 1;
+    }
+    s->rows[SIZE] = s->count;
+}
+
+static void solve_here(const struct system *s, bool forward, bool transposed, double *x)
+{
+    for (int n = 0; n < SIZE; n++) {
+        int i = forward ? n : SIZE - 1 - n;
+        for (int k = 0; k < n; k++) {
+            int j = forward ? k : SIZE - 1 - k;
+            x[i] -= (transposed ? s->full[j][i] : s->full[i][j]) * x[j];
+        }
+        x[i] /= s->full[i][i];
+    }
+}
+
+static void solve(cusparseHandle_t h, bool lower, bool unit, bool transposed, cusparseOrder_t order)
+{
+    static struct system s;
+    static float right[SIZE * RIGHT], got[SIZE * RIGHT];
+    static double want[SIZE];
+    const cusparseFillMode_t fill = lower ? CUSPARSE_FILL_MODE_LOWER : CUSPARSE_FILL_MODE_UPPER;
+    const cusparseDiagType_t diagonal = unit ? CUSPARSE_DIAG_TYPE_UNIT : CUSPARSE_DIAG_TYPE_NON_UNIT;
+    const cusparseOperation_t op = transposed ? CUSPARSE_OPERATION_TRANSPOSE : CUSPARSE_OPERATION_NON_TRANSPOSE;
+    bool by_rows = order == CUSPARSE_ORDER_ROW;
+    cusparseSpMatDescr_t a;
+    cusparseDnMatDescr_t b, x;
+    cusparseSpSMDescr_t plan;
+    size_t size;
+    char what[80];
+    make_system(&s, lower, unit);
+    for (int i = 0; i < SIZE * RIGHT; i++)
+        right[i] = (float)(i % 11 - 5);
+    void *dr = to_device(s.rows, sizeof s.rows), *dc = to_device(s.columns, sizeof s.columns),
+         *dv = to_device(s.values, sizeof s.values), *db = to_device(right, sizeof right), *dx = to_device(NULL, sizeof got);
+    GOOD(cusparseCreateCsr(&a, SIZE, SIZE, s.count, dr, dc, dv, I32, I32, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F));
+    GOOD(cusparseSpMatSetAttribute(a, CUSPARSE_SPMAT_FILL_MODE, (void *)&fill, sizeof fill));
+    GOOD(cusparseSpMatSetAttribute(a, CUSPARSE_SPMAT_DIAG_TYPE, (void *)&diagonal, sizeof diagonal));
+    GOOD(cusparseCreateDnMat(&b, SIZE, RIGHT, by_rows ? RIGHT : SIZE, db, CUDA_R_32F, order));
+    GOOD(cusparseCreateDnMat(&x, SIZE, RIGHT, by_rows ? RIGHT : SIZE, dx, CUDA_R_32F, order));
+    GOOD(cusparseSpSM_createDescr(&plan));
+    GOOD(cusparseSpSM_bufferSize(h, op, OP, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSM_ALG_DEFAULT, plan, &size));
+    void *buffer = to_device(NULL, size + 16);
+    GOOD(cusparseSpSM_analysis(h, op, OP, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSM_ALG_DEFAULT, plan, buffer));
+    GOOD(cusparseSpSM_solve(h, op, OP, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSM_ALG_DEFAULT, plan));
+    from_device(got, dx, sizeof got);
+    double error = 0;
+    for (int j = 0; j < RIGHT; j++) {
+        for (int i = 0; i < SIZE; i++)
+            want[i] = right[by_rows ? i * RIGHT + j : j * SIZE + i];
+        solve_here(&s, lower != transposed, transposed, want);
+        for (int i = 0; i < SIZE; i++)
+            error = worse(error, fabs(want[i] - got[by_rows ? i * RIGHT + j : j * SIZE + i]));
+    }
+    snprintf(what, sizeof what, "SpSM, %s%s%s, %s", lower ? "lower" : "upper", unit ? ", unit diagonal" : "",
+             transposed ? ", transposed" : "", by_rows ? "rows" : "columns");
+    near(what, error, 0, 1e-4);
+
+    cusparseSpSVDescr_t line;
+    cusparseDnVecDescr_t vb, vx;
+    GOOD(cusparseCreateDnVec(&vb, SIZE, db, CUDA_R_32F));
+    GOOD(cusparseCreateDnVec(&vx, SIZE, dx, CUDA_R_32F));
+    GOOD(cusparseSpSV_createDescr(&line));
+    GOOD(cusparseSpSV_bufferSize(h, op, &one, a, vb, vx, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, line, &size));
+    buffer = to_device(NULL, size + 16);
+    GOOD(cusparseSpSV_analysis(h, op, &one, a, vb, vx, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, line, buffer));
+    GOOD(cusparseSpSV_solve(h, op, &one, a, vb, vx, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, line));
+    from_device(got, dx, sizeof got);
+    for (int i = 0; i < SIZE; i++)
+        want[i] = right[i];
+    solve_here(&s, lower != transposed, transposed, want);
+    error = 0;
+    for (int i = 0; i < SIZE; i++)
+        error = worse(error, fabs(want[i] - got[i]));
+    memcpy(what, "SpSV", 4);
+    near(what, error, 0, 1e-4);
+}
+
 int main(void)
 {
     cusparseHandle_t h;
@@ -100,5 +211,7 @@ int main(void)
     GOOD(cusparseCreateCsr(&a, N, N, count, dr, dc, dv, I32, I32, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F));
     multiply(h, a);
     square(h, a);
+    for (int i = 0; i < 8; i++)
+        solve(h, i & 1, i & 2, i & 4, i & 1 ? CUSPARSE_ORDER_ROW : CUSPARSE_ORDER_COL);
     return result("cusparse");
 }
