@@ -16,9 +16,9 @@
  * whenever one is entered.
  *
  * A synchronisation records its event when it is asked for. Between the legacy stream and the blocking ones an event
- * that is recorded so late would wait for work that the program gave the other side meanwhile, and hold up what it gives
- * that side next. So a side gets a marker behind its work before the other side is given more: `unmarked` lists the
- * blocking streams that have none.
+ * that is recorded so late would wait for work that the program gave the other side meanwhile, and hold up what it
+ * gives that side next. So a side gets a marker behind its work before the other side is given more: `unmarked` lists
+ * the blocking streams that have none.
  */
 #include "cpu/server/session.h"
 

@@ -117,7 +117,8 @@ $(TESTS_DRIVER)/conformance/%: $(BUILD)/tests/softgpu/test_%.o | $(DRIVER_LIBRAR
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
 	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
 $(TESTS_DRIVER)-conformance: tests/driver/conformance.py $(TESTS_DRIVER_CONFORMANCE) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/conformance.py $(TESTS_DRIVER)/conformance\n' > $@
+	@printf '#!/bin/sh\nexec tests/driver/conformance.py %s\n' \
+	    '$(TESTS_DRIVER)/conformance $(notdir $(TESTS_DRIVER_CONFORMANCE))' > $@
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-conformance
 

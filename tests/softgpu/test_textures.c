@@ -168,16 +168,20 @@ static void copies(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy3D(&part));
     part.srcZ = SIZE_MAX;
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy3D(&part));
-    CUDA_MEMCPY2D flat = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .srcXInBytes = 3, .srcY = 1,
+    CUDA_MEMCPY2D flat = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a, .srcXInBytes = 4, .srcY = 1,
                            .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = in, .dstPitch = 17,
-                           .WidthInBytes = 11, .Height = 3 };
+                           .WidthInBytes = 12, .Height = 3 };
     OK(cuMemcpy2DUnaligned(&flat));
     for (int y = 0; y < 3; y++)
-        assert_memory_equal(in + y * 17, out + (y + 1) * PITCH + 3, 11);
+        assert_memory_equal(in + y * 17, out + (y + 1) * PITCH + 4, 12);
+    flat.srcXInBytes = 3;                                     /* inside an element */
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2DUnaligned(&flat));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&flat));
+    flat.srcXInBytes = 4;
     memset(in, 0, sizeof in);
     OK(cuMemcpy2DAsync(&flat, NULL));
     OK(cuStreamSynchronize(NULL));
-    assert_memory_equal(in + 17, out + 2 * PITCH + 3, 11);
+    assert_memory_equal(in + 17, out + 2 * PITCH + 4, 12);
     OK(cuArrayDestroy(a));
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuMemcpy2D(&flat));
     OK(cuArrayDestroy(b));

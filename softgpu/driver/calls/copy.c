@@ -199,6 +199,11 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CU
 
 /* ---- two and three dimensions ------------------------------------------------------------------------------------ */
 
+static size_t texel_bytes(const struct sgd_array *a)
+{
+    return a->description.NumChannels * sg_texel_bytes(a->texture.format);
+}
+
 /* A place in an array. Everything of it: the copy's rows and slices may not leave it. */
 static CUresult array_side(CUarray handle, size_t x, size_t y, size_t z, const struct copy *c, struct sgd_side *s)
 {
@@ -210,6 +215,8 @@ static CUresult array_side(CUarray handle, size_t x, size_t y, size_t z, const s
         r = CUDA_ERROR_INVALID_HANDLE;
     else if (x > a->row || c->width > a->row - x || y > a->texture.height || c->rows > a->texture.height - y ||
              z > a->slices || c->slices > a->slices - z)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else if (x % texel_bytes(a) || c->width % texel_bytes(a))      /* the reference asks for whole elements */
         r = CUDA_ERROR_INVALID_VALUE;
     else
         *s = (struct sgd_side){ .address = a->memory + z * a->texture.slice + y * a->texture.pitch + x,

@@ -268,7 +268,8 @@ static void idle(holder by, cudaStream_t blocking, cudaStream_t apart)
 static void through(holder by, cudaStream_t a, cudaStream_t b, int what)
 {
     static const char *const between[] = { "nothing", "a record", "a wait", "a kernel", "a function", "a memset",
-                                          "a wait for an event that is over", "a wait for one that was never recorded" };
+                                          "a wait for an event that is over",
+                                          "a wait for an event that was never recorded" };
     cudaEvent_t e, of_legacy, of_held;
     static void *memory;
     if (!memory)
@@ -322,7 +323,8 @@ static void later(cudaStream_t first, cudaStream_t second, bool asked, const cha
 {
     cudaEvent_t e;
     bool legacy = first == cudaStreamLegacy; /* which ends with the blocking ones */
-    printf("-- %s is over, the other one is held by what it was given later%s\n", about, asked ? "; a thread waits" : "");
+    printf("-- %s is over, the other one is held by what it was given later%s\n", about,
+           asked ? "; a thread waits" : "");
     MUST(cudaEventCreate(&e));
     hold(VALUE, first);
     none<<<1, 1, 0, first>>>();
