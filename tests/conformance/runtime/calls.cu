@@ -1,14 +1,28 @@
-// shows: conformance: random calls over streams, events and host functions, legal and illegal ones, against a model on
-//   the host, line by line with NVIDIA's runtime
+// shows: conformance: random calls over streams, events, host functions, graphs and memory of pools, legal and illegal
+//   ones, against a model on the host, line by line with NVIDIA's runtime
 //
 // The model knows of each stream and event which earlier operations it stands behind. So it knows the code of each call
-// (a query, too: one gate at a time, a kernel that waits, decides what is not ready), and which functions must have run
-// before a function runs. Arguments: a seed, a number of calls.
+// (a query, too: one gate at a time, a kernel or a stream that waits, decides what is not ready), and which functions
+// must have run before a function runs. Arguments: a seed, a number of calls.
 #include "../gate.h"
 
-enum { STREAMS = 7, LEGACY = 0, PER_THREAD = 1, EVENTS = 6, OPS = 8192, WORDS = OPS / 64 };
+#include <dlfcn.h>
+
+enum { STREAMS = 7, LEGACY = 0, PER_THREAD = 1, EVENTS = 6, OPS = 8192, WORDS = OPS / 64, GRAPHS = 3, BLOCKS = 10,
+       BLOCK_WORDS = 3000 };
 
 __global__ void none() {}
+__global__ void fill(int *block, int value)
+{
+    for (int i = threadIdx.x; i < BLOCK_WORDS; i += blockDim.x)
+        block[i] = value;
+}
+__global__ void check(const int *block, int value, int *wrong)
+{
+    for (int i = threadIdx.x; i < BLOCK_WORDS; i += blockDim.x)
+        if (block[i] != value)
+            atomicAdd(wrong, 1);
+}
 
 struct past {
     uint64_t word[WORDS];
@@ -34,10 +48,28 @@ static struct event {
     past at;
 } events[EVENTS];
 
+/* A graph with one function. Its launches do not run at the same time. */
+static struct graph {
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    cudaGraphNode_t node;
+    past last;
+} graphs[GRAPHS];
+
+/* Memory of the pool that has been filled. */
+static struct block {
+    int *at, value;
+    past filled;
+} blocks[BLOCKS];
+static int *wrong_words; /* what kernels found that was not as filled */
+
 static cudaStream_t dead_stream;
 static cudaEvent_t dead_event;
 static unsigned long long seed = 1;
 static struct gate *g;
+static volatile uint32_t *word; /* what a stream waits for whose gate is no kernel */
+static bool gate_is_word;
+static int (*wait_value)(cudaStream_t, unsigned long long, uint32_t, unsigned);
 static int ops, gate_op = -1;
 static past needs[OPS]; /* of each function: what must have run before it */
 static past ran;
@@ -269,6 +301,59 @@ static void give_function()
                  : cudaSuccess);
 }
 
+static int live_stream()
+{
+    int i;
+    do
+        i = (int)below(STREAMS);
+    while (!streams[i].alive);
+    return i;
+}
+
+static void launch_graph()
+{
+    int s = live_stream(), op = ops;
+    graph *which = &graphs[below(GRAPHS)];
+    if (ops == OPS)
+        return;
+    cudaHostNodeParams params = { function, (void *)(uintptr_t)op };
+    MUST(cudaGraphExecHostNodeSetParams(which->ready, which->node, &params));
+    pthread_mutex_lock(&lock);
+    is_function[op] = true;
+    streams[s].tail = before(streams[s]);
+    with(&streams[s].tail, which->last);
+    take_op(&streams[s]);
+    which->last = streams[s].tail;
+    pthread_mutex_unlock(&lock);
+    say("a graph in stream", s, cudaGraphLaunch(which->ready, streams[s].handle), cudaSuccess);
+}
+
+/* Memory that is filled in one stream is looked at and freed in another one, which stands behind that. */
+static void use_block()
+{
+    int s = live_stream();
+    block *b = &blocks[below(BLOCKS)];
+    cudaStream_t stream = streams[s].handle;
+    if (ops == OPS)
+        return;
+    if (!b->at) {
+        b->value = ops;
+        say("allocate in stream", s, cudaMallocAsync((void **)&b->at, BLOCK_WORDS * sizeof(int), stream), cudaSuccess);
+        fill<<<1, 64, 0, stream>>>(b->at, b->value);
+        take_op(&streams[s]);
+        b->filled = streams[s].tail;
+        return;
+    }
+    past p = before(streams[s]);
+    for (int i = 0; i < WORDS; i++)
+        if (b->filled.word[i] & ~p.word[i])
+            return; /* it does not stand behind it */
+    check<<<1, 64, 0, stream>>>(b->at, b->value, wrong_words);
+    take_op(&streams[s]);
+    say("free in stream", s, cudaFreeAsync(b->at, stream), cudaSuccess);
+    b->at = NULL;
+}
+
 static void launch()
 {
     cudaStream_t handle;
@@ -347,27 +432,34 @@ static void synchronise()
     printf("  functions: %d given, %d run, %d too early\n", given, run_count, too_early);
     if (given != run_count || too_early)
         printf("  (documented: all of them in order)\n");
+    if (*(volatile int *)wrong_words)
+        printf("  (documented: all memory as it was filled; %d words are not)\n", *wrong_words);
     pthread_mutex_unlock(&lock);
 }
 
 static void gates()
 {
     if (gate_op >= 0) {
-        gate_open(g);
+        if (gate_is_word)
+            __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+        else
+            gate_open(g);
         gate_op = -1;
         printf("the gate opens\n");
         synchronise();
         return;
     }
-    int s;
-    do
-        s = (int)below(STREAMS);
-    while (!streams[s].alive);
+    int s = live_stream();
     if (ops == OPS)
         return;
     MUST(cudaDeviceSynchronize());
     gate_op = take_op(&streams[s]);
-    gate_close(g, streams[s].handle, 100000);
+    gate_is_word = below(2);
+    *word = 0;
+    if (gate_is_word)
+        MUST((cudaError_t)wait_value(streams[s].handle, (unsigned long long)(uintptr_t)word, 1, 0));
+    else
+        gate_close(g, streams[s].handle, 100000);
     printf("the gate closes in stream %d\n", s);
 }
 
@@ -377,10 +469,30 @@ int main(int count, char **arguments)
     seed = count > 1 ? strtoull(arguments[1], NULL, 10) : 1;
     MUST(cudaFree(0));
     g = gate_new();
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    *(void **)&wait_value = driver ? dlsym(driver, "cuStreamWaitValue32_v2") : NULL;
+    if (!wait_value) {
+        printf("libcuda.so.1 has no cuStreamWaitValue32_v2\n");
+        return 3;
+    }
+    MUST(cudaHostAlloc((void **)&word, 64, cudaHostAllocMapped));
+    MUST(cudaHostAlloc((void **)&wrong_words, 64, cudaHostAllocMapped));
+    *wrong_words = 0;
+    /* Else memory may make a stream wait that the model knows nothing of. */
+    cudaMemPool_t pool;
+    int none_of_these = 0;
+    MUST(cudaDeviceGetDefaultMemPool(&pool, 0));
+    MUST(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &none_of_these));
+    cudaHostNodeParams params = { function, NULL };
+    for (graph &each : graphs) {
+        MUST(cudaGraphCreate(&each.graph, 0));
+        MUST(cudaGraphAddHostNode(&each.node, each.graph, NULL, 0, &params));
+        MUST(cudaGraphInstantiateWithFlags(&each.ready, each.graph, 0));
+    }
     streams[LEGACY].alive = streams[PER_THREAD].alive = streams[PER_THREAD].blocking = true;
     streams[PER_THREAD].handle = cudaStreamPerThread;
     for (int i = 0; i < calls; i++)
-        switch (below(24)) {
+        switch (below(30)) {
         case 0:
         case 1: create_stream(); break;
         case 2: destroy_stream(); break;
@@ -404,6 +516,11 @@ int main(int count, char **arguments)
         case 20: query_event(); break;
         case 21: elapsed(); break;
         case 22: ask(); break;
+        case 23:
+        case 24: launch_graph(); break;
+        case 25:
+        case 26:
+        case 27: use_block(); break;
         default: gates(); break;
         }
     if (gate_op >= 0)
