@@ -34,7 +34,7 @@ def counts(program, address, *arguments):
 
 
 def waits(program, address, what):
-    """None, or what is wrong: 100 more of them wait for nothing, and make no call of another kind that could wait."""
+    """None, or what is wrong: 100 more of them wait for nothing, and make no other call that could wait."""
     few, many = counts(program, address, what, "5"), counts(program, address, what, "105")
     for found in (few, many):
         if isinstance(found, str):
@@ -43,14 +43,15 @@ def waits(program, address, what):
     more = {name: row["calls"] - before.get(name, {"calls": 0})["calls"] for name, row in after.items()}
     if sum(more.values()) + many["local"] - few["local"] < 100:
         return f"100 more of them made no more calls: they are not counted: {more}"
-    # Whether the start of a program and its three synchronisations wait depends on what has been heard by then: they are
-    # not looked at. They do not become more with the repetitions.
+    # Whether the start of a program and its three synchronisations wait depends on what has been heard by then: they
+    # are not looked at. They do not become more with the repetitions.
     each = [name for name, count in more.items() if count >= 100]
     waited = {name: after[name]["waited"] for name in each if after[name]["waited"]}
     if waited:
         return f"they wait: {waited}"
     others = {name: count for name, count in more.items() if count > 0 and name not in each}
-    return f"100 more of them made more of these calls, too: {others}" if sum(others.values()) > OTHERS_AT_MOST else None
+    too_many = sum(others.values()) > OTHERS_AT_MOST
+    return f"100 more of them made more of these calls, too: {others}" if too_many else None
 
 
 def start(program, address):

@@ -1,5 +1,5 @@
-/* cusparse.c: a matrix with three diagonals times a vector, a dense matrix, and itself; systems of equations with sparse
-   triangular matrices. */
+/* cusparse.c: a matrix with three diagonals times a vector, a dense matrix, and itself; systems of equations whose
+   matrices are sparse triangles. */
 #include "library.h"
 
 #include <cusparse.h>
@@ -150,7 +150,8 @@ static void solve(cusparseHandle_t h, bool lower, bool unit, bool transposed, cu
     for (int i = 0; i < SIZE * RIGHT; i++)
         right[i] = (float)(i % 11 - 5);
     void *dr = to_device(s.rows, sizeof s.rows), *dc = to_device(s.columns, sizeof s.columns),
-         *dv = to_device(s.values, sizeof s.values), *db = to_device(right, sizeof right), *dx = to_device(NULL, sizeof got);
+         *dv = to_device(s.values, sizeof s.values), *db = to_device(right, sizeof right),
+         *dx = to_device(NULL, sizeof got);
     GOOD(cusparseCreateCsr(&a, SIZE, SIZE, s.count, dr, dc, dv, I32, I32, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F));
     GOOD(cusparseSpMatSetAttribute(a, CUSPARSE_SPMAT_FILL_MODE, (void *)&fill, sizeof fill));
     GOOD(cusparseSpMatSetAttribute(a, CUSPARSE_SPMAT_DIAG_TYPE, (void *)&diagonal, sizeof diagonal));
