@@ -3,13 +3,14 @@
 //
 // The model knows of each stream and event which earlier operations it stands behind. So it knows the code of each call
 // (a query, too: one gate at a time, a kernel or a stream that waits, decides what is not ready), and which functions
-// must have run before a function runs. Arguments: a seed, a number of calls.
+// must have run before a function runs. The calls are made by several threads in turn, each of which has a per-thread
+// stream, while another thread uses a non-blocking stream. Arguments: a seed, a number of calls.
 #include "../suite.h"
 
 #include <dlfcn.h>
 
-enum { STREAMS = 7, LEGACY = 0, PER_THREAD = 1, EVENTS = 6, OPS = 8192, WORDS = OPS / 64, GRAPHS = 3, BLOCKS = 10,
-       BLOCK_WORDS = 3000 };
+enum { THREADS = 3, EVENTS = 6, GRAPHS = 3, BLOCKS = 10, BLOCK_WORDS = 3000, OPS = 8192, WORDS = OPS / 64 };
+enum { LEGACY = 0, PER_THREAD = 1, CREATED = PER_THREAD + THREADS, STREAMS = CREATED + 5 };
 
 __global__ void none() {}
 /* In memory of the device, so that it works over a network, too. Gives up in the end. */
@@ -78,6 +79,7 @@ static cudaEvent_t dead_event;
 static unsigned long long seed = 1;
 static uint32_t *word; /* not 0: the gate is open */
 static cudaStream_t opener;
+static int turn; /* the thread that makes the calls: it can name its own per-thread stream only */
 static int (*wait_value)(cudaStream_t, unsigned long long, uint32_t, unsigned);
 static int ops, gate_op = -1;
 static past needs[OPS]; /* of each function: what must have run before it */
@@ -147,6 +149,15 @@ static void say(const char *call, int on, cudaError_t result, cudaError_t expect
     printf("\n");
 }
 
+static int live_stream()
+{
+    int i;
+    do
+        i = (int)below(STREAMS);
+    while (!streams[i].alive);
+    return i < PER_THREAD || i >= CREATED ? i : PER_THREAD + turn;
+}
+
 /* A stream, or a handle that is none: -1. */
 static int any_stream(cudaStream_t *handle)
 {
@@ -155,10 +166,7 @@ static int any_stream(cudaStream_t *handle)
         return *handle = WRONG(cudaStream_t), -1;
     if (wrong == 1 && dead_stream)
         return *handle = dead_stream, -1;
-    int i;
-    do
-        i = (int)below(STREAMS);
-    while (!streams[i].alive);
+    int i = live_stream();
     *handle = streams[i].handle;
     if (i == LEGACY && below(2))
         *handle = cudaStreamLegacy;
@@ -185,7 +193,7 @@ static int any_event(cudaEvent_t *handle)
 static void create_stream()
 {
     int i;
-    for (i = PER_THREAD + 1; i < STREAMS && streams[i].alive; i++)
+    for (i = CREATED; i < STREAMS && streams[i].alive; i++)
         ;
     if (i == STREAMS)
         return;
@@ -212,7 +220,7 @@ static void destroy_stream()
 {
     cudaStream_t handle;
     int i = any_stream(&handle);
-    if (i >= 0 && (i <= PER_THREAD || held(before(streams[i]))))
+    if (i >= 0 && (i < CREATED || held(before(streams[i]))))
         return;
     say("destroy the stream", i, cudaStreamDestroy(handle), i < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess);
     if (i >= 0) {
@@ -308,15 +316,6 @@ static void give_function()
         s < 0    ? cudaErrorInvalidResourceHandle
         : !good  ? cudaErrorInvalidValue
                  : cudaSuccess);
-}
-
-static int live_stream()
-{
-    int i;
-    do
-        i = (int)below(STREAMS);
-    while (!streams[i].alive);
-    return i;
 }
 
 static void launch_graph()
@@ -425,7 +424,7 @@ static void ask()
     cudaError_t expected = s < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess;
     say("flags of stream", s, cudaStreamGetFlags(handle, &flags), expected);
     say("priority of stream", s, cudaStreamGetPriority(handle, &priority), expected);
-    if (s > PER_THREAD)
+    if (s >= CREATED)
         printf("  %u %d%s\n", flags, priority,
                flags == (streams[s].blocking ? 0 : 1u) && priority == streams[s].priority ? ""
                                                                                           : " (documented: other)");
@@ -472,6 +471,103 @@ static void gates()
     printf("the gate closes in stream %d\n", s);
 }
 
+static void step()
+{
+    switch (below(30)) {
+    case 0:
+    case 1: create_stream(); break;
+    case 2: destroy_stream(); break;
+    case 3:
+    case 4: create_event(); break;
+    case 5: destroy_event(); break;
+    case 6:
+    case 7:
+    case 8: record(); break;
+    case 9:
+    case 10:
+    case 11: wait(); break;
+    case 12:
+    case 13:
+    case 14:
+    case 15: give_function(); break;
+    case 16: launch(); break;
+    case 17:
+    case 18: query(); break;
+    case 19:
+    case 20: query_event(); break;
+    case 21: elapsed(); break;
+    case 22: ask(); break;
+    case 23:
+    case 24: launch_graph(); break;
+    case 25:
+    case 26:
+    case 27: use_block(); break;
+    default: gates(); break;
+    }
+}
+
+/* ---- threads ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int whose; /* -1: the main thread's turn; THREADS: all end */
+} turns = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, -1 };
+
+static void pass_to(int whose)
+{
+    pthread_mutex_lock(&turns.lock);
+    turns.whose = whose;
+    pthread_cond_broadcast(&turns.changed);
+    pthread_mutex_unlock(&turns.lock);
+}
+static int wait_for_turn(int mine)
+{
+    pthread_mutex_lock(&turns.lock);
+    while (turns.whose != mine && turns.whose != THREADS)
+        pthread_cond_wait(&turns.changed, &turns.lock);
+    int whose = turns.whose;
+    pthread_mutex_unlock(&turns.lock);
+    return whose;
+}
+static void *takes_turns(void *number)
+{
+    int mine = (int)(uintptr_t)number;
+    while (wait_for_turn(mine) == mine) {
+        step();
+        pass_to(-1);
+    }
+    return NULL;
+}
+
+/* What it does has nothing to do with the other threads' streams. */
+static volatile int over;
+static void CUDART_CB nothing(void *) {}
+static void *uses_its_own(void *)
+{
+    cudaStream_t s;
+    cudaEvent_t e;
+    int *memory;
+    MUST(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    MUST(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    while (!over) {
+        MUST(cudaMallocAsync((void **)&memory, BLOCK_WORDS * sizeof(int), s));
+        fill<<<1, 64, 0, s>>>(memory, -1);
+        MUST(cudaEventRecord(e, s));
+        check<<<1, 64, 0, s>>>(memory, -1, wrong_words);
+        MUST(cudaFreeAsync(memory, s));
+        MUST(cudaEventSynchronize(e));
+        MUST(cudaStreamWaitEvent(s, e, 0));
+        MUST(cudaLaunchHostFunc(s, nothing, NULL));
+        cudaStreamQuery(cudaStreamLegacy);
+        MUST(cudaStreamSynchronize(s));
+        cudaGetLastError();
+    }
+    MUST(cudaEventDestroy(e));
+    MUST(cudaStreamDestroy(s));
+    return NULL;
+}
+
 int main(int count, char **arguments)
 {
     int calls = count > 2 ? atoi(arguments[2]) : 1500;
@@ -498,40 +594,25 @@ int main(int count, char **arguments)
         MUST(cudaGraphAddHostNode(&each.node, each.graph, NULL, 0, &params));
         MUST(cudaGraphInstantiateWithFlags(&each.ready, each.graph, 0));
     }
-    streams[LEGACY].alive = streams[PER_THREAD].alive = streams[PER_THREAD].blocking = true;
-    streams[PER_THREAD].handle = cudaStreamPerThread;
-    for (int i = 0; i < calls; i++)
-        switch (below(30)) {
-        case 0:
-        case 1: create_stream(); break;
-        case 2: destroy_stream(); break;
-        case 3:
-        case 4: create_event(); break;
-        case 5: destroy_event(); break;
-        case 6:
-        case 7:
-        case 8: record(); break;
-        case 9:
-        case 10:
-        case 11: wait(); break;
-        case 12:
-        case 13:
-        case 14:
-        case 15: give_function(); break;
-        case 16: launch(); break;
-        case 17:
-        case 18: query(); break;
-        case 19:
-        case 20: query_event(); break;
-        case 21: elapsed(); break;
-        case 22: ask(); break;
-        case 23:
-        case 24: launch_graph(); break;
-        case 25:
-        case 26:
-        case 27: use_block(); break;
-        default: gates(); break;
-        }
+    streams[LEGACY].alive = true;
+    for (int i = PER_THREAD; i < CREATED; i++) {
+        streams[i].alive = streams[i].blocking = true;
+        streams[i].handle = cudaStreamPerThread;
+    }
+    pthread_t threads[THREADS], other;
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, takes_turns, (void *)(uintptr_t)i);
+    pthread_create(&other, NULL, uses_its_own, NULL);
+    for (int i = 0; i < calls; i++) {
+        turn = (int)below(THREADS);
+        pass_to(turn);
+        wait_for_turn(-1);
+    }
+    pass_to(THREADS);
+    for (pthread_t thread : threads)
+        pthread_join(thread, NULL);
+    over = 1;
+    pthread_join(other, NULL);
     if (gate_op >= 0)
         gates();
     synchronise();
