@@ -9,7 +9,7 @@
  *
  * The legacy default stream is ordered with all blocking streams of its context. Where operations wait, their place
  * in the session's sequence (order) keeps that: a legacy operation passes only when no earlier operation of a
- * blocking stream waits, and the other way round.
+ * blocking stream waits, and the other way round. A synchronisation of a blocking stream is no work: it passes.
  *
  * So that no call costs more where there are many streams, each context keeps a list of those that may have work. A
  * stream is entered when a call comes; whether its work is over is looked at when somebody asks, and for two others
@@ -249,7 +249,8 @@ static bool stream_ready(struct session *session, struct call *call)
     /* what stands behind STREAM_DESTROY asks for the stream's end, and this list is not looked at again */
     if (stream->dead && !stream->handle)
         return true;
-    if (deferred_before(stream, call->order))
+    /* A synchronisation is no work: that of a blocking stream waits for no work of the legacy stream which waits. */
+    if ((call->operation->numbered || stream == stream->context->legacy) && deferred_before(stream, call->order))
         return false;
     if (call->record && call->record->recorded && !call->record->issued && call->record->stream != stream) {
         call->wants = &call->record->parked;

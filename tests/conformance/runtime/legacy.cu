@@ -319,11 +319,11 @@ static void through(holder by, cudaStream_t a, cudaStream_t b, int what)
 
 /* A stream's own work has ended, and what another stream was given later is held: a question about the first does not
    wait for the second. asked: a thread synchronises the first stream while both are held. */
-static void later(cudaStream_t first, cudaStream_t second, bool asked, const char *about)
+static void later(cudaStream_t first, cudaStream_t second, bool asked, int many, const char *about)
 {
     cudaEvent_t e;
     bool legacy = first == cudaStreamLegacy; /* which ends with the blocking ones */
-    printf("-- %s is over, the other one is held by what it was given later%s\n", about,
+    printf("-- %s is over, the other one is held by %s that it was given later%s\n", about, many > 1 ? "much" : "work",
            asked ? "; a thread waits" : "");
     MUST(cudaEventCreate(&e));
     hold(VALUE, first);
@@ -332,7 +332,8 @@ static void later(cudaStream_t first, cudaStream_t second, bool asked, const cha
     none<<<1, 1, 0, first>>>();
     none<<<1, 1, 0, second>>>();
     wait_for_word(second, 1);
-    none<<<1, 1, 0, second>>>();
+    for (int i = 0; i < many; i++)
+        none<<<1, 1, 0, second>>>();
     if (asked) {
         GIVES(cudaErrorNotReady, cudaStreamQuery(first), "the first stream");
         GIVES(cudaErrorNotReady, cudaEventQuery(e), "the first stream");
@@ -426,12 +427,15 @@ int main()
         let_go();
         WORKS(cudaDeviceSynchronize(), "all");
     }
-    for (int asked = 0; asked < 2; asked++) {
-        later(used, cudaStreamLegacy, asked, "a blocking stream");
-        later(cudaStreamPerThread, cudaStreamLegacy, asked, "the per-thread stream");
-        later(cudaStreamLegacy, used, asked, "the legacy stream");
-        later(used, other, asked, "a blocking stream (the other one is blocking, too)");
-        later(apart, cudaStreamLegacy, asked, "a non-blocking stream");
+    /* Many: the most that a driver takes at once is less. */
+    for (int how = 0; how < 4; how++) {
+        bool asked = how % 2;
+        int many = how < 2 ? 1 : 3000;
+        later(used, cudaStreamLegacy, asked, many, "a blocking stream");
+        later(cudaStreamPerThread, cudaStreamLegacy, asked, many, "the per-thread stream");
+        later(cudaStreamLegacy, used, asked, many, "the legacy stream");
+        later(used, other, asked, many, "a blocking stream (the other one is blocking, too)");
+        later(apart, cudaStreamLegacy, asked, many, "a non-blocking stream");
     }
     return 0;
 }
