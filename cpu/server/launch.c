@@ -18,8 +18,8 @@ static bool attribute_plain(int id)
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         return true;
     default:
-        /* memory synchronisation domains, shared memory carveout, a hint about NVLink */
-        return id == 9 || id == 10 || id == 14 || id == 16;
+        /* memory synchronisation domains, preferred clusters, shared memory carveout, a hint about NVLink */
+        return id == 9 || id == 10 || id == 11 || id == 14 || id == 16;
     }
 }
 
@@ -28,7 +28,7 @@ CUresult launch_attributes(const flyt_launch_attribute *from, unsigned count, CU
     memset(to, 0, count * sizeof *to);
     for (unsigned i = 0; i < count; i++) {
         if (!attribute_plain(from[i].id))
-            return CUDA_ERROR_NOT_SUPPORTED;
+            return CUDA_ERROR_INVALID_VALUE;
         to[i].id = (CUlaunchAttributeID)from[i].id;
         _Static_assert(sizeof to->value == sizeof from->value, "the protocol carries whole attribute values");
         memcpy(&to[i].value, from[i].value, sizeof from->value);

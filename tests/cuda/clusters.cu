@@ -158,6 +158,84 @@ static void test_clusters()
     MUST(cudaMemset(counter, 0, sizeof *counter));
 }
 
+// Attribute 11, with clusters of `regular` blocks of 16. Headers before CUDA 12.8 do not name it.
+static cudaError_t prefer(unsigned regular, unsigned x, unsigned y, unsigned z)
+{
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = (cudaLaunchAttributeID)11;
+    attributes[0].val.clusterDim.x = x;
+    attributes[0].val.clusterDim.y = y;
+    attributes[0].val.clusterDim.z = z;
+    cudaLaunchConfig_t config = config_of(16, 1, 0, &attributes[1], regular);
+    config.attrs = attributes;
+    config.numAttrs = regular ? 2 : 1;
+    cudaError_t result = cudaLaunchKernelEx(&config, bump, counter);
+    cudaGetLastError();
+    return result;
+}
+
+static void test_preferred_clusters()
+{
+    MUST(cudaMemset(counter, 0, sizeof *counter));
+    GIVES(cudaSuccess, prefer(2, 4, 1, 1));
+    GIVES(cudaSuccess, prefer(2, 16, 1, 1));
+    GIVES(cudaSuccess, prefer(0, 3, 0, 7)); // without regular clusters it means nothing
+    HOLDS(counted() == 48);
+    GIVES(cudaErrorInvalidValue, prefer(2, 0, 1, 1));
+    GIVES(cudaErrorInvalidValue, prefer(4, 2, 1, 1)); // smaller than the regular ones
+    GIVES(cudaErrorInvalidValue, prefer(2, 6, 1, 1)); // 16 blocks are no multiple
+    GIVES(cudaErrorInvalidValue, prefer(2, 2, 2, 1));
+    GIVES(cudaErrorInvalidValue, prefer(2, 2, 1, 2));
+    HOLDS(counted() == 48);
+}
+
+// Attribute 13, of nodes whose parameters kernels change: nothing but nodes may have it.
+static void test_updatable_nodes()
+{
+    struct { int updatable; void *node; } wish = { 0, NULL };
+    cudaLaunchAttributeValue value = {};
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    cudaGraphNode_t node;
+    size_t nodes = 1;
+    int *arguments[] = { counter };
+    void *pointers[] = { &arguments[0] };
+    MUST(cudaMemset(counter, 0, sizeof *counter));
+    GIVES(cudaErrorInvalidValue, launch((cudaLaunchAttributeID)13, value));
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
+    MUST(cudaStreamCreate(&stream));
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    cudaLaunchAttribute attribute = {};
+    attribute.id = (cudaLaunchAttributeID)13;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = config.blockDim = 1;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    GIVES(cudaSuccess, cudaLaunchKernelExC(&config, (const void *)bump, pointers));
+    MUST(cudaStreamEndCapture(stream, &graph));
+    MUST(cudaGraphGetNodes(graph, &node, &nodes));
+    HOLDS(nodes == 1);
+    for (wish.updatable = 0; wish.updatable < 3; wish.updatable++) {
+        memcpy(&value, &wish, sizeof wish);
+        GIVES(wish.updatable == 0   ? cudaSuccess
+              : wish.updatable == 1 ? cudaErrorNotSupported
+                                    : cudaErrorInvalidValue,
+              cudaGraphKernelNodeSetAttribute(node, (cudaLaunchAttributeID)13, &value));
+    }
+    cudaGetLastError();
+    MUST(cudaGraphKernelNodeGetAttribute(node, (cudaLaunchAttributeID)13, &value));
+    memcpy(&wish, &value, sizeof wish);
+    HOLDS(wish.updatable == 0 && wish.node == NULL);
+    MUST(cudaGraphInstantiate(&executable, graph, 0));
+    MUST(cudaGraphLaunch(executable, stream));
+    HOLDS(counted() == 1);
+    MUST(cudaGraphExecDestroy(executable));
+    MUST(cudaGraphDestroy(graph));
+    MUST(cudaStreamDestroy(stream));
+}
+
 static cudaLaunchAttributeValue cluster(unsigned x, unsigned y, unsigned z)
 {
     cudaLaunchAttributeValue value = {};
@@ -185,6 +263,7 @@ int main()
         GIVES(cudaSuccess, launch(cudaLaunchAttributeClusterDimension, cluster(2, 1, 1)));
         HOLDS(counted() == 8);
         test_clusters();
+        test_preferred_clusters();
         MUST(cudaMemset(counter, 0, sizeof *counter));
         GIVES(cudaSuccess, launch(cudaLaunchAttributeClusterDimension, cluster(4, 1, 1)));
         HOLDS(counted() == 4);
@@ -213,8 +292,14 @@ int main()
         GIVES(value < 2 ? cudaSuccess : cudaErrorInvalidValue, launch((cudaLaunchAttributeID)16, hint));
     }
     HOLDS(counted() == 16);
-    // Flyt has no such events
-    GIVES(cudaErrorInvalidResourceHandle, launch(cudaLaunchAttributeProgrammaticEvent, nothing));
+    hint = {};
+    hint.priority = 1 << 8; // the hint has four bytes
+    GIVES(cudaErrorInvalidValue, launch((cudaLaunchAttributeID)16, hint));
+    GIVES(cudaErrorInvalidResourceHandle, launch(cudaLaunchAttributeProgrammaticEvent, nothing)); // no event
+    // A launch has no policy of synchronisation, which streams have, and CUDA defines no attribute 15.
+    GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributeSynchronizationPolicy, nothing));
+    GIVES(cudaErrorInvalidValue, launch((cudaLaunchAttributeID)15, nothing));
     HOLDS(counted() == 16);
+    test_updatable_nodes();
     return check_result("clusters");
 }

@@ -1,5 +1,6 @@
 /* shows: The Driver API's rarer functions: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, events of whole contexts, attributes of
- *   core dumps, execution affinity, access policy windows, atomic operations over links, unified functions */
+ *   core dumps, execution affinity, access policy windows, atomic operations over links, unified functions; attributes of
+ *   streams and of kernel nodes */
 /* test_attributes.c: libcuda.so.1 of programs, on the software GPU inside this process. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -313,6 +314,55 @@ static void links(void **state)
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\n    ret;\n}\n";
 
+/* What the headers say of streams, of nodes and of both. */
+static void launch_attributes(void **state)
+{
+    (void)state;
+    CUlibrary library;
+    CUkernel kernel;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec executable;
+    CUlaunchAttributeValue value = { { 0 } };
+    OK(cuStreamCreate(&stream, 0));
+    for (unsigned hint = 0; hint < 3; hint++) {
+        value.nvlinkUtilCentricScheduling = hint;
+        FAILS(hint < 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+              cuStreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING, &value));
+    }
+    memset(&value, 0, sizeof value);
+    OK(cuStreamGetAttribute(stream, CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING, &value));
+    assert_int_equal(value.nvlinkUtilCentricScheduling, 1);
+    FAILS(CUDA_ERROR_INVALID_VALUE,
+          cuStreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION, &value));
+
+    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "nothing"));
+    OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL)); /* with the stream's hint */
+    OK(cuGraphCreate(&graph, 0));
+    CUDA_KERNEL_NODE_PARAMS launch = { .kern = kernel, .gridDimX = 8, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1,
+                                       .blockDimY = 1, .blockDimZ = 1 };
+    OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &launch));
+    memset(&value, 0, sizeof value);
+    value.clusterDim.x = 2, value.clusterDim.y = value.clusterDim.z = 1;
+    OK(cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value));
+    value.clusterDim.x = 4;
+    OK(cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION, &value));
+    memset(&value, 0, sizeof value);
+    OK(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION, &value));
+    assert_int_equal(value.preferredClusterDim.x, 4);
+    FAILS(CUDA_ERROR_INVALID_VALUE,
+          cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+    OK(cuGraphInstantiate(&executable, graph, 0));
+    OK(cuGraphLaunch(executable, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(graph));
+    OK(cuStreamDestroy(stream));
+    OK(cuLibraryUnload(library));
+}
+
 static void others(void **state)
 {
     (void)state;
@@ -335,7 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(synchronous_memory), cmocka_unit_test(context_events), cmocka_unit_test(core_dumps),
         cmocka_unit_test(affinity),           cmocka_unit_test(policy_windows), cmocka_unit_test(links),
-        cmocka_unit_test(others),
+        cmocka_unit_test(launch_attributes), cmocka_unit_test(others),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, set_up, tear_down);

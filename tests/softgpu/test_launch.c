@@ -128,6 +128,41 @@ static void launch_attributes(void **state)
     a.id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
     a.value.priority = -1;
     OK(cuLaunchKernelEx(&c, exactly, NULL, NULL));
+    for (int id = 3; id <= 15; id += id == 3 ? 10 : 2) {     /* of streams, of nodes of graphs, none */
+        a = (CUlaunchAttribute){ .id = (CUlaunchAttributeID)id };
+        FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&c, exactly, NULL, NULL));
+    }
+    OK(cuCtxSynchronize());
+}
+
+/* Clusters that are preferred to the regular ones, which the device forms all the same. */
+static void preferred_clusters(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned regular[3], preferred[3];
+        CUresult gives;
+    } cases[] = {
+        { { 2, 1, 1 }, { 2, 1, 1 }, CUDA_SUCCESS },
+        { { 2, 1, 1 }, { 4, 2, 1 }, CUDA_SUCCESS },
+        { { 2, 1, 1 }, { 3, 1, 1 }, CUDA_ERROR_INVALID_VALUE },          /* no multiple */
+        { { 2, 2, 1 }, { 2, 1, 1 }, CUDA_ERROR_INVALID_VALUE },
+        { { 2, 1, 1 }, { 6, 1, 1 }, CUDA_ERROR_INVALID_VALUE },          /* divides no grid of 16 */
+        { { 2, 1, 1 }, { 2, 1, 2 }, CUDA_ERROR_INVALID_VALUE },          /* z is that of the regular ones */
+        { { 2, 1, 1 }, { 0, 1, 1 }, CUDA_ERROR_INVALID_VALUE },
+        { { 2, 1, 1 }, { 16, 1, 1 }, CUDA_SUCCESS },
+        { { 2, 1, 1 }, { 16, 2, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },
+        { { 0, 0, 0 }, { 3, 0, 5 }, CUDA_SUCCESS },                      /* no regular ones: it means nothing */
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const unsigned *r = cases[k].regular, *p = cases[k].preferred;
+        CUlaunchAttribute a[2] = { { .id = (CUlaunchAttributeID)11 }, { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION } };
+        a[0].value.clusterDim.x = p[0], a[0].value.clusterDim.y = p[1], a[0].value.clusterDim.z = p[2];
+        a[1].value.clusterDim.x = r[0], a[1].value.clusterDim.y = r[1], a[1].value.clusterDim.z = r[2];
+        const CUlaunchConfig c = { .gridDimX = 16, .gridDimY = 2, .gridDimZ = 2, .blockDimX = 32, .blockDimY = 2,
+                                   .blockDimZ = 1, .attrs = a, .numAttrs = r[0] ? 2 : 1 };
+        assert_int_equal(cuLaunchKernelEx(&c, exactly, NULL, NULL), cases[k].gives);
+    }
     OK(cuCtxSynchronize());
 }
 
@@ -190,7 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results),           cmocka_unit_test(many_in_order), cmocka_unit_test(checks),
-        cmocka_unit_test(launch_attributes), cmocka_unit_test(occupancy),     cmocka_unit_test(function_attributes),
+        cmocka_unit_test(launch_attributes), cmocka_unit_test(preferred_clusters), cmocka_unit_test(occupancy),     cmocka_unit_test(function_attributes),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, load, without_context);

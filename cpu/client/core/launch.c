@@ -38,9 +38,13 @@ enum {
     ATTRIBUTE_CLUSTER = 4,
     ATTRIBUTE_CLUSTER_POLICY = 5,
     ATTRIBUTE_STREAM_SERIALIZATION = 6,
+    ATTRIBUTE_EVENT = 7,
     ATTRIBUTE_PRIORITY = 8,
     ATTRIBUTE_SYNC_DOMAIN_MAP = 9,
     ATTRIBUTE_SYNC_DOMAIN = 10,
+    ATTRIBUTE_PREFERRED_CLUSTER = 11,
+    ATTRIBUTE_BEGUN_EVENT = 12,
+    ATTRIBUTE_UPDATABLE = 13,
     ATTRIBUTE_CARVEOUT = 14, ATTRIBUTE_NVLINK_HINT = 16
 };
 
@@ -120,14 +124,18 @@ int core_occupancy_clusters(core_context *c, const struct core_launch *l, bool s
         code = CORE_INVALID_VALUE;
     if (code)
         return code;
+    u_int count = 0;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
-        attributes[i].id = l->attributes[i].id;
-        memcpy(attributes[i].value, l->attributes[i].value, sizeof attributes[i].value);
+        const struct core_launch_attribute *a = &l->attributes[i];
+        if (a->id == ATTRIBUTE_EVENT || a->id == ATTRIBUTE_BEGUN_EVENT || a->id == ATTRIBUTE_UPDATABLE)
+            continue; /* the server takes no handles of this process, and these change no cluster */
+        attributes[count].id = a->id;
+        memcpy(attributes[count++].value, a->value, sizeof a->value);
     }
     clusters_args args = { .kind = size ? FLYT_CLUSTERS_SIZE : FLYT_CLUSTERS_ACTIVE, .function = loaded->wire,
                            .grid = { l->grid[0], l->grid[1], l->grid[2] },
                            .block = { l->block[0], l->block[1], l->block[2] }, .shared = (u_int)l->shared,
-                           .attributes = { l->attribute_count, attributes } };
+                           .attributes = { count, attributes } };
     clusters_result result = { .value = 0 };
     code = wire_call(FLYT_CLUSTERS, (xdrproc_t)xdr_clusters_args, &args, (xdrproc_t)xdr_clusters_result, &result);
     *answer = code ? 0 : (int)result.value;
@@ -210,9 +218,27 @@ static int clusters_lacking(void)
     return CORE_NOT_SUPPORTED;
 }
 
-/* given: the attribute's value, or NULL. A kernel that requires clusters gets them with or without the attribute. */
+/* Clusters that the program would rather have: whole numbers of its regular ones. A device that has no room for them
+   uses the regular ones, so their size is compared with what CUDA allows and not with what the device has room for. */
+static int check_preferred_cluster(const struct core_launch *l, const uint32_t cluster[3], const uint8_t *value)
+{
+    uint32_t preferred[3];
+    uint64_t size = 1;
+    memcpy(preferred, value, sizeof preferred);
+    for (int i = 0; i < 3; i++) {
+        if (!preferred[i] || preferred[i] % cluster[i] || l->grid[i] % preferred[i])
+            return CORE_INVALID_VALUE;
+        size *= preferred[i];
+        if (size > MOST_BLOCKS_OF_CLUSTER)
+            return INVALID_CLUSTER_SIZE;
+    }
+    return preferred[2] == cluster[2] ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+/* given, preferred: the attributes' values, or NULL. A kernel that requires clusters gets them with or without the
+   attribute. Preferred clusters mean nothing where there are no regular ones. */
 static int check_clusters(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
-                          uint64_t threads, const uint8_t *given)
+                          uint64_t threads, const uint8_t *given, const uint8_t *preferred)
 {
     const struct core_function_info *info = &loaded->info;
     const int own[3] = { info->cluster_width, info->cluster_height, info->cluster_depth };
@@ -232,13 +258,14 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
         if (size > MOST_BLOCKS_OF_CLUSTER || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
             return INVALID_CLUSTER_SIZE;
     }
-    if (size == 1)
-        return CORE_OK;
+    int code = preferred ? check_preferred_cluster(l, cluster, preferred) : CORE_OK;
+    if (code || size == 1)
+        return code;
     if (!has(c->device, CLUSTER_LAUNCH))
         return clusters_lacking();
     if (size > PORTABLE_BLOCKS_OF_CLUSTER && !info->non_portable_cluster)
         return INVALID_CLUSTER_SIZE;
-    int code = resident_blocks(c, l, loaded, threads, &resident);
+    code = resident_blocks(c, l, loaded, threads, &resident);
     return !code && size > resident ? INVALID_CLUSTER_SIZE : code;
 }
 
@@ -264,8 +291,17 @@ static int check_priority(int device, const uint8_t *value)
     return priority <= public->priority_least && priority >= public->priority_greatest ? CORE_OK : CORE_INVALID_VALUE;
 }
 
+static int check_nvlink_hint(const uint8_t *value)
+{
+    uint32_t hint;
+    memcpy(&hint, value, sizeof hint);
+    return hint <= 1 ? CORE_OK : CORE_INVALID_VALUE;
+}
+
 /* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes
-   no attribute that holds a handle or a pointer of this process. */
+   no attribute that holds a handle or a pointer of this process.
+   1: CUDA defines the attribute for streams only (3), or for nodes of graphs only (13), or does not define it (15).
+   The events of a launch (7, 12) do not come here: client/graph/keep.c records them. */
 int launch_check_attribute(int device, const struct core_launch_attribute *attribute)
 {
     switch (attribute->id) {
@@ -274,21 +310,17 @@ int launch_check_attribute(int device, const struct core_launch_attribute *attri
     case ATTRIBUTE_CLUSTER_POLICY:
     case ATTRIBUTE_STREAM_SERIALIZATION:
     case ATTRIBUTE_SYNC_DOMAIN_MAP: case ATTRIBUTE_SYNC_DOMAIN: case ATTRIBUTE_CARVEOUT:
-    case ATTRIBUTE_CLUSTER:                                   /* check_clusters looks at it */
+    case ATTRIBUTE_CLUSTER: case ATTRIBUTE_PREFERRED_CLUSTER: /* check_clusters looks at them */
         return CORE_OK;
     case ATTRIBUTE_POLICY_WINDOW:
         return check_policy_window(device, attribute->value);
     case ATTRIBUTE_PRIORITY:
         return check_priority(device, attribute->value);
     case ATTRIBUTE_NVLINK_HINT:
-        return attribute->value[0] <= 1 ? CORE_OK : CORE_INVALID_VALUE;
+        return check_nvlink_hint(attribute->value);
     default:
-        break;
+        return CORE_INVALID_VALUE;
     }
-    char name[64];
-    snprintf(name, sizeof name, "a launch with cudaLaunchAttributeID %d", attribute->id);
-    core_unsupported(name);
-    return CORE_NOT_SUPPORTED;
 }
 
 /* ---- why not: for the log of errors, off the path of launches that are right ---- */
@@ -330,17 +362,20 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     if (l->shared > shared)
         return too_much(CORE_INVALID_VALUE, "bytes of dynamic shared memory", l->shared, shared);
     const struct core_function_info *info = &loaded->info;
-    const uint8_t *cluster = NULL;
+    const uint8_t *cluster = NULL, *preferred = NULL;
     int code = CORE_OK;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
         if (l->attributes[i].id == ATTRIBUTE_CLUSTER)
             cluster = l->attributes[i].value;
+        if (l->attributes[i].id == ATTRIBUTE_PREFERRED_CLUSTER)
+            preferred = l->attributes[i].value;
         code = launch_check_attribute(c->device, &l->attributes[i]);
         if (code)
             return code;
     }
     bool clusters = info->cluster_width | info->cluster_height | info->cluster_depth | info->cluster_must_be_set;
-    if (__builtin_expect(cluster || clusters, 0) && (code = check_clusters(c, l, loaded, threads, cluster)))
+    if (__builtin_expect(cluster || clusters, 0) &&
+        (code = check_clusters(c, l, loaded, threads, cluster, preferred)))
         return code;
     return l->cooperative ? check_cooperative(c, l, loaded, threads) : CORE_OK;
 }

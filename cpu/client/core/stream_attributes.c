@@ -13,7 +13,8 @@
 #include "stream.h"
 
 /* CUlaunchAttributeID numbers */
-enum { POLICY_WINDOW = 1, SYNC_POLICY = 3, PRIORITY = 8, SYNC_DOMAIN_MAP = 9, SYNC_DOMAIN = 10 };
+enum { POLICY_WINDOW = 1, SYNC_POLICY = 3, PRIORITY = 8, SYNC_DOMAIN_MAP = 9, SYNC_DOMAIN = 10,
+       NVLINK_HINT = 16 };
 enum { SYNC_POLICY_FIRST = 1, SYNC_POLICY_LAST = 4 };
 
 /* size: of the value's member. usual: what a stream has at first; the priority is the stream's own. */
@@ -23,6 +24,7 @@ static const struct kind { int id; size_t size; uint8_t usual[4]; } kinds[] = {
     { PRIORITY, 4, { 0 } },
     { SYNC_DOMAIN_MAP, 2, { 0, 1 } },
     { SYNC_DOMAIN, 4, { 0 } },
+    { NVLINK_HINT, 4, { 0 } },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

@@ -120,7 +120,7 @@ struct graph_condition {
 };
 
 /* As CUlaunchAttributeID; of a kernel. */
-enum { GRAPH_SERIALIZATION = 6, GRAPH_EVENT = 7, GRAPH_PRIORITY = 8, GRAPH_BEGUN_EVENT = 12 };
+enum { GRAPH_SERIALIZATION = 6, GRAPH_EVENT = 7, GRAPH_PRIORITY = 8, GRAPH_BEGUN_EVENT = 12, GRAPH_UPDATABLE = 13 };
 enum { GRAPH_ATTRIBUTES_MOST = 32 };
 
 struct graph_parameters {

@@ -62,6 +62,31 @@ static int values_copy(const struct graph_kernel *k, const struct core_function_
     return CORE_OK;
 }
 
+/* Attribute 13, of nodes whose parameters kernels change. A node that is none may say so. The functions that kernels
+   call for it (cudaGraphKernelNodeSetParam …) write into the executable graph of NVIDIA's driver; here the client
+   keeps the graph, where no kernel can reach it. */
+static int check_updatable(const uint8_t value[64])
+{
+    int updatable;
+    memcpy(&updatable, value, sizeof updatable);
+    if (updatable == 1)
+        core_unsupported("a kernel node that kernels can update (attribute 13)");
+    return !updatable ? CORE_OK : updatable == 1 ? CORE_NOT_SUPPORTED : CORE_INVALID_VALUE;
+}
+
+/* Copies the attributes of a launch that becomes a node. */
+static int attributes_copy(const struct graph_kernel *k, struct core_launch_attribute *to, uint32_t *count)
+{
+    int code = CORE_OK;
+    *count = 0;
+    for (uint32_t i = 0; i < k->attribute_count && !code; i++)
+        if (k->attributes[i].id == GRAPH_UPDATABLE)
+            code = check_updatable(k->attributes[i].value);
+        else
+            to[(*count)++] = k->attributes[i];
+    return code;
+}
+
 static int kernel_prepare(core_context *context, const struct graph_kernel *k, struct graph_kernel *out)
 {
     const struct core_function_info *info;
@@ -72,18 +97,16 @@ static int kernel_prepare(core_context *context, const struct graph_kernel *k, s
     char *block = block_new(info->parameter_bytes, info->parameter_count, k->attribute_count);
     if (!block)
         return CORE_OUT_OF_MEMORY;
-    if ((code = values_copy(k, info, block))) {
+    struct core_launch_attribute *attributes = block_attributes(block, info->parameter_bytes, info->parameter_count);
+    if ((code = values_copy(k, info, block)) || (code = attributes_copy(k, attributes, &out->attribute_count))) {
         free(block);
         return code;
     }
-    struct core_launch_attribute *attributes = block_attributes(block, info->parameter_bytes, info->parameter_count);
     out->packed = block;
     out->packed_size = info->parameter_bytes;
     out->arguments = (void **)(block + round_up(info->parameter_bytes));
     for (uint32_t i = 0; i < info->parameter_count; i++)
         out->arguments[i] = block + info->parameters[i].offset;
-    if (k->attribute_count)
-        memcpy(attributes, k->attributes, k->attribute_count * sizeof *attributes);
     out->attributes = attributes;
     const struct core_launch launch = {
         .function = k->function,
@@ -92,7 +115,7 @@ static int kernel_prepare(core_context *context, const struct graph_kernel *k, s
         .shared = k->shared,
         .cooperative = k->cooperative,
         .attributes = attributes,
-        .attribute_count = k->attribute_count,
+        .attribute_count = out->attribute_count,
     };
     if ((code = core_launch_check(context, &launch)))
         free(block);
@@ -250,11 +273,11 @@ static const struct core_launch_attribute *attribute_find(const struct graph_ker
 
 enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTES_MOST = 32 };
 
-/* Those that NVIDIA's runtime takes for nodes; the others are of streams, or of single launches. */
+/* Those that cuda.h says nodes have, and 14; the others are of streams, or of single launches. */
 static bool attribute_of_nodes(int id)
 {
-    static const uint32_t known = 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 8 | 1u << 9 | 1u << 10 | 1u << 13 |
-                                  1u << 14 | 1u << 16;
+    static const uint32_t known = 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 8 | 1u << 9 | 1u << 10 | 1u << 11 |
+                                  1u << 13 | 1u << 14 | 1u << 16;
     return id >= 0 && id < 32 && known >> id & 1;
 }
 
@@ -300,6 +323,8 @@ static int attribute_set(struct node *n, int id, const uint8_t value[64])
         k->cooperative = cooperative != 0;
         return CORE_OK;
     }
+    if (id == GRAPH_UPDATABLE)
+        return check_updatable(value);
     struct core_launch_attribute all[ATTRIBUTES_MOST];
     uint32_t count = 0;
     for (uint32_t i = 0; i < k->attribute_count && count < ATTRIBUTES_MOST - 1; i++)

@@ -81,16 +81,26 @@ cudaError_t runtime_cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGr
     return runtime_local(graph_copy_attributes(to, from));
 }
 
+/* NVIDIA's runtime of 13.0 does not let preferred clusters through, which the Driver API's nodes have. -1: no
+   attribute. */
+static int attribute_known(int id)
+{
+    enum { PREFERRED_CLUSTER = 11 };
+    return id == PREFERRED_CLUSTER ? -1 : id;
+}
+
 cudaError_t runtime_cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID id,
                                                     cudaLaunchAttributeValue *value)
 {
-    return runtime_local(value ? graph_get_attribute(node, (int)id, (void *)value) : cudaErrorInvalidValue);
+    return runtime_local(value ? graph_get_attribute(node, attribute_known((int)id), (void *)value)
+                               : cudaErrorInvalidValue);
 }
 
 cudaError_t runtime_cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID id,
                                                     const cudaLaunchAttributeValue *value)
 {
-    return runtime_local(value ? graph_set_attribute(node, (int)id, (const void *)value) : cudaErrorInvalidValue);
+    return runtime_local(value ? graph_set_attribute(node, attribute_known((int)id), (const void *)value)
+                               : cudaErrorInvalidValue);
 }
 
 /* ---- copies ---- */

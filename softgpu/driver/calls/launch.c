@@ -6,6 +6,9 @@
 
 #include "cpu/common/lock.h"
 
+/* CUlaunchAttributeID; older headers do not name it */
+enum { ATTRIBUTE_PREFERRED_CLUSTER = 11 };
+
 /* The parameter block, malloc'ed (never NULL, so that an error is told from no parameters). */
 static CUresult gather(const struct sgd_function *f, void **params, void **extra, void **block)
 {
@@ -47,7 +50,24 @@ static CUresult gather(const struct sgd_function *f, void **params, void **extra
     return CUDA_SUCCESS;
 }
 
-static CUresult check(const struct sgd_function *f, struct sg_launch *l)
+/* Clusters that the program would rather have are whole numbers of its regular ones. This device always forms the
+   regular ones, as CUDA allows. */
+static CUresult check_preferred(const struct sg_launch *l, const CUlaunchAttributeValue *value)
+{
+    const uint32_t preferred[3] = { value->clusterDim.x, value->clusterDim.y, value->clusterDim.z };
+    uint64_t size = 1;                       /* the value has the form of clusterDim */
+    for (int i = 0; i < 3; i++) {
+        if (!preferred[i] || preferred[i] % l->cluster[i] || l->grid[i] % preferred[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        size *= preferred[i];
+        if (size > SGD_CLUSTER_MOST)
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    return preferred[2] == l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* preferred: of the clusters that the program would rather have; NULL: it has not said. */
+static CUresult check(const struct sgd_function *f, struct sg_launch *l, const CUlaunchAttributeValue *preferred)
 {
     const struct sg_limits *limits = &f->module->context->machine->limits;
     const struct ptx_function *p = f->info.function;
@@ -73,10 +93,12 @@ static CUresult check(const struct sgd_function *f, struct sg_launch *l)
     if (l->flags & SG_GRID_COOPERATIVE && blocks > resident)
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     const uint32_t given[3] = { l->cluster[0], l->cluster[1], l->cluster[2] };
-    return sgd_function_cluster_check(f, l->grid, given, resident, l->cluster);
+    CUresult r = sgd_function_cluster_check(f, l->grid, given, resident, l->cluster);
+    return r || !preferred || !l->cluster[0] ? r : check_preferred(l, preferred);
 }
 
-static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
+/* preferred: becomes the value of ATTRIBUTE_PREFERRED_CLUSTER. */
+static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const CUlaunchAttributeValue **preferred)
 {
     switch ((int)a->id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
@@ -94,9 +116,11 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
         l->cluster[2] = a->value.clusterDim.z;
         return l->cluster[0] && l->cluster[1] && l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
+    case ATTRIBUTE_PREFERRED_CLUSTER:        /* means nothing without clusters: check() looks at it */
+        *preferred = &a->value;
+        return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-        return CUDA_SUCCESS;                 /* hints */
+        return CUDA_SUCCESS;                 /* a hint */
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         return CUDA_SUCCESS;                 /* allows an overlap, does not ask for it */
     case 9: case 10:                         /* MEM_SYNC_DOMAIN_MAP, MEM_SYNC_DOMAIN: there is one domain */
@@ -108,9 +132,9 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l)
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         /* larger than accessPolicyMaxWindowSize, which is 0 */
         return a->value.accessPolicyWindow.num_bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: case 11: case 12: case 13:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: case 12:    /* LAUNCH_COMPLETION_EVENT */
         return CUDA_ERROR_NOT_SUPPORTED;
-    default:
+    default:                                 /* none, or of streams only, or of nodes of graphs only */
         return CUDA_ERROR_INVALID_VALUE;
     }
 }
@@ -132,6 +156,7 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
     struct sgd_stream *s;
     struct sgd_function *f;
     void *block;
+    const CUlaunchAttributeValue *preferred = NULL;
     CUresult r = sgd_stream_find(q->stream, current, &s);
     if (r)
         return r;
@@ -140,12 +165,12 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
     if (!r && (!s->context || f->module->context != s->context))
         r = CUDA_ERROR_INVALID_HANDLE;
     for (unsigned i = 0; i < q->attribute_count && !r; i++)
-        r = attribute(&q->attributes[i], l);
+        r = attribute(&q->attributes[i], l, &preferred);
     if (!r && f->info.function->blocks_are_clusters)         /* the grid counts clusters */
         for (int i = 0; i < 3; i++)
             l->grid[i] *= sgd_function_cluster(f)[i] ? sgd_function_cluster(f)[i] : 1;
     if (!r)
-        r = check(f, l);
+        r = check(f, l, preferred);
     if (!r)
         r = gather(f, q->params, q->extra, &block);
     if (!r) {

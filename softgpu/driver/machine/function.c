@@ -53,7 +53,10 @@ const uint32_t *sgd_function_cluster(const struct sgd_function *f)
     return f->info.function->req_cluster[0] ? f->info.function->req_cluster : f->cluster;
 }
 
-unsigned sgd_function_cluster_most(const struct sgd_function *f) { return f->non_portable ? 16 : 8; }
+unsigned sgd_function_cluster_most(const struct sgd_function *f)
+{
+    return f->non_portable ? SGD_CLUSTER_MOST : SGD_CLUSTER_PORTABLE;
+}
 
 CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t grid[3], const uint32_t given[3],
                                     uint64_t resident, uint32_t cluster[3])

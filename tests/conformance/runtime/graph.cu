@@ -322,6 +322,17 @@ static void attributes()
         memset(&value, 0, sizeof value);
         SAYS(cudaGraphKernelNodeSetAttribute(node, (cudaLaunchAttributeID)id, &value), "zero");
     }
+#if RUNTIME >= 13
+    for (int updatable = 0; updatable <= 2; updatable++) {
+        memset(&value, 0, sizeof value);
+        value.deviceUpdatableKernelNode.deviceUpdatable = updatable;
+        VALUE("updatable", "%d", updatable);
+        SAYS(cudaGraphKernelNodeSetAttribute(node, cudaLaunchAttributeDeviceUpdatableKernelNode, &value), "of a node");
+    }
+    SAYS(cudaGraphKernelNodeGetAttribute(node, cudaLaunchAttributeDeviceUpdatableKernelNode, &value), "of a node");
+    VALUE("updatable", "%d", value.deviceUpdatableKernelNode.deviceUpdatable);
+    VALUE("has a device node", "%d", value.deviceUpdatableKernelNode.devNode != NULL);
+#endif
     SAYS(cudaGraphKernelNodeGetAttribute(empty, cudaLaunchAttributePriority, &value), "no kernel");
     SAYS(cudaGraphKernelNodeSetAttribute(empty, cudaLaunchAttributePriority, &value), "no kernel");
     MUST(cudaGraphDestroy(g));

@@ -190,6 +190,22 @@ static void clusters()
         printf("clusters of 2, preferred %u: ", v);
         printf("%s\n", cudaGetErrorName(launched(a, 2)));
     }
+    a[1].val.preferredClusterDim.x = 2;
+    a[1].val.preferredClusterDim.y = 2;
+    printf("clusters of 2, preferred 2 by 2: ");
+    printf("%s\n", cudaGetErrorName(launched(a, 2)));
+    a[1].val.preferredClusterDim.x = 32;
+    a[1].val.preferredClusterDim.y = 1;
+    printf("clusters of 2, preferred 32: ");
+    printf("%s\n", cudaGetErrorName(launched(a, 2, 32)));
+    printf("preferred 32, and no clusters: ");
+    printf("%s\n", cudaGetErrorName(launched(&a[1], 1, 8)));
+    cudaLaunchConfig_t c = config_of(8, 32, a, 2);
+    int n = -1;
+    SAYS(cudaOccupancyMaxActiveClusters(&n, (const void *)one, &c), "preferred 32");
+    memset(&a[1].val, 0, sizeof a[1].val);
+    a[1].id = cudaLaunchAttributeDeviceUpdatableKernelNode;
+    SAYS(cudaOccupancyMaxActiveClusters(&n, (const void *)one, &c), "a node that can be updated");
 #endif
     a[1] = a[0];
     a[1].val.clusterDim.x = 4;

@@ -118,6 +118,15 @@ static void streams()
         MUST(cudaStreamGetPriority(s, &priority));
         VALUE("priority", "%d", priority);
     }
+#if RUNTIME >= 13
+    for (unsigned hint = 0; hint <= 2; hint++) {
+        memset(&value, 0, sizeof value);
+        value.nvlinkUtilCentricScheduling = hint;
+        SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributeNvlinkUtilCentricScheduling, &value), "a hint about NVLink");
+        SAYS(cudaStreamGetAttribute(s, cudaLaunchAttributeNvlinkUtilCentricScheduling, &value), "a hint about NVLink");
+        VALUE("hint", "%u", value.nvlinkUtilCentricScheduling);
+    }
+#endif
     memset(&value, 0, sizeof value);
     SAYS(cudaStreamSetAttribute(s, cudaLaunchAttributeAccessPolicyWindow, &value), "no window");
     value.accessPolicyWindow.base_ptr = &value;
