@@ -24,7 +24,17 @@ enum sg_texel {
     SG_TEXEL_S16,
     SG_TEXEL_S32,
     SG_TEXEL_F16,
-    SG_TEXEL_F32
+    SG_TEXEL_F32,
+    SG_TEXEL_BC1, /* from here on: blocks of 4 by 4 texels (softgpu/exec/blocks.h) */
+    SG_TEXEL_BC2,
+    SG_TEXEL_BC3,
+    SG_TEXEL_BC4_U,
+    SG_TEXEL_BC4_S,
+    SG_TEXEL_BC5_U,
+    SG_TEXEL_BC5_S,
+    SG_TEXEL_BC6_U,
+    SG_TEXEL_BC6_S,
+    SG_TEXEL_BC7
 };
 enum sg_wrap { SG_WRAP, SG_CLAMP, SG_MIRROR, SG_BORDER };       /* CUaddress_mode */
 
@@ -34,7 +44,8 @@ struct sg_texture {
     uint32_t width;                      /* texels */
     uint32_t height, depth;              /* 1 where the object has no such dimension */
     uint32_t layers;                     /* 1: none; a cube map has 6, or 6 times its layers */
-    uint8_t format, channels;            /* enum sg_texel; 1, 2 or 4 */
+    uint8_t format, channels;            /* enum sg_texel; 1, 2 or 4; of BC6 3 */
+    uint32_t columns, rows;              /* blocks of a view whose array has other elements; 0, 0: as the texels want */
     uint8_t wrap[3];                     /* enum sg_wrap */
     bool surface;                        /* for suld and sust, not for tex */
     bool linear_memory;                  /* fetched by index only; outside: 0 */
@@ -65,11 +76,30 @@ static inline uint64_t sg_texture_bytes(const struct sg_texture *t)
     return t->slice * t->depth * (t->all_layers ? t->all_layers : t->layers);
 }
 
+static inline bool sg_in_blocks(unsigned format) { return format >= SG_TEXEL_BC1; }
+
+/* Of one channel, or of a block. */
 static inline unsigned sg_texel_bytes(unsigned format)
 {
+    if (sg_in_blocks(format))
+        return format == SG_TEXEL_BC1 || format == SG_TEXEL_BC4_U || format == SG_TEXEL_BC4_S ? 8 : 16;
     return format == SG_TEXEL_U8 || format == SG_TEXEL_S8                               ? 1
            : format == SG_TEXEL_U32 || format == SG_TEXEL_S32 || format == SG_TEXEL_F32 ? 4
                                                                                         : 2;
+}
+
+/* Elements are what copies move: texels, or blocks. Bytes of one, how many a row has, how many rows a layer has. */
+static inline unsigned sg_element_bytes(const struct sg_texture *t)
+{
+    return sg_texel_bytes(t->format) * (sg_in_blocks(t->format) ? 1 : t->channels);
+}
+static inline uint32_t sg_texture_columns(const struct sg_texture *t)
+{
+    return !sg_in_blocks(t->format) ? t->width : t->columns ? t->columns : (t->width + 3) / 4;
+}
+static inline uint32_t sg_texture_rows(const struct sg_texture *t)
+{
+    return !sg_in_blocks(t->format) ? t->height : t->rows ? t->rows : (t->height + 3) / 4;
 }
 
 /* 0: no host memory. Any thread. */

@@ -14,7 +14,9 @@ CUresult array_shape(const struct gpu *gpu, uint64_t handle, struct object_shape
     uint64_t texel = texel_size((int)array.Format, array.NumChannels);
     if (!texel)
         return CUDA_ERROR_NOT_SUPPORTED;
-    *shape = (struct object_shape){ .height = array.Height ? array.Height : 1, .depth = array.Depth ? array.Depth : 1 };
-    return __builtin_mul_overflow(array.Width, texel, &shape->row) || !shape->row ? CUDA_ERROR_INVALID_VALUE
+    *shape = (struct object_shape){ .height = array.Height ? texel_elements((int)array.Format, array.Height) : 1,
+                                    .depth = array.Depth ? array.Depth : 1 };
+    const size_t columns = texel_elements((int)array.Format, array.Width);
+    return __builtin_mul_overflow(columns, texel, &shape->row) || !shape->row ? CUDA_ERROR_INVALID_VALUE
                                                                                   : CUDA_SUCCESS;
 }

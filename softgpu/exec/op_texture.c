@@ -318,7 +318,8 @@ static void run_surface_reduce(struct exec_warp *w, const struct exec_insn *i)
 static uint32_t answer(const struct sg_texture *t, enum query q)
 {
     static const uint32_t types[] = {
-        0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE
+        0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE,         /* of blocks: what they decode to */
+        0x10D2, 0x10D2, 0x10D2, 0x10D2, 0x10D0, 0x10D2, 0x10D0, 0x10DD, 0x10DD, 0x10D2
     }; /* OpenCL's, as PTX wants */
     switch (q) {
     case QUERY_WIDTH:          return t->width;
@@ -326,7 +327,8 @@ static uint32_t answer(const struct sg_texture *t, enum query q)
     case QUERY_DEPTH:          return t->depth;
     case QUERY_LAYERS:         return t->layers;
     case QUERY_CHANNELS_TYPE:  return types[t->format];
-    case QUERY_CHANNELS_ORDER: return t->channels == 1 ? 0x10B0 : t->channels == 2 ? 0x10B2 : 0x10B5;
+    case QUERY_CHANNELS_ORDER: return t->channels == 1 ? 0x10B0 : t->channels == 2 ? 0x10B2
+                                      : t->channels == 3 ? 0x10B4 : 0x10B5;
     case QUERY_NORMALIZED:     return t->normalized;
     case QUERY_FILTER:         return t->linear_filter;
     default:                   return t->wrap[q - QUERY_WRAP_0];

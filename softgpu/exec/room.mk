@@ -1,6 +1,6 @@
 # The executor of the software GPU: an object list that softgpu's library and the tests link.
 SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/, \
-                          address.c block.c buffer.c builtin.c call.c check.c cluster.c constants.c decode.c \
+                          address.c block.c blocks.c buffer.c builtin.c call.c check.c cluster.c constants.c decode.c \
                           decode_operand.c device_runtime.c emit.c engine.c exit.c family.c fault.c frame.c \
                           handlers.c heap.c kernel.c matrix.c op_absent.c op_alu.c op_atomic.c op_barrier.c \
                           op_cancel.c op_check.c op_control.c op_copy.c op_data.c op_matrix.c op_mbarrier.c \

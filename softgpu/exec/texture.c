@@ -7,6 +7,7 @@
  */
 #include "softgpu/texture.h"
 #include "softgpu/exec/access.h"
+#include "softgpu/exec/blocks.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -136,6 +137,29 @@ static uint32_t component(const struct sg_texture *t, const unsigned char *p)
 /* A colour of 8 bits, as sRGB has it, in linear light (IEC 61966-2-1). */
 static float linear_light(float v) { return v <= 0.04045f ? v / 12.92f : powf((v + 0.055f) / 1.055f, 2.4f); }
 
+/* The block that has the texel is decoded at each fetch. A view may have more texels than its array has blocks for. */
+static void block_texel(const struct sg_texture *t, uint64_t block, const int64_t index[3], uint32_t out[4])
+{
+    uint8_t bytes[16] = { 0 };
+    float texel[4];
+    exec_copy_bytes(bytes, (const void *)(uintptr_t)block, sg_texel_bytes(t->format));
+    sg_block_texel(t->format, bytes, (unsigned)(index[0] & 3), (unsigned)(index[1] & 3), texel);
+    for (unsigned c = 0; c < 4; c++)
+        out[c] = bits_of(t->srgb && c < 3 ? linear_light(texel[c]) : texel[c]);
+}
+
+/* The element that has the texel. */
+static uint64_t element_of(const struct sg_texture *t, const int64_t index[3], uint32_t layer)
+{
+    uint64_t x = (uint64_t)index[0], y = (uint64_t)index[1];
+    if (sg_in_blocks(t->format)) {
+        const uint64_t last_x = sg_texture_columns(t) - 1, last_y = sg_texture_rows(t) - 1;
+        x = x / 4 < last_x ? x / 4 : last_x;
+        y = y / 4 < last_y ? y / 4 : last_y;
+    }
+    return t->base + x * sg_element_bytes(t) + y * t->pitch + ((uint64_t)index[2] + layer) * t->slice;
+}
+
 /* index < 0: a texel of the border */
 static bool texel(const struct sg_texture *t, unsigned device, const int64_t index[3], uint32_t layer, uint32_t out[4])
 {
@@ -145,11 +169,14 @@ static bool texel(const struct sg_texture *t, unsigned device, const int64_t ind
             out[c] = bits_of(t->border[c]);
         return true;
     }
-    unsigned size = sg_texel_bytes(t->format);
-    uint64_t at = t->base + (uint64_t)index[0] * size * t->channels + (uint64_t)index[1] * t->pitch +
-                  ((uint64_t)index[2] + layer) * t->slice;
-    if (!sg_memory_may(at, (uint64_t)size * t->channels, device, SG_READ))
+    const unsigned size = sg_texel_bytes(t->format);
+    const uint64_t at = element_of(t, index, layer);
+    if (!sg_memory_may(at, sg_element_bytes(t), device, SG_READ))
         return false;
+    if (sg_in_blocks(t->format)) {
+        block_texel(t, at, index, out);
+        return true;
+    }
     for (unsigned c = 0; c < t->channels; c++)
         out[c] = component(t, (const unsigned char *)(uintptr_t)at + c * size);
     for (unsigned c = 0; t->srgb && c < 3 && c < t->channels; c++)
@@ -252,9 +279,11 @@ struct sg_texture sg_texture_level(const struct sg_texture *t, unsigned level)
         l.width = half(l.width);
         l.height = half(l.height);
         l.depth = half(l.depth);
-        uint64_t row = (uint64_t)l.width * sg_texel_bytes(l.format) * l.channels;
+        l.columns = l.columns ? half(l.columns) : 0;
+        l.rows = l.rows ? half(l.rows) : 0;
+        uint64_t row = (uint64_t)sg_texture_columns(&l) * sg_element_bytes(&l);
         l.pitch = (row + SG_ROW_ALIGNMENT - 1) / SG_ROW_ALIGNMENT * SG_ROW_ALIGNMENT;
-        l.slice = l.pitch * l.height;
+        l.slice = l.pitch * sg_texture_rows(&l);
     }
     l.base += l.first_layer * l.slice * l.depth;
     l.first_layer = l.all_layers = 0;

@@ -1,6 +1,8 @@
 // shows: textures and surfaces: textures of arrays of one to three dimensions, with layers and as cubes, of linear and
 //   of pitched memory: formats, filters, address modes, normalized coordinates and read modes agree with a model on the
 //   host
+// shows: textures and surfaces: arrays and views of compressed blocks, also with levels, and arrays of normalized
+//   integers
 // shows: textures and surfaces: kernels read and write arrays through surfaces, and textures see what they wrote
 // shows: textures and surfaces: levels of mipmapped arrays are copied, written through surfaces and sampled
 // shows: textures and surfaces: objects tell what they were made of; wrong ones give CUDA's errors
@@ -292,6 +294,115 @@ static void formats(void)
                          [](short v) { return v == -32768 ? -1.f : v / 32767.f; });
 }
 
+/* ---- normalized integers, and compressed blocks of 4 by 4 texels ---- */
+
+__global__ void read_colours(cudaTextureObject_t t, float4 *to, float level)
+{
+    const float x = (threadIdx.x + 0.5f) / blockDim.x, y = (threadIdx.y + 0.5f) / blockDim.y;
+    to[threadIdx.y * blockDim.x + threadIdx.x] = tex2DLod<float4>(t, x, y, level);
+}
+
+static void colours_are(const cudaResourceDesc *r, const cudaResourceViewDesc *view, int side, float level,
+                        float4 (*should)(int, int), const char *what)
+{
+    cudaTextureDesc how = sampler(cudaAddressModeClamp, cudaFilterModePoint, view ? cudaReadModeElementType
+                                                                                  : cudaReadModeNormalizedFloat, true);
+    cudaTextureObject_t t;
+    float4 *to, is[64];
+    how.maxMipmapLevelClamp = 9;
+    MUST(cudaMalloc(&to, sizeof is));
+    MUST(cudaCreateTextureObject(&t, r, &how, view));
+    read_colours<<<1, dim3(side, side)>>>(t, to, level);
+    MUST(cudaMemcpy(is, to, side * side * sizeof *to, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < side * side; i++) {
+        const float4 want = should(i % side, i / side);
+        close_to(is[i].x, want.x, 1e-6f, what, i);
+        close_to(is[i].y, want.y, 1e-6f, what, i);
+        close_to(is[i].z, want.z, 1e-6f, what, i);
+        close_to(is[i].w, want.w, 1e-6f, what, i);
+    }
+    MUST(cudaDestroyTextureObject(t));
+    MUST(cudaFree(to));
+}
+
+static float4 quarters(int x, int y) /* of 8 by 8: red, green; blue, white */
+{
+    return make_float4(x / 4 == y / 4, x / 4 == 1, y / 4 == 1, 1);
+}
+static float4 green(int, int) { return make_float4(0, 1, 0, 1); }
+
+static void compressed(void)
+{
+    struct block { unsigned short first, second; unsigned indices; };
+    static const struct block blocks[] = { { 0xf800, 0xf800, 0 }, { 0x07e0, 0x07e0, 0 },
+                                           { 0x001f, 0x001f, 0 }, { 0xffff, 0xffff, 0 } };
+    struct block back[4] = {};
+    cudaChannelFormatDesc bc1 = cudaCreateChannelDesc(8, 8, 8, 8, cudaChannelFormatKindUnsignedBlockCompressed1), told;
+    cudaChannelFormatDesc words = cudaCreateChannelDesc<uint2>();
+    cudaExtent extent;
+    unsigned flags;
+    cudaArray_t array, level;
+    cudaMipmappedArray_t levels;
+    cudaResourceDesc r = {};
+    MUST(cudaMallocArray(&array, &bc1, 8, 8));
+    MUST(cudaArrayGetInfo(&told, &extent, &flags, array));
+    HOLDS(told.f == bc1.f && told.w == 8 && extent.width == 8 && extent.height == 8);
+    MUST(cudaMemcpy2DToArray(array, 0, 0, blocks, 16, 16, 2, cudaMemcpyHostToDevice)); // bytes and rows of blocks
+    MUST(cudaMemcpy2DFromArray(back, 16, array, 0, 0, 16, 2, cudaMemcpyDeviceToHost));
+    HOLDS(!memcmp(back, blocks, sizeof blocks));
+    GIVES(cudaErrorInvalidValue, cudaMemcpy2DToArray(array, 0, 0, blocks, 16, 16, 3, cudaMemcpyHostToDevice));
+    cudaGetLastError();
+    r.resType = cudaResourceTypeArray;
+    r.res.array.array = array;
+    colours_are(&r, NULL, 8, 0, quarters, "an array of blocks");
+    MUST(cudaFreeArray(array));
+    // The same blocks as words, looked at as blocks.
+    cudaResourceViewDesc view = {};
+    view.format = cudaResViewFormatUnsignedBlockCompressed1;
+    view.width = view.height = 8;
+    MUST(cudaMallocArray(&array, &words, 2, 2));
+    MUST(cudaMemcpy2DToArray(array, 0, 0, blocks, 16, 16, 2, cudaMemcpyHostToDevice));
+    r.res.array.array = array;
+    colours_are(&r, &view, 8, 0, quarters, "a view in blocks");
+    MUST(cudaFreeArray(array));
+    // Levels: of 8 by 8, 4 by 4, 2 by 2 texels.
+    MUST(cudaMallocMipmappedArray(&levels, &bc1, make_cudaExtent(8, 8, 0), 3));
+    for (unsigned k = 0; k < 3; k++) {
+        MUST(cudaGetMipmappedArrayLevel(&level, levels, k));
+        MUST(cudaMemcpy2DToArray(level, 0, 0, k ? &blocks[1] : blocks, k ? 8 : 16, k ? 8 : 16, k ? 1 : 2,
+                                 cudaMemcpyHostToDevice));
+    }
+    r.resType = cudaResourceTypeMipmappedArray;
+    r.res.mipmap.mipmap = levels;
+    colours_are(&r, NULL, 8, 0, quarters, "level 0 of blocks");
+    colours_are(&r, NULL, 4, 1, green, "level 1 of blocks");
+    colours_are(&r, NULL, 2, 2, green, "level 2 of blocks");
+    MUST(cudaFreeMipmappedArray(levels));
+}
+
+static float4 bytes_of_one(int x, int y)
+{
+    return make_float4(x / 255.f, y / 255.f, (x + y) / 255.f, 1);
+}
+
+static void normalized(void)
+{
+    cudaChannelFormatDesc desc = cudaCreateChannelDesc(8, 8, 8, 8, cudaChannelFormatKindUnsignedNormalized8X4), told;
+    uchar4 texels[64];
+    cudaArray_t array;
+    cudaResourceDesc r = {};
+    for (int i = 0; i < 64; i++)
+        texels[i] = make_uchar4(i % 8, i / 8, i % 8 + i / 8, 255);
+    MUST(cudaMallocArray(&array, &desc, 8, 8));
+    MUST(cudaGetChannelDesc(&told, array));
+    HOLDS(told.f == desc.f && told.x == 8 && told.w == 8);
+    MUST(cudaMemcpy2DToArray(array, 0, 0, texels, 32, 32, 8, cudaMemcpyHostToDevice));
+    r.resType = cudaResourceTypeArray;
+    r.res.array.array = array;
+    colours_are(&r, NULL, 8, 0, bytes_of_one, "normalized bytes");
+    MUST(cudaFreeArray(array));
+}
+
 /* ---- memory without an array ---- */
 
 __global__ void fetch(cudaTextureObject_t line, cudaTextureObject_t sheet, float *to)
@@ -525,6 +636,8 @@ int main(void)
     all_samplers(TWO_LAYERED, WIDTH, HEIGHT, LAYERS);
     cubes();
     formats();
+    compressed();
+    normalized();
     plain_memory();
     surfaces();
     mipmaps();

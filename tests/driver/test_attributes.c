@@ -1,6 +1,6 @@
 /* shows: The Driver API's rarer functions: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, events of whole contexts, attributes of
- *   core dumps, execution affinity, access policy windows, atomic operations over links, unified functions; attributes of
- *   streams and of kernel nodes */
+ *   core dumps, execution affinity, access policy windows, atomic operations over links, unified functions;
+ *   attributes of streams and of kernel nodes */
 /* test_attributes.c: libcuda.so.1 of programs, on the software GPU inside this process. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -225,7 +225,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results),           cmocka_unit_test(many_in_order), cmocka_unit_test(checks),
-        cmocka_unit_test(launch_attributes), cmocka_unit_test(preferred_clusters), cmocka_unit_test(occupancy),     cmocka_unit_test(function_attributes),
+        cmocka_unit_test(launch_attributes), cmocka_unit_test(preferred_clusters),
+        cmocka_unit_test(occupancy),     cmocka_unit_test(function_attributes),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, load, without_context);

@@ -395,8 +395,10 @@ static void views(void **state)
     wrong[4].format = (CUresourceViewFormat)99;
     for (unsigned k = 0; k < 5; k++)
         FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&t, &from, &how, &wrong[k]));
-    view.format = CU_RES_VIEW_FORMAT_UNSIGNED_BC1;
-    FAILS(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(&t, &from, &how, &view));
+    view.format = CU_RES_VIEW_FORMAT_UNSIGNED_BC1;           /* blocks need elements of two or four words */
+    view.width *= 4;
+    view.height *= 4;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&t, &from, &how, &view));
     OK(cuTexObjectCreate(&t, &from, &how, NULL));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceViewDesc(&got, t));
     OK(cuTexObjectDestroy(t));
@@ -501,6 +503,64 @@ static void views(void **state)
 }
 
 /* Last: the fault stays. The array's memory may be anybody's by now, so its object must not reach it. */
+/* Four blocks of one colour each, as an array of blocks and as a view of an array of words: the texels of both. */
+static void compressed_blocks(void **state)
+{
+    (void)state;
+    enum { SIDE = 8, BLOCKS = 2 };
+    static const uint16_t colours[BLOCKS][BLOCKS] = { { 0xf800, 0x07e0 }, { 0x001f, 0xffff } };
+    static const uint32_t red[BLOCKS][BLOCKS] = { { 0x3f800000, 0 }, { 0, 0x3f800000 } }; /* 1.0f */
+    uint16_t blocks[BLOCKS][BLOCKS][4] = { { { 0 } } }, back[BLOCKS][BLOCKS][4];
+    CUmodule m = NULL;
+    CUarray a[] = { array(SIDE, SIDE, 0, CU_AD_FORMAT_BC1_UNORM, 4, 0),
+                    array(BLOCKS, BLOCKS, 0, CU_AD_FORMAT_UNSIGNED_INT32, 2, 0) };
+    const CUDA_RESOURCE_VIEW_DESC view = { .format = CU_RES_VIEW_FORMAT_UNSIGNED_BC1, .width = SIDE, .height = SIDE };
+    const CUDA_TEXTURE_DESC how = { .flags = 0 };
+    CUDA_ARRAY3D_DESCRIPTOR wrong = { .Width = SIDE, .Height = SIDE, .Format = CU_AD_FORMAT_BC1_UNORM,
+                                      .NumChannels = 4, .Flags = CUDA_ARRAY3D_SURFACE_LDST };
+    CUarray none;
+    CUdeviceptr out;
+    uint32_t texels[SIDE][SIDE];
+    for (unsigned y = 0; y < BLOCKS; y++)
+        for (unsigned x = 0; x < BLOCKS; x++)
+            blocks[y][x][0] = blocks[y][x][1] = colours[y][x];
+    OK(cuMemAlloc(&out, sizeof texels));
+    for (unsigned k = 0; k < 2; k++) {
+        CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a[k] };
+        CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = blocks, .srcPitch = sizeof blocks[0],
+                               .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = a[k],
+                               .WidthInBytes = sizeof blocks[0], .Height = BLOCKS };
+        CUtexObject t;
+        void *arguments[] = { &t, &out };
+        OK(cuMemcpy2D(&copy));
+        copy.Height = BLOCKS + 1;                            /* there are two rows of blocks */
+        FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&copy));
+        copy = (CUDA_MEMCPY2D){ .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = a[k], .dstHost = back,
+                                .dstMemoryType = CU_MEMORYTYPE_HOST, .dstPitch = sizeof back[0],
+                                .WidthInBytes = sizeof back[0], .Height = BLOCKS };
+        memset(back, 0, sizeof back);
+        OK(cuMemcpy2D(&copy));
+        assert_memory_equal(back, blocks, sizeof blocks);
+        OK(cuTexObjectCreate(&t, &from, &how, k ? &view : NULL));
+        OK(cuLaunchKernel(kernel(&m, "read"), 1, 1, 1, SIDE, SIDE, 1, 0, NULL, arguments, NULL));
+        OK(cuMemcpyDtoH(texels, out, sizeof texels));
+        for (unsigned y = 0; y < SIDE; y++)
+            for (unsigned x = 0; x < SIDE; x++)
+                assert_int_equal(texels[y][x], red[y / 4][x / 4]);
+        OK(cuTexObjectDestroy(t));
+        OK(cuArrayDestroy(a[k]));
+    }
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate(&none, &wrong)); /* no surface has blocks */
+    wrong.Flags = 0;
+    wrong.NumChannels = 1;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate(&none, &wrong));
+    wrong.NumChannels = 4;
+    wrong.Height = 0;
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate(&none, &wrong));
+    OK(cuMemFree(out));
+    OK(cuModuleUnload(m));
+}
+
 static void object_of_an_array_that_is_gone(void **state)
 {
     (void)state;
@@ -528,6 +588,7 @@ int main(void)
         cmocka_unit_test(objects),
         cmocka_unit_test(destroyed_before_the_kernel_runs),
         cmocka_unit_test(views),
+        cmocka_unit_test(compressed_blocks),
         cmocka_unit_test(object_of_an_array_that_is_gone),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

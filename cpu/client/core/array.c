@@ -22,7 +22,7 @@
 #include "state.h"
 
 /* Of CUDA_ARRAY3D_DESCRIPTOR: their layers do not become fewer from level to level. */
-enum { FLAG_LAYERED = 1, FLAG_CUBEMAP = 4, FLAG_GATHER = 8, LEVELS_MOST = 32 };
+enum { FLAG_LAYERED = 1, FLAG_SURFACE = 2, FLAG_CUBEMAP = 4, FLAG_GATHER = 8, LEVELS_MOST = 32 };
 enum {
     FLAG_DEPTH_TEXTURE = 0x10,
     FLAG_COLOR_ATTACHMENT = 0x20,
@@ -73,20 +73,21 @@ static void leave(struct array *array)
 
 /* ---- making ---- */
 
-/* Formats whose arrays are not made of rows of elements, or which textures read as numbers of 0 … 1. */
+/* Formats whose arrays are not made of rows of elements, and one of 10, 10, 10 and 2 bits. */
 static bool special(int format)
 {
-    return (format >= CU_AD_FORMAT_BC1_UNORM && format <= CU_AD_FORMAT_Y410) ||
+    return (format >= CU_AD_FORMAT_P010 && format <= CU_AD_FORMAT_Y410) ||
            (format >= CU_AD_FORMAT_NV12 && format <= CU_AD_FORMAT_YUV444_16bit_SemiPlanar) ||
-           (format >= CU_AD_FORMAT_UNORM_INT8X1 && format <= CU_AD_FORMAT_SNORM_INT16X4) ||
            format == CU_AD_FORMAT_UNORM_INT_101010_2;
 }
 
 static int shape_check(struct core_array_shape *shape)
 {
     const bool is_special = special(shape->format);
-    if (!is_special && shape->channels != 1 && shape->channels != 2 && shape->channels != 4)
-        return CORE_INVALID_VALUE;
+    if (!is_special && !texel_size(shape->format, shape->channels))
+        return CORE_INVALID_VALUE; /* no format has that number, or it has other channels */
+    if (texel_block(shape->format) && (!shape->height || shape->flags & FLAG_SURFACE))
+        return CORE_INVALID_VALUE; /* blocks have two dimensions, and no kernel can write a texel of one */
     if (shape->flags & FLAG_CUBEMAP && shape->width != shape->height)
         return CORE_INVALID_VALUE;
     if (shape->flags & FLAG_GATHER && (!shape->height || (shape->depth && !(shape->flags & FLAG_LAYERED))))
@@ -97,9 +98,9 @@ static int shape_check(struct core_array_shape *shape)
     }
     if (!is_special) {
         shape->texel = texel_size(shape->format, shape->channels);
-        return shape->texel ? CORE_OK : CORE_INVALID_VALUE; /* 0: no format has that number */
+        return CORE_OK;
     }
-    core_unsupported("an array of a compressed, planar or normalized format");
+    core_unsupported("an array of a planar format, or of UNORM_INT_101010_2");
     return CORE_NOT_SUPPORTED;
 }
 
@@ -316,11 +317,18 @@ int core_mipmap_shape(core_array handle, struct core_array_shape *shape, unsigne
 /* ---- as a side of a copy ---- */
 
 static size_t at_least_one(size_t size) { return size ? size : 1; }
-static size_t row_of(const struct array *array) { return array->shape.width * array->shape.texel; }
+static size_t row_of(const struct array *array)
+{
+    return texel_elements(array->shape.format, array->shape.width) * array->shape.texel;
+}
+static size_t rows_of(const struct array *array)
+{
+    return texel_elements(array->shape.format, at_least_one(array->shape.height));
+}
 
 static bool fits(const struct array *array, const size_t at[3], const struct core_extent *extent)
 {
-    const size_t most[3] = { row_of(array), at_least_one(array->shape.height), at_least_one(array->shape.depth) };
+    const size_t most[3] = { row_of(array), rows_of(array), at_least_one(array->shape.depth) };
     const size_t size[3] = { extent->width, extent->height, extent->depth };
     for (int k = 0; k < 3; k++)
         if (at[k] > most[k] || size[k] > most[k] - at[k])
@@ -337,7 +345,7 @@ int core_array_box(core_array handle, const size_t at[3], const struct core_exte
     if (!code && (at[0] % array->shape.texel || extent->width % array->shape.texel))
         code = CORE_INVALID_VALUE;
     if (!code) {
-        size_t row = row_of(array), height = at_least_one(array->shape.height);
+        size_t row = row_of(array), height = rows_of(array);
         *box = (struct core_box){ FLYT_ARRAY_SPACE + handle + (at[2] * height + at[1]) * row + at[0], row, height };
     }
     pthread_mutex_unlock(&all.lock);
@@ -356,7 +364,7 @@ static const struct array *array_at(uint64_t address, size_t at[3])
     const struct array *array = array_of(tree_at_or_below(&all.arrays, number, 0));
     if (!array)
         return NULL;
-    size_t row = row_of(array), height = at_least_one(array->shape.height);
+    size_t row = row_of(array), height = rows_of(array);
     uint64_t line = (number - array->node.key) / row;
     at[0] = (number - array->node.key) % row;
     at[1] = line % height;

@@ -42,7 +42,7 @@ static int special_format(int kind, const int bits[4], int *format, unsigned *ch
         *channels += bits[i] != 0;
     }
     *format = special_kinds[kind - KIND_SPECIAL].format;
-    return cudaSuccess; /* no plain format: the core refuses it, and says why */
+    return cudaSuccess; /* the core says why, if it refuses the format */
 }
 
 int runtime_array_format(const cudaChannelFormatDesc *d, int *format, unsigned *channels)
@@ -70,6 +70,12 @@ int runtime_array_format(const cudaChannelFormatDesc *d, int *format, unsigned *
 
 cudaChannelFormatDesc runtime_channel_desc(int format, unsigned channels)
 {
+    for (int k = 0; k < SPECIAL_KINDS; k++)
+        if (special_kinds[k].format == format) {
+            const unsigned char *bits = special_kinds[k].bits;
+            return (cudaChannelFormatDesc){ bits[0], bits[1], bits[2], bits[3],
+                                            (cudaChannelFormatKind)(KIND_SPECIAL + k) };
+        }
     bool is_signed = format >= FORMAT_SIGNED && format < FORMAT_HALF;
     int bits = format == FORMAT_HALF    ? 16
                : format == FORMAT_FLOAT ? 32

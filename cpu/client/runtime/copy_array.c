@@ -7,6 +7,7 @@
 #include "cpu/client/runtime/array.h"
 
 #include "cpu/client/graph/capture.h"
+#include "cpu/common/texel.h"
 
 /* One side of a copy: an array from (x, y) on, or memory. */
 struct side {
@@ -237,9 +238,9 @@ static size_t row_of(const struct side *side, size_t *rows_left)
         return SIZE_MAX;
     if (core_array_shape(runtime_array(side->array), &shape))
         return 0;
-    size_t height = shape.height ? shape.height : 1;
+    size_t height = shape.height ? texel_elements(shape.format, shape.height) : 1;
     *rows_left = side->y < height ? height - side->y : 0;
-    return shape.width * shape.texel;
+    return texel_elements(shape.format, shape.width) * shape.texel;
 }
 
 static bool holds(const struct side *side, size_t row, size_t rows_left, size_t count)

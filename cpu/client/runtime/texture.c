@@ -5,6 +5,7 @@
 #include "api/driver/types.h"
 #include "api/forward/core.h"
 #include "cpu/client/runtime/array.h"
+#include "cpu/common/texel.h"
 
 /* Flags of CUDA_TEXTURE_DESC. */
 enum { READ_AS_INTEGER = 1, NORMALIZED = 2, SRGB = 0x10, NO_TRILINEAR_OPTIMIZATION = 0x20, SEAMLESS = 0x40 };
@@ -144,6 +145,8 @@ static int reading_check(const struct CUDA_RESOURCE_DESC *from, const cudaTextur
     bool normalized = how->readMode == cudaReadModeNormalizedFloat;
     if (how->filterMode == cudaFilterModeLinear && (wide || (small && !normalized)))
         return cudaErrorInvalidFilterSetting;
+    if (texel_normalized(format))
+        return normalized ? cudaSuccess : cudaErrorInvalidNormSetting;
     return normalized && format && !small ? cudaErrorInvalidNormSetting : cudaSuccess;
 }
 

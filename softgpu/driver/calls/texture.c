@@ -17,6 +17,12 @@ static bool plain_memory(const struct sgd_device *d, CUdeviceptr at, size_t byte
            sgd_memory_covers(at, bytes, SG_READ);
 }
 
+/* The format of texels in linear memory, which has no blocks. */
+static bool plain_format(CUarray_format asked, unsigned channels, struct sg_texture *t)
+{
+    return sgd_array_format(asked, channels, t) && !sg_in_blocks(t->format);
+}
+
 /* Where the texels are. live: the memory must be there. */
 static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r, bool live, struct sg_texture *t)
 {
@@ -33,10 +39,9 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
     }
     case CU_RESOURCE_TYPE_LINEAR: {
         *t = (struct sg_texture){ .height = 1, .depth = 1, .layers = 1, .linear_memory = true };
-        if (!sgd_array_format(r->res.linear.format, r->res.linear.numChannels, &t->format) ||
+        if (!plain_format(r->res.linear.format, r->res.linear.numChannels, t) ||
             (live && !plain_memory(d, r->res.linear.devPtr, 1)))     /* it may be longer, as natively */
             return CUDA_ERROR_INVALID_VALUE;
-        t->channels = (uint8_t)r->res.linear.numChannels;
         size_t texels = r->res.linear.sizeInBytes / (sg_texel_bytes(t->format) * t->channels);
         if (!texels || texels > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH))
             return CUDA_ERROR_INVALID_VALUE;
@@ -47,7 +52,7 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
     case CU_RESOURCE_TYPE_PITCH2D: {
         size_t width = r->res.pitch2D.width, height = r->res.pitch2D.height, pitch = r->res.pitch2D.pitchInBytes;
         *t = (struct sg_texture){ .depth = 1, .layers = 1 };
-        if (!sgd_array_format(r->res.pitch2D.format, r->res.pitch2D.numChannels, &t->format) || !width || !height
+        if (!plain_format(r->res.pitch2D.format, r->res.pitch2D.numChannels, t) || !width || !height
             || width > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH)
             || height > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT)
             || pitch > (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH)
@@ -56,7 +61,6 @@ static CUresult resource(const struct sgd_device *d, const CUDA_RESOURCE_DESC *r
         size_t row = width * sg_texel_bytes(t->format) * r->res.pitch2D.numChannels;
         if (pitch < row || (live && !plain_memory(d, r->res.pitch2D.devPtr, (height - 1) * pitch + row)))
             return CUDA_ERROR_INVALID_VALUE;
-        t->channels = (uint8_t)r->res.pitch2D.numChannels;
         t->base = r->res.pitch2D.devPtr;
         t->pitch = pitch;
         t->width = (uint32_t)width;
@@ -97,9 +101,11 @@ static CUresult sampler(const CUDA_TEXTURE_DESC *s, struct sg_texture *t)
     t->most = s->maxMipmapLevelClamp;
     bool integer = t->format <= SG_TEXEL_S32, wide = t->format == SG_TEXEL_U32 || t->format == SG_TEXEL_S32;
     t->normalized = s->flags & CU_TRSF_NORMALIZED_COORDINATES;
-    t->unit = integer && !wide && !(s->flags & CU_TRSF_READ_AS_INTEGER);
+    t->unit |= integer && !wide && !(s->flags & CU_TRSF_READ_AS_INTEGER);
     t->linear_filter = s->filterMode == CU_TR_FILTER_MODE_LINEAR && !t->linear_memory;
-    t->srgb = s->flags & CU_TRSF_SRGB && t->unit && t->format == SG_TEXEL_U8;
+    const bool colours = (t->unit && t->format == SG_TEXEL_U8) || t->format == SG_TEXEL_BC7 ||
+                         (t->format >= SG_TEXEL_BC1 && t->format <= SG_TEXEL_BC3);
+    t->srgb |= s->flags & CU_TRSF_SRGB && colours;
     memcpy(t->border, s->borderColor, sizeof t->border); /* of integers: their bits */
     return t->linear_filter && integer && !t->unit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -111,25 +117,44 @@ CUresult sgd_texture_describe(const struct sgd_device *d, const CUDA_RESOURCE_DE
     return r || !how ? r : sampler(how, t);
 }
 
+/* Words of 32 bits, two or four to an element, that are blocks of 4 by 4 texels each. False: others. */
+static bool look_at_blocks(struct sg_texture *t, unsigned format)
+{
+    /* in order of CUresourceViewFormat, which is that of enum sg_texel */
+    static const uint8_t channels[] = { 4, 4, 4, 1, 1, 2, 2, 3, 3, 4 };
+    const unsigned kind = format - CU_RES_VIEW_FORMAT_UNSIGNED_BC1;
+    if (t->format != SG_TEXEL_U32)
+        return false;
+    t->columns = t->width;
+    t->rows = t->height;
+    t->width *= 4;
+    t->height *= 4;
+    t->format = (uint8_t)(SG_TEXEL_BC1 + kind);
+    t->channels = channels[kind];
+    return true;
+}
+
 /* The same texels in another format, some of the levels or of the layers. */
 static CUresult look_at(struct sg_texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
 {
     /* in order of CUresourceViewFormat: each with one, two and four channels */
     static const uint8_t formats[] = { SG_TEXEL_U8,  SG_TEXEL_S8,  SG_TEXEL_U16, SG_TEXEL_S16,
                                        SG_TEXEL_U32, SG_TEXEL_S32, SG_TEXEL_F16, SG_TEXEL_F32 };
-    unsigned format = (unsigned)v->format, levels = t->levels ? t->levels : 1;
-    if (format > CU_RES_VIEW_FORMAT_UNSIGNED_BC7 || t->linear_memory || v->width != t->width ||
-        (v->height ? v->height : 1) != t->height || v->firstMipmapLevel > v->lastMipmapLevel ||
+    unsigned format = (unsigned)v->format, levels = t->levels ? t->levels : 1, bytes = sg_element_bytes(t);
+    if (format > CU_RES_VIEW_FORMAT_UNSIGNED_BC7 || t->linear_memory || v->firstMipmapLevel > v->lastMipmapLevel ||
         v->lastMipmapLevel >= levels || v->firstLayer > v->lastLayer || v->lastLayer >= t->layers)
         return CUDA_ERROR_INVALID_VALUE;
     if (format > CU_RES_VIEW_FORMAT_FLOAT_4X32) {
-        sgd_log("views in compressed formats are not implemented");
-        return CUDA_ERROR_NOT_SUPPORTED;
+        if (!look_at_blocks(t, format))
+            return CUDA_ERROR_INVALID_VALUE;
+    } else if (sg_in_blocks(t->format)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    } else {
+        t->format = formats[(format - 1) / 3];
+        t->channels = (uint8_t)(1u << (format - 1) % 3);
+        t->unit = t->srgb = false;           /* as the view's format and the sampler say */
     }
-    unsigned bytes = sg_texel_bytes(t->format) * t->channels;
-    t->format = formats[(format - 1) / 3];
-    t->channels = (uint8_t)(1u << (format - 1) % 3);
-    if (sg_texel_bytes(t->format) * t->channels != bytes)
+    if (sg_element_bytes(t) != bytes || v->width != t->width || (v->height ? v->height : 1) != t->height)
         return CUDA_ERROR_INVALID_VALUE;
     if (t->levels) {
         *t = sgd_mipmap_levels(t, v->firstMipmapLevel, v->lastMipmapLevel);
@@ -222,14 +247,14 @@ static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from
 /* In texels, whatever their size. */
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned channels, CUdevice device)
 {
-    uint8_t known;
+    struct sg_texture known;
     CUresult r = sgd_enter();
     if (r)
         return r;
     const struct sgd_device *d = sgd_device(device);
     if (!d)
         r = CUDA_ERROR_INVALID_DEVICE;
-    else if (!width || !sgd_array_format(format, channels, &known))
+    else if (!width || !plain_format(format, channels, &known))
         r = CUDA_ERROR_INVALID_VALUE;
     else
         *width = (size_t)sgd_attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH);

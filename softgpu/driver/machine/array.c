@@ -3,8 +3,9 @@
  *
  * An array is a block of device memory of the context: rows at a fixed pitch, layers and depth behind each other. Its
  * address is told to nobody; copies come through calls/copy.c, kernels through the objects of texture.c. Formats: the
- * eight plain ones. No sparse arrays, no planes. A mipmapped array is one block too, in which the levels follow each
- * other (sg_texture_level); each level is an array whose memory is the whole's.
+ * eight plain ones, the normalized ones, compressed blocks. No sparse arrays, no planes. A mipmapped array
+ * is one piece of memory too, in which the levels follow each other (sg_texture_level); each level is an array whose
+ * memory is the whole's.
  */
 #include "softgpu/driver/machine/machine.h"
 
@@ -16,20 +17,54 @@ static const unsigned known_flags =
     CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 static struct sgd_array *arrays;
 
-bool sgd_array_format(CUarray_format asked, unsigned channels, uint8_t *format)
+bool sgd_array_format(CUarray_format asked, unsigned channels, struct sg_texture *t)
 {
-    static const struct { CUarray_format asked; uint8_t format;
-    } formats[] = { { CU_AD_FORMAT_UNSIGNED_INT8, SG_TEXEL_U8 },   { CU_AD_FORMAT_UNSIGNED_INT16, SG_TEXEL_U16 },
-                    { CU_AD_FORMAT_UNSIGNED_INT32, SG_TEXEL_U32 }, { CU_AD_FORMAT_SIGNED_INT8, SG_TEXEL_S8 },
-                    { CU_AD_FORMAT_SIGNED_INT16, SG_TEXEL_S16 },   { CU_AD_FORMAT_SIGNED_INT32, SG_TEXEL_S32 },
-                    { CU_AD_FORMAT_HALF, SG_TEXEL_F16 },           { CU_AD_FORMAT_FLOAT, SG_TEXEL_F32 } };
-    if (channels != 1 && channels != 2 && channels != 4)
-        return false;
-    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++)
-        if (formats[k].asked == asked) {
-            *format = formats[k].format;
-            return true;
-        }
+    /* unit: integers that are read as 0 … 1 or -1 … 1 in any case */
+    static const struct { uint8_t asked, channels, format; bool unit, srgb; } formats[] = {
+        { CU_AD_FORMAT_UNSIGNED_INT8, 0, SG_TEXEL_U8, false, false },
+        { CU_AD_FORMAT_UNSIGNED_INT16, 0, SG_TEXEL_U16, false, false },
+        { CU_AD_FORMAT_UNSIGNED_INT32, 0, SG_TEXEL_U32, false, false },
+        { CU_AD_FORMAT_SIGNED_INT8, 0, SG_TEXEL_S8, false, false },
+        { CU_AD_FORMAT_SIGNED_INT16, 0, SG_TEXEL_S16, false, false },
+        { CU_AD_FORMAT_SIGNED_INT32, 0, SG_TEXEL_S32, false, false },
+        { CU_AD_FORMAT_HALF, 0, SG_TEXEL_F16, false, false },
+        { CU_AD_FORMAT_FLOAT, 0, SG_TEXEL_F32, false, false },
+        { CU_AD_FORMAT_UNORM_INT8X1, 1, SG_TEXEL_U8, true, false },
+        { CU_AD_FORMAT_UNORM_INT8X2, 2, SG_TEXEL_U8, true, false },
+        { CU_AD_FORMAT_UNORM_INT8X4, 4, SG_TEXEL_U8, true, false },
+        { CU_AD_FORMAT_UNORM_INT16X1, 1, SG_TEXEL_U16, true, false },
+        { CU_AD_FORMAT_UNORM_INT16X2, 2, SG_TEXEL_U16, true, false },
+        { CU_AD_FORMAT_UNORM_INT16X4, 4, SG_TEXEL_U16, true, false },
+        { CU_AD_FORMAT_SNORM_INT8X1, 1, SG_TEXEL_S8, true, false },
+        { CU_AD_FORMAT_SNORM_INT8X2, 2, SG_TEXEL_S8, true, false },
+        { CU_AD_FORMAT_SNORM_INT8X4, 4, SG_TEXEL_S8, true, false },
+        { CU_AD_FORMAT_SNORM_INT16X1, 1, SG_TEXEL_S16, true, false },
+        { CU_AD_FORMAT_SNORM_INT16X2, 2, SG_TEXEL_S16, true, false },
+        { CU_AD_FORMAT_SNORM_INT16X4, 4, SG_TEXEL_S16, true, false },
+        { CU_AD_FORMAT_BC1_UNORM, 4, SG_TEXEL_BC1, false, false },
+        { CU_AD_FORMAT_BC1_UNORM_SRGB, 4, SG_TEXEL_BC1, false, true },
+        { CU_AD_FORMAT_BC2_UNORM, 4, SG_TEXEL_BC2, false, false },
+        { CU_AD_FORMAT_BC2_UNORM_SRGB, 4, SG_TEXEL_BC2, false, true },
+        { CU_AD_FORMAT_BC3_UNORM, 4, SG_TEXEL_BC3, false, false },
+        { CU_AD_FORMAT_BC3_UNORM_SRGB, 4, SG_TEXEL_BC3, false, true },
+        { CU_AD_FORMAT_BC4_UNORM, 1, SG_TEXEL_BC4_U, false, false },
+        { CU_AD_FORMAT_BC4_SNORM, 1, SG_TEXEL_BC4_S, false, false },
+        { CU_AD_FORMAT_BC5_UNORM, 2, SG_TEXEL_BC5_U, false, false },
+        { CU_AD_FORMAT_BC5_SNORM, 2, SG_TEXEL_BC5_S, false, false },
+        { CU_AD_FORMAT_BC6H_UF16, 3, SG_TEXEL_BC6_U, false, false },
+        { CU_AD_FORMAT_BC6H_SF16, 3, SG_TEXEL_BC6_S, false, false },
+        { CU_AD_FORMAT_BC7_UNORM, 4, SG_TEXEL_BC7, false, false },
+        { CU_AD_FORMAT_BC7_UNORM_SRGB, 4, SG_TEXEL_BC7, false, true },
+    };
+    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
+        if ((unsigned)asked != formats[k].asked)
+            continue;
+        t->format = formats[k].format;
+        t->channels = (uint8_t)channels;
+        t->unit = formats[k].unit;
+        t->srgb = formats[k].srgb;
+        return formats[k].channels ? channels == formats[k].channels : channels == 1 || channels == 2 || channels == 4;
+    }
     return false;
 }
 
@@ -69,31 +104,32 @@ static bool fits(const struct sgd_device *d, const CUDA_ARRAY3D_DESCRIPTOR *a)
     return a->Width && a->Width <= (size_t)width && a->Height <= (size_t)height && a->Depth <= (size_t)depth;
 }
 
-static CUresult check(const struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, uint8_t *format)
+static CUresult check(const struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, struct sg_texture *t)
 {
     if (wanted->Flags & ~known_flags)
         return wanted->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_DEPTH_TEXTURE)
                    ? CUDA_ERROR_NOT_SUPPORTED
                    : CUDA_ERROR_INVALID_VALUE;
-    return sgd_array_format(wanted->Format, wanted->NumChannels, format) && fits(c->device, wanted)
-               ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    *t = (struct sg_texture){ 0 };
+    if (!sgd_array_format(wanted->Format, wanted->NumChannels, t) || !fits(c->device, wanted))
+        return CUDA_ERROR_INVALID_VALUE;
+    const bool writable = wanted->Flags & CUDA_ARRAY3D_SURFACE_LDST;
+    return sg_in_blocks(t->format) && (writable || !wanted->Height) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* All but the address. */
-static struct sg_texture texture_of(const CUDA_ARRAY3D_DESCRIPTOR *wanted, uint8_t format)
+static size_t row_of(const struct sg_texture *t) { return (size_t)sg_texture_columns(t) * sg_element_bytes(t); }
+
+/* Fills in all but the address of a texture that has its format. */
+static void lay_out(struct sg_texture *t, const CUDA_ARRAY3D_DESCRIPTOR *wanted)
 {
     bool layers = wanted->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-    size_t row = wanted->Width * wanted->NumChannels * sg_texel_bytes(format),
-           pitch = (row + SG_ROW_ALIGNMENT - 1) / SG_ROW_ALIGNMENT * SG_ROW_ALIGNMENT,
-           height = wanted->Height ? wanted->Height : 1, slices = wanted->Depth ? wanted->Depth : 1;
-    return (struct sg_texture){ .pitch = pitch,
-                                .slice = pitch * height,
-                                .width = (uint32_t)wanted->Width,
-                                .height = (uint32_t)height,
-                                .depth = layers ? 1 : (uint32_t)slices,
-                                .layers = layers ? (uint32_t)slices : 1,
-                                .format = format,
-                                .channels = (uint8_t)wanted->NumChannels };
+    size_t slices = wanted->Depth ? wanted->Depth : 1;
+    t->width = (uint32_t)wanted->Width;
+    t->height = wanted->Height ? (uint32_t)wanted->Height : 1;
+    t->depth = layers ? 1 : (uint32_t)slices;
+    t->layers = layers ? (uint32_t)slices : 1;
+    t->pitch = (row_of(t) + SG_ROW_ALIGNMENT - 1) / SG_ROW_ALIGNMENT * SG_ROW_ALIGNMENT;
+    t->slice = t->pitch * sg_texture_rows(t);
 }
 
 /* An array in memory that is there. NULL: no host memory. */
@@ -108,7 +144,7 @@ static struct sgd_array *array_in(struct sgd_context *c, const CUDA_ARRAY3D_DESC
     a->memory = texture->base;
     a->texture = *texture;
     a->slices = description->Depth ? description->Depth : 1;
-    a->row = description->Width * description->NumChannels * sg_texel_bytes(texture->format);
+    a->row = row_of(texture);
     a->handle = sgd_handle_new(SGD_ARRAY, a);
     if (!a->handle) {
         free(a);
@@ -140,11 +176,11 @@ static void block_free(uint64_t base)
 CUresult sgd_array_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wanted, CUarray *out)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
-    uint8_t format;
-    CUresult r = check(c, wanted, &format);
+    struct sg_texture texture;
+    CUresult r = check(c, wanted, &texture);
     if (r)
         return r;
-    struct sg_texture texture = texture_of(wanted, format);
+    lay_out(&texture, wanted);
     if ((r = block_new(c, sg_texture_bytes(&texture), &texture.base)))
         return r;
     struct sgd_array *a = array_in(c, wanted, &texture);
@@ -220,8 +256,8 @@ CUresult sgd_mipmap_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wa
                         CUmipmappedArray *out)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
-    uint8_t format;
-    CUresult r = levels ? check(c, wanted, &format) : CUDA_ERROR_INVALID_VALUE;
+    struct sg_texture texture;
+    CUresult r = levels ? check(c, wanted, &texture) : CUDA_ERROR_INVALID_VALUE;
     if (r)
         return r;
     struct sgd_mipmap *m = calloc(1, sizeof *m);
@@ -230,14 +266,15 @@ CUresult sgd_mipmap_new(struct sgd_context *c, const CUDA_ARRAY3D_DESCRIPTOR *wa
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     m->context = c;
-    m->texture = texture_of(wanted, format);
+    lay_out(&texture, wanted);
+    m->texture = texture;
     unsigned count = levels_of(&m->texture, levels);
     struct sg_texture last = sg_texture_level(&m->texture, count - 1);
     r = block_new(c, last.base + sg_texture_bytes(&last), &m->texture.base);
     for (unsigned k = 0; k < count && !r; k++) {
-        const struct sg_texture texture = sg_texture_level(&m->texture, k);
+        const struct sg_texture level = sg_texture_level(&m->texture, k);
         const CUDA_ARRAY3D_DESCRIPTOR description = level_of(wanted, k);
-        m->level[k] = array_in(c, &description, &texture);
+        m->level[k] = array_in(c, &description, &level);
         if (m->level[k])
             m->level[k]->owner = m;
         else

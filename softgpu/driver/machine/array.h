@@ -14,7 +14,7 @@ struct sgd_array {
     CUDA_ARRAY3D_DESCRIPTOR description;     /* as it was asked for */
     uint64_t memory;                         /* device address of the first row */
     struct sg_texture texture;               /* what a texture or surface of it begins with */
-    size_t row;                              /* bytes of a row that are texels; texture.pitch is from row to row */
+    size_t row;                              /* bytes of a row that are elements; texture.pitch is from row to row */
     size_t slices;                           /* depth times layers */
     struct sgd_mipmap *owner;                /* of which it is a level, which has its memory; NULL: none */
 };
@@ -55,8 +55,8 @@ void sgd_mipmap_destroy(struct sgd_mipmap *);
 struct sgd_mipmap *sgd_mipmap_get(CUmipmappedArray);
 /* The levels from first to last of a texture that has levels. */
 struct sg_texture sgd_mipmap_levels(const struct sg_texture *, unsigned first, unsigned last);
-/* enum sg_texel; false: a format that is not known. */
-bool sgd_array_format(CUarray_format, unsigned channels, uint8_t *format);
+/* Fills in what a format says: format, channels, unit, srgb. False: it is not known, or has other channels. */
+bool sgd_array_format(CUarray_format, unsigned channels, struct sg_texture *);
 
 /* texture.c */
 /* Has a handle; the caller fills in the rest. array: what it looks at, or NULL. NULL: no host memory. */

@@ -49,6 +49,115 @@ static cudaResourceDesc of_pitch(size_t width, size_t height, size_t pitch)
     return r;
 }
 
+static void free_again(const char *about, const cudaChannelFormatDesc *desc, size_t height, unsigned flags)
+{
+    cudaArray_t a;
+    cudaError_t result = cudaMallocArray(&a, desc, 16, height, flags);
+    row("cudaMallocArray", about, result, -1);
+    if (result == cudaSuccess)
+        MUST(cudaFreeArray(a));
+}
+
+/* Formats of normalized integers and of compressed blocks: which arrays, copies and textures there are. */
+static void special_format(const char *name, cudaChannelFormatDesc desc, size_t wide, size_t rows)
+{
+    static char bytes[16 * 16 * 8];
+    cudaArray_t a;
+    cudaMipmappedArray_t m;
+    cudaChannelFormatDesc told;
+    cudaExtent extent;
+    unsigned flags;
+    cudaTextureDesc t;
+    cudaResourceDesc r;
+    printf("%s\n", name);
+    free_again("one dimension", &desc, 0, 0);
+    WORKS(cudaMallocArray(&a, &desc, 16, 16), "16 by 16");
+    WORKS(cudaArrayGetInfo(&told, &extent, &flags, a), "usual");
+    printf("  kind %d, bits %d %d %d %d, %zu by %zu by %zu, flags %u\n", told.f == desc.f, told.x, told.y, told.z,
+           told.w, extent.width, extent.height, extent.depth, flags);
+    SAYS(cudaMemcpy2DToArray(a, 0, 0, bytes, wide, wide, rows, cudaMemcpyHostToDevice), "the whole");
+    SAYS(cudaMemcpy2DToArray(a, 0, 0, bytes, wide, wide, rows + 1, cudaMemcpyHostToDevice), "a row too many");
+    SAYS(cudaMemcpy2DToArray(a, 0, 0, bytes, 2 * wide, 2 * wide, rows, cudaMemcpyHostToDevice), "rows too long");
+    SAYS(cudaMemcpy2DFromArray(bytes, wide, a, 0, 0, wide, rows, cudaMemcpyDeviceToHost), "the whole");
+    memset(&r, 0, sizeof r);
+    r.resType = cudaResourceTypeArray;
+    r.res.array.array = a;
+    for (int filter = 0; filter <= 1; filter++)
+        for (int read = 0; read <= 1; read++)
+            for (int srgb = 0; srgb <= 1; srgb++) {
+                memset(&t, 0, sizeof t);
+                t.filterMode = (cudaTextureFilterMode)filter;
+                t.readMode = (cudaTextureReadMode)read;
+                t.sRGB = srgb;
+                printf("  filter %d, reads as %d, sRGB %d -> %s\n", filter, read, srgb,
+                       cudaGetErrorName(made(&r, &t, NULL)));
+                cudaGetLastError();
+            }
+    MUST(cudaFreeArray(a));
+    WORKS(cudaMallocMipmappedArray(&m, &desc, make_cudaExtent(16, 16, 0), 3), "three levels");
+    MUST(cudaFreeMipmappedArray(m));
+    free_again("to gather from", &desc, 16, cudaArrayTextureGather);
+    desc.x++;
+    free_again("other bits", &desc, 16, 0);
+}
+
+/* Words of 32 bits, looked at as blocks. */
+static void views_in_blocks(int words, cudaResourceViewFormat format)
+{
+    const cudaChannelFormatDesc desc = words == 2 ? cudaCreateChannelDesc<uint2>() : cudaCreateChannelDesc<uint4>();
+    cudaArray_t a;
+    cudaResourceDesc r;
+    cudaResourceViewDesc view;
+    cudaTextureDesc t;
+    MUST(cudaMallocArray(&a, &desc, 4, 4));
+    memset(&r, 0, sizeof r);
+    r.resType = cudaResourceTypeArray;
+    r.res.array.array = a;
+    memset(&view, 0, sizeof view);
+    view.format = format;
+    view.width = view.height = 16;
+    for (int filter = 0; filter <= 1; filter++)
+        for (int read = 0; read <= 1; read++) {
+            memset(&t, 0, sizeof t);
+            t.filterMode = (cudaTextureFilterMode)filter;
+            t.readMode = (cudaTextureReadMode)read;
+            printf("a view of format %d, %d words, filter %d, reads as %d -> %s\n", (int)format, words, filter, read,
+                   cudaGetErrorName(made(&r, &t, &view)));
+            cudaGetLastError();
+        }
+    memset(&t, 0, sizeof t);
+    view.width = 4;
+    SAYS(made(&r, &t, &view), "as wide as the words");
+    MUST(cudaFreeArray(a));
+}
+
+static void special_formats()
+{
+#define FORMAT(kind, row, rows) special_format(#kind, cudaCreateChannelDesc<cudaChannelFormatKind##kind>(), row, rows)
+    FORMAT(UnsignedNormalized8X1, 16, 16);
+    FORMAT(UnsignedNormalized8X2, 32, 16);
+    FORMAT(UnsignedNormalized8X4, 64, 16);
+    FORMAT(UnsignedNormalized16X4, 128, 16);
+    FORMAT(SignedNormalized8X1, 16, 16);
+    FORMAT(SignedNormalized16X2, 64, 16);
+    FORMAT(UnsignedBlockCompressed1, 32, 4);
+    FORMAT(UnsignedBlockCompressed1SRGB, 32, 4);
+    FORMAT(UnsignedBlockCompressed2, 64, 4);
+    FORMAT(UnsignedBlockCompressed3SRGB, 64, 4);
+    FORMAT(UnsignedBlockCompressed4, 32, 4);
+    FORMAT(SignedBlockCompressed4, 32, 4);
+    FORMAT(UnsignedBlockCompressed5, 64, 4);
+    FORMAT(SignedBlockCompressed5, 64, 4);
+    FORMAT(UnsignedBlockCompressed6H, 64, 4);
+    FORMAT(SignedBlockCompressed6H, 64, 4);
+    FORMAT(UnsignedBlockCompressed7, 64, 4);
+    FORMAT(UnsignedBlockCompressed7SRGB, 64, 4);
+    for (int format = cudaResViewFormatUnsignedBlockCompressed1; format <= cudaResViewFormatUnsignedBlockCompressed7;
+         format++)
+        for (int words = 2; words <= 4; words += 2)
+            views_in_blocks(words, (cudaResourceViewFormat)format);
+}
+
 static void textures()
 {
     cudaTextureObject_t object = 0, other;
@@ -242,6 +351,7 @@ int main()
     MUST(cudaMallocMipmappedArray(&levels, &d, make_cudaExtent(16, 16, 0), 3));
     MUST(cudaMalloc((void **)&linear, 1 << 20));
     textures();
+    special_formats();
     surfaces();
     MUST(cudaFreeArray(array));
     MUST(cudaFreeMipmappedArray(levels));
