@@ -18,6 +18,8 @@ import tempfile
 import threading
 import time
 
+from cases import Failed, free_ports, need, run_all, wait_until
+
 BIN = os.path.abspath(sys.argv[1])
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CTL = os.path.join(BIN, "flytctl")
@@ -25,12 +27,7 @@ work = tempfile.mkdtemp(prefix="flyt-ctl-")
 environment = {k: v for k, v in os.environ.items() if not k.startswith("FLYT")}
 environment["LC_ALL"] = "C.UTF-8"
 environment["FLYTCTL_SETTINGS"] = os.path.join(work, "flytctl.conf")
-number = failures = 0
 daemons = []
-
-
-class Failed(Exception):
-    pass
 
 
 def ctl(*arguments, expect=0, stdin=None, extra=None, limit=20):
@@ -45,11 +42,6 @@ def ctl(*arguments, expect=0, stdin=None, extra=None, limit=20):
     return json.loads(done.stdout) if "--json" in arguments else done.stdout
 
 
-def need(condition, what):
-    if not condition:
-        raise Failed(what)
-
-
 def path(name):
     return os.path.join(work, name)
 
@@ -61,34 +53,12 @@ def write(name, text, mode=0o600):
     return path(name)
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def start(name, *arguments, extra=None):
     log = open(path(name + ".log"), "ab")
     process = subprocess.Popen([os.path.join(BIN, name), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                env={**environment, "FLYT_LOG": "info", **(extra or {})})
     daemons.append(process)
     return process
-
-
-def wait_until(question, what, seconds=15):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if question():
-                return
-        except (Failed, OSError, LookupError):
-            pass
-        time.sleep(0.05)
-    raise Failed(what)
 
 
 # ---- alone ----
@@ -704,17 +674,8 @@ TESTS = [
 ]
 
 write("flytctl.conf", "")
-print(f"1..{len(TESTS)}")
 try:
-    for test in TESTS:
-        number += 1
-        try:
-            skipped = test()
-            print(f"ok {number} - {test.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
-        except Exception as problem:                    # one test that fails says nothing of the others
-            failures += 1
-            print("# " + f"{type(problem).__name__}: {problem}".strip().replace("\n", "\n# "))
-            print(f"not ok {number} - {test.__name__}", flush=True)
+    failures = run_all(TESTS)
 finally:
     for daemon in reversed(daemons):
         if daemon.poll() is None:

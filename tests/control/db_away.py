@@ -22,36 +22,18 @@ import tempfile
 import threading
 import time
 
+from cases import chosen, need, run_all, wait_until
+
 BIN, FROZEN_DISK = (os.path.abspath(each) for each in sys.argv[1:3])
 HERE = os.path.dirname(os.path.abspath(__file__))
 work = tempfile.mkdtemp(prefix="flyt-away-")
-number = failures = 0
 DB_AWAY, UNKNOWN = 11, 12
 # flytctl waits for 10 s. Whether the manager's answer came before shows in its text; this is only about the whole.
 IN_TIME = 15
 
 
-class Failed(Exception):
-    pass
-
-
-def need(condition, what):
-    if not condition:
-        raise Failed(what)
-
-
 def path(name):
     return os.path.join(work, name)
-
-
-def wait_until(question, what, seconds=15):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        with contextlib.suppress(Failed, OSError, LookupError, ValueError):
-            if question():
-                return
-        time.sleep(0.05)
-    raise Failed(what)
 
 
 class Cluster:
@@ -647,21 +629,12 @@ TESTS = [
     mongodb_whose_answer_is_lost,
     mongodb_that_a_write_does_not_reach,
 ]
-chosen = sys.argv[3:]
-TESTS = [test for test in TESTS if not chosen or test.__name__ in chosen]
-print(f"1..{len(TESTS)}", flush=True)
+TESTS = chosen(TESTS)
 try:
     # Each has a cluster of its own and waits most of the time.
     with concurrent.futures.ThreadPoolExecutor(len(TESTS)) as pool:
-        for test, running in [(test, pool.submit(test)) for test in TESTS]:
-            number += 1
-            try:
-                skipped = running.result()
-                print(f"ok {number} - {test.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
-            except Exception as problem:  # one test that fails says nothing of the others
-                failures += 1
-                print("# " + f"{type(problem).__name__}: {problem}".strip().replace("\n", "\n# "))
-                print(f"not ok {number} - {test.__name__}", flush=True)
+        started = {test: pool.submit(test) for test in TESTS}
+        failures = run_all(TESTS, lambda test: started[test].result())
 finally:
     shutil.rmtree(work, ignore_errors=True)
 sys.exit(1 if failures else 0)

@@ -12,23 +12,15 @@ import subprocess
 import sys
 import tempfile
 
+from cases import need, run_all
+
 BIN = os.path.abspath(sys.argv[1])
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGING = os.path.join(TOP, "control-managers/packaging")
 work = tempfile.mkdtemp(prefix="flyt-install-")
 version = subprocess.run([os.path.join(PACKAGING, "version")], capture_output=True, text=True).stdout.strip()
-number = failures = 0
 # No unit may be weaker than this by `systemd-analyze security` (0: nothing can be reached, 10: everything).
 EXPOSURE = {"cluster-manager": 20, "client-manager": 25, "node-manager": 60}
-
-
-class Failed(Exception):
-    pass
-
-
-def need(condition, what):
-    if not condition:
-        raise Failed(what)
 
 
 def run(*command, expect=0, **environment):
@@ -216,17 +208,8 @@ def a_debian_package():
 
 TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone, uninstall_takes_away_what_was_put, units, users_and_folders,
          first_start_makes_the_secret_once, log_rotation, a_debian_package]
-print(f"1..{len(TESTS)}")
 try:
-    for test in TESTS:
-        number += 1
-        try:
-            skipped = test()
-            print(f"ok {number} - {test.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
-        except Exception as problem:                    # one test that fails says nothing of the others
-            failures += 1
-            print("# " + f"{type(problem).__name__}: {problem}".strip().replace("\n", "\n# "))
-            print(f"not ok {number} - {test.__name__}", flush=True)
+    failures = run_all(TESTS)
 finally:
     shutil.rmtree(work, ignore_errors=True)
 sys.exit(1 if failures else 0)

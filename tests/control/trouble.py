@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+from cases import chosen, free_ports, need, run_all, wait_until
+
 BIN = os.path.abspath(sys.argv[1])
 work = tempfile.mkdtemp(prefix="flyt-operator-")
 environment = {name: value for name, value in os.environ.items() if not name.startswith("FLYT")}
@@ -22,33 +24,11 @@ running = []
 BAD_CONFIG, UNREACHABLE, DB_AWAY = 10, 3, 11
 
 
-def need(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
 def write(name, text, mode=0o600):
     with open(os.open(f"{work}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as out:
         out.write(text)
     os.chmod(f"{work}/{name}", mode)
     return f"{work}/{name}"
-
-
-def wait_until(question, what, seconds=20):
-    end = time.monotonic() + seconds
-    while not question():
-        need(time.monotonic() < end, what() if callable(what) else what)
-        time.sleep(0.05)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class Daemon:
@@ -482,25 +462,21 @@ TESTS = [
     a_secret_is_not_overwritten,
     very_little_memory_is_warned_of,
 ]
-chosen = sys.argv[3:]
-TESTS = [test for test in TESTS if not chosen or test.__name__ in chosen]
-failures = 0
-write("flytctl.conf", "")
-print(f"1..{len(TESTS)}", flush=True)
-try:
-    for number, test in enumerate(TESTS, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}", flush=True)
-        except Exception as problem:  # one test that fails says nothing of the others
-            failures += 1
-            print("# " + f"{type(problem).__name__}: {problem}".strip().replace("\n", "\n# "))
-            print(f"not ok {number} - {test.__name__}", flush=True)
+
+
+def with_its_daemons(test):
+    """The daemons that a test has started end with it."""
+    try:
+        return test()
+    finally:
         for daemon in reversed(running):
             daemon.end()
         running.clear()
+
+
+write("flytctl.conf", "")
+try:
+    failures = run_all(chosen(TESTS), with_its_daemons)
 finally:
-    for daemon in reversed(running):
-        daemon.end()
     shutil.rmtree(work, ignore_errors=True)
 sys.exit(1 if failures else 0)
