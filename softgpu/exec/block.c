@@ -146,10 +146,12 @@ static bool chaotic_turn(struct exec_block *b)
     return any;
 }
 
-/* Slices in order of age, and again from the oldest when a barrier has opened. */
+/* Slices in order of age, and again from the oldest when a barrier has opened. A warp that sleeps (nanosleep) has had
+   its share. */
 static bool turn(struct exec_block *b)
 {
     bool any = false, again = true;
+    uint32_t nap = UINT32_MAX;
     int32_t left[EXEC_MAX_WARPS];
     for (uint32_t i = 0; i < b->warp_count; i++)
         left[i] = TURN;
@@ -160,7 +162,8 @@ static bool turn(struct exec_block *b)
             if (left[i] <= 0 || !w->alive || !exec_warp_ready(w))
                 continue;
             int32_t used = exec_warp_slice(w, left[i] < SLICE ? left[i] : SLICE);
-            left[i] -= used > STEP ? used : STEP;
+            left[i] -= w->nap ? left[i] : used > STEP ? used : STEP;
+            nap = w->nap < nap ? w->nap : nap;
             any = again = true;
             if (b->released) {
                 b->released = false;
@@ -168,6 +171,7 @@ static bool turn(struct exec_block *b)
             }
         }
     }
+    b->nap = any ? nap : 0;
     return any;
 }
 

@@ -3,6 +3,10 @@
  *
  * One lock guards everything here and in place.c; it is taken twice per turn of a block. Resident blocks that can run
  * stand in one queue.
+ *
+ * A block whose warps all sleep (nanosleep) stays in the queue, but gets its next turn only when its time has come. While
+ * no other block can run, one of the threads sleeps until then: a kernel that waits in this way leaves the processors to
+ * others.
  */
 #include "softgpu/exec/family.h"
 #include "softgpu/exec/place.h"
@@ -15,6 +19,9 @@
 #include <unistd.h>
 
 #include "cpu/common/lock.h"
+
+/* In nanoseconds. A shorter nap costs more than it saves; a longer one would hold up the end of a grid that failed. */
+enum { SHORTEST_NAP = 20000, LONGEST_NAP = 1000000 };
 
 static int launch_child(struct exec_block *, const struct sg_launch *, uint64_t stream);
 
@@ -56,10 +63,26 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     return CUDA_SUCCESS;
 }
 
-void exec_ready_push(sg_engine *e, struct exec_block *b)
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* After a turn: when the next one may be. The blocks of a cluster have theirs together, and it does not nap. */
+static uint64_t nap_end(const struct exec_block *b)
+{
+    if (b->cluster || b->nap < SHORTEST_NAP)
+        return 0;
+    return now() + (b->nap < LONGEST_NAP ? b->nap : LONGEST_NAP);
+}
+
+static void ready_push(sg_engine *e, struct exec_block *b, uint64_t naps_until)
 {
     FLYT_ASSERT_HELD(&e->lock);
     b->next = NULL;
+    b->naps_until = naps_until;
     if (e->chaos) {                   /* now and then to the front */
         e->chaos_state = (e->chaos_state ^ e->chaos) * 6364136223846793005u + 1442695040888963407u;
         if ((e->chaos_state >> 60) < 3) {
@@ -73,20 +96,48 @@ void exec_ready_push(sg_engine *e, struct exec_block *b)
     *e->ready_end = b;
     e->ready_end = &b->next;
 wake:
-    if (e->sleeping)
+    if (e->sleeping && !(naps_until && e->clocked))
         pthread_cond_signal(&e->work);
 }
 
-static struct exec_block *ready_take(sg_engine *e)
+void exec_ready_push(sg_engine *e, struct exec_block *b)
+{
+    ready_push(e, b, 0);
+}
+
+/* The first block in the queue that does not nap; NULL: there is none. wake: when the first of those that nap may run. */
+static struct exec_block *ready_take(sg_engine *e, uint64_t *wake)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    struct exec_block *b = e->ready;
+    struct exec_block **at = &e->ready, *b;
+    uint64_t moment = e->ready && e->ready->naps_until ? now() : 0;
+    *wake = UINT64_MAX;
+    for (; (b = *at) && b->naps_until > moment; at = &b->next)
+        *wake = b->naps_until < *wake ? b->naps_until : *wake;
     if (b) {
-        e->ready = b->next;
-        if (!e->ready)
-            e->ready_end = &e->ready;
+        *at = b->next;
+        if (!b->next)
+            e->ready_end = at;
     }
     return b;
+}
+
+/* Until there may be a block to run. One thread minds the clock; another one takes its place when it leaves. */
+static void sleep_until(sg_engine *e, uint64_t wake)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    e->sleeping++;
+    if (wake == UINT64_MAX || e->clocked) {
+        pthread_cond_wait(&e->work, &e->lock);
+    } else {
+        struct timespec t = { (time_t)(wake / 1000000000), (long)(wake % 1000000000) };
+        e->clocked = true;
+        pthread_cond_clockwait(&e->work, &e->lock, CLOCK_MONOTONIC, &t);
+        e->clocked = false;
+        if (e->sleeping > 1 && e->ready && e->ready->next)
+            pthread_cond_signal(&e->work);
+    }
+    e->sleeping--;
 }
 
 static void append(sg_engine *e, sg_grid *g)
@@ -258,15 +309,14 @@ static sg_grid *fail_grids(sg_engine *e, sg_grid *root, int error)
 static void *engine_thread(void *context)
 {
     sg_engine *e = context;
+    uint64_t wake;
     pthread_mutex_lock(&e->lock);
     for (;;) {
-        struct exec_block *b = ready_take(e);
+        struct exec_block *b = ready_take(e, &wake);
         if (!b) {
             if (e->stopping && !e->grids)
                 break;
-            e->sleeping++;
-            pthread_cond_wait(&e->work, &e->lock);
-            e->sleeping--;
+            sleep_until(e, wake);
             continue;
         }
         pthread_mutex_unlock(&e->lock);
@@ -282,7 +332,7 @@ static void *engine_thread(void *context)
             pthread_mutex_lock(&e->lock);
         }
         if (turn == EXEC_TURN_MORE || (turn == EXEC_TURN_WAIT && failed)) {
-            exec_ready_push(e, b);
+            ready_push(e, b, nap_end(b));
             continue;
         }
         if (turn == EXEC_TURN_WAIT) {                 /* a deadlock of the kernel's own: until it is cancelled */

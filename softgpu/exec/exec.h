@@ -197,6 +197,7 @@ struct exec_warp {
     uint32_t mask, whole;
     int32_t budget;
     bool polled;                      /* it did something that loops wait with */
+    uint32_t nap;                     /* nanoseconds that it asked to sleep for, in its last slice */
     bool halted;                      /* it stands before a store, until the block's other warps have had their turn */
     uint32_t halts;                   /* before how many more stores it does that */
     uint32_t group_count, current;
@@ -229,6 +230,8 @@ struct exec_cluster { uint32_t count; struct exec_block *blocks[EXEC_CLUSTER_MOS
 
 struct exec_block {
     struct exec_block *next;          /* ready queue (the first block stands for its cluster), free list */
+    uint64_t naps_until;              /* 0: its next turn may come at once; else CLOCK_MONOTONIC in nanoseconds */
+    uint32_t nap;                     /* nanoseconds for which all of its warps that could run want to sleep */
     struct exec_block *resident_next, **resident_link;
     sg_grid *grid;
     struct exec_cluster *cluster;     /* NULL: the grid has none, or of one block */
@@ -292,6 +295,7 @@ struct sg_engine {
     uint64_t chaos_state;             /* under the lock */
     pthread_t *threads;
     unsigned started, sleeping;
+    bool clocked;                     /* a thread that sleeps wakes by the clock, for blocks that nap */
     bool stopping;
     struct exec_sm *sms;
     sg_grid *grids, **grids_end;      /* in launch order; until the last block and the last child have ended */

@@ -207,18 +207,25 @@ static int decode_fence(struct exec_decoder *d)
     return decode_put_guarded(d, n);
 }
 
-/* Sleeping for less than asked is allowed: the group gives way. */
+/* Sleeping for less than asked is allowed: the group gives way, and a warp that does nothing else may sleep (block.c).
+   Its lanes wake together, so the time is that of any one of them. */
 static void run_nanosleep(struct exec_warp *w, const struct exec_insn *i)
 {
-    (void)i;
     w->budget = 0;
     w->polled = true;
+    if (w->group_count == 1)
+        w->nap = ((const uint32_t *)exec_row(w, i->s[0]))[__builtin_ctz(w->mask)];
     exec_leave(w);
 }
 
 static int decode_nanosleep(struct exec_decoder *d)
 {
-    return decode_put_control(d, (struct exec_insn){ .run = run_nanosleep });
+    struct exec_insn n = { .run = run_nanosleep };
+    if (d->in->operand_count != 1)
+        return decode_error(d, "%u operands", d->in->operand_count);
+    if (decode_source(d, &d->in->operands[0], PTX_U32, &n.s[0]))
+        return -1;
+    return decode_put_control(d, n);
 }
 
 const struct decode_entry decode_barrier[] = {

@@ -198,6 +198,7 @@ int32_t exec_warp_slice(struct exec_warp *w, int32_t budget)
     bool loaded = w->halted && w->group_count == 1;      /* the usual case by far: it goes on where it stands */
     w->budget = budget;
     w->polled = w->halted = false;
+    w->nap = 0;
     while (w->budget > 0 && !w->block->failed) {
         if (loaded) {
             w->stop = NULL;

@@ -19,7 +19,7 @@ __global__ void kernel(int *p) { *p += variable; }
 __global__ void held(volatile int *flag)
 {
     while (*flag == 0)
-        ;
+        __nanosleep(20000);
 }
 
 static uint64_t travelled()

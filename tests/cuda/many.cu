@@ -11,7 +11,7 @@
 #include <time.h>
 #include <vector>
 
-__global__ void held(volatile int *flag) { while (*flag == 0) ; }
+__global__ void held(volatile int *flag) { while (*flag == 0) __nanosleep(20000); }
 __global__ void bump(int *p) { atomicAdd(p, 1); }
 
 enum Order { IN_ORDER, REVERSE, RANDOM, ORDERS };

@@ -15,9 +15,10 @@ __global__ void run_for(unsigned long long ns, unsigned long long *end)
 {
     unsigned long long start, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do
+    do {
+        __nanosleep(20000);
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    while (now - start < ns);
+    } while (now - start < ns);
     *end = now;
 }
 
@@ -25,7 +26,7 @@ __global__ void run_for(unsigned long long ns, unsigned long long *end)
 __global__ void held(volatile int *flag)
 {
     while (*flag == 0)
-        ;
+        __nanosleep(20000);
 }
 
 static unsigned long long now(clockid_t clock = CLOCK_REALTIME)

@@ -3,6 +3,8 @@
 #include "tests/exec/main.h"
 
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define SPIN_LOCK(lock) \
     "SPIN: atom.global.cas.b32 r10, [" lock "], 0, 1; setp.ne.s32 p1, r10, 0;\n@p1 bra SPIN;\nmembar.gl;\n"
@@ -293,6 +295,37 @@ static void stores_behind_a_barrier_wait_for_reads(void **state)
     }
 }
 
+static uint64_t nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Blocks that sleep until another kernel raises a flag look at it no oftener than they asked, and notice it. */
+static void sleeping_leaves_the_processors(void **state)
+{
+    (void)state;
+    enum { NAP = 500000, THREADS = 4 * 64 };
+    if (getenv("EXEC_TEST_CHAOS"))
+        skip();                       /* chaos wakes them early */
+    gpu_load(KERNEL("sleeps", "WAIT: nanosleep.u32 500000; atom.global.add.u32 r6, [a0+8], 1;\n"
+                              "ld.volatile.global.u32 r5, [a0]; setp.eq.u32 p1, r5, 0;\n@p1 bra WAIT;\n"
+                              "atom.global.add.u32 r6, [a0+4], 1;")
+             KERNEL("raise", "st.volatile.global.u32 [a0], 1;"));
+    uint32_t *out = gpu_alloc(12);
+    const struct gpu_shape shape = { .grid = { 4, 1, 1 }, .block = { 64, 1, 1 } };
+    const uint64_t argument = ARG(out), begun = nanoseconds();
+    struct gpu_running *sleeps = gpu_begin("sleeps", &shape, 1, &argument);
+    usleep(200000);
+    assert_int_equal(gpu_run("raise", 1, 1, 1, argument), CUDA_SUCCESS);
+    assert_int_equal(gpu_wait(sleeps, 60), CUDA_SUCCESS);
+    uint64_t most = ((nanoseconds() - begun) / NAP + 2) * THREADS;
+    assert_int_equal(out[1], THREADS);
+    if (out[2] > most)
+        fail_msg("%u looks, %llu would be enough", (unsigned)out[2], (unsigned long long)most);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +343,7 @@ int main(void)
         EXEC_TEST(named_barriers),
         EXEC_TEST(mbarriers),
         EXEC_TEST(stores_behind_a_barrier_wait_for_reads),
+        EXEC_TEST(sleeping_leaves_the_processors),
     };
     return EXEC_MAIN(tests);
 }

@@ -17,7 +17,7 @@ static const char kernels_ptx[] =
     ".visible .entry spin(.param .u64 spin_p)\n{\n"
     " .reg .pred %q; .reg .b32 %r<2>; .reg .b64 %d<2>;\n"
     " ld.param.u64 %d1, [spin_p];\n"
-    "LOOP: ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %q, %r1, 0; @%q bra LOOP;\n"
+    "LOOP: nanosleep.u32 50000; ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %q, %r1, 0; @%q bra LOOP;\n"
     " ret;\n}\n"
     ".visible .entry bad()\n{\n"
     " .reg .b64 %d<2>; mov.u64 %d1, 8; st.global.u32 [%d1], 0; ret;\n}\n";
