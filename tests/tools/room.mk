@@ -11,8 +11,8 @@ TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300
 LONG_TESTS += "tools/lint c-tests"
 
 # Unit tests of the rooms with threads once more (those that wait for time limits left out), and some programs, in a
-# build where functions check that they hold the locks that they need. They take two minutes to compile, and the
-# sanitizers' builds check the same: so they run in check-long.
+# build where functions check that they hold the locks that they need. The sanitizers' builds check the same, so
+# they run in check-long.
 LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local %_pulse,$(TESTS_SERVER_BINARIES)) \
                 $(TESTS_SOFTGPU_PROGRAMS) $(filter %calls %grids %faults %progress,$(EXEC_TEST_PROGRAMS)) \
                 $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter-out %ring %liveness,$(TESTS_RPC_BINARIES)))
@@ -21,8 +21,8 @@ LOCK_PROGRAMS := $(addprefix build/cuda/,devices freed held joined lanes memory 
 LOCK_BIN := $(addprefix build/locks/bin/,cricket-rpc-server flyt-run libflyt-client.so libflyt-server.so libflyt-tls.so \
                 libsoftgpu.so cudart/libcudart.so.13)
 .PHONY: lock-tests
-lock-tests: $(LOCK_PROGRAMS)
-	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 $(LOCK_BIN) $(LOCK_TESTS)
+lock-tests: $(LOCK_PROGRAMS) $(LOCK_BIN:build/locks/%=%) $(LOCK_TESTS:build/locks/%=$(BUILD)/%)
+	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 PLAIN_IS_MADE=yes $(LOCK_BIN) $(LOCK_TESTS)
 run-long-tests $(LOCK_TESTS): lock-tests
 $(LOCK_TESTS): ;
 LONG_TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(LOCK_TESTS)) \
