@@ -1,7 +1,7 @@
 # End-to-end programs: compiled by nvcc as a user would, and run through Flyt over each transport.
 #
 # Each NAME.cu is a program. CUDA_TEST_VARIANTS are the same sources compiled otherwise: name-variant.
-CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets
+CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets
 CUDA_TEST_NAMES    := $(filter-out forever,$(sort $(basename $(notdir $(wildcard tests/cuda/*.cu)))))
 CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug reuse-debug threads-perthread
 CUDA_TEST_VARIANTS += $(if $(shell $(NVCC) --help 2>/dev/null | grep -e --compress-mode),memory-lz4)      # CUDA 12.8 and later

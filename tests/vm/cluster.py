@@ -17,7 +17,7 @@ import tempfile
 
 import guest
 from host import Host, Tap, until
-from memory import COPIES, GARBAGE, RESOURCE
+from memory import COPIES, fill_with_garbage
 
 MIB = 1 << 20
 SIZE = 128 * MIB
@@ -93,7 +93,7 @@ def apart(bed):
     for vm in VMS:
         ways = [program["transport"] for program in bed.host.ctl("vm", "show", vm)["running"]]
         assert ways == ["ivshmem"], f"flytctl vm show {vm}: {ways}"
-    bed.guests["one"].must(GARBAGE + f"$(echo {RESOURCE})")
+    fill_with_garbage(bed.memory("one"))
     bed.guests["one"].kill()
     del bed.guests["one"]
     until(lambda: not bed.servers("one"), "the GPU server of the guest that has gone has ended", 40)
