@@ -23,7 +23,7 @@ $(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)
 $(BUILD)/tests/server_knock: $(CPU_COMMON_TICKET_OBJECTS)
 $(BUILD)/tests/server_knock: CPU_SERVER_LIBS += -lcrypto
 
-TESTS_SERVER_SLEEPING := server_shares server_process server_door server_knock server_software server_lanes
+TESTS_SERVER_SLEEPING := server_pulse server_shares server_process server_door server_knock server_software server_lanes
 TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(TESTS_SERVER_BINARIES)) \
          "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software@sleeps" \
          "env HOSTILE_GPU=software $(BUILD)/tests/server_hostile"
