@@ -166,38 +166,13 @@ int capture_begin_to(core_context *context, core_stream stream, graph_handle gra
     return begin_in(context, stream, &graph, before, edges, count, mode);
 }
 
-/* Marks, in `place`, all nodes that come before the origin's next node. */
-static bool reach(struct graph *g, const struct frontier *origin)
-{
-    struct node **todo = malloc((g->count + 1) * sizeof *todo);
-    size_t count = 0;
-    if (!todo)
-        return false;
-    for (EACH_NODE(n, g))
-        n->place = 0;
-    for (size_t i = 0; i < origin->count; i++) {
-        struct node *n = node_of(origin->nodes[i]);
-        if (n && n->graph == g && !n->place) {
-            n->place = 1;
-            todo[count++] = n;
-        }
-    }
-    while (count) {
-        struct node *n = todo[--count];
-        for (size_t i = 0; i < n->before.count; i++)
-            if (!n->before.items[i].node->place) {
-                n->before.items[i].node->place = 1;
-                todo[count++] = n->before.items[i].node;
-            }
-    }
-    free(todo);
-    return true;
-}
-
 /* All that joined streams were given comes before what the origin would be given next. */
 static int check_joined(struct capture *c, const struct captured *origin)
 {
-    if (!reach(c->graph, &origin->frontier))
+    struct node **last = frontier_nodes(&origin->frontier);
+    bool marked = last && graph_mark_before(c->graph, last, origin->frontier.count);
+    free(last);
+    if (!marked)
         return CORE_OUT_OF_MEMORY;
     for (EACH_CAPTURED(s, c))
         for (size_t i = 0; i < s->frontier.count; i++) {

@@ -39,6 +39,14 @@ void frontier_drop(struct frontier *f)
     *f = (struct frontier){ 0 };
 }
 
+struct node **frontier_nodes(const struct frontier *f)
+{
+    struct node **nodes = malloc((f->count + 1) * sizeof *nodes);
+    for (size_t i = 0; nodes && i < f->count; i++)
+        nodes[i] = node_of(f->nodes[i]);
+    return nodes;
+}
+
 void frontier_fit(struct frontier *f, enum graph_kind kind, graph_node own)
 {
     for (size_t i = 0; i < f->count; i++) {

@@ -157,29 +157,6 @@ int node_add(struct graph *g, struct node *const *before, const struct graph_edg
     return CORE_OK;
 }
 
-struct node **graph_order(struct graph *g, struct node **cycle)
-{
-    struct node **order = malloc((g->count + 1) * sizeof *order);
-    size_t done = 0, found = 0;
-    *cycle = NULL;
-    if (!order)
-        return NULL;
-    for (EACH_NODE(n, g))
-        if (!(n->place = n->before.count))
-            order[found++] = n;
-    for (; done < found; done++)
-        for (size_t i = 0; i < order[done]->after.count; i++)
-            if (--order[done]->after.items[i].node->place == 0)
-                order[found++] = order[done]->after.items[i].node;
-    if (found == g->count)
-        return order;
-    for (EACH_NODE(n, g))
-        if (n->place && !*cycle)
-            *cycle = n;
-    free(order);
-    return NULL;
-}
-
 /* ---- graphs ---- */
 
 struct graph *graph_new(bool has_handle)

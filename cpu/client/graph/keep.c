@@ -30,15 +30,6 @@ static int look(core_context *context, core_stream stream, uint64_t *id)
     return code;
 }
 
-/* The nodes that the stream's next node follows; the caller frees the list. NULL: no memory. */
-static struct node **frontier_nodes(const struct frontier *f)
-{
-    struct node **nodes = malloc((f->count + 1) * sizeof *nodes);
-    for (size_t i = 0; nodes && i < f->count; i++)
-        nodes[i] = node_of(f->nodes[i]);
-    return nodes;
-}
-
 /* Takes the attribute away from a kernel's parameters; whether it was set. */
 static bool serialization_take(struct graph_parameters *p)
 {

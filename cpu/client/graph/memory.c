@@ -64,32 +64,6 @@ void room_drop(struct block *b)
 
 /* ---- addresses ---- */
 
-/* Marks, in `place`, the nodes and all that come before them. */
-static bool mark_before(struct graph *g, struct node *const *nodes, size_t count)
-{
-    struct node **unvisited = malloc((g->count + 1) * sizeof *unvisited);
-    size_t found = 0;
-    if (!unvisited)
-        return false;
-    for (EACH_NODE(n, g))
-        n->place = 0;
-    for (size_t i = 0; i < count; i++)
-        if (nodes[i] && nodes[i]->graph == g && !nodes[i]->place) {
-            nodes[i]->place = 1;
-            unvisited[found++] = nodes[i];
-        }
-    while (found) {
-        const struct edges *before = &unvisited[--found]->before;
-        for (size_t i = 0; i < before->count; i++)
-            if (!before->items[i].node->place) {
-                before->items[i].node->place = 1;
-                unvisited[found++] = before->items[i].node;
-            }
-    }
-    free(unvisited);
-    return true;
-}
-
 /* Whether an allocation has been freed before the marked nodes have ended. */
 static bool freed_before(const struct memory *m, const struct graph *g)
 {
@@ -139,7 +113,7 @@ int memory_new(struct graph *g, struct node *const *before, size_t count, struct
                struct block **room, struct memory **out)
 {
     struct graph_allocation *a = &p->allocation;
-    if (!ground_make(g) || !mark_before(g, before, count))
+    if (!ground_make(g) || !graph_mark_before(g, before, count))
         return CORE_OUT_OF_MEMORY;
     struct block *b = ground_fit(g->ground, g, a, &a->address);
     if (!b && !*room)

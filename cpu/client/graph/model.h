@@ -98,9 +98,14 @@ void node_free(struct node *);
    is there twice. The parameters are taken over only on success. */
 int node_add(struct graph *, struct node *const *before, const struct graph_edge *, size_t count,
              struct graph_parameters *, struct node **);
+/* ---- order.c; under the lock ---- */
+
 /* Nodes in an order in which each follows those before it; the caller frees it. NULL with *cycle: there is none, and
    that node is one of a cycle. NULL without: no memory. */
 struct node **graph_order(struct graph *, struct node **cycle);
+/* Sets `place` of those nodes, and of all that come before them, to 1, and of all others of the graph to 0. NULL, or a
+   node of another graph, is passed over. False: no memory. */
+bool graph_mark_before(struct graph *, struct node *const *, size_t count);
 
 /* ---- parameters.c ---- */
 
