@@ -1,5 +1,6 @@
 // shows: peers: kernels of one device read, write and do atomics on memory of another with permission, and get error
-//   700 without; copies between devices with and without it; what a reset takes back; kernels that wait for each other
+//   700 without; copies between devices with and without it; pools, and allocations that are captured, with the access
+//   of their pool; what a reset takes back; kernels that wait for each other
 #include "check.h"
 
 #include <sys/wait.h>
@@ -24,6 +25,11 @@ __global__ void add(const int *from, int *to, int n)
 }
 
 __global__ void count(int *p) { atomicAdd_system(p, 1); }
+__global__ void count_long(volatile int *p)
+{
+    for (int i = 0; i < 100000; i++)
+        *p += 1;
+}
 __global__ void set(int *p, int value) { *p = value; }
 __global__ void get(const int *p, int *out) { *out = *p; }
 
@@ -202,6 +208,64 @@ static void pools(int user, int owner)
     cudaGetLastError();
 }
 
+// What a stream of `user` allocates while it is captured, from the pool of `owner`: an executable of the graph.
+static cudaGraphExec_t capture_allocation(int owner, cudaStream_t stream, int **memory, cudaMemAllocNodeParams *params)
+{
+    cudaGraph_t graph;
+    cudaGraphNode_t node;
+    cudaGraphExec_t executable;
+    size_t count = 1;
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    MUST(cudaMallocFromPoolAsync((void **)memory, COUNT * sizeof(int), pool_of(owner), stream));
+    MUST(cudaStreamEndCapture(stream, &graph));
+    MUST(cudaGraphGetNodes(graph, &node, &count));
+    MUST(cudaGraphMemAllocNodeGetParams(node, params));
+    HOLDS(params->dptr == *memory && params->bytesize == COUNT * sizeof(int));
+    HOLDS(params->poolProps.allocType == cudaMemAllocationTypePinned);
+    HOLDS(params->poolProps.location.type == cudaMemLocationTypeDevice && params->poolProps.location.id == owner);
+    MUST(cudaGraphInstantiateWithFlags(&executable, graph, 0));
+    return executable;
+}
+
+// A captured allocation has the access that its pool gives at that time; later changes of the pool do not reach it.
+static void captures(int user, int owner)
+{
+    cudaMemAccessDesc access = { { cudaMemLocationTypeDevice, user }, cudaMemAccessFlagsProtReadWrite };
+    cudaMemAllocNodeParams params;
+    cudaPointerAttributes attributes;
+    cudaStream_t stream;
+    int *memory;
+    MUST(cudaSetDevice(user));
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    MUST(cudaMemPoolSetAccess(pool_of(owner), &access, 1));
+    cudaGraphExec_t executable = capture_allocation(owner, stream, &memory, &params);
+    access.flags = cudaMemAccessFlagsProtNone;
+    MUST(cudaMemPoolSetAccess(pool_of(owner), &access, 1));
+    HOLDS(params.accessDescCount == 1 && params.accessDescs[0].location.id == user &&
+          params.accessDescs[0].location.type == cudaMemLocationTypeDevice &&
+          params.accessDescs[0].flags == cudaMemAccessFlagsProtReadWrite);
+    MUST(cudaPointerGetAttributes(&attributes, memory));
+    HOLDS(attributes.device == owner);
+    MUST(cudaGraphLaunch(executable, stream));
+    fill<<<COUNT / 256, 256, 0, stream>>>(memory, COUNT, 7);
+    MUST(cudaStreamSynchronize(stream));
+    MUST(cudaSetDevice(owner));
+    count<<<1, 10>>>(memory + 5);
+    MUST(cudaDeviceSynchronize());
+    HOLDS(value_at(memory + 5) == 22);
+    count_long<<<1, 1>>>(memory);
+    MUST(cudaFree(memory)); // waits for both devices
+    MUST(cudaStreamQuery(0));
+    MUST(cudaGraphExecDestroy(executable));
+
+    executable = capture_allocation(user, stream, &memory, &params); // the pool gives no access
+    HOLDS(params.accessDescCount == 0);
+    MUST(cudaGraphExecDestroy(executable));
+    GIVES(cudaErrorInvalidValue, cudaMallocFromPoolAsync((void **)&memory, 64, NULL, stream));
+    cudaGetLastError();
+    MUST(cudaStreamDestroy(stream));
+}
+
 // All devices reach pinned and managed memory without asking.
 static void everybodys(int user, int owner)
 {
@@ -319,7 +383,7 @@ static void ring()
 
 // ---- what a kernel of device 0 must not do: each in a process of its own, for the fault ends its work ----
 
-enum way { NEVER, ONE_WAY, DISABLED, OWNER_RESET, USER_RESET, POOL, POOL_TAKEN, WAYS };
+enum way { NEVER, ONE_WAY, DISABLED, OWNER_RESET, USER_RESET, POOL, POOL_TAKEN, CAPTURED, WAYS };
 
 static void faults(enum way way)
 {
@@ -345,8 +409,14 @@ static void faults(enum way way)
         MUST(cudaDeviceReset());
         p = memory(1, 64);
     }
-    if (way >= POOL)
+    if (way == CAPTURED) {
+        cudaStream_t stream;
+        cudaMemAllocNodeParams params;
+        MUST(cudaStreamCreate(&stream));
+        MUST(cudaGraphLaunch(capture_allocation(1, stream, &p, &params), stream));
+    } else if (way >= POOL) {
         MUST(cudaMallocAsync((void **)&p, 64, 0));
+    }
     if (way == POOL_TAKEN) {
         MUST(cudaMemPoolSetAccess(pool_of(1), &access, 1));
         access.flags = cudaMemAccessFlagsProtNone;
@@ -354,7 +424,7 @@ static void faults(enum way way)
     }
     MUST(cudaDeviceSynchronize());
     MUST(cudaSetDevice(0));
-    if (way == POOL) // is about other memory
+    if (way == POOL || way == CAPTURED) // is about other memory
         MUST(cudaDeviceEnablePeerAccess(1, 0));
     set<<<1, 1>>>(p, 5);
     GIVES(cudaErrorIllegalAddress, cudaDeviceSynchronize());
@@ -391,6 +461,7 @@ int main()
                 kernels(user, owner);
                 copies(user, owner);
                 pools(user, owner);
+                captures(user, owner);
                 everybodys(user, owner);
             }
     if (devices > 1) {

@@ -90,6 +90,11 @@ int core_memory_free(uint64_t address) { return range_remove(address, CORE_DEVIC
 /* Memory behind addresses: there is always some, but what core_handle_create is told to answer is answered. */
 enum { FAKE_GRANULARITY = 4096 };
 int core_memory_granularity(size_t *bytes) { return *bytes = FAKE_GRANULARITY, CORE_OK; }
+int core_memory_settle(core_context *owner)
+{
+    (void)owner;
+    return fake_answer(__func__);
+}
 int core_reservation_note(int device, size_t size, uint64_t *address)
 {
     (void)device;
@@ -123,6 +128,18 @@ int core_access_set(uint64_t address, size_t size, int device, unsigned access)
     (void)device;
     (void)access;
     return address ? fake_answer(__func__) : CORE_INVALID_VALUE;
+}
+
+int core_extent_note(uint64_t address, uint64_t size, enum core_extent_state state)
+{
+    (void)address, (void)size, (void)state;
+    return fake_answer(__func__);
+}
+int core_extent_note_in(core_context *context, core_stream stream, uint64_t address, uint64_t size,
+                        enum core_extent_state state)
+{
+    (void)context, (void)stream, (void)address, (void)size, (void)state;
+    return fake_answer(__func__);
 }
 
 /* Pools: their tokens are numbers from 1 on; the first ones are the devices' own. */
@@ -175,6 +192,11 @@ int core_ipc_event_open(core_context *context, const void *handle, core_event *e
     return *event = 1, fake_answer(__func__);
 }
 int core_pool_destroy(core_pool pool) { return pool >= 100 ? fake_answer(__func__) : CORE_INVALID_VALUE; }
+int core_pool_info(core_pool pool, struct core_pool_info *info)
+{
+    *info = (struct core_pool_info){ .device = (int)pool % 100 };
+    return pool ? fake_answer(__func__) : CORE_INVALID_VALUE;
+}
 int core_pool_trim(core_pool pool, uint64_t keep)
 {
     (void)keep;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # memcheck.sh BIN PROGRAM: FLYT_SOFTGPU_MEMCHECK through Flyt, where the client cuts allocations out of mapped memory.
-# shows: software GPU: FLYT_SOFTGPU_MEMCHECK through Flyt: the bounds of cudaMalloc and of pools to the byte, freed
-#   memory, lines of the source.
+# shows: software GPU: FLYT_SOFTGPU_MEMCHECK through Flyt: the bounds of cudaMalloc, of pools and of graphs' allocation
+#   nodes to the byte, freed memory, lines of the source.
 set -u
 bin=$1 program=$2
 out=$(mktemp)
@@ -26,22 +26,38 @@ result()
     fi
 }
 
-echo 1..9
-for of in '' pool-; do
-    run ${of}nothing && [ "$(cat "$out")" = "${of}nothing: error 0" ]
-    result "${of}nothing is reported where nothing is wrong" $?
-    run ${of}beyond && grep -q '^=* Invalid __global__ write of size 4 bytes$' "$out" &&
+# wrote_beyond, wrote_freed WHAT: what the report of a run says.
+wrote_beyond()
+{
+    grep -q '^=* Invalid __global__ write of size 4 bytes$' "$out" &&
         grep -q 'at .*fill.* in .*outside.cu:11$' "$out" && grep -q 'by thread (4,0,0) in block (3,0,0)$' "$out" &&
         grep -q 'is 1 bytes after the nearest allocation at 0x[0-9a-f]* of size 400 bytes$' "$out" &&
-        grep -q "^${of}beyond: error 719\$" "$out"
+        grep -q "^$1: error 719\$" "$out"
+}
+wrote_freed()
+{
+    grep -q 'is [0-9]* bytes into a freed allocation at 0x[0-9a-f]* of size 400 bytes$' "$out" &&
+        grep -q "^$1: error 719\$" "$out"
+}
+
+echo 1..16
+for of in '' pool- graph-; do
+    run ${of}nothing && [ "$(cat "$out")" = "${of}nothing: error 0" ]
+    result "${of}nothing is reported where nothing is wrong" $?
+    run ${of}beyond && wrote_beyond ${of}beyond
     result "${of}beyond: a write behind an allocation" $?
-    run ${of}freed && grep -q 'is 0 bytes into a freed allocation at 0x[0-9a-f]* of size 400 bytes$' "$out" &&
-        grep -q "^${of}freed: error 719\$" "$out"
+    run ${of}freed && wrote_freed ${of}freed
     result "${of}freed: a write into freed memory" $?
 done
-run pool-freed-at-once && grep -q 'is 0 bytes into a freed allocation at 0x[0-9a-f]* of size 400 bytes$' "$out"
-result "memory of a pool, freed by cudaFree" $?
-for of in '' pool-; do
+for of in pool- graph-; do
+    run ${of}freed-at-once && wrote_freed ${of}freed-at-once
+    result "${of}freed-at-once: memory that cudaFree frees" $?
+done
+run graph-beyond-inside && wrote_beyond graph-beyond-inside
+result "a node that writes behind the allocation of another node" $?
+run graph-freed-inside && wrote_freed graph-freed-inside
+result "a node that writes into what another node has freed" $?
+for of in '' pool- graph-; do
     run ${of}beyond FLYT_SOFTGPU_MEMCHECK=0 && [ "$(cat "$out")" = "${of}beyond: error 0" ]
     result "off, nothing is checked: ${of}beyond" $?
 done

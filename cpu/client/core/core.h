@@ -216,6 +216,8 @@ CORE_API int core_address_set_synchronous(uint64_t address, bool);
 typedef uint64_t core_handle;
 
 CORE_API int core_memory_granularity(size_t *bytes);
+/* Waits for all work that may use memory of the context; NULL: of any. */
+CORE_API int core_memory_settle(core_context *owner);
 /* alignment: 0 or a power of two; hint: an address that would be welcome, or 0. 2: no room in the window. */
 CORE_API int core_reservation_create(size_t size, size_t alignment, uint64_t hint, uint64_t *address);
 /* Addresses that count as memory of the device at once, whatever is mapped there: what graphs will allocate. */
@@ -234,6 +236,14 @@ CORE_API int core_handle_unmap(uint64_t address, size_t size);               /* 
 /* What a device may do there. access: CUmemAccess_flags. Not 0: also where no access to the memory's device exists. */
 CORE_API int core_access_set(uint64_t address, size_t size, int device, unsigned access);      /* waits */
 CORE_API int core_access_get(uint64_t address, int device, unsigned *access);
+
+/* ---- what is allocated of such memory (extent.c) ----------------------------------------------------------------
+ * A server that watches what kernels do to memory (FLYT_SOFTGPU_MEMCHECK) learns from here which bytes of mapped memory
+ * are an allocation. Other servers are told nothing. CORE_OK, or the session's error. */
+enum core_extent_state { CORE_EXTENT_FREED, CORE_EXTENT_ALLOCATED, CORE_EXTENT_NOBODYS };
+CORE_API int core_extent_note(uint64_t address, uint64_t size, enum core_extent_state); /* at once */
+/* The same behind what the stream has been given. */
+CORE_API int core_extent_note_in(core_context *, core_stream, uint64_t address, uint64_t size, enum core_extent_state);
 
 /* ---- memory of several programs (share.c) -----------------------------------------------------------------------
  * Programs of one GPU server can use each other's memory. What one exports is named by random bytes, which it gives to
@@ -291,7 +301,10 @@ CORE_API int core_pool_pointer_export(uint64_t address, void *data);
    1: it is not of this pool, or has been imported already. Waits. */
 CORE_API int core_pool_pointer_import(core_pool, const void *data, uint64_t *address);
 CORE_API int core_pool_destroy(core_pool); /* 1: a default pool. What is allocated stays */
-CORE_API int core_pool_device(core_pool, int *device);
+/* readers, writers: other devices that may use the pool's memory; bit d is device d. imported: another process's pool,
+   of which nothing can be allocated. 1: no such pool. */
+struct core_pool_info { int device; bool shared, imported; uint64_t readers, writers; };
+CORE_API int core_pool_info(core_pool, struct core_pool_info *);
 /* Gives memory back that nobody uses, until the pool has not more than `keep` bytes. */
 CORE_API int core_pool_trim(core_pool, uint64_t keep);
 CORE_API int core_pool_get(core_pool, enum core_pool_attribute, uint64_t *value);

@@ -78,6 +78,13 @@ int memory_settle(core_context *owner)
     return code;
 }
 
+int core_memory_settle(core_context *owner)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    return code ? code : memory_settle(owner);
+}
+
 int core_memory_free(uint64_t address)
 {
     CANCEL_DEFERRED;

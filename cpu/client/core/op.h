@@ -20,6 +20,7 @@ enum op_kind {
     OP_EVENT_WAIT,
     OP_HOST_FUNCTION,
     OP_CONDITION,
+    OP_EXTENT,
     OP_KINDS
 };
 
@@ -55,6 +56,7 @@ struct op {
         /* The arguments are the caller's, unless op_keep has made a copy of them; the stream in them does not count.
            bytes: of the calls in the bodies */
         struct op_condition { const struct condition_args *args; size_t bytes; } condition;
+        struct op_extent { uint64_t address, size; flyt_extent_state state; } extent;
         struct op_host { void (*function)(void *user, int status); void *user; bool on_error; } host;
     };
 };
@@ -97,6 +99,7 @@ int event_wait_op(struct client_stream *, const struct op *);
 int host_function_op(struct client_stream *, const struct op *);
 int condition_op(struct client_stream *, const struct op *);
 int condition_keep(const struct op *, struct op **out);
+int extent_op(struct client_stream *, const struct op *);
 
 /* ---- sequence.c ---- */
 

@@ -243,7 +243,7 @@ int core_pool_destroy(core_pool token)
     return code;
 }
 
-int core_pool_device(core_pool token, int *device)
+int core_pool_info(core_pool token, struct core_pool_info *out)
 {
     CANCEL_DEFERRED;
     int code = core_enter();
@@ -252,7 +252,8 @@ int core_pool_device(core_pool token, int *device)
     pthread_mutex_lock(&pools.lock);
     const struct pool *pool = find(token);
     if (pool)
-        *device = pool->store.device;
+        *out = (struct core_pool_info){ pool->store.device, pool->shared, pool->imported, pool->store.others.read,
+                                        pool->store.others.write };
     pthread_mutex_unlock(&pools.lock);
     return pool ? CORE_OK : CORE_INVALID_VALUE;
 }
@@ -352,17 +353,18 @@ static int access_set(core_pool token, int device, unsigned access)
 int core_pool_access_set(core_pool token, int device, unsigned access)
 {
     CANCEL_DEFERRED;
-    int owner, can = 0, code = core_pool_device(token, &owner);
+    struct core_pool_info info;
+    int can = 0, code = core_pool_info(token, &info);
     if (code)
         return code;
     if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     if ((access && access != ACCESS_READ && access != ACCESS_READ_WRITE) ||
-        (device == owner && access != ACCESS_READ_WRITE))
+        (device == info.device && access != ACCESS_READ_WRITE))
         return CORE_INVALID_VALUE;
-    if (device == owner)
+    if (device == info.device)
         return CORE_OK;
-    if ((code = core_device_can_access_peer(&can, device, owner)))
+    if ((code = core_device_can_access_peer(&can, device, info.device)))
         return code;
     return can ? access_set(token, device, access) : access ? CORE_INVALID_DEVICE : CORE_OK;
 }
@@ -370,15 +372,14 @@ int core_pool_access_set(core_pool token, int device, unsigned access)
 int core_pool_access_get(core_pool token, int device, unsigned *access)
 {
     CANCEL_DEFERRED;
-    int owner, code = core_pool_device(token, &owner);
+    struct core_pool_info info;
+    int code = core_pool_info(token, &info);
     if (code)
         return code;
     if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
-    pthread_mutex_lock(&pools.lock);
-    const struct pool *pool = find(token);
-    *access = device == owner ? ACCESS_READ_WRITE : pool ? rights_of(&pool->store.others, device) : 0;
-    pthread_mutex_unlock(&pools.lock);
+    const struct rights others = { info.readers, info.writers };
+    *access = device == info.device ? ACCESS_READ_WRITE : rights_of(&others, device);
     return CORE_OK;
 }
 

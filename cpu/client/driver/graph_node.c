@@ -322,7 +322,10 @@ CUresult driver_cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NO
     struct graph_parameters p;
     int error = get(node, GRAPH_ALLOCATE, out, &p);
     if (!error) {
-        *out = (CUDA_MEM_ALLOC_NODE_PARAMS){ .bytesize = p.allocation.size, .dptr = p.allocation.address };
+        *out = (CUDA_MEM_ALLOC_NODE_PARAMS){ .accessDescs = (const void *)p.allocation.access,
+                                             .accessDescCount = p.allocation.access_count,
+                                             .bytesize = p.allocation.size,
+                                             .dptr = p.allocation.address };
         memcpy(&out->poolProps, p.allocation.properties, sizeof out->poolProps);
     }
     return driver_local(error);

@@ -195,10 +195,12 @@ int graph_read_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_para
         return CUDA_ERROR_INVALID_VALUE;
     if ((error = driver_device(p->poolProps.location.id)))
         return error;
-    out->allocation = (struct graph_allocation){ .device = p->poolProps.location.id, .size = p->bytesize };
+    _Static_assert(sizeof(CUmemAccessDesc) == sizeof(struct graph_access), "the same structure");
+    out->allocation = (struct graph_allocation){ .device = p->poolProps.location.id, .size = p->bytesize,
+                                                 .access = (const void *)p->accessDescs,
+                                                 .access_count = p->accessDescCount };
     memcpy(out->allocation.properties, &p->poolProps, sizeof p->poolProps);
-    _Static_assert(sizeof(CUmemAccessDesc) == 3 * sizeof(int), "as graph_peers_read reads them");
-    return graph_peers_read(p->accessDescs, p->accessDescCount, &out->allocation.peers);
+    return error;
 }
 
 int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct core_value room[GRAPH_VALUES_MOST],

@@ -26,7 +26,7 @@ static int allocate(CUdeviceptr *address, size_t size, core_pool pool, CUstream 
         return CUDA_SUCCESS;
     }
     if (capture_any())
-        error = capture_allocate(context, stream, size, address, &kept);
+        error = capture_allocate(context, stream, pool, size, address, &kept);
     return kept ? error : core_pool_allocate(context, stream, pool, size, address);
 }
 

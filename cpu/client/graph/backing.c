@@ -168,7 +168,9 @@ static int block_map(struct block *b, struct piece *p)
         count(p->device, USED_NOW, p->size, true);
     b->piece = p;
     list_append(&p->blocks, &b->of_piece);
-    if ((code = access_set(b)))
+    if (!(code = access_set(b)))
+        code = core_extent_note(b->address, b->size, CORE_EXTENT_NOBODYS);
+    if (code)
         block_bare(b);
     return code;
 }

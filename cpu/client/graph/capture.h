@@ -62,7 +62,8 @@ CORE_API int capture_host(core_context *, core_stream, void (*function)(void *),
 CORE_API int capture_values(core_context *, core_stream, const struct graph_values *, bool *kept);
 CORE_API int capture_record(core_context *, core_event, core_stream, unsigned flags, bool *kept);
 CORE_API int capture_wait(core_context *, core_stream, core_event, unsigned flags, bool *kept);
-CORE_API int capture_allocate(core_context *, core_stream, size_t size, uint64_t *address, bool *kept);
+/* The node has the properties of the pool; 0: of the current one of the stream's device. */
+CORE_API int capture_allocate(core_context *, core_stream, core_pool, size_t size, uint64_t *address, bool *kept);
 CORE_API int capture_free(core_context *, core_stream, uint64_t address, bool *kept);
 /* 0: the call may be made. */
 CORE_API int capture_check_stream(core_context *, core_stream); /* it waits for the stream, or asks about it */

@@ -89,15 +89,21 @@ struct graph_host {
     void (*function)(void *);
     void *user;
 };
-/* Which other devices may use an allocation: bit d is device d. */
+/* A CUmemAccessDesc: what a device may do with an allocation. */
+struct graph_access {
+    int type, device, access;
+};
+/* The same of all: bit d is device d. */
 struct graph_peers {
     uint64_t read, write;
 };
-/* properties: the front end's CUmemPoolProps, only kept. */
+/* access: what the program says of other devices; peers follows from it. properties: a CUmemPoolProps, only kept. */
 struct graph_allocation {
     int device;
     size_t size;
     uint64_t address;
+    const struct graph_access *access;
+    size_t access_count;
     struct graph_peers peers;
     uint8_t properties[88];
 };
@@ -150,9 +156,6 @@ struct graph_edge {
 
 /* Reads the second form of a launch's parameters, `extra`: packed and packed_size. */
 CORE_API int graph_kernel_extra(void **extra, struct graph_kernel *);
-
-/* Reads the other devices that may use an allocation: a CUmemAccessDesc each. 0, 1 or 101. */
-CORE_API int graph_peers_read(const void *descriptions, size_t count, struct graph_peers *);
 
 /* ---- graphs (graph.c, query.c) ---- */
 

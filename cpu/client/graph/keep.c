@@ -351,30 +351,58 @@ static int keep_allocation(struct captured *s, struct graph_parameters *p, struc
     return code;
 }
 
-int capture_allocate(core_context *context, core_stream stream, size_t size, uint64_t *address, bool *kept)
+enum { DEVICES_MOST = 64 };
+
+/* The pool's device, and the access that the program has given to others. */
+static int pool_read(core_context *context, core_pool pool, struct graph_allocation *out,
+                     struct graph_access room[DEVICES_MOST])
+{
+    enum { PINNED = 1, NO_HANDLE = 0, ON_DEVICE = 1, READ = 1, READ_WRITE = 3 }; /* as in CUmemPoolProps, and CUmem… */
+    struct core_context_info info;
+    struct core_pool_info of;
+    int code = core_context_info(context, &info);
+    if (!code && !pool)
+        code = core_pool_current(info.device, &pool);
+    if (code || (code = core_pool_info(pool, &of)))
+        return code;
+    if (of.imported)
+        return CORE_INVALID_VALUE;
+    out->device = of.device;
+    out->access = room;
+    for (int device = 0; device < DEVICES_MOST; device++)
+        if ((of.readers | of.writers) >> device & 1)
+            room[out->access_count++] =
+                (struct graph_access){ ON_DEVICE, device, of.writers >> device & 1 ? READ_WRITE : READ };
+    const int properties[] = { PINNED, NO_HANDLE, ON_DEVICE, of.device };
+    memcpy(out->properties, properties, sizeof properties);
+    return CORE_OK;
+}
+
+int capture_allocate(core_context *context, core_stream stream, core_pool pool, size_t size, uint64_t *address,
+                     bool *kept)
 {
     CANCEL_DEFERRED;
     uint64_t id;
     struct block *room = NULL;
+    struct graph_access access[DEVICES_MOST];
     int code = look(context, stream, &id);
     *kept = code || id;
     if (code || !id)
         return code;
-    struct core_context_info info;
-    if ((code = core_context_info(context, &info)))
+    struct graph_parameters p = { .kind = GRAPH_ALLOCATE, .context = context, .allocation.size = size }, own;
+    if ((code = pool_read(context, pool, &p.allocation, access)) || (code = parameters_prepare(&p, &own)))
         return code;
-    struct graph_parameters p = { .kind = GRAPH_ALLOCATE,
-                                  .context = context,
-                                  .allocation = { .device = info.device, .size = size } };
     do {
         if ((code = graphs_enter()))
             break;
         struct captured *s = captured_find(id);
-        code = s ? keep_allocation(s, &p, &room) : GRAPH_ILLEGAL_STATE;
+        code = s ? keep_allocation(s, &own, &room) : GRAPH_ILLEGAL_STATE;
         graphs_leave();
-    } while (code == MEMORY_LACKS_ROOM && !(code = room_make(&p, &room)));
+    } while (code == MEMORY_LACKS_ROOM && !(code = room_make(&own, &room)));
     room_drop(room);
-    *address = code ? 0 : p.allocation.address;
+    *address = code ? 0 : own.allocation.address;
+    if (code)
+        parameters_drop(&own);
     return code;
 }
 

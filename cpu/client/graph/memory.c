@@ -27,7 +27,6 @@ static uint64_t life_of(core_context *context)
 /* A context that has ended has taken it along. */
 static bool there(const struct memory *m) { return life_of(m->context) == m->life; }
 
-static uint64_t address_of(const struct memory *m) { return m->by_address.key; }
 static struct memory *memory_at(struct tree_node *n) { return TREE_OBJECT(n, struct memory, by_address); }
 static struct memory *first_at(uint64_t address) { return memory_at(tree_at_or_above(&all, address, 0)); }
 static struct memory *next_of(struct memory *m) { return memory_at(tree_next(&all, &m->by_address)); }
@@ -75,12 +74,12 @@ static bool freed_before(const struct memory *m, const struct graph *g)
 static uint64_t block_fit(const struct block *b, uint64_t size, const struct graph *g)
 {
     uint64_t at = b->address, end = b->address + b->size;
-    for (struct memory *m = first_at(b->address); m && address_of(m) < end; m = next_of(m)) {
+    for (struct memory *m = first_at(b->address); m && memory_address(m) < end; m = next_of(m)) {
         if (freed_before(m, g))
             continue;
-        if (address_of(m) >= at + size)
+        if (memory_address(m) >= at + size)
             break;
-        uint64_t behind = (address_of(m) + m->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        uint64_t behind = (memory_address(m) + m->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         at = behind > at ? behind : at;
     }
     return at <= end && end - at >= size ? at : 0;
@@ -205,7 +204,7 @@ static bool frees(struct graph *g, const struct memory *m)
 struct memory *memory_to_free(struct graph *g, uint64_t address)
 {
     struct memory *found = NULL;
-    for (struct memory *m = first_at(address); m && address_of(m) == address; m = next_of(m))
+    for (struct memory *m = first_at(address); m && memory_address(m) == address; m = next_of(m))
         if (there(m) && (m->graph == g ? !m->freed_by : !frees(g, m)))
             found = m; /* the last one to have the address */
     return found;
@@ -221,23 +220,28 @@ void memory_freed_by(struct memory *m, const struct node *n)
 static struct memory *find(uint64_t address)
 {
     struct memory *found = NULL;
-    for (struct memory *m = first_at(address); m && address_of(m) == address; m = next_of(m))
+    for (struct memory *m = first_at(address); m && memory_address(m) == address; m = next_of(m))
         if (there(m) && (!found || m->live))
             found = m;
     return found;
 }
 
-/* False: it is no memory of a graph. A ground without a live allocation may go at any time. */
-static bool look(uint64_t address, struct ground **ground, core_context **context)
+/* What a free needs to know. ground NULL: the program may not use the allocation. A ground without a live allocation may
+   go at any time. */
+struct to_free {
+    struct ground *ground;
+    core_context *context; /* whose work may use it; NULL: that of all */
+    uint64_t size;
+};
+
+/* False: it is no memory of a graph. */
+static bool look(uint64_t address, struct to_free *out)
 {
-    *ground = NULL;
     if (!atomic_load(&known) || graphs_enter()) /* most programs have none: no lock for them */
         return false;
     const struct memory *m = find(address);
-    if (m && m->live)
-        *ground = m->block->ground;
     if (m)
-        *context = m->context;
+        *out = (struct to_free){ m->live ? m->block->ground : NULL, m->block->peers.read ? NULL : m->context, m->size };
     graphs_leave();
     return m != NULL;
 }
@@ -256,14 +260,17 @@ static int end_live(uint64_t address)
     return code;
 }
 
+/* In both: a watching server is told before the allocation ends here. From then on the memory may be unmapped. */
+
 bool graph_memory_free(uint64_t address, int *code)
 {
     CANCEL_DEFERRED;
-    struct ground *ground;
-    core_context *context;
-    if (!look(address, &ground, &context))
+    struct to_free m;
+    if (!look(address, &m))
         return false;
-    *code = ground ? core_context_synchronize(context) : CORE_INVALID_VALUE;
+    *code = m.ground ? core_memory_settle(m.context) : CORE_INVALID_VALUE;
+    if (!*code)
+        *code = core_extent_note(address, m.size, CORE_EXTENT_FREED);
     if (!*code)
         *code = end_live(address);
     return true;
@@ -272,15 +279,14 @@ bool graph_memory_free(uint64_t address, int *code)
 bool graph_memory_free_async(core_context *context, core_stream stream, uint64_t address, int *code)
 {
     CANCEL_DEFERRED;
-    struct ground *ground;
-    core_context *owner;
-    if (!look(address, &ground, &owner))
+    struct to_free m;
+    if (!look(address, &m))
         return false;
-    *code = ground ? CORE_OK : CORE_INVALID_VALUE;
-    if (ground)
-        backing_freed(ground, context, stream);
-    if (!*code)
-        *code = end_live(address);
+    *code = m.ground ? core_extent_note_in(context, stream, address, m.size, CORE_EXTENT_FREED) : CORE_INVALID_VALUE;
+    if (*code)
+        return true;
+    backing_freed(m.ground, context, stream);
+    *code = end_live(address);
     return true;
 }
 

@@ -71,6 +71,8 @@ struct memory {
     bool live;        /* a launch has allocated it, and nothing has freed it yet */
 };
 
+static inline uint64_t memory_address(const struct memory *m) { return m->by_address.key; }
+
 /* ---- backing.c; not under the lock of the graphs, but where it is said ---- */
 
 /* Memory behind the blocks of the executable, for a launch that is made now; 0 or 2. Then backing_end. */

@@ -159,23 +159,44 @@ int attributes_keep(struct graph_parameters *to, const struct graph_parameters *
 
 /* ---- memory ---- */
 
-int graph_peers_read(const void *descriptions, size_t count, struct graph_peers *out)
+static int peers_read(const struct graph_allocation *a, struct graph_peers *out)
 {
     enum { ON_DEVICE = 1, READ = 1, READ_WRITE = 3 }; /* CUmemLocationType, CUmemAccess_flags */
-    const struct { int type, device, access; } *list = descriptions;
     int devices = 0;
     *out = (struct graph_peers){ 0 };
-    int code = count && !list ? CORE_INVALID_VALUE : core_device_count(&devices);
-    for (size_t i = 0; i < count && !code; i++) {
-        if (list[i].type != ON_DEVICE || (list[i].access != READ && list[i].access != READ_WRITE && list[i].access))
+    int code = a->access_count && !a->access ? CORE_INVALID_VALUE : core_device_count(&devices);
+    for (size_t i = 0; i < a->access_count && !code; i++) {
+        const struct graph_access *one = &a->access[i];
+        if (one->type != ON_DEVICE || (one->access != READ && one->access != READ_WRITE && one->access))
             return CORE_INVALID_VALUE;
-        if (list[i].device < 0 || list[i].device >= devices || list[i].device >= 64)
+        if (one->device < 0 || one->device >= devices || one->device >= 64)
             return CORE_INVALID_DEVICE;
-        uint64_t bit = UINT64_C(1) << list[i].device;
-        out->read |= list[i].access ? bit : 0;
-        out->write |= list[i].access == READ_WRITE ? bit : 0;
+        uint64_t bit = UINT64_C(1) << one->device;
+        out->read |= one->access ? bit : 0;
+        out->write |= one->access == READ_WRITE ? bit : 0;
     }
     return code;
+}
+
+static bool access_keep(const struct graph_allocation *a, struct graph_allocation *out)
+{
+    struct graph_access *own = a->access_count ? calloc(a->access_count, sizeof *own) : NULL;
+    if (own)
+        memcpy(own, a->access, a->access_count * sizeof *own);
+    *out = *a;
+    out->access = own;
+    return own || !a->access_count;
+}
+
+static int allocation_prepare(const struct graph_allocation *a, struct graph_allocation *out)
+{
+    struct graph_peers peers;
+    int code = peers_read(a, &peers);
+    if (code)
+        return code;
+    bool good = access_keep(a, out);
+    out->peers = peers;
+    return good ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
 /* ---- all kinds ---- */
@@ -231,6 +252,7 @@ int parameters_prepare(const struct graph_parameters *p, struct graph_parameters
     case GRAPH_SET: return set_check(&p->set);
     case GRAPH_HOST: return p->host.function ? CORE_OK : CORE_INVALID_VALUE;
     case GRAPH_VALUES: return values_prepare(p->context, &p->values, &out->values);
+    case GRAPH_ALLOCATE: return allocation_prepare(&p->allocation, &out->allocation);
     case GRAPH_CONDITION: out->condition.word = NULL; return CORE_OK; /* condition_admit finds it */
     case GRAPH_WAIT_EVENT:
     case GRAPH_RECORD_EVENT: return core_event_check(p->event);
@@ -247,6 +269,8 @@ bool parameters_copy(const struct graph_parameters *p, struct graph_parameters *
     }
     if (p->kind == GRAPH_VALUES)
         return values_keep(&p->values, &out->values);
+    if (p->kind == GRAPH_ALLOCATE)
+        return access_keep(&p->allocation, &out->allocation);
     return p->kind != GRAPH_KERNEL ||
            kernel_copy(&p->kernel, p->kernel.attribute_count, p->kernel.attributes, &out->kernel);
 }
@@ -257,6 +281,8 @@ void parameters_drop(struct graph_parameters *p)
         free((void *)(uintptr_t)p->kernel.packed);
     if (p->kind == GRAPH_VALUES)
         free((void *)(uintptr_t)p->values.list);
+    if (p->kind == GRAPH_ALLOCATE)
+        free((void *)(uintptr_t)p->allocation.access);
     if (p->kind == GRAPH_CONDITION && p->condition.word)
         condition_drop(p->condition.word);
 }

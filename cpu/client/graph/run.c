@@ -11,7 +11,7 @@
 
 #include "cpu/client/core/pending.h"
 #include "cpu/client/graph/capture.h"
-#include "cpu/client/graph/executable.h"
+#include "cpu/client/graph/memory.h"
 
 enum { EARLY_MOST = 64 << 10 };
 
@@ -120,6 +120,13 @@ static int set_run(core_context *context, core_stream stream, const struct graph
                     false);
 }
 
+/* What is allocated from here on, for a server that watches kernels. (The program's own view changes when the launch is
+   made: memory.c.) */
+static int memory_note(const struct node *n, core_stream stream, enum core_extent_state state)
+{
+    return core_extent_note_in(n->parameters.context, stream, memory_address(n->memory), n->memory->size, state);
+}
+
 int node_run(const struct node *n, core_stream stream, int priority)
 {
     const struct graph_parameters *p = &n->parameters;
@@ -135,6 +142,8 @@ int node_run(const struct node *n, core_stream stream, int priority)
         if (capture_any())
             capture_forget_event(p->event); /* it stands for captured work no longer */
         return core_event_record(p->context, p->event, stream, 0);
-    default: return CORE_OK; /* memory is marked when the launch begins */
+    case GRAPH_ALLOCATE: return memory_note(n, stream, CORE_EXTENT_ALLOCATED);
+    case GRAPH_FREE: return memory_note(n, stream, CORE_EXTENT_FREED);
+    default: return CORE_OK;
     }
 }

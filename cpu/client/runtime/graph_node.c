@@ -382,8 +382,10 @@ cudaError_t runtime_cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, cudaMem
     struct graph_parameters p;
     int error = get(node, GRAPH_ALLOCATE, out, &p);
     if (!error) {
-        *out =
-            (cudaMemAllocNodeParams){ .bytesize = p.allocation.size, .dptr = (void *)(uintptr_t)p.allocation.address };
+        *out = (cudaMemAllocNodeParams){ .accessDescs = (const void *)p.allocation.access,
+                                         .accessDescCount = p.allocation.access_count,
+                                         .bytesize = p.allocation.size,
+                                         .dptr = (void *)(uintptr_t)p.allocation.address };
         memcpy(&out->poolProps, p.allocation.properties, sizeof out->poolProps);
     }
     return runtime_local(error);

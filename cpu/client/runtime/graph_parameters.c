@@ -156,10 +156,12 @@ int graph_read_allocation(const cudaMemAllocNodeParams *p, struct graph_paramete
     if ((error = runtime_attach_device(p->poolProps.location.id)) ||
         (error = runtime_retain(p->poolProps.location.id, &out->context)))
         return error;
-    out->allocation = (struct graph_allocation){ .device = p->poolProps.location.id, .size = p->bytesize };
+    _Static_assert(sizeof *p->accessDescs == sizeof(struct graph_access), "the same structure");
+    out->allocation = (struct graph_allocation){ .device = p->poolProps.location.id, .size = p->bytesize,
+                                                 .access = (const void *)p->accessDescs,
+                                                 .access_count = p->accessDescCount };
     memcpy(out->allocation.properties, &p->poolProps, sizeof p->poolProps);
-    _Static_assert(sizeof *p->accessDescs == 3 * sizeof(int), "as graph_peers_read reads them");
-    return graph_peers_read(p->accessDescs, p->accessDescCount, &out->allocation.peers);
+    return error;
 }
 
 #if FLYT_CUDART >= 12

@@ -28,7 +28,7 @@ static int allocate(void **pointer, size_t size, core_pool pool, core_stream str
     }
     bool kept = false;
     if (capture_any())
-        error = capture_allocate(context, stream, size, &address, &kept);
+        error = capture_allocate(context, stream, pool, size, &address, &kept);
     if (!kept)
         error = core_pool_allocate(context, stream, pool, size, &address);
     if (error)
