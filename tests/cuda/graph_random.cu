@@ -1,149 +1,19 @@
 // shows: graphs: random work gives the same as a graph made by hand, captured, cloned, updated, or issued to streams
 //
-// Each round makes a list of operations on a few buffers. Operations that touch the same buffer keep their order; all
-// others may run at the same time. The host computes what they must give. Arguments: a seed, and how many rounds.
+// Each round makes a list of operations (graph_work.h). The host computes what they must give. Where there are two
+// devices, kernels and memory are of either. Arguments: a seed, and how many rounds.
 #include <cuda.h>
 #include <vector>
 
 #include "check.h"
-
-enum { N = 512, ON_DEVICE = 5, PINNED = 2, PAGEABLE = 2, BUFFERS = ON_DEVICE + PINNED + PAGEABLE, STREAMS = 4 };
-/* SCRATCH copies through memory of its own; WRITES is a batch of memory operations; EVENT an event of the program's
-   that is recorded and waited for; IF a conditional node. */
-enum kind { KERNEL, FILL, COPY, COPY_2D, HOST, CHILD, EMPTY, SCRATCH, WRITES, EVENT, IF, KINDS };
-enum { WRITTEN = 3 };
+#include "graph_work.h"
 
 /* Of functions that another release has in another form. */
-#define HAS_CONDITIONS (CUDART_VERSION >= 13000)
 #if CUDART_VERSION >= 12050
 #define ENTRY(name, out, found) cudaGetDriverEntryPointByVersion(name, out, 12000, cudaEnableDefault, found)
 #else
 #define ENTRY(name, out, found) cudaGetDriverEntryPoint(name, out, cudaEnableDefault, found)
 #endif
-
-struct operation { enum kind kind; int to, from, also, value; std::vector<operation> child; };
-typedef std::vector<operation> work;
-
-static unsigned long long state;
-static unsigned random_below(unsigned n)
-{
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(state >> 33) % n;
-}
-
-__global__ void mix(int *to, const int *from, const int *also, int value)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    to[i] = to[i] * 3 + (from[i] ^ (also[i] + value));
-}
-
-static int *buffers[BUFFERS], model[BUFFERS][N];
-static cudaStream_t streams[STREAMS];
-
-/* ---- what an operation does, in the model ---- */
-
-static void host_work(int *to, const int *from, int value)
-{
-    for (int i = 0; i < N; i++)
-        to[i] = to[i] * 5 - from[i] + value;
-}
-
-static void compute(const work &w)
-{
-    for (const operation &o : w) {
-        int *to = model[o.to], *from = model[o.from], *also = model[o.also];
-        switch (o.kind) {
-        case KERNEL:
-            for (int i = 0; i < N; i++)
-                to[i] = to[i] * 3 + (from[i] ^ (also[i] + o.value));
-            break;
-        case FILL:
-            for (int i = 0; i < N / 2; i++)
-                to[i] = o.value;
-            break;
-        case COPY: memmove(to, from, sizeof model[0]); break;
-        case COPY_2D:                         /* 4 rows of 32 elements, 64 apart here and 128 apart there */
-            for (int row = 0; row < 4; row++)
-                memcpy(to + row * 128, from + row * 64, 32 * sizeof(int));
-            break;
-        case HOST: host_work(to, from, o.value); break;
-        case CHILD: compute(o.child); break;
-        case SCRATCH:
-            for (int i = 0; i < N; i++)
-                to[i] = to[i] * 3 + (from[i] ^ (from[i] + o.value));
-            break;
-        case WRITES:
-            for (int i = 0; i < WRITTEN; i++)
-                to[i] = o.value + i;
-            break;
-        case IF:
-            for (int i = 0; i < N && o.value % 2; i++)
-                to[i] = to[i] * 3 + (from[i] ^ (also[i] + o.value));
-            break;
-        default: break;
-        }
-    }
-}
-
-/* ---- random work ---- */
-
-static int any_device() { return (int)random_below(ON_DEVICE); }
-static int any_host() { return ON_DEVICE + (int)random_below(BUFFERS - ON_DEVICE); }
-
-/* memory, whole: graphs of it may allocate, may have conditions. */
-static work random_work(unsigned most, int depth, bool memory, bool whole)
-{
-    work w;
-    unsigned count = 1 + random_below(most);
-    for (unsigned i = 0; i < count; i++) {
-        operation o = { (enum kind)random_below(KINDS), any_device(), any_device(), any_device(),
-                        (int)random_below(1000), {} };
-        if ((o.kind == CHILD && depth == 0) || (o.kind == IF && !(HAS_CONDITIONS && whole)) ||
-            (o.kind == SCRATCH && !(memory && whole)))
-            o.kind = KERNEL;
-        if (o.kind == CHILD)
-            o.child = random_work(5, depth - 1, false, false);
-        if (o.kind == HOST) {
-            o.to = any_host();
-            o.from = any_host();
-        }
-        if (o.kind == COPY || o.kind == COPY_2D) {
-            o.to = random_below(2) ? any_host() : any_device();
-            o.from = o.to >= ON_DEVICE && random_below(4) == 0 ? any_host() : any_device();
-            if (o.to < ON_DEVICE && random_below(2))
-                o.from = any_host();
-            if (o.to == o.from)
-                o.kind = EMPTY;
-        }
-        w.push_back(o);
-    }
-    return w;
-}
-
-/* Which buffers are read and written: bits. */
-static void touches(const operation &o, unsigned &reads, unsigned &writes)
-{
-    if (o.kind == CHILD)
-        for (const operation &inner : o.child)
-            touches(inner, reads, writes);
-    if (o.kind == CHILD || o.kind == EMPTY || o.kind == EVENT)
-        return;
-    writes |= 1u << o.to;
-    if (o.kind == KERNEL || o.kind == HOST || o.kind == SCRATCH || o.kind == IF)
-        reads |= 1u << o.to;
-    if (o.kind != FILL && o.kind != WRITES)
-        reads |= 1u << o.from;
-    if (o.kind == KERNEL || o.kind == IF)
-        reads |= 1u << o.also;
-}
-
-static bool must_follow(const operation &later, const operation &earlier)
-{
-    unsigned reads = 0, writes = 0, before_reads = 0, before_writes = 0;
-    touches(later, reads, writes);
-    touches(earlier, before_reads, before_writes);
-    return (writes & (before_reads | before_writes)) || (reads & before_writes);
-}
 
 /* ---- the work on streams, captured or not ---- */
 
@@ -164,10 +34,14 @@ static struct call *call_of(const operation &o)
     return c;
 }
 
-static cudaEvent_t event;
+static cudaEvent_t event, other_event;
+static cudaStream_t away; /* the second device's */
+static cudaMemPool_t pools[2];
+static bool two_devices;
 static CUresult (*batch)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned);
 static CUresult (*add_batch)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
                              const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
+static CUresult (*set_batch)(CUgraphExec, CUgraphNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
 static CUcontext context;
 
 static void write_operations(const operation &o, CUstreamBatchMemOpParams list[WRITTEN])
@@ -212,13 +86,51 @@ static void capture_child(const operation &o, cudaStream_t stream)
     MUST(cudaGraphExecDestroy(executable));
 }
 
+static bool allocates(const work &w)
+{
+    for (const operation &o : w)
+        if (o.kind == SCRATCH || allocates(o.child))
+            return true;
+    return false;
+}
+
+static int device_of(bool is_away) { return is_away && two_devices; }
+
+/* What is given to the first stream from now on comes after what the other one, of that device, has been given. */
+static void follow(cudaStream_t later, cudaStream_t earlier, int device)
+{
+    cudaEvent_t between;
+    MUST(cudaSetDevice(device));
+    MUST(cudaEventCreateWithFlags(&between, cudaEventDisableTiming));
+    MUST(cudaEventRecord(between, earlier));
+    MUST(cudaStreamWaitEvent(later, between, 0));
+    MUST(cudaEventDestroy(between));
+}
+
+static void issue_mix(const operation &o, int *to, const int *from, const int *also, cudaStream_t stream)
+{
+    bool elsewhere = device_of(o.away);
+    if (elsewhere) {
+        follow(away, stream, 0);
+        MUST(cudaSetDevice(1));
+    }
+    mix<<<N / 64, 64, 0, elsewhere ? away : stream>>>(to, from, also, o.value);
+    MUST(cudaGetLastError());
+    if (elsewhere) {
+        follow(stream, away, 1);
+        MUST(cudaSetDevice(0));
+    }
+}
+
+/* The kernel and the memory may be of different devices. */
+static bool memory_away(const operation &o) { return o.value / 2 % 2; }
+
 static void issue_scratch(const operation &o, cudaStream_t stream)
 {
     int *scratch;
-    MUST(cudaMallocAsync((void **)&scratch, sizeof model[0], stream));
+    MUST(cudaMallocFromPoolAsync((void **)&scratch, sizeof model[0], pools[device_of(memory_away(o))], stream));
     MUST(cudaMemcpyAsync(scratch, buffers[o.from], sizeof model[0], cudaMemcpyDefault, stream));
-    mix<<<N / 64, 64, 0, stream>>>(buffers[o.to], scratch, scratch, o.value);
-    MUST(cudaGetLastError());
+    issue_mix(o, buffers[o.to], scratch, scratch, stream);
     MUST(cudaFreeAsync(scratch, stream));
 }
 
@@ -230,10 +142,7 @@ static void issue(const operation &o, cudaStream_t stream, bool captured)
     if (!captured && (o.kind == COPY || o.kind == COPY_2D) && (pageable(o.to) || pageable(o.from)))
         MUST(cudaDeviceSynchronize());
     switch (o.kind) {
-    case KERNEL:
-        mix<<<N / 64, 64, 0, stream>>>(buffers[o.to], buffers[o.from], buffers[o.also], o.value);
-        MUST(cudaGetLastError());
-        break;
+    case KERNEL: issue_mix(o, buffers[o.to], buffers[o.from], buffers[o.also], stream); break;
     case FILL: MUST(cudaMemsetAsync(buffers[o.to], o.value & 255, N * 2, stream)); break;
     case COPY: MUST(cudaMemcpyAsync(buffers[o.to], buffers[o.from], sizeof model[0], cudaMemcpyDefault, stream)); break;
     case COPY_2D:
@@ -241,7 +150,7 @@ static void issue(const operation &o, cudaStream_t stream, bool captured)
         break;
     case HOST: MUST(cudaLaunchHostFunc(stream, run_call, call_of(o))); break;
     case CHILD:
-        if (captured && o.value % 2)
+        if (captured && o.value % 2 && !allocates(o.child)) /* a child that allocates is no copy */
             return capture_child(o, stream);
         for (const operation &inner : o.child)
             issue(inner, stream, captured);
@@ -302,29 +211,51 @@ static void issue_all(const work &w, bool captured)
 
 typedef std::vector<cudaGraphNode_t> nodes_t;
 
-static cudaGraphNode_t add_mix(cudaGraph_t graph, const nodes_t &before, int *to, int *from, int *also, int value)
+/* Parameters of a kernel node, and what they point to. */
+struct mix_parameters {
+    int *to, *from, *also, value;
+    void *arguments[4];
+    cudaKernelNodeParams p;
+    mix_parameters(int *t, int *f, int *a, int v)
+        : to(t), from(f), also(a), value(v), arguments{ &to, &from, &also, &value }, p{}
+    {
+        p.func = (void *)mix;
+        p.gridDim = dim3(N / 64);
+        p.blockDim = dim3(64);
+        p.kernelParams = arguments;
+    }
+};
+
+static cudaGraphNode_t add_mix(cudaGraph_t graph, const nodes_t &before, bool is_away, const mix_parameters &m)
 {
     cudaGraphNode_t node;
-    cudaKernelNodeParams p = {};
-    void *arguments[] = { &to, &from, &also, &value };
-    p.func = (void *)mix;
-    p.gridDim = dim3(N / 64);
-    p.blockDim = dim3(64);
-    p.kernelParams = arguments;
-    MUST(cudaGraphAddKernelNode(&node, graph, before.data(), before.size(), &p));
+    MUST(cudaSetDevice(device_of(is_away)));
+    MUST(cudaGraphAddKernelNode(&node, graph, before.data(), before.size(), &m.p));
+    MUST(cudaSetDevice(0));
     return node;
+}
+
+static mix_parameters mix_of(const operation &o)
+{
+    return mix_parameters(buffers[o.to], buffers[o.from], buffers[o.also], o.value);
 }
 
 static cudaGraphNode_t add_scratch(cudaGraph_t graph, const operation &o, const nodes_t &before)
 {
     cudaGraphNode_t node, next;
     cudaMemAllocNodeParams p = {};
+    int device = device_of(memory_away(o));
+    cudaMemAccessDesc other = { { cudaMemLocationTypeDevice, !device }, cudaMemAccessFlagsProtReadWrite };
     p.poolProps.allocType = cudaMemAllocationTypePinned;
     p.poolProps.location.type = cudaMemLocationTypeDevice;
+    p.poolProps.location.id = device;
     p.bytesize = sizeof model[0];
+    p.accessDescs = &other;
+    p.accessDescCount = two_devices;
     MUST(cudaGraphAddMemAllocNode(&node, graph, before.data(), before.size(), &p));
     MUST(cudaGraphAddMemcpyNode1D(&next, graph, &node, 1, p.dptr, buffers[o.from], sizeof model[0], cudaMemcpyDefault));
-    node = add_mix(graph, { next }, buffers[o.to], (int *)p.dptr, (int *)p.dptr, o.value);
+    int *scratch = (int *)p.dptr;
+    node = add_mix(graph, { next }, o.away, mix_parameters(buffers[o.to], scratch, scratch, o.value));
     MUST(cudaGraphAddMemFreeNode(&next, graph, &node, 1, p.dptr));
     return next;
 }
@@ -340,7 +271,7 @@ static cudaGraphNode_t add_if(cudaGraph_t graph, const operation &o, const nodes
     p.conditional.type = cudaGraphCondTypeIf;
     p.conditional.size = 1;
     MUST(cudaGraphAddNode(&node, graph, before.data(), NULL, before.size(), &p));
-    add_mix(p.conditional.phGraph_out[0], {}, buffers[o.to], buffers[o.from], buffers[o.also], o.value);
+    add_mix(p.conditional.phGraph_out[0], {}, false, mix_of(o));
     return node;
 }
 
@@ -367,48 +298,73 @@ static cudaGraphNode_t add_writes(cudaGraph_t graph, const operation &o, const n
     return node;
 }
 
+static cudaMemsetParams fill_of(const operation &o)
+{
+    cudaMemsetParams p = {};
+    p.dst = buffers[o.to];
+    p.value = (unsigned)o.value & 255;
+    p.elementSize = 1;
+    p.width = N * 2;
+    p.height = 1;
+    return p;
+}
+
+static cudaMemcpy3DParms rows_of(const operation &o)
+{
+    cudaMemcpy3DParms p = {};
+    p.dstPtr = make_cudaPitchedPtr(buffers[o.to], 512, 512, 4);
+    p.srcPtr = make_cudaPitchedPtr(buffers[o.from], 256, 256, 4);
+    p.extent = make_cudaExtent(128 >> o.half, 4, 1);
+    p.kind = cudaMemcpyDefault;
+    return p;
+}
+
+static cudaGraphNode_t add_child(cudaGraph_t graph, const operation &o, const nodes_t &before)
+{
+    cudaGraphNode_t node;
+    cudaGraph_t child = graph_of(o.child, true, NULL);
+#if HAS_MOVED_CHILDREN
+    if (allocates(o.child)) {
+        cudaGraphNodeParams p = {};
+        p.type = cudaGraphNodeTypeGraph;
+        p.graph.graph = child;
+        p.graph.ownership = cudaGraphChildGraphOwnershipMove;
+        MUST(cudaGraphAddNode(&node, graph, before.data(), NULL, before.size(), &p));
+        return node;
+    }
+#endif
+    MUST(cudaGraphAddChildGraphNode(&node, graph, before.data(), before.size(), child));
+    MUST(cudaGraphDestroy(child));
+    return node;
+}
+
 static cudaGraphNode_t add_node(cudaGraph_t graph, const operation &o, const nodes_t &before)
 {
     cudaGraphNode_t node;
-    if (o.kind == KERNEL) {
-        node = add_mix(graph, before, buffers[o.to], buffers[o.from], buffers[o.also], o.value);
-    } else if (o.kind == SCRATCH) {
-        node = add_scratch(graph, o, before);
-    } else if (o.kind == IF) {
-        node = add_if(graph, o, before);
-    } else if (o.kind == EVENT) {
-        node = add_event(graph, before);
-    } else if (o.kind == WRITES) {
-        node = add_writes(graph, o, before);
-    } else if (o.kind == FILL) {
-        cudaMemsetParams p = {};
-        p.dst = buffers[o.to];
-        p.value = (unsigned)o.value & 255;
-        p.elementSize = 1;
-        p.width = N * 2;
-        p.height = 1;
-        MUST(cudaGraphAddMemsetNode(&node, graph, before.data(), before.size(), &p));
-    } else if (o.kind == COPY) {
-        MUST(cudaGraphAddMemcpyNode1D(&node, graph, before.data(), before.size(), buffers[o.to], buffers[o.from],
-                                      sizeof model[0], cudaMemcpyDefault));
-    } else if (o.kind == COPY_2D) {
-        cudaMemcpy3DParms p = {};
-        p.dstPtr = make_cudaPitchedPtr(buffers[o.to], 512, 512, 4);
-        p.srcPtr = make_cudaPitchedPtr(buffers[o.from], 256, 256, 4);
-        p.extent = make_cudaExtent(128, 4, 1);
-        p.kind = cudaMemcpyDefault;
-        MUST(cudaGraphAddMemcpyNode(&node, graph, before.data(), before.size(), &p));
-    } else if (o.kind == HOST) {
+    const cudaGraphNode_t *list = before.data();
+    const size_t count = before.size();
+    const cudaMemsetParams fill = fill_of(o);
+    const cudaMemcpy3DParms rows = rows_of(o);
+    switch (o.kind) {
+    case KERNEL: return add_mix(graph, before, o.away, mix_of(o));
+    case SCRATCH: return add_scratch(graph, o, before);
+    case IF: return add_if(graph, o, before);
+    case EVENT: return add_event(graph, before);
+    case WRITES: return add_writes(graph, o, before);
+    case CHILD: return add_child(graph, o, before);
+    case FILL: MUST(cudaGraphAddMemsetNode(&node, graph, list, count, &fill)); return node;
+    case COPY_2D: MUST(cudaGraphAddMemcpyNode(&node, graph, list, count, &rows)); return node;
+    case COPY:
+        MUST(cudaGraphAddMemcpyNode1D(&node, graph, list, count, buffers[o.to], buffers[o.from],
+                                      sizeof model[0] >> o.half, cudaMemcpyDefault));
+        return node;
+    case HOST: {
         cudaHostNodeParams p = { run_call, call_of(o) };
-        MUST(cudaGraphAddHostNode(&node, graph, before.data(), before.size(), &p));
-    } else if (o.kind == CHILD) {
-        cudaGraph_t child = graph_of(o.child, true, NULL);
-        MUST(cudaGraphAddChildGraphNode(&node, graph, before.data(), before.size(), child));
-        MUST(cudaGraphDestroy(child));
-    } else {
-        MUST(cudaGraphAddEmptyNode(&node, graph, before.data(), before.size()));
+        MUST(cudaGraphAddHostNode(&node, graph, list, count, &p));
+        return node;
     }
-    return node;
+    default: MUST(cudaGraphAddEmptyNode(&node, graph, list, count)); return node;
+    }
 }
 
 /* extra: also some edges that the buffers do not ask for, always the same. */
@@ -483,27 +439,100 @@ static void run_graph(cudaGraph_t graph, const work &w, unsigned launches, const
     MUST(cudaGraphExecDestroy(executable));
 }
 
-static bool has_memory(const work &w)
-{
-    for (const operation &o : w)
-        if (o.kind == SCRATCH)
-            return true;
-    return false;
-}
-
 /* No copies of its graphs, and no second executable. */
 static bool single(const work &w)
 {
     for (const operation &o : w)
-        if (o.kind == SCRATCH || o.kind == IF)
+        if (o.kind == IF)
             return true;
-    return false;
+    return allocates(w);
 }
+
+/* ---- other parameters for single nodes of an executable ---- */
+
+static cudaGraphNode_t only_before(cudaGraphNode_t node)
+{
+    cudaGraphNode_t before;
+    size_t count = 1;
+#if CUDART_VERSION >= 13000
+    MUST(cudaGraphNodeGetDependencies(node, &before, NULL, &count));
+#else
+    MUST(cudaGraphNodeGetDependencies(node, &before, &count));
+#endif
+    return before;
+}
+
+/* The kernel of a SCRATCH, which reads memory whose address is known to the node before it only. */
+static void set_scratch(cudaGraphExec_t executable, cudaGraphNode_t release, const operation &o)
+{
+    void *scratch;
+    MUST(cudaGraphMemFreeNodeGetParams(release, &scratch));
+    mix_parameters m(buffers[o.to], (int *)scratch, (int *)scratch, o.value);
+    MUST(cudaSetDevice(device_of(o.away)));
+    MUST(cudaGraphExecKernelNodeSetParams(executable, only_before(release), &m.p));
+    MUST(cudaSetDevice(0));
+}
+
+static void set_node(cudaGraphExec_t executable, cudaGraphNode_t node, const operation &o)
+{
+    const mix_parameters m = mix_of(o);
+    const cudaMemsetParams fill = fill_of(o);
+    const cudaMemcpy3DParms rows = rows_of(o);
+    switch (o.kind) {
+    case KERNEL:
+        MUST(cudaSetDevice(device_of(o.away)));
+        MUST(cudaGraphExecKernelNodeSetParams(executable, node, &m.p));
+        MUST(cudaSetDevice(0));
+        break;
+    case FILL: MUST(cudaGraphExecMemsetNodeSetParams(executable, node, &fill)); break;
+    case COPY_2D: MUST(cudaGraphExecMemcpyNodeSetParams(executable, node, &rows)); break;
+    case COPY:
+        MUST(cudaGraphExecMemcpyNodeSetParams1D(executable, node, buffers[o.to], buffers[o.from],
+                                                sizeof model[0] >> o.half, cudaMemcpyDefault));
+        break;
+    case HOST: {
+        cudaHostNodeParams p = { run_call, call_of(o) };
+        MUST(cudaGraphExecHostNodeSetParams(executable, node, &p));
+        break;
+    }
+    case WRITES: {
+        CUstreamBatchMemOpParams list[WRITTEN];
+        CUDA_BATCH_MEM_OP_NODE_PARAMS p = { context, WRITTEN, list, 0 };
+        write_operations(o, list);
+        HOLDS(set_batch((CUgraphExec)executable, (CUgraphNode)node, &p) == CUDA_SUCCESS);
+        break;
+    }
+    case EVENT:
+        MUST(cudaGraphExecEventRecordNodeSetEvent(executable, only_before(node), other_event));
+        MUST(cudaGraphExecEventWaitNodeSetEvent(executable, node, other_event));
+        break;
+    case SCRATCH: set_scratch(executable, node, o); break;
+    case CHILD: {
+        cudaGraph_t child = graph_of(o.child, true, NULL);
+        MUST(cudaGraphExecChildGraphNodeSetParams(executable, node, child));
+        MUST(cudaGraphDestroy(child));
+        break;
+    }
+    default: break;
+    }
+}
+
+/* What a node's parameters can say without another order of the nodes. */
+static void vary(operation &o)
+{
+    o.value = o.kind == FILL ? o.value ^ 0x22222222 : o.kind == IF || o.kind == SCRATCH ? o.value + 4 : o.value + 1;
+    if (o.kind == COPY || o.kind == COPY_2D)
+        o.half = !o.half;
+    for (operation &inner : o.child)
+        vary(inner);
+}
+
+static bool can_set(const operation &o) { return o.kind != EMPTY && o.kind != IF && !allocates(o.child); }
 
 static void run_round(unsigned long long seed, int round)
 {
-    bool memory = random_below(3) == 0, whole = memory || random_below(3) == 0;
-    work w = random_work(25, 2, memory, whole);
+    bool memory = random_below(3) == 0, conditions = memory || random_below(3) == 0;
+    work w = random_work(25, 2, memory, conditions);
     fills_are_bytes(w);
 
     begin();
@@ -529,7 +558,7 @@ static void run_round(unsigned long long seed, int round)
         run_graph(clone, w, 1, "clone", seed, round);
     }
 
-    /* one kernel after the other gets another value: in the executable, and by an update */
+    /* one node after the other gets other parameters: in the executable, and by an update */
     work changed = w;
     cudaGraphExec_t executable;
     MUST(cudaGraphInstantiateWithFlags(&executable, graph, 0));
@@ -537,24 +566,20 @@ static void run_round(unsigned long long seed, int round)
     MUST(cudaGraphLaunch(executable, streams[0]));
     compute(w);
     for (size_t i = 0; i < w.size(); i++)
-        if (w[i].kind == KERNEL && random_below(2)) {
-            changed[i].value++;
-            cudaKernelNodeParams p = {};
-            void *arguments[] = { &buffers[w[i].to], &buffers[w[i].from], &buffers[w[i].also], &changed[i].value };
-            p.func = (void *)mix;
-            p.gridDim = dim3(N / 64);
-            p.blockDim = dim3(64);
-            p.kernelParams = arguments;
-            MUST(cudaGraphExecKernelNodeSetParams(executable, nodes[i], &p));
+        if (can_set(w[i]) && random_below(2)) {
+            vary(changed[i]);
+            set_node(executable, nodes[i], changed[i]);
         }
     MUST(cudaGraphLaunch(executable, streams[1]));
     compute(changed);
-    if (!has_memory(w))
+    compare("set", seed, round);
+    bool updated = !allocates(w); /* another graph has other memory */
+    if (updated)
         for (operation &o : changed)
-            o.value = o.kind == FILL ? o.value ^ 0x11111111 : o.value + 3;
+            vary(o);
     cudaGraph_t other = graph_of(changed, false, NULL);
     cudaGraphExecUpdateResultInfo result;
-    if (!has_memory(w)) {
+    if (updated) {
         MUST(cudaGraphExecUpdate(executable, other, &result));
         MUST(cudaGraphLaunch(executable, streams[2]));
         compute(changed);
@@ -578,6 +603,26 @@ static void run_round(unsigned long long seed, int round)
     calls.clear();
 }
 
+/* Either device uses the memory of both. */
+static void second_device()
+{
+    int devices;
+    MUST(cudaGetDeviceCount(&devices));
+    two_devices = devices > 1;
+    for (int d = 0; d < 1 + two_devices; d++) {
+        cudaMemAccessDesc other = { { cudaMemLocationTypeDevice, !d }, cudaMemAccessFlagsProtReadWrite };
+        MUST(cudaDeviceGetDefaultMemPool(&pools[d], d));
+        if (two_devices)
+            MUST(cudaMemPoolSetAccess(pools[d], &other, 1));
+    }
+    if (!two_devices)
+        return;
+    MUST(cudaSetDevice(1));
+    MUST(cudaDeviceEnablePeerAccess(0, 0));
+    MUST(cudaStreamCreateWithFlags(&away, cudaStreamNonBlocking));
+    MUST(cudaSetDevice(0));
+}
+
 int main(int argc, char **argv)
 {
     unsigned long long seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
@@ -593,10 +638,13 @@ int main(int argc, char **argv)
     cudaDriverEntryPointQueryResult found;
     MUST(ENTRY("cuStreamBatchMemOp", (void **)&batch, &found));
     MUST(ENTRY("cuGraphAddBatchMemOpNode", (void **)&add_batch, &found));
+    MUST(ENTRY("cuGraphExecBatchMemOpNodeSetParams", (void **)&set_batch, &found));
     CUresult (*current)(CUcontext *);
     MUST(ENTRY("cuCtxGetCurrent", (void **)&current, &found));
     HOLDS(current(&context) == CUDA_SUCCESS);
     MUST(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    MUST(cudaEventCreateWithFlags(&other_event, cudaEventDisableTiming));
+    second_device();
     for (int s = 0; s < STREAMS; s++)
         MUST(cudaStreamCreateWithFlags(&streams[s], cudaStreamNonBlocking));
     for (int round = 0; round < rounds && !check_failures; round++) {

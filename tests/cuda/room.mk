@@ -23,6 +23,8 @@ $(addprefix build/cuda/managed,$() _access _launches _random): tests/cuda/manage
 
 $(addprefix build/cuda/ipc,$() _events _handles _killed _peers _pools): tests/cuda/together.h
 
+build/cuda/graph_random: tests/cuda/graph_work.h
+
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
 build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
 
