@@ -107,6 +107,14 @@ def a_runtime_without_a_number():
 
 
 @case
+def drivers_without_a_number():
+    """As NVIDIA's installer makes the names; Taichi loads the driver so."""
+    done = run(sys.executable, "-c", "import ctypes as c; d = c.CDLL('libcuda.so'); n = c.CDLL('libnvidia-ml.so')\n"
+               "print(d.cuInit(0), d._handle == c.CDLL('libcuda.so.1')._handle, n.nvmlInit_v2())")
+    assert done.stdout == "0 True 0\n" and not done.stderr, done
+
+
+@case
 def runtime_and_driver_api_together():
     """The context that the runtime makes is current for the Driver API, as natively; cuFFT counts on it."""
     done = run(sys.executable, "-c", "import ctypes as c; r = c.CDLL('libcudart.so'); d = c.CDLL('libcuda.so.1')\n"

@@ -29,7 +29,7 @@ state > "$work/before"
 check "installs" $install
 there() { for name; do [ -f "$DESTDIR/usr/local/lib/flyt/$name" ] || { echo "no $name"; return 1; }; done; }
 check "the libraries are there" there libcudart.so.11.0 libcudart.so.12 libcudart.so.13 libcudart.so libcuda.so.1 \
-      libnvidia-ml.so.1 flyt-nvml libflyt-client.so libflyt-tls.so
+      libcuda.so libnvidia-ml.so.1 libnvidia-ml.so flyt-nvml libflyt-client.so libflyt-tls.so
 check "NVIDIA's file is as it was" test "$(cat "$DESTDIR/usr/local/lib/libcudart.so.13")" = nvidia
 check "the loader's list names the folder" grep -qx /usr/local/lib/flyt "$DESTDIR/etc/ld.so.conf.d/000-flyt.conf"
 check "and names it first" test "$(cd "$DESTDIR/etc/ld.so.conf.d" && LC_ALL=C && echo * | cut -d' ' -f1)" = 000-flyt.conf

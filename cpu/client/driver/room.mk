@@ -6,7 +6,7 @@ DRIVER_FRONT     := $(BUILD)/cpu/client/driver/front.o
 DRIVER_FORWARDED := $(BUILD)/cpu/client/driver/forwarded.o
 DRIVER_OWN       := $(call objects,$(DRIVER_SOURCES)) $(DRIVER_FRONT) $(DRIVER_FORWARDED)
 DRIVER_OBJECTS   := $(DRIVER_OWN) $(call objects,$(addprefix cpu/common/,driver_names.c env.c log.c texref.c))
-PROGRAMS         += $(DRIVER_LIBRARY)
+PROGRAMS         += $(DRIVER_LIBRARY) $(BIN)/cudart/libcuda.so
 
 # What NVIDIA's own runtime and libraries ask of a driver beyond the public API: docs/interoperability.md.
 INTEROP ?= yes
@@ -35,3 +35,7 @@ $(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map | $(BIN)/li
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,libcuda.so.1 \
 	    -Wl,--version-script=$(DRIVER_GENERATED)/exports.map $(RUNTIME_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' \
 	    -Wl,--no-as-needed $(RUNTIME_CORE) $(ALL_LDFLAGS)
+
+# Some programs load libcuda.so without a number (Taichi, for example): NVIDIA's installer makes that name too.
+$(BIN)/cudart/libcuda.so: | $(DRIVER_LIBRARY)
+	ln -sfn $(notdir $(DRIVER_LIBRARY)) $@

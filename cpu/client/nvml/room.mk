@@ -4,7 +4,7 @@ NVML_HELPER  := $(BIN)/cudart/flyt-nvml
 NVML_STUBS   := $(BUILD)/generated/nvml/stubs.c
 NVML_OBJECTS := $(call objects,$(addprefix cpu/client/nvml/,device.c source.c system.c used.c) cpu/common/clock.c) \
                 $(NVML_STUBS:.c=.o)
-PROGRAMS     += $(NVML_LIBRARY) $(NVML_HELPER)
+PROGRAMS     += $(NVML_LIBRARY) $(BIN)/cudart/libnvidia-ml.so $(NVML_HELPER)
 
 $(NVML_STUBS): cpu/client/nvml/names.txt cpu/client/nvml/stubs.awk
 	@mkdir -p $(@D)
@@ -16,6 +16,9 @@ $(NVML_STUBS:.c=.o): $(NVML_STUBS)
 $(NVML_LIBRARY): $(NVML_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $^ -Wl,-soname,libnvidia-ml.so.1 $(RUNTIME_LDFLAGS) $(ALL_LDFLAGS) -ldl
+# NVIDIA's installer makes the name without a number too.
+$(BIN)/cudart/libnvidia-ml.so: | $(NVML_LIBRARY)
+	ln -sfn $(notdir $(NVML_LIBRARY)) $@
 $(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client.so
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
