@@ -24,6 +24,8 @@ def code_of_nvrtc(library, architecture):
     print("known", architecture in list(known))
     options = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_%d" % architecture)
     good(nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE, b"add.cu", 0, None, None))
+    unknown = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_999")
+    print("unknown", nvrtc.nvrtcCompileProgram(program, 1, unknown))
     good(nvrtc.nvrtcCompileProgram(program, 1, options))
     good(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
     code = ctypes.create_string_buffer(size.value + 1)

@@ -1,6 +1,7 @@
 /*
- * nvrtc.c: NVRTC for the software GPU (interpose.h): compute_XX in place of sm_XX, and PTX in place of machine code. An
- * architecture that the compiler does not know becomes the nearest that it knows, below it if there is one.
+ * nvrtc.c: NVRTC for the software GPU (interpose.h): compute_XX in place of sm_XX, and PTX in place of machine code.
+ * If the compiler does not know the device's architecture, the nearest that it knows takes its place, below it if
+ * there is one.
  */
 #define _GNU_SOURCE
 #include "cpu/client/run/interpose.h"
@@ -61,7 +62,8 @@ static char *option(const char *const *options, int number)
     int prefix;
     const char *value = architecture_option(options, number, &prefix);
     int wanted = value ? architecture_number(value) : 0;
-    if (!wanted || asprintf(&made, "%.*scompute_%d", prefix, options[number], nearest(wanted)) < 0)
+    int known = wanted == software_gpu() ? nearest(wanted) : wanted; /* others: an error of the program, as natively */
+    if (!wanted || asprintf(&made, "%.*scompute_%d", prefix, options[number], known) < 0)
         return NULL;
     return made;
 }

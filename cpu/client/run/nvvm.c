@@ -1,7 +1,7 @@
 /*
  * nvvm.c: libNVVM for the software GPU (interpose.h). It makes PTX by itself; only the device's architecture may be
- * one that it does not know. It has no list of those that it knows, so they are tried, from the wanted one
- * downwards.
+ * one that it does not know. It has no list of those that it knows, so they are tried, from the device's
+ * downwards. Any other architecture that it does not know is an error, as natively.
  */
 #define _GNU_SOURCE
 #include "cpu/client/run/interpose.h"
@@ -40,7 +40,7 @@ static int call(const char *name, void *program, int count, const char **options
     for (int i = 0; i < count; i++) {
         const char *value = architecture_option(options, i, &prefix);
         int wanted = value && prefix ? architecture_number(value) : 0;
-        for (int known = wanted; wanted && known >= OLDEST && result == INVALID_OPTION; known--)
+        for (int known = wanted; wanted == software_gpu() && known >= OLDEST && result == INVALID_OPTION; known--)
             result = call_with(function, program, count, options, i, known);
     }
     return result;
