@@ -57,10 +57,11 @@ static int get_parameter(core_function *function, size_t index, size_t *offset, 
     return CUDA_SUCCESS;
 }
 
+/* A null handle is a wrong value here, as NVIDIA's driver says (cuda-python's tests), and no wrong handle. */
 static int get_name(const char **name, core_function *function)
 {
     int error = driver_ready();
-    if (!error && !name)
+    if (!error && (!name || !function))
         error = CUDA_ERROR_INVALID_VALUE;
     return error ? error : core_function_check(function, NULL, name);
 }

@@ -154,7 +154,7 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice d
 CUresult cuFuncGetName(const char **name, CUfunction handle)
 {
     struct sgd_function *f;
-    CUresult r = sgd_enter_function(handle, &f);
+    CUresult r = handle ? sgd_enter_function(handle, &f) : CUDA_ERROR_INVALID_VALUE;
     if (r)
         return r;
     if (name)
@@ -166,7 +166,7 @@ CUresult cuFuncGetName(const char **name, CUfunction handle)
 CUresult cuKernelGetName(const char **name, CUkernel handle)
 {
     struct sgd_kernel *k;
-    CUresult r = enter_kernel(handle, &k);
+    CUresult r = handle ? enter_kernel(handle, &k) : CUDA_ERROR_INVALID_VALUE;
     if (r)
         return r;
     if (name)

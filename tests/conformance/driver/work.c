@@ -65,6 +65,7 @@ static void memory(void)
     static char page[8192] __attribute__((aligned(4096)));
     WORKS(cuMemHostRegister(page, 4096, 0), "one page");
     GIVES(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister(page, 4096, 0), "again");
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister(page + 8), "inside");
     WORKS(cuMemHostUnregister(page), "once");
     GIVES(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(page), "twice");
     GIVES(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(page, 0, 0), "no bytes");
@@ -75,6 +76,7 @@ static void modules(void)
     CUmodule m = NULL;
     CUfunction f = NULL;
     CUdeviceptr p = 0;
+    const char *name = NULL;
     size_t size = 0;
     int value = 0;
     CUstream s;
@@ -96,6 +98,9 @@ static void modules(void)
     GIVES(CUDA_ERROR_INVALID_VALUE, cuModuleGetFunction(&f, m, NULL), "null name");
     GIVES(CUDA_ERROR_INVALID_VALUE, cuModuleGetFunction(NULL, m, "store"), "null pointer");
     WORKS(cuModuleGetFunction(&f, m, "store"), "usual");
+    WORKS(cuFuncGetName(&name, f), "usual");
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuFuncGetName(&name, NULL), "null handle");
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuKernelGetName(&name, NULL), "null handle");
     WORKS(cuModuleGetGlobal(&p, &size, m, "variable"), "usual");
     VALUE("size", "%zu", size);
     GIVES(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&p, &size, m, "missing"), "missing");
