@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <time.h>
 
 static void nap(long microseconds)
@@ -158,6 +159,46 @@ static void legacy_default_stream(void **state)
     OK(cuStreamDestroy(blocking));
     OK(cuStreamDestroy(other));
     OK(cuStreamDestroy(free_one));
+}
+
+static void *synchronise_legacy(void *context)
+{
+    CUresult r = cuCtxSetCurrent(context);
+    return (void *)(uintptr_t)(r ? r : cuStreamSynchronize(NULL));
+}
+
+/* It waits for the blocking streams, but is no work: what another blocking stream is given meanwhile does not wait. */
+static void synchronised_legacy_stream(void **state)
+{
+    (void)state;
+    CUstream held, other;
+    CUevent e;
+    CUcontext context;
+    pthread_t thread;
+    void *result;
+    OK(cuStreamCreate(&held, CU_STREAM_DEFAULT));
+    OK(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    OK(cuCtxGetCurrent(&context));
+    shut(held);
+    assert_int_equal(pthread_create(&thread, NULL, synchronise_legacy, context), 0);
+    bool ended = true;
+    for (int i = 0; i < 50 && ended; i++) {  /* in one of these rounds the thread waits */
+        OK(cuEventRecord(e, other));
+        ended = false;
+        for (int ms = 0; ms < 10000 && !ended; ms++) {
+            ended = cuEventQuery(e) == CUDA_SUCCESS;
+            nap(1000);
+        }
+    }
+    assert_true(ended);
+    open_gate();
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+    OK(cuStreamQuery(held));
+    OK(cuEventDestroy(e));
+    OK(cuStreamDestroy(held));
+    OK(cuStreamDestroy(other));
 }
 
 static void synchronous_calls_see_blocking_streams(void **state)
@@ -405,6 +446,7 @@ int main(void)
         cmocka_unit_test(query_and_events),
         cmocka_unit_test(waiting_for_events),
         cmocka_unit_test(legacy_default_stream),
+        cmocka_unit_test(synchronised_legacy_stream),
         cmocka_unit_test(synchronous_calls_see_blocking_streams),
         cmocka_unit_test(host_functions),
         cmocka_unit_test(callbacks_see_copies),

@@ -110,12 +110,7 @@ CUresult cuStreamSynchronize(CUstream handle)
         return r;
     struct sgd_context *c = s->context;
     sgd_context_hold(c);
-    if (s->legacy) { /* an operation of the legacy stream would wait for the others: so does this */
-        struct sgd_op *nothing = sgd_op_new(SGD_OP_NOTHING);
-        r = nothing ? sgd_queue_push_wait(s, nothing) : CUDA_ERROR_OUT_OF_MEMORY;
-    } else {
-        r = sgd_stream_wait(s, s->pushed);
-    }
+    r = s->legacy ? sgd_legacy_wait(c) : sgd_stream_wait(s, s->pushed);
     sgd_context_flush(c);
     sgd_leave();
     return r;

@@ -197,16 +197,16 @@ CUresult sgd_queue_push_wait(struct sgd_stream *s, struct sgd_op *op)
 }
 
 /* New work that another thread queues meanwhile is not waited for. */
-CUresult sgd_context_wait(struct sgd_context *c)
+static CUresult wait_for_streams(struct sgd_context *c, bool blocking_only)
 {
     size_t count = 0, i = 0;
     for (struct sgd_stream *s = sgd_turn_active(); s; s = s->active_next)
-        count += s->context == c;
+        count += s->context == c && !(blocking_only && s->non_blocking);
     struct sgd_dependency *marks = count ? malloc(count * sizeof *marks) : NULL;
     if (count && !marks)
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (struct sgd_stream *s = sgd_turn_active(); s; s = s->active_next)
-        if (s->context == c) {
+        if (s->context == c && !(blocking_only && s->non_blocking)) {
             s->refs++;
             marks[i++] = (struct sgd_dependency){ s, s->pushed };
         }
@@ -217,3 +217,7 @@ CUresult sgd_context_wait(struct sgd_context *c)
     free(marks);
     return sgd_fault();
 }
+
+CUresult sgd_context_wait(struct sgd_context *c) { return wait_for_streams(c, false); }
+
+CUresult sgd_legacy_wait(struct sgd_context *c) { return wait_for_streams(c, true); }

@@ -117,6 +117,8 @@ CUresult sgd_queue_push_wait(struct sgd_stream *, struct sgd_op *);
 bool sgd_stream_done(const struct sgd_stream *, uint64_t number);
 CUresult sgd_stream_wait(struct sgd_stream *, uint64_t number);
 CUresult sgd_context_wait(struct sgd_context *);         /* all its streams; ends with CUDA_SUCCESS or the fault */
+/* The legacy stream and those that it waits for. Nothing is queued: later work of those does not wait for it. */
+CUresult sgd_legacy_wait(struct sgd_context *);
 bool sgd_in_callback(void);              /* the calling thread runs host functions: it may not call CUDA */
 bool sgd_queue_cancelling(void);         /* the fault has not reached all machines yet */
 void sgd_fault_raise(CUresult);          /* the first fault is kept; what runs and waits ends */
