@@ -64,40 +64,52 @@ static int begin(const struct side *to, const struct side *from, int kind, bool 
 
 /* ---- cudaMemcpy3D ---- */
 
-/* Bytes of an element of the arrays. 1: they differ. */
-static int element_of(const cudaMemcpy3DParms *copy, unsigned *bytes)
+/* What the arrays are made of: bytes, and texels along each side. */
+struct element { unsigned bytes, texels; };
+
+static struct element element_in(const struct core_array_shape *shape)
+{
+    return (struct element){ shape->texel, texel_block(shape->format) ? 4 : 1 };
+}
+
+static size_t elements_along(size_t texels, unsigned each) { return texels / each + (texels % each != 0); }
+
+/* 1: the arrays' elements differ. */
+static int element_of(const cudaMemcpy3DParms *copy, struct element *element)
 {
     const void *arrays[] = { copy->srcArray, copy->dstArray };
     struct core_array_shape shape;
-    *bytes = 0;
+    *element = (struct element){ 0, 1 };
     for (int i = 0; i < 2; i++) {
         int error = arrays[i] ? core_array_shape(runtime_array(arrays[i]), &shape) : cudaSuccess;
         if (error)
             return error;
-        if (arrays[i] && *bytes && *bytes != shape.texel)
+        if (arrays[i] && element->bytes && element->bytes != shape.texel)
             return cudaErrorInvalidValue;
         if (arrays[i])
-            *bytes = shape.texel;
+            *element = element_in(&shape);
     }
     return cudaSuccess;
 }
 
-/* NVIDIA's runtime counts positions in elements of the array on both sides, whatever the reference says of memory. */
-static int side_3d(const void *array, const cudaPitchedPtr *memory, const cudaPos *at, unsigned element,
+/* NVIDIA's runtime counts positions in elements of the array on both sides, whatever the reference says of memory; in
+   an array of blocks in texels. */
+static int side_3d(const void *array, const cudaPitchedPtr *memory, const cudaPos *at, const struct element *element,
                    const struct core_extent *extent, struct core_box *box)
 {
+    const unsigned texels = array ? element->texels : 1;
     size_t x;
-    if (__builtin_mul_overflow(at->x, element, &x))
+    if (__builtin_mul_overflow(at->x / texels, element->bytes, &x))
         return cudaErrorInvalidValue;
     if (array)
-        return core_array_box(runtime_array(array), (const size_t[3]){ x, at->y, at->z }, extent, box);
+        return core_array_box(runtime_array(array), (const size_t[3]){ x, at->y / texels, at->z }, extent, box);
     const cudaPos bytes = { x, at->y, at->z };
     const cudaExtent size = { extent->width, extent->height, extent->depth };
     return runtime_pitched_box(memory, &bytes, &size, box);
 }
 
 /* on_host: the kind of the copy names the host on this side. NVIDIA's runtime compares the strides of memory with the
-   extent as given, also where that counts elements. */
+   extent as given, also where that counts elements. Only the rows of blocks are counted before. */
 static int side_check(const void *array, const cudaPitchedPtr *memory, const cudaExtent *extent, bool on_host)
 {
     if (array)
@@ -109,18 +121,22 @@ static int side_check(const void *array, const cudaPitchedPtr *memory, const cud
 
 int runtime_copy_sides(const cudaMemcpy3DParms *copy, struct runtime_copy_sides *sides)
 {
-    unsigned element;
+    struct element element;
     int error = element_of(copy, &element);
     if (error)
         return error;
-    if ((error = side_check(copy->srcArray, &copy->srcPtr, &copy->extent, out_of_host((int)copy->kind))) ||
-        (error = side_check(copy->dstArray, &copy->dstPtr, &copy->extent, false)))
+    const size_t columns = elements_along(copy->extent.width, element.texels);
+    const cudaExtent rows = { copy->extent.width, elements_along(copy->extent.height, element.texels),
+                              copy->extent.depth };
+    if ((error = side_check(copy->srcArray, &copy->srcPtr, &rows, out_of_host((int)copy->kind))) ||
+        (error = side_check(copy->dstArray, &copy->dstPtr, &rows, false)))
         return error; /* an array as target is on the device, whatever the kind says */
-    sides->extent = (struct core_extent){ 0, copy->extent.height, copy->extent.depth };
-    if (__builtin_mul_overflow(copy->extent.width, element, &sides->extent.width))
+    sides->extent = (struct core_extent){ 0, rows.height, rows.depth };
+    if (__builtin_mul_overflow(columns, element.bytes, &sides->extent.width))
         return cudaErrorInvalidValue;
-    error = side_3d(copy->dstArray, &copy->dstPtr, &copy->dstPos, element, &sides->extent, &sides->to);
-    return error ? error : side_3d(copy->srcArray, &copy->srcPtr, &copy->srcPos, element, &sides->extent, &sides->from);
+    error = side_3d(copy->dstArray, &copy->dstPtr, &copy->dstPos, &element, &sides->extent, &sides->to);
+    return error ? error
+                 : side_3d(copy->srcArray, &copy->srcPtr, &copy->srcPos, &element, &sides->extent, &sides->from);
 }
 
 bool runtime_array_of(uint64_t address, cudaArray_t *array, cudaPos *position, unsigned *bytes)
@@ -131,7 +147,8 @@ bool runtime_array_of(uint64_t address, cudaArray_t *array, cudaPos *position, u
     if (!core_array_at(address, &handle, at) || core_array_shape(handle, &shape))
         return false;
     *array = (void *)(uintptr_t)handle;
-    *position = (cudaPos){ at[0] / shape.texel, at[1], at[2] };
+    const struct element element = element_in(&shape);
+    *position = (cudaPos){ at[0] / element.bytes * element.texels, at[1] * element.texels, at[2] };
     *bytes = shape.texel;
     return true;
 }

@@ -101,6 +101,53 @@ static void special_format(const char *name, cudaChannelFormatDesc desc, size_t 
     free_again("other bits", &desc, 16, 0);
 }
 
+/* What cudaMemcpy3D counts in an array of blocks, and on its other side. */
+static void boxes_of_blocks(cudaChannelFormatDesc desc)
+{
+    enum { PITCH = 520, ROWS = 40 };
+    static const size_t places[][4] = {
+        { 0, 0, 0, 0 }, { 4, 4, 0, 0 }, { 0, 0, 4, 4 }, { 2, 2, 2, 2 }, { 3, 0, 12, 12 }
+    };
+    static unsigned char bytes[PITCH * ROWS], back[16 * 16 * 4];
+    cudaArray_t a;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(7 * i + i / 256);
+    MUST(cudaMalloc3DArray(&a, &desc, make_cudaExtent(16, 16, 2)));
+    cudaMemcpy3DParms zeros;
+    memset(&zeros, 0, sizeof zeros);
+    zeros.srcPtr = make_cudaPitchedPtr(back, 64, 64, 4);
+    zeros.dstArray = a;
+    zeros.extent = make_cudaExtent(16, 16, 2);
+    zeros.kind = cudaMemcpyHostToDevice;
+    MUST(cudaMemcpy3D(&zeros));
+    for (auto &p : places)
+        for (size_t size : { 1, 4, 5, 12, 16 })
+            for (size_t rows : { 3, 4, 16 }) {
+                cudaMemcpy3DParms to, from;
+                memset(&to, 0, sizeof to);
+                memset(&from, 0, sizeof from);
+                memset(back, 0, sizeof back);
+                to.srcPtr = make_cudaPitchedPtr(bytes, PITCH, 64, rows);
+                to.srcPos = make_cudaPos(p[0], p[1], 0);
+                to.dstArray = from.srcArray = a;
+                to.dstPos = make_cudaPos(p[2], p[3], 0);
+                to.extent = make_cudaExtent(size, size, 2);
+                to.kind = cudaMemcpyHostToDevice;
+                printf("kind %d, %zu by %zu from %zu %zu to %zu %zu, %zu rows\n", (int)desc.f, size, size, p[0], p[1],
+                       p[2], p[3], rows);
+                SAYS(cudaMemcpy3D(&to), "into blocks");
+                from.dstPtr = make_cudaPitchedPtr(back, 64, 64, 4);
+                from.extent = make_cudaExtent(16, 16, 2);
+                from.kind = cudaMemcpyDeviceToHost;
+                MUST(cudaMemcpy3D(&from));
+                unsigned sum = 0;
+                for (unsigned char c : back)
+                    sum = sum * 31 + c;
+                VALUE("the array's bytes", "%u", sum);
+            }
+    MUST(cudaFreeArray(a));
+}
+
 /* Words of 32 bits, looked at as blocks. */
 static void views_in_blocks(int words, cudaResourceViewFormat format)
 {
@@ -152,6 +199,8 @@ static void special_formats()
     FORMAT(SignedBlockCompressed6H, 64, 4);
     FORMAT(UnsignedBlockCompressed7, 64, 4);
     FORMAT(UnsignedBlockCompressed7SRGB, 64, 4);
+    boxes_of_blocks(cudaCreateChannelDesc<cudaChannelFormatKindUnsignedBlockCompressed1>());
+    boxes_of_blocks(cudaCreateChannelDesc<cudaChannelFormatKindUnsignedBlockCompressed7>());
     for (int format = cudaResViewFormatUnsignedBlockCompressed1; format <= cudaResViewFormatUnsignedBlockCompressed7;
          format++)
         for (int words = 2; words <= 4; words += 2)
