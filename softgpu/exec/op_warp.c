@@ -7,8 +7,8 @@
  * of one group may name different sets (tiles of cooperative groups do).
  *
  * PTX leaves undefined what happens to a lane that its own set does not name. Programs exist that name, for example,
- * only the lanes below their own, and a GPU runs them: it asks only whether the named lanes have come, and lanes that
- * arrive together have. Such a lane gets the result of the lanes that its set names.
+ * only the lanes below their own, and that expect the result of those. Here such a lane gets it, and does not wait for
+ * lanes that have come together with it.
  */
 #include "softgpu/exec/decode.h"
 

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BAD = re.compile(r".*(?:\bFAIL|[Mm]ismatch|\b[Ee]rrors?\b(?! ?rate)|ERROR|[Ss]egmentation fault).*")
+BAD = re.compile(r".*(?:\bFAIL|[Mm]ismatch|\b[Ee]rrors?\b(?! ?rate)|ERROR|[Ss]egmentation fault|No such file).*")
 # Some programs want two devices. They do not pass on one, and the others do not mind.
 os.environ.setdefault("FLYT_SOFTGPU_DEVICES", "2")
 # What may say error without meaning one: a figure ("error = 1e-7", "max error: 0", "0 errors"), or a word of the field.
