@@ -4,9 +4,9 @@
  * One lock guards everything here and in place.c; it is taken twice per turn of a block. Resident blocks that can run
  * stand in one queue.
  *
- * A block whose warps all sleep (nanosleep) stays in the queue, but gets its next turn only when its time has come. While
- * no other block can run, one of the threads sleeps until then: a kernel that waits in this way leaves the processors to
- * others.
+ * A block whose warps all sleep (nanosleep) stays in the queue, but gets its next turn only when its time has come.
+ * While no other block can run, one of the threads sleeps until then: a kernel that waits in this way leaves the
+ * processors to others.
  */
 #include "softgpu/exec/family.h"
 #include "softgpu/exec/place.h"
@@ -105,7 +105,7 @@ void exec_ready_push(sg_engine *e, struct exec_block *b)
     ready_push(e, b, 0);
 }
 
-/* The first block in the queue that does not nap; NULL: there is none. wake: when the first of those that nap may run. */
+/* The first block in the queue that does not nap; NULL: there is none. wake: when the first that naps may run. */
 static struct exec_block *ready_take(sg_engine *e, uint64_t *wake)
 {
     FLYT_ASSERT_HELD(&e->lock);
