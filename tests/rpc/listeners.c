@@ -122,6 +122,17 @@ static void unreachable(void **state)
     assert_int_equal(rpc_channel_connect("local:", 100, &channel, error), -EINVAL);
     assert_int_equal(rpc_channel_connect("unix:///nowhere/at/all", 100, &channel, error), -ENOENT);
     assert_non_null(strstr(error, "no server"));
+}
+
+static void unknown_name(void **state)
+{
+    (void)state;
+    char error[RPC_ERROR_SIZE] = "";
+    rpc_channel *channel;
+#ifdef __SANITIZE_THREAD__
+    print_message("# glibc looks names up in a thread that ThreadSanitizer does not know; it crashes in malloc\n");
+    skip();
+#endif
     assert_int_equal(rpc_channel_connect("tcp://no-such-name.invalid:1", 100, &channel, error), -EHOSTUNREACH);
 }
 
@@ -298,7 +309,7 @@ int main(void)
 #ifndef __SANITIZE_THREAD__           /* which does not know the threads in which the C library looks names up */
         { "tcp, a name", tcp, NULL, NULL, (void *)"tcp://localhost:0" },
 #endif
-        cmocka_unit_test(unreachable),
+        cmocka_unit_test(unreachable), cmocka_unit_test(unknown_name),
         cmocka_unit_test(unix_socket),
         cmocka_unit_test(stale),
         cmocka_unit_test(not_ours),
