@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/rpc/credit.h"
+#include "cpu/server/charge.h"
 #include "cpu/server/tenant.h"
 
 enum { DEVICE_HIGHEST_ATTRIBUTE = 255 };
@@ -41,8 +43,22 @@ int devices_create(struct session *session, char *error)
 
 /* ---- the snapshot ---- */
 
-/* Priorities can be asked of a current context only, so that the device's is made for a moment. */
-static CUresult snapshot_priorities(const struct gpu *gpu, CUdevice device, flyt_device *out)
+/* Of a device that had one context, when the snapshot was made; both are 0 where the driver did not say. */
+struct memory_then {
+    uint64_t free, taken;
+};
+static struct memory_then memory_then[FLYT_MAX_DEVICES];
+
+static void snapshot_memory(const struct gpu *gpu, struct memory_then *out)
+{
+    size_t free_bytes, total;
+    if (gpu->MemGetInfo(&free_bytes, &total) == CUDA_SUCCESS && free_bytes <= total)
+        *out = (struct memory_then){ free_bytes, total - free_bytes };
+}
+
+/* Priorities, and what memory is left, can be asked of a current context only, so that the device's is made for a
+   moment. */
+static CUresult snapshot_context(const struct gpu *gpu, CUdevice device, flyt_device *out, struct memory_then *memory)
 {
     CUcontext context;
     CUresult r = gpu->DevicePrimaryCtxRetain(&context, device);
@@ -51,6 +67,8 @@ static CUresult snapshot_priorities(const struct gpu *gpu, CUdevice device, flyt
     r = gpu->CtxSetCurrent(context);
     if (r == CUDA_SUCCESS)
         r = gpu->CtxGetStreamPriorityRange(&out->priority_least, &out->priority_greatest);
+    if (r == CUDA_SUCCESS)
+        snapshot_memory(gpu, memory);
     gpu->CtxSetCurrent(NULL);
     gpu->DevicePrimaryCtxRelease(device);
     return r;
@@ -72,7 +90,7 @@ static CUresult snapshot_device(const struct gpu *gpu, int index, flyt_device *o
     if (r == CUDA_SUCCESS)
         r = gpu->DeviceTotalMem(&total, device);
     if (r == CUDA_SUCCESS)
-        r = snapshot_priorities(gpu, device, out);
+        r = snapshot_context(gpu, device, out, &memory_then[index]);
     if (r != CUDA_SUCCESS)
         return r;
     memcpy(out->uuid, uuid.bytes, sizeof out->uuid);
@@ -120,4 +138,31 @@ int devices_snapshot(const struct gpu *gpu, const flyt_device **out, int *count,
     *count = device_count;
     pthread_mutex_unlock(&lock);
     return result;
+}
+
+/* ---- is there room for a context? ---- */
+
+static int attribute_of(const flyt_device *device, CUdevice_attribute name)
+{
+    for (u_int i = 0; i < device->attributes.attributes_len; i++)
+        if (device->attributes.attributes_val[i].name == (int)name)
+            return device->attributes.attributes_val[i].value;
+    return 0;
+}
+
+/* What a context takes is known, and charged to the tenant, only where the driver counts for this process alone
+   (charge.c). The credit is the most that a client asks for. */
+static bool device_has_room(const struct session *session, const flyt_device *device, const struct memory_then *then)
+{
+    uint64_t credit = credit_ahead(UINT64_MAX, device->total_memory), taken = charge_private(session) ? then->taken : 0;
+    return attribute_of(device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_DEFAULT &&
+           then->free >= taken + credit && tenant_roomy(taken + credit);
+}
+
+bool devices_have_room(const struct session *session, const flyt_device *devices, int count)
+{
+    bool room = count > 0;
+    for (int i = 0; i < count && room; i++)
+        room = device_has_room(session, &devices[i], &memory_then[i]);
+    return room;
 }

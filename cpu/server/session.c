@@ -200,6 +200,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES | FLYT_CAP_TEXREFS;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
+    result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;
     result.capabilities |= session->shareable ? FLYT_CAP_SHARES : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
     result.capabilities |= session->in_process && strcmp(session->gpu->kind, "software") == 0 ? FLYT_CAP_TOUCH : 0;
