@@ -19,3 +19,14 @@ $(BUILD)/tests/code_object: $(BUILD)/tests/code/object.o $(CPU_CODE_OBJECTS) | $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CPU_CODE_LIBS)
 TESTS += "$(BUILD)/tests/code_object $(TESTS_CODE_LINKED)"
+
+# The names of kernels, in what nvcc makes.
+TESTS_CODE_KERNELS := $(addprefix $(BUILD)/tests/code-kernels/one.,cubin fatbin packed)
+$(TESTS_CODE_KERNELS): $(BUILD)/tests/code-kernels/one.%: tests/code/kernels.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -Wno-deprecated-gpu-targets $(if $(filter cubin,$*),-cubin,-fatbin) \
+	    $(if $(filter packed,$*),-Xfatbin -compress-all) -o $@ $<
+$(BUILD)/tests/code_kernels: $(BUILD)/tests/code/kernels.o $(CPU_CODE_OBJECTS) | $(TESTS_CODE_KERNELS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CPU_CODE_LIBS)
+TESTS += "$(BUILD)/tests/code_kernels $(TESTS_CODE_KERNELS)"
