@@ -120,6 +120,7 @@ static void hello(rpc_request *r)
                                     : 0,
                .major = fake_options.major ? fake_options.major : FLYT_PROTOCOL_MAJOR, .minor = 0, .server = "fake",
                .refusal = (char *)(fake_options.refusal ? fake_options.refusal : ""), .driver_version = 13000,
+               .capabilities = fake_options.room ? FLYT_CAP_ROOM : 0,
                .window = fake.window, .window_size = WINDOW_SIZE, .granularity = GRANULARITY,
                .granted = grant(&args.wish, devices), .devices = { (u_int)count, devices });
     if (fake_options.refusal || fake_options.major)
@@ -139,7 +140,7 @@ static void map(rpc_request *r)
     for (struct fake_piece *p = fake.pieces; p; p = p->next)
         if (a.address < p->address + p->size && p->address < a.address + a.size)
             aligned = false;
-    int result = !aligned ? 1 : fake_mapped[fake.context_device[a.context]] + a.size > limit ? 2 : 0;
+    int result = fake.context_refused[a.context] ? 201 : !aligned ? 1 : fake_mapped[fake.context_device[a.context]] + a.size > limit ? 2 : 0;
     if (!result)
         pieces_make(a.context, a.address, a.size, a.piece);
     FAKE_REPLY(map_result, rpc_request_xid(r), result, .size = a.size);
@@ -188,7 +189,7 @@ static void module_load(rpc_request *r)
                 : (flyt_symbol){ .address = UINT64_C(0x700000000000) + 4096u * (unsigned)a.symbols.symbols_val[i][0] +
                                             ((uint64_t)a.context << 32),
                                  .size = 64 };
-    int result = fake.image_lacks ? 200 : fake_options.refuses_modules;
+    int result = fake.context_refused[a.context] ? 201 : fake.image_lacks ? 200 : fake_options.refuses_modules;
     fake.no_module = result != 0;
     FAKE_REPLY(module_load_result, rpc_request_xid(r), result,
                .symbols = { result ? 0 : a.symbols.symbols_len, symbols });
@@ -255,14 +256,20 @@ static void make_context(rpc_request *r)
     if (context >= FLYT_MAX_CONTEXTS || device < 0 || device >= 8)
         _exit(98);
     fake.context_device[context] = device;
+    fake.context_refused[context] = fake_options.refuses_contexts > 0;
+    fake_options.refuses_contexts -= fake.context_refused[context];
     fake.queues[context].context = context;
-    FAKE_REPLY(plain_result, rpc_request_xid(r), 0);
+    FAKE_REPLY(plain_result, rpc_request_xid(r), fake.context_refused[context] ? 2 : 0);
 }
 
 static void end_context(rpc_request *r)
 {
     context_args a;
     arguments(r, (xdrproc_t)xdr_context_args, &a);
+    if (fake.context_refused[a.context]) {
+        fprintf(stderr, "fake: the end of a context that was refused\n");
+        _exit(98);
+    }
     for (struct fake_piece **at = &fake.pieces; *at;) {
         struct fake_piece *p = *at;
         if (p->context != a.context) {

@@ -25,6 +25,8 @@ struct fake_options {
     bool lacks_images;                /* has no image that is announced; else: lacks only the first */
     int refuses_modules;              /* with this code; 0: it takes them */
     bool grants;                      /* what HELLO wishes for */
+    bool room;                        /* says that there is room for a context */
+    int refuses_contexts;             /* the next so many calls that make one, with 2 */
     bool        shared;               /* goes on through shared memory if the client wants to */
 };
 

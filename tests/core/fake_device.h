@@ -41,6 +41,7 @@ extern struct fake {
     rpc_server        *server;
     struct fake_queue  queues[FAKE_STREAMS];
     int                context_device[FLYT_MAX_CONTEXTS];
+    bool               context_refused[FLYT_MAX_CONTEXTS];
     struct fake_op    *context_syncs;
     struct fake_op    *event_syncs;
     struct fake_event  events[FAKE_STREAMS];

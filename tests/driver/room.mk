@@ -140,8 +140,11 @@ TESTS_DRIVER_ROUNDS := $(addprefix $(TESTS_DRIVER)/rounds-,shared static)
 $(TESTS_DRIVER_ROUNDS): $(TESTS_DRIVER)/rounds-%: tests/driver/rounds.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -I. -cudart $*
-$(TESTS_DRIVER)-rounds: tests/driver/rounds.py $(TESTS_DRIVER_ROUNDS) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/rounds.py $(BIN) %s\n' '$(TESTS_DRIVER_ROUNDS)' > $@
+$(TESTS_DRIVER)/rounds-driver: tests/driver/rounds_driver.c | $(DRIVER_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
+$(TESTS_DRIVER)-rounds: tests/driver/rounds.py $(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/rounds.py $(BIN) %s\n' '$(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver' > $@
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-rounds
 

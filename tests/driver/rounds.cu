@@ -2,7 +2,9 @@
  * rounds.cu: does one thing N times, so that rounds.py can count what it waits for.
  *
  *     rounds launch|copy_in|copy_out|copy_pageable|set|record|wait|event N       then one synchronise
- *     rounds start                                                               the first result of a kernel
+ *     rounds start[-count|-copy]       the first result of a kernel; in a program that asks for the number of devices first,
+ *                                      or that copies to the device before the launch
+ *     rounds count                     only asks for the number of devices
  */
 #include "tests/cuda/check.h"
 
@@ -47,22 +49,28 @@ static void once(const char *what, int i)
     }
 }
 
-static int start(void)
+static int start(const char *what)
 {
-    int result = 0;
+    int result = 0, count = 0;
+    if (strcmp(what, "start-count") == 0 || strcmp(what, "count") == 0)
+        MUST(cudaGetDeviceCount(&count));
+    if (strcmp(what, "count") == 0)
+        return check_result(what);
     MUST(cudaMalloc(&device, sizeof *device));
+    if (strcmp(what, "start-copy") == 0)
+        MUST(cudaMemcpy(device, &result, sizeof result, cudaMemcpyHostToDevice));
     add<<<1, 1>>>(device, 40, 2);
     MUST(cudaGetLastError());
     MUST(cudaMemcpy(&result, device, sizeof result, cudaMemcpyDeviceToHost));
     HOLDS(result == 42);
-    return check_result("start");
+    return check_result(what);
 }
 
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "start";
-    if (strcmp(what, "start") == 0)
-        return start();
+    if (strncmp(what, "start", 5) == 0 || strcmp(what, "count") == 0)
+        return start(what);
     MUST(cudaMalloc(&device, BYTES));
     MUST(cudaMallocHost(&pinned, BYTES));
     MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

@@ -16,9 +16,12 @@ BIN = os.path.abspath(sys.argv[1])
 WHAT = ["launch", "copy_in", "copy_out", "copy_pageable", "set", "record", "wait", "event"]
 # Calls of other kinds by which two runs may differ: for memory, and for what the server has to tell.
 OTHERS_AT_MOST = 10
-# Connection; image, module and kernel; and the copy that brings the result. The context and its first memory come with the
-# connection, but NVIDIA's runtime asks about the devices before it makes one.
-START_AT_MOST = {"shared": 3, "static": 4}
+# The connection; context, first memory and code, as far as they have not come with it; the copy that brings the result.
+START_AT_MOST = 3
+# A program that copies to the device before its first launch, and one that asks about the devices first, as PyTorch does.
+STARTS = {"shared": ["start", "start-count", "start-copy"], "static": ["start", "start-count", "start-copy"], "driver": ["start"]}
+# What a program does without that makes no context, or does not need it.
+FEW = {"shared": ["count"], "static": ["count"], "driver": ["count", "unused"]}
 
 
 def counts(program, address, *arguments):
@@ -54,16 +57,26 @@ def waits(program, address, what):
     return f"100 more of them made more of these calls, too: {others}" if too_many else None
 
 
-def start(program, address):
-    counts(program, address, "start")  # the server has the program's image from here on
-    found = counts(program, address, "start")
+def start(program, address, what):
+    counts(program, address, what)  # the server has the program's image from here on
+    found = counts(program, address, what)
     if isinstance(found, str):
         return found
     waited = {name: row["waited"] for name, row in found["procedures"].items() if row["waited"]}
     ending = waited.get("FLYT_CONTEXT_RELEASE", 0)  # NVIDIA's runtime gives its context back at the exit
-    print(f"# {os.path.basename(program)}: {found['waited'] - ending} calls waited for: {' '.join(waited)}")
-    most = START_AT_MOST[program.rpartition("-")[2]]
-    return None if found["waited"] - ending <= most else f"{waited} were waited for"
+    print(f"# {os.path.basename(program)} {what}: {found['waited'] - ending} calls waited for: {' '.join(waited)}")
+    return None if found["waited"] - ending <= START_AT_MOST else f"{waited} were waited for"
+
+
+def few(program, address, what):
+    found = counts(program, address, what)
+    if isinstance(found, str):
+        return found
+    sent = {name: row["calls"] for name, row in found["procedures"].items() if row["calls"]}
+    print(f"# {os.path.basename(program)} {what}: {sent}")
+    code = [name for name in sent if name in ("FLYT_IMAGE", "FLYT_MODULE_LOAD", "FLYT_FUNCTION_GET")]
+    contexts = [name for name in sent if name.startswith("FLYT_CONTEXT")] if what == "count" else []
+    return f"{sent} were sent" if code or contexts else None
 
 
 def main():
@@ -77,8 +90,10 @@ def main():
         addresses = [server.stdout.readline().split()[-1] for _ in range(2)]
         for address in addresses:
             for program in sys.argv[2:]:
-                for what in ["start", *WHAT]:
-                    problem = start(program, address) if what == "start" else waits(program, address, what)
+                kind = program.rpartition("-")[2]
+                for what in [*STARTS[kind], *FEW[kind], *(WHAT if kind != "driver" else [])]:
+                    test = start if what in STARTS[kind] else few if what in FEW[kind] else waits
+                    problem = test(program, address, what)
                     number += 1
                     failed += problem is not None
                     name = f"{os.path.basename(program)} {what} over {address.split(':')[0]}"

@@ -115,22 +115,134 @@ static void place(core_variable *v, core_context *c, const flyt_symbol *symbol)
         p->result = managed_variable_begins(c, p->address, p->size);
 }
 
-/* Asks for up to FLYT_MAX_SYMBOLS addresses; loads the module with the first such call. with: may be NULL. */
-static int variables_ask(core_image *image, core_context *c, core_variable **variables, unsigned count,
-                         struct function_question *with)
+/* Under image->load. The function's place in the table; NULL: no memory. */
+static struct loaded_function *_Atomic *function_place(core_function *f, const core_context *c)
 {
-    struct module_question q = { .image = image, .context = c, .module = load_in(image, c)->module, .with = with };
-    q.symbols = calloc(count ? count : 1, sizeof *q.symbols);
-    if (!q.symbols)
+    struct function_table *table = atomic_load(&f->in);
+    if (!table || c->wire >= table->count) {
+        unsigned count = c->wire + 1 > (unsigned)device_count() ? CONTEXTS_MOST : (unsigned)device_count();
+        struct function_table *more = calloc(1, sizeof *more + count * sizeof more->at[0]);
+        if (!more)
+            return NULL;
+        more->count = count;
+        more->older = table;
+        for (unsigned i = 0; table && i < table->count; i++)
+            atomic_store(&more->at[i], atomic_load(&table->at[i]));
+        atomic_store_explicit(&f->in, table = more, memory_order_release);
+    }
+    return &table->at[c->wire];
+}
+
+/* ---- what loads an image ---- */
+
+/* Functions that are asked for with a module before the program names them: all that it has, if there are no more. */
+enum { FEW_FUNCTIONS = 8, FEW_IMAGES = 4, FEW_BYTES = FLYT_MAX_INLINE };
+
+/* The calls that load an image into a context and ask for variables and functions of it, under way. */
+struct loading {
+    struct module_question q;
+    core_variable **variables; /* as many as q.count */
+    struct function_question along[FEW_FUNCTIONS];
+};
+
+struct few {
+    core_image *image;
+    unsigned count;
+    core_function *functions[FEW_FUNCTIONS];
+};
+
+static bool few_add(void *context, const char *text, size_t size)
+{
+    struct few *few = context;
+    char name[FLYT_MAX_NAME + 1];
+    if (few->count == FEW_FUNCTIONS || size > FLYT_MAX_NAME) {
+        few->count = 0;
+        return false;
+    }
+    memcpy(name, text, size);
+    name[size] = 0;
+    if (code_function_add(few->image, name, true, &few->functions[few->count]) == CORE_OK)
+        few->count++;
+    return true;
+}
+
+/* The image's functions, if there are few: those that the program has registered, else those that the image shows. */
+static void few_functions(struct few *few)
+{
+    core_image *image = few->image;
+    pthread_mutex_lock(&code_names);
+    unsigned all = image->functions.count;
+    for (unsigned i = 0; i < image->functions.size && all <= FEW_FUNCTIONS; i++)
+        for (struct name *n = image->functions.buckets[i]; n; n = n->next)
+            few->functions[few->count++] = (core_function *)n;
+    pthread_mutex_unlock(&code_names);
+    if (!all)
+        bundle_kernels(&image->bundle, FEW_BYTES, few_add, few);
+}
+
+/* Sends what loads the module and asks for up to FLYT_MAX_SYMBOLS variables, which stay the caller's, and for the
+   functions. An error: nothing was sent. */
+static int loading_begin(struct loading *l, core_image *image, core_context *c, core_variable **variables,
+                         unsigned count, const struct few *few)
+{
+    *l = (struct loading){ .variables = variables };
+    l->q = (struct module_question){ .image = image, .context = c, .module = load_in(image, c)->module, .count = count,
+                                     .along = l->along, .along_count = few->count };
+    if (!(l->q.symbols = calloc(count ? count : 1, sizeof *l->q.symbols)))
         return CORE_OUT_OF_MEMORY;
-    q.count = count;
     for (unsigned i = 0; i < count; i++)
-        q.symbols[i] = variables[i]->name.text;
-    int code = module_ask(&q);
-    for (unsigned i = 0; i < count && !code && i < q.result.symbols.symbols_len; i++)
-        place(variables[i], c, &q.result.symbols.symbols_val[i]);
-    free(q.symbols);
-    xdr_free((xdrproc_t)xdr_module_load_result, &q.result);
+        l->q.symbols[i] = variables[i]->name.text;
+    for (unsigned i = 0; i < few->count; i++)
+        l->along[i] = (struct function_question){ .f = few->functions[i], .function = id_take(&function_ids) };
+    int code = module_ask(&l->q);
+    for (unsigned i = 0; i < few->count && code; i++)
+        id_give(&function_ids, l->along[i].function);
+    if (code)
+        free(l->q.symbols);
+    return code;
+}
+
+/* A function that was asked for with its module. One that the server refuses is asked for again when it is needed: then
+   the program hears why. Its id stays taken: the server knows the function by it while the module lives. */
+static void function_came(struct function_question *q, core_context *c, struct load *load)
+{
+    struct loaded_function *loaded = calloc(1, sizeof *loaded);
+    if (loaded) {
+        loaded->wire = q->function;
+        loaded->result = q->code ? q->code : function_ask(q, c, load->module, &loaded->info);
+        atomic_store(&loaded->generation, load->generation);
+        loaded->next = load->functions;
+        load->functions = loaded;
+    }
+    struct loaded_function *_Atomic *place = loaded && !loaded->result ? function_place(q->f, c) : NULL;
+    if (place) {
+        loaded->older = atomic_load(place);
+        atomic_store_explicit(place, loaded, memory_order_release);
+    }
+    function_question_end(q);
+}
+
+/* With a module that is not loaded the server forgets its functions. */
+static void functions_give(struct loading *l)
+{
+    for (unsigned i = 0; i < l->q.along_count; i++) {
+        id_give(&function_ids, l->along[i].function);
+        function_question_end(&l->along[i]);
+    }
+}
+
+static int loading_end(struct loading *l, int (*wait)(struct wire_call *))
+{
+    core_context *c = l->q.context;
+    int code = module_answered(&l->q, wait);
+    for (unsigned i = 0; i < l->q.count && !code && i < l->q.result.symbols.symbols_len; i++)
+        place(l->variables[i], c, &l->q.result.symbols.symbols_val[i]);
+    if (code)
+        functions_give(l);
+    for (unsigned i = 0; i < l->q.along_count && !code; i++)
+        function_came(&l->along[i], c, load_in(l->q.image, c));
+    free(l->q.symbols);
+    xdr_free((xdrproc_t)xdr_module_load_result, &l->q.result);
     return code;
 }
 
@@ -158,9 +270,9 @@ static core_variable **unplaced(core_image *image, const core_context *c, unsign
     return list;
 }
 
-/* with: a function to be asked for together with the module; or NULL. */
-static int module_load(core_image *image, core_context *c, struct function_question *with)
+static int module_load(core_image *image, core_context *c, const struct few *few)
 {
+    static const struct few none;
     unsigned count;
     core_variable **variables = unplaced(image, c, &count);
     if (!variables && count)
@@ -169,7 +281,10 @@ static int module_load(core_image *image, core_context *c, struct function_quest
     unsigned at = 0;
     do {
         unsigned part = count - at < FLYT_MAX_SYMBOLS ? count - at : FLYT_MAX_SYMBOLS;
-        code = variables_ask(image, c, variables + at, part, at ? NULL : with);
+        struct loading l;
+        code = loading_begin(&l, image, c, variables + at, part, at ? &none : few);
+        if (!code)
+            code = loading_end(&l, wire_wait);
         at += part;
     } while (!code && at < count);
     free(variables);
@@ -188,56 +303,151 @@ static void module_failed(flyt_id module, int code)
     id_give(&module_ids, module);
 }
 
-/* with: a function that the caller will ask for; where the module has to be loaded it is asked for together with that.
-   Or NULL. */
-static int image_load(core_image *image, core_context *c, struct function_question *with)
+/* NULL: no memory. */
+static struct load *load_of(core_image *image, const core_context *c)
 {
-    uint64_t generation = atomic_load(&c->generation);
+    struct load *load = load_in(image, c);
+    if (load || !(load = calloc(1, sizeof *load)))
+        return load;
+    load->context = c;
+    load->next = image->in;
+    return image->in = load;
+}
+
+static void load_begins(struct load *load)
+{
+    load->module = id_take(&module_ids);
+    load->generation = atomic_load(&load->context->generation);
+    load->tried = false;
+    load->functions = NULL;
+}
+
+static int load_done(struct load *load, int code)
+{
+    if (code)
+        module_failed(load->module, code);
+    load->tried = !code_passing(code);
+    return load->result = code;
+}
+
+/* ---- ahead of need ---- */
+
+static void load_ahead(core_image *image, core_context *c)
+{
+    struct load *load = image->removed ? NULL : load_of(image, c);
+    const char *why;
+    if (!load || load->ahead || (load->tried && load->generation == atomic_load(&c->generation)))
+        return;
+    if (!image->bundled && !(image->bundled = !bundle_make(image->wrapper, &image->bundle, &why)))
+        return;                                             /* its user hears of it */
+    unsigned count = 0;
+    struct few few = { .image = image };
+    core_variable **variables = image->bundle.size <= FEW_BYTES ? unplaced(image, c, &count) : NULL;
+    struct loading *l = variables || !count ? calloc(1, sizeof *l) : NULL;
+    if (!l || image->bundle.size > FEW_BYTES || count > FLYT_MAX_SYMBOLS) {
+        free(variables);
+        free(l);
+        return;
+    }
+    few_functions(&few);
+    load_begins(load);
+    if (loading_begin(l, image, c, variables, count, &few)) {
+        id_give(&module_ids, load->module);
+        free(variables);
+        free(l);
+        return;
+    }
+    load->ahead = l;
+}
+
+/* The program needs the image. */
+static void ahead_end(struct load *load)
+{
+    struct loading *l = load->ahead;
+    load->ahead = NULL;
+    load_done(load, loading_end(l, wire_wait_along));
+    free(l->variables);
+    free(l);
+}
+
+/* The context has ended, or was never made. */
+static void ahead_drop(struct load *load)
+{
+    struct loading *l = load->ahead;
+    load->ahead = NULL;
+    module_dismiss(&l->q);
+    functions_give(l);
+    id_give(&module_ids, load->module);
+    free(l->q.symbols);
+    free(l->variables);
+    free(l);
+}
+
+static core_image *images_first(void)
+{
+    pthread_mutex_lock(&code_names);
+    core_image *first = code_images;
+    pthread_mutex_unlock(&code_names);
+    return first;
+}
+
+void code_ahead(core_context *c)
+{
+    unsigned count = 0;
+    core_image *first = images_first();
+    for (core_image *image = first; image && count <= FEW_IMAGES; image = image->next)
+        count += !atomic_load(&image->removed);
+    for (core_image *image = count <= FEW_IMAGES ? first : NULL; image; image = image->next) {
+        pthread_mutex_lock(&image->load);
+        load_ahead(image, c);
+        pthread_mutex_unlock(&image->load);
+    }
+}
+
+void code_ahead_of(core_context *c, core_image *image)
+{
+    pthread_mutex_lock(&image->load);
+    load_ahead(image, c);
+    pthread_mutex_unlock(&image->load);
+}
+
+void code_settle(void)
+{
+    for (core_image *image = images_first(); image; image = image->next) {
+        pthread_mutex_lock(&image->load);
+        for (struct load *load = image->in; load; load = load->next)
+            if (load->ahead)
+                ahead_end(load);
+        pthread_mutex_unlock(&image->load);
+    }
+}
+
+/* few: functions that are asked for with the module, if it has to be loaded. */
+static int image_load(core_image *image, core_context *c, struct few *few)
+{
     if (image->removed)
         return CORE_INVALID_HANDLE;
-    struct load *load = load_in(image, c);
-    if (!load) {
-        if (!(load = calloc(1, sizeof *load)))
-            return CORE_OUT_OF_MEMORY;
-        load->context = c;
-        load->next = image->in;
-        image->in = load;
-    }
-    if (load->tried && load->generation == generation)
+    struct load *load = load_of(image, c);
+    if (!load)
+        return CORE_OUT_OF_MEMORY;
+    if (load->ahead)
+        ahead_end(load);
+    if (load->tried && load->generation == atomic_load(&c->generation))
         return load->result;
     int code = bundle(image);
-    if (!code) {
-        load->module = id_take(&module_ids);
-        code = module_load(image, c, with);
-        if (code)
-            module_failed(load->module, code);
+    if (code) {
+        load->tried = !code_passing(code);
+        load->generation = atomic_load(&c->generation);
+        load->functions = NULL;
+        return load->result = code;
     }
-    load->tried = !code_passing(code);
-    load->result = code;
-    load->generation = generation;
-    load->functions = NULL;
-    return code;
+    if (!few->count && few->image)
+        few_functions(few);
+    load_begins(load);
+    return load_done(load, module_load(image, c, few));
 }
 
 /* ---- functions ---- */
-
-/* Under image->load. The function's place in the table; NULL: no memory. */
-static struct loaded_function *_Atomic *function_place(core_function *f, const core_context *c)
-{
-    struct function_table *table = atomic_load(&f->in);
-    if (!table || c->wire >= table->count) {
-        unsigned count = c->wire + 1 > (unsigned)device_count() ? CONTEXTS_MOST : (unsigned)device_count();
-        struct function_table *more = calloc(1, sizeof *more + count * sizeof more->at[0]);
-        if (!more)
-            return NULL;
-        more->count = count;
-        more->older = table;
-        for (unsigned i = 0; table && i < table->count; i++)
-            atomic_store(&more->at[i], atomic_load(&table->at[i]));
-        atomic_store_explicit(&f->in, table = more, memory_order_release);
-    }
-    return &table->at[c->wire];
-}
 
 /* Under image->load. What is known of the function in the context; NULL: it has not been asked for. */
 static struct loaded_function *function_known(core_function *f, const core_context *c, struct loaded_function *last)
@@ -257,19 +467,18 @@ static int function_load(core_function *f, core_context *c, struct loaded_functi
     struct loaded_function *older = atomic_load(place);
     if ((*out = function_known(f, c, older)))
         return (*out)->result; /* another thread was quicker */
+    struct few few = { .count = 1, .functions = { f } };
+    int code = image_load(f->image, c, &few);
+    if (code)
+        return code;
+    if ((*out = function_known(f, c, older = atomic_load(place))))
+        return (*out)->result; /* it has come with the module */
     struct loaded_function *loaded = calloc(1, sizeof *loaded);
     if (!loaded)
         return CORE_OUT_OF_MEMORY;
     loaded->older = older;
     loaded->wire = id_take(&function_ids);
     struct function_question q = { .f = f, .function = loaded->wire };
-    int code = image_load(f->image, c, &q);
-    if (code) {
-        id_give(&function_ids, loaded->wire); /* with the module the server forgets the function */
-        function_question_end(&q);
-        free(loaded);
-        return code;
-    }
     struct load *load = load_in(f->image, c);
     atomic_store(&loaded->generation, load->generation);
     loaded->result = function_ask(&q, c, load->module, &loaded->info);
@@ -307,13 +516,15 @@ int code_function(core_context *c, core_function *f, struct loaded_function **ou
 int core_image_load(core_context *c, core_image *image, char **log)
 {
     CANCEL_DEFERRED;
+    context_load_ahead(c, image);
     int code = context_enter(c);
     if (log)
         *log = NULL;
     if (code)
         return code;
+    struct few few = { .image = image };
     pthread_mutex_lock(&image->load);
-    code = image_load(image, c, NULL);
+    code = image_load(image, c, &few);
     if (code && log && image->log)
         *log = strdup(image->log);
     pthread_mutex_unlock(&image->load);
@@ -325,6 +536,7 @@ int core_function_find(core_context *c, core_image *image, const char *name, cor
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
     core_function *f;
+    context_load_ahead(c, image);
     int code = context_enter(c);
     if (!code)
         code = code_function_add(image, name, true, &f);
@@ -388,7 +600,8 @@ int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *c
 
 int code_module(core_context *c, core_image *image, flyt_id *module)
 {
-    int code = image_load(image, c, NULL);
+    struct few none = { .count = 0 };
+    int code = image_load(image, c, &none);
     *module = code ? 0 : load_in(image, c)->module;
     return code;
 }
@@ -417,12 +630,13 @@ int core_variable_address(core_context *c, core_variable *v, uint64_t *address, 
     if (!v)
         return CORE_INVALID_HANDLE;
     core_image *image = v->image;
+    struct few none = { .count = 0 };
     pthread_mutex_lock(&image->load);
-    code = image_load(image, c, NULL);
+    code = image_load(image, c, &none);
     uint64_t generation = atomic_load(&c->generation);
     const struct placed *p = placed_in(v, c);
     if (!code && !(p && p->generation == generation && (p->address || p->result)))
-        code = module_load(image, c, NULL); /* registered after the image was loaded */
+        code = module_load(image, c, &none); /* registered after the image was loaded */
     p = placed_in(v, c);
     if (!code)
         code = p ? p->result : CORE_OUT_OF_MEMORY;
@@ -440,6 +654,8 @@ int core_variable_address(core_context *c, core_variable *v, uint64_t *address, 
 
 static void load_end(struct load *load)
 {
+    if (load->ahead)
+        ahead_drop(load);
     for (struct loaded_function *f = load->functions; f; f = f->next)
         id_give(&function_ids, f->wire);
     if (!load->result && load->tried)
@@ -450,10 +666,7 @@ static void load_end(struct load *load)
 
 void code_forget_context(core_context *c)
 {
-    pthread_mutex_lock(&code_names);
-    core_image *first = code_images;
-    pthread_mutex_unlock(&code_names);
-    for (core_image *image = first; image; image = image->next) {
+    for (core_image *image = images_first(); image; image = image->next) {
         pthread_mutex_lock(&image->load);
         struct load *load = load_in(image, c);
         if (load)
@@ -498,6 +711,8 @@ void core_image_remove(core_image *image)
     texrefs_forget_image(image);
     for (struct load *load = was_removed || !session_ready() ? NULL : image->in; load; load = load->next) {
         uint64_t generation = atomic_load(&load->context->generation);
+        if (load->ahead)
+            ahead_end(load);
         if (!load->tried || load->result || load->generation != generation)
             continue;
         symbols_forget(image, load->context, generation);

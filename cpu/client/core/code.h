@@ -24,8 +24,8 @@ int bundle_make_input(flyt_image_kind, const void *data, size_t size, struct ima
 int  bundle_copy(struct image_bundle *);                    /* makes its data its own: 0 or 2 */
 void bundle_free(struct image_bundle *);
 int bundle_announce(const struct image_bundle *); /* IMAGE, and the data if lacking. Waits */
-/* The same in two halves, between which the caller may send what uses the image. bundle_answered waits. *late: the
-   server lacked the image and has got its bytes only now, so it has refused what was sent in between. */
+/* The same in two halves, between which the caller may send what uses the image. bundle_answered waits, with `wait`.
+   *late: the server lacked the image and has got its bytes only now, so it has refused what was sent in between. */
 struct image_question {
     const struct image_bundle *bundle;
     bool along; /* the bytes went with the announcement; */
@@ -35,7 +35,11 @@ struct image_question {
     struct wire_call call;
 };
 int bundle_ask(const struct image_bundle *, struct image_question *);
-int bundle_answered(struct image_question *, bool *late);
+int bundle_answered(struct image_question *, int (*wait)(struct wire_call *), bool *late);
+/* Visits the names of its kernels, as far as they are easily found (cpu/code/kernels.h). False: the visitor has had
+   enough, or the bundle has more than `most` bytes and was not looked at. */
+bool bundle_kernels(const struct image_bundle *, size_t most, bool (*each)(void *context, const char *name, size_t size),
+                    void *context);
 
 /* one function in one context; lives as long as the process */
 struct loaded_function {
@@ -53,6 +57,11 @@ int  code_function(core_context *, core_function *, struct loaded_function **out
 /* The module that the image is in the context, which has been entered. Under image->load. Waits, the first time. */
 int code_module(core_context *, core_image *, flyt_id *);
 void code_forget_context(core_context *);
+/* A context has been asked for, and nothing of the answer is known: sends, without waiting, what loads the images into
+   it that the program has registered, if they are few and small. */
+void code_ahead(core_context *);
+void code_ahead_of(core_context *, core_image *);           /* the same of one image that is small */
+void code_settle(void);                                     /* takes the answers to all that was so sent. Waits */
 uint64_t code_modules(void);                                /* loaded */
 uint64_t code_functions(void);
 void code_lock_for_fork(void);

@@ -108,54 +108,67 @@ static void module_send(struct module_question *q)
     wire_prepare(&q->call, FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &q->args,
                  (xdrproc_t)xdr_module_load_result, &q->result);
     wire_submit(&q->call);
-    if (q->with)
-        function_send(q->with, q->module);
+    for (unsigned i = 0; i < q->along_count; i++)
+        function_send(&q->along[i], q->module);
 }
 
-/* The answers to what module_send has sent; wait: wire_wait, or wire_wait_along. */
-static int module_answers(struct module_question *q, int (*wait)(struct wire_call *))
+/* The answers to what module_send has sent. */
+static int answers(struct module_question *q, int (*wait)(struct wire_call *))
 {
     int code = wait(&q->call);
-    if (q->with)
-        q->with->code = wire_wait_along(&q->with->call);
+    for (unsigned i = 0; i < q->along_count; i++)
+        q->along[i].code = wire_wait_along(&q->along[i].call);
     return code;
 }
 
-static int image_and_module(struct module_question *q)
+static void answers_free(struct module_question *q)
 {
-    struct image_question announced;
+    xdr_free((xdrproc_t)xdr_module_load_result, &q->result);
+    for (unsigned i = 0; i < q->along_count; i++)
+        function_question_end(&q->along[i]);
+}
+
+int module_ask(struct module_question *q)
+{
+    q->announces = !q->image->announced;
+    int code = q->announces ? bundle_ask(&q->image->bundle, &q->announced) : CORE_OK;
+    if (!code)
+        module_send(q);
+    return code;
+}
+
+static int image_and_module(struct module_question *q, int (*wait)(struct wire_call *))
+{
     bool late;
-    int code = bundle_ask(&q->image->bundle, &announced);
-    if (code)
-        return code;
-    module_send(q);
-    code = bundle_answered(&announced, &late);
-    int loaded = module_answers(q, wire_wait_along);
+    int code = bundle_answered(&q->announced, wait, &late);
+    int loaded = answers(q, wire_wait_along);
     if (code)
         return code;
     q->image->announced = true;
     if (!late)
         return loaded;
-    xdr_free((xdrproc_t)xdr_module_load_result, &q->result);
-    if (q->with)
-        function_question_end(q->with);
+    answers_free(q);
     module_send(q);
-    return module_answers(q, wire_wait);
+    return answers(q, wire_wait);
 }
 
-static int module_alone(struct module_question *q)
+int module_answered(struct module_question *q, int (*wait)(struct wire_call *))
 {
-    module_send(q);
-    return module_answers(q, wire_wait);
-}
-
-int module_ask(struct module_question *q)
-{
-    int code = q->image->announced ? module_alone(q) : image_and_module(q);
+    int code = q->announces ? image_and_module(q, wait) : answers(q, wait);
     if (code && !code_passing(code)) {
         explain("a code image of this program", NULL, code, q->result.log.log_val, q->result.log.log_len);
         free(q->image->log);
         q->image->log = q->result.log.log_len ? strndup(q->result.log.log_val, q->result.log.log_len) : NULL;
     }
     return code;
+}
+
+void module_dismiss(struct module_question *q)
+{
+    if (q->announces) {
+        wire_wait_along(&q->announced.call);
+        xdr_free((xdrproc_t)xdr_image_result, &q->announced.result);
+    }
+    answers(q, wire_wait_along);
+    answers_free(q);
 }

@@ -49,6 +49,7 @@ struct load {                                               /* an image in a con
     flyt_id  module;
     uint64_t generation;
     struct loaded_function *functions;
+    struct loading *ahead;                                  /* under way since before it was needed; NULL: it is not */
 };
 
 struct core_image {
@@ -59,11 +60,15 @@ struct core_image {
     pthread_mutex_t load;
     struct image_bundle bundle;
     bool            bundled, announced;
+    bool            found;                                  /* own_images.c has; the program has not named it yet */
     struct load    *in;                                     /* a list, by context; they stay */
     /* all that ever were, for code_forget_context and leak checkers */
     core_image     *next;
 };
 
+/* There is a wrapper in the program's executable: the image can be loaded ahead of need. Whoever adds an image with this
+   wrapper gets this one. */
+void code_image_found(const void *wrapper);
 /* A function by name, made at the first call. sought: the image may lack it. */
 int code_function_add(core_image *, const char *name, bool sought, core_function **out);
 
@@ -79,22 +84,30 @@ struct function_question {
     function_get_result result;
     struct wire_call call;
 };
-/* MODULE_LOAD, and before it IMAGE if the image has not been announced yet, and behind it FUNCTION_GET if `with` is not
-   NULL: sent together and waited for once, or twice where the server lacks a large image. */
+/* MODULE_LOAD, and before it IMAGE if the image has not been announced yet, and behind it a FUNCTION_GET for each of
+   `along`: sent together and waited for once, or twice where the server lacks a large image. */
 struct module_question {
     core_image *image;
     core_context *context;
     flyt_id module;
     flyt_name *symbols; /* `count` names of variables, at most FLYT_MAX_SYMBOLS */
     unsigned count;
-    struct function_question *with;
+    struct function_question *along;
+    unsigned along_count;
+    bool announces;
+    struct image_question announced;
     module_load_args args;
     module_load_result result; /* the caller frees what is in it */
     struct wire_call call;
 };
-/* A result code; an error has been explained in the log, and image->log set. `with` has its answer, whatever it is. */
+/* Sends them. An error: nothing was sent. Until module_answered has returned nothing of it moves. */
 int module_ask(struct module_question *);
-/* Asks, unless module_ask has done so already, and fills in what was answered. A result code. */
+/* Waits for the answers, for the first with `wait`. A result code; an error has been explained in the log, and image->log
+   set. The functions have their answers, whatever those are. */
+int module_answered(struct module_question *, int (*wait)(struct wire_call *));
+/* The same where the answers do not matter any more. */
+void module_dismiss(struct module_question *);
+/* Asks, unless that was done with the module, and fills in what was answered. A result code. */
 int function_ask(struct function_question *, const core_context *, flyt_id module, struct core_function_info *);
 void function_question_end(struct function_question *);
 /* Errors that a later try may not meet. */

@@ -57,12 +57,24 @@ int context_enter(const core_context *c)
         return code;
     if (!c)
         return CORE_INVALID_CONTEXT;
-    return atomic_load_explicit(&c->live, memory_order_acquire) ? CORE_OK : CORE_CONTEXT_DESTROYED;
+    switch (atomic_load_explicit(&c->live, memory_order_acquire)) {
+    case CONTEXT_MADE:
+        return CORE_OK;
+    case CONTEXT_PROMISED:
+        return context_kept((core_context *)(uintptr_t)c);
+    default:
+        return CORE_CONTEXT_DESTROYED;
+    }
 }
 
 int core_context_enter(const core_context *c)
 {
-    return context_enter(c);
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!c)
+        return CORE_INVALID_CONTEXT;
+    return atomic_load_explicit(&c->live, memory_order_acquire) ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }
 
 bool core_context_active(const core_context *c)
@@ -87,14 +99,17 @@ int core_context_check(const core_context *c)
     return atomic_load_explicit(&c->live, memory_order_acquire) ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }
 
-core_context *context_next(const core_context *c)
+static core_context *next_of(const core_context *c, enum context_life life)
 {
     unsigned count = atomic_load(&table.count);
     for (unsigned i = c ? c->wire + 1 : 0; i < count; i++)
-        if (atomic_load_explicit(&contexts[i].live, memory_order_acquire))
+        if (atomic_load_explicit(&contexts[i].live, memory_order_acquire) == (int)life)
             return &contexts[i];
     return NULL;
 }
+
+core_context *context_next(const core_context *c) { return next_of(c, CONTEXT_MADE); }
+core_context *context_next_promised(const core_context *c) { return next_of(c, CONTEXT_PROMISED); }
 
 core_context *context_of_wire(flyt_id wire)
 {
@@ -137,11 +152,17 @@ void context_spare(core_context *c)
     pthread_mutex_unlock(&table.lock);
 }
 
-void context_begins(core_context *c)
+void context_begins(core_context *c, enum context_life life)
 {
     FLYT_ASSERT_HELD(&c->lock);
     atomic_fetch_add(&table.live, 1);
-    atomic_store_explicit(&c->live, true, memory_order_release);
+    atomic_store_explicit(&c->live, (int)life, memory_order_release);
+}
+
+void context_made(core_context *c)
+{
+    FLYT_ASSERT_HELD(&c->lock);
+    atomic_store_explicit(&c->live, CONTEXT_MADE, memory_order_release);
 }
 
 void context_ends(core_context *c)
@@ -149,7 +170,7 @@ void context_ends(core_context *c)
     FLYT_ASSERT_HELD(&c->lock);
     atomic_fetch_add(&c->generation, 1);
     changes_note();
-    atomic_store(&c->live, false);
+    atomic_store(&c->live, CONTEXT_NONE);
     atomic_fetch_sub(&table.live, 1);
     atomic_store(&c->idle_at, atomic_load(&c->sent));
     atomic_store(&c->heard_at, atomic_load(&c->sent));

@@ -8,8 +8,11 @@
 
 enum { CONTEXTS_MOST = FLYT_MAX_CONTEXTS };
 
+/* PROMISED: the program has it, and calls that need it ask first whether the server has made it (context_life.c). */
+enum context_life { CONTEXT_NONE, CONTEXT_MADE, CONTEXT_PROMISED };
+
 struct core_context {
-    atomic_bool live;                 /* it exists */
+    atomic_int  live;                 /* enum context_life; CONTEXT_NONE: it does not exist */
     bool        primary;
     flyt_id     wire;                 /* its id, and its place in tables that have one for each context */
     int         device;
@@ -27,6 +30,7 @@ struct core_context {
     /* Under lock. */
     pthread_mutex_t lock;             /* makes and ends it */
     unsigned        flags, owners;
+    struct promise *promise;          /* the answer is under way; NULL: it has come, or nothing was asked */
     struct list     working[2], unheard[2];     /* rest.c. [blocking]: do they wait for the legacy stream? */
     struct list     streams;          /* stream.c; also destroyed ones until their id may be used again */
     uint64_t        transfer;         /* stream.c: token of the core's own stream */
@@ -40,9 +44,17 @@ int  context_open(void);                                    /* at attach, after 
    it. The first who retains the context finds it there. */
 void context_granted(uint64_t memory);
 int context_grant_drop(void); /* gives the context back if the program has not retained it. Waits */
-/* 0 when the context can be used, else the code to return. */
+/* 0 when the context can be used, else the code to return. Waits for the answer where the context is promised. No lock
+   of a context or an image is held. */
 int  context_enter(const core_context *);
-core_context *context_next(const core_context *);           /* those that exist; NULL: the first, and behind the last */
+/* For context_enter: the context is there, and promised. */
+int  context_kept(core_context *);
+void context_settle_promises(void);                         /* no answer is under way from here on. Waits */
+/* Where the server has not yet answered whether it makes the context: sends what loads the image there. */
+void context_load_ahead(core_context *, core_image *);
+/* Those that the server has made; NULL: the first, and behind the last. */
+core_context *context_next(const core_context *);
+core_context *context_next_promised(const core_context *);  /* those that are promised */
 int  context_round_trip(void);                              /* a query that waits for its answer */
 core_context *context_of_wire(flyt_id);                     /* NULL: none ever had this id */
 uint64_t context_count(void);                               /* that exist */
@@ -50,7 +62,8 @@ bool context_only_one(void);                                /* at most one exist
 /* The structure for one more context that is no primary one; NULL: there are too many. context_spare takes it back. */
 core_context *context_take(int device);
 void context_spare(core_context *);
-void context_begins(core_context *);                        /* it exists from here on */
+void context_begins(core_context *, enum context_life);     /* it exists from here on */
+void context_made(core_context *);                          /* the promised one */
 void context_ends(core_context *);
 bool context_known_idle(core_context *);
 int  context_finish(core_context *);                        /* waits, and asks even where nothing is under way */

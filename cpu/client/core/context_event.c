@@ -79,7 +79,7 @@ int core_context_wait(core_context *c, core_event event)
     core_stream *streams = NULL;
     unsigned count = 0;
     int code = core_event_check(event);
-    if (code)
+    if (code || (code = context_enter(c)))    /* before the lock: a promised context is settled under it */
         return code;
     pthread_mutex_lock(&c->lock);
     code = gate_move(c, event);

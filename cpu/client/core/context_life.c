@@ -3,24 +3,36 @@
  *
  * A primary context exists while somebody retains it. Its structure stays the same one over its lives, and
  * `generation` counts them: what was made in an earlier life is not found any more.
+ *
+ * A process that begins need not wait for its context. The server says with HELLO whether it has room for one. If so, the
+ * client asks for the context, its first memory and, where the program has little code, its code, and tells the program
+ * at once that it has the context: the context is promised. The first call that needs the context takes the answers
+ * (context_enter). If the server has refused it after all, because another program was quicker, that call returns the
+ * server's error, and the next one asks again: so does NVIDIA's runtime, which makes a context when a call needs one. The
+ * server knows nothing of a context that it has refused, so ending it costs no message.
+ * The promise is made once for each device, and only for PROMISE_NS after HELLO: what the server said grows old.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "api/forward/core.h"
+#include "code.h"
 #include "device.h"
 #include "kinds.h"
 #include "memory.h"
 #include "move.h"
 #include "pending.h"
 #include "early_return.h"
+#include "perf.h"
 #include "state.h"
 #include "wire.h"
 
 enum { ASSERT_FAILED = 710 };
+#define PROMISE_NS (2 * CLOCK_NS_PER_SECOND)
 
 /* ---- beginning ---- */
 
@@ -76,26 +88,109 @@ int context_grant_drop(void)
     return wire_plain(FLYT_CONTEXT_RELEASE, (xdrproc_t)xdr_context_args, &args);
 }
 
+/* The context and its first memory, asked for. */
+struct promise {
+    struct question context;
+    struct map_question *memory;
+};
+
+static void promise_ask(core_context *c, struct promise *p)
+{
+    ask(c, &p->context);
+    p->memory = memory_ask_first(c);
+}
+
+static int promise_answered(struct promise *p)
+{
+    int code = answered(&p->context);
+    memory_first_answered(p->memory);
+    return code;
+}
+
 static int make(core_context *c)
 {
-    struct question q;
-    ask(c, &q);
-    struct map_question *memory = memory_ask_first(c);
-    int code = answered(&q);
-    memory_first_answered(memory);
-    return code;
+    struct promise p;
+    promise_ask(c, &p);
+    return promise_answered(&p);
+}
+
+static bool may_promise(const core_context *c)
+{
+    static atomic_uint_fast64_t promised;     /* bit d: for device d */
+    uint64_t bit = UINT64_C(1) << (c->device & 63);
+    return core_session.hello.capabilities & FLYT_CAP_ROOM && !core_perf.no_ahead && !core_perf.no_async &&
+           clock_now() - core_session.hello_at < PROMISE_NS && !(atomic_fetch_or(&promised, bit) & bit);
+}
+
+/* False: no memory. */
+static bool promise(core_context *c)
+{
+    FLYT_ASSERT_HELD(&c->lock);
+    if (!(c->promise = malloc(sizeof *c->promise)))
+        return false;
+    promise_ask(c, c->promise);
+    context_begins(c, CONTEXT_PROMISED);
+    code_ahead(c);
+    return true;
 }
 
 static int begin(core_context *c)
 {
     FLYT_ASSERT_HELD(&c->lock);
     bool made = c->primary && !c->device && atomic_exchange(&granted, false);
-    int code = made ? CORE_OK : make(c);
-    if (code)
-        return code;
-    context_begins(c);
+    if (made || !may_promise(c) || !promise(c)) {
+        int code = made ? CORE_OK : make(c);
+        if (code)
+            return code;
+        context_begins(c, CONTEXT_MADE);
+    }
     early_return_settle_others(c);
     return CORE_OK;
+}
+
+/* Is the promised context there? Takes the answer if it has not been taken, or asks again. */
+static int kept(core_context *c)
+{
+    FLYT_ASSERT_HELD(&c->lock);
+    if (atomic_load(&c->live) != CONTEXT_PROMISED)
+        return atomic_load(&c->live) ? CORE_OK : CORE_CONTEXT_DESTROYED;  /* another thread was quicker */
+    struct promise *p = c->promise;
+    c->promise = NULL;
+    int code = p ? promise_answered(p) : make(c);
+    free(p);
+    if (code)
+        code_forget_context(c);
+    else
+        context_made(c);
+    return code;
+}
+
+int context_kept(core_context *c)
+{
+    pthread_mutex_lock(&c->lock);
+    int code = kept(c);
+    pthread_mutex_unlock(&c->lock);
+    return code;
+}
+
+void context_settle_promises(void)
+{
+    for (core_context *c = context_next_promised(NULL); c; c = context_next_promised(c)) {
+        pthread_mutex_lock(&c->lock);
+        if (c->promise)
+            kept(c);                          /* a refusal is told when the context is needed */
+        pthread_mutex_unlock(&c->lock);
+    }
+}
+
+void context_load_ahead(core_context *c, core_image *image)
+{
+    if (!c || core_enter() || atomic_load(&c->live) != CONTEXT_PROMISED)
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (c->promise)
+        code_ahead_of(c, image);
+    pthread_mutex_unlock(&c->lock);
 }
 
 int core_context_retain(core_context *c)
@@ -205,7 +300,10 @@ static int end(core_context *c, uint32_t procedure)
 {
     FLYT_ASSERT_HELD(&c->lock);
     context_args args = { .context = c->wire };
-    int code = wire_plain(procedure, (xdrproc_t)xdr_context_args, &args);
+    if (c->promise)
+        kept(c);
+    bool there = atomic_load(&c->live) == CONTEXT_MADE;
+    int code = there ? wire_plain(procedure, (xdrproc_t)xdr_context_args, &args) : CORE_OK;
     if (code == ASSERT_FAILED && procedure == FLYT_CONTEXT_RESET)
         code = CORE_OK;
     if (!code)
@@ -217,7 +315,7 @@ static int end(core_context *c, uint32_t procedure)
    will yet send (copy.c). */
 static void settle(core_context *c)
 {
-    if (!core_sticky() && atomic_load(&c->live))
+    if (!core_sticky() && atomic_load(&c->live) == CONTEXT_MADE)
         context_settle(c);
 }
 
@@ -294,7 +392,7 @@ int core_context_info(core_context *c, struct core_context_info *out)
     pthread_mutex_lock(&c->lock);
     *out = (struct core_context_info){ .device = c->device, .flags = c->flags, .primary = c->primary,
                                        .owners = c->owners };
-    out->active = atomic_load(&c->live);
+    out->active = atomic_load(&c->live) != CONTEXT_NONE;
     out->id = atomic_load(&c->generation) * CONTEXTS_MOST + c->wire + 1;
     pthread_mutex_unlock(&c->lock);
     return CORE_OK;

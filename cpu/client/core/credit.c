@@ -78,7 +78,7 @@ struct map_question {
 };
 
 /* Asks for `size` bytes at `top` if they are free there, else elsewhere; at least `least` bytes. 0, or 2: not asked.
-   map_answered is the second half; the heap stays locked meanwhile. */
+   map_answered is the second half; the heap stays locked meanwhile, unless nobody else knows of its context yet. */
 static int map_ask(struct heap *heap, uint64_t top, uint64_t size, uint64_t least, bool recall, struct map_question *q)
 {
     FLYT_ASSERT_HELD(&heap->lock);
@@ -215,9 +215,10 @@ struct map_question *memory_ask_first(core_context *c)
         return NULL;
     pthread_mutex_lock(&heap->lock);
     uint64_t piece = heap_piece(heap), size = round_up(heap_ahead(heap), piece);
-    if (size && map_ask(heap, 0, size, piece, false, q) == CORE_OK)
-        return q;
+    bool asked = size && map_ask(heap, 0, size, piece, false, q) == CORE_OK;
     pthread_mutex_unlock(&heap->lock);
+    if (asked)
+        return q;
     free(q);
     return NULL;
 }
@@ -227,7 +228,9 @@ void memory_first_answered(struct map_question *q)
     if (!q)
         return;
     struct heap *heap = q->heap;
-    if (map_answered(q, wire_wait_along(&q->call)))
+    int code = wire_wait_along(&q->call);
+    pthread_mutex_lock(&heap->lock);
+    if (map_answered(q, code))
         heap->piece = 0;      /* there may be no context, and the structure's next life may be on another device */
     pthread_mutex_unlock(&heap->lock);
     free(q);

@@ -8,6 +8,7 @@
 
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
+#include "cpu/code/kernels.h"
 #include "code.h"
 #include "state.h"
 #include "wire.h"
@@ -140,6 +141,22 @@ void bundle_free(struct image_bundle *bundle)
     bundle->count = 0;
 }
 
+bool bundle_kernels(const struct image_bundle *bundle, size_t most, bool (*each)(void *, const char *, size_t),
+                    void *context)
+{
+    bool more = bundle->size <= most;
+    for (unsigned i = 0; i < bundle->count && more; i++) {
+        const struct image_part *part = &bundle->parts[i];
+        if (bundle->kind == FLYT_IMAGE_FATBIN)
+            more = kernels_of_container(part->data, part->size, most, each, context);
+        else if (bundle->kind == FLYT_IMAGE_CUBIN)
+            more = kernels_of_cubin(part->data, part->size, each, context);
+        else
+            more = kernels_of_ptx(part->data, part->size, each, context);
+    }
+    return more;
+}
+
 static int send_bytes(const struct image_bundle *bundle, uint64_t *offset, const uint8_t *data, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -196,9 +213,9 @@ int bundle_ask(const struct image_bundle *bundle, struct image_question *q)
     return CORE_OK;
 }
 
-int bundle_answered(struct image_question *q, bool *late)
+int bundle_answered(struct image_question *q, int (*wait)(struct wire_call *), bool *late)
 {
-    int code = wire_wait(&q->call);
+    int code = wait(&q->call);
     bool lacks = !code && !q->result.present;
     xdr_free((xdrproc_t)xdr_image_result, &q->result);
     if (!code)
@@ -212,5 +229,5 @@ int bundle_announce(const struct image_bundle *bundle)
     struct image_question q;
     bool late;
     int code = bundle_ask(bundle, &q);
-    return code ? code : bundle_answered(&q, &late);
+    return code ? code : bundle_answered(&q, wire_wait, &late);
 }

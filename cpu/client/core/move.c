@@ -19,6 +19,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "code.h"
 #include "device.h"
 #include "events.h"
 #include "host_function.h"
@@ -52,6 +53,8 @@ static bool busy(void)
 static int settle(struct move *move)
 {
     int code = CORE_OK;
+    context_settle_promises();
+    code_settle();
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
         code = context_finish(c);
     pending_wait_context(NULL, stream_serial());

@@ -58,6 +58,8 @@ static int check(const core_context *c, const core_context *peer)
         return code;
     if (!core_context_active(peer))
         return CORE_INVALID_CONTEXT;
+    if ((code = context_enter(peer)))
+        return code;
     return c->device == peer->device ? CORE_INVALID_DEVICE : CORE_OK;
 }
 

@@ -69,20 +69,62 @@ static bool name_add(struct name_table *t, struct name *n, const char *text)
 
 /* ---- registration ---- */
 
+/* Under code_names. The image with this wrapper; NULL: there is none. */
+static core_image *image_of(const void *wrapper)
+{
+    core_image *image = code_images;
+    while (image && (image->wrapper != wrapper || atomic_load(&image->removed)))
+        image = image->next;
+    return image;
+}
+
+static unsigned found;                          /* images that nobody has taken yet; under code_names */
+
+/* Under code_names. NULL: no memory. */
+static core_image *image_make(const void *wrapper)
+{
+    core_image *image = calloc(1, sizeof *image);
+    if (!image)
+        return NULL;
+    image->wrapper = wrapper;
+    pthread_mutex_init(&image->load, NULL);
+    image->next = code_images;
+    return code_images = image;
+}
+
+void code_image_found(const void *wrapper)
+{
+    pthread_mutex_lock(&code_names);
+    core_image *image = image_of(wrapper) ? NULL : image_make(wrapper);
+    if (image)
+        image->found = true;
+    found += image != NULL;
+    pthread_mutex_unlock(&code_names);
+}
+
+/* The image that was found with this wrapper becomes the caller's. NULL: none was, or it is somebody's already. */
+static core_image *take_found(const void *wrapper)
+{
+    pthread_mutex_lock(&code_names);
+    core_image *image = wrapper && found ? image_of(wrapper) : NULL;
+    if (image && !image->found)
+        image = NULL;
+    if (image)
+        image->found = false;
+    found -= image != NULL;
+    pthread_mutex_unlock(&code_names);
+    return image;
+}
+
 int core_image_add(const void *wrapper, core_image **out)
 {
     CANCEL_DEFERRED;
-    core_image *image = calloc(1, sizeof *image);
-    if (!image)
-        return CORE_OUT_OF_MEMORY;
-    image->wrapper = wrapper;
-    pthread_mutex_init(&image->load, NULL);
+    if ((*out = take_found(wrapper)))
+        return CORE_OK;
     pthread_mutex_lock(&code_names);
-    image->next = code_images;
-    code_images = image;
+    *out = image_make(wrapper);
     pthread_mutex_unlock(&code_names);
-    *out = image;
-    return CORE_OK;
+    return *out ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
 int core_image_add_copy(const void *wrapper, core_image **out)
@@ -90,6 +132,8 @@ int core_image_add_copy(const void *wrapper, core_image **out)
     CANCEL_DEFERRED;
     struct image_bundle bundle;
     const char *why;
+    if ((*out = take_found(wrapper)))                       /* its bytes are the executable's, and stay */
+        return CORE_OK;
     int code = bundle_make(wrapper, &bundle, &why);
     if (code)
         log_error("a code image that this program loads cannot be read: %s", why);

@@ -261,6 +261,7 @@ static int attach_hello(const struct manager_place *place)
         return code;
     }
     log_info("Flyt %s is connected to %s (%s)", FLYT_VERSION, core_session.uri, hello->server ? hello->server : "");
+    core_session.hello_at = clock_now();
     core_session.in_process = hello->in_process;
     core_session.driver_version = hello->driver_version;
     core_session.window_size = hello->window_size;

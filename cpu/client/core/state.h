@@ -18,6 +18,7 @@ struct client_session {
     uint64_t    window, window_size, granularity;
     int         driver_version;
     hello_result hello;               /* kept: the devices' strings live here */
+    uint64_t    hello_at;             /* clock_now() when it had come */
     atomic_int  sticky, latched;
 };
 extern struct client_session core_session;

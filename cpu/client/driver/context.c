@@ -2,6 +2,7 @@
  * context.c: chapters "Primary Context Management" and "Context Management"; the stack of current contexts is in
  * current.c.
  */
+#include "cpu/client/core/own_images.h"
 #include "cpu/client/driver/driver.h"
 #include "cpu/client/graph/capture.h"
 
@@ -48,6 +49,7 @@ static int retain(CUcontext *context, CUdevice device)
     if (error || (error = driver_device(device)))
         return error;
     core_context *primary = core_context_primary(device);
+    core_find_own_images();
     if (!(error = core_context_retain(primary)))
         *context = primary;
     return error;
