@@ -140,7 +140,8 @@ static void map(rpc_request *r)
     for (struct fake_piece *p = fake.pieces; p; p = p->next)
         if (a.address < p->address + p->size && p->address < a.address + a.size)
             aligned = false;
-    int result = fake.context_refused[a.context] ? 201 : !aligned ? 1 : fake_mapped[fake.context_device[a.context]] + a.size > limit ? 2 : 0;
+    int result = fake.context_refused[a.context] ? 201 : !aligned ? 1
+                 : fake_mapped[fake.context_device[a.context]] + a.size > limit ? 2 : 0;
     if (!result)
         pieces_make(a.context, a.address, a.size, a.piece);
     FAKE_REPLY(map_result, rpc_request_xid(r), result, .size = a.size);

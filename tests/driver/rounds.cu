@@ -2,8 +2,8 @@
  * rounds.cu: does one thing N times, so that rounds.py can count what it waits for.
  *
  *     rounds launch|copy_in|copy_out|copy_pageable|set|record|wait|event N       then one synchronise
- *     rounds start[-count|-copy]       the first result of a kernel; in a program that asks for the number of devices first,
- *                                      or that copies to the device before the launch
+ *     rounds start[-count|-copy]       the first result of a kernel; in a program that asks for the number of devices
+ *                                      first, or that copies to the device before the launch
  *     rounds count                     only asks for the number of devices
  */
 #include "tests/cuda/check.h"

@@ -18,9 +18,10 @@ WHAT = ["launch", "copy_in", "copy_out", "copy_pageable", "set", "record", "wait
 OTHERS_AT_MOST = 10
 # The connection; context, first memory and code, as far as they have not come with it; the copy that brings the result.
 START_AT_MOST = 3
-# A program that copies to the device before its first launch, and one that asks about the devices first, as PyTorch does.
-STARTS = {"shared": ["start", "start-count", "start-copy"], "static": ["start", "start-count", "start-copy"], "driver": ["start"]}
-# What a program does without that makes no context, or does not need it.
+# count: the program asks about the devices first, as PyTorch does. copy: it copies to the device before the launch.
+RUNTIME = ["start", "start-count", "start-copy"]
+STARTS = {"shared": RUNTIME, "static": RUNTIME, "driver": ["start"]}
+# Programs that make no context, or do not use it, load no code; the former make none.
 FEW = {"shared": ["count"], "static": ["count"], "driver": ["count", "unused"]}
 
 
@@ -68,7 +69,7 @@ def start(program, address, what):
     return None if found["waited"] - ending <= START_AT_MOST else f"{waited} were waited for"
 
 
-def few(program, address, what):
+def sends(program, address, what):
     found = counts(program, address, what)
     if isinstance(found, str):
         return found
@@ -92,7 +93,7 @@ def main():
             for program in sys.argv[2:]:
                 kind = program.rpartition("-")[2]
                 for what in [*STARTS[kind], *FEW[kind], *(WHAT if kind != "driver" else [])]:
-                    test = start if what in STARTS[kind] else few if what in FEW[kind] else waits
+                    test = start if what in STARTS[kind] else sends if what in FEW[kind] else waits
                     problem = test(program, address, what)
                     number += 1
                     failed += problem is not None

@@ -404,11 +404,15 @@ void code_ahead(core_context *c)
     }
 }
 
-void code_ahead_of(core_context *c, core_image *image)
+/* Where the server has not yet said whether it makes the context, the image travels with it. */
+static void load_with(core_context *c, core_image *image)
 {
+    if (!image || !context_lock_promised(c))
+        return;
     pthread_mutex_lock(&image->load);
     load_ahead(image, c);
     pthread_mutex_unlock(&image->load);
+    pthread_mutex_unlock(&c->lock);
 }
 
 void code_settle(void)
@@ -516,7 +520,7 @@ int code_function(core_context *c, core_function *f, struct loaded_function **ou
 int core_image_load(core_context *c, core_image *image, char **log)
 {
     CANCEL_DEFERRED;
-    context_load_ahead(c, image);
+    load_with(c, image);
     int code = context_enter(c);
     if (log)
         *log = NULL;
@@ -536,7 +540,7 @@ int core_function_find(core_context *c, core_image *image, const char *name, cor
     CANCEL_DEFERRED;
     struct loaded_function *loaded;
     core_function *f;
-    context_load_ahead(c, image);
+    load_with(c, image);
     int code = context_enter(c);
     if (!code)
         code = code_function_add(image, name, true, &f);

@@ -38,8 +38,8 @@ int bundle_ask(const struct image_bundle *, struct image_question *);
 int bundle_answered(struct image_question *, int (*wait)(struct wire_call *), bool *late);
 /* Visits the names of its kernels, as far as they are easily found (cpu/code/kernels.h). False: the visitor has had
    enough, or the bundle has more than `most` bytes and was not looked at. */
-bool bundle_kernels(const struct image_bundle *, size_t most, bool (*each)(void *context, const char *name, size_t size),
-                    void *context);
+bool bundle_kernels(const struct image_bundle *, size_t most,
+                    bool (*each)(void *context, const char *name, size_t size), void *context);
 
 /* one function in one context; lives as long as the process */
 struct loaded_function {
@@ -60,7 +60,6 @@ void code_forget_context(core_context *);
 /* A context has been asked for, and nothing of the answer is known: sends, without waiting, what loads the images into
    it that the program has registered, if they are few and small. */
 void code_ahead(core_context *);
-void code_ahead_of(core_context *, core_image *);           /* the same of one image that is small */
 void code_settle(void);                                     /* takes the answers to all that was so sent. Waits */
 uint64_t code_modules(void);                                /* loaded */
 uint64_t code_functions(void);

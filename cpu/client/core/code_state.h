@@ -66,8 +66,8 @@ struct core_image {
     core_image     *next;
 };
 
-/* There is a wrapper in the program's executable: the image can be loaded ahead of need. Whoever adds an image with this
-   wrapper gets this one. */
+/* There is a wrapper in the program's executable: the image can be loaded ahead of need. Whoever adds an image with
+   this wrapper gets this one. */
 void code_image_found(const void *wrapper);
 /* A function by name, made at the first call. sought: the image may lack it. */
 int code_function_add(core_image *, const char *name, bool sought, core_function **out);
@@ -102,8 +102,8 @@ struct module_question {
 };
 /* Sends them. An error: nothing was sent. Until module_answered has returned nothing of it moves. */
 int module_ask(struct module_question *);
-/* Waits for the answers, for the first with `wait`. A result code; an error has been explained in the log, and image->log
-   set. The functions have their answers, whatever those are. */
+/* Waits for the answers, for the first with `wait`. A result code; an error has been explained in the log, and
+   image->log set. The functions have their answers, whatever those are. */
 int module_answered(struct module_question *, int (*wait)(struct wire_call *));
 /* The same where the answers do not matter any more. */
 void module_dismiss(struct module_question *);

@@ -61,7 +61,7 @@ int context_enter(const core_context *c)
     case CONTEXT_MADE:
         return CORE_OK;
     case CONTEXT_PROMISED:
-        return context_kept((core_context *)(uintptr_t)c);
+        return session_top.kept((core_context *)(uintptr_t)c);
     default:
         return CORE_CONTEXT_DESTROYED;
     }
@@ -157,6 +157,17 @@ void context_begins(core_context *c, enum context_life life)
     FLYT_ASSERT_HELD(&c->lock);
     atomic_fetch_add(&table.live, 1);
     atomic_store_explicit(&c->live, (int)life, memory_order_release);
+}
+
+bool context_lock_promised(core_context *c)
+{
+    if (!c || core_enter() || atomic_load(&c->live) != CONTEXT_PROMISED)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    if (c->promise)
+        return true;
+    pthread_mutex_unlock(&c->lock);
+    return false;
 }
 
 void context_made(core_context *c)

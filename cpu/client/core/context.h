@@ -47,11 +47,11 @@ int context_grant_drop(void); /* gives the context back if the program has not r
 /* 0 when the context can be used, else the code to return. Waits for the answer where the context is promised. No lock
    of a context or an image is held. */
 int  context_enter(const core_context *);
-/* For context_enter: the context is there, and promised. */
+/* For context_enter, of a promised context: takes the answer, or asks again. 0, or the code to return. */
 int  context_kept(core_context *);
 void context_settle_promises(void);                         /* no answer is under way from here on. Waits */
-/* Where the server has not yet answered whether it makes the context: sends what loads the image there. */
-void context_load_ahead(core_context *, core_image *);
+/* True: it is promised, and its answer has not been taken; the caller has its lock, and unlocks it. */
+bool context_lock_promised(core_context *);
 /* Those that the server has made; NULL: the first, and behind the last. */
 core_context *context_next(const core_context *);
 core_context *context_next_promised(const core_context *);  /* those that are promised */

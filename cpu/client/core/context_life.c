@@ -4,12 +4,12 @@
  * A primary context exists while somebody retains it. Its structure stays the same one over its lives, and
  * `generation` counts them: what was made in an earlier life is not found any more.
  *
- * A process that begins need not wait for its context. The server says with HELLO whether it has room for one. If so, the
- * client asks for the context, its first memory and, where the program has little code, its code, and tells the program
- * at once that it has the context: the context is promised. The first call that needs the context takes the answers
- * (context_enter). If the server has refused it after all, because another program was quicker, that call returns the
- * server's error, and the next one asks again: so does NVIDIA's runtime, which makes a context when a call needs one. The
- * server knows nothing of a context that it has refused, so ending it costs no message.
+ * A process that begins need not wait for its context. The server says with HELLO whether it has room for one. If so,
+ * the client asks for the context, its first memory and, where the program has little code, its code, and tells the
+ * program at once that it has the context: the context is promised. The first call that needs the context takes the
+ * answers (context_enter). If the server has refused it after all, because another program was quicker, that call
+ * returns the server's error, and the next one asks again: so does NVIDIA's runtime, which makes a context when a call
+ * needs one. The server knows nothing of a context that it has refused, so ending it costs no message.
  * The promise is made once for each device, and only for PROMISE_NS after HELLO: what the server said grows old.
  */
 #include <pthread.h>
@@ -181,16 +181,6 @@ void context_settle_promises(void)
             kept(c);                          /* a refusal is told when the context is needed */
         pthread_mutex_unlock(&c->lock);
     }
-}
-
-void context_load_ahead(core_context *c, core_image *image)
-{
-    if (!c || core_enter() || atomic_load(&c->live) != CONTEXT_PROMISED)
-        return;
-    pthread_mutex_lock(&c->lock);
-    if (c->promise)
-        code_ahead_of(c, image);
-    pthread_mutex_unlock(&c->lock);
 }
 
 int core_context_retain(core_context *c)

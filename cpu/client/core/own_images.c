@@ -69,8 +69,9 @@ static int add_wrappers(struct dl_phdr_info *program, size_t size, void *context
     (void)size;
     for (unsigned i = 0; i < program->dlpi_phnum; i++) {
         const Elf64_Phdr *segment = &program->dlpi_phdr[i];
+        uint64_t offset = place->address - segment->p_vaddr;
         held |= segment->p_type == PT_LOAD && place->address >= segment->p_vaddr &&
-                place->size <= segment->p_filesz && place->address - segment->p_vaddr <= segment->p_filesz - place->size;
+                place->size <= segment->p_filesz && offset <= segment->p_filesz - place->size;
     }
     const struct fatbin_wrapper *wrapper = (const void *)(uintptr_t)(program->dlpi_addr + place->address);
     for (uint64_t i = 0; held && count <= WRAPPERS_MOST && i < count; i++)

@@ -6,8 +6,8 @@
 
 #include "core.h"
 
-/* For a front end that hears of the program's images only when they are used: looks for those in its executable, so that
-   they can be loaded with the first context. Once. */
+/* For a front end that hears of the program's images only when they are used: looks for those in its executable, so
+   that they can be loaded with the first context. Once. */
 CORE_API void core_find_own_images(void);
 
 #endif

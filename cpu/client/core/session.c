@@ -578,6 +578,7 @@ const struct session_top session_top = {
     .tell_why = manager_tell_why,
     .progress = stream_progress,
     .round_trip = context_round_trip,
+    .kept = context_kept,
 };
 
 /* ---- the end of the process ---- */

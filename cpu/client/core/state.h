@@ -52,6 +52,7 @@ struct session_top {
     void (*tell_why)(void);           /* after that; may wait for seconds */
     void (*progress)(flyt_id stream, uint64_t done);        /* so says a reply's head */
     int  (*round_trip)(void);         /* of FLYT_PERF=no_async */
+    int  (*kept)(core_context *);     /* the context is promised: is it there? Waits. A result code */
 };
 extern const struct session_top session_top;
 /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
