@@ -1,4 +1,5 @@
-/* kernels.c FILE...: cpu/code/kernels.h, on PTX, and on cubins and fat binaries of nvcc, whole, cut short and changed. */
+/* kernels.c FILE...: cpu/code/kernels.h, on PTX, and on cubins and fat binaries of nvcc, whole, cut short and
+   changed. */
 /* shows: Names of kernels: those of PTX, cubins and fat binaries are found; no byte outside damaged ones
  *   is read */
 #include <stdint.h>
