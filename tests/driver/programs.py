@@ -202,6 +202,16 @@ def linked_at_run_time():
 
 
 @case
+def a_grid_that_meets_through_the_device_runtime():
+    """Numba's grid groups call functions of libcudadevrt, which call the driver's own."""
+    library = os.path.join(CUDA_HOME, "lib64/libcudadevrt.a")
+    if not os.path.exists(library):
+        raise Skip(f"{library} is not there")
+    done = run(sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "grid_sync.py"), library)
+    assert done.stdout == "met 512\n" and not done.stderr, done
+
+
+@case
 def without_flyt_run():
     for variables in ({"LD_LIBRARY_PATH": f"{BIN}/cudart"}, {"LD_PRELOAD": f"{BIN}/cudart/libcuda.so.1"}):
         done = subprocess.run([own("static-vector_add")], capture_output=True, text=True, timeout=100,

@@ -149,6 +149,45 @@ void sgd_link_free(struct sgd_link *l)
     free(l);
 }
 
+/* ---- what the driver itself defines ---- */
+
+/* libcudadevrt's cudaCGGetIntrinsicHandle and cudaCGSynchronize call these (Numba's grid groups do). The handle is the
+   grid's workspace, whose second word is the barrier; 0: the launch is not cooperative. Bit 0 of the flags: one thread
+   of each block calls; without it all do. The barrier is that of cooperative_groups (details/sync.h): each block adds
+   1, and the first one what is missing to 2^31, so that the top bit flips when the last one has come. */
+static const char grid_calls[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .func (.param .b64 handle) __cuda_syscall_CGS_get_intrinsic_handle(.param .b32 scope)\n{\n"
+    ".reg .b32 %low, %high;\n.reg .b64 %workspace;\n"
+    "mov.u32 %high, %envreg1;\nmov.u32 %low, %envreg2;\nmov.b64 %workspace, {%low, %high};\n"
+    "st.param.b64 [handle], %workspace;\nret;\n}\n"
+    ".visible .func (.param .b32 result) __cuda_syscall_CGS_sync(.param .b64 handle, .param .b32 flags)\n{\n"
+    ".reg .pred %again, %other, %one;\n.reg .b32 %x, %y, %z, %add, %old, %now;\n.reg .b64 %workspace;\n"
+    "ld.param.u64 %workspace, [handle];\nld.param.u32 %x, [flags];\n"
+    "and.b32 %x, %x, 1;\nsetp.ne.u32 %one, %x, 0;\n@%one bra ARRIVE;\n"
+    "barrier.sync 0;\n"
+    "mov.u32 %x, %tid.x;\nmov.u32 %y, %tid.y;\nmov.u32 %z, %tid.z;\n"
+    "or.b32 %x, %x, %y;\nor.b32 %x, %x, %z;\nsetp.ne.u32 %other, %x, 0;\n@%other bra ARRIVED;\n"
+    "ARRIVE:\n"
+    "mov.u32 %x, %nctaid.x;\nmov.u32 %y, %nctaid.y;\nmov.u32 %z, %nctaid.z;\n"
+    "mul.lo.u32 %x, %x, %y;\nmul.lo.u32 %x, %x, %z;\nsub.u32 %add, 0x80000001, %x;\n"
+    "mov.u32 %x, %ctaid.x;\nmov.u32 %y, %ctaid.y;\nmov.u32 %z, %ctaid.z;\n"
+    "or.b32 %x, %x, %y;\nor.b32 %x, %x, %z;\nsetp.ne.u32 %other, %x, 0;\n@%other mov.u32 %add, 1;\n"
+    "atom.add.release.gpu.u32 %old, [%workspace+4], %add;\n"
+    "AGAIN:\n"
+    "ld.acquire.gpu.u32 %now, [%workspace+4];\nxor.b32 %now, %now, %old;\n"
+    "setp.ge.s32 %again, %now, 0;\n@%again bra AGAIN;\n"
+    "@%one bra DONE;\n"
+    "ARRIVED:\nbarrier.sync 0;\n"
+    "DONE:\nst.param.b32 [result], 0;\nret;\n}\n";
+
+/* Functions of this form are the driver's own. One that this driver lacks spoils the kernel that reaches it, and no
+   more: libcudadevrt names all of them, also those of dynamic parallelism before CUDA 12 (cnp…). */
+static bool is_drivers(const char *name)
+{
+    return ptx_is_builtin(name) || !strncmp(name, "__cuda_syscall_", 15) || !strncmp(name, "cnp", 3);
+}
+
 /* ---- which inputs are needed ---- */
 
 static bool exported(enum ptx_linkage linkage) { return linkage != PTX_LINK_LOCAL && linkage != PTX_LINK_EXTERN; }
@@ -206,7 +245,7 @@ static const struct ptx_function *missing_in(const struct ptx_module *m, const s
     for (uint32_t i = 0; i < count && !missing; i++) {
         const struct ptx_operand *o = &operands[i];
         if (o->kind == PTX_OP_FUNCTION && !m->functions[o->index].defined &&
-            !ptx_is_builtin(m->functions[o->index].name))
+            !is_drivers(m->functions[o->index].name))
             missing = &m->functions[o->index];
         else
             missing = missing_in(m, o->elements, o->element_count);
@@ -272,12 +311,14 @@ static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char 
 
 CUresult sgd_link_complete(struct sgd_link *l, size_t *size, char *log, size_t log_size)
 {
-    struct ptx_module **modules = calloc(l->count + 1, sizeof *modules);
-    bool *chosen = calloc(l->count + 1, sizeof *chosen);
+    if (!l->count)
+        return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "there is nothing to link");
+    CUresult r = add_text(l, grid_calls, sizeof grid_calls - 1, "the driver", true);
+    struct ptx_module **modules = calloc(l->count, sizeof *modules);
+    bool *chosen = calloc(l->count, sizeof *chosen);
     size_t read = 0;
-    CUresult r = modules && chosen ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-    if (!r && !l->count)
-        r = fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "there is nothing to link");
+    if (!modules || !chosen)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
     for (; read < l->count && !r; read++) {
         struct ptx_source source = { .text = l->inputs[read].text,
                                      .size = strlen(l->inputs[read].text),
