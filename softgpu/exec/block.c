@@ -23,6 +23,7 @@
 
 /* In instructions, as branches backward count them. STEP: what a slice counts at least, so that a turn ends. */
 enum { TURN = 4096, SLICE = 512, STEP = 16 };
+enum { SHARED_UNIT = 128 }; /* of shared memory, since compute capability 8.0 */
 
 void *exec_zeroed(size_t alignment, size_t size)
 {
@@ -57,7 +58,10 @@ static bool block_memory(struct exec_block *b)
         memset(b->warps, 0, g->warps_per_block * sizeof *b->warps);
         b->warp_count = g->warps_per_block;
         b->shared_size = g->engine->limits.shared_reserved + g->shared_size;
-        b->shared = exec_zeroed(128, (b->shared_size + 255) / 128 * 128);
+        /* A GPU allocates in units, and compilers count on it: they read 16 bytes where the last 12 are asked for. */
+        if (!sg_check)
+            b->shared_size = (b->shared_size + SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT;
+        b->shared = exec_zeroed(SHARED_UNIT, (b->shared_size + 2 * SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT);
         if (!b->shared)
             return false;
         if (!local_take(b, local * g->warps_per_block))

@@ -188,7 +188,14 @@ static void occupancy(void **state)
     assert_int_equal(most * block, 2048);
     assert_int_equal(grid, most * sms);
     size_t shared;
+    int before;
+    OK(cuFuncGetAttribute(&before, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, axpy));
+    OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 49152));
     OK(cuOccupancyAvailableDynamicSMemPerBlock(&shared, axpy, 2, 256));
+    assert_int_equal(shared, 49152);             /* cuda-python's tests demand no more than a launch may ask for */
+    OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 200000));
+    OK(cuOccupancyAvailableDynamicSMemPerBlock(&shared, axpy, 2, 256));
+    OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, before));
     assert_true(shared >= 112000 && shared <= 115712);
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 256, shared));
     assert_true(blocks >= 2);
