@@ -192,7 +192,7 @@ static void occupancy(void **state)
     OK(cuFuncGetAttribute(&before, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, axpy));
     OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 49152));
     OK(cuOccupancyAvailableDynamicSMemPerBlock(&shared, axpy, 2, 256));
-    assert_int_equal(shared, 49152);             /* cuda-python's tests demand no more than a launch may ask for */
+    assert_int_equal(shared, 49152); /* cuda-python's tests demand no more than a launch may ask for */
     OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 200000));
     OK(cuOccupancyAvailableDynamicSMemPerBlock(&shared, axpy, 2, 256));
     OK(cuFuncSetAttribute(axpy, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, before));

@@ -291,9 +291,8 @@ int core_host_unregister(void *host)
     if (!host)
         return CORE_INVALID_VALUE;
     if (!address_remove(CORE_REGISTERED_MEMORY, (uint64_t)(uintptr_t)host, NULL)) {
-        struct core_range range;                        /* an address inside registered memory is no registration */
-        bool inside =
-            core_address_lookup((uint64_t)(uintptr_t)host, &range) && range.kind == CORE_REGISTERED_MEMORY;
+        struct core_range range; /* an address inside registered memory is no registration */
+        bool inside = core_address_lookup((uint64_t)(uintptr_t)host, &range) && range.kind == CORE_REGISTERED_MEMORY;
         return inside ? CORE_INVALID_VALUE : CORE_HOST_NOT_REGISTERED;
     }
     code = settle_everything();

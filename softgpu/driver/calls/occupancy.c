@@ -78,7 +78,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic, CUfunction han
     } else {
         size_t share = l->shared_per_sm / (unsigned)blocks / SHARED_UNIT * SHARED_UNIT;
         size_t overhead = l->shared_reserved + f->info.static_shared;
-        size_t most = f->max_dynamic;               /* what a launch may ask for: 48 KiB unless the program raised it */
+        size_t most = f->max_dynamic; /* what a launch may ask for: 48 KiB unless the program raised it */
         size_t left = share > overhead ? share - overhead : 0;
         *dynamic = left < most ? left : most;
     }

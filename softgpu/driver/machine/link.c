@@ -244,8 +244,7 @@ static const struct ptx_function *missing_in(const struct ptx_module *m, const s
     const struct ptx_function *missing = NULL;
     for (uint32_t i = 0; i < count && !missing; i++) {
         const struct ptx_operand *o = &operands[i];
-        if (o->kind == PTX_OP_FUNCTION && !m->functions[o->index].defined &&
-            !is_drivers(m->functions[o->index].name))
+        if (o->kind == PTX_OP_FUNCTION && !m->functions[o->index].defined && !is_drivers(m->functions[o->index].name))
             missing = &m->functions[o->index];
         else
             missing = missing_in(m, o->elements, o->element_count);
