@@ -62,9 +62,11 @@ SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "steps",
             "switches", "originals"]
 # sizes of a run: full, --quick, --smoke
 SIZES = {
-    "full":  dict(ms=300, launches=100000, caller=20000, pairs=200000, copy=64 * M, sweep_top=1 << 30, grow=(1000000, 11000000),
+    "full":  dict(ms=300, launches=100000, caller=20000, pairs=200000, copy=64 * M, sweep_top=1 << 30,
+                  grow=(1000000, 11000000),
                   link=1 << 30, apps=3, starts=9, busy=256 * M, hold=(3, 1)),
-    "quick": dict(ms=100, launches=100000, caller=5000, pairs=50000, copy=64 * M, sweep_top=64 * M, grow=(100000, 1100000),
+    "quick": dict(ms=100, launches=100000, caller=5000, pairs=50000, copy=64 * M, sweep_top=64 * M,
+                  grow=(100000, 1100000),
                   link=64 * M, apps=1, starts=5, busy=256 * M, hold=(3, 1)),
     "smoke": dict(ms=5, launches=500, caller=200, pairs=500, copy=1 * M, sweep_top=4096, grow=(100, 300),
                   link=1 * M, apps=1, starts=1, busy=1 * M, hold=(0.1, 0.005)),
@@ -100,7 +102,8 @@ class Run:
 # ---- sections: each is called once in every repetition ----
 
 def calls(r):
-    for name, what in (("line.spin", "line spin"), ("line.futex", "line futex"), ("raw.tcp.spin", "tcp spin"), ("raw.tcp.block", "tcp block"),
+    for name, what in (("line.spin", "line spin"), ("line.futex", "line futex"), ("raw.tcp.spin", "tcp spin"),
+                       ("raw.tcp.block", "tcp block"),
                        ("raw.unix.spin", "unix spin"), ("raw.unix.block", "unix block")):
         found = r.limit(what)
         r.keep(name, found["p50_ns"])
@@ -114,7 +117,8 @@ def calls(r):
 
 def launches(r):
     for transport in r.transports + ["local"]:
-        r.keep(f"launch.{transport}", r.program("null", transport, f"calls launches {r.size['launches']}")["per_second"])
+        r.keep(f"launch.{transport}",
+               r.program("null", transport, f"calls launches {r.size['launches']}")["per_second"])
         r.keep(f"graph.{transport}", r.program("null", transport, f"calls graph {r.size['caller']}")["p50_ns"])
         r.keep(f"caller.{transport}", r.program("null", transport, f"calls caller {r.size['caller']}")["p50_ns"])
     if "shm" in r.transports:
@@ -250,7 +254,8 @@ def memory(r):
 def app_programs(r):
     folder = os.path.join(os.path.dirname(r.place.programs), "cuda")
     left_out = {"forever", "vector_add-noptx"}              # never ends; must fail
-    names = sorted(n for n in os.listdir(folder) if n not in left_out and os.access(os.path.join(folder, n), os.X_OK)) if os.path.isdir(folder) else []
+    names = sorted(n for n in os.listdir(folder) if n not in left_out
+                   and os.access(os.path.join(folder, n), os.X_OK)) if os.path.isdir(folder) else []
     return folder, [n for n in names if os.path.isfile(os.path.join(folder, n)) and "." not in n]
 
 
@@ -269,7 +274,8 @@ def apps(r):
             for transport in times:
                 server = Local(r.device) if transport == "local" else r.servers["device"]
                 began = time.perf_counter()
-                process = measure.start(r.place, server, transport, [os.path.join(folder, name)], env={"FLYT_STATS": "1"}, stdin=subprocess.DEVNULL)
+                process = measure.start(r.place, server, transport, [os.path.join(folder, name)],
+                                        env={"FLYT_STATS": "1"}, stdin=subprocess.DEVNULL)
                 try:
                     errors = process.communicate(timeout=20)[1]
                 except subprocess.TimeoutExpired:
@@ -358,9 +364,12 @@ def switches(r):
             key = f"switch.{transport}.{switch or 'all_on'}"
             r.keep(key + ".launch", r.program("null", transport, f"calls launches {count}", perf=switch)["per_second"])
             r.keep(key + ".rtt", r.program("null", transport, f"calls rtt {ms}", perf=switch)["p50_ns"])
-            r.keep(key + ".properties", r.program("null", transport, f"calls properties {min(count, 2000)}", perf=switch)["per_second"])
-            r.keep(key + ".malloc", r.program("null", transport, f"calls malloc {min(count, 2000)}", perf=switch)["per_second"])
-            r.keep(key + ".h2d", r.program("device", transport, f"calls copy h2d pageable {size} {ms}", perf=switch)["gbs"])
+            r.keep(key + ".properties",
+                   r.program("null", transport, f"calls properties {min(count, 2000)}", perf=switch)["per_second"])
+            r.keep(key + ".malloc",
+                   r.program("null", transport, f"calls malloc {min(count, 2000)}", perf=switch)["per_second"])
+            r.keep(key + ".h2d",
+                   r.program("device", transport, f"calls copy h2d pageable {size} {ms}", perf=switch)["gbs"])
 
 
 ORIGINALS = {"B": "benchB 512 30 5 0", "E": "benchE 256 512 30", "F": "benchF 25 512 8", "H": "benchH 256 512 30",
@@ -380,10 +389,12 @@ def originals(r):
                 r.keep(f"original.{name}.{transport}", found[key] / (1e3 if key.endswith("_ns") else 1))
         if native := native_folder():
             env = {**os.environ, "LD_LIBRARY_PATH": native}
-            done = subprocess.run([os.path.join(r.place.programs, words.split()[0])] + words.split()[1:], env=env, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([os.path.join(r.place.programs, words.split()[0])] + words.split()[1:], env=env,
+                                  capture_output=True, text=True, timeout=60)
             if done.returncode == 0:
                 key = ORIGINAL_FIGURE.get(name, "time_us")
-                r.keep(f"original.{name}.native", measure.figures(done.stdout)[key] / (1e3 if key.endswith("_ns") else 1))
+                r.keep(f"original.{name}.native",
+                       measure.figures(done.stdout)[key] / (1e3 if key.endswith("_ns") else 1))
 
 
 def native_folder():
@@ -402,16 +413,19 @@ def metrics(r):
         "unix_call_rtt_ratio": r.ratio("rtt.unix", "raw.unix.spin"),
         "shm_launch_rate": m("launch.shm"), "tcp_launch_rate": m("launch.tcp"), "shm_launch_caller_ns": m("caller.shm"),
         "shm_graph_caller_ns": m("graph.shm"), "malloc_free_rate": m("malloc"), "properties_rate": m("properties"),
-        "shm_h2d_64m_ratio": r.ratio("copy.shm.h2d.pageable.best", "pipe.best"), "shm_d2h_64m_ratio": r.ratio("copy.shm.d2h.pageable.best", "pipe.best"),
+        "shm_h2d_64m_ratio": r.ratio("copy.shm.h2d.pageable.best", "pipe.best"),
+        "shm_d2h_64m_ratio": r.ratio("copy.shm.d2h.pageable.best", "pipe.best"),
         "shm_pinned_64m_ratio": r.ratio("copy.shm.h2d.pinned.best", "memcpy.best"),
-        "tcp_h2d_64m_ratio": r.ratio("copy.tcp.h2d.pageable.best", "stream.h2d.best"), "tcp_d2h_64m_ratio": r.ratio("copy.tcp.d2h.pageable.best", "stream.d2h.best"),
+        "tcp_h2d_64m_ratio": r.ratio("copy.tcp.h2d.pageable.best", "stream.h2d.best"),
+        "tcp_d2h_64m_ratio": r.ratio("copy.tcp.d2h.pageable.best", "stream.d2h.best"),
         "tls_h2d_64m_ratio": r.ratio("copy.tls.h2d.pageable.best", "copy.tcp.h2d.pageable.best"),
         "tls_d2h_64m_ratio": r.ratio("copy.tls.d2h.pageable.best", "copy.tcp.d2h.pageable.best"),
         "shm_h2d_64k_gbs": m("copy64k.shm"), "other_client_p99_ratio": r.ratio("client.beside", "client.alone"),
         "start_ratio": m("start.shm") / m("start.local") if m("start.shm") and m("start.local") else None,
         "driver_launch_rate": m("driver"), "torch_step_waited_calls": m("step_waited"),
         "static_start_ratio": r.ratio("start_static.shm", "start_static.local"),
-        "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"), "app_overhead_ratio": m("apps"),
+        "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"),
+        "app_overhead_ratio": m("apps"),
         "thread_interference_us": m("link"), "backlog_ok": m("backlog"),
     }
     return {key: value for key, value in found.items() if value is not None}
@@ -441,7 +455,8 @@ def print_values(r):
     for name in sorted(r.values):
         if not name.startswith(("switch.", "original.")):
             print(f"  {name:34} {short(r.median(name)):>10}   {len(r.values[name])} ×")
-    rows = sorted({n.rsplit(".", 1)[0] for n in r.values if n.startswith("switch.")}, key=lambda n: (n.split(".")[1], "all_on" not in n))
+    rows = sorted({n.rsplit(".", 1)[0] for n in r.values if n.startswith("switch.")},
+                  key=lambda n: (n.split(".")[1], "all_on" not in n))
     if rows:
         print(f"\nwhat each optimisation is worth\n  {'':26}{'launch/s':>11}{'rtt ns':>11}{'properties/s':>14}{'malloc/s':>11}{'64 MiB GB/s':>13}")
         for row in rows:
@@ -461,20 +476,25 @@ def draw(r, path, title):
     us = lambda name: r.median(name) / 1e3 if r.median(name) else None
     page.bars("A call that waits, median", "µs", [(label, us(name)) for label, name in (
         ("cache line", "line.spin"), ("shm", "rtt.shm"), ("raw unix", "raw.unix.spin"), ("unix", "rtt.unix"),
-        ("raw tcp", "raw.tcp.spin"), ("tcp", "rtt.tcp"), ("tls", "rtt.tls"), ("in process", "rtt.local"), ("futex", "line.futex"))])
+        ("raw tcp", "raw.tcp.spin"), ("tcp", "rtt.tcp"), ("tls", "rtt.tls"), ("in process", "rtt.local"),
+        ("futex", "line.futex"))])
     page.bars("Launches", "per second", [(t, r.median(f"launch.{t}")) for t in r.transports + ["local"]])
     sizes = [(4096, "4K"), (65536, "64K"), (M, "1M"), (16 * M, "16M"), (256 * M, "256M"), (1 << 30, "1G")]
     for way, title_ in (("h2d", "To the device"), ("d2h", "From the device")):
         for kind in ("pageable", "pinned"):
             series = {n: r.sweeps[n] for n in ("memcpy", "pipe") if n in r.sweeps}
-            series.update({t: r.sweeps[f"{t} {way} {kind}"] for t in r.transports + ["local"] if f"{t} {way} {kind}" in r.sweeps})
+            series.update({t: r.sweeps[f"{t} {way} {kind}"] for t in r.transports + ["local"]
+                           if f"{t} {way} {kind}" in r.sweeps})
             page.lines(f"{title_}, {kind}", "GB/s by bytes", series, sizes)
-    series = {t: [(n, r.median(f"threads.{t}.{n}")) for n in (1, 2, 4, 8, 16) if r.median(f"threads.{t}.{n}")] for t in r.transports}
-    page.lines("Threads that launch and wait", "per second by threads", {t: s for t, s in series.items() if s}, [(n, str(n)) for n in (1, 2, 4, 8, 16)])
+    series = {t: [(n, r.median(f"threads.{t}.{n}")) for n in (1, 2, 4, 8, 16) if r.median(f"threads.{t}.{n}")]
+              for t in r.transports}
+    page.lines("Threads that launch and wait", "per second by threads", {t: s for t, s in series.items() if s},
+               [(n, str(n)) for n in (1, 2, 4, 8, 16)])
     page.bars("Process start to first result", "ms", [(t, r.median(f"start.{t}")) for t in ["local"] + r.transports])
     for transport in ("best", "tcp"):
         page.bars(f"Launches with an optimisation off, {transport}", "per second", sorted(
-            (n.split(".")[2], r.median(n)) for n in r.values if n.startswith(f"switch.{transport}.") and n.endswith(".launch")))
+            (n.split(".")[2], r.median(n)) for n in r.values if n.startswith(f"switch.{transport}.")
+            and n.endswith(".launch")))
     page.write(path)
 
 
@@ -489,7 +509,8 @@ def machine(place):
 
 
 def commit():
-    done = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True)
+    done = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*"], capture_output=True,
+                          text=True)
     return done.stdout.strip() or "unknown"
 
 
@@ -517,7 +538,8 @@ def main():
     parser.add_argument("--limits", default="build/plain/tests/bench_limits")
     parser.add_argument("--programs", default="build/bench")
     parser.add_argument("--results", default=os.path.join(HERE, "results"))
-    parser.add_argument("--device", default="software", choices=["software", "nvidia"], help="what copies and programs run on")
+    parser.add_argument("--device", default="software", choices=["software", "nvidia"],
+                        help="what copies and programs run on")
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--only", default="", help="sections, separated by commas")
     parser.add_argument("--quick", action="store_true", help="short measurements")

@@ -56,9 +56,11 @@ class Server:
         self.lines, self.news = [], threading.Condition()
         self.begun = {}         # process id of a client: the log's lines before it. The system uses process ids again
         self.process = subprocess.Popen(
-            [os.path.join(place.bin, "cricket-rpc-server"), "--listen", "unix://" + self.path, "--listen", "tcp://127.0.0.1:0",
+            [os.path.join(place.bin, "cricket-rpc-server"), "--listen", "unix://" + self.path, "--listen",
+             "tcp://127.0.0.1:0",
              "--listen", "tls://127.0.0.1:0", "--plain-tcp", "--gpu", gpu],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "FLYT_LOG": "info", **(env or {})}, preexec_fn=place.on_two_cpus)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "FLYT_LOG": "info", **(env or {})}, preexec_fn=place.on_two_cpus)
         uris = []
         while len(uris) < 3:
             line = self.process.stdout.readline()
@@ -89,7 +91,8 @@ class Server:
                     return None
 
     def uri(self, transport):
-        return {"shm": f"shm://{self.path}", "unix": f"unix://{self.path}", "tcp": f"tcp://127.0.0.1:{self.port}", "tls": self.tls}[transport]
+        return {"shm": f"shm://{self.path}", "unix": f"unix://{self.path}", "tcp": f"tcp://127.0.0.1:{self.port}",
+                "tls": self.tls}[transport]
 
     def worker(self, client):
         """(process id of the worker that serves a client process, the transport they agreed on)."""
@@ -208,7 +211,8 @@ class Link:
 
     def __init__(self, place, port, bytes_per_second, delay_us=0):
         program = os.path.join(os.path.dirname(place.limits), "bench_link")
-        self.process = subprocess.Popen([program, str(port), str(int(bytes_per_second)), str(delay_us)], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([program, str(port), str(int(bytes_per_second)), str(delay_us)],
+                                        stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
         if len(words) != 2:

@@ -40,7 +40,8 @@ class Page:
             colour = COLOURS[number % len(COLOURS)]
             path = " ".join("%.1f,%.1f" % at(x, y) for x, y in line if y > 0)
             parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            parts += [f'<circle cx="{at(x, y)[0]:.1f}" cy="{at(x, y)[1]:.1f}" r="2.5" fill="{colour}"/>' for x, y in line if y > 0]
+            parts += [f'<circle cx="{at(x, y)[0]:.1f}" cy="{at(x, y)[1]:.1f}" r="2.5" fill="{colour}"/>' for x,
+                      y in line if y > 0]
             column, row = number % 3, number // 3
             parts.append(f'<rect x="{LEFT + column * 150}" y="{HEIGHT - 38 + row * 15}" width="10" height="10" fill="{colour}"/>'
                          f'<text x="{LEFT + column * 150 + 14}" y="{HEIGHT - 29 + row * 15}" font-size="11">{html.escape(name)}</text>')

@@ -25,7 +25,8 @@ class Blow:
         time.sleep(self.random.uniform(0.2, most))
 
     def overlaps(self, program):
-        return self.began is not None and program.started < (self.over or time.monotonic()) + SLACK and program.ended > self.began
+        return self.began is not None and program.started < (self.over
+                                                             or time.monotonic()) + SLACK and program.ended > self.began
 
     def loses(self, program):
         return False
@@ -181,10 +182,13 @@ class KillServer(OnServer):
 
     def missing(self, done):
         # One that has outlived its client manager has nobody to ask.
-        renewed = [(b.target, b.began) for b in self.programs.blows if isinstance(b, (KillClient, RestartAny)) and b.target in VMS]
-        untold = [p.number for p in self.victims if p.ended is not None and p.outcome() == "lost" and "why, as the cluster says" not in p.text()
+        renewed = [(b.target, b.began) for b in self.programs.blows if isinstance(b, (KillClient, RestartAny))
+                   and b.target in VMS]
+        untold = [p.number for p in self.victims if p.ended is not None and p.outcome() == "lost"
+                  and "why, as the cluster says" not in p.text()
                   and not any(vm == p.vm and p.started < began for vm, began in renewed)]
-        return super().missing(done) + ([f"programs {untold} lost {self.target} and were not told why"] if untold else [])
+        return super().missing(done) + ([f"programs {untold} lost {self.target} and were not told why"] if untold
+                                        else [])
 
 
 class StopServer(OnServer):
@@ -219,7 +223,8 @@ class KillWorker(OnServer):
         send(self.random.choice(workers), signal.SIGKILL)
 
     def missing(self, done):
-        lost = [p.number for p in done if p.outcome() == "lost" and p.place()[0] == self.number and self.began < p.ended < self.over + SLACK]
+        lost = [p.number for p in done if p.outcome() == "lost" and p.place()[0] == self.number
+                and self.began < p.ended < self.over + SLACK]
         return [f"one worker of {self.target} was killed, and programs {lost} were lost"] if len(lost) > 1 and not self.others_excuse(done, lost) else []
 
     def others_excuse(self, done, lost):
@@ -405,6 +410,8 @@ class StartWithoutDatabase(Blow):
         return result.returncode == 11 and "waits for the resource DB" in result.stderr
 
 
-KINDS = [KillCluster, StopCluster, KillNode, StopNode, KillClient, StopClient, RestartAny, KillMongo, StopMongo, KillServer, StopServer,
-         KillWorker, KillProgram, CrashNode, CrashVM, CutNode, CutVM, CutCluster, CutDatabase, CutNodeLong, LockDatabase, FillDisk, StartWithoutDatabase,
+KINDS = [KillCluster, StopCluster, KillNode, StopNode, KillClient, StopClient, RestartAny, KillMongo, StopMongo,
+         KillServer, StopServer,
+         KillWorker, KillProgram, CrashNode, CrashVM, CutNode, CutVM, CutCluster, CutDatabase, CutNodeLong,
+         LockDatabase, FillDisk, StartWithoutDatabase,
          StopClusterLong, CutClusterMedium, CutVMLong]

@@ -119,7 +119,8 @@ def strike_all(cluster, programs, options, chance):
     for round_number in range(options.rounds) if not end else iter(int, 1):
         kinds = [k for k in KINDS if cluster.database in k.databases and (options.all or not k.slow)]
         if options.only:
-            kinds = [k for k in KINDS if cluster.database in k.databases and any(word in k.name for word in options.only)]
+            kinds = [k for k in KINDS if cluster.database in k.databases
+                     and any(word in k.name for word in options.only)]
         chance.shuffle(kinds)
         for kind in kinds:
             if end and time.monotonic() > end:
@@ -210,10 +211,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=1, help="how often each kind of blow falls (1)")
     parser.add_argument("--seconds", type=float, help="go on for so long instead")
     parser.add_argument("--all", action="store_true", help="also the kinds that take longer")
-    parser.add_argument("--only", action="append", metavar="WORD", help="only kinds with this in their names, in this order of chance")
+    parser.add_argument("--only", action="append", metavar="WORD",
+                        help="only kinds with this in their names, in this order of chance")
     parser.add_argument("--first", action="store_true", help="end at the first blow that does harm")
-    parser.add_argument("--bound", type=float, default=15, help="seconds until the cluster must be healthy after a blow (15)")
-    parser.add_argument("--keep", metavar="DIR", help="where everything lies, to be looked at afterwards (a temporary folder, removed)")
+    parser.add_argument("--bound", type=float, default=15,
+                        help="seconds until the cluster must be healthy after a blow (15)")
+    parser.add_argument("--keep", metavar="DIR",
+                        help="where everything lies, to be looked at afterwards (a temporary folder, removed)")
     parser.add_argument("--user", action="store_true", help="use a user namespace although we are root")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

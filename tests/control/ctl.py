@@ -32,7 +32,8 @@ daemons = []
 
 def ctl(*arguments, expect=0, stdin=None, extra=None, limit=20):
     """Runs flytctl; its exit status must be `expect`. Returns stdout (parsed when --json is among the arguments)."""
-    done = subprocess.run([CTL, *arguments], capture_output=True, text=True, timeout=limit, input=stdin, env={**environment, **(extra or {})})
+    done = subprocess.run([CTL, *arguments], capture_output=True, text=True, timeout=limit, input=stdin,
+                          env={**environment, **(extra or {})})
     ctl.exit, ctl.stdout = done.returncode, done.stdout
     if expect is not None and done.returncode != expect:
         raise Failed(f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}")
@@ -64,14 +65,21 @@ def start(name, *arguments, extra=None):
 # ---- alone ----
 
 def words_that_make_no_sense():
-    for arguments in (["frobnicate"], ["vm"], ["vm", "frobnicate"], ["vm", "add"], ["vm", "add", "a", "b"], ["vm", "list", "x"], ["--frobnicate", "status"],
-                      ["vm", "add", "-x"], ["vm", "add", "a", "--sms"], ["vm", "add", "a", "--sms", "many", "--memory", "1G"],
-                      ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sms", "2"], ["vm", "add", "a", "--sms", "1", "--memory", "1.5G"],
+    for arguments in (["frobnicate"], ["vm"], ["vm", "frobnicate"], ["vm", "add"], ["vm", "add", "a", "b"],
+                      ["vm", "list", "x"], ["--frobnicate", "status"],
+                      ["vm", "add", "-x"], ["vm", "add", "a", "--sms"],
+                      ["vm", "add", "a", "--sms", "many", "--memory", "1G"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sms", "2"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "1.5G"],
                       ["vm", "add", "a", "--sms", "-1", "--memory", "1G"],
-                      ["vm", "add", "a", "--sms", "1"], ["vm", "add", "../a", "--sms", "1", "--memory", "1G"], ["vm", "add", "a" * 65, "--sms", "1", "--memory", "1G"],
-                      ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sharing", "some"], ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--grouping", "maybe"],
-                      ["vm", "set", "a"], ["server", "stop", "x"], ["server", "stop", "0"], ["program", "kill", "-5"], ["top", "-d", "61"], ["--timeout", "0", "status"],
-                      ["--manager", "http://x", "status"], ["migrate", "-i", "a"], ["change-config", "-i", "a"], ["change-config", "-s", "1"], ["vm-grouping", "-i", "a"],
+                      ["vm", "add", "a", "--sms", "1"], ["vm", "add", "../a", "--sms", "1", "--memory", "1G"],
+                      ["vm", "add", "a" * 65, "--sms", "1", "--memory", "1G"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sharing", "some"],
+                      ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--grouping", "maybe"],
+                      ["vm", "set", "a"], ["server", "stop", "x"], ["server", "stop", "0"], ["program", "kill", "-5"],
+                      ["top", "-d", "61"], ["--timeout", "0", "status"],
+                      ["--manager", "http://x", "status"], ["migrate", "-i", "a"], ["change-config", "-i", "a"],
+                      ["change-config", "-s", "1"], ["vm-grouping", "-i", "a"],
                       ["--json=1", "status"], ["vm", "show", ""], ["node", "drain", ""], ["server", "list", "--vm", ""],
                       ["vm", "add", "a", "--sms", "1", "--memory", "268435456"], ["top", "-d", "0"],
                       ["vm-grouping", "-i", "a", "-e", "maybe"]):
@@ -133,7 +141,8 @@ def manuals_are_well_formed():
     pages = glob.glob(os.path.join(TOP, "docs/man/*.[18]"))
     need(len(pages) >= 4, "pages are missing")
     for page in pages:
-        done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page], capture_output=True, text=True,
+        done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page], capture_output=True,
+                              text=True,
                               env={**environment, "MANWIDTH": "80", "MANROFFSEQ": ""})
         need(done.returncode == 0 and not done.stderr, f"{page}: {done.stderr}")
 
@@ -156,7 +165,8 @@ def nobody_there():
     need("Is flyt-cluster-manager running there?" in ctl.stderr, ctl.stderr)
     ctl("--manager", missing, "status", expect=3)
     failure = ctl("--manager", missing, "--json", "status", expect=3)
-    need(failure["ok"] is False and failure["error"] == "unreachable" and failure["exit"] == 3 and failure["message"], failure)
+    need(failure["ok"] is False and failure["error"] == "unreachable" and failure["exit"] == 3 and failure["message"],
+         failure)
     ctl("-M", f"tcp://127.0.0.1:{free_ports(1)[0]}", "status", expect=3)
 
 
@@ -180,7 +190,8 @@ def silent_and_senseless_peers():
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         started = time.monotonic()
-        done = subprocess.run([CTL, "-t", "1", "-M", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "status"], capture_output=True, text=True, env=environment,
+        done = subprocess.run([CTL, "-t", "1", "-M", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "status"],
+                              capture_output=True, text=True, env=environment,
                               timeout=20)
         need(done.returncode in (1, 3) and done.stderr, f"{answer[:8]}: exit {done.returncode} {done.stderr}")
         need(time.monotonic() - started < 6, "it took too long")
@@ -215,7 +226,8 @@ def shipped_configurations_are_good():
             lines.append(line)
         ctl("config", "check", "--file-only", write(f"all-{daemon}.conf", "\n".join(lines) + "\n"))
         for each in keys:
-            need(re.search(rf"(^|[ {{#]){each['key'].split('.')[1]} =", text, re.M), f"configs/{daemon}.conf says nothing of {each['key']}")
+            need(re.search(rf"(^|[ {{#]){each['key'].split('.')[1]} =", text, re.M),
+                 f"configs/{daemon}.conf says nothing of {each['key']}")
         # What the file says is what holds without it.
         for each in keys:
             group, name = each["key"].split(".")
@@ -240,20 +252,24 @@ def same(a, b):
 def keys_without_effect_are_refused():
     old = write("old-cluster-manager.conf", 'migration = { ckp-path = "/tmp"; };\nmetrics = { port = 12403; };\n')
     done = subprocess.run([CTL, "config", "check", old], capture_output=True, text=True, env=environment)
-    need(done.returncode == 10 and f"{old}:1: migration would have no effect" in done.stdout and f"{old}:2: metrics" in done.stdout, done)
+    need(done.returncode == 10 and f"{old}:1: migration would have no effect" in done.stdout
+         and f"{old}:2: metrics" in done.stdout, done)
 
 
 def mistakes_are_named_with_file_and_line():
-    bad = write("cluster-manager.conf", 'ports =\n{\n  nod = 12401;\n  client = "x";\n};\nlog = { level = "loud"; };\nsilence = { suspect = 1e9; };\n')
+    bad = write("cluster-manager.conf",
+                'ports =\n{\n  nod = 12401;\n  client = "x";\n};\nlog = { level = "loud"; };\nsilence = { suspect = 1e9; };\n')
     done = subprocess.run([CTL, "config", "check", bad, "--json"], capture_output=True, text=True, env=environment)
     result = json.loads(done.stdout)[0]
     need(done.returncode == 10 and not result["ok"], done)
     for line, what in ((3, "nod"), (4, "ports.client"), (6, "loud"), (7, "silence.suspect")):
-        need(any(each.startswith(f"{bad}:{line}:") and what in each for each in result["problems"]), f"line {line}, {what}: {result['problems']}")
+        need(any(each.startswith(f"{bad}:{line}:") and what in each for each in result["problems"]),
+             f"line {line}, {what}: {result['problems']}")
     broken = write("node-manager.conf", "node = {\n  name = \n};\n")
     done = subprocess.run([CTL, "config", "check", broken], capture_output=True, text=True, env=environment)
     need(done.returncode == 10 and f"{broken}:3" in done.stdout, done)
-    done = subprocess.run([CTL, "config", "check", path("client-manager-none.conf")], capture_output=True, text=True, env=environment)
+    done = subprocess.run([CTL, "config", "check", path("client-manager-none.conf")], capture_output=True, text=True,
+                          env=environment)
     need(done.returncode == 10 and "client-manager-none.conf" in done.stdout and "No such file" in done.stdout, done)
     ctl("config", "check", write("strange", ""), expect=2)
     ctl("config", "check", "--daemon", "flytctl", path("strange"))
@@ -266,19 +282,24 @@ def mistakes_are_named_with_file_and_line():
 def daemons_take_the_same_options():
     bad = write("bad-daemon.conf", "nonsense = { };\n")
     for daemon in ("flyt-cluster-manager", "flyt-node-manager", "flyt-client-manager"):
-        run = lambda *arguments: subprocess.run([os.path.join(BIN, daemon), *arguments], capture_output=True, text=True, env=environment, timeout=20)
-        need(run("--config", bad).returncode == 3 and "nonsense" in run("-c", bad).stderr, f"{daemon} runs with mistakes in its configuration")
+        run = lambda *arguments: subprocess.run([os.path.join(BIN, daemon), *arguments], capture_output=True, text=True,
+                                                env=environment, timeout=20)
+        need(run("--config", bad).returncode == 3 and "nonsense" in run("-c", bad).stderr,
+             f"{daemon} runs with mistakes in its configuration")
         need(run("--check", "-c", path("strange")).returncode == 0, f"{daemon} --check")
         need(run("stray").returncode == 2 and run("--frobnicate").returncode == 2, f"{daemon} takes everything")
-        need(run("--print-keys").stdout.startswith(f"# {daemon}:") and run("--version").stdout.startswith(daemon), daemon)
+        need(run("--print-keys").stdout.startswith(f"# {daemon}:") and run("--version").stdout.startswith(daemon),
+             daemon)
         for option in re.findall(r"--[a-z-]+", run("--help").stdout):
             page = open(os.path.join(TOP, f"docs/man/{daemon}.8")).read().replace("\\-", "-")
             need(option in page, f"the manual of {daemon} does not know {option}")
 
 
 def a_node_that_could_offer_nothing_says_so():
-    config = write("mig-node-manager.conf", f'node = {{ gpu = "software"; sharing = ("mig"); state-directory = "{work}/mig"; }};\n')
-    done = subprocess.run([os.path.join(BIN, "flyt-node-manager"), "-c", config], capture_output=True, text=True, env=environment, timeout=20)
+    config = write("mig-node-manager.conf",
+                   f'node = {{ gpu = "software"; sharing = ("mig"); state-directory = "{work}/mig"; }};\n')
+    done = subprocess.run([os.path.join(BIN, "flyt-node-manager"), "-c", config], capture_output=True, text=True,
+                          env=environment, timeout=20)
     need(done.returncode == 1 and "node.sharing allows mig, and the GPUs of this machine offer exclusive,time-slice,mps only" in done.stderr, done)
 
 
@@ -308,13 +329,17 @@ def a_small_authority():
     ctl("ca", "issue", ca, "node", "gpu-1", "--out", path("tls"))
     ctl("ca", "issue", ca, "admin", "ann", "--out", path("tls"), expect=6)
     ctl("ca", "issue", ca, "admin", "ann", "--out", path("tls"), "--force")
-    for wrong in (["boss", "ann"], ["admin", "a" * 70], ["admin", "ca"], ["admin", "../x"], ["server", "n", "--host", "a b"],
-                  ["server", "n", "--host", "x,IP:1.1.1.1"], ["node", "n", "--host", "gpu-1"], ["node", "n", "--days", "0"]):
+    for wrong in (["boss", "ann"], ["admin", "a" * 70], ["admin", "ca"], ["admin", "../x"],
+                  ["server", "n", "--host", "a b"],
+                  ["server", "n", "--host", "x,IP:1.1.1.1"], ["node", "n", "--host", "gpu-1"],
+                  ["node", "n", "--days", "0"]):
         ctl("ca", "issue", ca, *wrong, expect=2)
     rows = ctl("ca", "show", path("tls/cluster.crt"), path("tls/ann.crt"), "--json")
-    need([row["name"] for row in rows] == ["cluster:main", "admin:ann"] and all(row["valid"] and row["issuer"] == "ca:flyt" for row in rows), rows)
+    need([row["name"] for row in rows] == ["cluster:main", "admin:ann"]
+         and all(row["valid"] and row["issuer"] == "ca:flyt" for row in rows), rows)
     need(stat.S_IMODE(os.stat(path("tls/ann.key")).st_mode) == 0o600, "ann.key is open")
-    done = subprocess.run(["openssl", "verify", "-x509_strict", "-CAfile", path("ca/ca.crt"), "-purpose", "sslserver", "-verify_hostname", "cluster.example",
+    done = subprocess.run(["openssl", "verify", "-x509_strict", "-CAfile", path("ca/ca.crt"), "-purpose", "sslserver",
+                           "-verify_hostname", "cluster.example",
                            path("tls/cluster.crt")], capture_output=True, text=True)
     need(done.returncode == 0, done.stdout + done.stderr)
 
@@ -337,19 +362,22 @@ virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "12
     write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')
     start("flyt-cluster-manager", "--config", path("cluster.conf"))
     wait_until(lambda: ctl("status"), "the cluster manager does not answer: " + path("flyt-cluster-manager.log"))
-    start("flyt-node-manager", "--stop-servers", "--config", path("node.conf"), extra={"FLYT_SOFTGPU_SMS": "6", "FLYT_SOFTGPU_MEMORY": "512M"})
+    start("flyt-node-manager", "--stop-servers", "--config", path("node.conf"),
+          extra={"FLYT_SOFTGPU_SMS": "6", "FLYT_SOFTGPU_MEMORY": "512M"})
     wait_until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
     bring_up.client, bring_up.node = client, node
 
 
 def entitlements_live():
     secret = path("alpha.secret")
-    ctl("vm", "add", "alpha", "--sms", "4", "--memory", "256M", "--address", "10.0.0.2", "--host=10.0.0.1", "--sharing", "exclusive,mps", "--wait", "fail",
+    ctl("vm", "add", "alpha", "--sms", "4", "--memory", "256M", "--address", "10.0.0.2", "--host=10.0.0.1", "--sharing",
+        "exclusive,mps", "--wait", "fail",
         "--secret-file", secret)
     need(stat.S_IMODE(os.stat(secret).st_mode) == 0o600 and len(open(secret).read().strip()) >= 32, "the secret's file")
     ctl("vm", "add", "alpha", "--sms", "1", "--memory", "1G", expect=6)
     row = ctl("vm", "show", "alpha", "--json")
-    need(row["sms"] == 4 and row["memory"] == 256 << 20 and row["sharing"] == ["exclusive", "mps"] and row["wait"] == "fail" and row["has_secret"] and
+    need(row["sms"] == 4 and row["memory"] == 256 << 20 and row["sharing"] == ["exclusive", "mps"]
+         and row["wait"] == "fail" and row["has_secret"] and
          row["address"] == "10.0.0.2" and row["host"] == "10.0.0.1" and row["grouping"] is True, row)
     ctl("vm", "set", "alpha", "-m2G", "-g", "off")
     row = ctl("--json", "vm", "show", "alpha")
@@ -388,7 +416,8 @@ def entitlements_live():
         ctl(*what, "--node", "nobody", expect=5)
         ctl(*what, "--vm", "alpha", "--node", "n1")
     ctl("vm", "remove", "nobody", "beta", expect=5)
-    need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha"], "the others of a list are removed all the same")
+    need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha"],
+         "the others of a list are removed all the same")
 
 
 def export_and_import():
@@ -405,15 +434,19 @@ def export_and_import():
     ctl("vm", "import", write("half.json", "{"), expect=2)
     ctl("vm", "import", "-", stdin='[{"name": "x", "sms": 1, "memory": 1048576, "address": "999.1.1.1"}]', expect=2)
     # mongoexport, as an array and as lines
-    answer = ctl("vm", "import", "-", "--json", stdin='[{"_id":{"$oid":"1"},"vm_ip":"10.9.9.9","host_ip":"10.9.9.1","compute_units":{"$numberDouble":"6.0"},"memory":512}]')
+    answer = ctl("vm", "import", "-", "--json",
+                 stdin='[{"_id":{"$oid":"1"},"vm_ip":"10.9.9.9","host_ip":"10.9.9.1","compute_units":{"$numberDouble":"6.0"},"memory":512}]')
     need(answer["added"] == 1 and len(answer["secrets"]["10.9.9.9"]) >= 32, answer)
     ctl("vm", "import", "-", stdin='{"vm_ip":"10.9.9.8","compute_units":1,"memory":1}\n{"vm_ip":"10.9.9.7","compute_units":1,"memory":1}\n')
     row = ctl("vm", "show", "10.9.9.9", "--json")
     need(row["sms"] == 6 and row["memory"] == 512 << 20 and row["host"] == "10.9.9.1", row)
     # One bad entry, and nothing is done.
-    ctl("vm", "import", "-", expect=2, stdin='[{"name":"good","sms":1,"memory":1048576},{"name":"bad","sms":0,"memory":1048576}]')
-    for text in ("", "{", "[1]", '{"name":"x"}', '{"name":"x","sms":1,"memory":1}', '{"name":"x","sms":1,"memory":1048576,"verifier":"zz"}',
-                 '{"name":"x","sms":1,"memory":1048576,"sharing":["all of it"]}', '{"name":"../x","sms":1,"memory":1048576}'):
+    ctl("vm", "import", "-", expect=2,
+        stdin='[{"name":"good","sms":1,"memory":1048576},{"name":"bad","sms":0,"memory":1048576}]')
+    for text in ("", "{", "[1]", '{"name":"x"}', '{"name":"x","sms":1,"memory":1}',
+                 '{"name":"x","sms":1,"memory":1048576,"verifier":"zz"}',
+                 '{"name":"x","sms":1,"memory":1048576,"sharing":["all of it"]}',
+                 '{"name":"../x","sms":1,"memory":1048576}'):
         done = subprocess.run([CTL, "vm", "import", "-"], input=text, capture_output=True, text=True, env=environment)
         need(done.returncode in (1, 2) and done.stderr, f"{text}: {done}")
     ctl("vm", "show", "good", expect=5)
@@ -434,7 +467,8 @@ def many_pages():
 
 def nodes():
     row = ctl("node", "show", "n1", "--json")
-    need(row["state"] == "up" and row["sms"] == 6 and row["memory"] <= 512 << 20 and len(row["gpus"]) == 1 and row["gpus"][0]["state"] == "ready", row)
+    need(row["state"] == "up" and row["sms"] == 6 and row["memory"] <= 512 << 20 and len(row["gpus"]) == 1
+         and row["gpus"][0]["state"] == "ready", row)
     need("GPU" in ctl("node", "show", "n1") and "n1" in ctl("list-servernodes"), "tables")
     ctl("node", "drain", "n1")
     need(ctl("node", "list", "--json")[0]["drained"] is True, "drained")
@@ -451,7 +485,8 @@ def nodes():
 
 def the_state_of_it_all():
     row = ctl("status", "--json")
-    need(row["nodes_up"] == 1 and row["gpus_ready"] == 1 and row["sms"] == 6 and row["db"] == "sqlite" and row["db_up"] is True, row)
+    need(row["nodes_up"] == 1 and row["gpus_ready"] == 1 and row["sms"] == 6 and row["db"] == "sqlite"
+         and row["db_up"] is True, row)
     need("Nodes up" in ctl("status"), "table")
     lines = ctl("top", "-n", "2", "-d", "1", "-j").splitlines()
     need(len(lines) == 2 and all(json.loads(line)["summary"]["nodes"] == 1 for line in lines), lines)
@@ -465,7 +500,8 @@ def reloading():
     write("cluster.conf", good + "placement = { overtaking = 3; polic = 1; };\nlog = { level = 1; };\n")
     answer = ctl("reload", "--json", expect=10)
     need(answer["error"] == "bad-config" and "the old configuration holds" in answer["message"], answer)
-    need("placement.polic" in answer["message"] and "; " in answer["message"] and "log.level" in answer["message"], answer)
+    need("placement.polic" in answer["message"] and "; " in answer["message"] and "log.level" in answer["message"],
+         answer)
     os.kill(daemons[0].pid, signal.SIGHUP)
     log = path("flyt-cluster-manager.log")
     wait_until(lambda: open(log).read().count("event=reload-refused") == 2, "SIGHUP says nothing of the mistakes")
@@ -481,13 +517,15 @@ def a_silent_manager():
     """It is stopped: nothing is asked of it, so nothing happens later."""
     os.kill(daemons[0].pid, signal.SIGSTOP)
     try:
-        for what in (["status"], ["vm", "list"], ["vm", "add", "later", "--sms", "1", "--memory", "1M"], ["vm", "remove", "alpha"],
+        for what in (["status"], ["vm", "list"], ["vm", "add", "later", "--sms", "1", "--memory", "1M"],
+                     ["vm", "remove", "alpha"],
                      ["node", "drain", "n1"], ["events"], ["top", "-n", "1"]):
             ctl("-t", "0.5", *what, expect=3)
             need("says nothing" in ctl.stderr and "Nothing was asked" in ctl.stderr, ctl.stderr)
             need("within 0.5 s" in ctl.stderr and "waiting" not in ctl.stderr, ctl.stderr)
         ctl("-t", "2.5", "status", expect=3)
-        need("waiting for the cluster manager at unix://" in ctl.stderr and "has not answered within 2.5 s" in ctl.stderr, ctl.stderr)
+        need("waiting for the cluster manager at unix://" in ctl.stderr
+             and "has not answered within 2.5 s" in ctl.stderr, ctl.stderr)
         need("CTL_" not in ctl.stderr, ctl.stderr)
     finally:
         os.kill(daemons[0].pid, signal.SIGCONT)
@@ -500,13 +538,15 @@ def a_silent_manager():
 def the_key_that_signs_is_changed():
     before = open(path("ticket.key")).read()
     need(ctl("key", "rotate", "--json")["ok"] is True, "no JSON")
-    need(open(path("ticket.key")).read() != before and stat.S_IMODE(os.stat(path("ticket.key")).st_mode) == 0o600, "the key is the old one, or open")
+    need(open(path("ticket.key")).read() != before and stat.S_IMODE(os.stat(path("ticket.key")).st_mode) == 0o600,
+         "the key is the old one, or open")
     need("key-changed" in ctl("events"), "no event")
     need("PRIVATE" not in open(path("ticket.key.old")).read(), "the old private key lies about")
 
 
 def events_as_they_come():
-    follower = subprocess.Popen([CTL, "events", "-f", "-n", "0", "-j", "--vm", "gamma"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    follower = subprocess.Popen([CTL, "events", "-f", "-n", "0", "-j", "--vm", "gamma"], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=environment)
     time.sleep(0.5)
     ctl("vm", "add", "delta", "--sms", "1", "--memory", "1M")
     ctl("vm", "add", "gamma", "--sms", "1", "--memory", "1M")
@@ -523,12 +563,15 @@ def events_as_they_come():
     need([row["kind"] for row in rows] == ["vm-added", "vm-added", "vm-removed", "vm-removed"], rows)
     after = [json.loads(row) for row in ctl("events", "-j", "--since", str(rows[1]["number"])).splitlines()]
     need([row["number"] for row in after] == [row["number"] for row in rows[2:]], after)
-    need([json.loads(row)["vm"] for row in ctl("events", "-j", "--kind", "vm-removed", "--vm", "gamma").splitlines()] == ["gamma"], "filter")
+    need([json.loads(row)["vm"] for row in ctl("events", "-j", "--kind", "vm-removed", "--vm",
+                                               "gamma").splitlines()] == ["gamma"], "filter")
     need("vm-removed" in ctl("events"), "table")
 
 
 def what_comes_later_says_so():
-    for arguments in (["change-config", "-i", "alpha", "-s", "2"], ["inc-resources", "--ip", "alpha", "--memory", "512"], ["dec-resources", "-i", "alpha", "-s", "1"],
+    for arguments in (["change-config", "-i", "alpha", "-s", "2"],
+                      ["inc-resources", "--ip", "alpha", "--memory", "512"],
+                      ["dec-resources", "-i", "alpha", "-s", "1"],
                       ["migrate", "-i", "alpha", "--dst-node", "n1"], ["migrate-auto", "-i", "alpha"]):
         ctl(*arguments, expect=9)
         failure = ctl(*arguments, "--json", expect=9)
@@ -541,7 +584,8 @@ def words_for_the_shell():
     need("alpha" in ctl("complete", "vm", "show", "").split(), "names of VMs")
     need(ctl("complete", "node", "drain", "").split() == ["n1"], "names of nodes")
     need("--sharing" in ctl("complete", "vm", "add", "x", "--s").split(), "options")
-    need(ctl("complete", "vm", "import", "").split() == [":file"] and ctl("complete", "--tls", "").split() == [":dir"], "files")
+    need(ctl("complete", "vm", "import", "").split() == [":file"] and ctl("complete", "--tls", "").split() == [":dir"],
+         "files")
     need(ctl("complete", "server", "list", "--node", "").split() == ["n1"], "values")
     need(ctl("complete", "config", "keys", "c").split() == ["cluster-manager", "client-manager"], "daemons")
 
@@ -598,8 +642,10 @@ def without_rights():
         listener.bind(os.path.join(folder, "c.sock"))
         os.chmod(os.path.join(folder, "c.sock"), 0o600)
         listener.listen()
-        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", os.path.join(folder, "flytctl"), "--settings",
-                               "/dev/null", "-M", f"unix://{folder}/c.sock", "status"], capture_output=True, text=True, timeout=20,
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", os.path.join(folder, "flytctl"),
+                               "--settings",
+                               "/dev/null", "-M", f"unix://{folder}/c.sock", "status"], capture_output=True, text=True,
+                               timeout=20,
                               env={k: v for k, v in environment.items() if k != "FLYTCTL_SETTINGS"})
         listener.close()
         need(done.returncode == 4 and "Permission denied" in done.stderr and "ipc.frontend-group" in done.stderr, done)
@@ -607,7 +653,8 @@ def without_rights():
 
 def a_node_manager_without_a_driver():
     config = write("nvidia-node-manager.conf", f'node = {{ gpu = "nvidia"; state-directory = "{work}/nvidia"; }};\n')
-    done = subprocess.run([os.path.join(BIN, "flyt-node-manager"), "-c", config], capture_output=True, text=True, timeout=20,
+    done = subprocess.run([os.path.join(BIN, "flyt-node-manager"), "-c", config], capture_output=True, text=True,
+                          timeout=20,
                           env=environment)
     if done.returncode == 0 or "no NVIDIA driver" not in done.stderr:
         return "there is a driver here" if os.path.exists("/dev/nvidia0") else need(False, done)
@@ -636,7 +683,8 @@ def with_certificates():
     """The same cluster manager, started again with certificates."""
     daemons[0].terminate()
     daemons[0].wait(15)
-    text = open(path("cluster.conf")).read().replace(f"{work}/none", f"{work}/tls").replace(f'admin-secret = "file:{work}/admin.secret"; ', "")
+    text = open(path("cluster.conf")).read().replace(f"{work}/none",
+                                                     f"{work}/tls").replace(f'admin-secret = "file:{work}/admin.secret"; ', "")
     write("cluster.conf", text)
     daemons[0] = start("flyt-cluster-manager", "--config", path("cluster.conf"))
     wait_until(lambda: ctl("status"), "the cluster manager does not come back")
@@ -668,7 +716,8 @@ TESTS = [
     every_kind_of_event_is_known, nobody_there, silent_and_senseless_peers, shipped_configurations_are_good,
     mistakes_are_named_with_file_and_line, keys_without_effect_are_refused, daemons_take_the_same_options,
     a_node_that_could_offer_nothing_says_so, ports_in_use_are_named, a_small_authority, bring_up,
-    entitlements_live, export_and_import, many_pages, nodes, the_state_of_it_all, reloading, a_silent_manager, the_key_that_signs_is_changed,
+    entitlements_live, export_and_import, many_pages, nodes, the_state_of_it_all, reloading, a_silent_manager,
+    the_key_that_signs_is_changed,
     events_as_they_come, what_comes_later_says_so, words_for_the_shell, tables_fit_the_terminal, without_rights,
     a_node_manager_without_a_driver, one_word_for_waiting, from_another_machine, with_certificates,
 ]

@@ -48,9 +48,11 @@ def until(condition, what, seconds=60):
 
 
 def up(*options):
-    text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, FOLDER], capture_output=True, text=True, timeout=120)
+    text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, FOLDER], capture_output=True,
+                          text=True, timeout=120)
     need(text.returncode == 0, text.stderr)
-    out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE, timeout=10).stdout
+    out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE,
+                         timeout=10).stdout
     return dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
 
 
@@ -83,7 +85,8 @@ def with_certificates(env):
     for name in ("node-1", "client-manager"):
         with open(f"{FOLDER}/log/{name}.log") as log:
             need("tls=1" in log.read(), f"{name} is not connected by TLS")
-    servers = json.loads(subprocess.run([f"{BIN}/flytctl", "--json", "server", "list"], env=env, capture_output=True, text=True, timeout=30).stdout)
+    servers = json.loads(subprocess.run([f"{BIN}/flytctl", "--json", "server", "list"], env=env, capture_output=True,
+                                        text=True, timeout=30).stdout)
     need([server["transports"] for server in servers] == [["tls"]], f"flytctl shows {servers}")
     ok("a program that is started through the managers goes over TLS, and flytctl shows it")
 
@@ -96,7 +99,8 @@ def with_certificates(env):
         shown = tls.getpeercert(True)
     with open(f"{FOLDER}/etc/tls/node-1.crt") as file:
         need(shown != ssl.PEM_cert_to_DER_cert(file.read()), "the node's certificate is in a GPU server")
-    need(not [path for path in glob.glob(f"{FOLDER}/state/**", recursive=True) if path.endswith((".key", ".pem")) and "ticket" not in path], "a key lies in a file")
+    need(not [path for path in glob.glob(f"{FOLDER}/state/**", recursive=True) if path.endswith((".key", ".pem"))
+              and "ticket" not in path], "a key lies in a file")
     ok("its GPU server has a key of its own, in no file, and no other address")
 
     status, text = run(PROGRAM, env, FLYT_SERVER=f"tcp://127.0.0.1:{port}")
@@ -107,7 +111,8 @@ def with_certificates(env):
     need(status != 0 and "not the one whose fingerprint" in text, f"status {status}: {text}")
     ok("nobody gets in without TLS, without a ticket, or with another fingerprint")
 
-    holder = subprocess.Popen([f"{BIN}/flyt-run", HOLDER], env={**env, **sanitizer_environment(BIN)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    holder = subprocess.Popen([f"{BIN}/flyt-run", HOLDER], env={**env, **sanitizer_environment(BIN)},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     need(holder.stdout.readline() == "running\n", "no kernel runs")
     pid = until(server_pid, "the GPU server's process id")
     before = addresses()
@@ -146,7 +151,8 @@ def restart(name):
     os.kill(pid, signal.SIGKILL)
     until(lambda: ended(pid), f"{name} has ended, and has let its lock go")
     with open(f"{FOLDER}/log/{name}.log", "a") as log:
-        again = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "FLYT_LOG": "info"})
+        again = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                 env={**os.environ, "FLYT_LOG": "info"})
     with open(f"/proc/{again.pid}/stat") as file:
         started = file.read().rsplit(")", 1)[1].split()[19]
     with open(f"{FOLDER}/run/{name}.pid", "w") as file:
@@ -162,7 +168,8 @@ def new_certificates(env):
     """Of another authority, so that nobody can be let in with the old ones."""
     peers = ("node-1", "client-manager")
     ca = f"{FOLDER}/etc/another-ca"
-    for words in (["create", ca], ["issue", ca, "cluster", "main"], ["issue", ca, "node", "node-1"], ["issue", ca, "client", "local"]):
+    for words in (["create", ca], ["issue", ca, "cluster", "main"], ["issue", ca, "node", "node-1"],
+                  ["issue", ca, "client", "local"]):
         more = [] if words[0] == "create" else ["--force", "--out", f"{FOLDER}/etc/tls"]
         done = subprocess.run([f"{BIN}/flytctl", "ca"] + words + more, capture_output=True, text=True, timeout=30)
         need(done.returncode == 0, done.stderr)

@@ -277,7 +277,8 @@ def sqlite_on_a_full_disk():
         wait_until(lambda: cluster.ctl("status"), "no start")
         fill()
         # Until the log of SQLite has no page left that it could use again.
-        wait_until(lambda: cluster.ctl("vm", "add", "x", "--sms", "1", "--memory", "1G", expect=None) == "", "it is not full", 30)
+        wait_until(lambda: cluster.ctl("vm", "add", "x", "--sms", "1", "--memory", "1G", expect=None) == "",
+                   "it is not full", 30)
         before = [vm["name"] for vm in cluster.json("vm", "list")]
         cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
         need("make room on its file system. Nothing was changed" in cluster.said, cluster.said)
@@ -302,7 +303,8 @@ def sqlite_whose_file_is_taken_away():
         wait_until(lambda: not cluster.json("status")["db_up"], "the status says that all is well")
         shutil.copy(database + ".aside", database)
         cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
-        wait_until(lambda: "another file has taken its place" in cluster.json("status")["db_text"], "a copy is taken for the DB")
+        wait_until(lambda: "another file has taken its place" in cluster.json("status")["db_text"],
+                   "a copy is taken for the DB")
         os.rename(database + ".aside", database)
         settle(cluster, "probe")
         need([vm["name"] for vm in cluster.json("vm", "list")] == ["old"], cluster.what_is())

@@ -58,7 +58,8 @@ class Server:
             command += ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", tls + ".pem", "--tlsCAFile", tls + ".crt",
                         "--tlsAllowConnectionsWithoutCertificates"] if tls else []
         else:
-            command += ["--storage-path", self.folder, "--host", "127.0.0.1", "--port", str(self.port), "--cache-size", "64M"]
+            command += ["--storage-path", self.folder, "--host", "127.0.0.1", "--port", str(self.port), "--cache-size",
+                        "64M"]
             command += ["--auth"] if auth else []
             command += ["--tls-cert-file", tls + ".crt", "--tls-key-file", tls + ".key"] if tls else []
             command += ["--sync-on-commit"] if sync else []     # else a kill loses the last commits, as a crash of mongod without a journal
@@ -119,7 +120,8 @@ def find_program():
 
 def endure(server, uri):
     """Killed twice and frozen once while somebody writes."""
-    writer = subprocess.Popen([special, "endure", uri, "6"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    writer = subprocess.Popen([special, "endure", uri, "6"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True)
     time.sleep(1)
     for _ in range(2):
         server.end(signal.SIGKILL)
@@ -140,7 +142,8 @@ def endure(server, uri):
 
 def tls_files():
     base = os.path.join(work, "server")
-    status, text = run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+    status, text = run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-days", "2", "-subj", "/CN=127.0.0.1",
                         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", base + ".key", "-out", base + ".crt"])
     if status:
         print("# " + text.replace("\n", "\n# "))
@@ -161,7 +164,8 @@ class Manager:
                       f'security = {{ tls = "off"; ticket-key = "{work}/{name}.key"; }};\n')
         self.log = os.path.join(work, name + ".log")
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([os.path.join(programs, "flyt-cluster-manager"), "-c", config], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([os.path.join(programs, "flyt-cluster-manager"), "-c", config],
+                                            stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log)
 
     def status(self):
@@ -198,7 +202,8 @@ def two_managers(database):
         ok(third.serves_within(20), "one that is frozen is replaced")
         second.process.send_signal(signal.SIGCONT)
         try:
-            ok(second.process.wait(10) == 1 and "event=replaced" in open(second.log).read(), "and ends when it finds that out")
+            ok(second.process.wait(10) == 1 and "event=replaced" in open(second.log).read(),
+               "and ends when it finds that out")
         except subprocess.TimeoutExpired:
             ok(False, "and ends when it finds that out")
         ok(third.status()[0] == 0, "its successor goes on")
@@ -217,13 +222,15 @@ def main():
     check("an absent server is told soon, without the password", [special, "refused", nobody, "EAGAIN", "6"])
     program = find_program()
     if not program:
-        skip("the resource DB over MongoDB", "no server could be started: neither $FLYT_TEST_MONGOD nor mongod, nor one from PyPI")
+        skip("the resource DB over MongoDB",
+             "no server could be started: neither $FLYT_TEST_MONGOD nor mongod, nor one from PyPI")
         return
     server = Server(program)
     address = f"127.0.0.1:{server.port}"
     try:
         if not server.start():
-            skip("the resource DB over MongoDB", f"{program} does not start: {open(os.path.join(work, 'server.log')).read()[-300:]!r}")
+            skip("the resource DB over MongoDB",
+                 f"{program} does not start: {open(os.path.join(work, 'server.log')).read()[-300:]!r}")
             return
         plain = f"mongodb://{address}/flyt"
         started = time.monotonic()
@@ -242,15 +249,20 @@ def main():
             ok(False, "the server starts with --auth")
             return
         secret = "p%40ss%3Aword%2Fsecret-word"
-        check_suite("SCRAM", [suite, f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&authMechanism=SCRAM-SHA-256"])
-        check("a wrong password is refused", [special, "refused", f"mongodb://ann:not-secret-word@{address}/flyt?authSource=admin", "EACCES", "8"])
+        check_suite("SCRAM", [suite,
+                              f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&authMechanism=SCRAM-SHA-256"])
+        check("a wrong password is refused",
+              [special, "refused", f"mongodb://ann:not-secret-word@{address}/flyt?authSource=admin", "EACCES", "8"])
         server.end()
         if not server.start(auth=True, tls=tls):
             ok(False, "the server starts with TLS")
             return
-        check_suite("TLS and SCRAM", [suite, f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&tls=true&tlsCAFile={tls}.crt"])
-        check("a certificate of nobody we know is refused", [special, "refused", f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&tls=true", "EAGAIN", "8"])
-        check("without TLS there is no way in", [special, "refused", f"mongodb://ann:{secret}@{address}/flyt?authSource=admin", "EAGAIN", "12"])
+        check_suite("TLS and SCRAM",
+                    [suite, f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&tls=true&tlsCAFile={tls}.crt"])
+        check("a certificate of nobody we know is refused",
+              [special, "refused", f"mongodb://ann:{secret}@{address}/flyt?authSource=admin&tls=true", "EAGAIN", "8"])
+        check("without TLS there is no way in",
+              [special, "refused", f"mongodb://ann:{secret}@{address}/flyt?authSource=admin", "EAGAIN", "12"])
         print(f"# {os.path.basename(program)}: {time.monotonic() - started:.0f} s")
     finally:
         server.end(signal.SIGKILL)

@@ -200,7 +200,8 @@ def nobody_proves():
         end(victim)
     false = Impostor(None, {HELLO: hello(0)})
     victim = client("client-plain", false.port, secret=source)
-    ok(logged("client-plain", "does not ask for the secret") and set(false.calls) == {HELLO}, "nor does a client manager")
+    ok(logged("client-plain", "does not ask for the secret") and set(false.calls) == {HELLO},
+       "nor does a client manager")
     end(victim)
     write("admin.secret", "a secret of an administrator\n")
     asked = ask(false.port, "--secret", f"file:{work}/admin.secret")

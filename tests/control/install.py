@@ -24,8 +24,10 @@ EXPOSURE = {"cluster-manager": 20, "client-manager": 25, "node-manager": 60}
 
 
 def run(*command, expect=0, **environment):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "BIN": BIN, **environment})
-    need(expect is None or done.returncode == expect, f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "BIN": BIN, **environment})
+    need(expect is None or done.returncode == expect,
+         f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done
 
 
@@ -34,28 +36,34 @@ def install(what, root, prefix="/usr", **environment):
 
 
 def files(root):
-    return sorted(os.path.relpath(os.path.join(folder, name), root) for folder, _, names in os.walk(root) for name in names)
+    return sorted(os.path.relpath(os.path.join(folder, name), root) for folder, _,
+                  names in os.walk(root) for name in names)
 
 
 def everything_is_there_and_works():
     root = os.path.join(work, "root")
     install("ALL", root)
-    for name in ("usr/bin/flytctl", "usr/bin/flyt-run", "usr/bin/flyt-local", "usr/bin/cricket-rpc-server", "usr/sbin/flyt-cluster-manager"):
+    for name in ("usr/bin/flytctl", "usr/bin/flyt-run", "usr/bin/flyt-local", "usr/bin/cricket-rpc-server",
+                 "usr/sbin/flyt-cluster-manager"):
         path = os.path.join(root, name)
         need(os.path.islink(path) and os.access(path, os.X_OK), name)
         run(path, "--help")
-    for name in ("etc/flyt/cluster-manager.conf", "usr/lib/systemd/system/flyt-node-manager.service", "usr/lib/sysusers.d/flyt.conf", "usr/lib/tmpfiles.d/flyt.conf",
+    for name in ("etc/flyt/cluster-manager.conf", "usr/lib/systemd/system/flyt-node-manager.service",
+                 "usr/lib/sysusers.d/flyt.conf", "usr/lib/tmpfiles.d/flyt.conf",
                  "etc/logrotate.d/flyt", "usr/share/man/man1/flytctl.1", "usr/share/man/man8/flyt-cluster-manager.8",
                  "usr/share/bash-completion/completions/flytctl", "usr/share/bash-completion/completions/flyt-run",
                  "usr/share/zsh/site-functions/_flytctl", "usr/libexec/flyt/cudart/libcudart.so.12",
                  "usr/libexec/flyt/libsoftgpu.so"):
         need(os.path.isfile(os.path.join(root, name)), name)
     for name in files(BIN):                       # what is built is installed, whatever is added
-        need(name == "README.md" or os.path.isfile(os.path.join(root, "usr/libexec/flyt", name)), f"{name} is not installed")
+        need(name == "README.md" or os.path.isfile(os.path.join(root, "usr/libexec/flyt", name)),
+             f"{name} is not installed")
     for name in files(root):
         path = os.path.join(root, name)
-        need(os.path.islink(path) or not os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH), f"{name} can be written by others")
-        need(os.path.islink(path) or name.startswith("usr/libexec") or not re.search(rb"@[A-Z]+@|" + work.encode(), open(path, "rb").read()), f"{name} has unfilled places")
+        need(os.path.islink(path) or not os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH),
+             f"{name} can be written by others")
+        need(os.path.islink(path) or name.startswith("usr/libexec")
+             or not re.search(rb"@[A-Z]+@|" + work.encode(), open(path, "rb").read()), f"{name} has unfilled places")
 
 
 def the_managers_alone():
@@ -187,7 +195,8 @@ def a_debian_package():
     package = run(os.path.join(PACKAGING, "make-deb"), BIN, work).stdout.strip()
     depends = run("dpkg-deb", "-f", package, "Depends").stdout
     need(run("dpkg-deb", "-f", package, "Version").stdout.strip() == version and f"_{version}_" in package, package)
-    need(all(name in depends for name in ("libuv1", "libmongoc-1.0-0", "libsqlite3-0", "libtirpc3")) and "flyt" not in depends, depends)
+    need(all(name in depends for name in ("libuv1", "libmongoc-1.0-0", "libsqlite3-0", "libtirpc3"))
+         and "flyt" not in depends, depends)
     root = os.path.join(work, "deb")
     run("dpkg-deb", "-x", package, root)
     there = files(root)
@@ -206,7 +215,8 @@ def a_debian_package():
     need(done.returncode == 0 and not re.search(r"^[EW]: flyt:", done.stdout, re.M), done.stdout + done.stderr)
 
 
-TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone, uninstall_takes_away_what_was_put, units, users_and_folders,
+TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone,
+         uninstall_takes_away_what_was_put, units, users_and_folders,
          first_start_makes_the_secret_once, log_rotation, a_debian_package]
 try:
     failures = run_all(TESTS)

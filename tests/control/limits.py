@@ -28,15 +28,18 @@ class Vm:
     def __init__(self, sms, memory):
         self.bin, self.sms, self.memory = BIN, sms, memory
         self.folder = tempfile.mkdtemp(prefix="flyt-limits-")
-        text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", "--sms", str(2 * sms), "--memory", f"{2 * memory >> 20}M", self.folder],
+        text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", "--sms", str(2 * sms), "--memory",
+                               f"{2 * memory >> 20}M", self.folder],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=90)
         assert text.returncode == 0, text.stderr
-        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE, timeout=10).stdout
+        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE,
+                             timeout=10).stdout
         self.place = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
         self.ctl("vm", "set", "local", "--sms", str(sms), "--memory", f"{memory >> 20}M")
 
     def ctl(self, *words):
-        done = subprocess.run([f"{BIN}/flytctl", "--json", *words], env=self.place, capture_output=True, text=True, timeout=30)
+        done = subprocess.run([f"{BIN}/flytctl", "--json", *words], env=self.place, capture_output=True, text=True,
+                              timeout=30)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -51,7 +54,8 @@ class Vm:
         return quota.Ledger(glob.glob(f"{self.folder}/state/node-*/servers/*/own/memory")[0])
 
     def down(self):
-        subprocess.run([f"{BIN}/flyt-local", "down", self.folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        subprocess.run([f"{BIN}/flyt-local", "down", self.folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       timeout=60)
 
 
 def scenario(vm):

@@ -62,11 +62,13 @@ class Cluster:
         os.mkdir(self.dir)
 
     def up(self, *options, **variables):
-        text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, timeout=90, env=os.environ | variables)
         assert text.returncode == 0, text.stderr
         # What the shell makes of the lines.
-        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE, timeout=10).stdout
+        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE,
+                             timeout=10).stdout
         self.env = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
         assert "FLYT_SERVER" not in self.env and self.dir in self.env["FLYT_MANAGER"]
 
@@ -80,13 +82,15 @@ class Cluster:
         """kill -9; returns what starts it again."""
         pid = self.pid(daemon)
         command = open(f"/proc/{pid}/cmdline").read().split("\0")[:-1]
-        environment = dict(item.split("=", 1) for item in open(f"/proc/{pid}/environ").read().split("\0") if "=" in item)
+        environment = dict(item.split("=", 1) for item in open(f"/proc/{pid}/environ").read().split("\0")
+                           if "=" in item)
         os.kill(pid, signal.SIGKILL)
         until(lambda: not alive(pid), f"{daemon} ends")
 
         def again():
             with open(f"{self.dir}/log/{daemon}.log", "a") as log:
-                process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                           start_new_session=True)
             started = open(f"/proc/{process.pid}/stat").read().rsplit(")", 1)[1].split()[19]
             with open(f"{self.dir}/run/{daemon}.pid", "w") as file:
                 file.write(f"{process.pid} {started}\n")
@@ -194,7 +198,8 @@ def scenario(cluster):
 
     program = Holder(cluster)
     again = cluster.kill("client-manager")
-    other_try = subprocess.run([HOLDER], env=cluster.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    other_try = subprocess.run([HOLDER], env=cluster.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                               timeout=PATIENCE)
     assert other_try.returncode == 1 and "client manager" in other_try.stderr, other_try.stderr
     again()
     until(lambda: cluster.ctl("status")["vms_connected"] == 1, "the client manager is back")
@@ -208,7 +213,8 @@ def scenario(cluster):
     before = cluster.server_pids()
     again = cluster.kill("cluster-manager")
     time.sleep(0.3)
-    waiting = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    waiting = subprocess.Popen([HOLDER], env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
     again()
     until_attached(waiting)
     assert cluster.server_pids() == before and all(alive(pid) for pid in before)
@@ -236,7 +242,8 @@ def scenario(cluster):
     os.kill(before[0], signal.SIGKILL)
     until(lambda: not alive(before[0]), "the server and its workers end")
     assert "lost" in program.finish(2)
-    until(lambda: cluster.server_pids() not in ([], before) or not cluster.server_pids(), "the server is started again, or gone")
+    until(lambda: cluster.server_pids() not in ([], before) or not cluster.server_pids(),
+          "the server is started again, or gone")
     Holder(cluster).finish()
     quiet(cluster)
     ok("the GPU server is killed: its program hears of it, the next one runs")
@@ -274,16 +281,20 @@ def neighbours(cluster):
     """Two VMs on one GPU; a fault of one takes all of it."""
     cluster.up("--sms", "4", "--memory", "512M", FLYT_SOFTGPU_FAULT_DOMAIN="gpu")
     run(f"{BIN}/flytctl", "vm", "set", "local", "--sms", "2", "--memory", "256M", env=cluster.env)
-    secret = re.search(r'"secret": *"([^"]+)"', json.dumps(cluster.ctl("vm", "add", "other", "--sms", "2", "--memory", "256M", "--sharing", "any"))).group(1)
+    secret = re.search(r'"secret": *"([^"]+)"',
+                       json.dumps(cluster.ctl("vm", "add", "other", "--sms", "2", "--memory", "256M", "--sharing",
+                                              "any"))).group(1)
     with open(os.open(f"{cluster.dir}/etc/other.secret", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         file.write(secret)
     text = open(f"{cluster.dir}/etc/client-manager.conf").read()
-    for old, new in (('"local"', '"other"'), ("vm.secret", "other.secret"), ("state/vm", "state/other"), ("client.sock", "other.sock")):
+    for old, new in (('"local"', '"other"'), ("vm.secret", "other.secret"), ("state/vm", "state/other"),
+                     ("client.sock", "other.sock")):
         text = text.replace(old, new)
     with open(f"{cluster.dir}/etc/other.conf", "w") as file:
         file.write(text)
     with open(f"{cluster.dir}/log/other.log", "w") as log:
-        other = subprocess.Popen([f"{BIN}/flyt-client-manager", "--config", f"{cluster.dir}/etc/other.conf"], stderr=log, stdin=subprocess.DEVNULL)
+        other = subprocess.Popen([f"{BIN}/flyt-client-manager", "--config", f"{cluster.dir}/etc/other.conf"],
+                                 stderr=log, stdin=subprocess.DEVNULL)
     try:
         until(lambda: cluster.ctl("status")["vms_connected"] == 2, "both VMs are connected")
         program = Holder(cluster)
@@ -322,7 +333,8 @@ def main():
             for line in open(log, errors="replace").read().splitlines()[-40:]:
                 print("#   " + line)
         status = 1
-    subprocess.run([f"{BIN}/flyt-local", "down", cluster.dir], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+    subprocess.run([f"{BIN}/flyt-local", "down", cluster.dir], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   timeout=60)
     for process in cluster.children:
         process.wait(10)
     for pid, _ in cluster.processes():

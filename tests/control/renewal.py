@@ -40,7 +40,8 @@ def public_key(*command):
 
 
 def has_ended(file):
-    return run("openssl", "x509", "-checkend", "0", "-in", file, env=hand.on_day(hand.today, ours=False)).returncode != 0
+    return run("openssl", "x509", "-checkend", "0", "-in", file,
+               env=hand.on_day(hand.today, ours=False)).returncode != 0
 
 
 def renewed(name):
@@ -84,7 +85,8 @@ def connected_late(node, manager):
     manager.send_signal(signal.SIGSTOP)
     node = start_node()
     time.sleep(2.5)
-    ok(count("n1", "started") == 1 and not count("n1", "connected"), "a node starts while the cluster manager is stopped")
+    ok(count("n1", "started") == 1 and not count("n1", "connected"),
+       "a node starts while the cluster manager is stopped")
     manager.send_signal(signal.SIGCONT)
     ok(until(lambda: count("n1", "certificate-renewed") == 1), "and renews as soon as it is connected")
     return node

@@ -344,7 +344,8 @@ def no_client_manager_where_one_is_installed(cluster):
         try:
             for name in ("upper", "work"):
                 os.mkdir(f"{folder}/{name}")
-            if subprocess.run(["mount", "-t", "overlay", "none", "-o", options, "/etc"], capture_output=True).returncode:
+            if subprocess.run(["mount", "-t", "overlay", "none", "-o", options, "/etc"],
+                              capture_output=True).returncode:
                 raise Skip("nothing can be laid over /etc")
             try:
                 os.makedirs("/etc/flyt", exist_ok=True)

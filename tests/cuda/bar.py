@@ -40,7 +40,8 @@ class Bar:
 
     def run(self, program, **env):
         """Exit status, the transport, all that was said."""
-        done = subprocess.run([os.path.join(self.bin, "flyt-run"), f"build/cuda/{program}"], capture_output=True, text=True, errors="replace",
+        done = subprocess.run([os.path.join(self.bin, "flyt-run"), f"build/cuda/{program}"], capture_output=True,
+                              text=True, errors="replace",
                               timeout=100, env=self.environment(**env))
         match = re.search(r"received over (\S+)", done.stderr)
         return done.returncode, match.group(1) if match else "nothing", done.stdout + done.stderr
@@ -148,16 +149,21 @@ def none(bindir):
 
 def wrong(bindir):
     server = [os.path.join(bindir, "cricket-rpc-server"), "--gpu", "null"]
-    for words, pattern in ((("tcp://127.0.0.1:0", "/dev/shm/flyt-none-such"), "No such file"), (("tcp://127.0.0.1:0", "/dev/shm,x"), "from 1 to 256"),
-                           (("tcp://127.0.0.1:0", sys.argv[0]), "sessions need"), (("tcp://127.0.0.1:0", "/dev/null"), "neither a file in memory"),
+    for words, pattern in ((("tcp://127.0.0.1:0", "/dev/shm/flyt-none-such"), "No such file"),
+                           (("tcp://127.0.0.1:0", "/dev/shm,x"), "from 1 to 256"),
+                           (("tcp://127.0.0.1:0", sys.argv[0]), "sessions need"),
+                           (("tcp://127.0.0.1:0", "/dev/null"), "neither a file in memory"),
                            (("tls://127.0.0.1:0", "/dev/null"), "no --listen has such an address")):
-        done = subprocess.run([*server, "--listen", words[0], "--bar", words[1]], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([*server, "--listen", words[0], "--bar", words[1]], capture_output=True, text=True,
+                              timeout=30)
         if done.returncode != 2 or pattern not in done.stderr:
             raise AssertionError(f"{words}: {done.returncode} {done.stderr}")
 
 
-CASES = {"programs, pinned memory included, go through a file": everything, "a file without room for copies will do for calls": a_small_one,
-         "a killed client or worker gives its part back": killed, "without it they go over the network and say why": none,
+CASES = {"programs, pinned memory included, go through a file": everything,
+         "a file without room for copies will do for calls": a_small_one,
+         "a killed client or worker gives its part back": killed,
+         "without it they go over the network and say why": none,
          "wrong settings of the server are named": wrong}
 
 

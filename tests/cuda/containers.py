@@ -44,7 +44,8 @@ def main():
             shell = "exec \"$@\""
             if "/proc" in name:
                 shell = "mount -t tmpfs none /dev/shm && mount -t proc none /proc && " + shell
-            command = [*unshare, "sh", "-c", shell, "sh", os.path.join(bindir, "flyt-run"), "--server", server.uri, PROGRAM]
+            command = [*unshare, "sh", "-c", shell, "sh", os.path.join(bindir, "flyt-run"), "--server", server.uri,
+                       PROGRAM]
             env = {**os.environ, **e2e.sanitizer_environment(bindir), "FLYT_STATS": "1"}
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=100, env=env)
             good = done.returncode == 0 and "received over shm" in done.stderr

@@ -38,7 +38,8 @@ def run(bindir, uri, arguments, environment):
     command = [os.path.join(bindir, "flyt-run"), "--server", uri, PROGRAM, *arguments]
     env = {**os.environ, **e2e.sanitizer_environment(bindir), **environment}
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", timeout=100, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", timeout=100,
+                              stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return "none", "ran past 100 s", []
     return done.returncode, done.stderr, done.stdout.splitlines()
@@ -58,7 +59,8 @@ def main():
     first, _, last = arguments.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     places = {name: place for name, place in PLACES.items() if not arguments.only or name == arguments.only}
-    device = {"FLYT_SOFTGPU_DEVICES": arguments.devices, **({"FLYT_SOFTGPU_CHAOS": arguments.chaos} if arguments.chaos else {})}
+    device = {"FLYT_SOFTGPU_DEVICES": arguments.devices,
+              **({"FLYT_SOFTGPU_CHAOS": arguments.chaos} if arguments.chaos else {})}
     folder = tempfile.mkdtemp(prefix="flyt-differ.")
     servers, failed, number = {}, 0, 0
     print(f"1..{len(seeds) * (len(places) + 1) + len({where for where, _ in places.values()})}")

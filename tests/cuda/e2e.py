@@ -29,7 +29,8 @@ class Server:
         self.log = open(os.path.join(folder, "server.log"), "w+")
         self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu,
                                          *(["--listen", also] if also else []), *more],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **extra_env})
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        env={**os.environ, **extra_env})
         self.uri = None
         for line in self.process.stdout:
             if match := re.search(r"listening on (\S+)", line):
@@ -63,9 +64,11 @@ def sanitizer_environment(bindir):
     flavour = os.path.basename(os.path.dirname(bindir))
     for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
         if word in flavour:
-            runtime = subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True, text=True).stdout.strip()
+            runtime = subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True,
+                                     text=True).stdout.strip()
             # the program itself does not free everything, and CUDA's own start-up is not ours to judge
-            return {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0:exitcode=99", "UBSAN_OPTIONS": "print_stacktrace=1",
+            return {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
+                    "UBSAN_OPTIONS": "print_stacktrace=1",
                     "TSAN_OPTIONS": "exitcode=99"}
     return {}
 
@@ -74,13 +77,16 @@ def run(program, arguments, uri, extra_env):
     env = {**os.environ, **sanitizer_environment(arguments.bin), **extra_env, "FLYT_SERVER": uri}
     command = [program, *arguments.arguments.split()]
     if arguments.way == "preload":
-        env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), os.path.join(arguments.bin, "cricket-client.so")]))
-        env["LD_LIBRARY_PATH"] = os.path.join(arguments.bin, "cudart")   # only so that the loader finds a libcudart at all
+        env["LD_PRELOAD"] = " ".join(filter(None,
+                                            [env.get("LD_PRELOAD"), os.path.join(arguments.bin, "cricket-client.so")]))
+        env["LD_LIBRARY_PATH"] = os.path.join(arguments.bin,
+                                              "cudart")   # only so that the loader finds a libcudart at all
     else:
         command = [os.path.join(arguments.bin, "flyt-run"), "--server", uri] + command
     started = time.monotonic()
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", timeout=arguments.limit,
+        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace",
+                              timeout=arguments.limit,
                               stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as late:
         return f"ran past {arguments.limit} s", (late.stdout or b"").decode() + (late.stderr or b"").decode(), arguments.limit
@@ -120,7 +126,8 @@ def main():
         print(f"1..{len(arguments.program) + (server is not None)}")
         for program in arguments.program:
             number += 1
-            problem, output, seconds = run(os.path.abspath(program), arguments, server.uri if server else f"local:{arguments.gpu}", extra)
+            problem, output, seconds = run(os.path.abspath(program), arguments,
+                                           server.uri if server else f"local:{arguments.gpu}", extra)
             name = f"{number} - {os.path.basename(program)} ({where})"
             if problem == "SKIP":
                 print(f"ok {name} # SKIP {output.strip().splitlines()[-1] if output.strip() else ''}", flush=True)

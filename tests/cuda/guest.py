@@ -26,8 +26,10 @@ def case(function):
 
 
 def flyt(uri, *command, **env):
-    return subprocess.run([os.path.join(BIN, "flyt-run"), "--server", uri, *command], capture_output=True, text=True, errors="replace",
-                          timeout=100, env={**os.environ, **e2e.sanitizer_environment(BIN), **env}, stdin=subprocess.DEVNULL)
+    return subprocess.run([os.path.join(BIN, "flyt-run"), "--server", uri, *command], capture_output=True, text=True,
+                          errors="replace",
+                          timeout=100, env={**os.environ, **e2e.sanitizer_environment(BIN), **env},
+                          stdin=subprocess.DEVNULL)
 
 
 def descriptors(pid):
@@ -54,7 +56,8 @@ def a_server_without_stdin_and_stderr(folder):
     def close_two():
         os.close(0)
         os.close(2)
-    server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--listen", f"unix://{folder}/two.sock", "--gpu", "software"],
+    server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--listen", f"unix://{folder}/two.sock", "--gpu",
+                               "software"],
                               stdout=subprocess.PIPE, text=True, preexec_fn=close_two)
     try:
         said = server.stdout.readline()

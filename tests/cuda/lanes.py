@@ -36,7 +36,8 @@ def start(bindir, uri, lanes, *words, perf=""):
         env["FLYT_LANES"] = lanes
     if perf:
         env["FLYT_PERF"] = perf
-    return subprocess.Popen([os.path.join(bindir, "flyt-run"), "--server", uri, PROGRAM, *words], env=env, stdout=subprocess.PIPE,
+    return subprocess.Popen([os.path.join(bindir, "flyt-run"), "--server", uri, PROGRAM, *words], env=env,
+                            stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
 
 
@@ -137,12 +138,14 @@ def main():
             seen = until(lambda: connections(port) >= expected, 20)
             time.sleep(0.3)
             # the kernel's table is read in pieces: a line may be missed or come twice while others' sockets come and go
-            say(seen and until(lambda: connections(port) == expected, 2), f"FLYT_LANES={lanes}, FLYT_PERF={perf}: {expected} connections", f"{connections(port)} seen")
+            say(seen and until(lambda: connections(port) == expected, 2),
+                f"FLYT_LANES={lanes}, FLYT_PERF={perf}: {expected} connections", f"{connections(port)} seen")
             program.kill()
             program.communicate()
             until(lambda: connections(port) == 0, 10)
 
-        link = subprocess.Popen([arguments.link, str(port), "200000000", "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        link = subprocess.Popen([arguments.link, str(port), "200000000", "700"], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True)
         slow = through(server.uri, link.stdout.readline().split()[1])
         for lanes in ("3:4096", "1"):
             program = start(bindir, slow, lanes, "2", "12")
@@ -155,27 +158,31 @@ def main():
 
         program = start(bindir, slow, None, "plain", "32")
         output = said_by(program, 100)
-        say(program.returncode == 0 and output.count("large copies get connections of their own") == 1, "a slow link, nothing said about lanes", output)
+        say(program.returncode == 0 and output.count("large copies get connections of their own") == 1,
+            "a slow link, nothing said about lanes", output)
 
         program = start(bindir, server.uri, "3:4096", "100000")
         say(until(lambda: connections(port) == 4, 20), "a client copies")
         program.send_signal(signal.SIGKILL)
         program.communicate()
-        say(until(lambda: len(workers(server)) <= SPARES, 10), "it is killed, and leaves no worker", str(workers(server)))
+        say(until(lambda: len(workers(server)) <= SPARES, 10), "it is killed, and leaves no worker",
+            str(workers(server)))
 
         spare = set(workers(server))
         program = start(bindir, server.uri, "3:4096", "100000")
         until(lambda: connections(port) == 4, 20)
         time.sleep(0.2)
         server.log.seek(0)
-        owner = [line for line in server.log.read().splitlines() if f" transport={arguments.transport}" in line][-1].split("[")[1].split("]")[0]
+        owner = [line for line in server.log.read().splitlines()
+                 if f" transport={arguments.transport}" in line][-1].split("[")[1].split("]")[0]
         os.kill(int(owner), signal.SIGKILL)
         try:
             output, _ = program.communicate(timeout=15)
         except subprocess.TimeoutExpired:
             program.kill()
             output = "still there after 15 s\n" + program.communicate()[0]
-        say(program.returncode == 1 and "is lost" in output, f"the worker is killed, of {len(spare)} that there were: the client says so and ends", output)
+        say(program.returncode == 1 and "is lost" in output,
+            f"the worker is killed, of {len(spare)} that there were: the client says so and ends", output)
 
         breaker = Breaker(port, 40_000_000)
         beside = start(bindir, server.uri, "2:4096", "20")
@@ -185,7 +192,8 @@ def main():
         except subprocess.TimeoutExpired:
             program.kill()
             output = "still there after 30 s\n" + program.communicate()[0]
-        say(program.returncode == 1 and "lane 1" in output and "broke" in output, "a lane breaks: the client says so and ends", output)
+        say(program.returncode == 1 and "lane 1" in output and "broke" in output,
+            "a lane breaks: the client says so and ends", output)
         try:
             output, _ = beside.communicate(timeout=60)
         except subprocess.TimeoutExpired:
@@ -193,7 +201,8 @@ def main():
             output = beside.communicate()[0]
         say(beside.returncode == 0, "a program beside it does not notice", output)
         # What each side says first, then the high byte of a record's length and of its transfer.
-        for change, sentence in (((0, 24 + 32 + 16), "what it says on a lane is no record"), ((1, 8), "what was not asked for")):
+        for change, sentence in (((0, 24 + 32 + 16), "what it says on a lane is no record"),
+                                 ((1, 8), "what was not asked for")):
             if arguments.transport == "tls":
                 number += 1
                 print(f"ok {number} # SKIP a changed byte of a TLS connection is found by TLS")
@@ -207,7 +216,8 @@ def main():
                 output = "still there after 30 s\n" + program.communicate()[0]
             say(program.returncode == 1 and sentence in output, f"a byte of a lane is changed: \"{sentence}\"", output)
         status, log = server.stop()
-        say(status == 0 and "signal=11 " not in log and "signal=6 " not in log, "the server stops cleanly", f"{status}\n{log}")
+        say(status == 0 and "signal=11 " not in log and "signal=6 " not in log, "the server stops cleanly",
+            f"{status}\n{log}")
     finally:
         if link:
             link.stdin.close()

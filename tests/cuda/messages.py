@@ -63,7 +63,8 @@ def host_memory_that_does_not_suffice(_):
     folder = tempfile.mkdtemp(prefix="flyt-host.")
     small = Server(BIN, "shm", "software", folder, {}, more=["--host-memory", "26M"])
     try:
-        done = subprocess.run([os.path.join(BIN, "flyt-run"), "--server", small.uri, f"{PROGRAMS}/pinned", "small"], capture_output=True,
+        done = subprocess.run([os.path.join(BIN, "flyt-run"), "--server", small.uri, f"{PROGRAMS}/pinned", "small"],
+                              capture_output=True,
                               text=True, errors="replace", timeout=110, env=ENVIRONMENT)
         status, log = small.stop()
     finally:
@@ -76,7 +77,8 @@ def host_memory_that_does_not_suffice(_):
 
 @case
 def a_server_address_that_is_none(server):
-    return says(flyt("carrier-pigeon://loft", f"{PROGRAMS}/vector_add"), r"carrier-pigeon://loft", r"tcp://|unix://", r"\(802\)|\(1\)")
+    return says(flyt("carrier-pigeon://loft", f"{PROGRAMS}/vector_add"), r"carrier-pigeon://loft", r"tcp://|unix://",
+                r"\(802\)|\(1\)")
 
 
 @case
@@ -84,7 +86,8 @@ def a_server_that_is_not_there(server):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    return says(flyt(f"tcp://127.0.0.1:{port}", f"{PROGRAMS}/vector_add"), rf"127\.0\.0\.1:{port}", r"refused", r"\(802\)")
+    return says(flyt(f"tcp://127.0.0.1:{port}", f"{PROGRAMS}/vector_add"), rf"127\.0\.0\.1:{port}", r"refused",
+                r"\(802\)")
 
 
 @case
@@ -94,7 +97,8 @@ def a_host_name_that_is_unknown(server):
 
 @case
 def a_socket_that_is_not_there(server):
-    return says(flyt("unix:///nonexistent/flyt.sock", f"{PROGRAMS}/vector_add"), r"/nonexistent/flyt\.sock", r"No such file", r"\(802\)")
+    return says(flyt("unix:///nonexistent/flyt.sock", f"{PROGRAMS}/vector_add"), r"/nonexistent/flyt\.sock",
+                r"No such file", r"\(802\)")
 
 
 @case
@@ -106,7 +110,8 @@ def a_peer_that_speaks_something_else(server):
             time.sleep(1)
             peer.close()
         threading.Thread(target=answer, daemon=True).start()
-        return says(flyt(f"tcp://127.0.0.1:{listener.getsockname()[1]}", f"{PROGRAMS}/vector_add"), r"127\.0\.0\.1", r"\(802\)|\(46\)")
+        return says(flyt(f"tcp://127.0.0.1:{listener.getsockname()[1]}", f"{PROGRAMS}/vector_add"), r"127\.0\.0\.1",
+                    r"\(802\)|\(46\)")
 
 
 @case
@@ -154,7 +159,8 @@ def statistics_as_a_table(server):
     head = re.search(r"^flyt: (\d+) calls travelled, (\d+) of them waited for; (\d+) answered by the client alone; (\d+) bytes sent, "
                      r"(\d+) received over shm$", done.stderr, re.M)      # by itself, behind a unix socket
     rows = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)  FLYT_\w+$", done.stderr, re.M)
-    copies = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +[\d.]+ +[\d.]+ +[\d.]+  copies, (?:pageable|pinned) to device$", done.stderr, re.M)
+    copies = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +[\d.]+ +[\d.]+ +[\d.]+  copies, (?:pageable|pinned) to device$",
+                        done.stderr, re.M)
     if done.returncode or not head or not rows or not copies:
         return "no statistics, or no copies in them:\n" + done.stderr
     if sum(int(r[0]) for r in rows) != int(head[1]) or sum(int(r[1]) for r in rows) != int(head[2]):
@@ -224,7 +230,8 @@ def a_switch_that_is_none_is_named_with_those_that_there_are(server):
 
 @case
 def a_way_to_register_that_is_none_or_of_no_use_is_said_once(server):
-    for value, switches, words in (("1", "", "remap is the only value"), ("remap", "no_payload", "share no host memory")):
+    for value, switches, words in (("1", "", "remap is the only value"),
+                                   ("remap", "no_payload", "share no host memory")):
         done = flyt(server.uri, f"{PROGRAMS}/joined", FLYT_REGISTER=value, FLYT_PERF=switches)
         if done.returncode or done.stderr.count("FLYT_REGISTER") != 1 or words not in done.stderr:
             return done.stdout + done.stderr
@@ -282,7 +289,8 @@ def a_long_kernel_is_waited_for_and_a_stopped_server_is_noticed(server):
 @case
 def a_client_is_killed_and_its_worker_goes(server):
     def workers():
-        return len(subprocess.run(["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True).stdout.split())
+        return len(subprocess.run(["pgrep", "-P", str(server.process.pid)], capture_output=True,
+                                  text=True).stdout.split())
     before = workers()
     program = subprocess.Popen([os.path.join(BIN, "flyt-run"), "--server", server.uri, f"{PROGRAMS}/forever"],
                                stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)

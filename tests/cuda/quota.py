@@ -56,9 +56,11 @@ class Tenant:
         uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"{transport}://{self.folder}/s"
         self.ledger = Ledger(f"{self.folder}/memory")
         self.log = open(f"{self.folder}/log", "w+")
-        env = {**os.environ, "FLYT_TENANT_MEMORY": str(memory), "FLYT_TENANT_LEDGER": self.ledger.path, "FLYT_SOFTGPU_MEMORY": str(memory),
+        env = {**os.environ, "FLYT_TENANT_MEMORY": str(memory), "FLYT_TENANT_LEDGER": self.ledger.path,
+               "FLYT_SOFTGPU_MEMORY": str(memory),
                "FLYT_SOFTGPU_SMS": str(sms), "FLYT_SOFTGPU_DEVICES": "1"}
-        self.process = subprocess.Popen([f"{bindir}/cricket-rpc-server", "--listen", uri, "--gpu", "software"], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([f"{bindir}/cricket-rpc-server", "--listen", uri, "--gpu", "software"],
+                                        stdout=subprocess.PIPE,
                                         stderr=self.log, text=True, env=env)
         self.place = {"FLYT_SERVER": re.search(r"listening on (\S+)", self.process.stdout.readline()).group(1)}
 
@@ -74,7 +76,8 @@ class Tenant:
 class Program:
     def __init__(self, tenant, path):
         environment = {**os.environ, **sanitizer_environment(tenant.bin), **tenant.place}
-        self.process = subprocess.Popen([f"{tenant.bin}/flyt-run", path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([f"{tenant.bin}/flyt-run", path], env=environment, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
         self.ready = self.hear("ready")
 
     def hear(self, word):
@@ -193,7 +196,8 @@ def torture(tenant, path, count, milliseconds, kill):
             time.sleep(milliseconds / 3000)
             victim = programs.pop()
             victim.end(signal.SIGKILL)
-            until(lambda: len([held for held in tenant.ledger.slots().values() if held]) <= len(programs), "what it held is free", 5)
+            until(lambda: len([held for held in tenant.ledger.slots().values() if held]) <= len(programs),
+                  "what it held is free", 5)
         taken = refused = 0
         for program in programs:
             answer = program.hear("torture")

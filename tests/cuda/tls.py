@@ -55,8 +55,10 @@ class Server:
 
     def __init__(self, *options, listen="tls://127.0.0.1:0"):
         self.log = open(tempfile.mktemp(dir=FOLDER), "w+")
-        self.process = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--workers", "1", "--listen", listen, *options],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, "FLYT_LOG": "info"})
+        self.process = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--workers", "1", "--listen",
+                                         listen, *options],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        env={**os.environ, "FLYT_LOG": "info"})
         self.uri = None
         for line in self.process.stdout:
             if match := re.search(r"listening on (\S+)", line):
@@ -77,12 +79,14 @@ class Server:
             time.sleep(0.02)
 
     def workers(self):
-        return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()]
+        return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True,
+                                                   text=True).stdout.split()]
 
     def connections(self):
         """Established connections to the server."""
         with open("/proc/net/tcp") as table:
-            return sum(words[3] == "01" and int(words[2].split(":")[1], 16) == self.port for words in map(str.split, table) if words[0] != "sl")
+            return sum(words[3] == "01" and int(words[2].split(":")[1], 16) == self.port
+                       for words in map(str.split, table) if words[0] != "sl")
 
     def fingerprint(self):
         """Of the certificate that a new connection is shown."""
@@ -103,7 +107,8 @@ class Server:
 
 
 def flyt(uri, program=VECTOR_ADD, **env):
-    return subprocess.run([f"{BIN}/flyt-run", "--server", uri, program], capture_output=True, text=True, errors="replace", timeout=100,
+    return subprocess.run([f"{BIN}/flyt-run", "--server", uri, program], capture_output=True, text=True,
+                          errors="replace", timeout=100,
                           env={**os.environ, **sanitizer_environment(BIN), "FLYT_STATS": "1", **env})
 
 
@@ -144,7 +149,8 @@ def the_address_that_a_server_prints():
         need(server.fingerprint() == (server.uri.split("=")[1], "TLSv1.3"), "another certificate is shown")
         server.wait_for("transport=tls")
         fails(flyt(server.address), "nothing says how to know the server", "FLYT_TLS_CA", r"\(802\)")
-        fails(flyt(server.address + "?sha256=" + "0" * 64), "not the one whose fingerprint the address gives", r"\(802\)")
+        fails(flyt(server.address + "?sha256=" + "0" * 64), "not the one whose fingerprint the address gives",
+              r"\(802\)")
         server.wait_for("does not trust this server's certificate")
         with Server() as other:
             need(other.uri.split("=")[1] != server.uri.split("=")[1], "two servers have one key")
@@ -238,19 +244,23 @@ def plain_calls_at_a_tls_address():
 @case
 def tls_at_a_plain_address():
     with Server(listen="tcp://127.0.0.1:0") as server:
-        fails(flyt(server.address.replace("tcp", "tls"), FLYT_TLS_CA=path("ca/ca.crt")), "listen on tls://", "log says why")
+        fails(flyt(server.address.replace("tcp", "tls"), FLYT_TLS_CA=path("ca/ca.crt")), "listen on tls://",
+              "log says why")
         server.wait_for("it speaks TLS to a plain address")
 
 
 @case
 def plain_beside_tls_has_to_be_meant():
-    both = [f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tls://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    both = [f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tls://127.0.0.1:0", "--listen",
+            "tcp://127.0.0.1:0"]
     done = subprocess.run(both, capture_output=True, text=True, timeout=30)
     need(done.returncode == 2 and "--plain-tcp" in done.stderr, done.stderr)
-    for options, words in ((["--tls-key", "x"], "belong together"), (["--tls-ca", "x", "--plain-tcp"], "x: No such file")):
+    for options, words in ((["--tls-key", "x"], "belong together"),
+                           (["--tls-ca", "x", "--plain-tcp"], "x: No such file")):
         done = subprocess.run([*both[:5], *options], capture_output=True, text=True, timeout=30)
         need(done.returncode in (1, 2) and words in done.stderr, done.stderr)
-    done = subprocess.run([*both[:3], "--listen", "tcp://127.0.0.1:0", "--tls-ca", "x"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*both[:3], "--listen", "tcp://127.0.0.1:0", "--tls-ca", "x"], capture_output=True, text=True,
+                          timeout=30)
     need(done.returncode == 2 and "no --listen has such an address" in done.stderr, done.stderr)
     with Server("--plain-tcp", "--listen", "tcp://127.0.0.1:0") as server:
         passes(flyt(server.uri))
@@ -308,7 +318,8 @@ def certificates_are_renewed():
 def keys_that_others_may_read_are_not_taken():
     pair = issue("gpu4")
     os.chmod(pair[1], 0o644)
-    done = subprocess.run([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tls://127.0.0.1:0", *shows(pair)],
+    done = subprocess.run([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tls://127.0.0.1:0",
+                           *shows(pair)],
                           capture_output=True, text=True, timeout=30)
     need(done.returncode == 1 and "chmod 600" in done.stderr, done.stderr)
 
@@ -334,7 +345,8 @@ def memory_holds(pid, needles):
 
 def running(server, **env):
     """A program that stays and has lanes, and the number of its session."""
-    program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER, "64"], stdout=subprocess.PIPE, text=True,
+    program = subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER, "64"], stdout=subprocess.PIPE,
+                               text=True,
                                env={**os.environ, **sanitizer_environment(BIN), "FLYT_LANES": "2", **env})
     need(program.stdout.readline() == "running\n", "no kernel runs")
     server.wait_for(r"event=session-began session=\d+ program=\S*forever")
@@ -399,7 +411,8 @@ def no_key_is_left_in_a_worker_that_runs_a_program():
     with Server(*shows(pair)) as server:
         program, session = running(server, FLYT_TLS_CA=path("ca/ca.crt"))
         need(server.connections() > 1, "there are no lanes, for each of which the worker gets the key once more")
-        need("PEM" in memory_holds(server.process.pid, needles), "the listener, which has the key, does not show it: this test sees nothing")
+        need("PEM" in memory_holds(server.process.pid, needles),
+             "the listener, which has the key, does not show it: this test sees nothing")
         for worker in server.workers():
             found = memory_holds(worker, needles)
             need(not found, f"worker {worker} holds the key ({found})")

@@ -244,7 +244,8 @@ def installed_for_all_programs():
     os.makedirs(f"{copies}/usr/local/lib")
 
     def installed(address):
-        return subprocess.run(["unshare", "-m", "sh", "-c", script, copies], capture_output=True, text=True, timeout=100,
+        return subprocess.run(["unshare", "-m", "sh", "-c", script, copies], capture_output=True, text=True,
+                              timeout=100,
                               env={**os.environ, "FLYT_SERVER": address})
 
     done = with_server(installed)

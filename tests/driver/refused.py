@@ -27,7 +27,8 @@ def case(function):
 
 
 def run(*command, cwd=None, server="local:software", **environment):
-    return subprocess.run([RUN, "--server", server, *command], capture_output=True, text=True, errors="replace", timeout=100, cwd=cwd,
+    return subprocess.run([RUN, "--server", server, *command], capture_output=True, text=True, errors="replace",
+                          timeout=100, cwd=cwd,
                           env={**os.environ, **environment})
 
 
@@ -72,7 +73,8 @@ def musl():
     if os.path.exists("/lib/ld-musl-x86_64.so.1"):
         raise Skip("musl is installed here")
     assert done.returncode == 127, done
-    assert re.search(r"warning: .*/musl was built for musl", done.stderr) and "/lib/ld-musl-x86_64.so.1, which is not there" in done.stderr, done
+    assert re.search(r"warning: .*/musl was built for musl",
+                     done.stderr) and "/lib/ld-musl-x86_64.so.1, which is not there" in done.stderr, done
 
 
 @case
@@ -132,7 +134,8 @@ def programs_that_are_none():
 
 @case
 def the_server_does_not_take_it_for_a_driver():
-    done = subprocess.run([RUN, f"{BIN}/cricket-rpc-server", "--gpu", "nvidia", "--listen", f"unix://{folder}/server.sock"],
+    done = subprocess.run([RUN, f"{BIN}/cricket-rpc-server", "--gpu", "nvidia", "--listen",
+                           f"unix://{folder}/server.sock"],
                           capture_output=True, text=True, timeout=60)
     if "does not start" in done.stderr:
         raise Skip("there is a driver on this machine")
@@ -163,7 +166,8 @@ def main():
             print(f"ok {number} - {name} # SKIP {reason}", flush=True)
         except Exception as problem:  # a failed test is reported, whatever it was
             failed += 1
-            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ", flush=True)
+            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ",
+                  flush=True)
     print(f"1..{len(cases)}")
     shutil.rmtree(folder, ignore_errors=True)
     return failed != 0

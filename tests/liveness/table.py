@@ -41,7 +41,8 @@ BRIDGE = machines.NETWORK + "254"               # this program's own address bet
 OVER_NETWORK = ("tcp", "lanes", "tls")
 TRANSPORTS = ("shm", "unix") + OVER_NETWORK + ("local",)
 # State of stalls.cu, and how long its kernel runs, in silences.
-STATES = {"idle": 0, "wait": 4, "ask": 4, "launch": 0, "in": 0, "out": 0, "pinned": 0, "backlog": 4, "answers": 0.1, "host": 0, "memory": 0, "threads": 0}
+STATES = {"idle": 0, "wait": 4, "ask": 4, "launch": 0, "in": 0, "out": 0, "pinned": 0, "backlog": 4, "answers": 0.1,
+          "host": 0, "memory": 0, "threads": 0}
 BACKLOGS = ("copy", "pageable", "pinned", "small", "launches", "parameters", "events", "host", "thread", "released")
 AT_ONCE = 14
 SLACK = 8                                       # seconds that a machine with much to do may be late
@@ -55,13 +56,15 @@ class Programs:
         machines.ip(f"address add {BRIDGE}/24 dev br0")
         self.environment = {**os.environ, "FLYT_SILENCE": str(self.silence), "FLYT_LOG": "info"}
         self.socket = f"unix://{folder}/server.sock"
-        words = [os.path.join(arguments.bin, "cricket-rpc-server"), "--gpu", "software", "--workers", "4", "--plain-tcp", "--listen", self.socket]
+        words = [os.path.join(arguments.bin, "cricket-rpc-server"), "--gpu", "software", "--workers", "4",
+                 "--plain-tcp", "--listen", self.socket]
         for kind, port in PORTS.items():
             words += ["--listen", f"{kind}://{self.near.address}:{port}"]
         self.log = open(os.path.join(folder, "server.log"), "w+")
         said = open(os.path.join(folder, "server.out"), "w")
         self.server = subprocess.Popen(self.near.command(*words), stdout=said, stderr=self.log, env=self.environment)
-        self.addresses = until(lambda: (lines := open(said.name).read().split()) and [w for w in lines if "://" in w][2:] and
+        self.addresses = until(lambda: (lines := open(said.name).read().split())
+                               and [w for w in lines if "://" in w][2:] and
                                {w.split("://")[0]: w for w in lines if "://" in w}, "the server listens", PATIENCE)
         self.lock = threading.Lock()
 
@@ -76,7 +79,9 @@ class Programs:
         if transport == "unix":
             environment["FLYT_PERF"] = "no_shm"
         environment["FLYT_LANES"] = "2:65536" if transport in ("lanes", "tls") else "0"
-        return Program(self, transport, [os.path.join(self.arguments.bin, "flyt-run"), "--server", relay or uri, *map(str, words)], environment)
+        return Program(self, transport,
+                       [os.path.join(self.arguments.bin, "flyt-run"), "--server", relay or uri, *map(str, words)],
+                       environment)
 
     def worker(self, program):
         """The process that serves a program: the server's log names it by the program's pid."""
@@ -92,7 +97,8 @@ class Programs:
 class Program:
     def __init__(self, programs, transport, words, environment):
         self.programs, self.transport, self.state = programs, transport, None
-        self.process = subprocess.Popen(programs.far.command(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        self.process = subprocess.Popen(programs.far.command(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT,
                                         env=environment, text=True, errors="replace")
         self.pid, self.lines = self.process.pid, []       # nsenter, flyt-run and the program are one process
         self.news = threading.Condition()
@@ -186,7 +192,8 @@ class Relay:
             uri = programs.addresses[transport]
             self.family, self.target = socket.AF_INET, (programs.near.address, PORTS[transport])
             self.listener = socket.create_server((BRIDGE, 0))
-            self.uri = uri.replace(f"{programs.near.address}:{PORTS[transport]}", f"{BRIDGE}:{self.listener.getsockname()[1]}")
+            self.uri = uri.replace(f"{programs.near.address}:{PORTS[transport]}",
+                                   f"{BRIDGE}:{self.listener.getsockname()[1]}")
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -301,11 +308,13 @@ class Table:
         program, worker = self.in_state(transport, "wait", kernel=1)
         self.stuck.add(f"[{program.pid}]")
         try:
-            names = {int(tid): open(f"/proc/{worker}/task/{tid}/comm").read().strip() for tid in os.listdir(f"/proc/{worker}/task")}
+            names = {int(tid): open(f"/proc/{worker}/task/{tid}/comm").read().strip()
+                     for tid in os.listdir(f"/proc/{worker}/task")}
             ours = [tid for tid, name in names.items() if name == which]
             others = [tid for tid, name in names.items() if not name.startswith("flyt-") and tid != worker]
             with concurrent.futures.ThreadPoolExecutor(64) as pool:
-                stopped = [pool.submit(stop_thread, worker, tid, 4 * self.silence) for tid in (others if which == "device" else ours)]
+                stopped = [pool.submit(stop_thread, worker, tid, 4 * self.silence)
+                           for tid in (others if which == "device" else ours)]
                 assert stopped, f"no thread {which}: {names}"
                 if which == "device":
                     goes_on(program)
@@ -464,7 +473,8 @@ def judged(method, case):
 def run(rows, at_once):
     """The cases of these rows, so many at a time: they mostly sleep."""
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        running = {pool.submit(judged, method, case): f"{name}: {case[1]}, {case[0]}" for name, method, cases in rows for case in cases}
+        running = {pool.submit(judged, method, case): f"{name}: {case[1]}, {case[0]}" for name, method,
+                   cases in rows for case in cases}
         for one in concurrent.futures.as_completed(running):
             report(running[one], one.result())
 
@@ -499,26 +509,34 @@ def main():
     every, states, remote = arguments.all, list(STATES), [t for t in TRANSPORTS if t != "local"]
     single = [
         ("program stopped", table.program_stopped, pairs(states, TRANSPORTS, every)),
-        ("program and server stopped", table.both_stopped, pairs(["launch", "wait", "out", "backlog", "answers"], remote, every)),
+        ("program and server stopped", table.both_stopped,
+         pairs(["launch", "wait", "out", "backlog", "answers"], remote, every)),
         ("one thread stopped", table.thread_stopped, pairs(["threads", "wait", "launch"], TRANSPORTS, every)),
-        ("a thread of the server hangs", table.server_thread_hangs, pairs(["device", "flyt-completion"], remote, every)),
+        ("a thread of the server hangs", table.server_thread_hangs,
+         pairs(["device", "flyt-completion"], remote, every)),
         ("server stopped for a short time", table.server_stopped_short, pairs(["launch", "wait", "in"], remote, every)),
-        ("server stopped", table.server_stopped_long, pairs(["launch", "wait", "backlog", "idle", "out", "in"], remote, every)),
+        ("server stopped", table.server_stopped_long,
+         pairs(["launch", "wait", "backlog", "idle", "out", "in"], remote, every)),
         ("server killed", table.server_killed, pairs(["launch", "wait", "backlog", "out", "in"], remote, every)),
         ("program killed", table.program_killed, pairs(["backlog", "wait", "answers", "out", "in"], remote, every)),
-        ("program stopped while it attaches", table.attach_stopped, pairs(["connected", "half said"], ["unix", "tls"], every)),
+        ("program stopped while it attaches", table.attach_stopped,
+         pairs(["connected", "half said"], ["unix", "tls"], every)),
         ("kernel for three silences", table.backlog, pairs(BACKLOGS, TRANSPORTS, every)),
     ]
     together = [
-        ("network cut for a short time", table.cut_short, pairs(["launch", "wait", "out", "in", "answers", "backlog"], OVER_NETWORK, every)),
+        ("network cut for a short time", table.cut_short,
+         pairs(["launch", "wait", "out", "in", "answers", "backlog"], OVER_NETWORK, every)),
         ("network cut", table.cut, pairs(["launch", "wait", "idle", "out", "in", "backlog"], OVER_NETWORK, every)),
-        ("program stopped, then network cut", table.cut_while_stopped, pairs(["answers", "out", "idle", "backlog"], OVER_NETWORK, every)),
-        ("processors short", table.starved, pairs(["launch", "wait", "in", "threads", "backlog"], ("local", "shm", "tcp"), every)),
+        ("program stopped, then network cut", table.cut_while_stopped,
+         pairs(["answers", "out", "idle", "backlog"], OVER_NETWORK, every)),
+        ("processors short", table.starved,
+         pairs(["launch", "wait", "in", "threads", "backlog"], ("local", "shm", "tcp"), every)),
     ]
 
     def wanted(rows):
         chosen = arguments.state.split(",") if arguments.state else None
-        return [(name, method, [case for case in cases if not chosen or case[1] in chosen]) for name, method, cases in rows if arguments.only in name]
+        return [(name, method, [case for case in cases if not chosen or case[1] in chosen]) for name, method,
+                cases in rows if arguments.only in name]
     try:
         run(wanted(single), AT_ONCE)
         strike(wanted(together))
@@ -529,7 +547,8 @@ def main():
             status = "none: it did not stop within 15 s of SIGTERM"
         programs.log.seek(0)
         log = programs.log.read()
-        stuck = [line for line in log.splitlines() if "event=session-stuck" in line and not any(program in line for program in table.stuck) or
+        stuck = [line for line in log.splitlines() if "event=session-stuck" in line
+                 and not any(program in line for program in table.stuck) or
                  any(f" signal={number} " in line for number in (signal.SIGSEGV.value, signal.SIGABRT.value))]
         report("the server stops cleanly", None if status == 0 and not stuck else f"{status}\n" + "\n".join(stuck))
         print(f"1..{done}", flush=True)

@@ -69,8 +69,10 @@ def main():
             number += 1
             title = f"{name}.cu for compute_{architecture} {' '.join(flags)}"
             output = os.path.join(folder, f"{number}.ptx")
-            compiled = subprocess.run([nvcc, "-ptx", f"-arch=compute_{architecture}", "-std=c++17", "-Wno-deprecated-gpu-targets", *flags,
-                                       os.path.join(HERE, "corpus", name + ".cu"), "-o", output], capture_output=True, text=True)
+            compiled = subprocess.run([nvcc, "-ptx", f"-arch=compute_{architecture}", "-std=c++17",
+                                       "-Wno-deprecated-gpu-targets", *flags,
+                                       os.path.join(HERE, "corpus", name + ".cu"), "-o", output], capture_output=True,
+                                       text=True)
             if compiled.returncode:
                 if "nsupported gpu architecture" in compiled.stderr or "Unsupported" in compiled.stderr:
                     print(f"ok {number} {title} # SKIP this nvcc does not know it")

@@ -24,7 +24,8 @@ print(json.dumps(answers))
 
 
 def answers(library, **environment):
-    run = subprocess.run([sys.executable, "-c", READER, library, json.dumps(CODES)], capture_output=True, text=True, timeout=60,
+    run = subprocess.run([sys.executable, "-c", READER, library, json.dumps(CODES)], capture_output=True, text=True,
+                         timeout=60,
                          env={**os.environ, **environment})
     if run.returncode:
         raise RuntimeError(f"{library}: {run.stderr.strip()}")
@@ -32,7 +33,8 @@ def answers(library, **environment):
 
 
 def reference(soname):
-    folders = os.environ.get("CUDART_REFERENCE", "").split(":") + [os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64")]
+    folders = os.environ.get("CUDART_REFERENCE",
+                             "").split(":") + [os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64")]
     for folder in filter(None, folders):
         for path in glob.glob(os.path.join(folder, soname + "*")):
             return path
@@ -49,7 +51,8 @@ def main():
             print(f"ok {number} - {name} # SKIP no {soname} of NVIDIA's here")
             continue
         want, have = answers(theirs), answers(os.path.join(binaries, "cudart", soname), LD_LIBRARY_PATH=core)
-        wrong = [(function, code, w, h) for function in want for code, w, h in zip(CODES, want[function], have[function]) if w != h]
+        wrong = [(function, code, w, h) for function in want for code, w,
+                 h in zip(CODES, want[function], have[function]) if w != h]
         for function, code, w, h in wrong[:10]:
             print(f"# {function}({code}): NVIDIA's says {w!r}, ours {h!r}")
         print(f"{'not ok' if wrong else 'ok'} {number} - {name}")

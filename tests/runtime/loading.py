@@ -69,7 +69,8 @@ for version in NODES:
         done = run([prefix + str(version)], LD_LIBRARY_PATH=f"{core}:{cudart}", LD_PRELOAD=preload, LD_DEBUG="bindings")
         expect((done.returncode, done.stdout), (0, seen(version)))
         bound = [line for line in done.stderr.splitlines() if "`cudaGetDeviceCount'" in line and "linked" in line]
-        expect(len(bound) >= 1 and all("cricket-client.so" in line and f"[{NODES[version]}]" in line for line in bound), True)
+        expect(len(bound) >= 1 and all("cricket-client.so" in line and f"[{NODES[version]}]" in line for line in bound),
+               True)
     test(f"preloaded, CUDA {version}")(preloaded)
 
     def without_server(version=version):
@@ -101,7 +102,8 @@ for version in NODES:
 @test("CUDA_LAUNCH_BLOCKING makes a launch wait for its kernel")
 def blocking_launches():
     for setting, waits in (("1", True), ("0", False)):
-        done = run([prefix + "13"], LD_LIBRARY_PATH=f"{core}:{cudart}", FAKE_CORE_TRACE="1", CUDA_LAUNCH_BLOCKING=setting)
+        done = run([prefix + "13"], LD_LIBRARY_PATH=f"{core}:{cudart}", FAKE_CORE_TRACE="1",
+                   CUDA_LAUNCH_BLOCKING=setting)
         expect((done.returncode, "synchronised" in done.stderr), (0, waits))
 
 

@@ -121,7 +121,8 @@ print(json.dumps(results))
 
 
 def answers(library, **environment):
-    done = subprocess.run([sys.executable, "-c", CALLS, library], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+    done = subprocess.run([sys.executable, "-c", CALLS, library], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **environment})
     if done.returncode:
         raise RuntimeError(f"{library}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
     return json.loads(done.stdout)

@@ -92,7 +92,8 @@ def main():
           lacking=("b → d",), arguments=("cpu/rpc",))
     check("two circles of one room are told apart", PLAIN | second, 0,
           "3 files: a b c", "2 files: e f", arguments=("cpu/rpc",))
-    check("a table of functions makes no circle", PLAIN | {"cpu/rpc/b.c": "void c(void); void (*const b[])(void) = { c };",
+    check("a table of functions makes no circle",
+          PLAIN | {"cpu/rpc/b.c": "void c(void); void (*const b[])(void) = { c };",
           "cpu/rpc/a.c": "extern void (*const b[])(void); void a(void) { b[0](); }"}, 0, lacking=("in one circle",))
     check("a circle above the goal fails", PLAIN | ring(6), 1,
           "the circle in cpu/rpc has 6 files; at most 5 are allowed")
@@ -117,7 +118,8 @@ def main():
           "cpu/common/log.c uses cpu/rpc", "cpu/rpc/a.h")
     only = {document: TABLE.replace("| – |", "| `cpu/rpc/a.h` |")}
     check("a single header can be allowed", PLAIN | header | only, 0)
-    declares = {"cpu/rpc/a.h": "void a(void);", "cpu/common/log.c": '#include "cpu/rpc/a.h"\nvoid log_it(void) { a(); }'}
+    declares = {"cpu/rpc/a.h": "void a(void);",
+                "cpu/common/log.c": '#include "cpu/rpc/a.h"\nvoid log_it(void) { a(); }'}
     check("with it, what the header declares", PLAIN | declares | only, 0)
     more = {"cpu/common/log.c": '#include "cpu/rpc/a.h"\nvoid b(void); void log_it(void) { a(); b(); }'}
     check("with it, nothing else of the folder", PLAIN | declares | more | only, 1,
