@@ -1,7 +1,7 @@
 /*
  * benchF: a pass with 100 launches, each synchronised and timed; several processes start together.
  *
- *     benchF MEMORY_KB THREADS ITERATIONS [RESULT_FILE [START_FILE]]     one launch's microseconds a line in RESULT_FILE
+ *     benchF MEMORY_KB THREADS ITERATIONS [RESULT_FILE [START_FILE]]   one launch's microseconds a line in RESULT_FILE
  */
 #include "workload.h"
 

@@ -1,7 +1,7 @@
 /*
  * db_mongo.c: what only MongoDB's implementation of db.h promises. db_mongo.py starts the servers and calls:
  *   documents URI               documents of other programs, and the journal
- *   endure URI SECONDS          writes without pause while the server is killed and started again, then checks all of it
+ *   endure URI SECONDS          writes without pause while the server is killed and started again, then checks it
  *   refused URI ERRNO SECONDS   opening ends with this error within this time
  *   create-user URI NAME PASSWORD
  *

@@ -14,8 +14,8 @@
 
 enum { N = 512, ON_DEVICE = 5, PINNED = 2, PAGEABLE = 2, BUFFERS = ON_DEVICE + PINNED + PAGEABLE, STREAMS = 4 };
 /* SCRATCH copies through memory of its own; WRITES is a batch of memory operations; EVENT an event of the program's
-   that is recorded and waited for; IF a conditional node. away: the kernel, or the memory, is the second device's. half:
-   of a copy, half as many bytes of each row. */
+   that is recorded and waited for; IF a conditional node. away: the kernel, or the memory, is the second device's.
+   half: of a copy, half as many bytes of each row. */
 enum kind { KERNEL, FILL, COPY, COPY_2D, HOST, CHILD, EMPTY, SCRATCH, WRITES, EVENT, IF, KINDS };
 enum { WRITTEN = 3 };
 

@@ -1,6 +1,6 @@
 // together.h: a program that runs as two processes. The parent starts the child, which is the same program with one
-// argument, before either has made a CUDA call; they talk over a socket pair. A child that fails ends with status 1, and
-// the parent sees that at the latest when it waits for it.
+// argument, before either has made a CUDA call; they talk over a socket pair. A child that fails ends with status 1,
+// and the parent sees that at the latest when it waits for it.
 #ifndef FLYT_TESTS_CUDA_TOGETHER_H
 #define FLYT_TESTS_CUDA_TOGETHER_H
 

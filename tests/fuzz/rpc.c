@@ -129,8 +129,8 @@ static void answer(const uint8_t *bytes, size_t size)
     struct rpc_call calls[2];
     memset(results, 0, sizeof results);
     for (unsigned i = 0; i < 2; i++) {
-        calls[i] = (struct rpc_call){ .procedure = FLYT_STREAM_SYNC, .encode = (xdrproc_t)xdr_stream_args, .args = &args,
-                                      .decode = (xdrproc_t)xdr_plain_result, .result = &results[i] };
+        calls[i] = (struct rpc_call){ .procedure = FLYT_STREAM_SYNC, .encode = (xdrproc_t)xdr_stream_args,
+                                      .args = &args, .decode = (xdrproc_t)xdr_plain_result, .result = &results[i] };
         if (rpc_client_submit(client, &calls[i]) != RPC_SUCCESS)
             abort();
     }

@@ -226,8 +226,8 @@ static struct memory *find(uint64_t address)
     return found;
 }
 
-/* What a free needs to know. ground NULL: the program may not use the allocation. A ground without a live allocation may
-   go at any time. */
+/* What a free needs to know. ground NULL: the program may not use the allocation. A ground without a live allocation
+   may go at any time. */
 struct to_free {
     struct ground *ground;
     core_context *context; /* whose work may use it; NULL: that of all */
