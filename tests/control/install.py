@@ -80,6 +80,7 @@ CLIENT_HAS = ("usr/bin/flyt-run", "usr/bin/flytctl", "usr/sbin/flyt-client-manag
               "usr/lib/udev/rules.d/70-flyt-ivshmem.rules", "usr/libexec/flyt/libflyt-client.so",
               "usr/lib/systemd/system/flyt-client-manager.service", "usr/libexec/flyt/cudart/libcudart.so.13",
               "usr/libexec/flyt/cudart/libcudart.so", "usr/libexec/flyt/cudart/libcuda.so.1",
+              "usr/libexec/flyt/cudart/libcuda.so", "usr/libexec/flyt/cudart/libnvidia-ml.so",
               "usr/libexec/flyt/cudart/libnvidia-ml.so.1", "usr/libexec/flyt/cudart/flyt-nvml", "usr/bin/flyt-smi",
               "usr/libexec/flyt/compilers/nvcc")
 CLIENT_LACKS = ("cluster-manager", "node-manager", "cricket-rpc-server", "softgpu", "flyt-server", "flyt-local")

@@ -236,7 +236,7 @@ static void body_host_memory(void)
     CHECK(core_host_device_pointer(a, &address) == 801 && core_host_device_pointer(ordinary, &address) == 1);
     CHECK(core_host_register(ordinary, 100000, 0) == 0 && core_host_register(ordinary + 10, 10, 0) == 712);
     CHECK(core_host_register(a, 100, 0) == 712);
-    CHECK(core_host_unregister(ordinary + 1) == 713 && core_host_unregister(ordinary) == 0 &&
+    CHECK(core_host_unregister(ordinary + 1) == 1 && core_host_unregister(ordinary) == 0 &&
           core_host_unregister(ordinary) == 713);
     CHECK(core_host_free(ordinary) == 1 && core_host_free((char *)a + 1) == 1 && core_host_free(a) == 0 &&
           core_host_free(a) == 1);
