@@ -493,6 +493,49 @@ static void check_objects_of_running(void)
     HOLDS(calls[0] == 1 && calls[1] == 1);
 }
 
+static cudaGraph_t gated(volatile int *calls)
+{
+    cudaUserObject_t object;
+    cudaGraph_t graph;
+    cudaGraphNode_t node;
+    cudaHostNodeParams host = { pass_gate, NULL };
+    MUST(cudaGraphCreate(&graph, 0));
+    MUST(cudaGraphAddHostNode(&node, graph, NULL, 0, &host));
+    MUST(cudaUserObjectCreate(&object, (void *)calls, count_call, 1, cudaUserObjectNoDestructorSync));
+    MUST(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+    return graph;
+}
+
+/* An update replaces the objects; launches that are under way need the old ones to their end. */
+static void check_objects_of_updated(void)
+{
+    static volatile int calls[2];
+    cudaGraph_t first = gated(&calls[0]), second = gated(&calls[1]);
+    cudaGraphExec_t executable = instantiate(first);
+    MUST(cudaGraphDestroy(first));
+    pthread_mutex_lock(&gate);
+    MUST(cudaGraphLaunch(executable, 0));
+#if CUDART_VERSION >= 12000
+    cudaGraphExecUpdateResultInfo why;
+    MUST(cudaGraphExecUpdate(executable, second, &why));
+#else
+    cudaGraphNode_t node;
+    cudaGraphExecUpdateResult why;
+    MUST(cudaGraphExecUpdate(executable, second, &node, &why));
+#endif
+    MUST(cudaGraphDestroy(second));
+    HOLDS(calls[0] == 0 && calls[1] == 0);
+    pthread_mutex_unlock(&gate);
+    MUST(cudaStreamSynchronize(0));
+    for (int i = 0; i < 5000 && !calls[0]; i++)
+        usleep(1000);
+    HOLDS(calls[0] == 1 && calls[1] == 0);
+    MUST(cudaGraphExecDestroy(executable));
+    for (int i = 0; i < 5000 && !calls[1]; i++)
+        usleep(1000);
+    HOLDS(calls[1] == 1);
+}
+
 int main(void)
 {
     check_diamond(false);
@@ -503,5 +546,6 @@ int main(void)
     check_memory();
     check_objects();
     check_objects_of_running();
+    check_objects_of_updated();
     return check_result("graphs");
 }

@@ -317,6 +317,58 @@ static void user_objects_end_with_their_last_holder(void **state)
     assert_int_equal(graph_destroy(g), 0);
 }
 
+static graph_handle holder(graph_object *object, int *add)
+{
+    graph_handle g;
+    assert_int_equal(graph_create(&g), 0);
+    assert_int_equal(graph_object_create(add, note_end, 1, object), 0);
+    assert_int_equal(graph_object_give(g, *object, 1, true), 0);
+    empty(g, NULL, 0);
+    return g;
+}
+
+static void an_update_replaces_user_objects(void **state)
+{
+    (void)state;
+    int first = 1, second = 10, inner = 100;
+    graph_object object;
+    graph_executable e;
+    struct graph_failure failure;
+    struct graph_update update;
+    graph_handle a = holder(&object, &first), b = holder(&object, &second), child = holder(&object, &inner), wrong;
+    ended = 0;
+    assert_int_equal(graph_instantiate(a, 0, &e, &failure), 0);
+    assert_int_equal(graph_destroy(a), 0);
+    assert_int_equal(graph_create(&wrong), 0);
+    assert_int_equal(graph_executable_update(e, wrong, &update), 910);
+    assert_int_equal(ended, 0);                       /* an update that fails changes nothing */
+    assert_int_equal(graph_executable_update(e, b, &update), 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(graph_executable_update(e, b, &update), 0);
+    assert_int_equal(graph_destroy(b), 0);
+    assert_int_equal(ended, 1);                       /* the executable holds it */
+    assert_int_equal(graph_executable_destroy(e), 0);
+    assert_int_equal(ended, 11);
+
+    /* A child's references are the child's. */
+    struct graph_parameters p = { .kind = GRAPH_CHILD, .context = context, .child = child };
+    graph_handle outer, other = holder(&object, &second);
+    graph_node node;
+    assert_int_equal(graph_create(&outer), 0);
+    assert_int_equal(graph_add(outer, NULL, NULL, 0, &p, &node), 0);
+    assert_int_equal(graph_destroy(child), 0);
+    assert_int_equal(graph_instantiate(outer, 0, &e, &failure), 0);
+    p.child = other;
+    assert_int_equal(graph_executable_set(e, node, &p), 0);
+    assert_int_equal(graph_destroy(other), 0);
+    assert_int_equal(ended, 11);                      /* the outer graph's child still holds it */
+    assert_int_equal(graph_destroy(outer), 0);
+    assert_int_equal(ended, 111);
+    assert_int_equal(graph_executable_destroy(e), 0);
+    assert_int_equal(ended, 121);
+    assert_int_equal(graph_destroy(wrong), 0);
+}
+
 static void the_child_of_a_fork_gets_3(void **state)
 {
     (void)state;
@@ -369,6 +421,7 @@ int main(void)
         TEST(plans_use_no_more_tracks_and_waits_than_they_need),
         TEST(updates_compare_the_whole_form),
         TEST(user_objects_end_with_their_last_holder),
+        TEST(an_update_replaces_user_objects),
         TEST(the_child_of_a_fork_gets_3),
         TEST(captures_keep_host_functions),
     };

@@ -427,50 +427,65 @@ static void copies_take(struct graph *g, struct graph_parameters *copies, size_t
     }
 }
 
-static bool replace_all(struct graph *now, struct graph *new)
+/* The caller drops *count copies, and frees the list, also after an error. */
+static int copies_new(struct graph *new, struct graph_parameters **copies, size_t *count)
 {
-    size_t count = 0, taken = 0;
-    struct graph_parameters *copies = calloc(nodes_in(new) + 1, sizeof *copies);
-    bool good = copies && copies_make(new, copies, &count);
-    if (good)
-        copies_take(now, copies, &taken);
-    while (count)
-        parameters_drop(&copies[--count]);
-    free(copies);
-    return good;
+    *copies = calloc(nodes_in(new) + 1, sizeof **copies);
+    return *copies && copies_make(new, *copies, count) ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
-/* Under both locks. */
-static int update(struct graph *now, struct graph *new, struct graph_update *out)
+/* Under both locks. *old gets the user objects' references that the executable no longer holds. */
+static int update(struct graph *now, struct graph *new, struct graph_update *out, struct leftovers **old)
 {
     *out = (struct graph_update){ .result = GRAPH_UPDATE_ERROR };
     if (!new)
         return CORE_INVALID_VALUE;
     if (!compare_graphs(now, new, out))
         return GRAPH_UPDATE_FAILURE;
-    return replace_all(now, new) ? CORE_OK : CORE_OUT_OF_MEMORY;
+    struct graph_parameters *copies;
+    size_t count = 0, taken = 0;
+    int code = copies_new(new, &copies, &count);
+    if (!code && !(*old = users_replace(now, new)))
+        code = CORE_OUT_OF_MEMORY;
+    if (!code)
+        copies_take(now, copies, &taken);
+    while (count)
+        parameters_drop(&copies[--count]);
+    free(copies);
+    return code;
+}
+
+/* Under the executable's lock. Launches that are under way need the references until they end. Those that are the
+   caller's to release, when it has left the executable, stay in *old. */
+static void update_ends(const struct executable *e, struct leftovers **old)
+{
+    if (users_wait(*old, e->ended_context, e->ended))
+        *old = NULL;
 }
 
 int graph_executable_update(graph_executable token, graph_handle handle, struct graph_update *out)
 {
     CANCEL_DEFERRED;
     struct executable *e;
+    struct leftovers *old = NULL;
     *out = (struct graph_update){ .result = GRAPH_UPDATE_ERROR };
     int code = executable_enter(token, &e);
     if (code)
         return code;
     if (!(code = graphs_enter())) {
         struct graph *g = graph_of(handle);
-        code = update(e->graph, g && g->moved ? NULL : g, out);
+        code = update(e->graph, g && g->moved ? NULL : g, out, &old);
         e->changed = true;
         graphs_leave();
     }
+    update_ends(e, &old);
     executable_leave(e);
+    users_release(old);
     return code;
 }
 
-/* Under both locks. own is taken over, or is what it replaces. */
-static int set(struct executable *e, graph_node original, struct graph_parameters *own)
+/* Under both locks. own is taken over, or is what it replaces. *old as update gives it. */
+static int set(struct executable *e, graph_node original, struct graph_parameters *own, struct leftovers **old)
 {
     struct graph_update why;
     struct node *n = named_node(e, original);
@@ -478,7 +493,7 @@ static int set(struct executable *e, graph_node original, struct graph_parameter
         own->kind == GRAPH_EMPTY || own->kind == GRAPH_CONDITION)
         return CORE_INVALID_VALUE;
     if (own->kind == GRAPH_CHILD)
-        return update(n->child, graph_of(own->child), &why);
+        return update(n->child, graph_of(own->child), &why, old);
     if (compare(&n->parameters, own))
         return CORE_INVALID_VALUE;
     int code = own->kind == GRAPH_KERNEL ? attributes_keep(own, &n->parameters) : CORE_OK;
@@ -494,18 +509,21 @@ int graph_executable_set(graph_executable token, graph_node original, const stru
 {
     CANCEL_DEFERRED;
     struct executable *e;
+    struct leftovers *old = NULL;
     struct graph_parameters own;
     int code = parameters_prepare(parameters, &own);
     if (code)
         return code;
     if (!(code = executable_enter(token, &e))) {
         if (!(code = graphs_enter())) {
-            code = set(e, original, &own);
+            code = set(e, original, &own, &old);
             e->changed = true;
             graphs_leave();
         }
+        update_ends(e, &old);
         executable_leave(e);
     }
+    users_release(old);
     parameters_drop(&own);
     return code;
 }

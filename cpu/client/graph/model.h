@@ -46,6 +46,7 @@ struct graph {
     unsigned captures; /* how many captures add nodes to it */
     bool instantiated; /* it has an executable, and may have no second one */
     struct user *users;
+    struct user *updated; /* scratch: what an update makes of `users` */
     struct ground *ground; /* of what it allocates; NULL: nothing */
     bool moved;            /* into its parent; the program's handle is the parent's */
     struct condition *conditions; /* that were created for it */
@@ -160,9 +161,20 @@ void ground_leave(struct graph *);
 
 /* ---- user.c; under the lock ---- */
 
+struct leftovers;
 bool users_copy(struct graph *to, const struct graph *from);
 void users_drop(struct graph *);
-/* Not under the lock. The graph's references, and those of the graphs in it, go when the event has come. */
+/* The graph, and the graphs in it, hold what those of another graph of the same form hold, and no longer what they
+   held: that is the caller's, to be given to users_release. NULL: no memory; nothing changed. */
+struct leftovers *users_replace(struct graph *, const struct graph *from);
+
+/* ---- the same; not under the lock ---- */
+
+/* Drops the references, and frees the object. NULL is allowed. May call the program's functions. */
+void users_release(struct leftovers *);
+/* True: the event has not come yet, and the references will be released when it has. False: the caller releases. */
+bool users_wait(struct leftovers *, core_context *, core_event);
+/* The graph's references, and those of the graphs in it, go when the event has come. */
 void users_release_behind(struct graph *, core_context *, core_event);
 
 #endif

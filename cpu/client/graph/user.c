@@ -84,35 +84,89 @@ static void list_drop(struct user **list)
 
 void users_drop(struct graph *g) { list_drop(&g->users); }
 
-/* ---- an executable ends while it may run ---- */
+/* ---- an executable ends, or is updated, while it may run ---- */
 
 /* What has been the references of a graph, and of the graphs in it. */
 struct leftovers {
     struct user *users;
 };
 
-static void users_move(struct leftovers *all, struct graph *g)
+static void list_move(struct leftovers *all, struct user **list)
 {
     struct user **last = &all->users;
     while (*last)
         last = &(*last)->next;
-    *last = g->users;
-    g->users = NULL;
+    *last = *list;
+    *list = NULL;
+}
+
+static void users_move(struct leftovers *all, struct graph *g)
+{
+    list_move(all, &g->users);
     struct graph *inner;
     for (EACH_NODE(n, g))
         for (size_t i = 0; (inner = node_inner(n, i)); i++)
             users_move(all, inner);
 }
 
-static void users_release(void *data, int status)
+/* Into `updated` of the graph, and of the graphs in it, what the other graph's hold. */
+static bool updated_make(struct graph *g, const struct graph *from)
 {
-    struct leftovers *all = data;
-    (void)status;
-    if (graphs_enter())
+    struct user *now = g->users;
+    g->users = NULL;
+    bool good = users_copy(g, from);
+    g->updated = g->users;
+    g->users = now;
+    struct node *other = NODE_AT(list_first(&from->nodes));
+    struct graph *inner;
+    for (EACH_NODE(n, g)) {
+        for (size_t i = 0; good && (inner = node_inner(n, i)); i++)
+            good = updated_make(inner, node_inner(other, i));
+        other = NODE_AT(list_next(&from->nodes, &other->of_graph));
+    }
+    return good;
+}
+
+/* Takes what was made into use, or drops it; *all gets what goes. */
+static void updated_end(struct graph *g, bool used, struct leftovers *all)
+{
+    list_move(all, used ? &g->users : &g->updated);
+    if (used)
+        g->users = g->updated;
+    g->updated = NULL;
+    struct graph *inner;
+    for (EACH_NODE(n, g))
+        for (size_t i = 0; (inner = node_inner(n, i)); i++)
+            updated_end(inner, used, all);
+}
+
+struct leftovers *users_replace(struct graph *g, const struct graph *from)
+{
+    struct leftovers *old = calloc(1, sizeof *old);
+    if (!old)
+        return NULL;
+    bool good = updated_make(g, from);
+    updated_end(g, good, old);
+    if (good)
+        return old;
+    list_drop(&old->users);
+    free(old);
+    return NULL;
+}
+
+void users_release(struct leftovers *all)
+{
+    if (!all || graphs_enter())
         return;
     list_drop(&all->users);
     graphs_leave();
     free(all);
+}
+
+static void release(void *data, int status)
+{
+    (void)status;
+    users_release(data);
 }
 
 /* The program's functions may be called when the event has come. */
@@ -123,9 +177,19 @@ static int release_behind(struct leftovers *all, core_context *context, core_eve
     if (code)
         return code;
     if (!(code = core_stream_wait(context, stream, event, 0)))
-        code = core_host_function(context, stream, users_release, all, true);
+        code = core_host_function(context, stream, release, all, true);
     core_stream_destroy(stream);
     return code;
+}
+
+bool users_wait(struct leftovers *all, core_context *context, core_event event)
+{
+    if (!all || !all->users || !event || core_event_query(event) != CORE_NOT_READY)
+        return false;
+    if (!release_behind(all, context, event))
+        return true;
+    core_event_synchronize(event);
+    return false;
 }
 
 void users_release_behind(struct graph *g, core_context *context, core_event event)
@@ -139,12 +203,8 @@ void users_release_behind(struct graph *g, core_context *context, core_event eve
     }
     users_move(all, g);
     graphs_leave();
-    if (!all->users) {
-        free(all);
-    } else if (release_behind(all, context, event)) {
-        core_event_synchronize(event);
-        users_release(all, 0);
-    }
+    if (!users_wait(all, context, event))
+        users_release(all);
 }
 
 /* ---- what programs ask for ---- */
