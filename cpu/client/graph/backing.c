@@ -15,13 +15,13 @@
 
 #include "cpu/common/cancel.h"
 
-enum { DEVICES_MOST = 64, EVENT_NO_TIMING = 2, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };
+enum { EVENT_NO_TIMING = 2, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };
 enum { USED_NOW = 0, USED_HIGH = 1, RESERVED_NOW = 2, RESERVED_HIGH = 3, ATTRIBUTES = 4 };
 
 /* Also held while the server maps and unmaps: programs do this when they start, not in their loops. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list pieces, gone;
-static uint64_t counts[DEVICES_MOST][ATTRIBUTES];
+static uint64_t counts[GRAPH_DEVICES_MOST][ATTRIBUTES];
 
 #define BLOCK_AT(link) LIST_OBJECT(link, struct block, of_piece)
 #define EACH_BLOCK(name, p)                               \
@@ -31,7 +31,7 @@ static uint64_t counts[DEVICES_MOST][ATTRIBUTES];
 
 static void count(int device, int now, uint64_t size, bool more)
 {
-    if (device < 0 || device >= DEVICES_MOST)
+    if (device < 0 || device >= GRAPH_DEVICES_MOST)
         return;
     uint64_t *of = counts[device];
     of[now] = more ? of[now] + size : of[now] - size;
@@ -150,7 +150,7 @@ static void block_bare(struct block *b)
 static int access_set(const struct block *b)
 {
     int code = core_access_set(b->address, b->size, b->device, ACCESS_READ_WRITE);
-    for (int device = 0; device < DEVICES_MOST && !code; device++) {
+    for (int device = 0; device < GRAPH_DEVICES_MOST && !code; device++) {
         uint64_t bit = UINT64_C(1) << device;
         if (device != b->device && (b->peers.read | b->peers.write) & bit)
             code = core_access_set(b->address, b->size, device,
@@ -389,7 +389,7 @@ int graph_memory_trim(int device)
 int graph_memory_attribute(int device, int attribute, uint64_t *value)
 {
     CANCEL_DEFERRED;
-    if (device < 0 || device >= DEVICES_MOST || attribute < 0 || attribute >= ATTRIBUTES)
+    if (device < 0 || device >= GRAPH_DEVICES_MOST || attribute < 0 || attribute >= ATTRIBUTES)
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&lock);
     collect();
@@ -402,7 +402,7 @@ int graph_memory_attribute(int device, int attribute, uint64_t *value)
 int graph_memory_reset(int device, int attribute)
 {
     CANCEL_DEFERRED;
-    if (device < 0 || device >= DEVICES_MOST || (attribute != USED_HIGH && attribute != RESERVED_HIGH))
+    if (device < 0 || device >= GRAPH_DEVICES_MOST || (attribute != USED_HIGH && attribute != RESERVED_HIGH))
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&lock);
     counts[device][attribute] = counts[device][attribute - 1];

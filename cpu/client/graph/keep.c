@@ -351,13 +351,12 @@ static int keep_allocation(struct captured *s, struct graph_parameters *p, struc
     return code;
 }
 
-enum { DEVICES_MOST = 64 };
-
-/* The pool's device, and the access that the program has given to others. */
+/* The pool's device, and the access that the program has given to others, in `room`. */
 static int pool_read(core_context *context, core_pool pool, struct graph_allocation *out,
-                     struct graph_access room[DEVICES_MOST])
+                     struct graph_access room[GRAPH_DEVICES_MOST])
 {
-    enum { PINNED = 1, NO_HANDLE = 0, ON_DEVICE = 1, READ = 1, READ_WRITE = 3 }; /* as in CUmemPoolProps, and CUmem… */
+    /* as in CUmemPoolProps and CUmemAccessDesc */
+    enum { PINNED = 1, NO_HANDLE = 0, ON_DEVICE = 1, READ = 1, READ_WRITE = 3 };
     struct core_context_info info;
     struct core_pool_info of;
     int code = core_context_info(context, &info);
@@ -369,7 +368,7 @@ static int pool_read(core_context *context, core_pool pool, struct graph_allocat
         return CORE_INVALID_VALUE;
     out->device = of.device;
     out->access = room;
-    for (int device = 0; device < DEVICES_MOST; device++)
+    for (int device = 0; device < GRAPH_DEVICES_MOST; device++)
         if ((of.readers | of.writers) >> device & 1)
             room[out->access_count++] =
                 (struct graph_access){ ON_DEVICE, device, of.writers >> device & 1 ? READ_WRITE : READ };
@@ -384,7 +383,7 @@ int capture_allocate(core_context *context, core_stream stream, core_pool pool, 
     CANCEL_DEFERRED;
     uint64_t id;
     struct block *room = NULL;
-    struct graph_access access[DEVICES_MOST];
+    struct graph_access access[GRAPH_DEVICES_MOST];
     int code = look(context, stream, &id);
     *kept = code || id;
     if (code || !id)

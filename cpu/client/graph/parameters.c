@@ -169,7 +169,7 @@ static int peers_read(const struct graph_allocation *a, struct graph_peers *out)
         const struct graph_access *one = &a->access[i];
         if (one->type != ON_DEVICE || (one->access != READ && one->access != READ_WRITE && one->access))
             return CORE_INVALID_VALUE;
-        if (one->device < 0 || one->device >= devices || one->device >= 64)
+        if (one->device < 0 || one->device >= devices || one->device >= GRAPH_DEVICES_MOST)
             return CORE_INVALID_DEVICE;
         uint64_t bit = UINT64_C(1) << one->device;
         out->read |= one->access ? bit : 0;
