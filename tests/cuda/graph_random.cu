@@ -86,14 +86,6 @@ static void capture_child(const operation &o, cudaStream_t stream)
     MUST(cudaGraphExecDestroy(executable));
 }
 
-static bool allocates(const work &w)
-{
-    for (const operation &o : w)
-        if (o.kind == SCRATCH || allocates(o.child))
-            return true;
-    return false;
-}
-
 static int device_of(bool is_away) { return is_away && two_devices; }
 
 /* What is given to the first stream from now on comes after what the other one, of that device, has been given. */
@@ -121,9 +113,6 @@ static void issue_mix(const operation &o, int *to, const int *from, const int *a
         MUST(cudaSetDevice(0));
     }
 }
-
-/* The kernel and the memory may be of different devices. */
-static bool memory_away(const operation &o) { return o.value / 2 % 2; }
 
 static void issue_scratch(const operation &o, cudaStream_t stream)
 {
@@ -399,16 +388,6 @@ static void begin(void)
     MUST(cudaDeviceSynchronize());
 }
 
-/* In the model a fill writes elements; on the device it writes bytes, all of them the same. */
-static void fills_are_bytes(work &w)
-{
-    for (operation &o : w) {
-        if (o.kind == FILL)
-            o.value = (o.value & 255) * 0x01010101;
-        fills_are_bytes(o.child);
-    }
-}
-
 static void compare(const char *form, unsigned long long seed, int round)
 {
     static int found[N];
@@ -437,15 +416,6 @@ static void run_graph(cudaGraph_t graph, const work &w, unsigned launches, const
     }
     compare(form, seed, round);
     MUST(cudaGraphExecDestroy(executable));
-}
-
-/* No copies of its graphs, and no second executable. */
-static bool single(const work &w)
-{
-    for (const operation &o : w)
-        if (o.kind == IF)
-            return true;
-    return allocates(w);
 }
 
 /* ---- other parameters for single nodes of an executable ---- */
@@ -516,18 +486,6 @@ static void set_node(cudaGraphExec_t executable, cudaGraphNode_t node, const ope
     default: break;
     }
 }
-
-/* What a node's parameters can say without another order of the nodes. */
-static void vary(operation &o)
-{
-    o.value = o.kind == FILL ? o.value ^ 0x22222222 : o.kind == IF || o.kind == SCRATCH ? o.value + 4 : o.value + 1;
-    if (o.kind == COPY || o.kind == COPY_2D)
-        o.half = !o.half;
-    for (operation &inner : o.child)
-        vary(inner);
-}
-
-static bool can_set(const operation &o) { return o.kind != EMPTY && o.kind != IF && !allocates(o.child); }
 
 static void run_round(unsigned long long seed, int round)
 {

@@ -14,8 +14,8 @@
 
 enum { N = 512, ON_DEVICE = 5, PINNED = 2, PAGEABLE = 2, BUFFERS = ON_DEVICE + PINNED + PAGEABLE, STREAMS = 4 };
 /* SCRATCH copies through memory of its own; WRITES is a batch of memory operations; EVENT an event of the program's
-   that is recorded and waited for; IF a conditional node. away: the kernel, or the memory, is the second device's.
-   half: of a copy, half as many bytes of each row. */
+   that is recorded and waited for; IF a conditional node. away: the second device runs the kernel. half: a copy takes
+   half of each row. */
 enum kind { KERNEL, FILL, COPY, COPY_2D, HOST, CHILD, EMPTY, SCRATCH, WRITES, EVENT, IF, KINDS };
 enum { WRITTEN = 3 };
 
@@ -142,5 +142,49 @@ static bool must_follow(const operation &later, const operation &earlier)
     touches(earlier, before_reads, before_writes);
     return (writes & (before_reads | before_writes)) || (reads & before_writes);
 }
+
+/* ---- what is asked of work ---- */
+
+static bool allocates(const work &w)
+{
+    for (const operation &o : w)
+        if (o.kind == SCRATCH || allocates(o.child))
+            return true;
+    return false;
+}
+
+/* No copies of its graphs, and no second executable. */
+static bool single(const work &w)
+{
+    for (const operation &o : w)
+        if (o.kind == IF)
+            return true;
+    return allocates(w);
+}
+
+/* Whether the memory of a SCRATCH is the second device's: it need not be the one that runs the kernel. */
+static bool memory_away(const operation &o) { return o.value / 2 % 2; }
+
+/* In the model a fill writes elements; on the device it writes bytes, all of them the same. */
+static void fills_are_bytes(work &w)
+{
+    for (operation &o : w) {
+        if (o.kind == FILL)
+            o.value = (o.value & 255) * 0x01010101;
+        fills_are_bytes(o.child);
+    }
+}
+
+/* What a node's parameters can say without another order of the nodes. */
+static void vary(operation &o)
+{
+    o.value = o.kind == FILL ? o.value ^ 0x22222222 : o.kind == SCRATCH ? o.value + 4 : o.value + 1;
+    if (o.kind == COPY || o.kind == COPY_2D)
+        o.half = !o.half;
+    for (operation &inner : o.child)
+        vary(inner);
+}
+
+static bool can_set(const operation &o) { return o.kind != EMPTY && o.kind != IF && !allocates(o.child); }
 
 #endif

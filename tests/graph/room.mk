@@ -27,8 +27,14 @@ GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_memory graph_mem
     capture conditions condition_random)
 TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm $(GRAPH_SINGLE)"
 
+# The memory checker has nothing to report of graphs that make no mistake.
+TESTS += "env FLYT_SOFTGPU_MEMCHECK=1 FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm \
+    build/cuda/graph_memory_random"
+
 # Random graphs over all transports, for longer.
 GRAPH_LONG := tests/cuda/e2e.py --bin $(BIN) --arguments
 LONG_TESTS += $(foreach where,shm unix tcp,"$(GRAPH_LONG) '2 2000' --transport $(where) build/cuda/graph_random") \
               $(foreach where,shm tcp,"$(GRAPH_LONG) '2 300' --transport $(where) build/cuda/condition_random") \
-              $(foreach where,shm tcp,"$(GRAPH_LONG) '2 20000' --transport $(where) build/cuda/graph_memory_random")
+              $(foreach where,shm tcp,"$(GRAPH_LONG) '2 20000' --transport $(where) build/cuda/graph_memory_random") \
+              "env FLYT_SOFTGPU_DEVICES=2 $(GRAPH_LONG) '3 2000' --transport shm build/cuda/graph_random" \
+              "env FLYT_SOFTGPU_DEVICES=2 $(GRAPH_LONG) '3 20000' --transport shm build/cuda/graph_memory_random"
