@@ -19,7 +19,17 @@ RUNTIME = (
     "cuda_egl_interop.h",
     "cuda_vdpau_interop.h",
 )
-DRIVER = ("cuda.h", "cudaProfiler.h")
+DRIVER = ("cuda.h", "cudaProfiler.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h")
+
+# What cuGetProcAddress gives, and since when.
+DRIVER_ENTRIES = (
+    "cudaTypedefs.h",
+    "cudaProfilerTypedefs.h",
+    "cudaGLTypedefs.h",
+    "cudaEGLTypedefs.h",
+    "cudaVDPAUTypedefs.h",
+)
+WINDOWS = ("cuWGLGetDevice",)
 
 STAND_INS = {
     "crt/host_defines.h": "#define CUDARTAPI\n#define CUDART_CB\n#define __host__\n#define __device__\n"

@@ -417,6 +417,14 @@ static void addresses(void **state)
     assert_null(entry("cuMemAlloc_v2", 13000, 0));
     assert_null(entry("", 0, 0));
     assert_non_null(entry("cuMulticastCreate", 13000, 0));     /* not implemented, but there */
+    static const char *const graphics[] = { "cuGraphicsGLRegisterBuffer", "cuGLGetDevices", "cuGLMapBufferObject",
+                                            "cuEGLStreamConsumerConnect", "cuGraphicsVDPAURegisterOutputSurface" };
+    for (size_t i = 0; i < sizeof graphics / sizeof *graphics; i++) {
+        CUresult (*call)(void *, void *, void *) =
+            (CUresult (*)(void *, void *, void *))(uintptr_t)entry(graphics[i], 13000, 0);
+        assert_non_null(call);
+        FAILS(CUDA_ERROR_NOT_SUPPORTED, call(NULL, NULL, NULL));
+    }
     FAILS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuMemAlloc", &address, 13000, 4, NULL));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2(NULL, &address, 13000, 0, NULL));
 }
