@@ -709,6 +709,7 @@ void core_image_remove(core_image *image)
     CANCEL_DEFERRED;
     if (!image || core_forked())
         return;
+    context_settle_promises();    /* takes contexts' locks, which must not be taken under image->load */
     pthread_mutex_lock(&image->load);
     bool was_removed = image->removed;
     image->removed = true;
@@ -723,7 +724,7 @@ void core_image_remove(core_image *image)
         if (!core_sticky()) {
             module_args args = { .module = load->module };
             changes_note();
-        wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
+            wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
         }
         load_end(load);
     }

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "cpu/client/core/context.h"
 #include "cpu/client/core/device.h"
 #include "cpu/client/core/memory.h"
 #include "cpu/client/core/state.h"
@@ -25,14 +26,13 @@ uint64_t block_unit(void) { return device_count() > 1 ? core_session.granularity
 
 static int chunk_take(core_context *c, uint64_t size, uint64_t *address)
 {
-    struct core_context_info info;
     struct rights all = { 0 };
     struct block *b = malloc(sizeof *b);
-    int code = b ? core_context_info(c, &info) : CORE_OUT_OF_MEMORY;
+    int code = b ? CORE_OK : CORE_OUT_OF_MEMORY;
     for (int device = 0; device < device_count(); device++)
         rights_note(&all, device, ACCESS_READ_WRITE);
-    if (!code)
-        code = handle_chunk_make(info.device, (size + block_unit() - 1) / block_unit() * block_unit(), &all, &b->chunk);
+    if (!code)    /* c->lock must not be taken here: who ends a context holds it, and asks for spans_lock */
+        code = handle_chunk_make(c->device, (size + block_unit() - 1) / block_unit() * block_unit(), &all, &b->chunk);
     if (code) {
         free(b);
         return code;
