@@ -86,11 +86,12 @@ CUresult driver_cuLibraryUnload(CUlibrary library) { return driver_waited(unload
 
 /* ---- what is in a library ---- */
 
-/* Where no context is current, the first device's primary context lends itself for the question: lend_back. */
+/* A library belongs to no context. Where none is current, or only one that has ended, the first device's primary context
+   lends itself for the question: lend_back. */
 static int lend(core_context **context, bool *lent)
 {
     int error = driver_enter(context);
-    *lent = error == CUDA_ERROR_INVALID_CONTEXT;
+    *lent = error == CUDA_ERROR_INVALID_CONTEXT || error == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (!*lent)
         return error;
     *context = core_context_primary(0);

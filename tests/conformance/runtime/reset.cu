@@ -3,6 +3,7 @@
 #include "../suite.h"
 
 __global__ void none() {}
+__global__ void late(int *out) { *out = 7; }
 __global__ void dynamic()
 {
     extern __shared__ int room[];
@@ -111,6 +112,21 @@ static void before_any()
     WORKS(cudaDeviceReset(), "before any other call");
     WORKS(cudaGetDevice(&device), "then");
     VALUE("device", "%d", device);
+}
+/* A kernel that is used for the first time directly after a reset. */
+static void first_use()
+{
+    int value = 0, *out;
+    WORKS(cudaFree(NULL), "before the reset");
+    WORKS(cudaDeviceReset(), "no kernel was used");
+    none<<<1, 1>>>();
+    WORKS(cudaGetLastError(), "a kernel that was not used before the reset");
+    WORKS(cudaDeviceReset(), "then");
+    WORKS(cudaMalloc(&out, 4), "then");
+    late<<<1, 1>>>(out);
+    WORKS(cudaGetLastError(), "again");
+    WORKS(cudaMemcpy(&value, out, 4, cudaMemcpyDeviceToHost), "again");
+    VALUE("value", "%d", value);
 }
 static void threads()
 {
@@ -226,6 +242,7 @@ static void old_names()
 int main()
 {
     in_child(before_any);
+    in_child(first_use);
     in_child(flags_before);
 #if RUNTIME >= 12
     in_child(initialised);
