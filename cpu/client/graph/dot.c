@@ -53,8 +53,18 @@ static void print_attributes(FILE *f, const struct graph_kernel *k)
     }
 }
 
+/* Whatever the flags are: tools that draw graphs look for it. */
+static void print_kernel_name(FILE *f, const struct graph_kernel *k)
+{
+    const char *name;
+    if (core_function_check(k->function, NULL, &name) == CORE_OK)
+        fprintf(f, "\\n%s", name);
+}
+
 static void print_parameters(FILE *f, const struct graph_parameters *p, unsigned flags)
 {
+    if (p->kind == GRAPH_KERNEL)
+        print_kernel_name(f, &p->kernel);
     if (p->kind == GRAPH_KERNEL && flags & ATTRIBUTES)
         print_attributes(f, &p->kernel);
     if (p->kind == GRAPH_KERNEL && flags & KERNELS) {

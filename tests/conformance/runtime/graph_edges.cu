@@ -456,6 +456,7 @@ static void description()
         }
         VALUE("begins", "%d", !strncmp(text, "digraph", 7));
         VALUE("balanced", "%d", !depth && !quotes);
+        VALUE("names the kernel", "%d", strstr(text, "_Z3onePii") != NULL);
         VALUE("edges", "%d", arrows);
     }
     SAYS(cudaGraphDebugDotPrint(g, NULL, 0), "null path");
