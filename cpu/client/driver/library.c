@@ -86,8 +86,8 @@ CUresult driver_cuLibraryUnload(CUlibrary library) { return driver_waited(unload
 
 /* ---- what is in a library ---- */
 
-/* A library belongs to no context. Where none is current, or only one that has ended, the first device's primary context
-   lends itself for the question: lend_back. */
+/* A library belongs to no context. Where none is current, or only one that has ended, the first device's primary
+   context lends itself for the question: lend_back. */
 static int lend(core_context **context, bool *lent)
 {
     int error = driver_enter(context);
