@@ -16,7 +16,7 @@ def need(condition, what):
 
 
 def wait_until(question, what, seconds=20):
-    """Until the answer is true. That something is not there yet counts as no."""
+    """Asks until the answer is true. A question that fails, because a file is missing for example, counts as no."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(Failed, OSError, LookupError, ValueError):

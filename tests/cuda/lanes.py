@@ -182,7 +182,7 @@ def main():
             program.kill()
             output = "still there after 15 s\n" + program.communicate()[0]
         say(program.returncode == 1 and "is lost" in output,
-            f"the worker is killed, of {len(spare)} that there were: the client says so and ends", output)
+            f"the worker is killed, of {len(spare)} that there were: the client prints why and ends", output)
 
         breaker = Breaker(port, 40_000_000)
         beside = start(bindir, server.uri, "2:4096", "20")
@@ -193,7 +193,7 @@ def main():
             program.kill()
             output = "still there after 30 s\n" + program.communicate()[0]
         say(program.returncode == 1 and "lane 1" in output and "broke" in output,
-            "a lane breaks: the client says so and ends", output)
+            "a lane breaks: the client prints why and ends", output)
         try:
             output, _ = beside.communicate(timeout=60)
         except subprocess.TimeoutExpired:

@@ -78,7 +78,8 @@ static core_image *image_of(const void *wrapper)
     return image;
 }
 
-static unsigned found;                          /* images that nobody has taken yet; under code_names */
+/* How many images code_image_found has added and core_image_add has not taken yet. Under code_names. */
+static unsigned found;
 
 /* Under code_names. NULL: no memory. */
 static core_image *image_make(const void *wrapper)
