@@ -1,6 +1,6 @@
 # The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/calls/calls.h) on the machine
 # of softgpu/exec/.
-SOFTGPU_MACHINE := array attributes config context device domain event extents function handle image library link \
+SOFTGPU_MACHINE := array attributes config context device domain event extents function handle heap image library link \
                    memory module op peer queue run space state stream texref texture turn work
 SOFTGPU_CALLS := array context copy current device entry errors event function host init launch library link memory \
                  module occupancy per_thread pointer set stream symbols tensor texref texture value vmm

@@ -193,6 +193,29 @@ static uint64_t device_malloc(uint64_t size)
     return at;
 }
 
+/* The size counts that was set before the first launch, although the module, and with it a heap, exists already. */
+static void heap_of_a_loaded_module(void **state)
+{
+    (void)state;
+    size_t before, grown, got;
+    CUcontext c = create(0);
+    function_of(ptx_malloc, "take");
+    OK(cuMemGetInfo(&before, &got));
+    OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB));
+    OK(cuMemGetInfo(&grown, &got));
+    assert_int_equal(before - grown, 56 * MIB);          /* it was 8 MiB */
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, (size_t)1 << 50));
+    FAILS(CUDA_ERROR_OUT_OF_MEMORY, cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, got));
+    OK(cuCtxGetLimit(&got, CU_LIMIT_MALLOC_HEAP_SIZE));
+    assert_int_equal(got, 64 * MIB);                     /* it has stayed */
+    OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 0));
+    OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 32 * MIB));
+    assert_true(device_malloc(16 * MIB) != 0);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB));
+    OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 32 * MIB));
+    OK(cuCtxDestroy(c));
+}
+
 static void heaps(void **state)
 {
     (void)state;
@@ -470,7 +493,7 @@ static int empty_stack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_has_its_own), TEST(default_streams), TEST(limits), TEST(heaps),
+        TEST(each_has_its_own), TEST(default_streams), TEST(limits), TEST(heaps), TEST(heap_of_a_loaded_module),
         TEST(printing), TEST(flags), TEST(the_stack_of_contexts), TEST(destroyed_while_others_wait),
         TEST(destroyed_while_loading), TEST(reset_while_retained), TEST(prefetching),
     };

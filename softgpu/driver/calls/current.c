@@ -255,13 +255,9 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
         else
             c->limits[limit] = (value + 15) & ~(size_t)15;
         break;
-    case CU_LIMIT_MALLOC_HEAP_SIZE:         /* cannot change once a kernel that may use it was loaded */
-        if (c->heap)
-            r = value == c->limits[limit] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-        else if (value > c->device->total)
-            r = CUDA_ERROR_INVALID_VALUE;
-        else
-            c->limits[limit] = value;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+        r = sgd_heap_resize(c, value);
+        before = c->limits[limit];
         break;
     case CU_LIMIT_PRINTF_FIFO_SIZE:
         if (value > (size_t)1 << 30)

@@ -39,6 +39,7 @@ struct sgd_module {
     struct sgd_module *next, **back;     /* of the context */
     struct sgd_library *library;         /* or NULL */
     const struct ptx_module *ptx;        /* owned by the program */
+    bool reaches_heap;                   /* its kernels may call malloc() or free() */
     sg_program *program;
     uint64_t *addresses;                 /* of ptx->variables */
     uint64_t memory;                     /* one allocation behind all variables; 0: none */

@@ -138,6 +138,7 @@ void sgd_context_deactivate(struct sgd_context *c)
     sg_heap_destroy(c->heap);
     sg_print_destroy(c->print);
     c->heap = NULL;
+    c->heap_wanted = c->heap_used = false;
     c->print = NULL;
     if (c->sm_count)
         sgd_machine_destroy(c->machine);

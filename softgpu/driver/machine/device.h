@@ -46,7 +46,9 @@ struct sgd_context {
     uint64_t id;
     size_t limits[SGD_LIMITS];
     size_t reserved;                     /* of the device's memory, for stacks and printf */
-    sg_heap *heap;                       /* of malloc() in kernels; NULL: no module has needed it */
+    sg_heap *heap;                       /* of malloc() in kernels; NULL: no module has needed it (heap.c) */
+    uint64_t heap_memory;                /* its address */
+    bool heap_wanted, heap_used;         /* a module may call malloc(); one of its kernels was launched */
     sg_print *print;                     /* what its kernels have printed; while active */
     CUfunc_cache cache;
     CUsharedconfig shared_config;
@@ -83,5 +85,9 @@ void sgd_context_flush(struct sgd_context *);
 /* Waits for its work and its holders, then destroys all that hangs from it. Lets the mutex go meanwhile. */
 void sgd_context_deactivate(struct sgd_context *);
 CUresult sgd_context_apply_limits(struct sgd_context *);
+
+CUresult sgd_heap_ensure(struct sgd_context *);          /* for a module whose kernels call malloc() */
+/* CUDA_ERROR_INVALID_VALUE once a kernel that may call malloc() was launched. After an error all is as before. */
+CUresult sgd_heap_resize(struct sgd_context *, size_t);
 
 #endif

@@ -101,29 +101,19 @@ static void write_initial_values(const struct sgd_module *m)
     }
 }
 
-/* Kernels may call malloc only if the module declares it. */
-static CUresult ensure_heap(struct sgd_context *c, const struct ptx_module *ptx)
+/* A kernel calls only what its module declares. The old form of device-side launches keeps arguments in the heap. */
+static bool is_of_heap(const struct ptx_function *f)
 {
-    FLYT_ASSERT_HELD(&sgd_mutex);
-    uint64_t at;
-    bool wanted = false;
-    for (uint32_t i = 0; i < ptx->function_count && !wanted; i++)
-        wanted = !ptx->functions[i].defined && ptx->functions[i].name && !strcmp(ptx->functions[i].name, "malloc");
-    size_t size = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
-    if (!wanted || c->heap || !size)
-        return CUDA_SUCCESS;
-    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &at); /* goes with the context's other memory */
-    if (r)
-        return r;
-    struct sgd_memory *memory = sgd_memory_find(at);
-    memory->internal = true;
-    c->heap = sg_heap_create(at, size);
-    if (sg_check)
-        sg_check_written(at, size);
-    if (c->heap)
-        return CUDA_SUCCESS;
-    sgd_memory_free(memory);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return !f->defined && f->name && (!strcmp(f->name, "malloc") || !strcmp(f->name, "free") ||
+                                      !strcmp(f->name, "__cuda_syscall_cnpv2GetParameterBuffer"));
+}
+
+static bool reaches_heap(const struct ptx_module *ptx)
+{
+    for (uint32_t i = 0; i < ptx->function_count; i++)
+        if (is_of_heap(&ptx->functions[i]))
+            return true;
+    return false;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -201,7 +191,10 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
 {
     struct sgd_context *c = m->context;
     sgd_lock();
-    CUresult r = c->active ? ensure_heap(c, ptx) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    CUresult r = c->active ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    m->reaches_heap = reaches_heap(ptx);
+    if (!r && m->reaches_heap)
+        r = sgd_heap_ensure(c);
     if (!r)
         r = place_variables(m, ptx);
     if (!r && (!sort_names(m, ptx) || !sgd_texrefs_begin(m, ptx)))

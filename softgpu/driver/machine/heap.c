@@ -1,0 +1,61 @@
+/*
+ * heap.c: the heap of malloc() in kernels, in memory of its context. It exists from the first module on that calls
+ * malloc(), so that loading the module is what fails when there is no room for it. Its size can change until a kernel
+ * of such a module is launched: a program may set it after its modules were loaded.
+ */
+#include "softgpu/driver/machine/machine.h"
+#include "softgpu/check.h"
+
+#include "cpu/common/lock.h"
+
+static CUresult heap_new(struct sgd_context *c, size_t size)
+{
+    uint64_t at;
+    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &at); /* goes with the context's other memory */
+    if (r)
+        return r;
+    struct sgd_memory *memory = sgd_memory_find(at);
+    memory->internal = true;
+    if (sg_check)
+        sg_check_written(at, size);
+    c->heap = sg_heap_create(at, size);
+    if (!c->heap) {
+        sgd_memory_free(memory);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    c->heap_memory = at;
+    return CUDA_SUCCESS;
+}
+
+static void heap_end(struct sgd_context *c)
+{
+    sg_heap_destroy(c->heap);
+    c->heap = NULL;
+    sgd_memory_free(sgd_memory_find(c->heap_memory));
+}
+
+CUresult sgd_heap_ensure(struct sgd_context *c)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    size_t size = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
+    c->heap_wanted = true;
+    return c->heap || !size ? CUDA_SUCCESS : heap_new(c, size);
+}
+
+CUresult sgd_heap_resize(struct sgd_context *c, size_t size)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    size_t before = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
+    if (size == before)
+        return CUDA_SUCCESS;
+    if (c->heap_used || size > c->device->total)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (c->heap)
+        heap_end(c);
+    CUresult r = c->heap_wanted && size ? heap_new(c, size) : CUDA_SUCCESS;
+    if (!r)
+        c->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = size;
+    else if (before)
+        heap_new(c, before);                 /* there is room: what it took is free, and nobody else had the mutex */
+    return r;
+}
