@@ -1,5 +1,5 @@
 /*
- * code.h: images as they travel (image.c), and what of them is loaded (code.c).
+ * code.h: images as they travel (image.c), and what of them is loaded (code.c, code_load.c).
  */
 #ifndef FLYT_CLIENT_CORE_CODE_H
 #define FLYT_CLIENT_CORE_CODE_H

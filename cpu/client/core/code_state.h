@@ -1,5 +1,6 @@
 /*
- * code_state.h: what registered.c (what the program registered) and code.c (what of it is loaded) share.
+ * code_state.h: what registered.c (what the program registered), code.c (functions and variables in a context) and
+ * code_load.c (what loads images) share.
  */
 #ifndef FLYT_CLIENT_CORE_CODE_STATE_H
 #define FLYT_CLIENT_CORE_CODE_STATE_H
@@ -71,6 +72,39 @@ struct core_image {
 void code_image_found(const void *wrapper);
 /* A function by name, made at the first call. sought: the image may lack it. */
 int code_function_add(core_image *, const char *name, bool sought, core_function **out);
+
+/* ---- code_load.c: what loads an image into a context. Under image->load unless something else is said ---- */
+
+/* Functions that are asked for with a module before the program names them: all that it has, if there are no more. */
+enum { FEW_FUNCTIONS = 8 };
+struct few {
+    core_image *image; /* whose functions shall be asked for, if `functions` names none; NULL: none */
+    unsigned count;
+    core_function *functions[FEW_FUNCTIONS];
+};
+
+/* Loads the image, unless the context has it. `few`: what is asked for with the module. Waits. A result code. */
+int code_image_load(core_image *, core_context *, struct few *few);
+/* Asks for the module, and for the variables that have no place in the context yet, also those that the program
+   registered after the image was loaded. Waits. A result code. */
+int code_module_load(core_image *, core_context *, const struct few *few);
+/* If the server has not yet said whether it makes the context, sends what loads the image with it. The caller does not
+   hold image->load. */
+void code_load_with(core_context *, core_image *);
+/* The program needs what is loaded ahead of need: takes the answer. Waits. */
+void code_ahead_end(struct load *);
+/* Forgets what of the image was in the context, and gives the ids back. */
+void code_load_end(struct load *);
+/* What of the image is in the context. NULL: it was not loaded there. */
+struct load *code_load_in(const core_image *, const core_context *);
+/* The variable's place in the context. NULL: no call has looked it up yet. */
+struct placed *code_placed_in(const core_variable *, const core_context *);
+/* The function's place in the table of its contexts. NULL: no memory. */
+struct loaded_function *_Atomic *code_function_place(core_function *, const core_context *);
+/* A free id, without a lock of the caller's. code_load_end gives it back. */
+flyt_id code_function_id(void);
+/* The first of all images, without a lock of the caller's. */
+core_image *code_images_first(void);
 
 /* ---- code_ask.c: what the server is asked about code. Under image->load ---- */
 

@@ -7,7 +7,8 @@
  *   0       header: magic, version, total size, the places of all that follows
  *   512     commands (client to server): tail, head      each on a line of its own (128 bytes),
  *   768     replies  (server to client): tail, head      written by one side only; beside the tail see "Near" below
- *   1024    client sleeps; 1152 server sleeps            set by the sleeper, taken by who wakes it; beside it, where it waited
+ *   1024    client sleeps; 1152 server sleeps            set by the sleeper, taken by the side that wakes it;
+ *                                                        beside it, where it waited
  *   4096    bytes of the command ring, then of the reply ring
  *   …       completed numbers of streams (8 bytes each, by stream id), written by the server, read by the client
  *   …       payload area: host memory that both sides may read and write, where the server gives any
