@@ -59,12 +59,35 @@ int access_ask(uint64_t address, uint64_t size, int device, unsigned access)
     return wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args);
 }
 
-int rights_ask(uint64_t address, uint64_t size, const struct rights *rights)
+/* access_ask for each device, of a fresh mapping, which no device may use. A result code. */
+static int rights_ask(uint64_t address, uint64_t size, const struct rights *rights)
 {
     int code = CORE_OK;
     for (int device = 0; device < device_count() && !code; device++)
         if (rights_of(rights, device))
             code = access_ask(address, size, device, rights_of(rights, device));
+    return code;
+}
+
+int mapping_ask(const struct physical *physical, uint64_t address)
+{
+    handle_map_args args = { .handle = physical->wire, .address = address };
+    return wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
+}
+
+int mapping_end(uint64_t address, uint64_t size)
+{
+    handle_unmap_args args = { .address = address, .size = size };
+    return wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
+}
+
+int mapping_ask_with(const struct physical *physical, uint64_t address, const struct rights *rights)
+{
+    int code = mapping_ask(physical, address);
+    if (code)
+        return code;
+    if ((code = rights_ask(address, physical->size, rights)))
+        mapping_end(address, physical->size);
     return code;
 }
 
@@ -389,8 +412,7 @@ static int map(uint64_t address, uint64_t size, struct physical *physical)
     struct client_mapping *mapping = calloc(1, sizeof *mapping);
     if (!mapping)
         return CORE_OUT_OF_MEMORY;
-    handle_map_args args = { .handle = physical->wire, .address = address };
-    int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
+    int code = mapping_ask(physical, address);
     if (code) {
         free(mapping);
         return code;
@@ -450,8 +472,7 @@ int core_handle_unmap(uint64_t address, size_t size)
         return code;
     pthread_mutex_lock(&handle_lock);
     if (filled(address, size)) {
-        handle_unmap_args args = { .address = address, .size = size };
-        code = wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
+        code = mapping_end(address, size);
         for (uint64_t at = address; at - address < size;) {
             struct client_mapping *mapping = mapping_of(at);
             at += mapping->size;

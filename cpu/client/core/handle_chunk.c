@@ -7,19 +7,6 @@
 #include "handle_state.h"
 #include "state.h"
 
-static int chunk_map(uint64_t address, const struct physical *physical)
-{
-    handle_map_args map = { .handle = physical->wire, .address = address };
-    int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &map);
-    if (code)
-        return code;
-    if ((code = rights_ask(address, physical->size, &physical->chunk_rights))) {
-        handle_unmap_args undo = { .address = address, .size = physical->size };
-        wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &undo);
-    }
-    return code;
-}
-
 int handle_chunk_make(int device, uint64_t size, const struct rights *others, struct handle_chunk *out)
 {
     int code = CORE_OUT_OF_MEMORY;
@@ -30,7 +17,7 @@ int handle_chunk_make(int device, uint64_t size, const struct rights *others, st
         physical->chunk_rights = *others;
         rights_note(&physical->chunk_rights, device, ACCESS_READ_WRITE);
     }
-    if (physical && (code = chunk_map(address, physical))) {
+    if (physical && (code = mapping_ask_with(physical, address, &physical->chunk_rights))) {
         physical_drop(physical);
         physical = NULL;
     }
@@ -55,9 +42,8 @@ int handle_chunk_access(struct handle_chunk *chunk, int device, unsigned access)
 
 void handle_chunk_end(struct handle_chunk *chunk)
 {
-    handle_unmap_args args = { .address = chunk->address, .size = chunk->size };
     pthread_mutex_lock(&handle_lock);
-    wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
+    mapping_end(chunk->address, chunk->size);
     window_give(chunk->address, chunk->size);
     chunk->of->mappings--;
     physical_drop(chunk->of);
@@ -85,7 +71,7 @@ int handle_chunk_import(const char *share, struct handle_chunk *out, struct hand
     if (physical && !address)
         code = CORE_OUT_OF_MEMORY;
     else if (physical)
-        code = chunk_map(address, physical);
+        code = mapping_ask_with(physical, address, &physical->chunk_rights);
     if (physical && !code)
         *out = (struct handle_chunk){ address, physical->size, physical };
     else if (address)

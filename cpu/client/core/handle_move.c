@@ -7,19 +7,6 @@
 #include "move.h"
 #include "state.h"
 
-static int map_at(const struct physical *physical, uint64_t address, const struct rights *rights)
-{
-    handle_map_args args = { .handle = physical->wire, .address = address };
-    int code = wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
-    return code ? code : rights_ask(address, physical->size, rights);
-}
-
-static void unmap_at(const struct physical *physical, uint64_t address)
-{
-    handle_unmap_args args = { .address = address, .size = physical->size };
-    wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
-}
-
 struct moving { struct move *move; int code; };
 
 static void handle_again(void *object, id_token token, void *context)
@@ -36,7 +23,7 @@ static void handle_again(void *object, id_token token, void *context)
         move_refuse(moving->move, moving->code, "the new server does not give %llu MiB for a memory handle (error %d)",
                     (unsigned long long)(physical->size >> 20), moving->code);
     if (!moving->code && physical->chunk_at)
-        moving->code = map_at(physical, physical->chunk_at, &physical->chunk_rights);
+        moving->code = mapping_ask_with(physical, physical->chunk_at, &physical->chunk_rights);
 }
 
 int handle_restore(struct move *move)
@@ -45,7 +32,7 @@ int handle_restore(struct move *move)
     id_table_each(handle_wires, handle_again, &moving);
     const struct client_mapping *mapping = mapping_at_or_above(0);
     for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1))
-        moving.code = map_at(mapping->of, mapping->node.key, &mapping->rights);
+        moving.code = mapping_ask_with(mapping->of, mapping->node.key, &mapping->rights);
     return moving.code ? move_refuse(move, moving.code, "the new server does not map a memory handle (error %d)",
                                      moving.code)
                        : CORE_OK;
@@ -79,7 +66,7 @@ static void handle_copy(void *object, id_token token, void *context)
                                 c ? "addresses are free" : "context exists", physical->device);
     for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET && !code; end++) {
         move_go(move, end);
-        code = map_at(physical, at, &own);
+        code = mapping_ask_with(physical, at, &own);
         mapped[end] = !code;
     }
     if (!code)
@@ -88,7 +75,7 @@ static void handle_copy(void *object, id_token token, void *context)
     for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET; end++) {
         move_go(move, end);
         if (mapped[end])
-            unmap_at(physical, at);
+            mapping_end(at, physical->size);
     }
     if (at)
         window_give(at, physical->size);

@@ -44,8 +44,13 @@ extern atomic_uint_fast64_t handle_share_count;        /* handles that have been
 
 /* Asks the server: what a device may do with a fresh or an older mapping. A result code. */
 int access_ask(uint64_t address, uint64_t size, int device, unsigned access);
-/* The same for each device, of a fresh mapping, which no device may use. A result code. */
-int rights_ask(uint64_t address, uint64_t size, const struct rights *);
+
+/* Asks the server to map the memory at the address, where no device may use it yet. A result code. */
+int mapping_ask(const struct physical *, uint64_t address);
+/* The same with these rights. If the server refuses them, nothing stays mapped. */
+int mapping_ask_with(const struct physical *, uint64_t address, const struct rights *);
+/* Tells the server to unmap whole mappings. Does not wait. A result code. */
+int mapping_end(uint64_t address, uint64_t size);
 
 /* Addresses behind the heaps of all contexts: at `hint` if they are free there. 0: none. Give them back with
    window_give. */
