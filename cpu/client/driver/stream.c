@@ -1,10 +1,9 @@
 /*
  * stream.c: chapter "Stream Management". A stream handle is the core's token. (Capture is in capture.c.)
  */
-#include <stdlib.h>
-
 #include "cpu/client/driver/driver.h"
 #include "cpu/client/graph/capture.h"
+#include "cpu/client/graph/host_work.h"
 
 enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1 };
 
@@ -149,53 +148,30 @@ CUresult driver_cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
 
 /* ---- host functions ---- */
 
-struct host_work {
-    CUstream stream;
-    CUstreamCallback callback; /* cuStreamAddCallback */
-    CUhostFn function;         /* cuLaunchHostFunc */
-    void *user;
-};
-
-static void run_host_work(void *data, int status)
+static void call_back(const struct host_work *work, int status)
 {
-    struct host_work work = *(struct host_work *)data;
-    free(data);
-    if (work.callback)
-        work.callback(work.stream, (CUresult)status, work.user);
-    else if (!status)
-        work.function(work.user);
+    ((CUstreamCallback)work->callback)(work->stream, (CUresult)status, work->user);
 }
 
-static int add_host_work(struct host_work work, unsigned flags)
+static CUresult add_host_work(const struct host_work *work, unsigned flags)
 {
     core_context *context;
     int error = driver_enter(&context);
-    if (error)
-        return error;
-    if (flags || (!work.callback && !work.function))
-        return CUDA_ERROR_INVALID_VALUE;
-    bool captured = false;
-    if (capture_any())
-        error = capture_host(context, work.stream, work.function, work.user, &captured);
-    if (captured)
-        return error;
-    struct host_work *kept = malloc(sizeof *kept);
-    if (!kept)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *kept = work;
-    if ((error = core_host_function(context, work.stream, run_host_work, kept, work.callback != NULL)))
-        free(kept);
-    return error;
+    return (CUresult)(error ? error : host_work_add(context, work, flags));
 }
 
 CUresult driver_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user)
 {
-    return (CUresult)add_host_work((struct host_work){ .stream = stream, .function = function, .user = user }, 0);
+    return add_host_work(&(struct host_work){ .stream = stream, .function = function, .user = user }, 0);
 }
 
 CUresult driver_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user, unsigned flags)
 {
-    return (CUresult)add_host_work((struct host_work){ .stream = stream, .callback = callback, .user = user }, flags);
+    return add_host_work(&(struct host_work){ .stream = stream,
+                                              .callback = (void (*)(void))callback,
+                                              .call_back = call_back,
+                                              .user = user },
+                         flags);
 }
 
 /* ---- attributes ---- */

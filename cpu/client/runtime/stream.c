@@ -2,9 +2,8 @@
  * stream.c: chapter "Stream Management". A stream handle is the core's token. (Capture is in capture.c.)
  */
 #include "cpu/client/graph/capture.h"
+#include "cpu/client/graph/host_work.h"
 #include "cpu/client/runtime/runtime.h"
-
-#include <stdlib.h>
 
 enum { STREAM_FLAGS_KNOWN = 1, WAIT_FLAGS_KNOWN = 1 };
 
@@ -135,60 +134,31 @@ cudaError_t runtime_cudaStreamGetDevice(cudaStream_t stream, int *device) { retu
 
 /* ---- host functions ---- */
 
-struct host_work {
-    core_stream stream;
-    cudaStreamCallback_t callback; /* cudaStreamAddCallback */
-    cudaHostFn_t function;         /* cudaLaunchHostFunc */
-    void *user;
-};
-
-static void run_host_work(void *data, int status)
+static void call_back(const struct host_work *work, int status)
 {
-    struct host_work work = *(struct host_work *)data;
-    free(data);
-    if (work.callback)
-        work.callback(work.stream, (cudaError_t)status, work.user);
-    else if (!status)
-        work.function(work.user);
+    ((cudaStreamCallback_t)work->callback)(work->stream, (cudaError_t)status, work->user);
 }
 
-static int add_host_work(struct host_work work, unsigned flags)
+static cudaError_t add_host_work(const struct host_work *work, unsigned flags)
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (error)
-        return error;
-    if (flags || (!work.callback && !work.function))
-        return cudaErrorInvalidValue;
-    bool captured = false;
-    if (capture_any())
-        error = capture_host(context, work.stream, work.function, work.user, &captured);
-    if (captured)
-        return error;
-    struct host_work *kept = malloc(sizeof *kept);
-    if (!kept)
-        return cudaErrorMemoryAllocation;
-    *kept = work;
-    if ((error = core_host_function(context, work.stream, run_host_work, kept, work.callback != NULL)))
-        free(kept);
-    return error;
+    return (cudaError_t)runtime_return(error ? error : host_work_add(context, work, flags));
 }
 
 cudaError_t runtime_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user)
 {
-    return runtime_return(add_host_work((struct host_work){ .stream = stream, .function = function, .user = user }, 0));
-}
-
-static int add_callback(core_stream stream, cudaStreamCallback_t callback, void *user, unsigned flags)
-{
-    return runtime_return(
-        add_host_work((struct host_work){ .stream = stream, .callback = callback, .user = user }, flags));
+    return add_host_work(&(struct host_work){ .stream = stream, .function = function, .user = user }, 0);
 }
 
 cudaError_t runtime_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *user,
                                           unsigned flags)
 {
-    return add_callback(stream, callback, user, flags);
+    return add_host_work(&(struct host_work){ .stream = stream,
+                                              .callback = (void (*)(void))callback,
+                                              .call_back = call_back,
+                                              .user = user },
+                         flags);
 }
 
 /* ---- attributes: CUDA 11 has the first two of them ---- */
