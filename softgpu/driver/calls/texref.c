@@ -258,193 +258,25 @@ CUresult cuSurfRefSetArray(CUsurfref handle, CUarray array, unsigned flags)
           : CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* ---- reading ---- */
+/* ---- reading and asking ---- */
 
-/* Enters, and finds the state of such a reference. */
-static CUresult state_of(void *handle, bool surface, struct texref_state **s)
+static CUresult texref_enter(void *handle, bool surface, struct texref_state **s)
 {
     struct sgd_context *c;
     return enter_with(handle, surface, &c, s);
 }
 
-CUresult cuTexRefSetFormat(CUtexref handle, CUarray_format format, int channels)
+static CUresult texref_changed(void *handle, int r)
 {
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_format(s, (int)format, channels));
+    (void)handle;
+    return leave_with(r);
 }
 
-CUresult cuTexRefSetAddressMode(CUtexref handle, int dimension, CUaddress_mode mode)
+static CUresult texref_asked(void *handle, int r)
 {
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_wrap(s, dimension, (int)mode));
+    (void)handle;
+    return leave_with(r);
 }
 
-CUresult cuTexRefSetFilterMode(CUtexref handle, CUfilter_mode mode)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_filter(&s->filter, (int)mode));
-}
-
-CUresult cuTexRefSetMipmapFilterMode(CUtexref handle, CUfilter_mode mode)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_filter(&s->level_filter, (int)mode));
-}
-
-CUresult cuTexRefSetMipmapLevelBias(CUtexref handle, float bias)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_bias(s, bias));
-}
-
-CUresult cuTexRefSetMipmapLevelClamp(CUtexref handle, float least, float most)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_levels(s, least, most));
-}
-
-CUresult cuTexRefSetMaxAnisotropy(CUtexref handle, unsigned most)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_anisotropy(s, most));
-}
-
-CUresult cuTexRefSetBorderColor(CUtexref handle, float *color)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_border(s, color));
-}
-
-CUresult cuTexRefSetFlags(CUtexref handle, unsigned flags)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_set_flags(s, flags));
-}
-
-/* ---- asking ---- */
-
-static int get_address(const struct texref_state *s, CUdeviceptr *out)
-{
-    uint64_t address;
-    int r = out ? texref_get_address(s, &address) : CUDA_ERROR_INVALID_VALUE;
-    if (!r)
-        *out = address;
-    return r;
-}
-
-static int get_array(const struct texref_state *s, enum texref_resource resource, void **out)
-{
-    uint64_t array;
-    int r = out ? texref_get_array(s, resource, &array) : CUDA_ERROR_INVALID_VALUE;
-    if (!r)
-        *out = (void *)(uintptr_t)array;
-    return r;
-}
-
-static int get_wrap(const struct texref_state *s, int dimension, CUaddress_mode *out)
-{
-    int mode, r = out ? texref_get_wrap(s, dimension, &mode) : CUDA_ERROR_INVALID_VALUE;
-    if (!r)
-        *out = (CUaddress_mode)mode;
-    return r;
-}
-
-CUresult cuTexRefGetAddress_v2(CUdeviceptr *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(get_address(s, out));
-}
-
-CUresult cuTexRefGetArray(CUarray *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(get_array(s, TEXREF_ARRAY, (void **)out));
-}
-
-CUresult cuTexRefGetMipmappedArray(CUmipmappedArray *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(get_array(s, TEXREF_MIPMAP, (void **)out));
-}
-
-CUresult cuSurfRefGetArray(CUarray *out, CUsurfref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, true, &s);
-    return r ? r : leave_with(get_array(s, TEXREF_ARRAY, (void **)out));
-}
-
-CUresult cuTexRefGetAddressMode(CUaddress_mode *out, CUtexref handle, int dimension)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(get_wrap(s, dimension, out));
-}
-
-CUresult cuTexRefGetFilterMode(CUfilter_mode *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_tell((int *)out, s->filter));
-}
-
-CUresult cuTexRefGetMipmapFilterMode(CUfilter_mode *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_tell((int *)out, s->level_filter));
-}
-
-CUresult cuTexRefGetFormat(CUarray_format *format, int *channels, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_get_format(s, (int *)format, channels));
-}
-
-CUresult cuTexRefGetMipmapLevelBias(float *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_tell_float(out, s->bias));
-}
-
-CUresult cuTexRefGetMipmapLevelClamp(float *least, float *most, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_get_levels(s, least, most));
-}
-
-CUresult cuTexRefGetMaxAnisotropy(int *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_tell(out, (int)s->anisotropy));
-}
-
-CUresult cuTexRefGetBorderColor(float *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_get_border(s, out));
-}
-
-CUresult cuTexRefGetFlags(unsigned *out, CUtexref handle)
-{
-    struct texref_state *s;
-    CUresult r = state_of(handle, false, &s);
-    return r ? r : leave_with(texref_tell((int *)out, (int)s->flags));
-}
+#define TEXREF_CALL(name) name
+#include "cpu/common/texref_calls.h"
