@@ -1,76 +1,26 @@
 /* shows: The server: memory that one program exports and another imports: keys that nobody gave are refused, whatever
  *   they look like; the tenant's books count it once, as long as anybody has it */
 /* shares.c: HANDLE_EXPORT, HANDLE_IMPORT and MEMORY_EXPORT, spoken by hand to two workers of one server. */
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "cpu/common/clock.h"
-#include "cpu/common/tenant_ledger.h"
-#include "cpu/server/tenant_shared.h"
-#include "tests/server/peer.h"
+#include "tests/server/ledger.h"
 
-enum { MIB = 1 << 20, LIMIT = 64 * MIB, INVALID = 1, OUT_OF_MEMORY = 2 };
-#define PATIENCE (20 * CLOCK_NS_PER_SECOND)
-
-struct fixture { struct server server; char path[128]; const struct ledger *ledger; struct peer a, b; uint64_t idle; };
-
-static uint64_t held(const struct fixture *f)
-{
-    uint64_t sum = shared_sum(f->ledger);
-    for (uint32_t i = 0; i < f->ledger->high; i++)
-        sum += f->ledger->slots[i].pid ? f->ledger->slots[i].bytes : 0;
-    return sum;
-}
-
-static void held_becomes(const struct fixture *f, uint64_t bytes)
-{
-    uint64_t until = clock_now() + PATIENCE;
-    while (held(f) != bytes) {
-        if (clock_now() > until)
-            fail_msg("the tenant holds %lu MiB, not %lu", held(f) / MIB, bytes / MIB);
-        usleep(2000);
-    }
-}
+enum { INVALID = 1, OUT_OF_MEMORY = 2 };
 
 static int begin(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    char limit[32];
-    snprintf(f->path, sizeof f->path, "/tmp/flyt-test-shares-%d", (int)getpid());
-    snprintf(limit, sizeof limit, "%d", LIMIT);
-    setenv("FLYT_TENANT_LEDGER", f->path, 1);
-    setenv("FLYT_TENANT_MEMORY", limit, 1);
-    server_start(&f->server, "software", NULL);
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    f->ledger = mmap(NULL, sizeof *f->ledger, PROT_READ, MAP_SHARED, fd, 0);
-    close(fd);
-    assert_ptr_not_equal(f->ledger, MAP_FAILED);
-    peer_connect(&f->a, f->server.uri[0]);
-    peer_hello(&f->a);
-    peer_connect(&f->b, f->server.uri[1]);
-    peer_hello(&f->b);
+    ledger_begin(f, "software");
     assert_true(f->a.hello.capabilities & FLYT_CAP_SHARES);
-    f->idle = held(f);
     *state = f;
     return 0;
 }
 
 static int end(void **state)
 {
-    struct fixture *f = *state;
-    peer_close(&f->a);
-    peer_close(&f->b);
-    held_becomes(f, 0);
-    assert_int_equal(f->ledger->shared_count, 0);
-    assert_int_equal(server_stop(&f->server, SIGTERM), 0);
-    munmap((void *)(uintptr_t)f->ledger, sizeof *f->ledger);
-    unlink(f->path);
-    free(f);
+    ledger_end(*state);
+    free(*state);
     return 0;
 }
 

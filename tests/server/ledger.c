@@ -1,0 +1,63 @@
+/* ledger.c: see ledger.h. */
+#include "tests/server/ledger.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/server/tenant_shared.h"
+
+#define PATIENCE (20 * CLOCK_NS_PER_SECOND)
+
+uint64_t held(const struct fixture *f)
+{
+    uint64_t sum = shared_sum(f->ledger);
+    for (uint32_t i = 0; i < f->ledger->high; i++)
+        sum += f->ledger->slots[i].pid ? f->ledger->slots[i].bytes : 0;
+    return sum;
+}
+
+void held_becomes(const struct fixture *f, uint64_t bytes)
+{
+    uint64_t until = clock_now() + PATIENCE;
+    while (held(f) != bytes) {
+        if (clock_now() > until)
+            fail_msg("the tenant holds %lu MiB, not %lu", held(f) / MIB, bytes / MIB);
+        usleep(2000);
+    }
+}
+
+void ledger_begin(struct fixture *f, const char *gpu)
+{
+    char limit[32];
+    snprintf(f->path, sizeof f->path, "/tmp/flyt-test-ledger-%d", (int)getpid());
+    snprintf(limit, sizeof limit, "%d", LIMIT);
+    setenv("FLYT_TENANT_LEDGER", f->path, 1);
+    setenv("FLYT_TENANT_MEMORY", limit, 1);
+    server_start(&f->server, gpu, NULL);
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    f->ledger = mmap(NULL, sizeof *f->ledger, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    assert_ptr_not_equal(f->ledger, MAP_FAILED);
+    peer_connect(&f->a, f->server.uri[0]);
+    peer_hello(&f->a);
+    peer_connect(&f->b, f->server.uri[1]);
+    peer_hello(&f->b);
+    f->idle = held(f);
+}
+
+void ledger_end(struct fixture *f)
+{
+    peer_close(&f->a);
+    peer_close(&f->b);
+    held_becomes(f, 0);
+    assert_int_equal(f->ledger->shared_count, 0);
+    assert_int_equal(server_stop(&f->server, SIGTERM), 0);
+    munmap((void *)(uintptr_t)f->ledger, sizeof *f->ledger);
+    unlink(f->path);
+}
