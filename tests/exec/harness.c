@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
-#include "softgpu/memory.h"
+#include "tests/exec/device.h"
 
 enum { WINDOW = 256 << 20, MAPPED = 192 << 20, MODULES = 64 };
 
@@ -18,6 +17,7 @@ static struct {
     sg_engine *engine;
     sg_heap *heap;
     sg_print *print;
+    struct sg_limits limits;
     size_t stack;
     unsigned char *base;
     size_t used;
@@ -26,26 +26,6 @@ static struct {
     uint64_t addresses[4096];
 } gpu;
 
-static const struct sg_limits limits = {
-    .sm_count = 4,
-    .cc_major = 12,
-    .cc_minor = 1,
-    .warp_size = 32,
-    .max_threads_per_block = 1024,
-    .max_block = { 1024, 1024, 64 },
-    .max_grid = { 0x7fffffff, 65535, 65535 },
-    .max_threads_per_sm = 1536,
-    .max_blocks_per_sm = 24,
-    .regs_per_sm = 65536,
-    .regs_per_block = 65536,
-    .shared_per_sm = 100 << 10,
-    .shared_per_block = 48 << 10,
-    .shared_per_block_optin = 99 << 10,
-    .shared_reserved = 1024,
-    .local_memory = (size_t)1 << 30,
-    .clock_khz = 2000000,
-};
-
 sg_engine *gpu_engine(void) { return gpu.engine; }
 sg_print *gpu_print(void) { return gpu.print; }
 void gpu_set_stack(size_t bytes) { gpu.stack = bytes; }
@@ -53,17 +33,10 @@ void gpu_set_stack(size_t bytes) { gpu.stack = bytes; }
 void gpu_start(const struct gpu_config *c)
 {
     static _Atomic uint8_t rights[WINDOW >> SG_GRANULE_SHIFT];
-    unsigned char *p = mmap(NULL, (size_t)WINDOW + (2 << 20), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_true(p != MAP_FAILED);
-    gpu.base = (unsigned char *)(((uintptr_t)p + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
-    for (unsigned i = 0; i < MAPPED >> SG_GRANULE_SHIFT; i++)
-        rights[i] = SG_READ | SG_WRITE;
-    atomic_store(&sg_memory.windows[0].base, (uintptr_t)gpu.base);
-    atomic_store(&sg_memory.windows[0].size, (uint64_t)WINDOW);
-    atomic_store(&sg_memory.windows[0].rights, rights);
-    atomic_store(&sg_memory.window_count, 1);
-    assert_int_equal(sg_engine_create(&limits, 0, c->threads, c->chaos, &gpu.engine), CUDA_SUCCESS);
+    gpu.base = device_window(WINDOW, rights, 0, MAPPED >> SG_GRANULE_SHIFT);
+    assert_non_null(gpu.base);
+    gpu.limits = device_limits(4, (size_t)1 << 30);
+    assert_int_equal(sg_engine_create(&gpu.limits, 0, c->threads, c->chaos, &gpu.engine), CUDA_SUCCESS);
     gpu.stack = c->stack ? c->stack : 1024;
     assert_non_null(gpu.print = sg_print_create());
     if (c->fifo)
@@ -157,7 +130,7 @@ const char *gpu_refuses(const char *ptx, const char *kernel)
     return sg_program_kernel(gpu.programs[gpu.program_count - 1], kernel, &k, log, sizeof log) ? log : NULL;
 }
 
-const struct sg_limits *gpu_limits(void) { return &limits; }
+const struct sg_limits *gpu_limits(void) { return &gpu.limits; }
 
 sg_kernel *gpu_kernel(const char *name)
 {

@@ -20,7 +20,7 @@ $(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TES
 
 # `make bench-softgpu` prints thread instructions per second and core.
 EXEC_BENCH := $(BUILD)/softgpu-bench
-$(EXEC_BENCH): $(call objects,softgpu/exec/bench.c cpu/common/env.c cpu/common/log.c cpu/common/tree.c) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
+$(EXEC_BENCH): $(call objects,tests/exec/bench.c cpu/common/env.c cpu/common/log.c cpu/common/tree.c) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS)
 .PHONY: bench-softgpu
 bench-softgpu: $(EXEC_BENCH)

@@ -9,11 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
-#include "softgpu/engine.h"
-#include "softgpu/memory.h"
+#include "tests/exec/device.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -91,36 +89,10 @@ static unsigned char *memory;
 static void start(void)
 {
     static _Atomic uint8_t rights[WINDOW >> SG_GRANULE_SHIFT];
-    static const struct sg_limits limits = {
-        .sm_count = 2,
-        .cc_major = 12,
-        .cc_minor = 1,
-        .warp_size = 32,
-        .max_threads_per_block = 1024,
-        .max_block = { 1024, 1024, 64 },
-        .max_grid = { 0x7fffffff, 65535, 65535 },
-        .max_threads_per_sm = 1536,
-        .max_blocks_per_sm = 24,
-        .regs_per_sm = 65536,
-        .regs_per_block = 65536,
-        .shared_per_sm = 100 << 10,
-        .shared_per_block = 48 << 10,
-        .shared_per_block_optin = 99 << 10,
-        .shared_reserved = 1024,
-        .local_memory = (size_t)64 << 20,
-        .clock_khz = 2000000,
-    };
-    unsigned char *at = mmap(NULL, (size_t)WINDOW + (2 << 20), PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    memory = (unsigned char *)(((uintptr_t)at + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
+    const struct sg_limits limits = device_limits(2, (size_t)64 << 20);
     /* Granules before and behind are there and may not be touched. */
-    for (unsigned i = 1; i <= MAPPED >> SG_GRANULE_SHIFT; i++)
-        rights[i] = SG_READ | SG_WRITE;
-    atomic_store(&sg_memory.windows[0].base, (uintptr_t)memory);
-    atomic_store(&sg_memory.windows[0].size, (uint64_t)WINDOW);
-    atomic_store(&sg_memory.windows[0].rights, rights);
-    atomic_store(&sg_memory.window_count, 1);
-    if (at == MAP_FAILED || sg_engine_create(&limits, 0, 2, 0, &engine) != 0)
+    memory = device_window(WINDOW, rights, 1, (MAPPED >> SG_GRANULE_SHIFT) + 1);
+    if (!memory || sg_engine_create(&limits, 0, 2, 0, &engine) != 0)
         abort();
 }
 

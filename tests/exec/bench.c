@@ -10,11 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
-#include "softgpu/engine.h"
-#include "softgpu/memory.h"
+#include "tests/exec/device.h"
 
 enum { BLOCKS = 8, THREADS = 256, REPEAT = 32, RUNS = 5 };
 static const double GOAL = 1e9;
@@ -63,40 +61,13 @@ static const struct line lines[] = {
     { "cvt.rn.f32.s32", "cvt.rn.f32.s32 f1, r4;", 1 },
 };
 
-static const struct sg_limits limits = {
-    .sm_count = 4,
-    .cc_major = 12,
-    .cc_minor = 1,
-    .warp_size = 32,
-    .max_threads_per_block = 1024,
-    .max_block = { 1024, 1024, 64 },
-    .max_grid = { 0x7fffffff, 65535, 65535 },
-    .max_threads_per_sm = 1536,
-    .max_blocks_per_sm = 24,
-    .regs_per_sm = 65536,
-    .regs_per_block = 65536,
-    .shared_per_sm = 100 << 10,
-    .shared_per_block = 48 << 10,
-    .shared_per_block_optin = 99 << 10,
-    .shared_reserved = 1024,
-    .clock_khz = 2000000,
-};
-
 static unsigned char *device_memory(void)
 {
-    enum { SIZE = 16 << 20, GRANULE = 1 << SG_GRANULE_SHIFT };
-    static _Atomic uint8_t rights[SIZE / GRANULE];
-    unsigned char *p = mmap(NULL, SIZE + GRANULE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    p = (unsigned char *)(((uintptr_t)p + GRANULE - 1) & ~(uintptr_t)(GRANULE - 1));
-    memset(p, 0, SIZE);
-    for (unsigned i = 0; i < SIZE / GRANULE; i++)
-        rights[i] = SG_READ | SG_WRITE;
-    atomic_store(&sg_memory.windows[0].base, (uintptr_t)p);
-    atomic_store(&sg_memory.windows[0].size, (uint64_t)SIZE);
-    atomic_store(&sg_memory.windows[0].rights, rights);
-    atomic_store(&sg_memory.window_count, 1);
+    enum { SIZE = 16 << 20, GRANULES = SIZE >> SG_GRANULE_SHIFT };
+    static _Atomic uint8_t rights[GRANULES];
+    unsigned char *p = device_window(SIZE, rights, 0, GRANULES);
+    if (p)
+        memset(p, 0, SIZE);
     return p;
 }
 
@@ -200,6 +171,7 @@ int main(int argc, char **argv)
 {
     sg_engine *e;
     unsigned char *memory = device_memory();
+    const struct sg_limits limits = device_limits(4, 0);
     if (!memory || sg_engine_create(&limits, 0, 1, 0, &e))
         return 1;
     int failed = 0;
