@@ -272,6 +272,18 @@ static void take_answer(struct fake_client *client, const client_answer *answer)
     memcpy(program->ticket, answer->grant.ticket.ticket_val, program->ticket_size);
 }
 
+const client_event *client_event_next(const client_events_result *result, u_int *at, uint64_t *acknowledged)
+{
+    while (*at < result->events.events_len) {
+        const client_event *event = &result->events.events_val[(*at)++];
+        if (event->number > *acknowledged) {
+            *acknowledged = event->number;
+            return event;
+        }
+    }
+    return NULL;
+}
+
 static void ask_events(struct fake_client *);
 static void got_events(void *context, int error, const char *why, void *object)
 {
@@ -280,11 +292,8 @@ static void got_events(void *context, int error, const char *why, void *object)
     (void)why;
     if (error)
         return;
-    for (u_int i = 0; i < result->events.events_len; i++) {
-        const client_event *event = &result->events.events_val[i];
-        if (event->number <= client->acknowledged)
-            continue;
-        client->acknowledged = event->number;
+    u_int at = 0;
+    for (const client_event *event; (event = client_event_next(result, &at, &client->acknowledged));) {
         if (event->body.kind == CLIENT_EVENT_ANSWER) {
             take_answer(client, &event->body.client_event_body_u.answer);
             continue;

@@ -117,6 +117,9 @@ void client_close(struct fake_client *);        /* the connection ends; its prog
 struct fake_program *client_run(struct fake_client *, client_wait);     /* asks for a server; does not wait for it */
 void client_renew(struct fake_client *, struct fake_program *);     /* a new ticket; does not wait for it */
 void client_end(struct fake_client *, struct fake_program *);
+/* The next event from *at on that has not been acknowledged, which it then is: the manager sends events again until
+   they are. NULL: no more. */
+const client_event *client_event_next(const client_events_result *, u_int *at, uint64_t *acknowledged);
 
 /* ---- the administrator ---- */
 

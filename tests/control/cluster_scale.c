@@ -144,11 +144,8 @@ static void got_events(void *context, int error, const char *why, void *object)
     (void)why;
     if (error)
         return;
-    for (u_int i = 0; i < result->events.events_len; i++) {
-        const client_event *event = &result->events.events_val[i];
-        if (event->number <= client->acknowledged)
-            continue;
-        client->acknowledged = event->number;
+    u_int at = 0;
+    for (const client_event *event; (event = client_event_next(result, &at, &client->acknowledged));) {
         if (event->body.kind == CLIENT_EVENT_ANSWER)
             take(client, &event->body.client_event_body_u.answer);
         else

@@ -15,43 +15,16 @@ import ssl
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 
-BIN = os.path.abspath(sys.argv[1])
+import hand
+from hand import BIN, certificates, ctl, free_ports, log, ok, path, run, start, tls_keys, until, work, write
+
 HELLO, AUTH, PROVE, NODE_REGISTER = 1, 2, 3, 10
-work = tempfile.mkdtemp(prefix="flyt-impostor-")
-started = []
-done = 0
-os.environ["FLYT_LOG"] = "info"
-
-
-def ok(condition, what):
-    global done
-    done += 1
-    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
-
-
-def path(name):
-    return os.path.join(work, name)
-
-
-def write(name, text):
-    with open(path(name), "w") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(text)
-
-
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 def make_certificates():
-    run(f"{BIN}/flytctl", "ca", "create", path("ca"))
-    for role, name in (("cluster", "main"), ("node", "n1"), ("node", "n2"), ("client", "vm1"), ("admin", "ann")):
-        made = run(f"{BIN}/flytctl", "ca", "issue", path("ca"), role, name, "--out", path("tls"))
-        assert made.returncode == 0, made.stderr
+    certificates(("cluster", "main"), ("node", "n1"), ("node", "n2"), ("client", "vm1"), ("admin", "ann"))
     # As earlier versions made them: for both ends of a connection.
     write("old.ext", "extendedKeyUsage=serverAuth,clientAuth\n")
     for name, common in (("old-vm1", "client:vm1"), ("old-n2", "node:n2")):
@@ -116,31 +89,13 @@ def hello(proof, minor=4):
     return status + struct.pack(">II", 1, minor) + text("a fake") + struct.pack(">QI", 7, proof) + bytes(32)
 
 
-def start(name, program, *arguments):
-    log = open(path(f"{name}.log"), "w")
-    started.append(subprocess.Popen([f"{BIN}/{program}", *arguments], stdout=log, stderr=log))
-    return started[-1]
-
-
 def end(process):
     process.terminate()
     process.wait(20)
-    started.remove(process)
 
 
 def logged(name, words, seconds=15):
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        with open(path(f"{name}.log")) as file:
-            if words in file.read():
-                return True
-        time.sleep(0.05)
-    return False
-
-
-def tls_keys(name):
-    folder = f"{work}/tls"
-    return f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; key = "{folder}/{name}.key"; }};'
+    return until(lambda: words in log(name), seconds)
 
 
 def node(label, name, port, tls=None, secret=""):
@@ -149,7 +104,7 @@ node = {{ name = "{name}"; secret = "{secret}"; state-directory = "{work}/{label
 virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; }};
 {tls_keys(tls) if tls else ""}
 ''')
-    return start(label, "flyt-node-manager", "--config", path(f"{label}.conf"))
+    return start(label, f"{BIN}/flyt-node-manager", "--config", path(f"{label}.conf"))
 
 
 def client(label, port, tls=None, secret=""):
@@ -158,7 +113,7 @@ vm = {{ name = "vm1"; secret = "{secret}"; state-directory = "{work}/{label}"; }
 ipc = {{ socket = "{work}/{label}.sock"; mode = "0600"; }};
 {tls_keys(tls) if tls else ""}
 ''')
-    return start(label, "flyt-client-manager", "--config", path(f"{label}.conf"))
+    return start(label, f"{BIN}/flyt-client-manager", "--config", path(f"{label}.conf"))
 
 
 def ask(port, *options):
@@ -208,27 +163,6 @@ def nobody_proves():
     ok(asked.returncode == 4 and "does not ask for the secret" in asked.stderr, "nor does flytctl")
 
 
-def free_ports():
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def ctl(*words):
-    return run(f"{BIN}/flytctl", "--manager", f"unix://{work}/cluster.sock", *words)
-
-
-def until(condition, seconds=20):
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def cluster(tls, more=""):
     ports = free_ports()
     shutil.copy(path("tls/cluster.crt"), path("tls/main.crt"))
@@ -237,8 +171,8 @@ ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
 ipc = {{ frontend-socket = "{work}/cluster.sock"; }};
 security = {{ tls = "{tls}"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket.key"; {more} }};
 ''')
-    process = start("cluster", "flyt-cluster-manager", "--config", path("cluster.conf"))
-    assert until(lambda: ctl("status").returncode == 0), open(path("cluster.log")).read()
+    process = start("cluster", f"{BIN}/flyt-cluster-manager", "--config", path("cluster.conf"))
+    assert until(lambda: ctl("status").returncode == 0), log("cluster")
     return process, ports
 
 
@@ -253,8 +187,7 @@ def another_node():
         ok(logged(f"thief-{certificate}", "its certificate names node:n2"),
            f"{certificate} is not taken for n1, and hears why")
         end(thief)
-    with open(path("n1.log")) as file:
-        ok("event=disconnected" not in file.read(), "the real n1 was not disconnected")
+    ok("event=disconnected" not in log("n1"), "the real n1 was not disconnected")
     end(real)
     end(manager)
 
@@ -284,8 +217,7 @@ def nodes_with_secrets():
     thief = node("thief-away", "own1", ports[0], secret=source)
     ok(logged("thief-away", "with this secret"), "nor while own1 is away")
     end(thief)
-    with open(path("old1.log")) as file:
-        ok("event=disconnected" not in file.read(), "nobody was disconnected")
+    ok("event=disconnected" not in log("old1"), "nobody was disconnected")
     moved = ctl("node", "add", "old1", "--secret-file", path("old1.secret"))
     ok(moved.returncode == 0 and logged("old1", "event=disconnected"), f"old1 gets a secret of its own: {moved.stderr}")
     ok(logged("old1", "with this secret"), "and the shared one does not open it any more")
@@ -302,20 +234,17 @@ def nodes_with_secrets():
 
 
 def main():
-    try:
-        make_certificates()
-        no_cluster_manager()
-        nobody_proves()
-        another_node()
-        nodes_with_secrets()
-        print(f"1..{done}")
-    finally:
-        for process in started:
-            process.kill()
-        if "KEEP" not in os.environ:
-            shutil.rmtree(work, ignore_errors=True)
-    return 0
+    make_certificates()
+    no_cluster_manager()
+    nobody_proves()
+    another_node()
+    nodes_with_secrets()
+    print(f"1..{hand.done}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        main()
+    finally:
+        status = hand.finish()
+    sys.exit(status)
