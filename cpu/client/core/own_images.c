@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cpu/code/fatbin.h"
+#include "cpu/common/cancel.h"
 #include "code_state.h"
 #include "own_images.h"
 #include "perf.h"
@@ -89,6 +90,7 @@ static void find(void)
 
 void core_find_own_images(void)
 {
+    CANCEL_OFF;                               /* the first call opens and reads a file */
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find);
 }
