@@ -143,6 +143,7 @@ static void child_keeps()
     together_meet();
     close(fd);
     together_meet();
+    together_meet();
 }
 
 static void parent_keeps()
@@ -170,6 +171,7 @@ static void parent_keeps()
     together_meet();
     together_meet();                          // nobody has the descriptor any more
     HOLDS(free_bytes() == before);
+    together_meet();                          // the other process lives until here: its end would free memory, too
 }
 
 static int child_main()
