@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+# Programs that need what Flyt offers only on the software GPU. (graph_random asks, and does without.)
+LEFT_OUT = dict.fromkeys(("conditions", "condition_random"),
+                         "conditional nodes give 801 on NVIDIA's driver: docs/limits.md")
 BIN = os.path.abspath(sys.argv[1])
 folder = tempfile.mkdtemp(prefix="flyt-chain-")
 
@@ -46,6 +49,9 @@ def main():
                            LD_LIBRARY_PATH=f"{BIN}/cudart")
     failed, programs = 0, sys.argv[2:]
     for number, program in enumerate(programs, 1):
+        if os.path.basename(program) in LEFT_OUT:
+            print(f"ok {number} - {os.path.basename(program)} # SKIP {LEFT_OUT[os.path.basename(program)]}")
+            continue
         problem = run(program, address)
         failed += problem is not None
         print(f"{'not ok' if problem else 'ok'} {number} - {os.path.basename(program)}", flush=True)
