@@ -245,6 +245,30 @@ static cudaLaunchAttributeValue cluster(unsigned x, unsigned y, unsigned z)
     return value;
 }
 
+// An event of a launch must not keep times, and must be of this process alone.
+static void test_events()
+{
+    const unsigned flags[] = { cudaEventDefault, cudaEventDisableTiming | cudaEventInterprocess,
+                               cudaEventDisableTiming };
+    for (unsigned flag : flags) {
+        cudaEvent_t event;
+        cudaLaunchAttributeValue programmatic = {}, begun = {};
+        cudaError_t expected = flag == cudaEventDisableTiming ? cudaSuccess : cudaErrorInvalidValue;
+        if (cudaEventCreateWithFlags(&event, flag) != cudaSuccess) {  // no events of several processes there
+            HOLDS(flag & cudaEventInterprocess);
+            cudaGetLastError();
+            continue;
+        }
+        programmatic.programmaticEvent.event = begun.launchCompletionEvent.event = event;
+        GIVES(expected, launch(cudaLaunchAttributeProgrammaticEvent, programmatic));
+        GIVES(expected, launch(cudaLaunchAttributeLaunchCompletionEvent, begun));
+        cudaGetLastError();
+        MUST(cudaEventSynchronize(event));
+        MUST(cudaEventDestroy(event));
+    }
+    HOLDS(counted() == 24);
+}
+
 int main()
 {
     int clusters = -1, least, greatest;
@@ -296,10 +320,11 @@ int main()
     hint.priority = 1 << 8; // the hint has four bytes
     GIVES(cudaErrorInvalidValue, launch((cudaLaunchAttributeID)16, hint));
     GIVES(cudaErrorInvalidResourceHandle, launch(cudaLaunchAttributeProgrammaticEvent, nothing)); // no event
+    test_events();
     // A launch has no policy of synchronisation, which streams have, and CUDA defines no attribute 15.
     GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributeSynchronizationPolicy, nothing));
     GIVES(cudaErrorInvalidValue, launch((cudaLaunchAttributeID)15, nothing));
-    HOLDS(counted() == 16);
+    HOLDS(counted() == 24);
     test_updatable_nodes();
     return check_result("clusters");
 }

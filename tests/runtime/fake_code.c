@@ -178,6 +178,10 @@ int core_launch_check(core_context *context, const struct core_launch *launch)
 {
     return (void)launch, context->active ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }
+int core_launch_attribute_check(core_context *context, const struct core_launch_attribute *attribute)
+{
+    return (void)attribute, context->active ? CORE_OK : CORE_CONTEXT_DESTROYED;
+}
 int core_launch(core_context *context, const struct core_launch *launch)
 {
     int error = context->active ? fake_note(__func__, launch->stream, false) : CORE_CONTEXT_DESTROYED;

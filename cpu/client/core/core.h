@@ -425,6 +425,9 @@ typedef uint64_t core_event;
 CORE_API int core_event_create(core_context *, unsigned flags, core_event *);
 CORE_API int core_event_destroy(core_event);
 CORE_API int core_event_check(core_event); /* 0, or 400: there is no such event */
+/* The same, of an event that a launch is to record (attributes 7 and 12); 1: it keeps times, or other processes know it,
+   which CUDA's reference forbids. */
+CORE_API int core_event_check_of_launch(core_event);
 CORE_API int core_event_record(core_context *, core_event, core_stream, unsigned flags);
 CORE_API int core_event_synchronize(core_event);
 CORE_API int core_event_query(core_event);
@@ -615,6 +618,8 @@ CORE_API int core_graph_begins(core_context *, core_stream);
 CORE_API int core_launch(core_context *, const struct core_launch *);
 /* The same checks, of everything but the stream and the parameters; nothing is sent. */
 CORE_API int core_launch_check(core_context *, const struct core_launch *);
+/* Those of one attribute's value that need no launch: 0 or 1. */
+CORE_API int core_launch_attribute_check(core_context *, const struct core_launch_attribute *);
 
 /* ---- the log of errors (error_log.c): what cuLogs… and cudaLogs… show ----------------------------------------------
  * All front ends share it. No connection is needed, and none is made. */

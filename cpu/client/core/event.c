@@ -69,6 +69,16 @@ int core_event_check(core_event token)
     return event_enter(token, &e);
 }
 
+int core_event_check_of_launch(core_event token)
+{
+    CANCEL_DEFERRED;
+    struct client_event *e;
+    int code = event_enter(token, &e);
+    if (code)
+        return code;
+    return (e->flags & (FLAG_DISABLE_TIMING | FLAG_INTERPROCESS)) == FLAG_DISABLE_TIMING ? CORE_OK : CORE_INVALID_VALUE;
+}
+
 int core_event_create(core_context *c, unsigned flags, core_event *out)
 {
     CANCEL_DEFERRED;

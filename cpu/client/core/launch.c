@@ -491,6 +491,13 @@ int core_launch_check(core_context *c, const struct core_launch *l)
     return code ? code : check(c, l, loaded);
 }
 
+int core_launch_attribute_check(core_context *c, const struct core_launch_attribute *attribute)
+{
+    CANCEL_DEFERRED;
+    int code = context_enter(c);
+    return code ? code : launch_check_attribute(c->device, attribute);
+}
+
 /* In each place of its own, as is check: the way of most calls. */
 static inline __attribute__((always_inline)) int launch_now(struct client_stream *s, const struct core_launch *l,
                                                             const struct loaded_function *loaded)

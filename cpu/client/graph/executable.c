@@ -128,6 +128,24 @@ static int executable_fill(struct executable *e, struct graph_failure *failure)
     return CORE_OK;
 }
 
+/* What was given to a kernel node piece by piece fits together only when all is there. */
+static int kernels_check(struct graph *g, struct graph_failure *failure)
+{
+    for (EACH_NODE(n, g)) {
+        const struct graph_kernel *k = &n->parameters.kernel;
+        bool kernel = n->parameters.kind == GRAPH_KERNEL && (k->attribute_count || k->cooperative);
+        int code = kernel ? kernel_check(n->parameters.context, k) : CORE_OK;
+        if (code)
+            *failure = (struct graph_failure){ n->original, GRAPH_NOT_MADE };
+        struct graph *inner;
+        for (size_t i = 0; !code && (inner = node_inner(n, i)); i++)
+            code = kernels_check(inner, failure);
+        if (code)
+            return code;
+    }
+    return CORE_OK;
+}
+
 /* Only kernels, copies and sets, and children of these. NULL: there is nothing else. */
 static struct node *never_on_device(struct graph *g)
 {
@@ -197,6 +215,8 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
     }
     if (!code)
         code = executable_fill(e, failure);
+    if (!code)
+        code = kernels_check(e->graph, failure);
     if (!code && !(code = graphs_enter())) {
         if (!(e->token = handle_add(HANDLE_EXECUTABLE, e)))
             code = CORE_OUT_OF_MEMORY;
@@ -484,6 +504,17 @@ int graph_executable_update(graph_executable token, graph_handle handle, struct 
     return code;
 }
 
+/* Under the executable's lock: what the node's attributes and its new parameters are together. */
+static int set_attributes(const struct executable *e, graph_node original, struct graph_parameters *own)
+{
+    const struct node *n = named_node(e, original);
+    if (!n || n->parameters.kind != GRAPH_KERNEL)
+        return CORE_INVALID_VALUE;
+    int code = attributes_keep(own, &n->parameters);
+    bool checked = !own->kernel.attribute_count && !own->kernel.cooperative;
+    return code || checked ? code : kernel_check(own->context, &own->kernel);
+}
+
 /* Under both locks. own is taken over, or is what it replaces. *old as update gives it. */
 static int set(struct executable *e, graph_node original, struct graph_parameters *own, struct leftovers **old)
 {
@@ -496,9 +527,6 @@ static int set(struct executable *e, graph_node original, struct graph_parameter
         return update(n->child, graph_of(own->child), &why, old);
     if (compare(&n->parameters, own))
         return CORE_INVALID_VALUE;
-    int code = own->kind == GRAPH_KERNEL ? attributes_keep(own, &n->parameters) : CORE_OK;
-    if (code)
-        return code;
     struct graph_parameters before = n->parameters;
     n->parameters = *own;
     *own = before;
@@ -515,7 +543,8 @@ int graph_executable_set(graph_executable token, graph_node original, const stru
     if (code)
         return code;
     if (!(code = executable_enter(token, &e))) {
-        if (!(code = graphs_enter())) {
+        code = own.kind == GRAPH_KERNEL ? set_attributes(e, original, &own) : CORE_OK;
+        if (!code && !(code = graphs_enter())) {
             code = set(e, original, &own, &old);
             e->changed = true;
             graphs_leave();

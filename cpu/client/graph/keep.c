@@ -216,7 +216,7 @@ static int port_check(const struct core_launch_attribute *a)
 {
     core_event event;
     memcpy(&event, a->value, sizeof event);
-    return core_event_check(event);
+    return core_event_check_of_launch(event);
 }
 
 /* One of the program's streams has attributes, perhaps the launch's; or the launch has. */

@@ -116,6 +116,8 @@ int parameters_prepare(const struct graph_parameters *, struct graph_parameters 
 /* Copies what is prepared already. false: no memory. */
 bool parameters_copy(const struct graph_parameters *, struct graph_parameters *out);
 void parameters_drop(struct graph_parameters *);
+/* What native checks at a launch, of a kernel with its attributes; not under the lock. */
+int kernel_check(core_context *, const struct graph_kernel *);
 /* A kernel that gets new parameters keeps the attributes that it had. 0 or 2. */
 int attributes_keep(struct graph_parameters *to, const struct graph_parameters *from);
 

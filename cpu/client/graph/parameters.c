@@ -87,6 +87,19 @@ static int attributes_copy(const struct graph_kernel *k, struct core_launch_attr
     return code;
 }
 
+int kernel_check(core_context *context, const struct graph_kernel *k)
+{
+    return core_launch_check(context, &(struct core_launch){
+                                          .function = k->function,
+                                          .grid = { k->grid[0], k->grid[1], k->grid[2] },
+                                          .block = { k->block[0], k->block[1], k->block[2] },
+                                          .shared = k->shared,
+                                          .cooperative = k->cooperative,
+                                          .attributes = k->attributes,
+                                          .attribute_count = k->attribute_count,
+                                      });
+}
+
 static int kernel_prepare(core_context *context, const struct graph_kernel *k, struct graph_kernel *out)
 {
     const struct core_function_info *info;
@@ -108,16 +121,7 @@ static int kernel_prepare(core_context *context, const struct graph_kernel *k, s
     for (uint32_t i = 0; i < info->parameter_count; i++)
         out->arguments[i] = block + info->parameters[i].offset;
     out->attributes = attributes;
-    const struct core_launch launch = {
-        .function = k->function,
-        .grid = { k->grid[0], k->grid[1], k->grid[2] },
-        .block = { k->block[0], k->block[1], k->block[2] },
-        .shared = k->shared,
-        .cooperative = k->cooperative,
-        .attributes = attributes,
-        .attribute_count = out->attribute_count,
-    };
-    if ((code = core_launch_check(context, &launch)))
+    if ((code = kernel_check(context, out)))
         free(block);
     return code;
 }
@@ -148,6 +152,7 @@ static bool kernel_copy(const struct graph_kernel *k, uint32_t attribute_count,
 int attributes_keep(struct graph_parameters *to, const struct graph_parameters *from)
 {
     struct graph_kernel with;
+    to->kernel.cooperative = from->kernel.cooperative;
     if (to->kernel.attribute_count || !from->kernel.attribute_count)
         return CORE_OK;
     if (!kernel_copy(&to->kernel, from->kernel.attribute_count, from->kernel.attributes, &with))
@@ -361,15 +366,38 @@ static int attribute_set(struct node *n, int id, const uint8_t value[64])
     return attributes_replace(n, all, count + 1);
 }
 
+/* The value alone. Whether clusters suit the node's grid, and whether a cooperative one fits, is looked at when the
+   graph is instantiated: the node's parameters may change until then. */
+static int attribute_check(core_context *context, int id, const uint8_t value[64])
+{
+    struct core_launch_attribute attribute = { .id = id };
+    if (id == ATTRIBUTE_COOPERATIVE || id == GRAPH_UPDATABLE)
+        return CORE_OK;
+    memcpy(attribute.value, value, sizeof attribute.value);
+    return core_launch_attribute_check(context, &attribute);
+}
+
+static struct node *kernel_node(graph_node token)
+{
+    struct node *n = node_of(token);
+    return n && n->parameters.kind == GRAPH_KERNEL ? n : NULL;
+}
+
 int graph_set_attribute(graph_node token, int id, const uint8_t value[64])
 {
     CANCEL_DEFERRED;
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *n = node_of(token);
-    bool known = n && n->parameters.kind == GRAPH_KERNEL && attribute_of_nodes(id);
-    code = known ? attribute_set(n, id, value) : CORE_INVALID_VALUE;
+    struct node *n = kernel_node(token);
+    core_context *context = n ? n->parameters.context : NULL;
+    graphs_leave();
+    if (!context || !attribute_of_nodes(id))
+        return CORE_INVALID_VALUE;
+    if ((code = attribute_check(context, id, value)) || (code = graphs_enter()))
+        return code;
+    n = kernel_node(token); /* another thread may have destroyed it meanwhile */
+    code = n ? attribute_set(n, id, value) : CORE_INVALID_VALUE;
     graphs_leave();
     return code;
 }
