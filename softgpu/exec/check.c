@@ -9,6 +9,8 @@
 #include "softgpu/exec/check.h"
 
 #include <cuda.h>
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +37,30 @@ struct exec_check {
 
 /* --- reports --- */
 
+typedef char *demangle_function(const char *, char *, size_t *, int *);
+static demangle_function *demangle;
+
+/* The C++ library knows how its names are mangled. It is loaded only for a report, and a machine without it shows the
+   names as the compiler gave them. */
+static void demangle_find(void)
+{
+    void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+    demangle = library ? (demangle_function *)dlsym(library, "__cxa_demangle") : NULL;
+}
+
 static void where(FILE *out, const struct check_site *s)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const struct ptx_instruction *in = s->instruction;
     const char *file = in->source_line ? ptx_source_file(s->module, s->function, in->source_file) : NULL;
+    pthread_once(&once, demangle_find);
+    char *readable = demangle ? demangle(s->function->name, NULL, NULL, NULL) : NULL; /* NULL: not a C++ name */
+    const char *name = readable ? readable : s->function->name;
     if (file)
-        fprintf(out, "%s in %s:%u", s->function->name, file, in->source_line);
+        fprintf(out, "%s in %s:%u", name, file, in->source_line);
     else
-        fprintf(out, "%s at line %u of its PTX", s->function->name, in->line);
+        fprintf(out, "%s at line %u of its PTX", name, in->line);
+    free(readable);
 }
 
 static void who(FILE *out, const struct exec_warp *w, unsigned lane)

@@ -19,7 +19,7 @@ static const char KERNELS[] =
     "add.s64 d1, d1, d3; add.s64 d2, d2, d3;\n"
     ".loc 1 11 5\nld.global.u32 r6, [d2];\n.loc 1 12 5\nst.global.u32 [d1], r6;\nret;\n}\n"
     /* each thread writes its word of shared memory and reads its neighbour's of the next warp, which p says how */
-    ".visible .entry share(.param .u64 p, .param .s32 how)\n{\n.reg .b32 r<8>; .reg .b64 d<4>; .reg .pred p<4>;\n"
+    ".visible .entry _Z5sharePji(.param .u64 p, .param .s32 how)\n{\n.reg .b32 r<8>; .reg .b64 d<4>; .reg .pred p<4>;\n"
     ".shared .align 4 .b8 s[256];\n"
     "mov.u32 r1, %tid.x; mov.u32 r2, s; shl.b32 r3, r1, 2; add.u32 r3, r3, r2; ld.param.s32 r7, [how];\n"
     "xor.b32 r4, r1, 32; shl.b32 r4, r4, 2; add.u32 r4, r4, r2; setp.eq.s32 p1, r7, 1; setp.eq.s32 p2, r7, 2;\n"
@@ -198,7 +198,7 @@ static void share(void)
 {
     CUdeviceptr p = written(256);
     int want = how == 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
-    EXPECT(want, run("share", 2, 64, (void *[]){ &p, &how }));
+    EXPECT(want, run("_Z5sharePji", 2, 64, (void *[]){ &p, &how }));
 }
 
 static void shared_memory(void **state)
@@ -207,10 +207,10 @@ static void shared_memory(void **state)
     how = 1;
     const char *text = reports("1", share);
     has(text, "========= Uninitialized __shared__ memory read of size 4 bytes\n"
-              "=========     at share in sample.cu:24\n");
+              "=========     at share(unsigned int*, int) in sample.cu:24\n");
     how = 2;
     text = reports("1", share);
-    has(text, "========= Invalid __shared__ write of size 4 bytes\n=========     at share in sample.cu:21\n");
+    has(text, "========= Invalid __shared__ write of size 4 bytes\n=========     at share(unsigned int*, int) in sample.cu:21\n");
     how = 0;
     assert_string_equal(reports("1", share), "");
 }
@@ -220,8 +220,8 @@ static void races(void **state)
     (void)state;
     how = 3;
     const char *text = reports("race", share);
-    has(text, "========= Error: Race reported between Write access at share in sample.cu:21\n"
-              "=========     and Read access at share in sample.cu:24\n");
+    has(text, "========= Error: Race reported between Write access at share(unsigned int*, int) in sample.cu:21\n"
+              "=========     and Read access at share(unsigned int*, int) in sample.cu:24\n");
     how = 0;
     assert_string_equal(reports("race", share), "");
 }
