@@ -87,6 +87,19 @@ static void set_field(struct sg_tensor *t, const struct replace *x, uint64_t val
     }
 }
 
+/* Bytes that are all zero are a map, too: kernels make one from nothing by clearing 128 bytes and replacing each field
+   (Triton does). What other bytes that no driver wrote would be is not defined; here they are an error. */
+static bool is_map(struct sg_tensor *t, const void *bytes)
+{
+    static const uint8_t zeros[MAP];
+    if (t->magic == SG_TENSOR_MAGIC)
+        return true;
+    if (memcmp(bytes, zeros, MAP))
+        return false;
+    *t = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC, .rank = 1, .box = { 1, 1, 1, 1, 1 }, .steps = { 1, 1, 1, 1, 1 } };
+    return true;
+}
+
 static void run_replace(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct replace *x = i->extra;
@@ -94,12 +107,14 @@ static void run_replace(struct exec_warp *w, const struct exec_insn *i)
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned lane = (unsigned)__builtin_ctz(m);
         uint64_t at = exec_generic_address(w, i, lane);
+        union { struct sg_tensor map; uint8_t bytes[MAP]; } read;
         struct sg_tensor t;
         void *p = map_of(w, i, lane, at, SG_READ | SG_WRITE);
         if (!p)
             return;
-        exec_copy_bytes(&t, p, sizeof t);
-        if (t.magic != SG_TENSOR_MAGIC) {
+        exec_copy_bytes(&read, p, MAP);
+        t = read.map;
+        if (!is_map(&t, read.bytes)) {
             exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_INSTRUCTION, "not a tensor map", lane, at);
             return;
         }

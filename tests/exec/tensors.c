@@ -506,7 +506,13 @@ static void fields_of_a_map_are_replaced(void **state)
     memcpy(&t, box, sizeof t);
     assert_memory_equal(&t, &expected, sizeof t);
     assert_memory_equal(map, &start, sizeof start);
+    /* made from nothing: what is not replaced has one element in each dimension */
     memset(map, 0, 128);
+    expected.box[1] = expected.box[3] = expected.box[4] = 1;
+    assert_int_equal(gpu_run("k", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(0)), CUDA_SUCCESS);
+    memcpy(&t, box, sizeof t);
+    assert_memory_equal(&t, &expected, sizeof t);
+    memset(map, 0x5a, 128);
     assert_int_equal(gpu_run("k", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(0)),
                      CUDA_ERROR_ILLEGAL_INSTRUCTION);
     static const char *const wrong[] = {
