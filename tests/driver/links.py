@@ -18,6 +18,7 @@ FORTY = (
     HEAD + b".visible .func (.param .b32 r) forty () { .reg .b32 %a; mov.b32 %a, 40; st.param.b32 [r], %a; ret; }\n"
 )
 PTX, INVALID_OPTION = 2, 7
+UNRECOGNIZED_OPTION, MISSING_ARCH, UNRECOGNIZED_ARCH = 1, 2, 16
 
 
 def good(code):
@@ -44,6 +45,19 @@ def link(options, *inputs):
     return image
 
 
+def options_are_checked(good_one):
+    """As nvJitLink itself says. The handle of a failed call has the log, and can be destroyed."""
+    size = ctypes.c_size_t()
+    for texts, code in (((b"-nonsense",), UNRECOGNIZED_OPTION), ((b"-lto",), MISSING_ARCH), ((), MISSING_ARCH),
+                        ((good_one, b"-nonsense"), UNRECOGNIZED_OPTION), ((b"-arch=sm_999",), UNRECOGNIZED_ARCH)):
+        handle = ctypes.c_void_p()
+        options = (ctypes.c_char_p * max(len(texts), 1))(*texts)
+        got = linker.nvJitLinkCreate(ctypes.byref(handle), len(texts), options)
+        assert got == code, (texts, got)
+        good(linker.nvJitLinkGetErrorLogSize(handle, ctypes.byref(size)))
+        good(linker.nvJitLinkDestroy(ctypes.byref(handle)))
+
+
 def main():
     context, module, function, program = (ctypes.c_void_p() for _ in range(4))
     memory, number = ctypes.c_uint64(), ctypes.c_int(2)
@@ -53,6 +67,7 @@ def main():
         cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0)
     )
     options = (ctypes.c_char_p * 1)(b"-arch=sm_%d%d" % (major.value, minor.value))
+    options_are_checked(options[0])
     image = link(options, KERNEL, FORTY)  # no context yet
     link(options, KERNEL)
     good(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))

@@ -16,7 +16,6 @@
 /* Of nvJitLinkResult, and nvJitLinkInputType. */
 enum {
     OK = 0,
-    MISSING_ARCH = 2,
     PTX_COMPILE = 4,
     INTERNAL = 6,
     NULL_INPUT = 10,
@@ -53,30 +52,63 @@ typedef int bytes_function(void *, void *);
 static any_function original(const char *name) { return interposed_original(&interposed_jitlink, name); }
 #define ORIGINAL(type, name) ((type *)original(name))
 
-/* ---- LTO IR: nvJitLink's own link, for PTX ---- */
+/* ---- nvJitLink's own links ---- */
 
-/* With "-ptx", and the architecture that the program asked for or, if nvJitLink does not know it, the next below. */
-static int create_lto(jitlink *link)
+/* With the link's options and perhaps one more, and the architecture that the program asked for or, if nvJitLink does
+   not know it, the next below. */
+static int create_own(const jitlink *link, const char *more, void **handle)
 {
+    create_function *create = ORIGINAL(create_function, "nvJitLinkCreate");
     char text[64];
-    int prefix, result = INTERNAL, wanted = 0;
-    const char **options = calloc(link->option_count + 2, sizeof *options);
-    if (!options)
+    const char *given = "";
+    int prefix, wanted = 0;
+    uint32_t count = link->option_count;
+    const char **options = calloc(count + 2, sizeof *options);
+    if (!create || !options) {
+        free(options);
         return INTERNAL;
-    for (uint32_t i = 0; i < link->option_count; i++) {
+    }
+    for (uint32_t i = 0; i < count; i++) {
         const char *value = architecture_option((const char *const *)link->options, (int)i, &prefix);
-        options[i] = value ? text : link->options[i];
+        options[i] = !value ? link->options[i] : prefix ? text : text + strlen("-arch=");
         wanted = value ? architecture_number(value) : wanted;
+        given = value ? value : given;
     }
-    options[link->option_count] = "-ptx";
-    result = wanted ? UNSUPPORTED_ARCH : MISSING_ARCH;
-    for (; wanted >= OLDEST && (result == UNSUPPORTED_ARCH || result == UNRECOGNIZED_ARCH); wanted--) {
-        snprintf(text, sizeof text, "-arch=sm_%d", wanted);
-        result = ORIGINAL(create_function, "nvJitLinkCreate")(&link->lto, link->option_count + 1, options);
-    }
+    if (more)
+        options[count++] = more;
+    int result = UNSUPPORTED_ARCH;
+    if (wanted < OLDEST || wanted > software_gpu()) /* no code for this device: nvJitLink says what is wrong */
+        result = create(handle, link->option_count, (const char *const *)link->options);
+    else
+        for (; wanted >= OLDEST && (result == UNSUPPORTED_ARCH || result == UNRECOGNIZED_ARCH); wanted--) {
+            snprintf(text, sizeof text, "-arch=%s_%d", *given == 'c' ? "compute" : "sm", wanted);
+            result = create(handle, count, options);
+        }
     free(options);
     return result;
 }
+
+static void log_own(jitlink *link, void *own)
+{
+    size_t size = 0;
+    if (!ORIGINAL(size_function, "nvJitLinkGetErrorLogSize")(own, &size) && size && size <= sizeof link->log)
+        ORIGINAL(bytes_function, "nvJitLinkGetErrorLog")(own, link->log);
+}
+
+/* What nvJitLink says of the options. It makes a handle also of wrong ones, for its log. */
+static int check_options(jitlink *link)
+{
+    void *own = NULL;
+    int result = create_own(link, NULL, &own);
+    if (result && own)
+        log_own(link, own);
+    if (own)
+        ORIGINAL(handle_function, "nvJitLinkDestroy")(&own);
+    return result;
+}
+
+/* For LTO IR, whose result is to be PTX. */
+static int create_lto(jitlink *link) { return create_own(link, "-ptx", &link->lto); }
 
 static int add(jitlink *link, int type, const void *data, size_t size, const char *name);
 
@@ -93,13 +125,6 @@ static int finish_lto(jitlink *link)
         result = add(link, PTX, text, size, "LTO");
     free(text);
     return result;
-}
-
-static void log_lto(jitlink *link)
-{
-    size_t size = 0;
-    if (!ORIGINAL(size_function, "nvJitLinkGetErrorLogSize")(link->lto, &size) && size && size <= sizeof link->log)
-        ORIGINAL(bytes_function, "nvJitLinkGetErrorLog")(link->lto, link->log);
 }
 
 /* ---- the inputs ---- */
@@ -246,7 +271,7 @@ int nvJitLinkCreate(void **handle, uint32_t count, const char *const *options)
             return INTERNAL;
         }
     *handle = link;
-    return OK;
+    return check_options(link);
 }
 
 int nvJitLinkDestroy(void *handle)
@@ -295,7 +320,7 @@ int nvJitLinkComplete(void *handle)
         return ORIGINAL(handle_function, "nvJitLinkComplete")(handle);
     int result = link->lto ? finish_lto(link) : OK;
     if (result) {
-        log_lto(link);
+        log_own(link, link->lto);
         return result;
     }
     return link_somewhere(link);
