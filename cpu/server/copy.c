@@ -64,6 +64,14 @@ static void copy_waited(struct session *session, struct copy_waiter *wait)
 
 /* ---- staging ---- */
 
+/* Where all work is known to be complete, a marker would only make the stream wait for the legacy stream's newer work,
+   or the other way round, and a query of the stream would not find it idle. */
+static void copy_mark(struct session *session, struct stream *stream)
+{
+    if (atomic_load(&stream->done) < stream->issued)
+        stream_mark(session, stream);
+}
+
 /* A slot, or none now: then whoever has one is marked, so that those in use come back; and something is on its way in
    this stream, after which it tries again. */
 static CUresult copy_slot(struct session *session, struct call *call, uint64_t size, struct slot **slot, bool *scarce)
@@ -75,9 +83,9 @@ static CUresult copy_slot(struct session *session, struct call *call, uint64_t s
         return r;
     for (struct list *link; (link = list_first(&context->holding));) {
         list_remove(link);
-        stream_mark(session, LIST_OBJECT(link, struct stream, holding));
+        copy_mark(session, LIST_OBJECT(link, struct stream, holding));
     }
-    stream_mark(session, mine);
+    copy_mark(session, mine);
     completion_poll(session, mine);
     r = staging_take(session, context, size, slot, scarce);
     if (r == CUDA_SUCCESS && !*slot && atomic_load(&mine->done) >= mine->issued)
