@@ -11,13 +11,17 @@ import subprocess
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BAD = re.compile(r".*(?:\bFAIL|[Mm]ismatch|\b[Ee]rrors?\b(?! ?rate)|ERROR|[Ss]egmentation fault|No such file).*")
+BAD = re.compile(
+    r".*(?:\bFAIL|\b[Ff]ail(?:s|ed|ures?|ing)?\b|[Mm]ismatch|\b[Ee]rrors?\b(?! ?rate)|ERROR|[Ss]egmentation fault"
+    r"|No such file).*"
+)
 # Some programs want two devices. They do not pass on one, and the others do not mind.
 os.environ.setdefault("FLYT_SOFTGPU_DEVICES", "2")
 # What may say error without meaning one: a figure ("error = 1e-7", "max error: 0", "0 errors"), or a word of the field.
 HARMLESS = re.compile(
-    r"(?i)\b(?:no|0|zero) (?:\w+ )?(?:errors?|mismatch)|\berrors?\b[^:=]{0,40}[:=(]? *[-+]?\d"
-    r"|mismatch\w*[^:=]{0,20}[:=] *0\b|error (?:statistic|rate|norm|bound|toler|correct|control)"
+    r"(?i)\b(?:no|0|zero) (?:\w+ )?(?:errors?|mismatch|failures?)"
+    r"|\berrors?\b(?! at\b)[^:=]{0,40}[:=(]? *[-+]?\d|(?:mismatch\w*|\bfailures?)[^:=]{0,20}[:=] *0\b"
+    r"|error (?:statistic|rate|norm|bound|toler|correct|control)"
 )
 # A line with a time or a speed in it differs from run to run.
 VARIES = re.compile(

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""verdicts.py: what counts as a public program's success (trial.py).
+
+shows: public programs: a program passes by its rule only; a line that says fail, error or mismatch spoils it
+shows: public programs: "0 errors", "max error: 1e-7" and "Number of failures: 0" do not
+"""
+
+import signal
+import sys
+
+import trial
+
+CASES = [
+    # rule, exit status, output, whether it passes
+    ("exit", 0, "FAILED", True),
+    ("exit", 1, "PASSED", False),
+    ("clean", 0, "done", True),
+    ("clean", 3, "done", False),
+    ("clean", None, "done", False),
+    ("clean", -signal.SIGSEGV, "done", False),
+    ("clean", 0, "Test FAILED", False),
+    ("clean", 0, "Test failed!", False),
+    ("clean", 0, "Fail", False),
+    ("clean", 0, "the check fails at 3", False),
+    ("clean", 0, "Verification failure", False),
+    ("clean", 0, "failover, no failsafe", True),
+    ("clean", 0, "Number of failures: 0 out of 1", True),
+    ("clean", 0, "Number of failures: 1 out of 1", False),
+    ("clean", 0, "Test Results: 0 Failures", True),
+    ("clean", 0, "Test Results: 10 Failures", False),
+    ("clean", 0, "max error: 1e-7", True),
+    ("clean", 0, "0 errors", True),
+    ("clean", 0, "error at 7", False),
+    ("clean", 0, "Mismatch at 7", False),
+    ("words", 0, "PASS", True),
+    ("words", 0, "done", False),
+    ("words", 0, "PASS\nFAIL", False),
+    ("words", 0, "PASS\nfailed", False),
+    ("text:^sum 3$", 0, "x\nsum 3", True),
+    ("text:^sum 3$", 0, "sum 33", False),
+    ("server:exit", 0, "", True),
+]
+
+
+def main():
+    wrong = [case for case in CASES if (trial.verdict(*case[:3]) == "") != case[3]]
+    for rule, status, output, passes in wrong:
+        print(f"{rule}, status {status}, {output!r}: {'does not pass' if passes else 'passes'}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
