@@ -42,15 +42,17 @@ OPTIMISE  := $(if $(CHECKED),-O1 -fno-omit-frame-pointer,-O2)
 CFLAGS    ?= -g
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden -ffp-contract=off $(OPTIMISE) $(WARNINGS) \
              $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) \
-             $(if $(CHECKED),-DFLYT_DEBUG_LOCKS) -I. -I$(BUILD)/generated -isystem /usr/include/tirpc -isystem $(CUDA_INCLUDE) $(CFLAGS)
+             $(if $(CHECKED),-DFLYT_DEBUG_LOCKS) -I. -I$(BUILD)/generated -isystem /usr/include/tirpc \
+             -isystem $(CUDA_INCLUDE) $(CFLAGS)
 ALL_LDFLAGS = -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LINK_LTO) $(LDFLAGS)
-# A call passes many small functions of many files, so the client's library and the server are optimised as a whole, by gcc. The
-# same objects are linked one by one into the tests.
+# A call passes many small functions of many files, so the client's library and the server are optimised as a whole, by
+# gcc. The same objects are linked one by one into the tests.
 LTO        := $(if $(CHECKED),,$(if $(filter gcc cc,$(notdir $(CC))),-flto=auto))
 NO_LTO     := $(if $(LTO)$(PLAIN_IS_MADE),-fno-lto)
 LINK_LTO    = $(NO_LTO)
 WHOLE_LTO   = $(if $(LTO),$(LTO) $(OPTIMISE) -Wno-stringop-overflow,$(NO_LTO))
-$(foreach room,code common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += $(if $(LTO),$(LTO) -ffat-lto-objects)
+$(foreach room,code common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += \
+    $(if $(LTO),$(LTO) -ffat-lto-objects)
 
 JOBS       ?= $(shell nproc)
 
@@ -78,7 +80,8 @@ $(BUILD)/%.o: %.c | $(API_INCLUDED)
 # Most files know of no lock. `make lock-tests` (tests/tools/room.mk) takes their objects from the plain build, which it
 # has brought up to date before: to compile them once more would take a minute. Generated files have rules of their own.
 ifneq ($(PLAIN_IS_MADE),)
-LOCKLESS := $(shell find $(addprefix build/plain/,cpu softgpu cudart-13) -name '*.d' -exec grep -L cpu/common/lock.h {} +)
+LOCKLESS := $(shell find $(addprefix build/plain/,cpu softgpu cudart-13) -name '*.d' -exec grep -L cpu/common/lock.h \
+            {} +)
 LOCKLESS := $(filter-out %/forwarded.o %/front.o %/entries.o,$(wildcard $(LOCKLESS:.d=.o)))
 $(LOCKLESS:build/plain/%=$(BUILD)/%): $(BUILD)/%.o: build/plain/%.o
 	@mkdir -p $(@D)
@@ -86,7 +89,8 @@ $(LOCKLESS:build/plain/%=$(BUILD)/%): $(BUILD)/%.o: build/plain/%.o
 	cp $< $@
 endif
 
-include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
+include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk \
+    control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
 
 .PHONY: all clean help demo demo-vm check check-long gpu-check check-programs setup run-tests run-long-tests \
         test-programs lint format compile_commands.json fuzz
@@ -132,7 +136,8 @@ demo-vm:
 	@$(MAKE) --no-print-directory -j$(JOBS) all build/cuda/vector_add
 	@tools/demo-vm
 
-# What the tests need beside programs (root file systems, a guest, servers) is fetched and unpacked while others compile.
+# What the tests need beside programs (root file systems, a guest, servers) is fetched and unpacked while others
+# compile.
 check:
 	@tools/setup --for check --without beds
 	@$(MAKE) --no-print-directory -j$(JOBS) test-beds all test-programs
@@ -173,9 +178,11 @@ compile_commands.json:
 	@tools/compile-commands
 
 # An item of TESTS is a command: a word, or several in quotes; `command@300` has a limit of 300 s, and
-# `command@sleeps` runs beside others (tests/run). The programs under build/ that it names are built first; $(BIN), which a flavour has there too, is what `all` fills.
+# `command@sleeps` runs beside others (tests/run). The programs under build/ that it names are built first; $(BIN),
+# which a flavour has there too, is what `all` fills.
 quote := "
-tests_need = $(sort $(filter-out $(BIN) $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word)))))
+tests_words = $(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word))
+tests_need = $(sort $(filter-out $(BIN) $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(call tests_words,$(1)))))
 test-programs: $(call tests_need,$(TESTS))
 ifdef ONLY
 run-tests: all

@@ -7,14 +7,16 @@ SOFTGPU_CALLS := array context copy current device entry errors event function h
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \
                                          $(SOFTGPU_CALLS:%=softgpu/driver/calls/%.c))
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
-                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c texref.c tree.c)) \
+                   $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c texref.c \
+                   tree.c)) \
                    $(call objects,cpu/code/fatbin.c cpu/code/object.c)
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 
 # Never unloaded: its threads live as long as the process.
 $(SOFTGPU_LIBRARY): $(SOFTGPU_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu.so -Wl,-z,nodelete -Wl,-Bsymbolic $(if $(SANITIZE),,-Wl,-z,defs) -o $@ $^ -lzstd -llz4 -lm
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu.so -Wl,-z,nodelete -Wl,-Bsymbolic $(if $(SANITIZE),,-Wl,-z,defs) \
+	    -o $@ $^ -lzstd -llz4 -lm
 
 # While softgpu/exec/ grows: no library before all of it is there.
 ifeq ($(filter-out $(wildcard $(SOFTGPU_EXEC_SOURCES)),$(SOFTGPU_EXEC_SOURCES)),)

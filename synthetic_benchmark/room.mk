@@ -1,4 +1,5 @@
-# synthetic_benchmark: `make bench` (docs/benchmarks.md). The programs are ordinary CUDA programs with the shared runtime.
+# synthetic_benchmark: `make bench` (docs/benchmarks.md). The programs are ordinary CUDA programs with the shared
+# runtime.
 BENCH_DIR      := build/bench
 BENCH_NAMES    := calls benchB benchE benchF benchH benchM benchMem benchR
 BENCH_PROGRAMS := $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES))
@@ -36,7 +37,8 @@ bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS) $$(LIVENESS_PROGRAMS)
 	@synthetic_benchmark/bench.py --bin $(BIN) --limits $(BENCH_LIMITS) $(BENCH_FLAGS)
 
 # Only that the script and every program work, on both devices: no figure is judged.
-$(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(LIVENESS_PROGRAMS) synthetic_benchmark/room.mk | $(PROGRAMS)
+$(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(LIVENESS_PROGRAMS) \
+    synthetic_benchmark/room.mk | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s\n' $(BIN) $(BENCH_LIMITS) > $@
 	@chmod +x $@

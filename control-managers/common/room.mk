@@ -16,12 +16,14 @@ CONTROL_COMMON_LIBS    := -luv -lconfig -lssl -lcrypto -ltirpc
 $(CONTROL_COMMON_GENERATED)/control_prot.x: control-managers/common/control_prot.x
 	@mkdir -p $(@D)
 	cp $< $@
-CONTROL_COMMON_RPCGEN = cd $(@D) && rm -f $(@F) && rpcgen -C -M -i 0 $(1) -o $(@F) control_prot.x || { rm -f $(@F); exit 1; }
+CONTROL_COMMON_RPCGEN = cd $(@D) && rm -f $(@F) && rpcgen -C -M -i 0 $(1) -o $(@F) control_prot.x || \
+                        { rm -f $(@F); exit 1; }
 $(CONTROL_COMMON_GENERATED)/control_prot.h: $(CONTROL_COMMON_GENERATED)/control_prot.x
 	$(call CONTROL_COMMON_RPCGEN,-h)
 $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c: $(CONTROL_COMMON_GENERATED)/control_prot.x
 	$(call CONTROL_COMMON_RPCGEN,-c)
-$(CONTROL_COMMON_GENERATED)/control_procedures.h: control-managers/common/control_prot.x control-managers/common/procedures.awk
+$(CONTROL_COMMON_GENERATED)/control_procedures.h: control-managers/common/control_prot.x \
+    control-managers/common/procedures.awk
 	@mkdir -p $(@D)
 	awk -f control-managers/common/procedures.awk $< > $@
 $(CONTROL_COMMON_GENERATED)/%.o: $(CONTROL_COMMON_GENERATED)/%.c $(CONTROL_COMMON_GENERATED)/control_prot.h

@@ -1,5 +1,5 @@
-# control-managers/packaging: make install, uninstall, install-cmgrs, install-cpu-client, deb, deb-client. See the script
-# `install` for where things go.
+# control-managers/packaging: make install, uninstall, install-cmgrs, install-cpu-client, deb, deb-client. The script
+# `install` says where things go.
 PREFIX     ?= /usr/local
 SYSCONFDIR ?= /etc
 DESTDIR    ?=

@@ -3,7 +3,8 @@
 # Generated files live in $(BUILD)/generated/cpu/rpc and are compiled with warnings off. rpcgen runs there, on a
 # copy of the .x file: it makes names for includes and guards from the paths that it is given.
 CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
-CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h $(CPU_RPC_GENERATED)/manager_prot.h
+CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h \
+                     $(CPU_RPC_GENERATED)/manager_prot.h
 CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,connect.c listener.c program.c quick.c \
                        $(addprefix call/,client.c client_read.c client_stub.c knock.c lane.c sender.c server.c) \
                        $(addprefix shm/,bar_device.c channel_pair.c channel_shm.c ring.c shm_bar.c shm_offer.c) \
@@ -33,7 +34,8 @@ $(CPU_RPC_GENERATED)/manager_prot.x: cpu/rpc/manager_prot.x
 	cp $< $@
 
 # rpcgen refuses to overwrite, and leaves half a file behind when it fails.
-CPU_RPC_RPCGEN = cd $(@D) && rm -f $(@F) && rpcgen -C -M $(1) -o $(@F) $(or $(2),cpu_rpc_prot.x) || { rm -f $(@F); exit 1; }
+CPU_RPC_RPCGEN = cd $(@D) && rm -f $(@F) && rpcgen -C -M $(1) -o $(@F) $(or $(2),cpu_rpc_prot.x) || \
+                 { rm -f $(@F); exit 1; }
 
 $(CPU_RPC_GENERATED)/cpu_rpc_prot.h: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x
 	$(call CPU_RPC_RPCGEN,-h)
@@ -60,7 +62,8 @@ $(CPU_RPC_GENERATED)/%.o: $(CPU_RPC_GENERATED)/%.c $(CPU_RPC_GENERATED)/cpu_rpc_
 
 $(CPU_RPC_OBJECTS) $(CPU_RPC_TLS_OBJECTS): | $(CPU_RPC_HEADERS)
 
-$(BIN)/libflyt-tls.so: $(CPU_RPC_TLS_OBJECTS) $(CPU_RPC_OBJECTS) $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
+$(BIN)/libflyt-tls.so: $(CPU_RPC_TLS_OBJECTS) $(CPU_RPC_OBJECTS) \
+    $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
 	@mkdir -p $(@D)
 	$(CC) -shared -Wl,-soname,libflyt-tls.so $(ALL_LDFLAGS) -o $@ $^ $(CPU_RPC_LIBS) $(CPU_RPC_TLS_LIBS)
 PROGRAMS += $(BIN)/libflyt-tls.so

@@ -4,7 +4,8 @@ TESTS_CLUSTER_RIGGED := $(BUILD)/tests/control_cluster_manager $(BUILD)/tests/co
 $(TESTS_CLUSTER_RIG) $(call objects,$(addprefix tests/control/,cluster_manager.c cluster_flood.c)): \
     | $(CONTROL_COMMON_HEADERS)
 $(TESTS_CLUSTER_RIGGED): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(TESTS_CLUSTER_RIG) \
-                                         $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
+                                         $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \
+                                         | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 
@@ -14,14 +15,16 @@ test-programs: $(TESTS_CLUSTER_RIGGED)
 
 $(call objects,tests/control/cluster_place.c): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_place: $(call objects,tests/control/cluster_place.c \
-    $(addprefix control-managers/cluster-manager/,place.c schema.c)) $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
+    $(addprefix control-managers/cluster-manager/,place.c schema.c)) \
+    $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 TESTS += $(BUILD)/tests/control_cluster_place
 
 $(call objects,tests/control/cluster_scale.c): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c) $(TESTS_CLUSTER_RIG) \
-                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager $(BIN)/flytctl
+                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \
+                                      | $(BIN)/flyt-cluster-manager $(BIN)/flytctl
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 TESTS      += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 20 300"

@@ -2,8 +2,11 @@
 TESTS_CONTROL_NODE_COMMON := $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 TESTS_CONTROL_NODE_UNITS  := node_manager client_manager
 
-$(call objects,$(addprefix tests/control/,node_fake.c $(addsuffix .c,$(TESTS_CONTROL_NODE_UNITS)))): | $(CONTROL_COMMON_HEADERS)
-$(addprefix $(BUILD)/tests/control_,$(TESTS_CONTROL_NODE_UNITS)): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(call objects,tests/control/node_fake.c) $(TESTS_CONTROL_NODE_COMMON) | $(BIN)/flyt-node-manager $(BIN)/flyt-client-manager $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(call objects,$(addprefix tests/control/,node_fake.c $(addsuffix .c,$(TESTS_CONTROL_NODE_UNITS)))): \
+    | $(CONTROL_COMMON_HEADERS)
+$(addprefix $(BUILD)/tests/control_,$(TESTS_CONTROL_NODE_UNITS)): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o \
+    $(call objects,tests/control/node_fake.c) $(TESTS_CONTROL_NODE_COMMON) | $(BIN)/flyt-node-manager \
+    $(BIN)/flyt-client-manager $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -lcmocka $(CONTROL_COMMON_LIBS)
 
@@ -20,10 +23,12 @@ $(BUILD)/tests/control_node_nvml.so: $(call objects,tests/control/node_nvml.c)
 TESTS += "$(BUILD)/tests/control_node_manager $(BIN) $(BUILD)/tests/control_node_nvml.so@sleeps"
 
 $(call objects,tests/control/client_wire.c): | $(CONTROL_COMMON_HEADERS) $(CPU_RPC_HEADERS)
-$(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) $(CPU_RPC_MANAGER_OBJECTS) $(TESTS_CONTROL_NODE_COMMON)
+$(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) $(CPU_RPC_MANAGER_OBJECTS) \
+    $(TESTS_CONTROL_NODE_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-$(BUILD)/tests/control_node_ticket: $(call objects,tests/control/node_ticket.c cpu/server/ticket.c) $(CPU_COMMON_TICKET_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c)
+$(BUILD)/tests/control_node_ticket: $(call objects,tests/control/node_ticket.c cpu/server/ticket.c) \
+    $(CPU_COMMON_TICKET_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka -lcrypto
 # Links what region.c needs, and no node manager.
@@ -36,14 +41,18 @@ TESTS += $(BUILD)/tests/control_client_wire $(BUILD)/tests/control_node_ticket $
 
 # A whole cluster by flyt-local.
 TESTS_CONTROL_LOCAL := $(BUILD)/tests/control_local_cluster
-$(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add build/cuda/sticky $(BUILD)/tests/control_client_program | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add build/cuda/sticky \
+    $(BUILD)/tests/control_client_program | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server \
+    $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/local_cluster.py %s %s build/cuda/vector_add build/cuda/sticky\n' $(BIN) $(BUILD)/tests/control_client_program > $@
+	@printf '#!/bin/sh\nexec tests/control/local_cluster.py %s %s build/cuda/vector_add build/cuda/sticky\n' $(BIN) \
+	    $(BUILD)/tests/control_client_program > $@
 	@chmod +x $@
 TESTS += $(TESTS_CONTROL_LOCAL)
 
 # A VM's limits in such a cluster.
-$(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build/cuda/quota | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build/cuda/quota | $(BIN)/flyt-local \
+    $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/limits.py %s build/cuda/quota\n' $(BIN) > $@
 	@chmod +x $@
@@ -51,7 +60,9 @@ TESTS += $(BUILD)/tests/control_limits@sleeps
 TESTS += tests/control/node_mps.sh
 
 # The same with certificates.
-$(BUILD)/tests/control_data_tls: tests/control/data_tls.py build/cuda/vector_add build/cuda/forever | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so $(BIN)/libflyt-tls.so
+$(BUILD)/tests/control_data_tls: tests/control/data_tls.py build/cuda/vector_add build/cuda/forever \
+    | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so \
+    $(BIN)/libflyt-tls.so
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/data_tls.py %s build/cuda/vector_add build/cuda/forever\n' $(BIN) > $@
 	@chmod +x $@

@@ -7,7 +7,8 @@ TESTS              += $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%)
 
 $(TESTS_CORE_OBJECTS): | $(CPU_RPC_HEADERS)
 
-$(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(call objects,$(TESTS_CORE_SHARED)) $(CORE_OBJECTS) $(CPU_RPC_OBJECTS) $(CPU_CODE_OBJECTS) $(CPU_COMMON_OBJECTS)
+$(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(call objects,$(TESTS_CORE_SHARED)) $(CORE_OBJECTS) \
+    $(CPU_RPC_OBJECTS) $(CPU_CODE_OBJECTS) $(CPU_COMMON_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(CPU_CODE_LIBS) $(CPU_RPC_LIBS) -lcmocka -ldl
 
@@ -20,7 +21,8 @@ TESTS += $(BUILD)/tests/flyt_run tests/core/cancellation.sh
 
 # The library, as front ends link it, against the real server.
 TESTS_CORE_SERVED := $(BUILD)/tests/core_served
-$(BUILD)/tests/core_served: $(call objects,tests/core/test_served.c tests/core/isolated.c) | $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(BUILD)/tests/core_served: $(call objects,tests/core/test_served.c tests/core/isolated.c) | $(BIN)/libflyt-client.so \
+    $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
 # ThreadSanitizer leaves a process hardly a range of 1 TiB, so two processes find none in common.

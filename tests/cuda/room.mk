@@ -61,7 +61,8 @@ build/cuda/clusters build/cuda/tensors: build/cuda/%: tests/cuda/%.cu tests/cuda
 build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -DNAME=seven -DVALUE=7 -shared -Xcompiler -fPIC -o $@-seven.so tests/cuda/libraries/part.cu
-	$(NVCC) $(CUDA_TEST_FLAGS) -DNAME=five -DVALUE=5 -shared -Xcompiler -fPIC -Xlinker -soname=$(@F)-five.so -o $@-five.so tests/cuda/libraries/part.cu
+	$(NVCC) $(CUDA_TEST_FLAGS) -DNAME=five -DVALUE=5 -shared -Xcompiler -fPIC -Xlinker -soname=$(@F)-five.so \
+	    -o $@-five.so tests/cuda/libraries/part.cu
 	$(NVCC) $(CUDA_TEST_FLAGS) -DNAME=two -DVALUE=2 -c -o $@-two.o tests/cuda/libraries/part.cu
 	$(NVCC) $(CUDA_TEST_FLAGS) -DNAME=three -DVALUE=3 -c -o $@-three.o tests/cuda/libraries/part.cu
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ tests/cuda/libraries/main.cu $@-two.o $@-three.o $@-five.so \
@@ -87,7 +88,8 @@ build/cuda/vector_add-noptx: tests/cuda/vector_add.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) -cudart shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=sm_75 -o $@ $<
 
-$(BUILD)/tests/messages: tests/cuda/messages.py build/cuda/vector_add-noptx build/cuda/forever $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
+$(BUILD)/tests/messages: tests/cuda/messages.py build/cuda/vector_add-noptx build/cuda/forever $(CUDA_TEST_PROGRAMS) \
+    | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/messages.py --bin %s\n' $(BIN) > $@
 	@chmod +x $@
@@ -106,7 +108,7 @@ CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs ipc ipc_events 
 CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))
 cuda_test_not_short = $(if $(filter %-short,$(1)),build/cuda/many)
 cuda_test_picked = $(if $(filter %-some,$(1)),$(CUDA_TEST_SOME),$(filter-out $(cuda_test_not_short),$(CUDA_TEST_E2E)))
-# (ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.)
+# ThreadSanitizer leaves too little of the address space for two processes to agree on a window: there in process only.
 CUDA_TEST_RUNS      := e2e-local-run-0-short
 ifeq (,$(findstring thread,$(FLAVOUR)))
 CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-some e2e-tcp-preload-7-some
@@ -139,7 +141,8 @@ LONG_TESTS += $(foreach where,shm unix tcp,$(foreach seed,1 2 3,"$(CUDA_TEST_STR
 endif
 
 # Over TLS, with certificates.
-$(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/forever build/cuda/memory | $(PROGRAMS)
+$(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/forever \
+    build/cuda/memory | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/tls.py --bin %s\n' $(BIN) > $@
 	@chmod +x $@
@@ -177,7 +180,8 @@ $(BUILD)/tests/containers: tests/cuda/containers.py tests/cuda/e2e.py build/cuda
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/containers@200)
 
 # Large copies over connections of their own.
-$(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lanes $(BUILD)/tests/bench_link | $(PROGRAMS)
+$(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lanes $(BUILD)/tests/bench_link \
+    | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/lanes.py --bin %s --link %s "$$@"\n' $(BIN) $(BUILD)/tests/bench_link > $@
 	@chmod +x $@
@@ -185,7 +189,8 @@ TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_lanes@sleeps,
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_lanes --transport tls")
 
 # Through the memory of an ivshmem device.
-$(BUILD)/tests/cuda_bar: tests/cuda/bar.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/streams build/cuda/pinned build/cuda/memory build/cuda/cancelled build/cuda/forever | $(PROGRAMS)
+$(BUILD)/tests/cuda_bar: tests/cuda/bar.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/streams \
+    build/cuda/pinned build/cuda/memory build/cuda/cancelled build/cuda/forever | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/bar.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@

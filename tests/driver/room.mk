@@ -14,7 +14,8 @@ $(TESTS_DRIVER)/static-ipc: tests/cuda/together.h
 $(TESTS_DRIVER)/static-dynamic $(TESTS_DRIVER)/static-conditions: TESTS_DRIVER_NVCC += -rdc=true
 # Code that other architectures have: as in tests/cuda/room.mk.
 $(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_NVCC := $(subst sm_75,sm_80,$(TESTS_DRIVER_NVCC))
-$(TESTS_DRIVER)/static-clusters $(TESTS_DRIVER)/static-tensors: TESTS_DRIVER_NVCC += -gencode arch=compute_75,code=compute_75 \
+$(TESTS_DRIVER)/static-clusters $(TESTS_DRIVER)/static-tensors: TESTS_DRIVER_NVCC += \
+    -gencode arch=compute_75,code=compute_75 \
     -gencode arch=compute_90,code=compute_90
 $(TESTS_DRIVER)/linked: tests/cuda/vector_add.cu tests/cuda/check.h | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
@@ -127,7 +128,8 @@ TESTS_DRIVER_LIBRARIES := $(addprefix $(TESTS_DRIVER)/libraries/,cublas cudnn cu
 TESTS_DRIVER_LIBRARIES_AT = $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
 $(TESTS_DRIVER)/libraries/%: tests/driver/libraries/%.c tests/driver/libraries/library.h
 	@mkdir -p $(@D)
-	[ ! -e $(TESTS_DRIVER_LIBRARIES_AT)/lib$*.so ] || $(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(TESTS_DRIVER_LIBRARIES_AT) \
+	[ ! -e $(TESTS_DRIVER_LIBRARIES_AT)/lib$*.so ] || $(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< \
+	    -L$(TESTS_DRIVER_LIBRARIES_AT) \
 	    -l$* -lcudart -lm -Wl,-rpath,$(TESTS_DRIVER_LIBRARIES_AT),-rpath-link,$(TESTS_DRIVER_LIBRARIES_AT)
 run-long-tests: $(TESTS_DRIVER_LIBRARIES)
 LONG_TESTS += "tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)"
@@ -144,7 +146,8 @@ $(TESTS_DRIVER)/rounds-driver: tests/driver/rounds_driver.c | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 $(TESTS_DRIVER)-rounds: tests/driver/rounds.py $(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/rounds.py $(BIN) %s\n' '$(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver' > $@
+	@printf '#!/bin/sh\nexec tests/driver/rounds.py $(BIN) %s\n' '$(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver' \
+	    > $@
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-rounds
 

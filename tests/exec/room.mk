@@ -14,13 +14,15 @@ $(EXEC_TEST_CHAOS): $(BUILD)/tests/exec-chaos-%: $(BUILD)/tests/exec-%
 LONG_TESTS += "env EXEC_TEST_PAIRS=10000000 $(BUILD)/tests/exec-whole"
 
 # softgpu/*/room.mk are read before this file.
-$(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TEST_SUPPORT) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c cpu/common/tree.c)
+$(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TEST_SUPPORT) $(SOFTGPU_EXEC_OBJECTS) \
+    $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c cpu/common/tree.c)
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(SOFTGPU_ALU_LIBS) -lm
 
 # `make bench-softgpu` prints thread instructions per second and core.
 EXEC_BENCH := $(BUILD)/softgpu-bench
-$(EXEC_BENCH): $(call objects,tests/exec/bench.c cpu/common/env.c cpu/common/log.c cpu/common/tree.c) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
+$(EXEC_BENCH): $(call objects,tests/exec/bench.c cpu/common/env.c cpu/common/log.c cpu/common/tree.c) \
+    $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS)
 .PHONY: bench-softgpu
 bench-softgpu: $(EXEC_BENCH)

@@ -1,10 +1,12 @@
 # tests/rpc: the rpc layer with a service that needs no GPU (service.c).
 TESTS_RPC_COMMON := $(call objects,tests/rpc/service.c tests/rpc/words.c) $(CPU_RPC_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
-                    $(CPU_RPC_SERVER_OBJECTS) $(CPU_RPC_TLS_OBJECTS) $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
+                    $(CPU_RPC_SERVER_OBJECTS) $(CPU_RPC_TLS_OBJECTS) \
+                     $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
 TESTS_RPC_UNITS  := calls threads ring shm shm_peers bar peers callers roundtrip listeners loss tls waiting liveness
 TESTS_RPC_BINARIES := $(addprefix $(BUILD)/tests/rpc_,$(TESTS_RPC_UNITS))
 
-$(call objects,tests/rpc/service.c tests/rpc/words.c $(addprefix tests/rpc/,$(addsuffix .c,$(TESTS_RPC_UNITS) latency))): | $(CPU_RPC_HEADERS)
+$(call objects,tests/rpc/service.c tests/rpc/words.c \
+    $(addprefix tests/rpc/,$(addsuffix .c,$(TESTS_RPC_UNITS) latency))): | $(CPU_RPC_HEADERS)
 
 # rpc_latency is a benchmark, built when asked for.
 $(TESTS_RPC_BINARIES) $(BUILD)/tests/rpc_latency: $(BUILD)/tests/rpc_%: $(BUILD)/tests/rpc/%.o $(TESTS_RPC_COMMON)

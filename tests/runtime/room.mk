@@ -25,7 +25,8 @@ $(BUILD)/tests/runtime-api-$(1): $(RUNTIME_TEST_NAMES:%=$(RUNTIME_TEST_DIR)-$(1)
 # A program that was linked against the library of this version.
 $(BUILD)/tests/runtime/linked$(1): tests/runtime/linked.c $(BIN)/cudart/$(RUNTIME_NODE_$(1))
 	@mkdir -p $$(@D)
-	$$(CC) -O1 $$(if $$(SANITIZE),-fsanitize=$$(SANITIZE)) -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) -Wl,--allow-shlib-undefined
+	$$(CC) -O1 $$(if $$(SANITIZE),-fsanitize=$$(SANITIZE)) -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) \
+	    -Wl,--allow-shlib-undefined
 
 TESTS += $(BUILD)/tests/runtime-api-$(1)
 endef
@@ -38,19 +39,27 @@ RUNTIME_REFERENCE := build/cuda-releases/11.8/nvidia/cuda_runtime/lib:build/cuda
 define runtime_script
 $(BUILD)/tests/$(1): $(3)
 	@mkdir -p $$(@D)
-	@printf '#!/bin/sh\nexport CC="%s" CUDA_HOME="%s" CUDART_REFERENCE="$$$${CUDART_REFERENCE:-%s}"\nexec %s\n' '$$(CC)' '$$(CUDA_HOME)' '$(RUNTIME_REFERENCE)' '$(2)' > $$@
+	@printf '#!/bin/sh\nexport CC="%s" CUDA_HOME="%s" CUDART_REFERENCE="$$$${CUDART_REFERENCE:-%s}"\nexec %s\n' '$$(CC)' \
+	    '$$(CUDA_HOME)' '$(RUNTIME_REFERENCE)' '$(2)' > $$@
 	@chmod +x $$@
 TESTS += $(BUILD)/tests/$(1)
 endef
-$(eval $(call runtime_script,runtime-exports,tests/runtime/exports.sh $(BIN),tests/runtime/exports.sh $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD)))
+$(eval $(call runtime_script,runtime-exports,tests/runtime/exports.sh $(BIN),tests/runtime/exports.sh \
+    $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD)))
 # What loads the libraries into programs that are not instrumented is left out of the sanitizer builds.
 ifeq ($(SANITIZE),)
-$(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
-$(eval $(call runtime_script,runtime-native,tests/runtime/native.py $(BIN) $(RUNTIME_TEST_DIR)/fake,tests/runtime/native.py tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
-$(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
-$(eval $(call runtime_script,runtime-trace,tests/runtime/trace.py $(BIN),tests/runtime/trace.py $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/libsoftgpu.so))
+$(eval $(call runtime_script,runtime-errors,tests/runtime/errors.py $(BIN) \
+    $(RUNTIME_TEST_DIR)/fake,tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
+$(eval $(call runtime_script,runtime-native,tests/runtime/native.py $(BIN) \
+    $(RUNTIME_TEST_DIR)/fake,tests/runtime/native.py tests/runtime/errors.py $(RUNTIME_LIBRARIES) $(RUNTIME_TEST_CORE)))
+$(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake \
+    $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) \
+    $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
+$(eval $(call runtime_script,runtime-trace,tests/runtime/trace.py $(BIN),tests/runtime/trace.py $(RUNTIME_LIBRARIES) \
+    $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/libsoftgpu.so))
 endif
-$(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so $(BIN)/libflyt-tls.so))
+$(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh \
+    $(RUNTIME_LIBRARIES) $(BIN)/libflyt-client.so $(BIN)/libflyt-tls.so))
 
 # End-to-end programs in the launch form of CUDA 11 and 12 (cudaLaunchKernel by host address), linked against those
 # libraries: what a program of that age asks of them, as far as one toolkit can make it.
@@ -61,10 +70,12 @@ $(BUILD)/tests/runtime/old/%.o: tests/cuda/%.cu tests/cuda/check.h
 	$(NVCC) -c -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH -o $@ $<
 define RUNTIME_OLD_RULE
 $(BUILD)/tests/runtime/old/%-$(1): $(BUILD)/tests/runtime/old/%.o | $(RUNTIME_LIBRARIES)
-	$$(NVCC) -cudart none -arch=sm_75 -Wno-deprecated-gpu-targets -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) -Xlinker --allow-shlib-undefined
+	$$(NVCC) -cudart none -arch=sm_75 -Wno-deprecated-gpu-targets -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) \
+	    -Xlinker --allow-shlib-undefined
 endef
 $(foreach v,11 12,$(eval $(call RUNTIME_OLD_RULE,$(v))))
 .SECONDARY: $(RUNTIME_OLD_PROGRAMS:%=$(BUILD)/tests/runtime/old/%.o)
 ifeq ($(SANITIZE),)
-$(eval $(call runtime_script,runtime-old,tests/cuda/e2e.py --bin $(BIN) --transport unix --way run $(RUNTIME_OLD_BUILT),$(RUNTIME_OLD_BUILT) | $(PROGRAMS)))
+$(eval $(call runtime_script,runtime-old,tests/cuda/e2e.py --bin $(BIN) --transport unix --way run \
+    $(RUNTIME_OLD_BUILT),$(RUNTIME_OLD_BUILT) | $(PROGRAMS)))
 endif

@@ -9,12 +9,14 @@ TESTS_SERVER_MANY := $(if $(SANITIZE),100000,1000000)
 CFLAGS_tests_server_peer := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_LIBRARY='"$(BIN)/libflyt-server.so"'
 CFLAGS_tests_server_hostile := -DHOSTILE_SECONDS=3
 CFLAGS_tests_server_process := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_MANY=$(TESTS_SERVER_MANY)
-$(call objects,tests/server/peer.c tests/server/ledger.c $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS) bench))): | $(CPU_RPC_HEADERS)
+$(call objects,tests/server/peer.c tests/server/ledger.c \
+    $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS) bench))): | $(CPU_RPC_HEADERS)
 
 $(BUILD)/tests/server_shares $(BUILD)/tests/server_tenant: $(call objects,tests/server/ledger.c)
 
 # server_bench is built when asked for.
-$(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o $(TESTS_SERVER_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
+$(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o \
+    $(TESTS_SERVER_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
                           $$(CPU_SERVER_BASE) | $(BIN)/cricket-rpc-server
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@

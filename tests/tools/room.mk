@@ -18,7 +18,8 @@ LOCK_TESTS := $(patsubst $(BUILD)/%,build/locks/%,$(filter-out %_process %_local
                 $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%) $(filter-out %ring %liveness,$(TESTS_RPC_BINARIES)))
 LOCK_PROGRAMS := $(addprefix build/cuda/,devices freed held joined lanes memory pinned streams stress threads)
 # What the end-to-end programs need of bin/, and no more: the rest would be compiled for nothing.
-LOCK_BIN := $(addprefix build/locks/bin/,cricket-rpc-server flyt-run libflyt-client.so libflyt-server.so libflyt-tls.so \
+LOCK_BIN := $(addprefix build/locks/bin/,cricket-rpc-server flyt-run libflyt-client.so libflyt-server.so \
+            libflyt-tls.so \
                 libsoftgpu.so cudart/libcudart.so.13)
 .PHONY: lock-tests
 lock-tests: $(LOCK_PROGRAMS) $(LOCK_BIN:build/locks/%=%) $(LOCK_TESTS:build/locks/%=$(BUILD)/%)

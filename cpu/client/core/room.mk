@@ -18,4 +18,5 @@ $(CORE_OBJECTS): | $$(CPU_RPC_HEADERS)
 $(BIN)/libflyt-client.so: LINK_LTO = $(WHOLE_LTO)
 $(BIN)/libflyt-client.so: $$(CORE_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_CODE_OBJECTS) $$(CPU_COMMON_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libflyt-client.so -Wl,--no-undefined $(ALL_LDFLAGS) -o $@ $^ $(CPU_CODE_LIBS) $(CPU_RPC_LIBS) -ldl
+	$(CC) -shared -Wl,-soname,libflyt-client.so -Wl,--no-undefined $(ALL_LDFLAGS) -o $@ $^ $(CPU_CODE_LIBS) \
+	    $(CPU_RPC_LIBS) -ldl

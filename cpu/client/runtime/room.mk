@@ -11,7 +11,8 @@ RUNTIME_LIBRARIES := $(foreach v,$(RUNTIME_VERSIONS),$(BIN)/cudart/$(RUNTIME_NOD
 RUNTIME_PRELOAD  := $(BIN)/cricket-client.so
 RUNTIME_CORE     ?= $(BIN)/libflyt-client.so
 # clang leaves the symbols of a sanitizer to the program. nodelete: the core's threads run host functions through us.
-RUNTIME_LDFLAGS  := $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-z,relro,-z,now,-z,nodelete,-Bsymbolic-functions,--enable-new-dtags
+RUNTIME_LDFLAGS  := $(if $(SANITIZE),,-Wl,-z,defs) \
+                    -Wl,-z,relro,-z,now,-z,nodelete,-Bsymbolic-functions,--enable-new-dtags
 OBJCOPY          ?= objcopy
 
 # What cpu/api makes of the description: types, entry points, the names that each library exports.
@@ -25,17 +26,21 @@ $(BUILD)/cudart-$(1)/%.o: $(RUNTIME_DIR)/%.c | $(call RUNTIME_GENERATED,$(1))/cu
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -MMD -MP -c $$< -o $$@
 
-$(BUILD)/cudart-$(1)/entries.o: $(call RUNTIME_GENERATED,$(1))/entries.c $(call RUNTIME_GENERATED,$(1))/entries.h $(call RUNTIME_GENERATED,$(1))/cudart.h
+$(BUILD)/cudart-$(1)/entries.o: $(call RUNTIME_GENERATED,$(1))/entries.c $(call RUNTIME_GENERATED,$(1))/entries.h \
+    $(call RUNTIME_GENERATED,$(1))/cudart.h
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -MMD -MP -c $$< -o $$@
 
-$(BIN)/cudart/$(RUNTIME_NODE_$(1)): $(call runtime_objects,$(1)) $(call RUNTIME_GENERATED,$(1))/exports.map | $(RUNTIME_CORE)
+$(BIN)/cudart/$(RUNTIME_NODE_$(1)): $(call runtime_objects,$(1)) $(call RUNTIME_GENERATED,$(1))/exports.map \
+    | $(RUNTIME_CORE)
 	@mkdir -p $$(@D)
-	$$(CC) -shared -o $$@ $$(filter %.o,$$^) -Wl,-soname,$(RUNTIME_NODE_$(1)) -Wl,--version-script=$(call RUNTIME_GENERATED,$(1))/exports.map \
+	$$(CC) -shared -o $$@ $$(filter %.o,$$^) -Wl,-soname,$(RUNTIME_NODE_$(1)) \
+	    -Wl,--version-script=$(call RUNTIME_GENERATED,$(1))/exports.map \
 	    $(RUNTIME_LDFLAGS) -Wl,-rpath,'$$$$ORIGIN:$$$$ORIGIN/..' -Wl,--no-as-needed $(RUNTIME_CORE) $$(ALL_LDFLAGS)
 
 # For cricket-client.so: one object per version, everything but its exports made local, and these renamed to name@node.
-$(BUILD)/cudart-$(1)/all.o: $(call runtime_objects,$(1)) $(call RUNTIME_GENERATED,$(1))/exports.txt $(call RUNTIME_GENERATED,$(1))/renames
+$(BUILD)/cudart-$(1)/all.o: $(call runtime_objects,$(1)) $(call RUNTIME_GENERATED,$(1))/exports.txt \
+    $(call RUNTIME_GENERATED,$(1))/renames
 	$$(CC) -r -nostdlib -o $$@.joined $$(filter %.o,$$^)
 	$$(OBJCOPY) --keep-global-symbols=$(call RUNTIME_GENERATED,$(1))/exports.txt $$@.joined
 	$$(OBJCOPY) --redefine-syms=$(call RUNTIME_GENERATED,$(1))/renames $$@.joined $$@
@@ -43,9 +48,11 @@ $(BUILD)/cudart-$(1)/all.o: $(call runtime_objects,$(1)) $(call RUNTIME_GENERATE
 endef
 $(foreach v,$(RUNTIME_VERSIONS),$(eval $(call RUNTIME_RULES,$(v))))
 
-$(RUNTIME_PRELOAD): $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/cudart-$(v)/all.o) $(BUILD)/generated/api/preload.map | $(RUNTIME_CORE)
+$(RUNTIME_PRELOAD): $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/cudart-$(v)/all.o) $(BUILD)/generated/api/preload.map \
+    | $(RUNTIME_CORE)
 	@mkdir -p $(@D)
-	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,cricket-client.so -Wl,--version-script=$(BUILD)/generated/api/preload.map \
+	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,cricket-client.so \
+	    -Wl,--version-script=$(BUILD)/generated/api/preload.map \
 	    $(RUNTIME_LDFLAGS) -Wl,-rpath,'$$ORIGIN' -Wl,--no-as-needed $(RUNTIME_CORE) $(ALL_LDFLAGS)
 
 # Scripts often load libcudart.so without a number, as a machine with a toolkit has it: the newest.
