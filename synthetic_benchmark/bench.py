@@ -329,7 +329,8 @@ def link(r):
 
 
 def backlog(r):
-    """Whatever a program queues behind a kernel that runs for three silences waits, and succeeds; the silence is a second here."""
+    """Whatever a program queues behind a kernel that runs for three silences waits, and succeeds; the silence is a
+    second here."""
     if "backlog" in r.values:
         return
     silence, (seconds, share) = {"FLYT_SILENCE": "1"}, r.size["hold"]
@@ -356,7 +357,8 @@ def switch_names(r):
 
 
 def switches(r):
-    """What each optimisation is worth: the same with it switched off; the transport chosen by itself (best), and TCP."""
+    """What each optimisation is worth: the same with it switched off; the transport chosen by itself (best), and
+    TCP."""
     size, ms, count = r.size["copy"], r.size["ms"], min(r.size["launches"], 20000)
     for transport in ["best"] + (["tcp"] if "tcp" in r.transports else []):
         words = [s for s in switch_names(r) if s != "no_shm" or transport == "best"]
@@ -381,7 +383,8 @@ ORIGINAL_FIGURE = {"B": "p50_ns", "M": "p50_ns", "F": "p50_ns", "R": "p50_ns"}
 def originals(r):
     for name, words in ORIGINALS.items():
         if r.size["ms"] < 50:
-            words = words.replace(" 30", " 4").replace("512 4", "64 4") if name == "Mem" else words.replace(" 30", " 4").replace(" 8", " 2")
+            words = words.replace(" 30", " 4")
+            words = words.replace("512 4", "64 4") if name == "Mem" else words.replace(" 8", " 2")
         for transport in ["local"] + r.transports:
             key = ORIGINAL_FIGURE.get(name, "time_us")
             for _ in range(3 if key == "time_us" and r.size["ms"] >= 50 else 1):
@@ -442,12 +445,14 @@ def print_targets(r, found):
     print(f"\n{'key':28} {'found':>10} {'target':>10}")
     for key, what, target, direction in TARGETS:
         if key not in found:
-            print(f"{key:28} {'-':>10} {'':>10}  {what}: not measured (this build lacks its part, or its section did not run)")
+            print(f"{key:28} {'-':>10} {'':>10}  {what}: not measured (this build lacks its part, or its section did "
+                  f"not run)")
             continue
         reached = (found[key] - target) * direction >= 0
         if direction > 0 and key.endswith("_ratio") and found[key] > 1.1:
             what += " (above its limit: that was disturbed, or Flyt copies less)"
-        print(f"{key:28} {short(found[key]):>10} {('≥ ' if direction > 0 else '≤ ') + short(target):>10}  {'reached' if reached else 'MISSED '}  {what}")
+        print(f"{key:28} {short(found[key]):>10} {('≥ ' if direction > 0 else '≤ ') + short(target):>10}  "
+              f"{'reached' if reached else 'MISSED '}  {what}")
 
 
 def print_values(r):
@@ -458,7 +463,8 @@ def print_values(r):
     rows = sorted({n.rsplit(".", 1)[0] for n in r.values if n.startswith("switch.")},
                   key=lambda n: (n.split(".")[1], "all_on" not in n))
     if rows:
-        print(f"\nwhat each optimisation is worth\n  {'':26}{'launch/s':>11}{'rtt ns':>11}{'properties/s':>14}{'malloc/s':>11}{'64 MiB GB/s':>13}")
+        print(f"\nwhat each optimisation is worth\n  "
+              f"{'':26}{'launch/s':>11}{'rtt ns':>11}{'properties/s':>14}{'malloc/s':>11}{'64 MiB GB/s':>13}")
         for row in rows:
             print(f"  {row[7:]:26}" + "".join(f"{short(r.median(row + '.' + c) or 0):>{w}}" for c, w in
                   (("launch", 11), ("rtt", 11), ("properties", 14), ("malloc", 11), ("h2d", 13))))

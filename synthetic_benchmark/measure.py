@@ -1,8 +1,8 @@
 """measure.py: runs servers and programs and reads the figures they print. Used by bench.py.
 
-A program runs on the two CPUs of the bench, with its server; the raw limits pin one end to each of them. (The ends of Flyt
-are not pinned to one CPU each: a process that may use only one does not spin while it waits, and that would be another
-waiting policy than the one that is compared.)
+A program runs on the two CPUs of the bench, with its server; the raw limits pin one end to each of them. (The ends of
+Flyt are not pinned to one CPU each: a process that may use only one does not spin while it waits, and that would be
+another waiting policy than the one that is compared.)
 """
 import os
 import re
@@ -96,7 +96,8 @@ class Server:
 
     def worker(self, client):
         """(process id of the worker that serves a client process, the transport they agreed on)."""
-        match = self.find(r"flyt-worker\[(\d+)\] info: event=session-began \S+ program=\S*\[%d\] transport=(\w+)" % client,
+        match = self.find(r"flyt-worker\[(\d+)\] info: event=session-began \S+ program=\S*\[%d\] "
+                          r"transport=(\w+)" % client,
                           client)
         if not match:
             raise Problem(f"the server's log does not name the session of process {client}")
@@ -176,7 +177,8 @@ def run(place, server, transport, words, perf="", limit=60, env=None):
         process.communicate()
         raise Problem(f"{' '.join(map(str, arguments))} over {transport}: ran past {limit} s")
     if process.returncode:
-        raise Problem(f"{' '.join(map(str, arguments))} over {transport}: exit status {process.returncode}: {errors.strip()[-300:]}")
+        raise Problem(f"{' '.join(map(str, arguments))} over {transport}: exit status {process.returncode}: "
+                      f"{errors.strip()[-300:]}")
     found = figures(output)
     if isinstance(server, Server):
         _, agreed = server.worker(process.pid)
@@ -186,7 +188,8 @@ def run(place, server, transport, words, perf="", limit=60, env=None):
         if server.gpu == "null" and "launches" in found:
             given = server.null_launches(process.pid)
             if given != int(found["launches"]):
-                raise Problem(f"{' '.join(map(str, arguments))} over {transport}: {int(found['launches'])} launches were sent, "
+                raise Problem(f"{' '.join(map(str, arguments))} over {transport}: {int(found['launches'])} "
+                              f"launches were sent, "
                               f"the null device was given {given}")
             found["counted"] = given
     if lanes:
@@ -196,8 +199,8 @@ def run(place, server, transport, words, perf="", limit=60, env=None):
 
 
 def resident(pid):
-    """Bytes of memory that a process has for itself and has written. (Unwritten pages of its libraries count as private or
-    shared by who else happens to run.)"""
+    """Bytes of memory that a process has for itself and has written. (Unwritten pages of its libraries count as private
+    or shared by who else happens to run.)"""
     total = 0
     with open(f"/proc/{pid}/smaps_rollup") as rollup:
         for line in rollup:
@@ -207,7 +210,8 @@ def resident(pid):
 
 
 class Link:
-    """A TCP link of so many bytes a second (all connections together, each way) in front of a port of this machine: link.c."""
+    """A TCP link of so many bytes a second (all connections together, each way) in front of a port of this machine:
+    link.c."""
 
     def __init__(self, place, port, bytes_per_second, delay_us=0):
         program = os.path.join(os.path.dirname(place.limits), "bench_link")

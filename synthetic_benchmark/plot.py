@@ -32,10 +32,12 @@ class Page:
         for decade in range(low, high + 1):
             y = at(10 ** left, 10 ** decade)[1]
             parts.append(f'<line x1="{LEFT}" x2="{WIDTH - 20}" y1="{y:.1f}" y2="{y:.1f}" stroke="{FAINT}"/>'
-                         f'<text x="{LEFT - 6}" y="{y + 4:.1f}" font-size="11" text-anchor="end">{10 ** decade:g}</text>')
+                         f'<text x="{LEFT - 6}" y="{y + 4:.1f}" font-size="11" '
+                         f'text-anchor="end">{10 ** decade:g}</text>')
         for x, text in ticks:
             if left - 1e-9 <= math.log10(x) <= right + 1e-9:
-                parts.append(f'<text x="{at(x, 10 ** low)[0]:.1f}" y="{HEIGHT - BOTTOM + 16}" font-size="11" text-anchor="middle">{html.escape(text)}</text>')
+                parts.append(f'<text x="{at(x, 10 ** low)[0]:.1f}" y="{HEIGHT - BOTTOM + 16}" font-size="11" '
+                             f'text-anchor="middle">{html.escape(text)}</text>')
         for number, (name, line) in enumerate(series.items()):
             colour = COLOURS[number % len(COLOURS)]
             path = " ".join("%.1f,%.1f" % at(x, y) for x, y in line if y > 0)
@@ -43,8 +45,10 @@ class Page:
             parts += [f'<circle cx="{at(x, y)[0]:.1f}" cy="{at(x, y)[1]:.1f}" r="2.5" fill="{colour}"/>' for x,
                       y in line if y > 0]
             column, row = number % 3, number // 3
-            parts.append(f'<rect x="{LEFT + column * 150}" y="{HEIGHT - 38 + row * 15}" width="10" height="10" fill="{colour}"/>'
-                         f'<text x="{LEFT + column * 150 + 14}" y="{HEIGHT - 29 + row * 15}" font-size="11">{html.escape(name)}</text>')
+            parts.append(f'<rect x="{LEFT + column * 150}" y="{HEIGHT - 38 + row * 15}" width="10" '
+                         f'height="10" fill="{colour}"/>'
+                         f'<text x="{LEFT + column * 150 + 14}" y="{HEIGHT - 29 + row * 15}" '
+                         f'font-size="11">{html.escape(name)}</text>')
         self.charts.append("".join(parts))
 
     def bars(self, title, unit, values):
@@ -56,16 +60,21 @@ class Page:
         parts = self._frame(f"{title} ({unit})")
         for number, (name, value) in enumerate(values):
             y = TOP + number * step
-            parts.append(f'<text x="{LEFT + 100}" y="{y + step * .65:.1f}" font-size="11" text-anchor="end">{html.escape(name)}</text>'
-                         f'<rect x="{LEFT + 106}" y="{y + 2:.1f}" width="{(WIDTH - LEFT - 220) * value / most:.1f}" height="{step - 5:.1f}" fill="{COLOURS[number % 2]}"/>'
-                         f'<text x="{LEFT + 112 + (WIDTH - LEFT - 220) * value / most:.1f}" y="{y + step * .65:.1f}" font-size="11">{value:.4g}</text>')
+            parts.append(f'<text x="{LEFT + 100}" y="{y + step * .65:.1f}" font-size="11" '
+                         f'text-anchor="end">{html.escape(name)}</text>'
+                         f'<rect x="{LEFT + 106}" y="{y + 2:.1f}" width="{(WIDTH - LEFT - 220) * value / most:.1f}" '
+                         f'height="{step - 5:.1f}" fill="{COLOURS[number % 2]}"/>'
+                         f'<text x="{LEFT + 112 + (WIDTH - LEFT - 220) * value / most:.1f}" y="{y + step * .65:.1f}" '
+                         f'font-size="11">{value:.4g}</text>')
         self.charts.append("".join(parts))
 
     def write(self, path):
         rows = (len(self.charts) + 1) // 2
         with open(path, "w") as file:
-            file.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH}" height="{rows * HEIGHT + 40}" font-family="sans-serif">'
-                       f'<rect width="100%" height="100%" fill="white"/><text x="20" y="26" font-size="15">{html.escape(self.title)}</text>')
+            file.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH}" height="{rows * HEIGHT + 40}" '
+                       f'font-family="sans-serif">'
+                       f'<rect width="100%" height="100%" fill="white"/><text x="20" y="26" '
+                       f'font-size="15">{html.escape(self.title)}</text>')
             for number, chart in enumerate(self.charts):
                 file.write(f'<g transform="translate({number % 2 * WIDTH},{number // 2 * HEIGHT + 40})">{chart}</g>')
             file.write("</svg>\n")

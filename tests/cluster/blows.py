@@ -1,4 +1,5 @@
-"""blows.py: what is done to the cluster, one at a time, and what programs may see of it (the table is in chaos.py's head)."""
+"""blows.py: what is done to the cluster, one at a time, and what programs may see of it (the table is in chaos.py's
+head)."""
 import errno
 import os
 import signal
@@ -14,7 +15,8 @@ SLACK = 6           # seconds around a blow in which its effects may show
 
 
 class Blow:
-    """One kind of blow. strike() does it and undoes it again. A program may be lost if loses() says so, refused if refuses() does."""
+    """One kind of blow. strike() does it and undoes it again. A program may be lost if loses() says so, refused if
+    refuses() does."""
     name, databases, slow = "", ("sqlite", "mongo"), False
 
     def __init__(self, cluster, programs, random):
@@ -46,7 +48,8 @@ class Blow:
 
     def missing(self, done):
         """Victims that did not hear."""
-        return [f"program {p.number} used {self.target}, which was struck by '{self.name}', and {p.outcome()} after {p.ended - self.began:.1f} s"
+        return [f"program {p.number} used {self.target}, which was struck by '{self.name}', and {p.outcome()} after "
+                f"{p.ended - self.began:.1f} s"
                 for p in self.victims if p.ended is not None and p.outcome() == "passed" and p.ended > self.over]
 
 
@@ -225,7 +228,9 @@ class KillWorker(OnServer):
     def missing(self, done):
         lost = [p.number for p in done if p.outcome() == "lost" and p.place()[0] == self.number
                 and self.began < p.ended < self.over + SLACK]
-        return [f"one worker of {self.target} was killed, and programs {lost} were lost"] if len(lost) > 1 and not self.others_excuse(done, lost) else []
+        if len(lost) <= 1 or self.others_excuse(done, lost):
+            return []
+        return [f"one worker of {self.target} was killed, and programs {lost} were lost"]
 
     def others_excuse(self, done, lost):
         others = [b for b in self.programs.blows if b is not self]
@@ -382,7 +387,8 @@ class FillDisk(Blow):
 
 
 class StartWithoutDatabase(Blow):
-    """The cluster manager is killed and started while its database is away: it waits, says so, and serves when it is back."""
+    """The cluster manager is killed and started while its database is away: it waits, says so, and serves when it is
+    back."""
     name = "cluster manager started while the database is away"
 
     def strike(self):

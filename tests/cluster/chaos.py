@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""chaos.py BIN WORKER [options]: a cluster in network namespaces that is struck again and again while programs run and start.
+"""chaos.py BIN WORKER [options]: a cluster in network namespaces that is struck again and again while programs run and
+start.
 
-One cluster manager (and, over MongoDB, a machine for the database), three nodes with a software GPU each, two VMs, joined by a switch. Programs
-run and start on both VMs all the time and check their results. Then blows fall, each kind once a round, in random order; after each
-the cluster must be healthy again within --bound seconds: all daemons joined, the database there, the books balanced (what is booked is
-what GPU servers hold, and they are there), and a program that was started after the blow has passed on each VM.
+One cluster manager (and, over MongoDB, a machine for the database), three nodes with a software GPU each, two VMs,
+joined by a switch. Programs run and start on both VMs all the time and check their results. Then blows fall, each kind
+once a round, in random order; after each the cluster must be healthy again within --bound seconds: all daemons joined,
+the database there, the books balanced (what is booked is what GPU servers hold, and they are there), and a program that
+was started after the blow has passed on each VM.
 
 What programs may see of a blow:
 
@@ -21,12 +23,14 @@ What programs may see of a blow:
     node cut off for longer than silence.lost       its programs: error 46       refused if they had been sent there
     VM cut off for longer than the dead time        the VM's: error 46           refused on that VM
 
-Error 46 is cudaErrorDevicesUnavailable, with the reason on stderr (unless the program has outlived its client manager). At the end everything is ended in order, and nothing may be
-left: no process, file in /dev/shm, socket, folder of a server, row of a server in the database, descriptor in a daemon.
+Error 46 is cudaErrorDevicesUnavailable, with the reason on stderr (unless the program has outlived its client manager).
+At the end everything is ended in order, and nothing may be left: no process, file in /dev/shm, socket, folder of a
+server, row of a server in the database, descriptor in a daemon.
 
 Speaks TAP; exit status 77 where neither root nor user namespaces give us network namespaces.
 
-shows: survival: each daemon, GPU server, link and the database (SQLite; MongoDB in check-long) killed, stopped and cut off in random order while programs run and start
+shows: survival: each daemon, GPU server, link and the database (SQLite; MongoDB in check-long) killed, stopped and
+   cut off in random order while programs run and start
 """
 import argparse
 import os
@@ -138,7 +142,8 @@ def finish(cluster, programs, before):
         comment(problem)
     ok(not programs.problems and counts.get("passed", 0) > 0, "no program saw what it should not have: " +
        ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
-    comment("transports of programs: " + ", ".join(f"{count} {name}" for name, count in Counter(p.transport() for p in programs.done).most_common()))
+    transports = Counter(p.transport() for p in programs.done).most_common()
+    comment("transports of programs: " + ", ".join(f"{count} {name}" for name, count in transports))
     longest = max((p.longest() for p in programs.done), default=0)
     comment(f"the longest that a program waited for one round: {longest} ms")
     try:

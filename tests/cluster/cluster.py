@@ -109,7 +109,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         # vm1 has one server, a whole GPU; vm2 has one for each program, half a GPU, and up to four of them.
         entitlements = {"vm1": (SMS, MEMORY >> 20, "on"), "vm2": (2 * SMS, 2 * MEMORY >> 20, "off")}
         for name, (sms, memory, grouping) in entitlements.items():
-            # vm1 counts as a guest of node1: where it is placed there, its programs use shared memory, which no cut of a link touches.
+            # vm1 counts as a guest of node1: where it is placed there, its programs use shared memory, which no cut of
+            # a link touches.
             host = ["--host", self.machines[HOST].address] if name == "vm1" else []
             answer = self.ctl("vm", "add", name, "--sms", str(sms), "--memory", f"{memory}M", "--address",
                               self.machines[name].address, *host)
@@ -217,7 +218,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         return servers
 
     def known(self, before, after):
-        """The books name every program that has had a server all the time between two looks at what runs, and none that is gone."""
+        """The books name every program that has had a server all the time between two looks at what runs, and none that
+        is gone."""
         rows = self.ctl("program", "list")
         listed = {row["pid"] for row in rows}
         steady = {p.pid for p in before if p.place()[0]} & {p.pid for p in after()}
@@ -236,7 +238,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         return found
 
     def rows(self):
-        """How many rows the database has of servers, nodes and VMs; the cluster manager has ended. None: nothing here can ask."""
+        """How many rows the database has of servers, nodes and VMs; the cluster manager has ended. None: nothing here
+        can ask."""
         if self.database == "sqlite":
             with closing(sqlite3.connect(f"{self.dir}/db/flyt.db")) as connection:
                 return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -245,8 +248,9 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
                               "python")       # of the environment that the server from PyPI lives in
         if not os.path.exists(python):
             return None
-        script = ("import json, pymongo; db = pymongo.MongoClient('%s', %d).flyt; names = {'servers': 'flyt_servers', 'nodes': 'flyt_nodes', "
-                  "'vms': 'vm_required_resources'}; print(json.dumps({k: db[v].count_documents({}) for k, v in names.items()}))")
+        script = ("import json, pymongo; db = pymongo.MongoClient('%s', %d).flyt; "
+                  "names = {'servers': 'flyt_servers', 'nodes': 'flyt_nodes', 'vms': 'vm_required_resources'}; "
+                  "print(json.dumps({k: db[v].count_documents({}) for k, v in names.items()}))")
         return json.loads(self.run(*self.machines["cluster"].command(python, "-c", script % (self.machines["db"].address, MONGO_PORT))))
 
     def leftovers(self):

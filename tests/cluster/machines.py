@@ -1,7 +1,7 @@
 """machines.py: machines made of network namespaces, what runs on them, and the links between them.
 
-Everything is inside namespaces of the test's own (network, mount, IPC, process ids): /proc shows what the test started and nothing
-else, /dev/shm and /run are empty at first, and all of it ends with the test, however that ends.
+Everything is inside namespaces of the test's own (network, mount, IPC, process ids): /proc shows what the test started
+and nothing else, /dev/shm and /run are empty at first, and all of it ends with the test, however that ends.
 """
 import glob
 import os
@@ -14,7 +14,8 @@ import time
 
 NETWORK = "10.77.0."
 SPACES = ["unshare", "--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
-PREPARE = ("mount -t tmpfs -o mode=1777 none /dev/shm && mount -t tmpfs none /run && mkdir /run/netns && ip link set lo up && "
+PREPARE = ("mount -t tmpfs -o mode=1777 none /dev/shm && mount -t tmpfs none /run && mkdir /run/netns && "
+           "ip link set lo up && "
            "ip link add br0 type bridge && ip link set br0 up")
 
 
@@ -30,7 +31,8 @@ def enter(arguments, user_namespace):
             tries = []
     for words in tries:
         result = subprocess.run(words + ["sh", "-c",
-                                         PREPARE + " && ip netns add x && ip link add x type veth peer name eth0 netns x"],
+                                         PREPARE + " && ip netns add x && ip link add x type veth peer name eth0 "
+                                         "netns x"],
                                 capture_output=True, text=True, timeout=30)
         if result.returncode == 0:
             os.execvp(words[0],
@@ -93,7 +95,8 @@ def parent(pid):
 
 
 def processes():
-    """{pid: command line} of all that lives in our process-id namespace, ourselves and the shell that reaps orphans left out."""
+    """{pid: command line} of all that lives in our process-id namespace, ourselves and the shell that reaps orphans
+    left out."""
     found = {}
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         pid = int(path.split("/")[2])
@@ -128,7 +131,8 @@ def send(pid, number):
 
 
 def until(condition, what, seconds):
-    """condition() gives something true in that time, which is returned; else what it said last (an exception) is told."""
+    """condition() gives something true in that time, which is returned; else what it said last (an exception) is
+    told."""
     end = time.monotonic() + seconds
     while True:
         said = ""

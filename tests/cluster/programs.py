@@ -1,7 +1,7 @@
 """programs.py: CUDA programs that run and start all the time, and what they may see (the table is in chaos.py's head).
 
-On each VM there are always: one that runs from beginning to end (a new one takes its place only when it was lost), one that runs
-for some seconds, and short ones, started all the time.
+On each VM there are always: one that runs from beginning to end (a new one takes its place only when it was lost), one
+that runs for some seconds, and short ones, started all the time.
 """
 import os
 import random
@@ -13,7 +13,8 @@ import time
 from cluster import HOST
 
 LOST = "the connection to the GPU server"
-# What is written in docs/setup.md, "When a program gets no GPU", and of GPU servers that went away between the grant and the call.
+# What is written in docs/setup.md, "When a program gets no GPU", and of GPU servers that went away between the grant
+# and the call.
 REFUSALS = {
     "manager": r"no client manager answers at|the client manager went away before|does not answer as a client manager",
     "cluster": r"the cluster manager cannot be reached",
@@ -33,7 +34,8 @@ class Program:
                         "FLYT_STATS": "1"} | cluster.program_environment
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(cluster.machines[vm].command(f"{cluster.bin}/flyt-run", cluster.worker, str(seconds), str(number)),
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True)
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                                            start_new_session=True)
         self.pid, self.started, self.ended = self.process.pid, time.monotonic(), None
         self.killed = False
 
@@ -185,7 +187,8 @@ class Programs(threading.Thread):
             if name == "bad":
                 self.problems.append(f"{describe(program)} {outcome}")
             elif not any(blow.excuses(program, outcome) for blow in self.blows):
-                self.problems.append(f"{describe(program)}: {outcome}, which nothing excuses: {program.text().strip()[-1200:]}")
+                self.problems.append(f"{describe(program)}: {outcome}, which nothing excuses: "
+                                     f"{program.text().strip()[-1200:]}")
         for blow in self.blows:
             self.problems += blow.missing(done)
         return counts

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""tests/control/ctl.py BIN: flytctl against a real cluster manager and a node with a software GPU, and alone. Speaks TAP.
+"""tests/control/ctl.py BIN: flytctl against a real cluster manager and a node with a software GPU, and alone. Speaks
+TAP.
 
-shows: flytctl: every command, its exit status and JSON, hostile peers, configurations as shipped and with mistakes, certificates, manual, completion
+shows: flytctl: every command, its exit status and JSON, hostile peers, configurations as shipped and with mistakes,
+   certificates, manual, completion
 """
 import glob
 import json
@@ -258,7 +260,8 @@ def keys_without_effect_are_refused():
 
 def mistakes_are_named_with_file_and_line():
     bad = write("cluster-manager.conf",
-                'ports =\n{\n  nod = 12401;\n  client = "x";\n};\nlog = { level = "loud"; };\nsilence = { suspect = 1e9; };\n')
+                'ports =\n{\n  nod = 12401;\n  client = "x";\n};\nlog = { level = "loud"; };\n'
+                'silence = { suspect = 1e9; };\n')
     done = subprocess.run([CTL, "config", "check", bad, "--json"], capture_output=True, text=True, env=environment)
     result = json.loads(done.stdout)[0]
     need(done.returncode == 10 and not result["ok"], done)
@@ -300,7 +303,8 @@ def a_node_that_could_offer_nothing_says_so():
                    f'node = {{ gpu = "software"; sharing = ("mig"); state-directory = "{work}/mig"; }};\n')
     done = subprocess.run([os.path.join(BIN, "flyt-node-manager"), "-c", config], capture_output=True, text=True,
                           env=environment, timeout=20)
-    need(done.returncode == 1 and "node.sharing allows mig, and the GPUs of this machine offer exclusive,time-slice,mps only" in done.stderr, done)
+    need(done.returncode == 1 and "node.sharing allows mig, and the GPUs of this machine offer "
+         "exclusive,time-slice,mps only" in done.stderr, done)
 
 
 def ports_in_use_are_named():
@@ -437,7 +441,8 @@ def export_and_import():
     answer = ctl("vm", "import", "-", "--json",
                  stdin='[{"_id":{"$oid":"1"},"vm_ip":"10.9.9.9","host_ip":"10.9.9.1","compute_units":{"$numberDouble":"6.0"},"memory":512}]')
     need(answer["added"] == 1 and len(answer["secrets"]["10.9.9.9"]) >= 32, answer)
-    ctl("vm", "import", "-", stdin='{"vm_ip":"10.9.9.8","compute_units":1,"memory":1}\n{"vm_ip":"10.9.9.7","compute_units":1,"memory":1}\n')
+    ctl("vm", "import", "-",
+        stdin='{"vm_ip":"10.9.9.8","compute_units":1,"memory":1}\n{"vm_ip":"10.9.9.7","compute_units":1,"memory":1}\n')
     row = ctl("vm", "show", "10.9.9.9", "--json")
     need(row["sms"] == 6 and row["memory"] == 512 << 20 and row["host"] == "10.9.9.1", row)
     # One bad entry, and nothing is done.
@@ -683,8 +688,8 @@ def with_certificates():
     """The same cluster manager, started again with certificates."""
     daemons[0].terminate()
     daemons[0].wait(15)
-    text = open(path("cluster.conf")).read().replace(f"{work}/none",
-                                                     f"{work}/tls").replace(f'admin-secret = "file:{work}/admin.secret"; ', "")
+    text = open(path("cluster.conf")).read().replace(f"{work}/none", f"{work}/tls")
+    text = text.replace(f'admin-secret = "file:{work}/admin.secret"; ', "")
     write("cluster.conf", text)
     daemons[0] = start("flyt-cluster-manager", "--config", path("cluster.conf"))
     wait_until(lambda: ctl("status"), "the cluster manager does not come back")

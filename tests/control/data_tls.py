@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""A cluster with certificates, on this machine: programs that are started through the managers reach their GPU servers by TLS.
+"""A cluster with certificates, on this machine: programs that are started through the managers reach their GPU servers
+by TLS.
 
     data_tls.py BIN CUDA_PROGRAM HOLDER_PROGRAM
 
-shows: TLS between programs and GPU servers: in a cluster with certificates it is on by itself; a GPU server that comes back has a new key; new certificates are read on SIGHUP; nobody without
+shows: TLS between programs and GPU servers: in a cluster with certificates it is on by itself; a GPU server that
+   comes back has a new key; new certificates are read on SIGHUP; nobody without
 shows: attacks: a GPU server without TLS, offered to a VM that has certificates: no program uses it
 """
 import glob

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""tests/control/db_mongo.py SUITE SPECIAL BIN: the resource DB over MongoDB. Starts servers of its own on loopback ($FLYT_TEST_MONGOD, else
-mongod, else what mongo-install brings), runs the suite plainly, with SCRAM, with TLS, and while the server is killed, stopped and
-started again. Speaks TAP; everything is skipped, saying so, when there is no server.
+"""tests/control/db_mongo.py SUITE SPECIAL BIN: the resource DB over MongoDB. Starts servers of its own on loopback
+($FLYT_TEST_MONGOD, else mongod, else what mongo-install brings), runs the suite plainly, with SCRAM, with TLS, and
+while the server is killed, stopped and started again. Speaks TAP; everything is skipped, saying so, when there is no
+server.
 
-shows: resource DB: MongoDB: of two cluster managers one serves, the other says whom it waits for, and takes over in seconds
-shows: resource DB: MongoDB with SCRAM and with TLS, and nothing is lost while its server is killed, frozen and started again
+shows: resource DB: MongoDB: of two cluster managers one serves, the other says whom it waits for, and takes over in
+   seconds
+shows: resource DB: MongoDB with SCRAM and with TLS, and nothing is lost while its server is killed, frozen and
+   started again
 """
 import os
 import re
@@ -159,7 +162,8 @@ class Manager:
         self.socket = os.path.join(work, name + ".sock")
         config = os.path.join(work, name + ".conf")
         with open(config, "w") as out:
-            out.write(f'vm-resource-db = {{ uri = "{database}"; }};\nports = {{ address = "127.0.0.1"; node = 0; client = 0; }};\n'
+            out.write(f'vm-resource-db = {{ uri = "{database}"; }};\n'
+                      f'ports = {{ address = "127.0.0.1"; node = 0; client = 0; }};\n'
                       f'ipc = {{ frontend-socket = "{self.socket}"; }};\n'
                       f'security = {{ tls = "off"; ticket-key = "{work}/{name}.key"; }};\n')
         self.log = os.path.join(work, name + ".log")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tests/control/install.py BIN: make install, uninstall and deb, into folders of their own; units by systemd-analyze. Speaks TAP.
+"""tests/control/install.py BIN: make install, uninstall and deb, into folders of their own; units by systemd-analyze.
+Speaks TAP.
 
 shows: installation: what a VM needs alone, as make install-cpu-client and as a Debian package of its own
 shows: installation: install, again over changed configurations, uninstall, hardening of the units, the Debian package

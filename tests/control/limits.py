@@ -3,7 +3,8 @@
 
     limits.py BIN QUOTA_PROGRAM
 
-shows: quota: a VM with N SMs and M MiB in a cluster: its programs see N SMs, never hold more than M together, and nothing after kill -9
+shows: quota: a VM with N SMs and M MiB in a cluster: its programs see N SMs, never hold more than M together, and
+   nothing after kill -9
 shows: quota: flyt-smi shows as a GPU's memory what the VM may have, and what its programs hold of it
 """
 import json
@@ -75,7 +76,8 @@ def scenario(vm):
     assert taken < held <= vm.memory and held > vm.memory - 8 * MIB, (taken, held)
     assert a.ask("take", 8 * MIB, 1) == b.ask("take", 8 * MIB, 1) == [0, 2]
     quota.until(lambda: vm.memory - 8 * MIB < vm.server()["memory_used"] <= vm.memory, "flytctl shows what is used", 15)
-    quota.ok("two programs take all kinds of memory until it is full: together never more than the VM has, and flytctl shows it")
+    quota.ok("two programs take all kinds of memory until it is full: together never more than the VM has, and flytctl "
+             "shows it")
     a.end(signal.SIGKILL)
     b.end(signal.SIGKILL)
     quota.until(lambda: vm.ledger.sum() == 0, "what they held is free")

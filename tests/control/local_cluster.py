@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""flyt-local with two nodes: programs run, each daemon is killed in turn and comes back, and at the end nothing is left.
+"""flyt-local with two nodes: programs run, each daemon is killed in turn and comes back, and at the end nothing is
+left.
 
     local_cluster.py BIN CLIENT_PROGRAM CUDA_PROGRAM FAULTY_PROGRAM
 
-shows: survival: each daemon and a GPU server killed with -9 while programs run: running programs go on, or hear why not; nothing is left over
+shows: survival: each daemon and a GPU server killed with -9 while programs run: running programs go on, or hear why
+   not; nothing is left over
 shows: flytctl: `vm show` tells how each program reaches its GPU server and why, also after the managers were killed
-shows: neighbours: a fault that takes a whole GPU: the other tenant is told that a neighbour did it, programs are accepted again within 10 s
+shows: neighbours: a fault that takes a whole GPU: the other tenant is told that a neighbour did it, programs are
+   accepted again within 10 s
 """
 import glob
 import json

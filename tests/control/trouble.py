@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tests/control/trouble.py BIN PROGRAM [TEST...]: what an operator meets when something is wrong. Speaks TAP.
 
-shows: Operators: the cluster manager tells systemd when it is ready and why it waits, a reload takes everything over or says why not, refused peers and reloads are events
+shows: Operators: the cluster manager tells systemd when it is ready and why it waits, a reload takes everything over
+   or says why not, refused peers and reloads are events
 """
 import json
 import os
@@ -96,7 +97,8 @@ class Cluster(Daemon):
             f'vm-resource-db = {{ uri = "{self.uri}"; }};\n'
             f"ports = {{ node = {self.node_port}; client = {self.client_port}; }};\n"
             f'ipc = {{ frontend-socket = "{work}/{self.name}.sock"; }};\n'
-            f'security = {{ ticket-key = "{work}/{self.name}.key"; tls-folder = "{work}/{self.name}-tls"; {security} }};\n'
+            f'security = {{ ticket-key = "{work}/{self.name}.key"; tls-folder = "{work}/{self.name}-tls"; '
+            f'{security} }};\n'
             + more,
         )
 
@@ -256,7 +258,8 @@ def node_daemon(name, port):
     write(
         f"{name}.conf",
         f'resource-manager = {{ address = "127.0.0.1"; port = {port}; }};\n'
-        f'node = {{ name = "n1"; secret = "file:{work}/node-own.secret"; state-directory = "{work}/{name}"; gpu = "software"; }};\n'
+        f'node = {{ name = "n1"; secret = "file:{work}/node-own.secret"; state-directory = "{work}/{name}"; '
+        f'gpu = "software"; }};\n'
         f'virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; }};\n',
     )
     return Daemon("flyt-node-manager", f"{work}/{name}.conf")

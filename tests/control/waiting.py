@@ -352,7 +352,8 @@ def no_client_manager_where_one_is_installed(cluster):
                 with open("/etc/flyt/client-manager.conf", "a"):
                     program = Program(env)
                 took = program.finish()
-                program.find(r"error: no client manager answers at /run/flyt/client-manager\.sock.*Start flyt-client-manager")
+                program.find(r"error: no client manager answers at /run/flyt/client-manager\.sock.*Start "
+                             r"flyt-client-manager")
                 assert took <= SOON, program.lines
                 told(cluster, r"the client manager at /run/flyt/client-manager\.sock, which is not there", env=env)
             finally:

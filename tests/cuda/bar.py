@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-# shows: ivshmem: programs with FLYT_BAR and a server with --bar run through a file that stands for the device's memory, pinned memory included
-# shows: ivshmem: a client or worker that is killed gives its part of the memory back; with none free a program runs over the network
-"""tests/cuda/bar.py: programs that go on through the memory of an ivshmem device, here a file in /dev/shm; TAP on stdout.
+# shows: ivshmem: programs with FLYT_BAR and a server with --bar run through a file that stands for the device's
+#   memory, pinned memory included
+# shows: ivshmem: a client or worker that is killed gives its part of the memory back; with none free a program runs
+#   over the network
+"""tests/cuda/bar.py: programs that go on through the memory of an ivshmem device, here a file in /dev/shm; TAP on
+stdout.
 
     bar.py [--bin DIR]
 """

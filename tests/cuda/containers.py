@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# shows: shared memory: programs in namespaces of their own (mounts, processes, network, IPC, users) come to it through the unix socket alone
+# shows: shared memory: programs in namespaces of their own (mounts, processes, network, IPC, users) come to it
+#   through the unix socket alone
 """tests/cuda/containers.py: a server here, programs in containers; TAP on stdout.
 
     containers.py [--bin DIR]

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-# shows: order: the same random work in process and over shared memory, a unix socket, TCP with and without lanes, and TLS: the same results and error codes, call by call
-"""tests/cuda/differ.py: build/cuda/differ over every transport, compared call by call with a run in process; TAP on stdout.
+# shows: order: the same random work in process and over shared memory, a unix socket, TCP with and without lanes, and
+#   TLS: the same results and error codes, call by call
+"""tests/cuda/differ.py: build/cuda/differ over every transport, compared call by call with a run in process; TAP on
+stdout.
 
     differ.py [--bin DIR] [--seeds FIRST-LAST] [--steps N] [--threads N] [--devices N] [--chaos SEED] [--only NAME]
 

@@ -60,7 +60,8 @@ def expectations(program):
 
 
 def sanitizer_environment(bindir):
-    """What a program built without a sanitizer must load first to use libraries built with one (build/<flavour>/bin)."""
+    """What a program built without a sanitizer must load first to use libraries built with one
+    (build/<flavour>/bin)."""
     flavour = os.path.basename(os.path.dirname(bindir))
     for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
         if word in flavour:

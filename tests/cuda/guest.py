@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tests/cuda/guest.py [--bin DIR]: programs whose own state is unusual, and servers started in one; TAP on stdout.
 
-shows: a guest in the program: a server that is started without stdin and stderr keeps their numbers free of its sockets, and so do its workers
+shows: a guest in the program: a server that is started without stdin and stderr keeps their numbers free of its
+   sockets, and so do its workers
 """
 import argparse
 import os

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # shows: lanes: the number of connections is what was asked for; FLYT_PERF=no_lanes and FLYT_LANES=0 leave one
-# shows: lanes: over a slow link whose connections take different times, so that bytes and calls pass each other, all results are right
-# shows: lanes: where nothing is said about them, a slow connection gets some in the middle of a copy, and what is copied is right
-# shows: lanes: killed in the middle of copies with -9, a client leaves no worker, and the end of a worker ends its client with an error
+# shows: lanes: over a slow link whose connections take different times, so that bytes and calls pass each other, all
+#   results are right
+# shows: lanes: where nothing is said about them, a slow connection gets some in the middle of a copy, and what is
+#   copied is right
+# shows: lanes: killed in the middle of copies with -9, a client leaves no worker, and the end of a worker ends its
+#   client with an error
 # shows: lanes: records that make no sense, on either side, end their session with a sentence that says so
 # shows: lanes: a lane that breaks ends its session, with a sentence that says so, and nobody else's
 """tests/cuda/lanes.py: large copies over TCP on connections of their own, plain or with TLS; TAP on stdout.
@@ -74,8 +77,8 @@ def through(uri, port):
 
 
 class Breaker:
-    """Passes connections on; the second one, the first lane, ends with a reset after so many bytes, or has one byte changed:
-    (0: to the server, 1: to the client; which)."""
+    """Passes connections on; the second one, the first lane, ends with a reset after so many bytes, or has one byte
+    changed: (0: to the server, 1: to the client; which)."""
 
     def __init__(self, port, after=1 << 60, change=(2, 0)):
         self.target, self.after, self.change, self.count = port, after, change, 0

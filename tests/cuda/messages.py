@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """tests/cuda/messages.py [--bin DIR]: what a user sees when something is wrong; TAP on stdout.
 
-shows: messages: a bad address, page-locked memory that does not suffice, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
+shows: messages: a bad address, page-locked memory that does not suffice, a server that is not there, a fat binary
+   cut in half, a kernel with no PTX, no memory left
 shows: statistics: a table and JSON whose rows add up; switches of FLYT_PERF as documented
 shows: the image cache: the second start of a program sends no code
 shows: life and death: client or server killed, server stopped, a long kernel, a neighbour that faults
 
-Each case runs a real program and checks its error code and that the message names what was tried, on what, and why. Also: two
-programs of one server at once, one of which faults.
+Each case runs a real program and checks its error code and that the message names what was tried, on what, and why.
+Also: two programs of one server at once, one of which faults.
 """
 import argparse
 import json
@@ -156,7 +157,8 @@ def two_programs_and_one_faults(server):
 @case
 def statistics_as_a_table(server):
     done = flyt(server.uri, f"{PROGRAMS}/memory", FLYT_STATS="1")
-    head = re.search(r"^flyt: (\d+) calls travelled, (\d+) of them waited for; (\d+) answered by the client alone; (\d+) bytes sent, "
+    head = re.search(r"^flyt: (\d+) calls travelled, (\d+) of them waited for; (\d+) answered by the client alone; "
+                     r"(\d+) bytes sent, "
                      r"(\d+) received over shm$", done.stderr, re.M)      # by itself, behind a unix socket
     rows = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)  FLYT_\w+$", done.stderr, re.M)
     copies = re.findall(r"^flyt: +(\d+) +(\d+) +(\d+) +[\d.]+ +[\d.]+ +[\d.]+  copies, (?:pageable|pinned) to device$",

@@ -3,7 +3,8 @@
 
     quota.py [--bin DIR] [--transport unix|shm|tcp] PROGRAM
 
-shows: quota: programs of one tenant together never get more than its memory, every success can be written to, and what one holds unused another gets
+shows: quota: programs of one tenant together never get more than its memory, every success can be written to, and
+   what one holds unused another gets
 shows: quota: modules, stacks and credit are in one ledger; what a killed program held is free again
 """
 import argparse
@@ -209,7 +210,8 @@ def torture(tenant, path, count, milliseconds, kill):
         observer.join()
     assert most <= tenant.memory, (most, tenant.memory)
     assert taken > 100 and refused > 10 and most > tenant.memory * 3 // 4, (taken, refused, most, looks)
-    ok(f"{count} programs{', one killed' if kill else ''}: {taken} allocations, {refused} refused, at most {most >> 20} of "
+    ok(f"{count} programs{', one killed' if kill else ''}: {taken} allocations, {refused} refused, "
+       f"at most {most >> 20} of "
        f"{tenant.memory >> 20} MiB in {looks} looks")
     for program in programs:
         program.end()

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""tests/cuda/tls.py [--bin DIR]: programs and GPU servers over TLS, with certificates of a throw-away authority; TAP on stdout.
+"""tests/cuda/tls.py [--bin DIR]: programs and GPU servers over TLS, with certificates of a throw-away authority; TAP on
+stdout.
 
-shows: TLS between programs and GPU servers: no way around it, what both sides are told, renewed certificates, no key in a worker that runs programs
+shows: TLS between programs and GPU servers: no way around it, what both sides are told, renewed certificates, no key
+   in a worker that runs programs
 """
 import argparse
 import base64
@@ -51,7 +53,8 @@ def need(condition, what):
 
 
 class Server:
-    """With the options given, at tls://127.0.0.1 on a free port; .uri as it prints it, .address without what is behind the port."""
+    """With the options given, at tls://127.0.0.1 on a free port; .uri as it prints it, .address without what is behind
+    the port."""
 
     def __init__(self, *options, listen="tls://127.0.0.1:0"):
         self.log = open(tempfile.mktemp(dir=FOLDER), "w+")

@@ -5,8 +5,9 @@
 
     together.py [--bin DIR] [--seed N] [--rounds N] [--steps N]
 
-In each round three stress programs (build/cuda/stress), one over each transport, run beside three others that are killed at
-a random moment. Those that are left alone must succeed; afterwards the server must have no worker but its idle ones.
+In each round three stress programs (build/cuda/stress), one over each transport, run beside three others that are
+killed at a random moment. Those that are left alone must succeed; afterwards the server must have no worker but its
+idle ones.
 """
 import argparse
 import os

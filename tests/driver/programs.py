@@ -137,9 +137,11 @@ def the_runtime_initialises_the_driver_api():
 @case
 def functions_of_the_driver_from_the_runtime():
     """cudaGetDriverEntryPoint finds them for a program that does not know libcuda."""
-    program = ("import ctypes as c; r = c.CDLL(NAME); f, s, p = c.c_void_p(), c.c_int(), c.c_void_p(); a = c.c_uint64()\n"
+    program = ("import ctypes as c; r = c.CDLL(NAME); f, s, p = c.c_void_p(), c.c_int(), c.c_void_p(); "
+               "a = c.c_uint64()\n"
                "for n in (b'cuMemAlloc', b'cuMemAlloc_v2', b'cuNoSuchFunction'):\n"
-               "    print(r.cudaGetDriverEntryPoint(n, c.byref(f), c.c_ulonglong(0), c.byref(s)), s.value, f.value is None)\n"
+               "    print(r.cudaGetDriverEntryPoint(n, c.byref(f), c.c_ulonglong(0), c.byref(s)), "
+               "s.value, f.value is None)\n"
                "    p = p if f.value is None else c.c_void_p(f.value)\n"
                "print(r.cudaFree(None), c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_size_t)(p.value)(c.addressof(a), 64),"
                " r.cudaFree(a))\n")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""refused.py BIN BUILD: what the user of `flyt-run ./anything` sees where Flyt cannot serve the program yet; TAP on stdout.
+"""refused.py BIN BUILD: what the user of `flyt-run ./anything` sees where Flyt cannot serve the program yet; TAP on
+stdout.
 
 shows: first steps: a DT_RPATH, setuid, -static, musl, a file that is not there: one line says why and what to do
 
@@ -147,7 +148,8 @@ def the_server_does_not_take_it_for_a_driver():
 @case
 def the_server_finds_the_driver_behind_it():
     """The software GPU stands for NVIDIA's driver, in a folder that is searched whatever LD_LIBRARY_PATH says."""
-    script = (f"mount -t tmpfs none /run && mkdir -p /run/opengl-driver/lib && cp {BIN}/libsoftgpu.so /run/opengl-driver/lib/libcuda.so.1 &&"
+    script = (f"mount -t tmpfs none /run && mkdir -p /run/opengl-driver/lib && cp {BIN}/libsoftgpu.so "
+              f"/run/opengl-driver/lib/libcuda.so.1 &&"
               f" exec {RUN} --server local:nvidia {own('linked')}")
     if subprocess.run(["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/run"], capture_output=True).returncode:
         raise Skip("no user and mount namespaces here")

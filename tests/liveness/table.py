@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""table.py BIN BACKLOG STALLS [--silence SECONDS] [--all] [--only WORDS] [--keep DIR]: the table of docs/liveness.md, row by row.
+"""table.py BIN BACKLOG STALLS [--silence SECONDS] [--all] [--only WORDS] [--keep DIR]: the table of docs/liveness.md,
+row by row.
 
-Two machines made of network namespaces, a GPU server on one of them, programs on the other (and on the same one, where the transport
-wants that). Each row says who stalls, where, for how long, over which transport, and what becomes of it: the program goes on with
-right results, or it and its worker end in bounded time. Times are in units of FLYT_SILENCE, which is short here (--silence); with
+Two machines made of network namespaces, a GPU server on one of them, programs on the other (and on the same one, where
+the transport wants that). Each row says who stalls, where, for how long, over which transport, and what becomes of it:
+the program goes on with right results, or it and its worker end in bounded time. Times are in units of FLYT_SILENCE,
+which is short here (--silence); with
 --all every state meets every transport.
 
 Speaks TAP; exit status 77 where neither root nor user namespaces give us network namespaces.
 
-shows: life and death: a program that is stopped for three times the silence goes on: in twelve states, over each transport
-shows: life and death: one thread of a program is stopped, as a debugger does, and then goes on; the program does not lose its server
-shows: life and death: whatever waits behind a kernel that runs for three times the silence succeeds, over each transport
-shows: life and death: a server and a program in one process that are short of processors do not take each other for dead
-shows: life and death: a server that is stopped for less than the silence is waited for; for longer, its program is told in bounded time
-shows: life and death: a device that stands still is waited for; a thread of the worker that hangs in our own code ends its session, with a reason
-shows: life and death: a network that is cut for less than the silence is borne; for longer, both ends notice, also of a stopped program
+shows: life and death: a program that is stopped for three times the silence goes on: in twelve states, over each
+   transport
+shows: life and death: one thread of a program is stopped, as a debugger does, and then goes on; the program does not
+   lose its server
+shows: life and death: whatever waits behind a kernel that runs for three times the silence succeeds, over each
+   transport
+shows: life and death: a server and a program in one process that are short of processors do not take each other for
+   dead
+shows: life and death: a server that is stopped for less than the silence is waited for; for longer, its program is
+   told in bounded time
+shows: life and death: a device that stands still is waited for; a thread of the worker that hangs in our own code
+   ends its session, with a reason
+shows: life and death: a network that is cut for less than the silence is borne; for longer, both ends notice, also
+   of a stopped program
 shows: life and death: of a program that is killed no worker is left, whatever it has queued behind a kernel without end
 """
 import argparse
@@ -177,8 +186,8 @@ def stop_thread(pid, tid, seconds):
 # ---- a program on its way to the server ----
 
 class Relay:
-    """Between a program and the server. Of the first connection it passes on what the server says only once the program has been
-    stopped, or nothing at all before: after so many (0 or 1) pieces of what the program says."""
+    """Between a program and the server. Of the first connection it passes on what the server says only once the program
+    has been stopped, or nothing at all before: after so many (0 or 1) pieces of what the program says."""
 
     def __init__(self, programs, transport, pieces):
         self.pieces, self.caught, self.first = pieces, threading.Event(), True
@@ -416,7 +425,8 @@ class Table:
         return self.judge_all(cases, programs, lambda program, worker: goes_on(program))
 
     def attach_stopped(self, transport, stage):
-        """The program is stopped in the middle of its way to the server, for longer than the server waits for its first call."""
+        """The program is stopped in the middle of its way to the server, for longer than the server waits for its first
+        call."""
         relay = Relay(self.programs, transport, {"connected": 0, "half said": 1}[stage])
         try:
             program = self.programs.start(transport, self.programs.arguments.stalls, "launch", 0, relay=relay.uri)

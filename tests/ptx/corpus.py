@@ -89,7 +89,8 @@ def main():
             print(f"{'ok' if good else 'not ok'} {number} {title}")
             if not good:
                 failed += 1
-                print(f"# counted {kernels} kernels, {instructions} instructions; ptx_read: {read.stdout[-300:]} {read.stderr}")
+                print(f"# counted {kernels} kernels, {instructions} instructions; ptx_read: {read.stdout[-300:]} "
+                      f"{read.stderr}")
             if flags == ["-rdc=true"] and architecture == 90:
                 texts.append(output)
         number += 1

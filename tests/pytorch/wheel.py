@@ -1,4 +1,5 @@
-"""wheel.py STEPS: trains a small model for so many steps on whatever device is there; one line `name value` per fact."""
+"""wheel.py STEPS: trains a small model for so many steps on whatever device is there; one line `name value` per
+fact."""
 
 import sys
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tests/tools/lines.py: tools/lines on small trees that this script makes. TAP on stdout.
 
-shows: structure: a line over 120 columns, a tab, blanks at the end and a misplaced brace are found; old ones may only get fewer
+shows: structure: a line over 120 columns, a tab, blanks at the end and a misplaced brace are found; old ones may
+   only get fewer
 """
 import os
 import subprocess
@@ -16,7 +17,8 @@ failed = 0
 
 
 def check(name, files, status, *words, lacking=(), arguments=(), debt=None):
-    """Runs tools/lines on a git tree with these files; compares its exit status, what it prints, and the debt afterwards."""
+    """Runs tools/lines on a git tree with these files; compares its exit status, what it prints, and the debt
+    afterwards."""
     global count, failed
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
