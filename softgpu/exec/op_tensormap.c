@@ -96,7 +96,9 @@ static bool is_map(struct sg_tensor *t, const void *bytes)
         return true;
     if (memcmp(bytes, zeros, MAP))
         return false;
-    *t = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC, .rank = 1, .box = { 1, 1, 1, 1, 1 }, .steps = { 1, 1, 1, 1, 1 } };
+    *t = (struct sg_tensor){
+        .magic = SG_TENSOR_MAGIC, .rank = 1, .box = { 1, 1, 1, 1, 1 }, .steps = { 1, 1, 1, 1, 1 }
+    };
     return true;
 }
 

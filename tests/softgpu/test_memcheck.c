@@ -210,7 +210,8 @@ static void shared_memory(void **state)
               "=========     at share(unsigned int*, int) in sample.cu:24\n");
     how = 2;
     text = reports("1", share);
-    has(text, "========= Invalid __shared__ write of size 4 bytes\n=========     at share(unsigned int*, int) in sample.cu:21\n");
+    has(text, "========= Invalid __shared__ write of size 4 bytes\n"
+              "=========     at share(unsigned int*, int) in sample.cu:21\n");
     how = 0;
     assert_string_equal(reports("1", share), "");
 }

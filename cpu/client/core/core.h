@@ -425,8 +425,8 @@ typedef uint64_t core_event;
 CORE_API int core_event_create(core_context *, unsigned flags, core_event *);
 CORE_API int core_event_destroy(core_event);
 CORE_API int core_event_check(core_event); /* 0, or 400: there is no such event */
-/* The same, of an event that a launch is to record (attributes 7 and 12); 1: it keeps times, or other processes know it,
-   which CUDA's reference forbids. */
+/* The same, of an event that a launch is to record (attributes 7 and 12); 1: it keeps times, or other processes know
+   it, which CUDA's reference forbids. */
 CORE_API int core_event_check_of_launch(core_event);
 CORE_API int core_event_record(core_context *, core_event, core_stream, unsigned flags);
 CORE_API int core_event_synchronize(core_event);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cpu/client/graph/capture.h"
+#include "cpu/common/cancel.h"
 
 static void run(void *data, int status)
 {
@@ -17,6 +18,7 @@ static void run(void *data, int status)
 
 int host_work_add(core_context *context, const struct host_work *work, unsigned flags)
 {
+    CANCEL_DEFERRED;
     if (flags || (!work->callback && !work->function))
         return CORE_INVALID_VALUE;
     bool captured = false;

@@ -1,5 +1,5 @@
-// shows: conformance: kernel nodes with attributes: what is refused when it is set, what when the graph is instantiated,
-//   and what new parameters leave as it was, line by line with NVIDIA's runtime
+// shows: conformance: kernel nodes with attributes: what is refused when it is set, what when the graph is
+//   instantiated, and what new parameters leave as it was, line by line with NVIDIA's runtime
 #include "../suite.h"
 
 __global__ void one(int *out) { atomicAdd(out, 1); }
