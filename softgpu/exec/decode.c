@@ -1,7 +1,8 @@
-/* decode.c: a function of PTX into instructions: the frame's layout, the walk, labels. See decode.h. It stands above
-   the op_*.c files. */
+/* decode.c: a function of PTX into instructions: the frame's layout, the walk over the blocks in the order that order.c
+   gives them, labels. See decode.h. It stands above the op_*.c files. */
 #include "softgpu/check.h"
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/flow.h"
 #include "softgpu/exec/registers.h"
 
 #include <stdio.h>
@@ -16,11 +17,11 @@ static uint32_t cell_bytes(enum ptx_type t)
 }
 
 /* Predicates first, then the rows, largest cells first. */
-static int layout_registers(struct exec_decoder *d)
+static int layout_registers(struct exec_decoder *d, const struct exec_flow *flow)
 {
     const struct ptx_function *f = d->f;
     uint32_t predicates = EXEC_PRED_FIRST, rows[3];
-    if (!exec_registers_place(f, d->register_at, rows)) {
+    if (!exec_registers_place(flow, d->register_at, rows)) {
         memset(rows, 0, sizeof rows);
         for (uint32_t i = 0; i < f->register_count; i++) {
             uint32_t pool = cell_bytes(f->registers[i].type) / 8;
@@ -114,25 +115,77 @@ static bool surveyed(struct exec_decoder *d)
     return true;
 }
 
-static int decode_body(struct exec_decoder *d)
+static int decode_instruction(struct exec_decoder *d)
 {
-    for (d->at = 0; d->at < d->f->instruction_count; d->at++) {
+    d->temp_next = 0;
+    if (d->kernel->has_barriers && is_store(d) && decode_put(d, (struct exec_insn){ .run = exec_run_halt }))
+        return -1;
+    decode_function *decode = decode_find(d->in->opcode);
+    if (sg_check && decode_check_before(d))
+        return -1;
+    if ((decode ? decode : decode_arithmetic)(d) && !surveyed(d))
+        return -1;
+    return sg_check ? decode_check_after(d) : 0;
+}
+
+static bool branches_to(const struct exec_decoder *d, const struct exec_flow *g, uint32_t block)
+{
+    const struct ptx_instruction *in = d->in;
+    return !strcmp(in->opcode, "bra") && in->operand_count == 1 && in->operands[0].kind == PTX_OP_LABEL &&
+           g->block_of[in->operands[0].index] == block;
+}
+
+/* After the last instruction of a block that falls into another one than `next`. A branch to `next` under a guard
+   becomes one to the other, under the opposite guard. */
+static int decode_fall(struct exec_decoder *d, const struct exec_flow *g, uint32_t b, uint32_t next)
+{
+    struct exec_insn *last = d->count ? &d->insns[d->count - 1] : NULL;
+    if (last && last->flags & EXEC_LABEL && d->in->guard >= 0 && branches_to(d, g, next)) {
+        last->d = g->first[b + 1];
+        last->guard_flip = ~last->guard_flip;
+        return 0;
+    }
+    return decode_jump(d, g->first[b + 1]);
+}
+
+/* `next`: the block that is laid out behind it. */
+static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint32_t b, uint32_t next)
+{
+    uint32_t end = g->first[b + 1];
+    d->in = NULL;
+    for (d->at = g->first[b]; d->at < end; d->at++) {
         d->in = &d->f->instructions[d->at];
         d->first_insn[d->at] = d->count;
-        d->temp_next = 0;
-        if (d->kernel->has_barriers && is_store(d) && decode_put(d, (struct exec_insn){ .run = exec_run_halt }))
-            return -1;
-        decode_function *decode = decode_find(d->in->opcode);
-        if (sg_check && decode_check_before(d))
-            return -1;
-        if ((decode ? decode : decode_arithmetic)(d) && !surveyed(d))
-            return -1;
-        if (sg_check && decode_check_after(d))
+        bool needless = d->at + 1 == end && d->in->guard < 0 && branches_to(d, g, next);
+        if (!needless && decode_instruction(d))
             return -1;
     }
-    d->first_insn[d->at] = d->count;
-    d->in = NULL;
+    if (b + 1 < g->blocks)
+        return exec_flow_falls(g, b) && next != b + 1 ? decode_fall(d, g, b, next) : 0;
+    d->first_insn[end] = d->count;
     return decode_put(d, (struct exec_insn){ .run = exec_run_return });       /* a body may end without one */
+}
+
+static int decode_body(struct exec_decoder *d, const struct exec_flow *g)
+{
+    uint32_t *order = exec_order(g);
+    int result = order ? 0 : decode_error(d, "no host memory");
+    if (order && order[0])
+        result = decode_jump(d, 0);
+    for (uint32_t i = 0; !result && i < g->blocks; i++)
+        result = decode_block(d, g, order[i], i + 1 < g->blocks ? order[i + 1] : UINT32_MAX);
+    free(order);
+    return result;
+}
+
+static void resolve_labels(struct exec_decoder *d)
+{
+    for (uint32_t i = 0; i < d->count; i++)
+        if (d->insns[i].flags & EXEC_LABEL) {
+            uint32_t to = d->first_insn[d->insns[i].d];
+            d->insns[i].target = d->insns + to;
+            d->insns[i].cost = to <= i ? i - to + 1 : 0;
+        }
 }
 
 struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_t log_size)
@@ -142,30 +195,28 @@ struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_
     if (ptx_function_read(m, index, log, log_size))
         return NULL;
     struct exec_decoder d = { .kernel = k, .module = m, .f = f, .index = index, .log = log, .log_size = log_size };
+    struct exec_flow flow;
+    bool flows = exec_flow_build(&flow, f);
     d.out = calloc(1, sizeof *d.out);
     d.register_at = calloc(f->register_count + 1u, sizeof *d.register_at);
     d.first_insn = calloc(f->instruction_count + 1u, sizeof *d.first_insn);
-    if (!d.out || !d.register_at || !d.first_insn) {
+    if (!flows || !d.out || !d.register_at || !d.first_insn) {
         snprintf(log, log_size, "%s: no host memory", f->name);
         goto fail;
     }
     d.out->ptx = f;
-    if (layout_registers(&d) || layout_locals(&d) || decode_body(&d))
+    if (layout_registers(&d, &flow) || layout_locals(&d) || decode_body(&d, &flow))
         goto fail;
-    struct exec_insn *base = d.insns;
-    for (uint32_t i = 0; i < d.count; i++)
-        if (d.insns[i].flags & EXEC_LABEL) {
-            uint32_t to = d.first_insn[d.insns[i].d];
-            d.insns[i].target = base + to;
-            d.insns[i].cost = to <= i ? i - to + 1 : 0;
-        }
+    resolve_labels(&d);
     d.out->insns = d.insns;
     d.out->insn_count = d.count;
     d.out->rows_size = d.temp_base + d.temp_most * 16 * SG_LANES;
     free(d.register_at);
+    exec_flow_free(&flow);
     d.out->label_insns = d.first_insn;
     return d.out;
 fail:
+    exec_flow_free(&flow);
     free(d.register_at);
     free(d.first_insn);
     free(d.insns);

@@ -78,6 +78,9 @@ extern const struct decode_entry decode_data[], decode_memory_table[], decode_co
 int decode_warp_barrier(struct exec_decoder *);
 int decode_converge(struct exec_decoder *);
 
+/* op_control.c: a branch without a guard to a PTX instruction */
+int decode_jump(struct exec_decoder *, uint32_t to);
+
 /* op_copy.c: st.bulk */
 int decode_bulk_store(struct exec_decoder *);
 

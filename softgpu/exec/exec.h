@@ -10,12 +10,14 @@
  *   group    lanes with one pc and one frame: what the interpreter runs                            (warp.c)
  *   frame    one call: the rows of registers of a function for the lanes that called it            (frame.c)
  *   kernel   an entry with everything that it can call, decoded                                   (kernel.c)
+ *   block    of a function (a basic block): where it is laid out says where lanes meet            (flow.c, order.c)
  *   insn     one decoded instruction: a handler and where its rows are                           (decode*.c, op_*.c)
  *
  * Invariants
  * - Every lane of a warp that has not exited belongs to exactly one group. A group is runnable, or parked at a
  *   warp-wide (`.sync`) or a block-wide (`bar`) meeting. Groups with the same pc and frame are merged when the
- *   scheduler sees them together; nothing depends on it.
+ *   scheduler sees them together. The group with the deepest call and then the lowest pc runs first, and insns lie in
+ *   memory in the order that order.c gives the blocks, not in that of the text.
  * - While a group runs, its pc, frame and mask live in the warp (w->pc …) and its slot in w->groups is stale
  *   except for `state`. exec_warp_slice() alone loads and stores them.
  * - The loop of the interpreter leaves a group when w->pc == w->stop. A handler that changes which groups

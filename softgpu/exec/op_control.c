@@ -56,6 +56,11 @@ static int decode_bra(struct exec_decoder *d)
     return decode_put(d, n);
 }
 
+int decode_jump(struct exec_decoder *d, uint32_t to)
+{
+    return decode_put(d, (struct exec_insn){ .run = run_branch, .flags = EXEC_LABEL, .d = to });
+}
+
 /* Lanes that differ from the first in `value` do the instruction again, as a group of their own. */
 static void keep_equal(struct exec_warp *w, const struct exec_insn *i, const void *row, unsigned cell)
 {

@@ -17,10 +17,10 @@
 #include "softgpu/exec/decode.h"
 
 struct graph {
+    const struct exec_flow *flow;
     const struct ptx_function *f;
     uint32_t words, blocks;
-    uint32_t *block_of;                   /* per instruction */
-    uint32_t *first;                      /* per block, and one behind */
+    const uint32_t *first;                /* of the flow */
     uint64_t *in, *use, *kill;            /* per block: alive at its beginning, read before written, written whole */
 };
 
@@ -40,11 +40,6 @@ static bool has_result(const struct ptx_instruction *in)
         if (is(in, known[k]))
             return true;
     return !decode_find(in->opcode) || (is(in, "wmma") && in->modifier_count && strcmp(in->modifiers[0], "store"));
-}
-
-static bool ends_block(const struct ptx_instruction *in)
-{
-    return is(in, "bra") || is(in, "brx") || is(in, "ret") || is(in, "exit") || is(in, "trap");
 }
 
 typedef void visit(void *context, uint32_t reg, bool whole);
@@ -95,37 +90,7 @@ static void scan_write(void *context, uint32_t reg, bool whole)
 
 static bool build(struct graph *g)
 {
-    const struct ptx_function *f = g->f;
-    uint32_t n = f->instruction_count;
-    uint8_t *starts = calloc(n + 1u, 1);
-    g->block_of = calloc(n + 1u, sizeof *g->block_of);
-    g->first = calloc(n + 2u, sizeof *g->first);
-    if (!starts || !g->block_of || !g->first) {
-        free(starts);
-        return false;
-    }
-    starts[0] = 1;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ptx_instruction *in = &f->instructions[i];
-        if (ends_block(in))
-            starts[i + 1] = 1;
-        for (uint32_t k = 0; k < in->operand_count; k++) {
-            const struct ptx_operand *o = &in->operands[k];
-            if (o->kind == PTX_OP_LABEL)
-                starts[o->index] = 1;
-            else if (o->kind == PTX_OP_LABEL_TABLE)
-                for (uint32_t e = 0; e < o->element_count; e++)
-                    starts[o->elements[e].index] = 1;
-        }
-    }
-    for (uint32_t i = 0; i <= n; i++) {
-        if (starts[i])
-            g->first[g->blocks++] = i;
-        g->block_of[i] = g->blocks - 1;
-    }
-    g->first[g->blocks] = n;
-    free(starts);
-    g->words = f->register_count / 64 + 1;
+    g->words = g->f->register_count / 64 + 1;
     size_t size = (size_t)g->blocks * g->words;
     if (size > (8u << 20))
         return false;                     /* 64 MiB a set: better a row each */
@@ -137,36 +102,20 @@ static bool build(struct graph *g)
     for (uint32_t b = 0; b < g->blocks; b++) {
         struct scan s = { g, b };
         for (uint32_t i = g->first[b]; i < g->first[b + 1]; i++)
-            visit_instruction(g, &f->instructions[i], scan_read, scan_write, &s);
+            visit_instruction(g, &g->f->instructions[i], scan_read, scan_write, &s);
     }
     return true;
-}
-
-static void join(const struct graph *g, uint64_t *out, uint32_t instruction)
-{
-    const uint64_t *in = g->in + (size_t)g->block_of[instruction] * g->words;
-    for (uint32_t k = 0; k < g->words; k++)
-        out[k] |= in[k];
 }
 
 /* What is alive at the end of a block: at the beginning of those that may follow. */
 static void block_out(const struct graph *g, uint32_t b, uint64_t *out)
 {
     memset(out, 0, g->words * 8u);
-    uint32_t end = g->first[b + 1];
-    if (end == g->first[b])
-        return;                           /* the empty block behind the last instruction */
-    const struct ptx_instruction *last = &g->f->instructions[end - 1];
-    for (uint32_t k = 0; k < last->operand_count; k++) {
-        const struct ptx_operand *o = &last->operands[k];
-        if (o->kind == PTX_OP_LABEL)
-            join(g, out, o->index);
-        else if (o->kind == PTX_OP_LABEL_TABLE)
-            for (uint32_t e = 0; e < o->element_count; e++)
-                join(g, out, o->elements[e].index);
+    for (uint32_t e = g->flow->next_at[b]; e < g->flow->next_at[b + 1]; e++) {
+        const uint64_t *in = g->in + (size_t)g->flow->next[e] * g->words;
+        for (uint32_t k = 0; k < g->words; k++)
+            out[k] |= in[k];
     }
-    if (!ends_block(last) || last->guard >= 0)
-        join(g, out, end);
 }
 
 static void solve(struct graph *g, uint64_t *out)
@@ -271,9 +220,10 @@ static uint32_t take_row(struct pool *p, const struct hull *h)
     return p->heap[i].row;
 }
 
-bool exec_registers_place(const struct ptx_function *f, uint32_t *row, uint32_t rows[3])
+bool exec_registers_place(const struct exec_flow *flow, uint32_t *row, uint32_t rows[3])
 {
-    struct graph g = { .f = f };
+    const struct ptx_function *f = flow->f;
+    struct graph g = { .flow = flow, .f = f, .blocks = flow->blocks, .first = flow->first };
     struct pool pools[3] = { 0 };
     uint64_t *out = NULL;
     struct hull *hulls = calloc(f->register_count + 1u, sizeof *hulls);
@@ -312,8 +262,6 @@ bool exec_registers_place(const struct ptx_function *f, uint32_t *row, uint32_t 
 out:
     for (unsigned k = 0; k < 3; k++)
         free(pools[k].heap);
-    free(g.block_of);
-    free(g.first);
     free(g.in);
     free(g.use);
     free(g.kill);

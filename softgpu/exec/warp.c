@@ -1,13 +1,17 @@
 /*
  * warp.c: the groups of a warp: which one runs, when they part and when they meet again.
  *
- * The scheduler takes the deepest call first, then the lowest pc: so arms of a branch run one after the other and the
- * first to arrive behind them waits there for the rest. That is for speed. For progress (lanes that wait for one
- * another), a group that has used up its slice while others could run is set aside until each of them has had its turn:
- * at once if it did what loops wait with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after
- * PATIENCE slices if not, since lanes that left a long loop early had better wait for the rest. Groups that part and
- * meet again within a slice are new ones each time, and none of them ever seems to have had its share; so who has
- * waited while others gave way FORGOTTEN times goes first, whatever they are.
+ * The scheduler takes the deepest call first, then the lowest pc. The code is laid out so that lanes that part thereby
+ * meet again at the immediate post-dominator of the branch, as on a GPU (order.c): the arms of a branch run one after
+ * the other, and the first lanes to arrive behind them wait there for the rest. That is for speed, and for programs
+ * whose lanes exchange data through memory without __syncwarp.
+ *
+ * CUDA does not promise it, and progress comes first. Where lanes wait for one another, a group that has used up its
+ * slice while others could run is set aside until each of them has had its turn: at once if it did what loops wait
+ * with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after PATIENCE slices if not, since lanes
+ * that left a long loop early had better wait for the rest. Groups that part and meet again within a slice are new
+ * ones each time, and none of them ever seems to have had its share. So a group that has waited while others gave way
+ * FORGOTTEN times goes first, wherever it is.
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/exec.h"

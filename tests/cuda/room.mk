@@ -28,6 +28,10 @@ build/cuda/graph_random: tests/cuda/graph_work.h
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
 build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
 
+# The compiler for compute capability 10.0 (CUDA 12.8 and later) puts blocks in front of those that lead to them.
+build/cuda/in_step: CUDA_TEST_FLAGS += $(if $(filter memory-lz4,$(CUDA_TEST_VARIANTS)),-gencode \
+    arch=compute_75$(comma)code=compute_75 -gencode arch=compute_100$(comma)code=compute_100)
+
 define cuda_variant_rule
 build/cuda/$(1): tests/cuda/$(firstword $(subst -, ,$(1))).cu tests/cuda/check.h
 	@mkdir -p $$(@D)
