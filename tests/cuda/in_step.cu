@@ -1,8 +1,8 @@
 // shows: lanes that part: a warp whose lanes look for the smallest elements of a row, and exchange them through memory
 //   without __syncwarp, finds them, as on hardware, where lanes meet behind each branch
 //
-// CUDA promises nothing to such a program. CuPy's argpartition is one. Compilers put blocks of its loops in front of the
-// blocks that lead to them. FLYT_SOFTGPU_CHAOS may run the lanes in another order: the test is not for it.
+// CUDA promises nothing to such a program. CuPy's argpartition is one. Compilers put blocks of its loops in front of
+// the blocks that lead to them. FLYT_SOFTGPU_CHAOS may run the lanes in another order: the test is not for it.
 #include "check.h"
 
 enum { ROWS = 12, LENGTH = 640, KEPT = 32, QUEUE = 4, LANES = 32 };
