@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""compare.py BIN [--runtime FOLDER | --driver] [--all] [--arguments A_B] PROGRAM...: the conformance suite; TAP.
+"""compare.py BIN [--runtime FOLDER | --driver] [--all] [--gaps HEADERS] [--arguments A_B] PROGRAM...
+
+The conformance suite; TAP on stdout.
 
 shows: conformance: each chapter prints line by line what NVIDIA's runtime prints on Flyt's libcuda, but for known lines
 
 Each PROGRAM is a chapter (tests/conformance/suite.h says how it is written). It runs with Flyt's libcudart and with the
 libcudart of FOLDER; --driver: with Flyt's libcuda and with the software GPU's own. A line that differs must be in
 KNOWN, and a line that says "(documented: …)" in UNDOCUMENTED; docs/limits.md has the same for users.
---all: a row of these that no chapter needs any more is a failure, too.
+--all: a row of these that no chapter needs any more is a failure, too. --gaps: so is a code that CUDA's headers in
+HEADERS document and no PROGRAM shows, unless gaps.txt lists it (gaps.py).
 """
 import argparse
 import difflib
@@ -15,6 +18,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+import gaps
 
 LIMIT = 300
 # A pattern for what stands before " -> ", or for a whole line without it, and why; "older": only of the runtimes that
@@ -27,6 +32,8 @@ KNOWN = (
     (r"cudaGetDeviceFlags\(.*: between the reset and what makes the context anew",
      "13.0 returns what the driver says of a primary context that does not exist yet"),
     (r"cudaGraphCreate\(.*: behind the fault", "what a driver says there of a call that needs no device is not known"),
+    (r"cudaMemcpy((To|From)ArrayAsync|FromArray)\(.*: kind 9",
+     "NVIDIA's runtime copies nothing and succeeds where these deprecated functions get an unknown kind"),
     (r"  flags = (0|4|8|12)", "what NVIDIA's driver says of CU_CTX_MAP_HOST is not known; earlier runtimes add it"),
 )
 UNDOCUMENTED = (
@@ -77,13 +84,14 @@ def main():
     parser.add_argument("--runtime")
     parser.add_argument("--driver", action="store_true")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--gaps")
     parser.add_argument("--arguments", default="", help="of each program, joined by _: a seed, a number of calls")
     parser.add_argument("program", nargs="+")
     options = parser.parse_intermixed_args()
     if options.runtime and not os.path.isdir(options.runtime):
         print(f"1..1\nok 1 - NVIDIA's runtime # SKIP {options.runtime} is not there (tools/cuda-releases fetches it)")
         return 0
-    failed, flyts = 0, (os.path.join(options.bin, "cudart"), options.bin)
+    failed, flyts, shown = 0, (os.path.join(options.bin, "cudart"), options.bin), []
     with tempfile.TemporaryDirectory() as folder:
         first = driver_folder(options.bin, folder) if options.driver else options.runtime
         second = "software GPU" if options.driver else "NVIDIA"
@@ -95,9 +103,16 @@ def main():
             if done.returncode or other.returncode:
                 unknown.append(f"ends with {done.returncode}, over the other with {other.returncode}")
             failed += bool(unknown)
+            shown += ours
             print(f"{'not ok' if unknown else 'ok'} {number} - {os.path.basename(program)}: {len(ours)} lines")
             print(*(f"#   {line}\n" for line in unknown[:40]), sep="", end="", flush=True)
     count = len(options.program)
+    if options.gaps:
+        wrong = gaps.differences(shown, options.gaps)
+        count, failed = count + 1, failed + bool(wrong)
+        about = " # SKIP the headers are not those of CUDA 13" if wrong is None else ""
+        print(f"{'not ok' if wrong else 'ok'} {count} - gaps.txt lists what no chapter shows{about}")
+        print(*(f"#   {line}\n" for line in wrong or ()), sep="", end="")
     if options.all:
         unused = [row for row in (*KNOWN, *UNDOCUMENTED) if row not in used and len(row) == 2]
         count, failed = count + 1, failed + bool(unused)

@@ -18,9 +18,9 @@ $(CONFORMANCE)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h tests
 	@mkdir -p $(@D)
 	$(CONFORMANCE_NVCC) -cudart shared
 
-$(BUILD)/tests/conformance: tests/conformance/compare.py $(CONFORMANCE_PROGRAMS) | $(PROGRAMS)
+$(BUILD)/tests/conformance: $(addprefix tests/conformance/,compare.py gaps.py) $(CONFORMANCE_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec $(CONFORMANCE_COMPARE) %s\n' '$(CONFORMANCE_QUICK)' > $@
+	@printf '#!/bin/sh\nexec $(CONFORMANCE_COMPARE) --gaps $(CUDA_INCLUDE) %s\n' '$(CONFORMANCE_QUICK)' > $@
 	@chmod +x $@
 TESTS += $(BUILD)/tests/conformance
 LONG_TESTS += "$(CONFORMANCE_COMPARE) --all $(CONFORMANCE_PROGRAMS)"
@@ -42,8 +42,8 @@ TESTS += $(BUILD)/tests/conformance-driver
 # The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
 # Without the chapters whose functions changed between the major versions.
 CONFORMANCE_OLD    := 11.8 12.4 12.9
-CONFORMANCE_OLD_11 := $(filter-out batch current device graph graph_edges library logs managed,$(CONFORMANCE_CHAPTERS))
-CONFORMANCE_OLD_12 := $(filter-out device graph_edges logs managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_12 := $(filter-out device graph_edges graph_kernels graph_nodes logs managed,$(CONFORMANCE_CHAPTERS))
+CONFORMANCE_OLD_11 := $(filter-out batch current graph library,$(CONFORMANCE_OLD_12))
 CONFORMANCE_LACKS_12.4 := $(addprefix $(CONFORMANCE)/12/,batch library moves) # cudaLibrary… and batches are of 12.8
 CONFORMANCE_LEGACY := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 define CONFORMANCE_RULE

@@ -310,6 +310,13 @@ cudaError_t runtime_cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t gra
 
 /* ---- events ---- */
 
+/* Without an event, the functions that are for events alone return 1, and the others 400, as in NVIDIA's runtime. */
+static int read_event(enum graph_kind kind, cudaEvent_t event, struct graph_parameters *out)
+{
+    int error = graph_read_event(kind, event, out);
+    return !event && error == cudaErrorInvalidResourceHandle ? cudaErrorInvalidValue : error;
+}
+
 static cudaError_t get_event(cudaGraphNode_t node, enum graph_kind kind, cudaEvent_t *out)
 {
     struct graph_parameters p;
@@ -322,7 +329,7 @@ static cudaError_t get_event(cudaGraphNode_t node, enum graph_kind kind, cudaEve
 cudaError_t runtime_cudaGraphAddEventRecordNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before,
                                                 size_t count, cudaEvent_t event)
 {
-    ADD(graph_read_event(GRAPH_RECORD_EVENT, event, &p));
+    ADD(read_event(GRAPH_RECORD_EVENT, event, &p));
 }
 
 cudaError_t runtime_cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *out)
@@ -332,19 +339,19 @@ cudaError_t runtime_cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaE
 
 cudaError_t runtime_cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event)
 {
-    CHANGE(graph_read_event(GRAPH_RECORD_EVENT, event, &p));
+    CHANGE(read_event(GRAPH_RECORD_EVENT, event, &p));
 }
 
 cudaError_t runtime_cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t executable, cudaGraphNode_t node,
                                                          cudaEvent_t event)
 {
-    CHANGE_EXECUTABLE(graph_read_event(GRAPH_RECORD_EVENT, event, &p));
+    CHANGE_EXECUTABLE(read_event(GRAPH_RECORD_EVENT, event, &p));
 }
 
 cudaError_t runtime_cudaGraphAddEventWaitNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before,
                                               size_t count, cudaEvent_t event)
 {
-    ADD(graph_read_event(GRAPH_WAIT_EVENT, event, &p));
+    ADD(read_event(GRAPH_WAIT_EVENT, event, &p));
 }
 
 cudaError_t runtime_cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *out)
@@ -354,13 +361,13 @@ cudaError_t runtime_cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEve
 
 cudaError_t runtime_cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event)
 {
-    CHANGE(graph_read_event(GRAPH_WAIT_EVENT, event, &p));
+    CHANGE(read_event(GRAPH_WAIT_EVENT, event, &p));
 }
 
 cudaError_t runtime_cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t executable, cudaGraphNode_t node,
                                                        cudaEvent_t event)
 {
-    CHANGE_EXECUTABLE(graph_read_event(GRAPH_WAIT_EVENT, event, &p));
+    CHANGE_EXECUTABLE(read_event(GRAPH_WAIT_EVENT, event, &p));
 }
 
 /* ---- memory ---- */
