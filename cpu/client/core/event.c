@@ -13,35 +13,18 @@
 #include "api/forward/core.h"
 #include "context.h"
 #include "event_shared.h"
+#include "event_state.h"
 #include "forward.h"
-#include "move.h"
 #include "op.h"
 #include "pending.h"
 #include "perf.h"
 #include "pool_notes.h"
 #include "state.h"
 
-enum { TOKEN_KIND = 2, FLAG_DISABLE_TIMING = 2, FLAG_INTERPROCESS = 4, EVENT_FLAGS = 7 };
-
-struct client_event {
-    pthread_mutex_t lock;             /* what the last record said */
-    flyt_id         wire;
-    core_context   *context;
-    unsigned        flags;
-    atomic_uint_fast64_t token;
-    struct client_stream *stream;     /* NULL: never recorded */
-    uint64_t        stream_token;     /* to see whether the structure has become another stream's */
-    struct point    point;
-    struct asked    asked;
-    /* Recorded at another server, from which the session moved: so many ms after (or, negative, before) the context's
-       reference event. to_be: the same of a move that is under way. */
-    struct recorded_there { bool is; double ms; } there, to_be;
-    struct cell     cell;             /* other processes know it: then this says what was recorded */
-    struct client_event *next;
-};
+enum { TOKEN_KIND = 2, EVENT_FLAGS = 7 };
 
 const struct cell_actions *cells;
-static id_table *table;
+id_table *event_table;
 static struct {
     pthread_mutex_t lock;
     struct client_event *spare;
@@ -49,8 +32,8 @@ static struct {
 
 int event_open(void)
 {
-    table = id_table_create(TOKEN_KIND, 1);
-    return table ? CORE_OK : CORE_OUT_OF_MEMORY;
+    event_table = id_table_create(TOKEN_KIND, 1);
+    return event_table ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
 static int event_enter(core_event token, struct client_event **out)
@@ -58,7 +41,7 @@ static int event_enter(core_event token, struct client_event **out)
     int code = core_enter();
     if (code)
         return code;
-    *out = id_table_find(table, token);
+    *out = id_table_find(event_table, token);
     return *out ? CORE_OK : CORE_INVALID_HANDLE;
 }
 
@@ -106,7 +89,7 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
     e->context = c;
     e->flags = flags;
     uint32_t index = 0;
-    uint64_t token = id_table_add(table, e, &index);
+    uint64_t token = id_table_add(event_table, e, &index);
     e->wire = index;
     atomic_store(&e->token, token);
     pthread_mutex_unlock(&e->lock);
@@ -121,7 +104,7 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
 
 static void event_recycle(struct client_event *e, uint32_t index)
 {
-    id_table_release(table, index);
+    id_table_release(event_table, index);
     pthread_mutex_lock(&events.lock);
     e->next = events.spare;
     events.spare = e;
@@ -134,7 +117,7 @@ int core_event_destroy(core_event token)
     int code = core_enter();
     if (code)
         return code;
-    struct client_event *e = id_table_remove(table, token);
+    struct client_event *e = id_table_remove(event_table, token);
     if (!e)
         return CORE_INVALID_HANDLE;
     event_args args = { .event = e->wire };
@@ -147,19 +130,19 @@ int core_event_destroy(core_event token)
 
 uint64_t event_count(void)
 {
-    return table ? id_table_count(table) : 0;
+    return event_table ? id_table_count(event_table) : 0;
 }
 
 static void forget(void *object, id_token token, void *context)
 {
     struct client_event *e = object;
-    if (e->context == context && id_table_remove(table, token))
+    if (e->context == context && id_table_remove(event_table, token))
         event_recycle(e, id_token_index(token));
 }
 
 void event_forget_context(core_context *c)
 {
-    id_table_each(table, forget, c);
+    id_table_each(event_table, forget, c);
     cells->forget_context(c);
     c->reference = 0;
 }
@@ -492,144 +475,4 @@ int event_wait_op(struct client_stream *s, const struct op *op)
     if (r.stream)
         pending_join(&r.point, &point);
     return code;
-}
-
-/* ---- moving to another server ----
-   Events are made again. Times are the old server's: each context gets a new reference event, which is recorded at the
-   old server and, a little later by this process's clock, at the new one. So each time that the old server knows
-   becomes one before the reference event. */
-
-struct references { core_event of[CONTEXTS_MOST]; uint64_t at[CONTEXTS_MOST]; };
-
-static bool timed(const struct client_event *e) { return e->stream && !(e->flags & FLAG_DISABLE_TIMING); }
-
-/* Records the context's new reference event, and waits for it. *at: when, to half of a round trip. */
-static int reference_record(struct move *move, core_context *c, core_event reference, uint64_t *at)
-{
-    struct client_event *e = id_table_find(table, reference);
-    event_record_args args = { .event = e->wire };
-    int code = move_stream(move, c, &args.stream);
-    uint64_t before = clock_now();
-    if (!code)
-        code = wire_send(FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args);
-    stream_args sync = { .stream = args.stream };
-    if (!code)
-        code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &sync);
-    *at = before + (clock_now() - before) / 2;
-    return code;
-}
-
-struct saving { struct move *move; core_context *context; core_event reference; double since; bool any; int code; };
-
-static void event_is_timed(void *object, id_token token, void *context)
-{
-    struct client_event *e = object;
-    struct saving *saving = context;
-    (void)token;
-    saving->any = saving->any || (e->context == saving->context && timed(e));
-}
-
-static void event_time_save(void *object, id_token token, void *context)
-{
-    struct client_event *e = object;
-    struct saving *saving = context;
-    float elapsed = 0;
-    e->to_be.is = false;
-    if (saving->code || e->context != saving->context || !timed(e))
-        return;
-    if (!e->there.is)
-        saving->code = core_event_elapsed_time(e->context, &elapsed, token, saving->reference);
-    if (saving->code)
-        move_refuse(saving->move, saving->code, "the time of an event cannot be read (error %d)", saving->code);
-    e->to_be = (struct recorded_there){ !saving->code, e->there.is ? e->there.ms - saving->since : -elapsed };
-}
-
-int event_save(struct move *move)
-{
-    struct references *references = move->of[KIND_EVENT] = calloc(1, sizeof *references);
-    if (!references)
-        return CORE_OUT_OF_MEMORY;
-    for (core_context *c = context_next(NULL); c; c = context_next(c)) {
-        struct saving saving = { .move = move, .context = c };
-        float since = 0;
-        id_table_each(table, event_is_timed, &saving);
-        if (!saving.any)
-            continue;
-        int code = core_event_create(c, 0, &references->of[c->wire]);
-        saving.reference = references->of[c->wire];
-        if (!code)
-            code = reference_record(move, c, saving.reference, &references->at[c->wire]);
-        if (!code && c->reference)
-            code = core_event_elapsed_time(c, &since, c->reference, saving.reference);
-        if (code)
-            return move_refuse(move, code, "an event for the times of others cannot be recorded (error %d)", code);
-        saving.since = since;
-        id_table_each(table, event_time_save, &saving);
-        if (saving.code)
-            return saving.code;
-    }
-    return CORE_OK;
-}
-
-static void event_again(void *object, id_token token, void *context)
-{
-    struct client_event *e = object;
-    int *code = context;
-    (void)token;
-    event_create_args args = { .event = e->wire, .context = e->context->wire,
-                               .flags = e->flags & ~(unsigned)FLAG_INTERPROCESS };
-    if (!*code)
-        *code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
-}
-
-struct gap { const core_context *context; double ms; };
-
-static void event_time_shift(void *object, id_token token, void *context)
-{
-    struct client_event *e = object;
-    const struct gap *gap = context;
-    (void)token;
-    if (e->context == gap->context)
-        e->to_be.ms -= gap->ms;
-}
-
-int event_restore(struct move *move)
-{
-    struct references *references = move->of[KIND_EVENT];
-    int code = CORE_OK;
-    id_table_each(table, event_again, &code);
-    for (core_context *c = context_next(NULL); c && !code; c = context_next(c)) {
-        uint64_t there;
-        if (!references->of[c->wire])
-            continue;
-        code = reference_record(move, c, references->of[c->wire], &there);
-        struct gap gap = { c, (double)(there - references->at[c->wire]) / 1e6 };
-        id_table_each(table, event_time_shift, &gap);
-    }
-    return code ? move_refuse(move, code, "the new server refuses an event (error %d)", code) : CORE_OK;
-}
-
-static void event_adopt(void *object, id_token token, void *context)
-{
-    struct client_event *e = object;
-    (void)token;
-    if (*(bool *)context && e->to_be.is)
-        e->there = e->to_be;
-    e->to_be.is = false;
-}
-
-void event_moved(struct move *move, bool moved)
-{
-    struct references *references = move->of[KIND_EVENT];
-    id_table_each(table, event_adopt, &moved);
-    for (core_context *c = context_next(NULL); references && c; c = context_next(c)) {
-        core_event new = references->of[c->wire], other = moved ? c->reference : new;
-        if (!new)
-            continue;
-        if (other)
-            core_event_destroy(other);
-        if (moved)
-            c->reference = new;
-    }
-    free(references);
 }
