@@ -1,5 +1,5 @@
 # cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
-CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c))
+CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c null_memory.c))
 # Of the program alone, and of local: alone; all other files are the session's.
 CPU_SERVER_MAIN  := $(addprefix cpu/server/,main.c listener.c workers.c identity.c spawn.c door.c knock.c worker.c \
                                              ticket.c relay.c relay_listener.c relay_worker.c)

@@ -1,4 +1,4 @@
-/* null.h: what null.c (device, memory, streams) and null_code.c (modules, launches) share. */
+/* null.h: what null.c (device, streams), null_memory.c (memory, copies) and null_code.c (modules, launches) share. */
 #ifndef FLYT_SERVER_GPU_NULL_H
 #define FLYT_SERVER_GPU_NULL_H
 
@@ -14,6 +14,8 @@ enum { NULL_STREAM = 0x53545245, NULL_EVENT = 0x4556454e, NULL_MODULE = 0x4d4f44
 enum { NULL_MULTIPROCESSORS = 16, NULL_BLOCKS_PER_SM = 32, NULL_SHARED_PER_SM = 233472, NULL_RESERVED_SHARED = 1024,
        NULL_MAX_SHARED = NULL_SHARED_PER_SM - NULL_RESERVED_SHARED };
 
+#define NULL_TOTAL_MEMORY ((uint64_t)24 << 30)
+
 struct null_object { uint32_t magic; };                     /* first member of every object */
 
 bool null_is(const void *object, uint32_t magic);
@@ -23,7 +25,8 @@ CUresult null_check(void);                                  /* has the thread a 
 /* Addresses of a module's variables; MemAddressFree gives them back. */
 CUresult null_reserve_variables(CUdeviceptr *address, size_t size);
 
-extern _Atomic unsigned long null_launches;
+extern _Atomic unsigned long null_launches, null_copies, null_sets;
+extern _Atomic uint64_t null_used; /* bytes of memory created */
 
 /* The functions of the table. */
 #define FUNCTION(field, parameters) CUresult null_##field parameters;
