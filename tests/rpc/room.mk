@@ -5,8 +5,10 @@ TESTS_RPC_COMMON := $(call objects,tests/rpc/service.c tests/rpc/words.c) $(CPU_
 TESTS_RPC_UNITS  := calls threads ring shm shm_peers bar peers callers roundtrip listeners loss tls waiting liveness
 TESTS_RPC_BINARIES := $(addprefix $(BUILD)/tests/rpc_,$(TESTS_RPC_UNITS))
 
-$(call objects,tests/rpc/service.c tests/rpc/words.c \
+$(call objects,tests/rpc/service.c tests/rpc/words.c tests/rpc/certificates.c \
     $(addprefix tests/rpc/,$(addsuffix .c,$(TESTS_RPC_UNITS) latency))): | $(CPU_RPC_HEADERS)
+
+$(BUILD)/tests/rpc_tls: $(call objects,tests/rpc/certificates.c)
 
 # rpc_latency is a benchmark, built when asked for.
 $(TESTS_RPC_BINARIES) $(BUILD)/tests/rpc_latency: $(BUILD)/tests/rpc_%: $(BUILD)/tests/rpc/%.o $(TESTS_RPC_COMMON)
