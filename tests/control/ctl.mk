@@ -1,2 +1,2 @@
-# flytctl, against a real cluster manager and a node with a software GPU.
-TESTS += "tests/control/ctl.py $(BIN)@sleeps"
+# flytctl, against a real cluster manager and a node with a software GPU, and alone.
+TESTS += "tests/control/ctl.py $(BIN)@sleeps" "tests/control/ctl_alone.py $(BIN)@sleeps"

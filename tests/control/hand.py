@@ -3,13 +3,13 @@ import glob
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cuda"))
+from cases import free_ports  # noqa: E402
 from e2e import sanitizer_environment  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
@@ -116,14 +116,6 @@ def revoke(role, name):
 def ctl(*words, to=None, name=None):
     manager = ("--tls", path("tls"), "--as", name) if name else ()
     return run(f"{BIN}/flytctl", "--manager", to or f"unix://{work}/cluster.sock", *manager, *words)
-
-
-def free_ports():
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def tls_keys(name):
