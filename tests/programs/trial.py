@@ -23,10 +23,11 @@ HARMLESS = re.compile(
     r"|\berrors?\b(?! at\b)[^:=]{0,40}[:=(]? *[-+]?\d|(?:mismatch\w*|\bfailures?)[^:=]{0,20}[:=] *0\b"
     r"|error (?:statistic|rate|norm|bound|toler|correct|control)"
 )
-# A line with a time or a speed in it differs from run to run.
+# A line with a time, a speed or the memory of the process in it differs from run to run.
 VARIES = re.compile(
     r"(?i)time|second|\bm?s\b|\bu?s\b|\(s\)|[0-9](?:ms|us|s|ns)\b|[km/]?b/s|[gmt]b(?:yte)?s?[/ ]|gb/"
     r"|flop|/sec|per sec|bandwidth|throughput|elapsed|speed|perf|clock|cycles|0x[0-9a-f]{6,}"
+    r"|memory usage|\b1[0-9]{12}\b"
 )
 
 
