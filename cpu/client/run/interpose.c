@@ -52,7 +52,9 @@ int software_gpu(void)
     int (*get)(int *, int, int) = (int (*)(int *, int, int))driver_function("cuDeviceGetAttribute");
     bool software = init && get_name && get && !init(0) && !get_name(name, sizeof name, 0) &&
                     strncmp(name, "Flyt software GPU", 17) == 0 && !get(&major, MAJOR, 0) && !get(&minor, MINOR, 0);
-    return known = software ? major * 10 + minor : 0;
+    int answer = software ? major * 10 + minor : 0;
+    known = answer; /* clang does not return the value of an assignment to an _Atomic */
+    return answer;
 }
 
 /* ---- architectures in options ---- */
