@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/tools/runner.py: the words behind a command's `@` (tests/run); TAP on stdout.
 
-shows: tests: the runner keeps each command's limit, runs those that sleep beside the others, and names what passed only
-  at the second attempt
+shows: tests: the runner keeps each command's limit, runs those that sleep beside the others, starts those
+  with long limits first where that is asked for, and names the slowest and what passed only at the second attempt
 """
 import os
 import re
@@ -35,6 +35,8 @@ def main():
         many, _ = run(folder, "--again", *["sh -c 'echo ran >> $0; exit 1' " + f"{folder}/ran"] * 4)
         with open(f"{folder}/ran") as ran:
             times = len(ran.readlines())
+        order, first = run(folder, "--longest-first", f"touch {folder}/later", f"test ! -e {folder}/later@30")
+        eleven, _ = run(folder, *["true"] * 10, "sleep 0.3")
     found = re.search(r"busy ([\d.]+) s", busy)
     for number, (good, what, said) in enumerate((
             (well == 0 and "2 passed, 0 failed" in beside, "a command that sleeps runs beside the others", beside),
@@ -45,12 +47,15 @@ def main():
             (broken == 1 and "second attempt" not in always and "1 passed, 1 failed" in always,
              "a command that fails twice fails", always),
             (times == 4 and "0 passed, 4 failed" in many, "where many fail, none runs again", many),
+            (first == 0, "a command with a longer limit than the others starts before them", order),
+            (eleven.count("slowest:") == 10 and re.search(r"slowest: .*\n", eleven).group(0).endswith("sleep 0.3\n"),
+             "the slowest ten are named, the slowest first", eleven),
             (found and float(found.group(1)) > 0, "it is shown how long a command was busy", busy)), 1):
         print(f"{'ok' if good else 'not ok'} {number} - {what}")
         if not good:
             failed += 1
             print("\n".join("# " + line for line in said.splitlines()))
-    print("1..6")
+    print("1..8")
     return failed != 0
 
 
