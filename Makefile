@@ -184,16 +184,17 @@ quote := "
 tests_words = $(foreach word,$(subst @, ,$(subst $(quote),,$(1))),$(word))
 tests_need = $(sort $(filter-out $(BIN) $(BUILD)/fuzz/corpus/%,$(filter $(BUILD)/%,$(call tests_words,$(1)))))
 test-programs: $(call tests_need,$(TESTS))
+# In other flavours only those that run something of the flavour: the rest is the same in the plain build.
 ifdef ONLY
 run-tests: all
 	@$(MAKE) --no-print-directory $$(tests/run --only '$(ONLY)' --needs $(TESTS))
 	@tests/run --only '$(ONLY)' $(TESTS)
 else
 run-tests: test-programs all
-	@tests/run --again $(TESTS)
+	@tests/run --again $(if $(filter-out plain,$(FLAVOUR)),--only $(BUILD)/) $(TESTS)
 endif
 run-long-tests: all $(call tests_need,$(LONG_TESTS))
-	@tests/run --limit 900 $(LONG_TESTS)
+	@tests/run --limit 900 --longest-first $(LONG_TESTS)
 
 clean:
 	rm -rf build/plain build/address* build/thread* build/undefined* build/locks* $(CLEAN)

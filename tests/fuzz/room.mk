@@ -74,5 +74,8 @@ fuzz_tests = $(call fuzz_test,$(1),rpc,tests/fuzz/seeds/rpc.tar.gz) \
              $(call fuzz_test,$(1),control,tests/fuzz/seeds/control.tar.gz) \
              $(call fuzz_test,$(1),fatbin,$(BUILD)/fuzz/seeds/fatbin) \
              $(call fuzz_test,$(1),ptx,tests/fuzz/seeds/ptx)
+# (In other flavours they would be the same programs once more.) `make fuzz` is for longer.
+ifeq ($(FLAVOUR),plain)
 TESTS      += $(call fuzz_tests,3)
-LONG_TESTS += $(call fuzz_tests,300) $(call fuzz_test,300,exec,tests/fuzz/seeds/exec.tar.gz)
+LONG_TESTS += $(call fuzz_tests,60) $(call fuzz_test,60,exec,tests/fuzz/seeds/exec.tar.gz)
+endif
