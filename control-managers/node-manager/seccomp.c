@@ -120,10 +120,10 @@ static int fill(scmp_filter_ctx filter, bool connects)
 {
     /* Flags of clone3 are in memory, out of a filter's sight: it is not in the list, and libraries take clone. */
     const struct scmp_arg_cmp old_namespaces = SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0);
-    const struct scmp_arg_cmp same_machine = SCMP_CMP32(0, SCMP_CMP_EQ, AF_UNIX);
-    const struct scmp_arg_cmp personality[] = { SCMP_CMP32(0, SCMP_CMP_EQ, 0),
-                                                SCMP_CMP32(0, SCMP_CMP_EQ, 0xffffffff), /* a question */
-                                                SCMP_CMP32(0, SCMP_CMP_EQ, PERSONALITY_FOR_SANITIZERS) };
+    const struct scmp_arg_cmp same_machine = SCMP_CMP32(0, SCMP_CMP_EQ, AF_UNIX, 0);
+    const struct scmp_arg_cmp personality[] = { SCMP_CMP32(0, SCMP_CMP_EQ, 0, 0),
+                                                SCMP_CMP32(0, SCMP_CMP_EQ, 0xffffffff, 0), /* a question */
+                                                SCMP_CMP32(0, SCMP_CMP_EQ, PERSONALITY_FOR_SANITIZERS, 0) };
     int failure = fill_connecting(filter, connects);
     for (size_t i = 0; !failure && i < sizeof allowed / sizeof *allowed; i++)
         failure = allow(filter, allowed[i], NULL);

@@ -49,6 +49,13 @@ static int allocate(core_context *c, struct heap *heap, size_t size, uint64_t *a
     return code;
 }
 
+/* Both give back what they hold: true if either had anything. */
+static bool give_back(void)
+{
+    bool handles = handle_give_back(true);
+    return pool_give_back() || handles;
+}
+
 int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
 {
     CANCEL_DEFERRED;
@@ -62,7 +69,7 @@ int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
         return memory_say_limit(c, size, CORE_OUT_OF_MEMORY);
     uint64_t at;                              /* the caller's place may be managed memory: no lock is held there */
     code = allocate(c, heap, size, &at);
-    if (code == CORE_OUT_OF_MEMORY && (handle_give_back(true) | pool_give_back()))
+    if (code == CORE_OUT_OF_MEMORY && give_back())
         code = allocate(c, heap, size, &at);
     if (!code)
         *address = at;
