@@ -40,6 +40,7 @@ static void greet(struct peer *peer, uint64_t capabilities)
     context_retain_args primary = { 0, 0 };
     plain_result result = { 0 };
     assert_int_equal(flyt_context_retain_1(&primary, &result, peer->stub), RPC_SUCCESS);
+    xdr_free((xdrproc_t)xdr_plain_result, &result);
 }
 
 /* A client that takes its server for dead after SILENCE, and keeps no EVENTS outstanding. */
