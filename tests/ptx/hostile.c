@@ -13,6 +13,11 @@
 #include "softgpu/ptx/arena.h"
 #include "softgpu/ptx/reader.h"
 
+/* Every so many places of a text are tried, and long texts are so many times shorter: see room.mk. */
+#ifndef SMALLER
+#define SMALLER 1
+#endif
+
 /* Something of everything. */
 static const char sample[] =
     "// sample\n.version 8.5\n.target sm_90, debug\n.address_size 64\n.file 1 \"a.cu\", 5, 6\n/* c */\n"
@@ -76,7 +81,7 @@ static void cut_anywhere(void **state)
     const size_t size = sizeof sample - 1;
     size_t whole = 0;
     assert_true(try(sample, size));
-    for (size_t cut = 0; cut < size; cut++)
+    for (size_t cut = 0; cut < size; cut += SMALLER)
         whole += (size_t)try(sample, cut);
     assert_true(whole > 0 && whole < size / 4);        /* between two directives of module scope it is a text */
 }
@@ -88,7 +93,7 @@ static void change_anything(void **state)
     char text[sizeof sample];
     const size_t size = sizeof sample - 1;
     memcpy(text, sample, sizeof sample);
-    for (size_t at = 0; at < size; at++) {
+    for (size_t at = 0; at < size; at += SMALLER) {
         char was = text[at];
         text[at] = with[at % sizeof with];
         try(text, size);
@@ -105,7 +110,7 @@ static void repeat_and_remove(void **state)
     const size_t size = sizeof sample - 1;
     char *changed = malloc(size * 2);
     assert_non_null(changed);
-    for (size_t at = 0; at + 40 < size; at += 3) {
+    for (size_t at = 0; at + 40 < size; at += 3 * SMALLER) {
         size_t part = 1 + at % 37;
         memcpy(changed, sample, at);
         memcpy(changed + at, sample + at + part, size - at - part);
@@ -155,7 +160,7 @@ static char *repeated(const char *head, const char *part, size_t count, const ch
 static void deep(const char *head, const char *part, const char *tail)
 {
     size_t size;
-    char *text = repeated(head, part, 200000, tail, &size);
+    char *text = repeated(head, part, 200000 / SMALLER, tail, &size);
     assert_false(try(text, size));
     free(text);
 }
@@ -219,8 +224,8 @@ static void check_growth_of(const char *head, const char *part, const char *tail
 
 static void check_growth(const char *head, const char *part, const char *tail, size_t count, bool must_read)
 {
-    check_growth_of(head, part, tail, count, must_read, false);
-    check_growth_of(head, part, tail, count, must_read, true);
+    check_growth_of(head, part, tail, count / SMALLER, must_read, false);
+    check_growth_of(head, part, tail, count / SMALLER, must_read, true);
 }
 
 static void growth_is_linear(void **state)
@@ -278,7 +283,8 @@ static void twenty_megabytes(void **state)
 {
     (void)state;
     size_t small_size, large_size;
-    char *small = numbered(1 << 20, &small_size), *large = numbered(20 << 20, &large_size);
+    char *small = numbered((1 << 20) / SMALLER, &small_size);
+    char *large = numbered((20 << 20) / SMALLER, &large_size);
     for (int later = 0; later < 2; later++) {
         struct cost a = cost_of(small, small_size, true, later), b = cost_of(large, large_size, true, later);
         assert_true(b.operations < a.operations * 22);
