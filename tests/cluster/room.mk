@@ -16,5 +16,5 @@ $(CLUSTER_CHAOS): $(BUILD)/tests/cluster-%: build/cuda/cluster_worker $(wildcard
 # (ThreadSanitizer leaves too little of the address space for client and server to agree on a window.)
 ifeq ($(findstring thread,$(FLAVOUR)),)
 TESTS      += $(BUILD)/tests/cluster-sqlite@sleeps,400
-LONG_TESTS += $(addsuffix @1800,$(filter %-long,$(CLUSTER_CHAOS)))
+LONG_TESTS += $(addsuffix @sleeps$(comma)1800,$(filter %-long,$(CLUSTER_CHAOS)))
 endif

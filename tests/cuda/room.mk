@@ -117,8 +117,8 @@ CUDA_TEST_RUNS      := e2e-local-run-0-short
 ifeq (,$(findstring thread,$(FLAVOUR)))
 CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-some e2e-tcp-preload-7-some
 endif
-CUDA_TEST_LONG_RUNS := e2e-local-run-0 e2e-unix-run-0 e2e-tls-run-3 $(foreach seed,1 2 3 4 5,e2e-shm-preload-$(seed) \
-                       e2e-unix-preload-$(seed) e2e-tcp-run-$(seed) e2e-tls-preload-$(seed))
+CUDA_TEST_LONG_RUNS := $(addprefix e2e-,local-run-0 unix-run-0 tls-run-3 shm-preload-1 unix-preload-2 tcp-run-3 tls-preload-4 \
+                       shm-preload-5)
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
@@ -129,7 +129,7 @@ TESTS      += $(addsuffix @400,$(addprefix $(BUILD)/tests/,$(CUDA_TEST_RUNS)))
 LONG_TESTS += $(addprefix $(BUILD)/tests/,$(CUDA_TEST_LONG_RUNS))
 
 # CUB's look-back, many times each; without and with chaos.
-LOOKBACK_LONG := tests/cuda/e2e.py --bin $(BIN) --limit 800 --arguments '200 300007'
+LOOKBACK_LONG := tests/cuda/e2e.py --bin $(BIN) --limit 800 --arguments '60 300007'
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(LOOKBACK_LONG) --transport shm build/cuda/lookback" "$(LOOKBACK_LONG) --transport tcp --chaos 5 build/cuda/lookback")
 
 # Programs over all transports at once, some of them killed; longer: more seeds, and more steps of stress with chaos.
@@ -158,8 +158,8 @@ $(BUILD)/tests/differ: tests/cuda/differ.py tests/cuda/e2e.py build/cuda/differ 
 	@printf '#!/bin/sh\nexec tests/cuda/differ.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 TESTS      += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/differ@300)
-LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --seeds 2-21 --steps 400" \
-                "$(BUILD)/tests/differ --seeds 22-31 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --seeds 2-11 --steps 400" \
+                "$(BUILD)/tests/differ --seeds 22-26 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
 
 # What needs two devices.
 CUDA_TEST_DEVICES := $(addprefix build/cuda/,devices freed graph_memory_random graph_random ipc_peers peers)

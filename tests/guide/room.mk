@@ -2,7 +2,7 @@
 ifeq ($(FLAVOUR),plain)
 GUIDE      := tests/guide/run $(BIN) build/cuda/vector_add build/cuda/cluster_worker
 TESTS      += tests/guide/reading.py "$(GUIDE) source one@sleeps,600"
-LONG_TESTS += "$(GUIDE) build package shared@1800"
+LONG_TESTS += "$(GUIDE) build package shared@sleeps,1800"
 test-programs run-long-tests: build/cuda/vector_add build/cuda/cluster_worker
 
 .PHONY: guide-check

@@ -22,5 +22,5 @@ $(BUILD)/tests/soak $(BUILD)/tests/soak-short: $(BUILD)/tests/%: tests/soak/soak
 	@chmod +x $@
 ifeq (,$(findstring thread,$(FLAVOUR)))
 TESTS      += $(BUILD)/tests/soak-short
-LONG_TESTS += "$(BUILD)/tests/soak --seconds 1200@1800"
+LONG_TESTS += "$(BUILD)/tests/soak --seconds 300@900"
 endif
