@@ -84,10 +84,20 @@ def healthy(cluster, programs, since):
     return True
 
 
+def starved():
+    """Seconds since the machine started in which something waited for a processor; None where the kernel does not count."""
+    try:
+        with open("/proc/pressure/cpu") as file:
+            return int(file.readline().rpartition("total=")[2]) / 1e6
+    except OSError:
+        return None
+
+
 def one_blow(kind, cluster, programs, chance, bound):
     blow = kind(cluster, programs, chance)
     programs.blows.append(blow)
-    blow.began = time.monotonic()
+    blow.began = healed = time.monotonic()
+    before = starved()
     try:
         blow.strike()
         blow.over = healed = time.monotonic()
@@ -97,6 +107,9 @@ def one_blow(kind, cluster, programs, chance, bound):
     except (AssertionError, OSError, sqlite3.Error, subprocess.SubprocessError) as error:
         blow.over = time.monotonic()
         comment(f"{type(error).__name__}: {error}")
+        comment(f"load {os.getloadavg()[0]:.1f}" + (f"; in {blow.over - blow.began:.1f} s something waited for a processor for "
+                f"{starved() - before:.1f} s" if before is not None else ""))
+        comment("\n".join(programs.since(healed)[-10:]))
         for name, daemon in cluster.daemons.items():
             if not daemon.running():            # for the sake of the blows that follow
                 comment(f"{name} had ended by itself ({daemon.process.returncode}) and is started again")

@@ -154,6 +154,14 @@ class Programs(threading.Thread):
         with self.lock:
             return {p.vm for p in self.done if p.started >= when and p.process.returncode == 0}
 
+    def since(self, when):
+        """What has become of those that were started after that: a line for each."""
+        with self.lock:
+            programs = [p for p in self.done + self.running if p.started >= when]
+        now = time.monotonic()
+        return [f"{describe(p)} {f'ended with {p.process.returncode}' if p.ended else 'runs'} after "
+                f"{(p.ended or now) - p.started:.1f} s: {p.text().strip().splitlines()[-1:]}" for p in programs]
+
     def kill_one(self):
         with self.lock:
             candidates = [p for p in self.running if not p.poll() and p.place()[0] and p.kind != "short"]
