@@ -130,6 +130,11 @@ def send(pid, number):
         pass
 
 
+def slowness():
+    """How many times longer than on a machine of its own a test may take: 1, up to 6 where many want the processors."""
+    return min(max(1, os.getloadavg()[0] / os.cpu_count()), 6)
+
+
 def until(condition, what, seconds):
     """condition() gives something true in that time, which is returned; else what it said last (an exception) is
     told."""

@@ -11,6 +11,7 @@ import threading
 import time
 
 from cluster import HOST
+from machines import slowness
 
 LOST = "the connection to the GPU server"
 # What is written in docs/setup.md, "When a program gets no GPU", and of GPU servers that went away between the grant
@@ -22,7 +23,7 @@ REFUSALS = {
     "gone": r"no GPU for this program: .*(GPU server|node .* silent)",
 }
 FOREVER = 1e6
-HANGS = 45          # seconds over its time after which a program is taken for stuck
+HANGS = 45          # seconds over its time after which a program is taken for stuck, on a machine that is not busy
 
 
 class Program:
@@ -121,7 +122,7 @@ class Programs(threading.Thread):
                         self.running.remove(program)
                         self.done.append(program)
                     for program in self.running:
-                        if time.monotonic() > program.started + program.seconds + HANGS and not program.killed:
+                        if time.monotonic() > program.started + program.seconds + HANGS * slowness() and not program.killed:
                             program.killed = True
                             self.problems.append(f"{describe(program)} is stuck: {program.text().strip()[-800:]}")
                             program.process.kill()
@@ -138,7 +139,7 @@ class Programs(threading.Thread):
                 if program.kind == "marathon":
                     program.process.terminate()
                     program.seconds = time.monotonic() - program.started
-        self.join(HANGS + 20)
+        self.join(HANGS * slowness() + 20)
         assert not self.is_alive() and self.error is None, f"programs do not end, or {self.error}"
 
     def snapshot(self):
