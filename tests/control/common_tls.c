@@ -138,7 +138,7 @@ static void answered(void *context, int error, const char *why, void *result)
 
 static void test_connections(void **state)
 {
-    struct tls_context *server, *admin, *thief;
+    struct tls_context *server = NULL, *admin = NULL, *thief = NULL;
     struct guest good, plain, stolen, careful;
     char error[CONTROL_ERROR_SIZE];
     (void)state;
@@ -197,7 +197,7 @@ static void test_connections(void **state)
 /* A listener that takes both: each peer is served as it comes, and bytes that are neither get nowhere. */
 static void test_both(void **state)
 {
-    struct tls_context *server, *admin, *thief;
+    struct tls_context *server = NULL, *admin = NULL, *thief = NULL;
     struct guest good, plain, stolen;
     char error[CONTROL_ERROR_SIZE], byte;
     (void)state;
@@ -243,7 +243,7 @@ static void test_both(void **state)
 /* The reason of a refusal and the end of the connection often come in one piece: the reason counts. */
 static void test_refused(void **state)
 {
-    struct tls_context *server, *admin;
+    struct tls_context *server = NULL, *admin = NULL;
     struct guest unwanted, wrong;
     char error[CONTROL_ERROR_SIZE];
     (void)state;
