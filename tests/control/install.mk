@@ -1,2 +1,2 @@
 # make install, uninstall, deb, and the units.
-TESTS += "tests/control/install.py $(BIN)"
+TESTS += "tests/control/install.py $(BIN)@400"

@@ -25,7 +25,7 @@ EXPOSURE = {"cluster-manager": 20, "client-manager": 25, "node-manager": 60}
 
 
 def run(*command, expect=0, **environment):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60,
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200,
                           env={**os.environ, "BIN": BIN, **environment})
     need(expect is None or done.returncode == expect,
          f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")

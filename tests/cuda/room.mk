@@ -117,8 +117,8 @@ CUDA_TEST_RUNS      := e2e-local-run-0-short
 ifeq (,$(findstring thread,$(FLAVOUR)))
 CUDA_TEST_RUNS      += e2e-shm-run-0 e2e-unix-run-0-some e2e-tcp-preload-7-some
 endif
-CUDA_TEST_LONG_RUNS := $(addprefix e2e-,local-run-0 unix-run-0 tls-run-3 shm-preload-1 unix-preload-2 tcp-run-3 tls-preload-4 \
-                       shm-preload-5)
+CUDA_TEST_LONG_RUNS := $(addprefix e2e-,local-run-0 unix-run-0 tls-run-3 shm-preload-1 unix-preload-2 \
+                       tcp-run-3 tls-preload-4 shm-preload-5)
 $(BUILD)/tests/e2e-%: tests/cuda/e2e.py tests/cuda/room.mk $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@set -- $(subst -, ,$*); printf '#!/bin/sh\nexec tests/cuda/e2e.py --bin %s --transport %s --way %s %s "$$@" %s\n' \
@@ -159,7 +159,8 @@ $(BUILD)/tests/differ: tests/cuda/differ.py tests/cuda/e2e.py build/cuda/differ 
 	@chmod +x $@
 TESTS      += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/differ@300)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --seeds 2-11 --steps 400" \
-                "$(BUILD)/tests/differ --seeds 22-26 --steps 400 --chaos 3" "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
+                "$(BUILD)/tests/differ --seeds 22-26 --steps 400 --chaos 3" \
+                "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
 
 # What needs two devices.
 CUDA_TEST_DEVICES := $(addprefix build/cuda/,devices freed graph_memory_random graph_random ipc_peers peers)

@@ -6,7 +6,8 @@ EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
 EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls children clusters grids memory progress warps wgmma)
 TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
-# ThreadSanitizer does not look at how the accesses of kernels are made (softgpu/exec/access.h), and slows them down 50 times.
+# ThreadSanitizer does not look at how the accesses of kernels are made (softgpu/exec/access.h), and slows them down
+# 50 times.
 CFLAGS_tests_exec_whole := $(if $(findstring thread,$(FLAVOUR)),-DPAIRS=2000)
 
 $(EXEC_TEST_CHAOS): $(BUILD)/tests/exec-chaos-%: $(BUILD)/tests/exec-%
