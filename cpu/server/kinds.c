@@ -38,7 +38,7 @@ const struct kind_row server_kinds[KINDS] = {
     [KIND_MIPMAP]        = { "mipmapped-array", .moves = MOVE_REFUSED, .drop = mipmap_drop_all, .count = mipmap_count },
     /* The driver chooses the addresses of variables. */
     [KIND_MODULE]        = { "module", SESSION_MAX_OBJECTS, MOVE_PROVED, .drop = modules_drop_all },
-    [KIND_FUNCTION]      = { "function", SESSION_MAX_OBJECTS, .moves = MOVE_REBUILT },          /* goes with its module */
+    [KIND_FUNCTION]      = { "function", SESSION_MAX_OBJECTS, .moves = MOVE_REBUILT },   /* goes with its module */
     [KIND_IMAGE]         = { "image", .moves = MOVE_REBUILT, .stop = images_free, .count = images_count },
     [KIND_MARKER]        = { "marker", .moves = MOVE_NOTHING, .drop = completion_events_free },
     [KIND_GATE]          = { "gate", .moves = MOVE_NOTHING, .begin = gates_prepare, .drop = gates_free },

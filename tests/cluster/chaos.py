@@ -85,7 +85,7 @@ def healthy(cluster, programs, since):
 
 
 def starved():
-    """Seconds since the machine started in which something waited for a processor; None where the kernel does not count."""
+    """Seconds in which something waited for a processor, since the machine started; None where nobody counts."""
     try:
         with open("/proc/pressure/cpu") as file:
             return int(file.readline().rpartition("total=")[2]) / 1e6
@@ -107,8 +107,10 @@ def one_blow(kind, cluster, programs, chance, bound):
     except (AssertionError, OSError, sqlite3.Error, subprocess.SubprocessError) as error:
         blow.over = time.monotonic()
         comment(f"{type(error).__name__}: {error}")
-        comment(f"load {os.getloadavg()[0]:.1f}" + (f"; in {blow.over - blow.began:.1f} s something waited for a processor for "
-                f"{starved() - before:.1f} s" if before is not None else ""))
+        comment(f"load {os.getloadavg()[0]:.1f}")
+        if before is not None:
+            comment(f"in {blow.over - blow.began:.1f} s something waited for a processor for "
+                    f"{starved() - before:.1f} s")
         comment("\n".join(programs.since(healed)[-10:]))
         for name, daemon in cluster.daemons.items():
             if not daemon.running():            # for the sake of the blows that follow

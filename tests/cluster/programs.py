@@ -122,7 +122,8 @@ class Programs(threading.Thread):
                         self.running.remove(program)
                         self.done.append(program)
                     for program in self.running:
-                        if time.monotonic() > program.started + program.seconds + HANGS * slowness() and not program.killed:
+                        end = program.started + program.seconds + HANGS * slowness()
+                        if time.monotonic() > end and not program.killed:
                             program.killed = True
                             self.problems.append(f"{describe(program)} is stuck: {program.text().strip()[-800:]}")
                             program.process.kill()
