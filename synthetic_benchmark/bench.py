@@ -511,7 +511,8 @@ def machine(place):
             if line.startswith("model name"):
                 model = line.split(":", 1)[1].strip()
                 break
-    return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}, on CPUs {place.cpus[0]} and {place.cpus[1]}, load {os.getloadavg()[0]:.1f}"
+    return (f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}, on CPUs {place.cpus[0]} and {place.cpus[1]}, "
+            f"load {os.getloadavg()[0]:.1f}")
 
 
 def commit():

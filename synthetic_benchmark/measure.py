@@ -32,7 +32,8 @@ class Place:
     """Where things are: binaries, programs, CPUs, a folder for sockets."""
 
     def __init__(self, bindir, limits, programs, scratch):
-        self.bin, self.limits, self.programs, self.scratch = os.path.abspath(bindir), os.path.abspath(limits), programs, scratch
+        self.bin, self.limits = os.path.abspath(bindir), os.path.abspath(limits)
+        self.programs, self.scratch = programs, scratch
         allowed = sorted(os.sched_getaffinity(0))
         self.cpus = (allowed[0], allowed[1] if len(allowed) > 1 else allowed[0])
 

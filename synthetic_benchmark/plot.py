@@ -20,13 +20,15 @@ class Page:
         points = [p for s in series.values() for p in s if p[1] > 0]
         if not points:
             return
-        low, high = math.floor(math.log10(min(y for _, y in points))), math.ceil(math.log10(max(y for _, y in points)) + 1e-9)
+        low = math.floor(math.log10(min(y for _, y in points)))
+        high = math.ceil(math.log10(max(y for _, y in points)) + 1e-9)
         high = max(high, low + 1)
         left, right = math.log10(min(x for x, _ in points)), math.log10(max(x for x, _ in points))
 
         def at(x, y):
             across = (math.log10(x) - left) / max(right - left, 1e-9)
-            return LEFT + across * (WIDTH - LEFT - 20), HEIGHT - BOTTOM - (math.log10(y) - low) / (high - low) * (HEIGHT - BOTTOM - TOP)
+            up = (math.log10(y) - low) / (high - low)
+            return LEFT + across * (WIDTH - LEFT - 20), HEIGHT - BOTTOM - up * (HEIGHT - BOTTOM - TOP)
 
         parts = self._frame(f"{title} ({unit})")
         for decade in range(low, high + 1):

@@ -294,7 +294,8 @@ class Cut(Blow):
     def strike(self):
         machine = self.cluster.machines[self.choose()]
         pulled = self.random.random() < 0.5
-        self.machine, self.target = machine.name, f"{machine.name}, {'cable pulled' if pulled else 'nothing forwarded'}, {self.seconds:g} s"
+        self.machine = machine.name
+        self.target = f"{machine.name}, {'cable pulled' if pulled else 'nothing forwarded'}, {self.seconds:g} s"
         self.struck()
         (machine.unplug if pulled else machine.drop)()
         time.sleep(self.seconds)
@@ -318,7 +319,8 @@ class CutCluster(Cut):
 
 class CutClusterMedium(Cut):
     """Long enough for every node to be suspect, not for them to be lost."""
-    name, choose, seconds, slow = "cluster manager's link cut until nodes are suspect", KillDaemon.choose, (SUSPECT + LOST) / 2, True
+    name, choose = "cluster manager's link cut until nodes are suspect", KillDaemon.choose
+    seconds, slow = (SUSPECT + LOST) / 2, True
 
 
 class CutDatabase(Cut):

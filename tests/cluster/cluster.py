@@ -44,7 +44,9 @@ class Cluster:
 
     def tls_lines(self, name):
         folder = f"{self.dir}/etc/tls"
-        return f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; key = "{folder}/{name}.key"; }};\n' if self.tls else ""
+        if not self.tls:
+            return ""
+        return f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; key = "{folder}/{name}.key"; }};\n'
 
     def make_certificates(self):
         folder = f"{self.dir}/etc/tls"
@@ -55,7 +57,9 @@ class Cluster:
 
     def write_cluster(self):
         address = self.machines["cluster"].address
-        uri = f"sqlite://{self.dir}/db/flyt.db" if self.database == "sqlite" else f"mongodb://{self.machines['db'].address}:{MONGO_PORT}/flyt"
+        uri = f"sqlite://{self.dir}/db/flyt.db"
+        if self.database != "sqlite":
+            uri = f"mongodb://{self.machines['db'].address}:{MONGO_PORT}/flyt"
         self.write("cluster.conf", f'''
 vm-resource-db = {{ uri = "{uri}"; }};
 ports = {{ address = "{address}"; node = 12401; client = 12402; }};
@@ -148,7 +152,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
 
     def run(self, *command, timeout=30):
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-        assert result.returncode == 0, f"{' '.join(command)} ended with {result.returncode}: {result.stdout}{result.stderr}"
+        said = result.stdout + result.stderr
+        assert result.returncode == 0, f"{' '.join(command)} ended with {result.returncode}: {said}"
         return result.stdout
 
     def ctl_raw(self, *arguments, timeout=5):
@@ -158,7 +163,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
 
     def ctl(self, *arguments):
         result = self.ctl_raw(*arguments)
-        assert result.returncode == 0, f"flytctl {' '.join(arguments)} ended with {result.returncode}: {result.stderr.strip()}"
+        said = result.stderr.strip()
+        assert result.returncode == 0, f"flytctl {' '.join(arguments)} ended with {result.returncode}: {said}"
         return json.loads(result.stdout)
 
     def try_status(self):
@@ -201,11 +207,14 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         status, nodes, servers = self.ctl("status"), self.ctl("node", "list"), self.ctl("server", "list")
         sms, memory = sum(s["sms"] for s in servers), sum(s["memory"] for s in servers)
         assert status["sms_used"] == sms and status["memory_used"] == memory and status["servers"] == len(servers), \
-            f"status says {status['sms_used']} SMs, {status['memory_used']} bytes, {status['servers']} servers; the servers have {sms}, {memory}, {len(servers)}"
+            (f"status says {status['sms_used']} SMs, {status['memory_used']} bytes, {status['servers']} servers; "
+             f"the servers have {sms}, {memory}, {len(servers)}")
         for node in nodes:
             own = [s for s in servers if s["node"] == node["name"]]
-            assert node["sms_used"] == sum(s["sms"] for s in own) <= node["sms"] and node["memory_used"] == sum(s["memory"] for s in own) <= node["memory"], \
-                f"{node['name']} has {node['sms_used']} of {node['sms']} SMs and {node['memory_used']} bytes in use; its servers {own}"
+            for what in ("sms", "memory"):
+                assert node[f"{what}_used"] == sum(s[what] for s in own) <= node[what], \
+                    (f"{node['name']} has {node['sms_used']} of {node['sms']} SMs and {node['memory_used']} bytes in "
+                     f"use; its servers {own}")
         for vm in VMS:
             own = [s for s in servers if s["vm"] == vm]
             assert sum(s["sms"] for s in own) <= (SMS if vm == "vm1"
@@ -251,7 +260,8 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         script = ("import json, pymongo; db = pymongo.MongoClient('%s', %d).flyt; "
                   "names = {'servers': 'flyt_servers', 'nodes': 'flyt_nodes', 'vms': 'vm_required_resources'}; "
                   "print(json.dumps({k: db[v].count_documents({}) for k, v in names.items()}))")
-        return json.loads(self.run(*self.machines["cluster"].command(python, "-c", script % (self.machines["db"].address, MONGO_PORT))))
+        script %= (self.machines["db"].address, MONGO_PORT)
+        return json.loads(self.run(*self.machines["cluster"].command(python, "-c", script)))
 
     def leftovers(self):
         """What should not be there once everything has ended."""

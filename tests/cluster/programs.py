@@ -34,8 +34,8 @@ class Program:
         environment |= {"FLYT_MANAGER": f"{cluster.dir}/run/{vm}.sock", "FLYT_LOG": "info",
                         "FLYT_STATS": "1"} | cluster.program_environment
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(cluster.machines[vm].command(f"{cluster.bin}/flyt-run", cluster.worker, str(seconds), str(number)),
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+            command = cluster.machines[vm].command(f"{cluster.bin}/flyt-run", cluster.worker, str(seconds), str(number))
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
                                             start_new_session=True)
         self.pid, self.started, self.ended = self.process.pid, time.monotonic(), None
         self.killed = False
@@ -190,7 +190,8 @@ class Programs(threading.Thread):
             done = list(self.done)
         for program in done:
             outcome = program.outcome()
-            name = outcome if outcome in ("passed", "killed", "lost") else "refused" if isinstance(outcome, tuple) else "bad"
+            name = "refused" if isinstance(outcome, tuple) else "bad"
+            name = outcome if outcome in ("passed", "killed", "lost") else name
             counts[name] = counts.get(name, 0) + 1
             if name in ("passed", "killed"):
                 continue

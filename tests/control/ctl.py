@@ -50,10 +50,12 @@ def bring_up():
     write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
 ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
 ipc = {{ frontend-socket = "{work}/c.sock"; }};
-security = {{ node-secret = "file:{work}/node.secret"; admin-secret = "file:{work}/admin.secret"; ticket-key = "{work}/ticket.key"; tls-folder = "{work}/none"; }};
+security = {{ node-secret = "file:{work}/node.secret"; admin-secret = "file:{work}/admin.secret"; \
+ticket-key = "{work}/ticket.key"; tls-folder = "{work}/none"; }};
 ''')
     write("node.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {node}; }};
-node = {{ name = "n1"; secret = "file:{work}/node.secret"; addresses = ["127.0.0.1"]; state-directory = "{work}/node"; gpu = "software"; }};
+node = {{ name = "n1"; secret = "file:{work}/node.secret"; addresses = ["127.0.0.1"]; \
+state-directory = "{work}/node"; gpu = "software"; }};
 virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
 ''')
     write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')

@@ -65,7 +65,8 @@ class Server:
                         "64M"]
             command += ["--auth"] if auth else []
             command += ["--tls-cert-file", tls + ".crt", "--tls-key-file", tls + ".key"] if tls else []
-            command += ["--sync-on-commit"] if sync else []     # else a kill loses the last commits, as a crash of mongod without a journal
+            # Without it a kill loses the last commits, as a crash of mongod without a journal does.
+            command += ["--sync-on-commit"] if sync else []
         log = open(os.path.join(work, "server.log"), "ab")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
         deadline = time.monotonic() + 20

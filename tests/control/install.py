@@ -208,7 +208,8 @@ def a_debian_package():
     run(os.path.join(root, "usr/bin/flytctl"), "config", "check", "--file-only", *configurations)
     control = os.path.join(work, "control")
     run("dpkg-deb", "-e", package, control)
-    need(sorted(open(os.path.join(control, "conffiles")).read().split()) == sorted("/" + name for name in there if name.startswith("etc/")), "conffiles")
+    configuration = sorted("/" + name for name in there if name.startswith("etc/"))
+    need(sorted(open(os.path.join(control, "conffiles")).read().split()) == configuration, "conffiles")
     for script in ("postinst", "prerm", "postrm"):
         run("sh", "-n", os.path.join(control, script))
     if not shutil.which("lintian"):

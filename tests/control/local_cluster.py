@@ -331,7 +331,8 @@ def main():
         status = 0
     except BaseException as error:
         print(f"not ok {done + 1} - {type(error).__name__}: {error}\n1..{done + 1}")
-        for log in sorted(glob.glob(f"{cluster.dir}/log/*.log") + glob.glob(f"{cluster.dir}/state/node-*/servers/*/log")):
+        logs = glob.glob(f"{cluster.dir}/log/*.log") + glob.glob(f"{cluster.dir}/state/node-*/servers/*/log")
+        for log in sorted(logs):
             print(f"# {log}")
             for line in open(log, errors="replace").read().splitlines()[-40:]:
                 print("#   " + line)

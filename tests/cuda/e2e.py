@@ -90,7 +90,8 @@ def run(program, arguments, uri, extra_env):
                               timeout=arguments.limit,
                               stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as late:
-        return f"ran past {arguments.limit} s", (late.stdout or b"").decode() + (late.stderr or b"").decode(), arguments.limit
+        said = (late.stdout or b"") + (late.stderr or b"")
+        return f"ran past {arguments.limit} s", said.decode(), arguments.limit
     output, position = done.stdout + done.stderr, 0
     problem = f"exit status {done.returncode}" if done.returncode not in (0, 77) else None
     for pattern in expectations(program) if done.returncode == 0 else []:
@@ -123,7 +124,9 @@ def main():
     where = f"{arguments.transport}, {arguments.way}" + (f", chaos {arguments.chaos}" if arguments.chaos else "")
     number = failed = 0
     try:
-        server = None if arguments.transport == "local" else Server(arguments.bin, arguments.transport, arguments.gpu, folder, extra)
+        server = None
+        if arguments.transport != "local":
+            server = Server(arguments.bin, arguments.transport, arguments.gpu, folder, extra)
         print(f"1..{len(arguments.program) + (server is not None)}")
         for program in arguments.program:
             number += 1

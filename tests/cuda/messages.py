@@ -129,7 +129,9 @@ def a_fat_binary_cut_in_half(server):
     with open(path, "wb") as file:
         file.write(image)
     os.chmod(path, 0o755)
-    return "no compressed image found to cut" if not cut else says(flyt(server.uri, path), r"zstd|compress|malformed|image", r"\(200\)|\(209\)|\(218\)")
+    if not cut:
+        return "no compressed image found to cut"
+    return says(flyt(server.uri, path), r"zstd|compress|malformed|image", r"\(200\)|\(209\)|\(218\)")
 
 
 @case

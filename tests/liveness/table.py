@@ -55,7 +55,7 @@ STATES = {"idle": 0, "wait": 4, "ask": 4, "launch": 0, "in": 0, "out": 0, "pinne
 BACKLOGS = ("copy", "pageable", "pinned", "small", "launches", "parameters", "events", "host", "thread", "released")
 AT_ONCE = 14
 SLACK = 8                                       # seconds that a machine with much to do may be late
-PATIENCE = 120                                  # seconds that anything may take on a busy machine, beside what a row is about
+PATIENCE = 120  # seconds that anything may take on a busy machine, beside what a row is about
 
 
 class Programs:
@@ -193,7 +193,8 @@ class Relay:
         self.pieces, self.caught, self.first = pieces, threading.Event(), True
         if transport == "unix":
             path = os.path.join(programs.folder, f"relay-{id(self)}.sock")
-            self.family, self.target, self.uri = socket.AF_UNIX, programs.socket.removeprefix("unix://"), "unix://" + path
+            self.family, self.uri = socket.AF_UNIX, "unix://" + path
+            self.target = programs.socket.removeprefix("unix://")
             self.listener = socket.socket(self.family)
             self.listener.bind(path)
             self.listener.listen()
