@@ -31,7 +31,7 @@ KNOWN = (
     (r".*: no kernel", "12.4: before 12.9 a function that is not registered was no kernel's handle", "older"),
     (r"cudaGetDeviceFlags\(.*: between the reset and what makes the context anew",
      "13.0 returns what the driver says of a primary context that does not exist yet"),
-    (r"cudaGraphCreate\(.*: behind the fault", "what a driver says there of a call that needs no device is not known"),
+    (r"cudaGraph(Create|Instantiate)\(.*: behind (the|a) fault", "what a driver says there of a call that needs no device is not known"),
     (r"cudaMemcpy((To|From)ArrayAsync|FromArray)\(.*: kind 9",
      "NVIDIA's runtime copies nothing and succeeds where these deprecated functions get an unknown kind"),
     (r"  flags = (0|4|8|12)", "what NVIDIA's driver says of CU_CTX_MAP_HOST is not known; earlier runtimes add it"),

@@ -15,7 +15,7 @@ int runtime_copy(core_context *context, core_stream stream, void *to, const void
 static int copy(void *to, const void *from, size_t size, int kind, core_stream stream, bool blocking)
 {
     core_context *context;
-    int error = runtime_enter(&context);
+    int error = runtime_enter_unless(!size, &context);
     if (!error)
         error = runtime_copy(context, stream, to, from, size, kind, blocking);
     return blocking ? runtime_waited(error) : runtime_return(error);
@@ -67,7 +67,7 @@ static int copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitc
                    int kind, core_stream stream, bool blocking)
 {
     core_context *context;
-    int error = runtime_enter(&context);
+    int error = runtime_enter_unless(!width || !height, &context);
     if (!error && width && height) {
         struct core_box target = { (uint64_t)(uintptr_t)to, to_pitch, height },
                         source = { (uint64_t)(uintptr_t)from, from_pitch, height };

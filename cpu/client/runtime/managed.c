@@ -10,7 +10,7 @@ static int allocate(void **pointer, size_t size, unsigned flags)
 {
     core_context *context;
     uint64_t address;
-    int error = runtime_enter(&context);
+    int error = runtime_enter_unless(!size, &context);
     if (error)
         return error;
     if (!pointer)

@@ -10,7 +10,7 @@ static int allocate(void **pointer, size_t size)
 {
     core_context *context;
     uint64_t address;
-    int error = runtime_enter(&context);
+    int error = runtime_enter_unless(!size, &context);
     if (error)
         return error;
     if (!pointer)
@@ -34,7 +34,7 @@ static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t row
 {
     core_context *context;
     struct runtime_limits space;
-    int error = runtime_enter(&context);
+    int error = runtime_enter_unless(!width || !rows, &context);
     if (error)
         return error;
     if (!pointer || !pitch)
@@ -118,7 +118,7 @@ enum { HOST_ALLOCATE_KNOWN = 0x7, HOST_REGISTER_KNOWN = 0xF };
 static int host_allocate(void **pointer, size_t size, unsigned flags)
 {
     core_context *context;
-    int error = runtime_enter(&context);
+    int error = runtime_enter_unless(!size, &context);
     if (error)
         return error;
     if (!pointer || flags & ~(unsigned)HOST_ALLOCATE_KNOWN)

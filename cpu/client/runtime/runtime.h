@@ -71,6 +71,13 @@ static inline int runtime_enter(core_context **context)
     }
     return runtime_enter_slow(context);
 }
+/* The same for a call that has nothing to do where `nothing` is true: as with NVIDIA's runtime, it then succeeds also
+   behind an error that sticks. */
+static inline int runtime_enter_unless(bool nothing, core_context **context)
+{
+    int error = runtime_enter(context);
+    return UNLIKELY(error) && nothing && error == core_sticky() ? cudaSuccess : error;
+}
 /* The device that runtime_enter has found. */
 static inline int runtime_current(void) { return runtime_thread.device - 1; }
 /* The device's primary context, made if need be. This library becomes one of its owners, once. */

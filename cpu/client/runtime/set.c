@@ -6,11 +6,10 @@ static int set(const struct core_box *to, const cudaExtent *extent, int value, c
 {
     core_context *context;
     struct runtime_limits space;
-    int error = runtime_enter(&context);
-    if (error)
+    bool nothing = !extent->width || !extent->height || !extent->depth;
+    int error = runtime_enter_unless(nothing, &context);
+    if (error || nothing)
         return error;
-    if (!extent->width || !extent->height || !extent->depth)
-        return cudaSuccess;
     if (!to->address)
         return cudaErrorInvalidValue;
     if ((extent->height > 1 || extent->depth > 1) &&

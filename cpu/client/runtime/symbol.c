@@ -80,7 +80,7 @@ static int copy_to(const void *symbol, const void *from, size_t count, size_t of
     core_context *context;
     void *place;
     if (!count)
-        return runtime_enter(&context); /* whatever else is said */
+        return runtime_enter_unless(true, &context); /* whatever else is said */
     int error = part(&context, symbol, count, offset, kind, cudaMemcpyHostToDevice, blocking, &place);
     return error ? error : runtime_copy(context, stream, place, from, count, kind, blocking);
 }
@@ -91,7 +91,7 @@ static int copy_from(void *to, const void *symbol, size_t count, size_t offset, 
     core_context *context;
     void *place;
     if (!count)
-        return runtime_enter(&context);
+        return runtime_enter_unless(true, &context);
     int error = part(&context, symbol, count, offset, kind, cudaMemcpyDeviceToHost, blocking, &place);
     return error ? error : runtime_copy(context, stream, to, place, count, kind, blocking);
 }

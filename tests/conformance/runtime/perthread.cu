@@ -8,14 +8,22 @@ __global__ void add(int *at, int n) { *at += n; }
 __global__ void none() {}
 __device__ int variable;
 static void CUDART_CB nothing(void *) {}
+static cudaStream_t called_with;
+static cudaError_t called_status;
 static void CUDART_CB tells(cudaStream_t stream, cudaError_t status, void *)
 {
+    called_with = stream;
+    called_status = status;
+}
+/* What the callback was given, which has run. */
+static void told()
+{
     printf("callback: stream %s, status %s\n",
-           !stream                         ? "0"
-           : stream == cudaStreamPerThread ? "per thread"
-           : stream == cudaStreamLegacy    ? "legacy"
-                                           : "another",
-           cudaGetErrorName(status));
+           !called_with                         ? "0"
+           : called_with == cudaStreamPerThread ? "per thread"
+           : called_with == cudaStreamLegacy    ? "legacy"
+                                                : "another",
+           cudaGetErrorName(called_status));
 }
 
 static struct gate *g;
@@ -47,10 +55,13 @@ static void what_it_is()
     SAYS(cudaStreamDestroy(0), "stream 0");
     WORKS(cudaStreamAddCallback(0, tells, NULL, 0), "stream 0");
     WORKS(cudaStreamSynchronize(0), "stream 0");
+    told();
     WORKS(cudaStreamAddCallback(cudaStreamPerThread, tells, NULL, 0), "per thread");
     WORKS(cudaStreamSynchronize(0), "stream 0");
+    told();
     WORKS(cudaStreamAddCallback(cudaStreamLegacy, tells, NULL, 0), "legacy");
     WORKS(cudaStreamSynchronize(cudaStreamLegacy), "legacy");
+    told();
     cudaStreamAttrValue value;
     memset(&value, 0, sizeof value);
     SAYS(cudaStreamGetAttribute(0, cudaLaunchAttributeSynchronizationPolicy, &value), "stream 0");
