@@ -36,18 +36,22 @@ enum sg_texel {
     SG_TEXEL_BC6_S,
     SG_TEXEL_BC7
 };
-enum sg_wrap { SG_WRAP, SG_CLAMP, SG_MIRROR, SG_BORDER };       /* CUaddress_mode */
+/* CUaddress_mode, and what only PTX has: clamped to the edge, where a filter mixes texels of the border in. */
+enum sg_wrap { SG_WRAP, SG_CLAMP, SG_MIRROR, SG_BORDER, SG_CLAMP_OGL };
 
 struct sg_texture {
     uint64_t base;                       /* device address of texel 0,0,0, aligned to a texel */
     uint64_t pitch, slice;               /* bytes from row to row, from layer (or depth) to layer */
     uint32_t width;                      /* texels */
     uint32_t height, depth;              /* 1 where the object has no such dimension */
-    uint32_t layers;                     /* 1: none; a cube map has 6, or 6 times its layers */
+    uint32_t layers;                     /* 1 where there are none; a cube map has 6, or 6 times its layers */
+    bool layered;                        /* its array has layers */
     uint8_t format, channels;            /* enum sg_texel; 1, 2 or 4; of BC6 3 */
     uint32_t columns, rows;              /* blocks of a view whose array has other elements; 0, 0: as the texels want */
     uint8_t wrap[3];                     /* enum sg_wrap */
     bool surface;                        /* for suld and sust, not for tex */
+    bool sampler;                        /* only a sampler: wrap, linear_filter and unnormalized count */
+    bool unnormalized;                   /* of a sampler: coordinates are texels, whatever the texture says */
     bool linear_memory;                  /* fetched by index only; outside: 0 */
     bool linear_filter, normalized;      /* normalized: coordinates */
     bool unit;                           /* integers of 8 and 16 bits are read as floats of 0 … 1 or -1 … 1 */
@@ -60,7 +64,7 @@ struct sg_texture {
     int8_t offset[3];                    /* texels, of one fetch */
 };
 
-/* A texture or surface reference, as it was bound when its kernel was launched. A kernel names it by the address of
+/* A texture, sampler or surface reference, as it was bound when its kernel was launched. A kernel names it by the address of
    its variable. width 0: it is bound to nothing, and every texel is 0. */
 struct sg_binding {
     uint64_t address;

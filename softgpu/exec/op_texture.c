@@ -1,10 +1,15 @@
 /*
- * op_texture.c: tex, tld4, suld, sust, sured, txq and suq on objects whose handle is in a register, and on references
- * (variables of type .texref and .surfref), by name or by address. See softgpu/texture.h.
- * Gathering, integer coordinates and queries look at the first level of a mipmapped array.
+ * op_texture.c: tex, tld4, suld, sust and sured on objects whose handle is in a register, and on references (variables
+ * of type .texref, .samplerref and .surfref), by name or by address. See softgpu/texture.h.
+ * A kernel's parameters of these types are bound to nothing: OpenCL sets them, and no call of CUDA's does.
+ * Gathering and integer coordinates look at the first level of a mipmapped array.
+ *
+ * A texture may be read with another sampler: a .samplerref variable, or, because CUDA has no sampler objects, the
+ * sampler of a texture object.
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/op_texture.h"
 
 #include <cuda.h>
 #include <math.h>
@@ -15,27 +20,12 @@
 
 enum shape { SHAPE_1D, SHAPE_2D, SHAPE_3D, SHAPE_CUBE };
 enum outside { OUTSIDE_TRAP, OUTSIDE_CLAMP, OUTSIDE_ZERO };
-enum query {
-    QUERY_WIDTH,
-    QUERY_HEIGHT,
-    QUERY_DEPTH,
-    QUERY_LAYERS,
-    QUERY_CHANNELS_TYPE,
-    QUERY_CHANNELS_ORDER,
-    QUERY_NORMALIZED,
-    QUERY_FILTER,
-    QUERY_WRAP_0,
-    QUERY_WRAP_1,
-    QUERY_WRAP_2,
-    QUERY_NONE
-};
 enum { COORDINATES = 4 };
 
-/* insn: s[0] is the handle. */
+/* insn: s[0] is the handle, s[1] that of the sampler or 0. */
 struct access {
     enum shape shape;
     enum outside outside;
-    enum query query;
     bool layered, integer, half;         /* half: results as .f16x2 or .f16 */
     bool gather, formatted;
     unsigned component;
@@ -85,8 +75,9 @@ static void put(struct exec_warp *w, const struct access *a, unsigned k, unsigne
         ((uint32_t *)(void *)row)[lane] = a->cell[k] == 2 ? (uint32_t)(v & 0xffff) : (uint32_t)v;
 }
 
-/* The object of a lane; the same handle as last time is not looked up again within the instruction. */
-struct object { uint64_t handle; struct sg_texture t; bool known; };
+/* What stands for a parameter of that type instead of a handle. */
+enum { NOTHING_BOUND = 0x7e2 };
+static uint64_t nothing_bound(enum ptx_type type) { return (uint64_t)NOTHING_BOUND << 52 | (uint64_t)type; }
 
 /* Of a reference, which is named by its address. */
 static bool bound(const struct exec_warp *w, uint64_t address, struct sg_texture *t)
@@ -101,18 +92,52 @@ static bool bound(const struct exec_warp *w, uint64_t address, struct sg_texture
     return true;
 }
 
-static bool find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, bool surface, struct object *o)
+bool texture_look_up(const struct exec_warp *w, exec_source row, unsigned lane, struct texture_object *o)
 {
-    uint64_t handle = ((const uint64_t *)exec_row(w, i->s[0]))[lane];
+    uint64_t handle = ((const uint64_t *)exec_row(w, row))[lane];
     if (o->known && o->handle == handle)
         return true;
     o->handle = handle;
-    o->known = (sg_texture_get(handle, &o->t) || bound(w, handle, &o->t)) && o->t.surface == surface;
-    if (!o->known)
-        exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS,
-                           surface ? "no surface object has this handle" : "no texture object has this handle", lane,
-                           handle);
-    return o->known;
+    if (handle >> 52 == NOTHING_BOUND) {
+        const enum ptx_type type = (enum ptx_type)(handle & 0xff);
+        o->t = (struct sg_texture){ .channels = 1,
+                                    .surface = type == PTX_SURFREF,
+                                    .sampler = type == PTX_SAMPLERREF,
+                                    .wrap = { SG_CLAMP, SG_CLAMP, SG_CLAMP } };
+        return o->known = true;
+    }
+    return o->known = sg_texture_get(handle, &o->t) || bound(w, handle, &o->t);
+}
+
+bool texture_find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, bool surface,
+                  struct texture_object *o)
+{
+    if (texture_look_up(w, i->s[0], lane, o) && o->t.surface == surface && !o->t.sampler)
+        return true;
+    exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS,
+                       surface ? "no surface object has this handle" : "no texture object has this handle", lane,
+                       o->handle);
+    return false;
+}
+
+/* The lane's texture, read as its sampler says. */
+static bool find_sampler(struct exec_warp *w, const struct exec_insn *i, unsigned lane, struct texture_object *o,
+                         struct sg_texture *t)
+{
+    if (!texture_look_up(w, i->s[1], lane, o) || o->t.surface) {
+        exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "no sampler has this handle", lane, o->handle);
+        return false;
+    }
+    const struct sg_texture *s = &o->t;
+    memcpy(t->wrap, s->wrap, sizeof t->wrap);
+    t->linear_filter = s->linear_filter && !t->linear_memory;
+    t->normalized = s->sampler ? t->normalized && !s->unnormalized : s->normalized;
+    if (s->sampler)
+        return true;
+    t->linear_levels = s->linear_levels;
+    t->bias = s->bias, t->least = s->least, t->most = s->most;
+    memcpy(t->border, s->border, sizeof t->border);
+    return true;
 }
 
 /* The level of detail that a lane asks for. Of a cube the change of the direction stands for that on the face. */
@@ -134,11 +159,17 @@ static float detail(const struct exec_warp *w, const struct access *a, const str
 static void run_texture(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct access *a = i->extra;
-    struct object o = { .known = false };
+    struct texture_object object = { .known = false }, sampler = { .known = false };
+    struct sg_texture with_sampler, *t = &object.t;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m), next = 0;
-        if (!find(w, i, l, false, &o))
+        if (!texture_find(w, i, l, false, &object))
             return;
+        if (i->s[1]) {
+            *(t = &with_sampler) = object.t;
+            if (!find_sampler(w, i, l, &sampler, t))
+                return;
+        }
         int64_t layer = a->layered ? (int64_t)word(w, a->at[next++], l) : 0;
         uint32_t raw[3] = { 0 }, out[4];
         for (unsigned k = 0; k < a->dimensions; k++)
@@ -146,28 +177,28 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
         float at[3] = { as_float(raw[0]), as_float(raw[1]), as_float(raw[2]) };
         bool fine = true;
         for (unsigned k = 0; a->offsets && k < a->dimensions; k++) /* -8 … 7 */
-            o.t.offset[k] = (int8_t)((int32_t)(word(w, a->offset[k], l) << 28) >> 28);
-        if (!o.t.width) /* a reference that is bound to nothing */
+            t->offset[k] = (int8_t)((int32_t)(word(w, a->offset[k], l) << 28) >> 28);
+        if (!t->width) /* a reference that is bound to nothing */
             memset(out, 0, sizeof out);
         else if (a->integer) {
             int32_t index[3] = { (int32_t)raw[0], (int32_t)raw[1], (int32_t)raw[2] };
-            fine = sg_texture_fetch(&o.t, a->dimensions, w->granule_device, index, layer, out);
+            fine = sg_texture_fetch(t, a->dimensions, w->granule_device, index, layer, out);
         } else if (a->shape == SHAPE_CUBE) {
             float on[3] = { 0 };
             unsigned face = sg_texture_face(at, on);
-            struct sg_texture side = o.t; /* a face ends at its edges, and its coordinates are 0 … 1 always */
+            struct sg_texture side = *t; /* a face ends at its edges, and its coordinates are 0 … 1 always */
             side.wrap[0] = side.wrap[1] = SG_CLAMP;
             side.normalized = true;
             fine = a->gather ? sg_texture_gather(&side, w->granule_device, on, 6 * layer + face, a->component, out)
                              : sg_texture_sample_level(&side, 2, w->granule_device, on, 6 * layer + face,
                                                        detail(w, a, &side, l), out);
         } else if (a->gather)
-            fine = sg_texture_gather(&o.t, w->granule_device, at, layer, a->component, out);
+            fine = sg_texture_gather(t, w->granule_device, at, layer, a->component, out);
         else
-            fine = sg_texture_sample_level(&o.t, a->dimensions, w->granule_device, at, layer, detail(w, a, &o.t, l),
+            fine = sg_texture_sample_level(t, a->dimensions, w->granule_device, at, layer, detail(w, a, t, l),
                                            out);
         if (!fine) {
-            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "texture whose memory is gone", l, o.t.base);
+            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "texture whose memory is gone", l, t->base);
             return;
         }
         for (unsigned k = 0; k < a->count; k++)
@@ -222,11 +253,11 @@ static bool surface_place(struct exec_warp *w, const struct exec_insn *i, unsign
 static void run_surface_load(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct access *a = i->extra;
-    struct object o = { .known = false };
+    struct texture_object o = { .known = false };
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
         uint64_t at;
-        if (!find(w, i, l, true, &o) || !surface_place(w, i, l, a, &o.t, SG_READ, &at))
+        if (!texture_find(w, i, l, true, &o) || !surface_place(w, i, l, a, &o.t, SG_READ, &at))
             return;
         for (unsigned k = 0; k < a->count; k++) {
             const void *p = (const void *)(uintptr_t)(at + k * a->bytes);
@@ -268,11 +299,11 @@ static uint32_t formatted(unsigned format, uint32_t v)
 static void run_surface_store(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct access *a = i->extra;
-    struct object o = { .known = false };
+    struct texture_object o = { .known = false };
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
         uint64_t at;
-        if (!find(w, i, l, true, &o) || !surface_place(w, i, l, a, &o.t, SG_WRITE, &at))
+        if (!texture_find(w, i, l, true, &o) || !surface_place(w, i, l, a, &o.t, SG_WRITE, &at))
             return;
         unsigned count = a->formatted && o.t.channels < a->count ? o.t.channels : a->count;
         unsigned bytes = a->formatted ? sg_texel_bytes(o.t.format) : a->bytes;
@@ -294,12 +325,12 @@ static enum ptx_type reduced_as(const struct sg_texture *t, unsigned bytes)
 static void run_surface_reduce(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct access *a = i->extra;
-    struct object o = { .known = false };
+    struct texture_object o = { .known = false };
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
         struct exec_insn reduce = a->reduce;
         uint64_t at;
-        if (!find(w, i, l, true, &o))
+        if (!texture_find(w, i, l, true, &o))
             return;
         if (a->formatted)
             reduce.type = (uint8_t)reduced_as(&o.t, a->bytes);
@@ -315,38 +346,6 @@ static void run_surface_reduce(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
-static uint32_t answer(const struct sg_texture *t, enum query q)
-{
-    static const uint32_t types[] = {
-        0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE,         /* of blocks: what they decode to */
-        0x10D2, 0x10D2, 0x10D2, 0x10D2, 0x10D0, 0x10D2, 0x10D0, 0x10DD, 0x10DD, 0x10D2
-    }; /* OpenCL's, as PTX wants */
-    switch (q) {
-    case QUERY_WIDTH:          return t->width;
-    case QUERY_HEIGHT:         return t->height;
-    case QUERY_DEPTH:          return t->depth;
-    case QUERY_LAYERS:         return t->layers;
-    case QUERY_CHANNELS_TYPE:  return types[t->format];
-    case QUERY_CHANNELS_ORDER: return t->channels == 1 ? 0x10B0 : t->channels == 2 ? 0x10B2
-                                      : t->channels == 3 ? 0x10B4 : 0x10B5;
-    case QUERY_NORMALIZED:     return t->normalized;
-    case QUERY_FILTER:         return t->linear_filter;
-    default:                   return t->wrap[q - QUERY_WRAP_0];
-    }
-}
-
-static void run_query(struct exec_warp *w, const struct exec_insn *i)
-{
-    const struct access *a = i->extra;
-    struct object o = { .known = false };
-    for (uint32_t m = w->mask; m; m &= m - 1) {
-        unsigned l = (unsigned)__builtin_ctz(m);
-        if (!find(w, i, l, i->kind, &o))
-            return;
-        put(w, a, 0, l, answer(&o.t, a->query));
-    }
-}
-
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 static bool one_of(const char *m, const char *const *list)
@@ -357,16 +356,31 @@ static bool one_of(const char *m, const char *const *list)
     return false;
 }
 
-/* A register holds a handle, or the address of a reference; a name stands for that address. */
-static bool names_object(const struct exec_decoder *d, const struct ptx_operand *o)
+/* The type of the opaque variable, or of the kernel's parameter, that an operand names; PTX_NONE: neither. */
+static enum ptx_type named_type(const struct exec_decoder *d, const struct ptx_operand *o)
 {
-    return o->kind == PTX_OP_REGISTER ||
-           (o->kind == PTX_OP_VARIABLE && o->scope == PTX_SCOPE_MODULE &&
-            (d->module->variables[o->index].type == PTX_TEXREF || d->module->variables[o->index].type == PTX_SURFREF));
+    const struct ptx_variable *v = o->scope == PTX_SCOPE_MODULE ? &d->module->variables[o->index]
+                                   : o->scope == PTX_SCOPE_PARAM && d->f->is_entry
+                                       ? &d->f->signature.params[o->index]
+                                       : NULL;
+    return v && v->type >= PTX_TEXREF && v->type < PTX_TYPE_COUNT && !v->is_array && !o->integer ? v->type : PTX_NONE;
 }
 
-/* The handle, and the coordinates of [handle, {…}]. */
-static int places(struct exec_decoder *d, const struct ptx_operand *o, struct exec_insn *n, struct access *a)
+int decode_texture_handle(struct exec_decoder *d, const struct ptx_operand *o, bool sampler, exec_source *s)
+{
+    if (o->kind == PTX_OP_REGISTER)
+        return decode_source(d, o, PTX_B64, s);
+    const enum ptx_type type = o->kind == PTX_OP_VARIABLE ? named_type(d, o) : PTX_NONE;
+    if (type == PTX_NONE || (type == PTX_SAMPLERREF) != sampler)
+        return decode_error(d, sampler ? "neither a handle in a register nor a sampler reference"
+                                       : "neither a handle in a register nor a texture or surface reference");
+    return o->scope == PTX_SCOPE_PARAM ? decode_constant(d, nothing_bound(type), SG_CELL_64, s)
+                                       : decode_source(d, o, PTX_B64, s);
+}
+
+/* [handle, {…}] or [handle, sampler, {…}]: what they are, and the coordinates. */
+static int places(struct exec_decoder *d, const struct ptx_operand *o, bool samples, struct exec_insn *n,
+                  struct access *a)
 {
     static const struct { const char *name; enum shape shape; bool layered; unsigned dimensions;
     } shapes[] = { { "1d", SHAPE_1D, false, 1 },    { "2d", SHAPE_2D, false, 2 }, { "3d", SHAPE_3D, false, 3 },
@@ -380,15 +394,16 @@ static int places(struct exec_decoder *d, const struct ptx_operand *o, struct ex
     a->shape = shapes[s].shape;
     a->layered = shapes[s].layered;
     a->dimensions = shapes[s].dimensions;
-    if (o->kind != PTX_OP_LIST || !o->bracketed || o->element_count != 2)
-        return decode_error(d, "textures with a sampler of their own are not known");
-    if (!names_object(d, &o->elements[0]))
-        return decode_error(d, "neither a handle in a register nor a texture or surface reference");
-    if (decode_source(d, &o->elements[0], PTX_B64, &n->s[0]))
+    const bool sampler = samples && d->module->texmode_independent;
+    if (o->kind != PTX_OP_LIST || !o->bracketed || o->element_count != 2u + sampler)
+        return decode_error(d, sampler ? "a texture, a sampler and coordinates are wanted in brackets"
+                                       : "a handle and coordinates are wanted in brackets");
+    if (decode_texture_handle(d, &o->elements[0], false, &n->s[0]) ||
+        (sampler && decode_texture_handle(d, &o->elements[1], true, &n->s[1])))
         return -1;
     const struct ptx_operand *elements[COORDINATES];
     struct ptx_operand scratch[COORDINATES];
-    uint32_t count = decode_elements(d, &o->elements[1], elements, scratch, COORDINATES),
+    uint32_t count = decode_elements(d, &o->elements[1 + sampler], elements, scratch, COORDINATES),
              want = a->dimensions + a->layered;
     if (count < want)
         return decode_error(d, "%u coordinates where %u are wanted", count, want);
@@ -478,7 +493,8 @@ static int decode_texture(struct exec_decoder *d)
     a->component = decode_has(d, "g") ? 1 : decode_has(d, "b") ? 2 : decode_has(d, "a") ? 3 : 0;
     if ((by != PTX_F32 && by != PTX_S32) || (to != PTX_F32 && to != PTX_S32 && to != PTX_U32 && !a->half))
         return decode_error(d, "types of texel and coordinate that do not go together");
-    if (places(d, &d->in->operands[1], &n, a) || results(d, &d->in->operands[0], to, to == PTX_F16X2 ? 2 : 4, a) ||
+    if (places(d, &d->in->operands[1], true, &n, a) ||
+        results(d, &d->in->operands[0], to, to == PTX_F16X2 ? 2 : 4, a) ||
         decode_predicate_destination(d, d->in->operands[0].second, &n.p))
         return -1;
     a->levels = levels;
@@ -513,7 +529,7 @@ static int decode_surface(struct exec_decoder *d)
     unsigned want = vector_of(d);
     if (!a->bytes || a->bytes * want > 16 || (a->formatted && (load || a->bytes != 4)))
         return decode_error(d, "a type that surfaces do not have");
-    if (places(d, &d->in->operands[load], &n, a))
+    if (places(d, &d->in->operands[load], false, &n, a))
         return -1;
     if (load && d->in->operands[0].second)
         return decode_error(d, "operands");
@@ -555,41 +571,9 @@ static int decode_surface_reduce(struct exec_decoder *d)
     if ((a->bytes != 4 && a->bytes != 8) || (!a->formatted && !exec_reduces(&a->reduce)))
         return decode_error(d, "a type that this reduction does not have");
     n.extra = a;
-    return places(d, &d->in->operands[0], &n, a) || decode_source(d, &d->in->operands[1], type, &a->from[0])
+    return places(d, &d->in->operands[0], false, &n, a) || decode_source(d, &d->in->operands[1], type, &a->from[0])
                ? -1
                : decode_put_guarded(d, n);
-}
-
-static int decode_query(struct exec_decoder *d)
-{
-    static const char *const queries[] = { "width",
-                                           "height",
-                                           "depth",
-                                           "array_size",
-                                           "channel_data_type",
-                                           "channel_order",
-                                           "normalized_coords",
-                                           "filter_mode",
-                                           "addr_mode_0",
-                                           "addr_mode_1",
-                                           "addr_mode_2" };
-    struct exec_insn n = { .run = run_query, .kind = !strcmp(d->in->opcode, "suq") };
-    struct access *a = exec_kernel_own(d->kernel, sizeof *a);
-    if (!a)
-        return decode_error(d, "no host memory");
-    while (a->query < QUERY_NONE && !decode_has(d, queries[a->query]))
-        a->query++;
-    if (a->query == QUERY_NONE || d->in->operand_count != 2 || (n.kind && a->query >= QUERY_NORMALIZED))
-        return decode_error(d, "a query that is not answered here");
-    const struct ptx_operand *o = &d->in->operands[1];
-    struct ptx_operand handle = *o;
-    handle.kind = o->has_variable ? PTX_OP_VARIABLE : PTX_OP_REGISTER;
-    if (o->kind != PTX_OP_MEMORY || o->has_register == o->has_variable || o->integer || !names_object(d, &handle))
-        return decode_error(d, "neither a handle in a register nor a texture or surface reference");
-    if (decode_source(d, &handle, PTX_B64, &n.s[0]) || results(d, &d->in->operands[0], PTX_B32, 1, a))
-        return -1;
-    n.extra = a;
-    return decode_put_guarded(d, n);
 }
 
 const struct decode_entry decode_texture_table[] = { { "tex", decode_texture },
@@ -597,6 +581,4 @@ const struct decode_entry decode_texture_table[] = { { "tex", decode_texture },
                                                      { "suld", decode_surface },
                                                      { "sust", decode_surface },
                                                      { "sured", decode_surface_reduce },
-                                                     { "txq", decode_query },
-                                                     { "suq", decode_query },
                                                      { NULL, NULL } };

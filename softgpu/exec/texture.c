@@ -202,6 +202,13 @@ static int64_t place(int64_t i, int64_t n, unsigned wrap, bool normalized)
     return i < 0 ? 0 : n - 1;
 }
 
+/* How an index outside is placed. mixes: a filter looks at it; only then does SG_CLAMP_OGL see the border. */
+static unsigned wrap_of(const struct sg_texture *t, unsigned dimension, bool mixes)
+{
+    unsigned wrap = t->wrap[dimension];
+    return wrap != SG_CLAMP_OGL ? wrap : mixes ? SG_BORDER : SG_CLAMP;
+}
+
 /* In texels. Far outside and NaN become numbers that an index can hold. Wrapping first keeps large coordinates
    exact. */
 static float scale(const struct sg_texture *t, float x, unsigned dimension, uint32_t n)
@@ -213,6 +220,8 @@ static float scale(const struct sg_texture *t, float x, unsigned dimension, uint
             x -= floorf(x);
         x *= (float)n;
     }
+    if (t->wrap[dimension] == SG_CLAMP_OGL)
+        return fminf(fmaxf(x, 0), (float)n);
     return fminf(fmaxf(x, -0x1p30f), 0x1p30f);
 }
 
@@ -237,10 +246,11 @@ bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned
         float x = scale(t, at[k], k, n);
         if (linear)
             x -= 0.5f;
+        const unsigned wrap = wrap_of(t, k, linear);
         int64_t i = (int64_t)floorf(x) + t->offset[k];
-        index[k] = place(i, n, t->wrap[k], t->normalized);
+        index[k] = place(i, n, wrap, t->normalized);
         pair[k][0] = index[k];
-        pair[k][1] = place(i + 1, n, t->wrap[k], t->normalized);
+        pair[k][1] = place(i + 1, n, wrap, t->normalized);
         weight[k] = floorf((x - floorf(x)) * 256.0f + 0.5f) / 256.0f;
     }
     if (!linear)
@@ -336,8 +346,8 @@ bool sg_texture_fetch(const struct sg_texture *t, unsigned dimensions, unsigned 
         return sg_texture_fetch(&first, dimensions, device, at, layer, out);
     }
     for (unsigned k = 0; k < dimensions; k++)
-        index[k] = place((int64_t)at[k] + t->offset[k], extent(t, k), t->linear_memory ? SG_BORDER : t->wrap[k],
-                         t->normalized);
+        index[k] = place((int64_t)at[k] + t->offset[k], extent(t, k),
+                         t->linear_memory ? SG_BORDER : wrap_of(t, k, false), t->normalized);
     return texel(t, device, index, layer_of(t, layer), out);
 }
 
@@ -353,8 +363,8 @@ bool sg_texture_gather(const struct sg_texture *t, unsigned device, const float 
     for (unsigned k = 0; k < 2; k++)
         low[k] = (int64_t)floorf(scale(t, at[k], k, extent(t, k)) - 0.5f) + t->offset[k];
     for (unsigned c = 0; c < 4; c++) {
-        int64_t index[3] = { place(low[0] + corners[c][0], t->width, t->wrap[0], t->normalized),
-                             place(low[1] + corners[c][1], t->height, t->wrap[1], t->normalized), 0 };
+        int64_t index[3] = { place(low[0] + corners[c][0], t->width, wrap_of(t, 0, true), t->normalized),
+                             place(low[1] + corners[c][1], t->height, wrap_of(t, 1, true), t->normalized), 0 };
         uint32_t v[4];
         if (!texel(t, device, index, layer_of(t, layer), v))
             return false;

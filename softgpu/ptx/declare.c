@@ -160,6 +160,8 @@ bool declare_variable(struct ptx_reader *reader, const struct reader_declaration
     lexer_next(reader);
     if (declaration->type == PTX_NONE)
         return reader_error(reader, line, "'%s' is declared without a type", (*name)->text);
+    if (declaration->type == PTX_SAMPLERREF && !reader->texmode_independent)
+        return reader_error(reader, line, "'%s': .samplerref needs .target …, texmode_independent", (*name)->text);
     if (declaration->type == PTX_PRED && declaration->space != PTX_SPACE_REG)
         return reader_error(reader, line, "'%s': predicates can only be registers", (*name)->text);
 

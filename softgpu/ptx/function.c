@@ -40,6 +40,9 @@ static bool read_params(struct ptx_reader *reader, const struct ptx_variable **p
             return false;
         if (param->space == PTX_SPACE_REG) {
             param->offset = (*registers)++;
+        } else if (param->type >= PTX_TEXREF) {         /* takes no room: no launch of CUDA's can pass one */
+            param->offset = offset;
+            param->size = 0;
         } else if (param->space == PTX_SPACE_PARAM) {
             param->offset = align_up(offset, param->align);
             offset = param->offset + param->size;
@@ -439,6 +442,10 @@ bool function_read(struct ptx_reader *reader, enum ptx_linkage linkage, bool is_
     function.signature.noreturn = function.noreturn;
     function.param_size = (uint32_t)signature.param_size;
     function.defined = reader->token.kind == '{';
+    for (uint32_t i = 0; !is_entry && i < function.signature.param_count; i++)
+        if (function.signature.params[i].type >= PTX_TEXREF)
+            return reader_error(reader, reader->token.line, "'%s': only kernels have parameters of type .%s",
+                                function.name, ptx_type_name(function.signature.params[i].type));
     if (is_entry && function.signature.return_count)
         return reader_error(reader, reader->token.line, "the kernel '%s' returns a value", function.name);
     if (function.defined && linkage == PTX_LINK_EXTERN)

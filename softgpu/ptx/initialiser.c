@@ -208,9 +208,7 @@ bool initialiser_read(struct ptx_reader *reader, struct ptx_variable *variable, 
                            .open = variable->unsized,
                            .is_vector = variable->vector > 1 };
     if (variable->type >= PTX_TEXREF)
-        return reader_error(reader, reader->token.line,
-                            "'%s': initialised texture, sampler and surface references are not supported",
-                            variable->name);
+        return opaque_read(reader, variable);
     if (variable->type >= PTX_F16 && variable->type <= PTX_BF16X2)
         return reader_error(reader, reader->token.line, "'%s': variables of type .%s have no initialisers",
                             variable->name, ptx_type_name(variable->type));

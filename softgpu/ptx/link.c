@@ -257,6 +257,7 @@ struct ptx_module *link_finish(struct ptx_reader *reader)
         .version_major = reader->version_major,
         .version_minor = reader->version_minor,
         .target = reader->target,
+        .texmode_independent = reader->any_texmode_independent,
         .variables = variables,
         .variable_count = (uint32_t)reader->variables.count,
         .functions = functions,

@@ -40,6 +40,8 @@ static bool read_target(struct ptx_reader *reader)
                 number = number * 10 + (unsigned)(*digit - '0');
             if (number > reader->target)
                 reader->target = number;
+        } else if (strcmp(text, "texmode_independent") == 0) {
+            reader->texmode_independent = reader->any_texmode_independent = true;
         }
         lexer_next(reader);
     } while (lexer_accept(reader, ','));
@@ -142,6 +144,7 @@ static bool read_directive(struct ptx_reader *reader)
 
 bool module_read_unit(struct ptx_reader *reader)
 {
+    reader->texmode_independent = false;
     if (lexer_keyword(reader) != KEYWORD_VERSION)
         return reader_error(reader, reader->token.line, "PTX text starts with .version");
     while (reader->token.kind != TOKEN_END) {

@@ -47,6 +47,19 @@ struct ptx_relocation {
     int64_t addend;
 };
 
+/* What the initialiser of a texture or sampler reference says; opaque.c. The numbers are those that txq gives. */
+enum ptx_address {
+    PTX_ADDRESS_WRAP, PTX_ADDRESS_MIRROR, PTX_ADDRESS_CLAMP_OGL, PTX_ADDRESS_CLAMP_TO_EDGE, PTX_ADDRESS_CLAMP_TO_BORDER
+};
+enum { PTX_GIVEN_NORMALIZED = 1, PTX_GIVEN_UNNORMALIZED = 2, PTX_GIVEN_FILTER = 4, PTX_GIVEN_ADDRESS_0 = 8 };
+struct ptx_opaque {
+    uint8_t given;                    /* PTX_GIVEN_…; ADDRESS_0 shifted by a dimension */
+    uint8_t normalized, unnormalized; /* normalized_coords, force_unnormalized_coords */
+    uint8_t linear;                   /* filter_mode */
+    uint8_t address[3];               /* enum ptx_address */
+    uint8_t unused;
+};
+
 struct ptx_variable {
     const char *name;
     enum ptx_space space;
@@ -54,14 +67,14 @@ struct ptx_variable {
     unsigned vector;                  /* 1, 2 or 4 */
     unsigned align;                   /* bytes */
     bool is_array, unsized;           /* unsized: extern .shared x[] (dynamic shared memory), or .param x[] */
-    uint64_t size;                    /* bytes, all elements */
+    uint64_t size;                    /* bytes, all elements; an opaque parameter of a kernel has none */
     enum ptx_linkage linkage;
     bool managed;                     /* .attribute(.managed) */
     bool assumed;                     /* .extern, and taken for the definition: see link.c */
     bool is_pointer;                  /* .ptr on a kernel parameter */
     uint64_t offset;                  /* kernel/function parameters: offset in the parameter block;
                                          a .reg parameter of a defined function: its index in function->registers */
-    const uint8_t *init;              /* size bytes, or NULL for zeros */
+    const uint8_t *init;              /* size bytes, or NULL for zeros; of an opaque type: a struct ptx_opaque */
     const struct ptx_relocation *relocations;
     size_t relocation_count;
 };
@@ -165,6 +178,7 @@ struct ptx_file {
 struct ptx_module {
     unsigned version_major, version_minor;     /* the highest of its units */
     unsigned target;                           /* sm number, highest */
+    bool texmode_independent;                  /* tex and tld4 name a sampler, too */
     const struct ptx_variable *variables; uint32_t variable_count;      /* module scope */
     const struct ptx_function *functions; uint32_t function_count;
     const struct ptx_file *files;

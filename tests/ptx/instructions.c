@@ -13,7 +13,9 @@ static const struct ptx_instruction *one(const char *definitions, const char *st
 static const struct ptx_operand *operand(const char *statement, uint32_t index)
 {
     const struct ptx_instruction *instruction =
-        one(".global .u32 v[4]; .func fn { ret; } .global .texref t; .global .samplerref s;", statement);
+        one(".target sm_90, texmode_independent\n"
+            ".global .u32 v[4]; .func fn { ret; } .global .texref t; .global .samplerref s;",
+            statement);
     assert_true(index < instruction->operand_count);
     return &instruction->operands[index];
 }

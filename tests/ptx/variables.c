@@ -110,9 +110,67 @@ static void initialisers_refused(void **state)
     ptx_check_refused(".shared .u32 x = 5;", "only .global and .const");
     ptx_check_refused(".extern .global .u32 x = 5;", ".extern and has an initialiser");
     ptx_check_refused(".global .f16 x = 5;", "no initialisers");
-    ptx_check_refused(".global .texref x = {addr_mode_0 = wrap};", "not supported");
     ptx_check_refused(".global .b8 x[300000000] = {1};", "more than");
     ptx_check_refused(".global .b8 x[200000000] = {1}; .global .b8 y[200000000] = {1};", "more than");
+}
+
+#define INDEPENDENT ".target sm_90, texmode_independent\n"
+
+static struct ptx_opaque opaque(const char *definitions)
+{
+    const struct ptx_variable *x = variable(definitions, "x");
+    struct ptx_opaque o;
+    assert_int_equal(x->size, sizeof o);
+    assert_non_null(x->init);
+    memcpy(&o, x->init, sizeof o);
+    return o;
+}
+
+/* What NVIDIA's assembler takes, and refuses. */
+static void opaque_initialisers(void **state)
+{
+    (void)state;
+    struct ptx_opaque o = opaque(INDEPENDENT ".global .samplerref x = { addr_mode_0 = clamp_to_border, filter_mode = "
+                                             "linear, addr_mode_2 = mirror, force_unnormalized_coords = 1 };");
+    assert_int_equal(o.given, PTX_GIVEN_UNNORMALIZED | PTX_GIVEN_FILTER | PTX_GIVEN_ADDRESS_0 | PTX_GIVEN_ADDRESS_0 << 2);
+    assert_int_equal(o.address[0], PTX_ADDRESS_CLAMP_TO_BORDER);
+    assert_int_equal(o.address[1], 0);
+    assert_int_equal(o.address[2], PTX_ADDRESS_MIRROR);
+    assert_true(o.linear && o.unnormalized && !o.normalized);
+    o = opaque(INDEPENDENT ".global .samplerref x = { filter_mode = 1, addr_mode_1 = 3 };");
+    assert_true(o.linear && o.address[1] == PTX_ADDRESS_CLAMP_TO_EDGE);
+    assert_int_equal(opaque(INDEPENDENT ".global .samplerref x = { };").given, 0);
+    o = opaque(".global .texref x = { width = 5, normalized_coords = 1, addr_mode_1 = clamp_ogl };");
+    assert_true(o.normalized && o.address[1] == PTX_ADDRESS_CLAMP_OGL);
+    assert_int_equal(opaque(".global .surfref x = { memory_layout = 1 };").given, 0);
+    assert_null(variable(INDEPENDENT ".global .samplerref x[2];", "x")->init);
+    ptx_check_refused(".global .samplerref x;", "texmode_independent");
+    ptx_check_refused(".visible .entry k(.param .samplerref x) { ret; }", "texmode_independent");
+    ptx_check_refused(".global .texref x = { force_unnormalized_coords = 1 };", "no member");
+    ptx_check_refused(INDEPENDENT ".global .samplerref x = { normalized_coords = 1 };", "no member");
+    ptx_check_refused(".global .surfref x = { filter_mode = linear };", "no member");
+    ptx_check_refused(INDEPENDENT ".global .samplerref x = { filter_mode = cubic };", "unknown value");
+    ptx_check_refused(INDEPENDENT ".global .samplerref x = { addr_mode_0 = 5 };", "unknown value");
+    ptx_check_refused(INDEPENDENT ".global .samplerref x = { filter_mode };", "expected '='");
+    ptx_check_refused(INDEPENDENT ".global .samplerref x = { filter_mode = 1 addr_mode_0 = 1 };", "expected '}'");
+    ptx_check_refused(INDEPENDENT ".global .samplerref x = 1;", "expected '{'");
+    ptx_check_refused(INDEPENDENT ".global .samplerref x = { filter_mode = ", "");
+    ptx_check_refused(".func f(.param .texref x) { ret; }", "only kernels");
+}
+
+/* They take no room among a kernel's parameters, as in the code that NVIDIA's assembler makes. */
+static void opaque_parameters(void **state)
+{
+    (void)state;
+    const struct ptx_module *m = ptx_check_read(INDEPENDENT ".visible .entry k(.param .u64 a, .param .texref t, .param "
+                                                            ".samplerref s, .param .surfref u, .param .u32 z) { ret; }");
+    const struct ptx_function *f = ptx_check_function(m, "k");
+    assert_true(m->texmode_independent);
+    assert_int_equal(f->signature.param_count, 5);
+    assert_int_equal(f->signature.params[1].size, 0);
+    assert_int_equal(f->signature.params[4].offset, 8);
+    assert_int_equal(f->param_size, 12);
+    assert_false(ptx_check_read(".global .u32 x;")->texmode_independent);
 }
 
 static void shapes_refused(void **state)
@@ -215,6 +273,8 @@ int main(void)
         cmocka_unit_test_teardown(initialisers, ptx_check_free),
         cmocka_unit_test_teardown(large_initialiser_is_mostly_zero, ptx_check_free),
         cmocka_unit_test_teardown(initialisers_refused, ptx_check_free),
+        cmocka_unit_test_teardown(opaque_initialisers, ptx_check_free),
+        cmocka_unit_test_teardown(opaque_parameters, ptx_check_free),
         cmocka_unit_test_teardown(shapes_refused, ptx_check_free),
         cmocka_unit_test_teardown(addresses, ptx_check_free),
         cmocka_unit_test_teardown(masked_addresses, ptx_check_free),

@@ -37,8 +37,8 @@ static CUresult gather(const struct sgd_function *f, void **params, void **extra
         given = true;
         for (uint32_t i = 0; i < p->signature.param_count && given; i++) {
             const struct ptx_variable *v = &p->signature.params[i];
-            given = params[i] != NULL && v->offset + v->size <= p->param_size;
-            if (given)
+            given = (params[i] != NULL || !v->size) && v->offset + v->size <= p->param_size;
+            if (given && v->size)
                 memcpy(bytes + v->offset, params[i], v->size);
         }
     }

@@ -81,6 +81,10 @@ struct sg_binding *sgd_texref_bindings(const struct sgd_module *m)
         struct sg_texture *t = &all[i].texture;
         CUresult r = CUDA_ERROR_INVALID_VALUE;
         all[i].address = m->texrefs[i].address;
+        if (m->texrefs[i].is_sampler) {
+            *t = m->texrefs[i].sampler;
+            continue;
+        }
         if (s->resource != TEXREF_UNBOUND) {
             const CUDA_RESOURCE_DESC from = resource_of(d, s);
             const CUDA_TEXTURE_DESC how = sampler_of(s);

@@ -128,6 +128,7 @@ static void lay_out(struct sg_texture *t, const CUDA_ARRAY3D_DESCRIPTOR *wanted)
     t->height = wanted->Height ? (uint32_t)wanted->Height : 1;
     t->depth = layers ? 1 : (uint32_t)slices;
     t->layers = layers ? (uint32_t)slices : 1;
+    t->layered = wanted->Flags & CUDA_ARRAY3D_LAYERED;
     t->pitch = (row_of(t) + SG_ROW_ALIGNMENT - 1) / SG_ROW_ALIGNMENT * SG_ROW_ALIGNMENT;
     t->slice = t->pitch * sg_texture_rows(t);
 }

@@ -37,10 +37,12 @@ struct sgd_object {                          /* a texture or surface object */
     CUDA_RESOURCE_VIEW_DESC view;            /* its format is 0: it has none */
 };
 
-struct sgd_texref {   /* a texture or surface reference: a variable of a module */
+struct sgd_texref {   /* a texture, sampler or surface reference: a variable of a module */
     CUtexref handle;  /* or CUsurfref */
     uint64_t address; /* of the variable; 0: cuTexRefCreate has made it */
     const char *name;
+    bool is_sampler;  /* which no call names: the module's PTX says what it is; `state` means nothing */
+    struct sg_texture sampler;
     struct texref_state state;
 };
 
