@@ -15,11 +15,14 @@ enum sg_tensor_type {
     SG_TENSOR_F32, SG_TENSOR_F64, SG_TENSOR_BF16, SG_TENSOR_F32_FTZ, SG_TENSOR_TF32, SG_TENSOR_TF32_FTZ,
     SG_TENSOR_U4, SG_TENSOR_U4_WIDE, SG_TENSOR_U6_WIDE, SG_TENSOR_TYPES
 };
-/* CUtensorMapSwizzle: pieces of 16 bytes in spans of 32, 64 and 128 bytes, or larger pieces in spans of 128 */
+/* CUtensorMapSwizzle: pieces of 16 bytes in spans of 32, 64 and 128 bytes, or larger pieces in spans of 128. FLIP: in
+   each second line of 128 bytes the halves of 16 bytes change places, too */
 enum sg_tensor_swizzle {
     SG_TENSOR_SWIZZLE_NONE, SG_TENSOR_SWIZZLE_32, SG_TENSOR_SWIZZLE_64, SG_TENSOR_SWIZZLE_128,
     SG_TENSOR_SWIZZLE_PIECES_32, SG_TENSOR_SWIZZLE_PIECES_32_FLIP, SG_TENSOR_SWIZZLE_PIECES_64, SG_TENSOR_SWIZZLES
 };
+
+enum sg_tensor_im2col { SG_TENSOR_TILED, SG_TENSOR_IM2COL, SG_TENSOR_IM2COL_W, SG_TENSOR_IM2COL_W128 };
 
 struct sg_tensor {
     uint64_t address;
@@ -32,8 +35,9 @@ struct sg_tensor {
     uint8_t swizzle_mode, swizzle_pieces;  /* the same as tensormap.replace names it: two numbers */
     uint8_t fill_nan;                      /* beyond the edges; else zeros */
     uint32_t magic;
-    /* im2col: that many pixels along dimensions 1 and up but the last, from lower to the last index + upper */
-    uint8_t im2col;
+    /* im2col: that many pixels along dimensions 1 and up but the last, from lower to the last index + upper. W and
+       W128: along dimensions 1 and the last only, so only the first of each corner counts; W128: 128 pixels */
+    uint8_t im2col;                        /* enum sg_tensor_im2col */
     uint16_t pixels;
     int16_t lower[SG_TENSOR_RANK - 2], upper[SG_TENSOR_RANK - 2];
 };

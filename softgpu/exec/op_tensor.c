@@ -7,6 +7,9 @@
  *
  * tile::gather4 and tile::scatter4 name four lines of a matrix. im2col names a pixel, and copies the channels of it and
  * of the pixels that follow in a bounding box, each moved by the instruction's offsets: what a filter's tap reads.
+ * im2col::w does the same with a box that is one pixel high and deep: from the end of a row it goes on in the same row
+ * of the next image. Behind all pixels, or with ::128 behind each 32, it also copies as many of the pixels that follow
+ * as the instruction wants for its filter (wHalo).
  *
  * Swizzling exchanges pieces of 16 bytes (or 32, or 64) within a span of 32, 64 or 128 bytes, by the bits of the
  * address from 7 on. Where the box is narrower than the span, its lines are as far apart as spans.
@@ -24,17 +27,19 @@
 #include "softgpu/memory.h"
 #include "softgpu/tensor.h"
 
-enum { PIECE = 16, ALIGN = 128, LINE_MOST = 256 * 8, GATHERED = 4 };
+enum { PIECE = 16, ALIGN = 128, LINE_MOST = 256 * 8, GATHERED = 4, HALO_EACH = 32, PIXELS_OF_128 = 128 };
 
 struct tensor_copy {
     exec_source map, at[SG_TENSOR_RANK];
     unsigned rank;
     unsigned coordinates;                 /* how many at[] has: rank, or 1 + GATHERED */
-    exec_source offsets[SG_TENSOR_RANK - 2];  /* im2col; 0: none */
+    exec_source offsets[SG_TENSOR_RANK - 2];  /* im2col; 0: none. im2col::w: only that of dimension 1 */
+    exec_source halo;                     /* im2col::w; 0: no such mode */
     struct exec_insn shared, announce;    /* the addresses in shared memory */
     exec_source ranks;                    /* .multicast::cluster; 0: none */
     struct exec_insn reduce;
-    bool to_shared, reduces, im2col, gathers;
+    bool to_shared, reduces, gathers;
+    enum sg_tensor_im2col im2col;
 };
 
 /* One line of the box, as it goes from or to shared memory. first, end: its units that lie in the tensor. */
@@ -51,13 +56,15 @@ static bool fault(struct exec_warp *w, const struct exec_insn *i, unsigned lane,
 static bool is_fit(const struct tensor_copy *c, const struct sg_tensor *t)
 {
     if (t->magic != SG_TENSOR_MAGIC || t->rank != c->rank || t->type >= SG_TENSOR_TYPES || t->im2col != c->im2col ||
-        t->swizzle >= SG_TENSOR_SWIZZLES || t->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP || !sg_tensor_line(t) ||
-        sg_tensor_line_bytes(t) > LINE_MOST || sg_tensor_line_bytes(t) % PIECE)
+        t->swizzle >= SG_TENSOR_SWIZZLES || !sg_tensor_line(t) || sg_tensor_line_bytes(t) > LINE_MOST ||
+        sg_tensor_line_bytes(t) % PIECE)
+        return false;
+    if (t->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP && !c->to_shared)
         return false;
     for (unsigned k = 0; k < t->rank; k++)
         if (!t->steps[k])
             return false;
-    return (!c->gathers || t->box[1] == 1) && (!c->im2col || t->pixels);
+    return (!c->gathers || t->box[1] == 1) && (!c->im2col || c->im2col == SG_TENSOR_IM2COL_W128 || t->pixels);
 }
 
 static bool read_map(struct exec_warp *w, const struct exec_insn *i, unsigned lane, uint64_t at, struct sg_tensor *t)
@@ -77,9 +84,21 @@ static uint64_t swizzled(const struct sg_tensor *t, uint64_t at)
     static const struct { uint8_t bits, shift; } ways[SG_TENSOR_SWIZZLES] = {
         [SG_TENSOR_SWIZZLE_32] = { 1, 4 },        [SG_TENSOR_SWIZZLE_64] = { 2, 4 },
         [SG_TENSOR_SWIZZLE_128] = { 3, 4 },       [SG_TENSOR_SWIZZLE_PIECES_32] = { 2, 5 },
-        [SG_TENSOR_SWIZZLE_PIECES_64] = { 1, 6 },
+        [SG_TENSOR_SWIZZLE_PIECES_32_FLIP] = { 2, 5 }, [SG_TENSOR_SWIZZLE_PIECES_64] = { 1, 6 },
     };
     return at ^ (at >> 7 & ((1u << ways[t->swizzle].bits) - 1)) << ways[t->swizzle].shift;
+}
+
+/* The piece as it stands in shared memory at that address. */
+static exec_16_bytes flipped(const struct sg_tensor *t, uint64_t at, exec_16_bytes piece)
+{
+    if (t->swizzle != SG_TENSOR_SWIZZLE_PIECES_32_FLIP || !(at >> 7 & 1))
+        return piece;
+    uint64_t halves[2];
+    memcpy(halves, &piece, sizeof halves);
+    const uint64_t other[2] = { halves[1], halves[0] };
+    memcpy(&piece, other, sizeof piece);
+    return piece;
 }
 
 /* Copies between a line's bytes and shared memory, piece by piece. */
@@ -91,7 +110,7 @@ static bool line_shared(struct exec_warp *w, const struct exec_insn *i, unsigned
         if (!p)
             return fault(w, i, lane, shared + at, CUDA_ERROR_ILLEGAL_ADDRESS, "shared memory of a tensor copy");
         if (store) {
-            exec_store128(p, *(const exec_16_bytes *)(const void *)(bytes + at));
+            exec_store128(p, flipped(t, shared + at, *(const exec_16_bytes *)(const void *)(bytes + at)));
             if (sg_check)
                 check_written(w, swizzled(t, shared + at), PIECE);
         } else
@@ -210,14 +229,58 @@ static bool line_next(const struct sg_tensor *t, unsigned number[])
 /* The next pixel within the bounding box of im2col. */
 static void pixel_next(const struct sg_tensor *t, int64_t at[])
 {
-    unsigned last = t->rank - 1u;
-    for (unsigned k = 1; k < last; k++) {
+    const unsigned last = t->rank - 1u, end = t->im2col == SG_TENSOR_IM2COL ? last : 2;
+    for (unsigned k = 1; k < end; k++) {
         at[k] += t->steps[k];
         if (at[k] <= (int64_t)t->last[k] + t->upper[k - 1])
             return;
         at[k] = t->lower[k - 1];
     }
-    at[last] += t->steps[last];
+    at[last] += end == last ? t->steps[last] : 1;
+}
+
+static uint16_t offset_of(const struct exec_warp *w, exec_source s, unsigned lane)
+{
+    return s ? (uint16_t)((const uint32_t *)exec_row(w, s))[lane] : 0;
+}
+
+/* Where a copy stands: the line in shared memory, and what has been copied. */
+struct progress { uint64_t shared, lines; };
+
+/* The pixel `at`, moved by the instruction's offsets, and the next count - 1 of them; at becomes the one behind. */
+static bool copy_pixels(struct exec_warp *w, const struct exec_insn *i, unsigned lane, const struct sg_tensor *t,
+                        int64_t at[], unsigned count, unsigned pitch, struct progress *p)
+{
+    const struct tensor_copy *c = i->extra;
+    for (unsigned n = 0; n < count; n++) {
+        int64_t index[SG_TENSOR_RANK];
+        for (unsigned k = 0; k < c->rank; k++)
+            index[k] = at[k] + (k && k < c->rank - 1 ? offset_of(w, c->offsets[k - 1], lane) : 0);
+        if (!copy_line(w, i, lane, t, index, p->shared))
+            return false;
+        p->shared += pitch;
+        p->lines++;
+        pixel_next(t, at);
+    }
+    return true;
+}
+
+/* im2col in all its forms. */
+static bool copy_image(struct exec_warp *w, const struct exec_insn *i, unsigned lane, const struct sg_tensor *t,
+                       int64_t at[], unsigned pitch, struct progress *p)
+{
+    const struct tensor_copy *c = i->extra;
+    const unsigned pixels = c->im2col == SG_TENSOR_IM2COL_W128 ? PIXELS_OF_128 : t->pixels,
+                   each = c->im2col == SG_TENSOR_IM2COL_W128 ? HALO_EACH : pixels, halo = offset_of(w, c->halo, lane);
+    for (unsigned done = 0; done < pixels; done += each) {
+        if (!copy_pixels(w, i, lane, t, at, each, pitch, p))
+            return false;
+        int64_t behind[SG_TENSOR_RANK];
+        memcpy(behind, at, sizeof behind);
+        if (!copy_pixels(w, i, lane, t, behind, halo, pitch, p))
+            return false;
+    }
+    return true;
 }
 
 /* What the instruction copies, to or from `shared`. *lines: how many lines that is. */
@@ -228,27 +291,27 @@ static bool copy_box(struct exec_warp *w, const struct exec_insn *i, unsigned la
     const unsigned span = sg_tensor_span(t), pitch = span ? span : sg_tensor_line_bytes(t);
     unsigned number[SG_TENSOR_RANK] = { 0 };
     int64_t at[SG_TENSOR_RANK] = { 0 }, index[SG_TENSOR_RANK];
+    struct progress p = { .shared = shared };
     bool more;
     for (unsigned k = 0; k < c->coordinates; k++)
         at[k] = index[k] = from[k];
-    *lines = 0;
+    if (c->im2col) {
+        const bool done = copy_image(w, i, lane, t, at, pitch, &p);
+        *lines = p.lines;
+        return done;
+    }
     do {
-        for (unsigned k = 1; c->im2col && k < c->rank; k++) {
-            exec_source o = k < c->rank - 1 ? c->offsets[k - 1] : 0;
-            index[k] = at[k] + (o ? (int64_t)(((const uint32_t *)exec_row(w, o))[lane] & 0xffff) : 0);
-        }
-        for (unsigned k = 1; !c->im2col && !c->gathers && k < c->rank; k++)
+        for (unsigned k = 1; !c->gathers && k < c->rank; k++)
             index[k] = at[k] + (int64_t)number[k] * t->steps[k];
         if (c->gathers)
-            index[1] = at[1 + *lines];
-        if (!copy_line(w, i, lane, t, index, shared))
+            index[1] = at[1 + p.lines];
+        if (!copy_line(w, i, lane, t, index, p.shared))
             return false;
-        shared += pitch;
-        ++*lines;
-        if (c->im2col)
-            pixel_next(t, at);
-        more = c->im2col ? *lines < t->pixels : c->gathers ? *lines < GATHERED : line_next(t, number);
+        p.shared += pitch;
+        p.lines++;
+        more = c->gathers ? p.lines < GATHERED : line_next(t, number);
     } while (more);
+    *lines = p.lines;
     return true;
 }
 
@@ -303,11 +366,18 @@ static int decode_box(struct exec_decoder *d, const struct ptx_operand *o, struc
     return 0;
 }
 
-/* im2col: {offsets} behind the mbarrier. */
+/* im2col: {offsets} behind the mbarrier; im2col::w: {wHalo, wOffset}. */
 static int decode_offsets(struct exec_decoder *d, const struct ptx_operand *o, struct tensor_copy *c)
 {
     const struct ptx_operand *elements[SG_TENSOR_RANK - 2];
     struct ptx_operand scratch[SG_TENSOR_RANK - 2];
+    if (c->im2col != SG_TENSOR_IM2COL) {
+        if (decode_elements(d, o, elements, scratch, SG_TENSOR_RANK - 2) != 2)
+            return decode_error(d, "a halo and an offset are wanted");
+        return decode_source(d, elements[0], PTX_B16, &c->halo) || decode_source(d, elements[1], PTX_B16, c->offsets)
+                   ? -1
+                   : 0;
+    }
     if (decode_elements(d, o, elements, scratch, SG_TENSOR_RANK - 2) != c->rank - 2)
         return decode_error(d, "%u offsets are wanted", c->rank - 2);
     for (unsigned k = 0; k < c->rank - 2; k++)
@@ -324,7 +394,10 @@ static int decode_mode(struct exec_decoder *d, struct tensor_copy *c)
             c->rank = k + 1;
     c->to_shared = !decode_has(d, "bulk_group");
     c->reduces = !strcmp(d->in->modifiers[0], "reduce");
-    c->im2col = decode_has(d, c->to_shared ? "im2col" : "im2col_no_offs");
+    c->im2col = decode_has(d, c->to_shared ? "im2col" : "im2col_no_offs") ? SG_TENSOR_IM2COL
+                : c->to_shared && decode_has(d, "im2col::w")              ? SG_TENSOR_IM2COL_W
+                : c->to_shared && decode_has(d, "im2col::w::128")         ? SG_TENSOR_IM2COL_W128
+                                                                          : SG_TENSOR_TILED;
     c->gathers = decode_has(d, c->to_shared ? "tile::gather4" : "tile::scatter4");
     c->coordinates = c->gathers ? 1 + GATHERED : c->rank;
     for (uint32_t k = 0; k < d->in->modifier_count; k++)

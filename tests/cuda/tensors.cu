@@ -1,6 +1,6 @@
 // shows: launches: tensor maps (cuTensorMapEncodeTiled) and the tensor copies of kernels with them, as libcu++ makes
 //   them: tiles of a matrix, beyond its edges too, swizzled, stored back; the taps of a filter by
-//   cuTensorMapEncodeIm2col; wrong maps are refused
+//   cuTensorMapEncodeIm2col; maps of every swizzle and of cuTensorMapEncodeIm2colWide; wrong maps are refused
 #include "check.h"
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -130,6 +130,68 @@ static CUresult map_of(CUtensorMap *map, void *address, CUtensorMapSwizzle swizz
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+// What the Driver API's reference says of the arguments. 801: a device that does not have it, or an interleaved map.
+static void swizzles_and_rows(void *image)
+{
+    const cuuint64_t dims[] = { 64, 9, 7, 4 }, strides[] = { 256, 256 * 9, 256 * 9 * 7 };
+    const cuuint32_t steps[] = { 1, 1, 1, 1 }, box[] = { 8, 4, 2, 1 };
+    alignas(128) CUtensorMap map = {};
+    auto tiled = [&](CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, unsigned rank = 4) {
+        return encode(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, rank, image, dims, strides, box, steps, interleave, swizzle,
+                      CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    };
+    const CUtensorMapInterleave none = CU_TENSOR_MAP_INTERLEAVE_NONE, wide = CU_TENSOR_MAP_INTERLEAVE_32B;
+    for (int swizzle = CU_TENSOR_MAP_SWIZZLE_NONE; swizzle <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B; swizzle++)
+        HOLDS(tiled(none, (CUtensorMapSwizzle)swizzle) == CUDA_SUCCESS);
+    HOLDS(tiled(none, (CUtensorMapSwizzle)7) == CUDA_ERROR_INVALID_VALUE);
+    HOLDS(tiled(wide, CU_TENSOR_MAP_SWIZZLE_NONE) == CUDA_ERROR_INVALID_VALUE);
+    HOLDS(tiled(wide, CU_TENSOR_MAP_SWIZZLE_32B, 2) == CUDA_ERROR_INVALID_VALUE);
+
+    PFN_cuTensorMapEncodeIm2colWide_v12080 rows = nullptr;
+    cudaDriverEntryPointQueryResult known;
+    MUST(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2colWide", (void **)&rows, 12080, cudaEnableDefault,
+                                          &known));
+    struct row {
+        unsigned rank = 4;
+        int lower = -1, upper = -1;
+        unsigned channels = 16, pixels = 64;
+        int mode = 0, swizzle = CU_TENSOR_MAP_SWIZZLE_64B, interleave = 0;
+    };
+    auto made = [&](const row &r) {
+        return rows(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, r.rank, image, dims, strides, r.lower, r.upper, r.channels,
+                    r.pixels, steps, (CUtensorMapInterleave)r.interleave, (CUtensorMapIm2ColWideMode)r.mode,
+                    (CUtensorMapSwizzle)r.swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    };
+    auto refused = [&](auto change) {
+        row r;
+        change(r);
+        HOLDS(made(r) == CUDA_ERROR_INVALID_VALUE);
+    };
+    int major = 0;
+    MUST(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    HOLDS(made(row()) == (major < 10 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS));
+    if (major < 10)
+        return;
+    row long_rows;
+    long_rows.mode = CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128;
+    long_rows.pixels = 5000; // not looked at
+    HOLDS(made(long_rows) == CUDA_SUCCESS);
+    refused([](row &r) { r.rank = 2; });
+    refused([](row &r) { r.rank = 6; });
+    refused([](row &r) { r.lower = -32769; });
+    refused([](row &r) { r.upper = 32768; });
+    refused([](row &r) { r.lower = 0, r.upper = -9; }); // a box without pixels
+    refused([](row &r) { r.channels = 32; });           // more than the span of the swizzle
+    refused([](row &r) { r.channels = 257; });
+    refused([](row &r) { r.pixels = 1025; });
+    refused([](row &r) { r.mode = 2; });
+    refused([](row &r) { r.swizzle = CU_TENSOR_MAP_SWIZZLE_NONE; });
+    refused([](row &r) { r.swizzle = CU_TENSOR_MAP_SWIZZLE_32B; });
+    refused([](row &r) { r.swizzle = CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B; });
+    refused([](row &r) { r.interleave = CU_TENSOR_MAP_INTERLEAVE_16B; });
+}
+
 int main()
 {
     static int host[ROWS][PITCH], found[ROWS][PITCH];
@@ -181,5 +243,6 @@ int main()
     HOLDS(replace(&other, (char *)from + 8) == CUDA_ERROR_INVALID_VALUE);
     HOLDS(!memcmp(&other, &source, sizeof other));
     taps_of_a_filter();
+    swizzles_and_rows(from);
     return check_result("tensors");
 }

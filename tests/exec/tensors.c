@@ -2,8 +2,8 @@
  * tensors.c: cp.async.bulk.tensor and cp.reduce.async.bulk.tensor against a model: ranks, types, edges, steps,
  * swizzling, several blocks of a cluster, im2col, gather4 and scatter4, packed types; tensormap.
  *
- * shows: software GPU: tensor copies of all modes, im2col and gather4 and scatter4 among them, move what a model on the
- *   host says; tensormap.replace changes each field.
+ * shows: software GPU: tensor copies of all modes, im2col, im2col::w, gather4 and scatter4 among them, with every
+ *   swizzle, move what a model on the host says; tensormap.replace changes each field.
  */
 #include "tests/exec/main.h"
 
@@ -28,7 +28,7 @@ static void fill_random(void *to, size_t size)
 }
 
 /* By enum sg_tensor_swizzle, in bytes: pieces change places within a span. */
-static const unsigned spans[] = { 16, 32, 64, 128, 128, 0, 128 }, pieces_of[] = { 16, 16, 16, 16, 32, 0, 64 };
+static const unsigned spans[] = { 16, 32, 64, 128, 128, 128, 128 }, pieces_of[] = { 16, 16, 16, 16, 32, 32, 64 };
 
 /* A map of a tensor with that many dimensions, and a box of it. *lines: of the box; *pitch: bytes between two lines */
 static void make_map(struct sg_tensor *t, unsigned rank, void *memory, unsigned *lines, unsigned *pitch)
@@ -39,9 +39,7 @@ static void make_map(struct sg_tensor *t, unsigned rank, void *memory, unsigned 
     t->magic = SG_TENSOR_MAGIC;
     t->rank = (uint8_t)rank;
     t->type = (uint8_t)random_below(SG_TENSOR_U4);
-    do
-        t->swizzle = (uint8_t)random_below(SG_TENSOR_SWIZZLES);
-    while (t->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP);
+    t->swizzle = (uint8_t)random_below(SG_TENSOR_SWIZZLES);
     t->fill_nan = t->type >= SG_TENSOR_F16 && random_below(2);
     t->address = ARG(memory);
     each = sg_tensor_unit(t->type).shared;
@@ -81,6 +79,8 @@ static unsigned char *global_of(const struct sg_tensor *t, const int32_t from[],
 static unsigned shared_of(const struct sg_tensor *t, unsigned pitch, unsigned line, unsigned byte)
 {
     unsigned at = line * pitch + byte, piece = pieces_of[t->swizzle], row = at / 128;
+    if (t->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP && row % 2) /* the halves of 16 bytes, in each second row */
+        at ^= 8;
     return at ^ (row % (spans[t->swizzle] / piece)) * piece;
 }
 
@@ -136,13 +136,18 @@ static struct sg_tensor *map;
 static int32_t *from;
 static unsigned char *box, *tensor;
 
-static void choose(unsigned rank, unsigned *lines, unsigned *pitch)
+/* to_memory: nothing can be stored with the swizzle that flips. */
+static void choose_for(bool to_memory, unsigned rank, unsigned *lines, unsigned *pitch)
 {
-    make_map(map, rank, tensor, lines, pitch);
+    do
+        make_map(map, rank, tensor, lines, pitch);
+    while (to_memory && map->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP);
     for (unsigned k = 0; k < 5; k++)
         from[k] = (int32_t)random_below(2 * map->box[k] + map->last[k] + 2) - map->box[k] - 1;
     fill_random(box, BOX_BYTES);
 }
+
+static void choose(unsigned rank, unsigned *lines, unsigned *pitch) { choose_for(true, rank, lines, pitch); }
 
 static void load_into_memory(const char *ptx)
 {
@@ -162,7 +167,7 @@ static void boxes_are_loaded(void **state)
     for (int i = 0; i < 300; i++) {
         unsigned rank = 1 + random_below(5), lines, pitch;
         char name[16];
-        choose(rank, &lines, &pitch);
+        choose_for(false, rank, &lines, &pitch);
         unsigned each = sg_tensor_unit(map->type).shared;
         memcpy(expected, box, BOX_BYTES);
         for (unsigned line = 0; line < lines; line++)
@@ -263,7 +268,12 @@ static void a_box_reaches_several_blocks(void **state)
 static void wrong_maps_end_the_kernel(void **state)
 {
     (void)state;
-    load_into_memory(SHARED EACH(LOAD) REDUCE(2, and));
+    load_into_memory(SHARED EACH(LOAD) STORE(1) REDUCE(2, and));
+    *map = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC, .rank = 1, .type = SG_TENSOR_U32, .address = ARG(tensor),
+                               .last = { 99 }, .box = { 16 }, .steps = { 1 },
+                               .swizzle = SG_TENSOR_SWIZZLE_PIECES_32_FLIP };
+    assert_int_equal(gpu_run("store1", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(0)),
+                     CUDA_ERROR_ILLEGAL_INSTRUCTION);
     unsigned lines, pitch;
     choose(2, &lines, &pitch);
     const uint64_t bytes = (uint64_t)lines * map->box[0] * sg_tensor_unit(map->type).shared;
@@ -278,6 +288,10 @@ static void wrong_maps_end_the_kernel(void **state)
     map->address = 4096;
     assert_int_equal(gpu_run("load2", 1, 1, 4, ARG(map), ARG(from), ARG(box), bytes), CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::"
+                                             "complete_tx::bytes [r5], [a0, {r0, r1, r2}], [r6], {r3};"), "g"));
+    assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.2d.shared::cluster.global.im2col::w.mbarrier::"
+                                             "complete_tx::bytes [r5], [a0, {r0, r1}], [r6], {r3, r4};"), "g"));
+    assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::h.mbarrier::"
                                              "complete_tx::bytes [r5], [a0, {r0, r1, r2}], [r6], {r3, r4};"), "g"));
 }
 
@@ -347,6 +361,95 @@ static unsigned char *pixel_of(const struct sg_tensor *t, const int32_t at[], co
     return inside ? (unsigned char *)(uintptr_t)address : NULL;
 }
 
+#define ROW(n, mode, name)                                                                                           \
+    ENTRY(name #n, TO_SHARED LOADED ".reg .b16 h<3>; ld.global.u16 h0, [a1+20]; ld.global.u16 h1, [a1+22];\n"        \
+          "cp.async.bulk.tensor." #n "d.shared::cluster.global." mode ".mbarrier::complete_tx::bytes [r5], [a0, "    \
+          COORDINATES##n "], [r6], {h0, h1};\n" WAIT_AND_RETURN)
+#define ROWS(n) ROW(n, "im2col::w", "row") ROW(n, "im2col::w::128", "long")
+
+/* The pixel of that number along the row, from image to image; NULL: outside. */
+static unsigned char *row_pixel(const struct sg_tensor *t, const int32_t at[], unsigned offset, unsigned number,
+                                unsigned channel)
+{
+    const unsigned last = t->rank - 1u;
+    const int end = (int)t->last[1] + t->upper[0];
+    int x = at[1], image = at[last];
+    for (unsigned i = 0; i < number; i++)
+        if ((x += t->steps[1]) > end) {
+            x = t->lower[0];
+            image++;
+        }
+    int64_t index[SG_TENSOR_RANK] = { (int64_t)at[0] + channel, x + (int)offset, 0, 0, 0 };
+    for (unsigned k = 2; k < last; k++)
+        index[k] = at[k];
+    index[last] = image;
+    uint64_t address = t->address + (uint64_t)(index[0] * sg_tensor_unit(t->type).global);
+    bool inside = index[0] >= 0 && index[0] <= (int64_t)t->last[0];
+    for (unsigned k = 1; k <= last; k++) {
+        inside &= index[k] >= 0 && index[k] <= (int64_t)t->last[k];
+        address += (uint64_t)index[k] * t->strides[k - 1];
+    }
+    return inside ? (unsigned char *)(uintptr_t)address : NULL;
+}
+
+/* A map for it: swizzled, a box with pixels, and lines that fit in shared memory with their halos. */
+static void make_row(unsigned rank, bool all_128, unsigned halo)
+{
+    unsigned lines;
+    do {
+        make_image(map, rank);
+        map->im2col = all_128 ? SG_TENSOR_IM2COL_W128 : SG_TENSOR_IM2COL_W;
+        lines = all_128 ? 4 * (32 + halo) : map->pixels + halo;
+    } while ((map->swizzle != SG_TENSOR_SWIZZLE_64 && map->swizzle != SG_TENSOR_SWIZZLE_128 &&
+              map->swizzle != SG_TENSOR_SWIZZLE_PIECES_32) || lines * spans[map->swizzle] > BOX_BYTES ||
+             (int)map->last[1] + map->upper[0] < map->lower[0]);
+    if (all_128)
+        map->pixels = 0;
+}
+
+static void rows_go_through_images(void **state)
+{
+    (void)state;
+    static unsigned char expected[BOX_BYTES];
+    load_into_memory(SHARED ROWS(3) ROWS(4) ROWS(5));
+    for (int i = 0; i < 200; i++) {
+        const unsigned rank = 3 + random_below(3), halo = random_below(4), offset = random_below(3);
+        const bool all_128 = random_below(2);
+        uint16_t *info = (uint16_t *)(void *)(from + 5);
+        char name[16];
+        make_row(rank, all_128, all_128 && halo > 2 ? 0 : halo);
+        info[0] = all_128 && halo > 2 ? 0 : (uint16_t)halo;
+        info[1] = (uint16_t)offset;
+        const unsigned each = sg_tensor_unit(map->type).shared, pitch = spans[map->swizzle],
+                       group = all_128 ? 32 : map->pixels, lines = (all_128 ? 4 : 1) * (group + info[0]);
+        from[0] = (int32_t)random_below(map->last[0] + 8) - 4;
+        for (unsigned k = 1; k < rank; k++)
+            from[k] = (int32_t)random_below(4) - (k == 1);
+        from[1] += map->lower[0];
+        fill_random(box, BOX_BYTES);
+        memcpy(expected, box, BOX_BYTES);
+        for (unsigned line = 0; line < lines; line++)
+            for (unsigned channel = 0; channel < map->box[0]; channel++) {
+                const unsigned number = line / (group + info[0]) * group + line % (group + info[0]);
+                unsigned char value[8], *at = row_pixel(map, from, offset, number, channel);
+                missing_value(map, value);
+                if (at)
+                    memcpy(value, at, each);
+                if (map->type == SG_TENSOR_F32_FTZ || map->type == SG_TENSOR_TF32_FTZ)
+                    if (!((value[3] & 0x7f) | (value[2] & 0x80)))
+                        memset(value, 0, 3), value[3] &= 0x80;
+                memcpy(expected + shared_of(map, pitch, line, channel * each), value, each);
+            }
+        snprintf(name, sizeof name, "%s%u", all_128 ? "long" : "row", rank);
+        assert_int_equal(gpu_run(name, 1, 1, 4, ARG(map), ARG(from), ARG(box), (uint64_t)lines * map->box[0] * each),
+                         CUDA_SUCCESS);
+        assert_memory_equal(box, expected, BOX_BYTES);
+    }
+    make_row(3, true, 0);
+    assert_int_equal(gpu_run("row3", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(1)),
+                     CUDA_ERROR_ILLEGAL_INSTRUCTION);
+}
+
 static void pixels_become_columns(void **state)
 {
     (void)state;
@@ -358,7 +461,8 @@ static void pixels_become_columns(void **state)
         char name[16];
         do
             make_image(map, rank);
-        while (map->pixels * (map->swizzle ? spans[map->swizzle] : sg_tensor_line_bytes(map)) > BOX_BYTES);
+        while ((back && map->swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP) ||
+               map->pixels * (map->swizzle ? spans[map->swizzle] : sg_tensor_line_bytes(map)) > BOX_BYTES);
         unsigned each = sg_tensor_unit(map->type).shared;
         unsigned pitch = map->swizzle ? spans[map->swizzle] : map->box[0] * each;
         from[0] = (int32_t)random_below(map->last[0] + 8) - 4;
@@ -540,6 +644,7 @@ int main(void)
         EXEC_TEST(a_box_reaches_several_blocks),
         EXEC_TEST(wrong_maps_end_the_kernel),
         EXEC_TEST(pixels_become_columns),
+        EXEC_TEST(rows_go_through_images),
         EXEC_TEST(four_lines_are_gathered_and_scattered),
         EXEC_TEST(packed_numbers_are_spread),
         EXEC_TEST(fields_of_a_map_are_replaced),

@@ -583,11 +583,13 @@ struct core_launch;
 /* How large a cluster of such a launch may be (size), or how many run at a time on the device. Waits. */
 CORE_API int core_occupancy_clusters(core_context *, const struct core_launch *, bool size, int *answer);
 
-/* As cuTensorMapEncodeTiled; the first `rank` numbers of each kind count. im2col: as cuTensorMapEncodeIm2col; `box` has
-   the channels and the pixels, and the corners have `rank` - 2 numbers. The server's driver writes the map, which has
-   128 bytes. Both wait. */
+/* TILED: as cuTensorMapEncodeTiled; the first `rank` numbers of each kind count. IM2COL: as cuTensorMapEncodeIm2col;
+   `box` has the channels and the pixels, and the corners have `rank` - 2 numbers. IM2COL_WIDE: as
+   cuTensorMapEncodeIm2colWide; `box` has the channels, the pixels and the mode, and the corners have one number. The
+   server's driver writes the map, which has 128 bytes. Both wait. */
+enum core_tensor_kind { CORE_TENSOR_TILED, CORE_TENSOR_IM2COL, CORE_TENSOR_IM2COL_WIDE };
 struct core_tensor {
-    bool im2col;
+    enum core_tensor_kind kind;
     uint64_t address, dims[5], strides[5];
     uint32_t rank, box[5], steps[5];
     int lower[3], upper[3];

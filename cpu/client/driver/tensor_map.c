@@ -44,7 +44,7 @@ CUresult driver_cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType ty
                                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                         CUtensorMapFloatOOBfill fill)
 {
-    struct core_tensor t = { .im2col = true, .address = (uintptr_t)address, .rank = rank, .type = (int)type,
+    struct core_tensor t = { .kind = CORE_TENSOR_IM2COL, .address = (uintptr_t)address, .rank = rank, .type = (int)type,
                              .box = { channels, pixels }, .interleave = (int)interleave, .swizzle = (int)swizzle,
                              .promotion = (int)promotion, .fill = (int)fill };
     bool fit = lower && upper && rank >= RANK_LEAST && rank <= RANK_MOST;
@@ -53,6 +53,20 @@ CUresult driver_cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType ty
         t.upper[k] = upper[k];
     }
     return driver_waited(encode(fit ? map : NULL, &t, dims, strides, steps));
+}
+
+CUresult driver_cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                            const cuuint64_t *dims, const cuuint64_t *strides, int lower, int upper,
+                                            cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *steps,
+                                            CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
+                                            CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                            CUtensorMapFloatOOBfill fill)
+{
+    struct core_tensor t = { .kind = CORE_TENSOR_IM2COL_WIDE, .address = (uintptr_t)address, .rank = rank,
+                             .box = { channels, pixels, (unsigned)mode }, .lower = { lower }, .upper = { upper },
+                             .type = (int)type, .interleave = (int)interleave, .swizzle = (int)swizzle,
+                             .promotion = (int)promotion, .fill = (int)fill };
+    return driver_waited(encode(rank >= RANK_LEAST ? map : NULL, &t, dims, strides, steps));
 }
 
 CUresult driver_cuTensorMapReplaceAddress(CUtensorMap *map, void *address)

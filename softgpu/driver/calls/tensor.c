@@ -21,7 +21,15 @@ static bool is_float(unsigned type) { return type >= SG_TENSOR_F16 && type <= SG
 /* Elements that take more room in shared memory than in global memory. */
 static bool is_wide(unsigned type) { return type == SG_TENSOR_U4_WIDE || type == SG_TENSOR_U6_WIDE; }
 
-/* What both kinds of maps have. */
+/* Swizzles that elements with gaps between them can have. */
+static bool wide_swizzle(unsigned type, unsigned swizzle)
+{
+    return swizzle == SG_TENSOR_SWIZZLE_NONE || swizzle == SG_TENSOR_SWIZZLE_128 ||
+           swizzle == SG_TENSOR_SWIZZLE_PIECES_32 ||
+           (type == SG_TENSOR_U6_WIDE && swizzle == SG_TENSOR_SWIZZLE_PIECES_64);
+}
+
+/* What all kinds of maps have. */
 static CUresult begin(struct sg_tensor *t, const CUtensorMap *map, unsigned type, unsigned rank, unsigned interleave,
                       unsigned swizzle, unsigned promotion, unsigned fill)
 {
@@ -31,12 +39,13 @@ static CUresult begin(struct sg_tensor *t, const CUtensorMap *map, unsigned type
         return r;
     if (!map || (uintptr_t)map % 64 || !rank || rank > SG_TENSOR_RANK || type >= SG_TENSOR_TYPES || interleave > 2 ||
         swizzle >= SG_TENSOR_SWIZZLES || promotion > 3 || fill > 1 || (fill && !is_float(type)) ||
-        (interleave && rank < 3) ||
-        (is_wide(type) && swizzle != SG_TENSOR_SWIZZLE_NONE && swizzle != SG_TENSOR_SWIZZLE_128 &&
-         (type == SG_TENSOR_U6_WIDE || swizzle != SG_TENSOR_SWIZZLE_PIECES_32)))
+        (interleave && (rank < 3 || type == SG_TENSOR_U6_WIDE)) ||
+        (interleave == CU_TENSOR_MAP_INTERLEAVE_32B && swizzle != SG_TENSOR_SWIZZLE_32) ||
+        (is_wide(type) && !wide_swizzle(type, swizzle)))
         return CUDA_ERROR_INVALID_VALUE;
-    if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || swizzle == SG_TENSOR_SWIZZLE_PIECES_32_FLIP) {
-        sgd_log("interleaved tensor maps and swizzling that flips 8 bytes are not implemented");
+    if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE) {
+        sgd_log("interleaved tensor maps are not implemented: CUDA's documents do not say which stride leads from one "
+                "slice of channels to the next");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *t = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC, .rank = (uint8_t)rank, .type = (uint8_t)type,
@@ -129,16 +138,74 @@ static CUresult pixels_of(struct sg_tensor *t, const int *lower, const int *uppe
         return CUDA_ERROR_INVALID_VALUE;
     const int least = -(1 << (bits[t->rank] - 1)), most = -least - 1;
     for (unsigned k = 0; k < t->rank - 2u; k++) {
-        if (lower[k] < least || lower[k] > most || upper[k] < least || upper[k] > most)
+        if (lower[k] < least || lower[k] > most || upper[k] < least || upper[k] > most ||
+            (int64_t)t->last[k + 1] + upper[k] < lower[k])
             return CUDA_ERROR_INVALID_VALUE;
         t->lower[k] = (int16_t)lower[k];
         t->upper[k] = (int16_t)upper[k];
     }
-    t->im2col = 1;
+    t->im2col = SG_TENSOR_IM2COL;
     t->box[0] = (uint16_t)channels;
     t->pixels = (uint16_t)pixels;
     return line_of(t);
 }
+
+#if CUDA_VERSION >= 12080
+enum { WIDE_CAPABILITY = 10 };
+
+static bool has_wide(void)
+{
+    struct sgd_context *c;
+    if (sgd_enter_current(&c))
+        return true;                         /* begin() finds the same error */
+    const bool has = sgd_attribute(c->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= WIDE_CAPABILITY;
+    sgd_leave();
+    return has;
+}
+
+/* Corners in dimension 1 only, of a box that has pixels. */
+static CUresult row_of(struct sg_tensor *t, int lower, int upper, cuuint32_t channels, cuuint32_t pixels, bool all_128)
+{
+    if (lower < INT16_MIN || lower > INT16_MAX || upper < INT16_MIN || upper > INT16_MAX ||
+        (int64_t)t->last[1] + upper < lower || !channels || channels > BOX_MOST ||
+        (!all_128 && (!pixels || pixels > PIXELS_MOST)))
+        return CUDA_ERROR_INVALID_VALUE;
+    t->im2col = all_128 ? SG_TENSOR_IM2COL_W128 : SG_TENSOR_IM2COL_W;
+    t->lower[0] = (int16_t)lower;
+    t->upper[0] = (int16_t)upper;
+    t->box[0] = (uint16_t)channels;
+    t->pixels = all_128 ? 0 : (uint16_t)pixels;
+    return line_of(t);
+}
+
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                     const cuuint64_t *dims, const cuuint64_t *strides, int lower, int upper,
+                                     cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *steps,
+                                     CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
+                                     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                     CUtensorMapFloatOOBfill fill)
+{
+    const bool allowed = swizzle == CU_TENSOR_MAP_SWIZZLE_64B || swizzle == CU_TENSOR_MAP_SWIZZLE_128B ||
+                         swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B;
+    struct sg_tensor t;
+    if (!has_wide())
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = interleave == CU_TENSOR_MAP_INTERLEAVE_NONE
+                     ? begin(&t, map, (unsigned)type, rank, 0, (unsigned)swizzle, (unsigned)promotion, (unsigned)fill)
+                     : CUDA_ERROR_INVALID_VALUE; /* PTX: these modes have no interleaved layouts */
+    if (!r && (rank < 3 || !allowed || (unsigned)mode > CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        r = lay_out(&t, address, dims, strides);
+    if (!r)
+        r = steps_of(&t, steps);
+    if (!r)
+        r = row_of(&t, lower, upper, channels, pixels, mode == CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128);
+    if (!r)
+        put(map, &t);
+    return r;
+}
+#endif
 
 CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
                                  const cuuint64_t *dims, const cuuint64_t *strides, const int *lower, const int *upper,
