@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""verdicts.py: what counts as a public program's success (trial.py).
+"""verdicts.py: what counts as a public program's success (trial.py), and that the two lists of programs agree.
 
 shows: public programs: a program passes by its rule only; a line that says fail, error or mismatch spoils it
 shows: public programs: "0 errors", "max error: 1e-7" and "Number of failures: 0" do not
+shows: public programs: each is listed once, with arguments and a rule, or with the reason why it does not pass
 """
 
+import csv
+import os
 import signal
 import sys
 
@@ -42,11 +45,31 @@ CASES = [
 ]
 
 
+CLASSES = "data build graphics MPI library unsupported waives long compilation".split() + ["own defect", "no program"]
+RULES = ("exit", "words", "clean", "server:exit", "text:")
+
+
+def rows(name):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), encoding="utf-8") as file:
+        return [row for row in csv.reader(file, delimiter="\t") if not row[0].startswith("#")]
+
+
+def listed_wrongly():
+    programs, reasons = rows("programs.tsv"), rows("reasons.tsv")
+    names = [tuple(row[:2]) for row in programs + reasons]
+    wrong = [f"{name}: twice" for name in set(names) if names.count(name) > 1]
+    wrong += [f"{row}: no such rule" for row in programs if not row[3].startswith(RULES)]
+    return wrong + [f"{row}: no such class" for row in reasons if row[2] not in CLASSES]
+
+
 def main():
+    listed = listed_wrongly()
+    for line in listed:
+        print(line)
     wrong = [case for case in CASES if (trial.verdict(*case[:3]) == "") != case[3]]
     for rule, status, output, passes in wrong:
         print(f"{rule}, status {status}, {output!r}: {'does not pass' if passes else 'passes'}")
-    return 1 if wrong else 0
+    return 1 if wrong or listed else 0
 
 
 if __name__ == "__main__":
