@@ -37,7 +37,7 @@ struct sg_tensor {
     uint32_t magic;
     /* im2col: that many pixels along dimensions 1 and up but the last, from lower to the last index + upper. W and
        W128: along dimensions 1 and the last only, so only the first of each corner counts; W128: 128 pixels */
-    uint8_t im2col;                        /* enum sg_tensor_im2col */
+    uint8_t im2col; /* enum sg_tensor_im2col */
     uint16_t pixels;
     int16_t lower[SG_TENSOR_RANK - 2], upper[SG_TENSOR_RANK - 2];
 };

@@ -64,8 +64,8 @@ struct sg_texture {
     int8_t offset[3];                    /* texels, of one fetch */
 };
 
-/* A texture, sampler or surface reference, as it was bound when its kernel was launched. A kernel names it by the address of
-   its variable. width 0: it is bound to nothing, and every texel is 0. */
+/* A texture, sampler or surface reference, as it was bound when its kernel was launched. A kernel names it by the
+   address of its variable. width 0: it is bound to nothing, and every texel is 0. */
 struct sg_binding {
     uint64_t address;
     struct sg_texture texture;

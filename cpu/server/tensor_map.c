@@ -58,11 +58,10 @@ static CUresult encode(struct session *session, const tensor_map_args *args, CUt
         return CUDA_ERROR_NOT_SUPPORTED;
     const struct arrays a = arrays_of(args);
     if (im2col)
-        return gpu->TensorMapEncodeIm2col(
-            map, (CUtensorMapDataType)args->type, args->rank, address, a.dims, a.strides, args->lower,
-            args->upper, a.box[0], a.box[1], a.steps, (CUtensorMapInterleave)args->interleave,
-            (CUtensorMapSwizzle)args->swizzle, (CUtensorMapL2promotion)args->promotion,
-            (CUtensorMapFloatOOBfill)args->fill);
+        return gpu->TensorMapEncodeIm2col(map, (CUtensorMapDataType)args->type, args->rank, address, a.dims, a.strides,
+                                          args->lower, args->upper, a.box[0], a.box[1], a.steps,
+                                          (CUtensorMapInterleave)args->interleave, (CUtensorMapSwizzle)args->swizzle,
+                                          (CUtensorMapL2promotion)args->promotion, (CUtensorMapFloatOOBfill)args->fill);
     return gpu->TensorMapEncodeTiled(map, (CUtensorMapDataType)args->type, args->rank, address, a.dims, a.strides,
                                      a.box, a.steps, (CUtensorMapInterleave)args->interleave,
                                      (CUtensorMapSwizzle)args->swizzle, (CUtensorMapL2promotion)args->promotion,

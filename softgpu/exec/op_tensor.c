@@ -33,8 +33,8 @@ struct tensor_copy {
     exec_source map, at[SG_TENSOR_RANK];
     unsigned rank;
     unsigned coordinates;                 /* how many at[] has: rank, or 1 + GATHERED */
-    exec_source offsets[SG_TENSOR_RANK - 2];  /* im2col; 0: none. im2col::w: only that of dimension 1 */
-    exec_source halo;                     /* im2col::w; 0: no such mode */
+    exec_source offsets[SG_TENSOR_RANK - 2]; /* im2col; 0: none. im2col::w: only that of dimension 1 */
+    exec_source halo;                        /* im2col::w; 0: no such mode */
     struct exec_insn shared, announce;    /* the addresses in shared memory */
     exec_source ranks;                    /* .multicast::cluster; 0: none */
     struct exec_insn reduce;
@@ -81,10 +81,14 @@ static bool read_map(struct exec_warp *w, const struct exec_insn *i, unsigned la
 /* The bits of the address from 7 on change those of the piece's place in its span. */
 static uint64_t swizzled(const struct sg_tensor *t, uint64_t at)
 {
-    static const struct { uint8_t bits, shift; } ways[SG_TENSOR_SWIZZLES] = {
-        [SG_TENSOR_SWIZZLE_32] = { 1, 4 },        [SG_TENSOR_SWIZZLE_64] = { 2, 4 },
-        [SG_TENSOR_SWIZZLE_128] = { 3, 4 },       [SG_TENSOR_SWIZZLE_PIECES_32] = { 2, 5 },
-        [SG_TENSOR_SWIZZLE_PIECES_32_FLIP] = { 2, 5 }, [SG_TENSOR_SWIZZLE_PIECES_64] = { 1, 6 },
+    static const struct { uint8_t bits, shift;
+    } ways[SG_TENSOR_SWIZZLES] = {
+        [SG_TENSOR_SWIZZLE_32] = { 1, 4 },
+        [SG_TENSOR_SWIZZLE_64] = { 2, 4 },
+        [SG_TENSOR_SWIZZLE_128] = { 3, 4 },
+        [SG_TENSOR_SWIZZLE_PIECES_32] = { 2, 5 },
+        [SG_TENSOR_SWIZZLE_PIECES_32_FLIP] = { 2, 5 },
+        [SG_TENSOR_SWIZZLE_PIECES_64] = { 1, 6 },
     };
     return at ^ (at >> 7 & ((1u << ways[t->swizzle].bits) - 1)) << ways[t->swizzle].shift;
 }
@@ -245,7 +249,9 @@ static uint16_t offset_of(const struct exec_warp *w, exec_source s, unsigned lan
 }
 
 /* Where a copy stands: the line in shared memory, and what has been copied. */
-struct progress { uint64_t shared, lines; };
+struct progress {
+    uint64_t shared, lines;
+};
 
 /* The pixel `at`, moved by the instruction's offsets, and the next count - 1 of them; at becomes the one behind. */
 static bool copy_pixels(struct exec_warp *w, const struct exec_insn *i, unsigned lane, const struct sg_tensor *t,

@@ -109,8 +109,7 @@ bool texture_look_up(const struct exec_warp *w, exec_source row, unsigned lane, 
     return o->known = sg_texture_get(handle, &o->t) || bound(w, handle, &o->t);
 }
 
-bool texture_find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, bool surface,
-                  struct texture_object *o)
+bool texture_find(struct exec_warp *w, const struct exec_insn *i, unsigned lane, bool surface, struct texture_object *o)
 {
     if (texture_look_up(w, i->s[0], lane, o) && o->t.surface == surface && !o->t.sampler)
         return true;
@@ -195,8 +194,7 @@ static void run_texture(struct exec_warp *w, const struct exec_insn *i)
         } else if (a->gather)
             fine = sg_texture_gather(t, w->granule_device, at, layer, a->component, out);
         else
-            fine = sg_texture_sample_level(t, a->dimensions, w->granule_device, at, layer, detail(w, a, t, l),
-                                           out);
+            fine = sg_texture_sample_level(t, a->dimensions, w->granule_device, at, layer, detail(w, a, t, l), out);
         if (!fine) {
             exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "texture whose memory is gone", l, t->base);
             return;
@@ -359,10 +357,9 @@ static bool one_of(const char *m, const char *const *list)
 /* The type of the opaque variable, or of the kernel's parameter, that an operand names; PTX_NONE: neither. */
 static enum ptx_type named_type(const struct exec_decoder *d, const struct ptx_operand *o)
 {
-    const struct ptx_variable *v = o->scope == PTX_SCOPE_MODULE ? &d->module->variables[o->index]
-                                   : o->scope == PTX_SCOPE_PARAM && d->f->is_entry
-                                       ? &d->f->signature.params[o->index]
-                                       : NULL;
+    const struct ptx_variable *v = o->scope == PTX_SCOPE_MODULE                    ? &d->module->variables[o->index]
+                                   : o->scope == PTX_SCOPE_PARAM && d->f->is_entry ? &d->f->signature.params[o->index]
+                                                                                   : NULL;
     return v && v->type >= PTX_TEXREF && v->type < PTX_TYPE_COUNT && !v->is_array && !o->integer ? v->type : PTX_NONE;
 }
 

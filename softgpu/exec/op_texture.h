@@ -6,7 +6,11 @@
 #include "softgpu/texture.h"
 
 /* The object of a lane; the same handle as last time is not looked up again within the instruction. */
-struct texture_object { uint64_t handle; struct sg_texture t; bool known; };
+struct texture_object {
+    uint64_t handle;
+    struct sg_texture t;
+    bool known;
+};
 
 /* Whatever has the lane's handle, in that row. False: nothing has it. */
 bool texture_look_up(const struct exec_warp *, exec_source row, unsigned lane, struct texture_object *);

@@ -1,6 +1,6 @@
 /*
- * op_texture_query.c: txq, suq and istypep: what textures, samplers and surfaces are. Queries that name no level look at
- * the first one. The numbers of filters and address modes are those of the PTX ISA, those of channels OpenCL's.
+ * op_texture_query.c: txq, suq and istypep: what textures, samplers and surfaces are. Queries that name no level look
+ * at the first one. The numbers of filters and address modes are those of the PTX ISA, those of channels OpenCL's.
  */
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/op_texture.h"
@@ -14,11 +14,11 @@ enum query {
     QUERY_LAYERS,
     QUERY_CHANNELS_TYPE,
     QUERY_CHANNELS_ORDER,
-    QUERY_LINEAR_MEMORY,                 /* up to here: of surfaces, too */
+    QUERY_LINEAR_MEMORY, /* up to here: of surfaces, too */
     QUERY_LEVELS,
     QUERY_SAMPLES,
     QUERY_NORMALIZED,
-    QUERY_UNNORMALIZED,                  /* from here on: of samplers, too */
+    QUERY_UNNORMALIZED, /* from here on: of samplers, too */
     QUERY_FILTER,
     QUERY_WRAP_0,
     QUERY_WRAP_1,
@@ -27,9 +27,9 @@ enum query {
 };
 struct question {
     enum query query;
-    bool levels;                         /* of the level that a lane names */
+    bool levels; /* of the level that a lane names */
     exec_source level;
-    uint32_t to;                         /* the register, of 32 or 64 bits */
+    uint32_t to; /* the register, of 32 or 64 bits */
     bool wide;
 };
 
@@ -45,7 +45,7 @@ static void put(struct exec_warp *w, const struct question *a, unsigned lane, ui
 static uint32_t answer(const struct sg_texture *t, enum query q)
 {
     static const uint32_t types[] = {
-        0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE,         /* of blocks: what they decode to */
+        0x10DA, 0x10DB, 0x10DC, 0x10D7, 0x10D8, 0x10D9, 0x10DD, 0x10DE, /* of blocks: what they decode to */
         0x10D2, 0x10D2, 0x10D2, 0x10D2, 0x10D0, 0x10D2, 0x10D0, 0x10DD, 0x10DD, 0x10D2
     }; /* OpenCL's, as PTX wants */
     static const uint8_t addresses[] = { [SG_WRAP] = PTX_ADDRESS_WRAP,
@@ -54,20 +54,20 @@ static uint32_t answer(const struct sg_texture *t, enum query q)
                                          [SG_BORDER] = PTX_ADDRESS_CLAMP_TO_BORDER,
                                          [SG_CLAMP_OGL] = PTX_ADDRESS_CLAMP_OGL };
     switch (q) {
-    case QUERY_WIDTH:          return t->width;
-    case QUERY_HEIGHT:         return t->height;
-    case QUERY_DEPTH:          return t->depth;
-    case QUERY_LAYERS:         return t->layered ? t->layers : 0;
-    case QUERY_LINEAR_MEMORY:  return t->linear_memory;
-    case QUERY_LEVELS:         return t->levels;
-    case QUERY_SAMPLES:        return 0;      /* CUDA has no textures of several samples */
-    case QUERY_CHANNELS_TYPE:  return types[t->format];
-    case QUERY_CHANNELS_ORDER: return t->channels == 1 ? 0x10B0 : t->channels == 2 ? 0x10B2
-                                      : t->channels == 3 ? 0x10B4 : 0x10B5;
-    case QUERY_NORMALIZED:     return t->normalized;
-    case QUERY_UNNORMALIZED:   return t->unnormalized;
-    case QUERY_FILTER:         return t->linear_filter;
-    default:                   return addresses[t->wrap[q - QUERY_WRAP_0]];
+    case QUERY_WIDTH: return t->width;
+    case QUERY_HEIGHT: return t->height;
+    case QUERY_DEPTH: return t->depth;
+    case QUERY_LAYERS: return t->layered ? t->layers : 0;
+    case QUERY_LINEAR_MEMORY: return t->linear_memory;
+    case QUERY_LEVELS: return t->levels;
+    case QUERY_SAMPLES: return 0; /* CUDA has no textures of several samples */
+    case QUERY_CHANNELS_TYPE: return types[t->format];
+    case QUERY_CHANNELS_ORDER:
+        return t->channels == 1 ? 0x10B0 : t->channels == 2 ? 0x10B2 : t->channels == 3 ? 0x10B4 : 0x10B5;
+    case QUERY_NORMALIZED: return t->normalized;
+    case QUERY_UNNORMALIZED: return t->unnormalized;
+    case QUERY_FILTER: return t->linear_filter;
+    default: return addresses[t->wrap[q - QUERY_WRAP_0]];
     }
 }
 
@@ -98,8 +98,9 @@ static void run_is_type(struct exec_warp *w, const struct exec_insn *i)
     struct texture_object o = { .known = false };
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        if (texture_look_up(w, i->s[0], l, &o) &&
-            i->kind == (o.t.sampler ? PTX_SAMPLERREF : o.t.surface ? PTX_SURFREF : PTX_TEXREF))
+        if (texture_look_up(w, i->s[0], l, &o) && i->kind == (o.t.sampler   ? PTX_SAMPLERREF
+                                                              : o.t.surface ? PTX_SURFREF
+                                                                            : PTX_TEXREF))
             yes |= 1u << l;
     }
     exec_pred_write(w, i->p, yes);
@@ -173,10 +174,11 @@ static int decode_query(struct exec_decoder *d)
 /* istypep.type p, address. */
 static int decode_is_type(struct exec_decoder *d)
 {
-    struct exec_insn n = { .run = run_is_type, .kind = decode_has(d, "texref")       ? PTX_TEXREF
-                                                       : decode_has(d, "samplerref") ? PTX_SAMPLERREF
-                                                       : decode_has(d, "surfref")    ? PTX_SURFREF
-                                                                                     : PTX_NONE };
+    struct exec_insn n = { .run = run_is_type,
+                           .kind = decode_has(d, "texref")       ? PTX_TEXREF
+                                   : decode_has(d, "samplerref") ? PTX_SAMPLERREF
+                                   : decode_has(d, "surfref")    ? PTX_SURFREF
+                                                                 : PTX_NONE };
     if (n.kind == PTX_NONE || d->in->operand_count != 2)
         return decode_error(d, "operands");
     return decode_predicate_destination(d, &d->in->operands[0], &n.p) ||
@@ -185,7 +187,6 @@ static int decode_is_type(struct exec_decoder *d)
                : decode_put_guarded(d, n);
 }
 
-const struct decode_entry decode_texture_query_table[] = { { "txq", decode_query },
-                                                           { "suq", decode_query },
-                                                           { "istypep", decode_is_type },
-                                                           { NULL, NULL } };
+const struct decode_entry decode_texture_query_table[] = {
+    { "txq", decode_query }, { "suq", decode_query }, { "istypep", decode_is_type }, { NULL, NULL }
+};

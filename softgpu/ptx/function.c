@@ -40,7 +40,7 @@ static bool read_params(struct ptx_reader *reader, const struct ptx_variable **p
             return false;
         if (param->space == PTX_SPACE_REG) {
             param->offset = (*registers)++;
-        } else if (param->type >= PTX_TEXREF) {         /* takes no room: no launch of CUDA's can pass one */
+        } else if (param->type >= PTX_TEXREF) { /* takes no room: no launch of CUDA's can pass one */
             param->offset = offset;
             param->size = 0;
         } else if (param->space == PTX_SPACE_PARAM) {

@@ -11,7 +11,10 @@ _Static_assert(sizeof(struct ptx_opaque) == 8, "an opaque variable has the size 
 
 enum { OF_TEXTURE = 1, OF_SAMPLER = 2, OF_SURFACE = 4 };
 
-static const struct member { const char *name; uint8_t of, given; } members[] = {
+static const struct member {
+    const char *name;
+    uint8_t of, given;
+} members[] = {
     { "width", OF_TEXTURE | OF_SURFACE, 0 },
     { "height", OF_TEXTURE | OF_SURFACE, 0 },
     { "depth", OF_TEXTURE | OF_SURFACE, 0 },
@@ -81,16 +84,14 @@ static bool read_member(struct ptx_reader *reader, const struct ptx_variable *va
     uint8_t ignored, *to = &ignored;
     const char *const *words = NULL;
     switch (m->given) {
-    case 0:                      break;
-    case PTX_GIVEN_NORMALIZED:   to = &opaque->normalized; break;
+    case 0: break;
+    case PTX_GIVEN_NORMALIZED: to = &opaque->normalized; break;
     case PTX_GIVEN_UNNORMALIZED: to = &opaque->unnormalized; break;
     case PTX_GIVEN_FILTER:
         to = &opaque->linear;
         words = filters;
         break;
-    default:
-        to = &opaque->address[m->name[strlen("addr_mode_")] - '0'];
-        words = addresses;
+    default: to = &opaque->address[m->name[strlen("addr_mode_")] - '0']; words = addresses;
     }
     opaque->given |= m->given;
     return read_value(reader, words, to);

@@ -215,7 +215,7 @@ struct ptx_reader {
     struct reader_vector registers, locals, instructions, prototypes, operands, params;
 
     unsigned             version_major, version_minor, target;
-    bool                 texmode_independent, any_texmode_independent;     /* of this unit; of one of them */
+    bool texmode_independent, any_texmode_independent; /* of this unit; of one of them */
 };
 
 /* reader.c */
@@ -291,7 +291,7 @@ bool declare_module_variables(struct ptx_reader *, const struct reader_declarati
 bool declare_local_variables(struct ptx_reader *, const struct reader_declaration *);
 bool declare_registers(struct ptx_reader *, const struct reader_declaration *);
 bool initialiser_read(struct ptx_reader *, struct ptx_variable *, const uint64_t *dimensions, unsigned dimension_count);
-bool opaque_read(struct ptx_reader *, struct ptx_variable *);      /* of a texture, sampler or surface reference */
+bool opaque_read(struct ptx_reader *, struct ptx_variable *); /* of a texture, sampler or surface reference */
 
 /* function.c */
 bool function_read(struct ptx_reader *, enum ptx_linkage, bool is_entry);

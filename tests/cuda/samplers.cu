@@ -1,5 +1,6 @@
-// shows: textures: PTX text with samplers of its own (.samplerref), loaded while the program runs, reads a texture object
-//   and a texture reference as the samplers say; opaque kernel parameters; wrong texture modes are refused
+// shows: textures and surfaces: PTX text with samplers of its own (.samplerref), loaded while the program runs, reads
+//   a texture object and a texture reference as the samplers say; opaque kernel parameters; wrong texture modes are
+//   refused
 #include "check.h"
 #include <cuda.h>
 #include <cudaTypedefs.h>

@@ -269,8 +269,13 @@ static void wrong_maps_end_the_kernel(void **state)
 {
     (void)state;
     load_into_memory(SHARED EACH(LOAD) STORE(1) REDUCE(2, and));
-    *map = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC, .rank = 1, .type = SG_TENSOR_U32, .address = ARG(tensor),
-                               .last = { 99 }, .box = { 16 }, .steps = { 1 },
+    *map = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC,
+                               .rank = 1,
+                               .type = SG_TENSOR_U32,
+                               .address = ARG(tensor),
+                               .last = { 99 },
+                               .box = { 16 },
+                               .steps = { 1 },
                                .swizzle = SG_TENSOR_SWIZZLE_PIECES_32_FLIP };
     assert_int_equal(gpu_run("store1", 1, 1, 4, ARG(map), ARG(from), ARG(box), UINT64_C(0)),
                      CUDA_ERROR_ILLEGAL_INSTRUCTION);
@@ -288,11 +293,14 @@ static void wrong_maps_end_the_kernel(void **state)
     map->address = 4096;
     assert_int_equal(gpu_run("load2", 1, 1, 4, ARG(map), ARG(from), ARG(box), bytes), CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::"
-                                             "complete_tx::bytes [r5], [a0, {r0, r1, r2}], [r6], {r3};"), "g"));
+                                                  "complete_tx::bytes [r5], [a0, {r0, r1, r2}], [r6], {r3};"),
+                                "g"));
     assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.2d.shared::cluster.global.im2col::w.mbarrier::"
-                                             "complete_tx::bytes [r5], [a0, {r0, r1}], [r6], {r3, r4};"), "g"));
+                                                  "complete_tx::bytes [r5], [a0, {r0, r1}], [r6], {r3, r4};"),
+                                "g"));
     assert_non_null(gpu_refuses(SHARED ENTRY("g", "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::h.mbarrier::"
-                                             "complete_tx::bytes [r5], [a0, {r0, r1, r2}], [r6], {r3, r4};"), "g"));
+                                                  "complete_tx::bytes [r5], [a0, {r0, r1, r2}], [r6], {r3, r4};"),
+                                "g"));
 }
 
 /* --- modes --- */
@@ -361,10 +369,11 @@ static unsigned char *pixel_of(const struct sg_tensor *t, const int32_t at[], co
     return inside ? (unsigned char *)(uintptr_t)address : NULL;
 }
 
-#define ROW(n, mode, name)                                                                                           \
-    ENTRY(name #n, TO_SHARED LOADED ".reg .b16 h<3>; ld.global.u16 h0, [a1+20]; ld.global.u16 h1, [a1+22];\n"        \
-          "cp.async.bulk.tensor." #n "d.shared::cluster.global." mode ".mbarrier::complete_tx::bytes [r5], [a0, "    \
-          COORDINATES##n "], [r6], {h0, h1};\n" WAIT_AND_RETURN)
+#define ROW(n, mode, name)                                                                                    \
+    ENTRY(name #n, TO_SHARED LOADED ".reg .b16 h<3>; ld.global.u16 h0, [a1+20]; ld.global.u16 h1, [a1+22];\n" \
+                                    "cp.async.bulk.tensor." #n "d.shared::cluster.global." mode               \
+                                    ".mbarrier::complete_tx::bytes [r5], [a0, " COORDINATES##n                \
+          "], [r6], {h0, h1};\n" WAIT_AND_RETURN)
 #define ROWS(n) ROW(n, "im2col::w", "row") ROW(n, "im2col::w::128", "long")
 
 /* The pixel of that number along the row, from image to image; NULL: outside. */
@@ -401,8 +410,8 @@ static void make_row(unsigned rank, bool all_128, unsigned halo)
         map->im2col = all_128 ? SG_TENSOR_IM2COL_W128 : SG_TENSOR_IM2COL_W;
         lines = all_128 ? 4 * (32 + halo) : map->pixels + halo;
     } while ((map->swizzle != SG_TENSOR_SWIZZLE_64 && map->swizzle != SG_TENSOR_SWIZZLE_128 &&
-              map->swizzle != SG_TENSOR_SWIZZLE_PIECES_32) || lines * spans[map->swizzle] > BOX_BYTES ||
-             (int)map->last[1] + map->upper[0] < map->lower[0]);
+              map->swizzle != SG_TENSOR_SWIZZLE_PIECES_32) ||
+             lines * spans[map->swizzle] > BOX_BYTES || (int)map->last[1] + map->upper[0] < map->lower[0]);
     if (all_128)
         map->pixels = 0;
 }
@@ -638,16 +647,11 @@ static void fields_of_a_map_are_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(boxes_are_loaded),
-        EXEC_TEST(boxes_are_stored),
-        EXEC_TEST(boxes_are_added),
-        EXEC_TEST(a_box_reaches_several_blocks),
-        EXEC_TEST(wrong_maps_end_the_kernel),
-        EXEC_TEST(pixels_become_columns),
-        EXEC_TEST(rows_go_through_images),
-        EXEC_TEST(four_lines_are_gathered_and_scattered),
-        EXEC_TEST(packed_numbers_are_spread),
-        EXEC_TEST(fields_of_a_map_are_replaced),
+        EXEC_TEST(boxes_are_loaded),          EXEC_TEST(boxes_are_stored),
+        EXEC_TEST(boxes_are_added),           EXEC_TEST(a_box_reaches_several_blocks),
+        EXEC_TEST(wrong_maps_end_the_kernel), EXEC_TEST(pixels_become_columns),
+        EXEC_TEST(rows_go_through_images),    EXEC_TEST(four_lines_are_gathered_and_scattered),
+        EXEC_TEST(packed_numbers_are_spread), EXEC_TEST(fields_of_a_map_are_replaced),
     };
     return EXEC_MAIN(tests);
 }

@@ -132,7 +132,8 @@ static void opaque_initialisers(void **state)
     (void)state;
     struct ptx_opaque o = opaque(INDEPENDENT ".global .samplerref x = { addr_mode_0 = clamp_to_border, filter_mode = "
                                              "linear, addr_mode_2 = mirror, force_unnormalized_coords = 1 };");
-    assert_int_equal(o.given, PTX_GIVEN_UNNORMALIZED | PTX_GIVEN_FILTER | PTX_GIVEN_ADDRESS_0 | PTX_GIVEN_ADDRESS_0 << 2);
+    assert_int_equal(o.given,
+                     PTX_GIVEN_UNNORMALIZED | PTX_GIVEN_FILTER | PTX_GIVEN_ADDRESS_0 | PTX_GIVEN_ADDRESS_0 << 2);
     assert_int_equal(o.address[0], PTX_ADDRESS_CLAMP_TO_BORDER);
     assert_int_equal(o.address[1], 0);
     assert_int_equal(o.address[2], PTX_ADDRESS_MIRROR);
@@ -162,8 +163,9 @@ static void opaque_initialisers(void **state)
 static void opaque_parameters(void **state)
 {
     (void)state;
-    const struct ptx_module *m = ptx_check_read(INDEPENDENT ".visible .entry k(.param .u64 a, .param .texref t, .param "
-                                                            ".samplerref s, .param .surfref u, .param .u32 z) { ret; }");
+    const struct ptx_module *m =
+        ptx_check_read(INDEPENDENT ".visible .entry k(.param .u64 a, .param .texref t, .param "
+                                   ".samplerref s, .param .surfref u, .param .u32 z) { ret; }");
     const struct ptx_function *f = ptx_check_function(m, "k");
     assert_true(m->texmode_independent);
     assert_int_equal(f->signature.param_count, 5);

@@ -1,5 +1,6 @@
 # Tests of the software GPU: programs linked with libsoftgpu.so as if it were libcuda.so.
-TESTS_SOFTGPU := test_contexts test_devices test_faults test_launch test_memcheck test_memory test_modules test_random test_samplers test_streams test_texrefs test_textures test_vmm
+TESTS_SOFTGPU := test_contexts test_devices test_faults test_launch test_memcheck test_memory test_modules \
+                 test_random test_samplers test_streams test_texrefs test_textures test_vmm
 TESTS_SOFTGPU_PROGRAMS := $(addprefix $(BUILD)/tests/softgpu/,$(TESTS_SOFTGPU))
 
 $(TESTS_SOFTGPU_PROGRAMS): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o | $(SOFTGPU_LIBRARY)

@@ -16,13 +16,13 @@ enum { N = 8, COORDINATES = 96 };
 static const char *const modes[] = { "wrap", "mirror", "clamp_ogl", "clamp_to_edge", "clamp_to_border" };
 enum { WRAP, MIRROR, CLAMP_OGL, CLAMP_TO_EDGE, CLAMP_TO_BORDER, MODES };
 
-#define HEAD                                                                                                           \
-    "    .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .pred %p<4>;\n"                                      \
-    "    ld.param.u64 %rd1, [texture]; ld.param.u64 %rd2, [in]; ld.param.u64 %rd3, [out]; mov.u32 %r1, %tid.x;\n"      \
+#define HEAD                                                                                                      \
+    "    .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .pred %p<4>;\n"                                 \
+    "    ld.param.u64 %rd1, [texture]; ld.param.u64 %rd2, [in]; ld.param.u64 %rd3, [out]; mov.u32 %r1, %tid.x;\n" \
     "    mad.wide.u32 %rd4, %r1, 4, %rd2; mad.wide.u32 %rd5, %r1, 4, %rd3; ld.global.f32 %f1, [%rd4];\n"
 #define PARAMETERS "(.param .u64 texture, .param .u64 in, .param .u64 out)\n{\n"
-#define READ(texture, sampler)                                                                                         \
-    "    tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [" texture ", " sampler ", {%f1}]; st.global.f32 [%rd5], %f2;\n"      \
+#define READ(texture, sampler)                                                                                    \
+    "    tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [" texture ", " sampler ", {%f1}]; st.global.f32 [%rd5], %f2;\n" \
     "    ret;\n}\n"
 
 static const char unified[] = PTX_HEAD
@@ -153,25 +153,34 @@ static void every_mode(void **state)
 static const char mixed[] = INDEPENDENT
     ".global .texref t = { normalized_coords = 1 };\n.global .samplerref plain;\n"
     ".global .samplerref s = { addr_mode_0 = mirror, filter_mode = linear };\n"
-    ".visible .entry by_name" PARAMETERS HEAD READ("t", "s")
-    ".visible .entry by_address" PARAMETERS HEAD "    mov.u64 %rd6, t; mov.u64 %rd7, s;\n" READ("%rd6", "%rd7")
-    ".visible .entry unsaid" PARAMETERS HEAD READ("%rd1", "plain")
-    ".visible .entry borrowed" PARAMETERS HEAD READ("t", "%rd1")
-    ".visible .entry wrong" PARAMETERS HEAD READ("s", "t")
-    ".visible .entry without" PARAMETERS HEAD
-    "    tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [t, {%f1}]; st.global.f32 [%rd5], %f2;\n    ret;\n}\n"
-    ".visible .entry no_sampler" PARAMETERS HEAD "    mov.u64 %rd6, t;\n" READ("t", "%rd2")
-    ".visible .entry gather" PARAMETERS HEAD
-    "    tld4.r.2d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [%rd1, s, {%f1, %f1}]; st.global.f32 [%rd5], %f5;\n    ret;\n}\n"
-    ".visible .entry ask" PARAMETERS HEAD
-    "    txq.filter_mode.b32 %r2, [s]; txq.addr_mode_0.b32 %r3, [s]; txq.force_unnormalized_coords.b32 %r4, [s];\n"
-    "    mov.u64 %rd6, s; txq.addr_mode_1.b32 %r5, [%rd6]; istypep.samplerref %p1, %rd6; selp.u32 %r6, 1, 0, %p1;\n"
-    "    st.global.v4.u32 [%rd3], {%r2, %r3, %r4, %r5}; st.global.u32 [%rd3+16], %r6;\n    ret;\n}\n"
-    ".visible .entry opaque(.param .u64 texture, .param .texref a, .param .samplerref b, .param .u64 in, .param "
-    ".surfref c, .param .u64 out)\n{\n" HEAD
-    "    suq.width.b32 %r2, [c]; txq.filter_mode.b32 %r3, [b]; add.u32 %r2, %r2, %r3; cvt.rn.f32.u32 %f6, %r2;\n"
-    "    tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [a, b, {%f1}]; add.f32 %f2, %f2, %f6; st.global.f32 [%rd5], %f2;\n"
-    "    ret;\n}\n";
+    ".visible .entry by_name" PARAMETERS HEAD
+        READ("t", "s") ".visible .entry by_address" PARAMETERS HEAD "    mov.u64 %rd6, t; mov.u64 %rd7, s;\n" READ(
+            "%rd6",
+            "%rd7") ".visible .entry unsaid" PARAMETERS HEAD READ("%rd1",
+                                                                  "plain") ".visible .entry borrowed" PARAMETERS HEAD
+            READ("t", "%rd1") ".visible .entry wrong" PARAMETERS HEAD READ(
+                "s",
+                "t") ".visible .entry without" PARAMETERS HEAD
+                     "    tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [t, {%f1}]; st.global.f32 [%rd5], %f2;\n    ret;\n}\n"
+                     ".visible .entry no_sampler" PARAMETERS HEAD "    mov.u64 %rd6, t;\n" READ(
+                         "t", "%rd2") ".visible .entry gather" PARAMETERS HEAD
+                                      "    tld4.r.2d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [%rd1, s, {%f1, %f1}]; "
+                                      "st.global.f32 [%rd5], %f5;\n    ret;\n}\n"
+                                      ".visible .entry ask" PARAMETERS HEAD
+                                      "    txq.filter_mode.b32 %r2, [s]; txq.addr_mode_0.b32 %r3, [s]; "
+                                      "txq.force_unnormalized_coords.b32 %r4, [s];\n"
+                                      "    mov.u64 %rd6, s; txq.addr_mode_1.b32 %r5, [%rd6]; istypep.samplerref %p1, "
+                                      "%rd6; selp.u32 %r6, 1, 0, %p1;\n"
+                                      "    st.global.v4.u32 [%rd3], {%r2, %r3, %r4, %r5}; st.global.u32 [%rd3+16], "
+                                      "%r6;\n    ret;\n}\n"
+                                      ".visible .entry opaque(.param .u64 texture, .param .texref a, .param "
+                                      ".samplerref b, .param .u64 in, .param "
+                                      ".surfref c, .param .u64 out)\n{\n" HEAD
+                                      "    suq.width.b32 %r2, [c]; txq.filter_mode.b32 %r3, [b]; add.u32 %r2, %r2, "
+                                      "%r3; cvt.rn.f32.u32 %f6, %r2;\n"
+                                      "    tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [a, b, {%f1}]; add.f32 %f2, %f2, "
+                                      "%f6; st.global.f32 [%rd5], %f2;\n"
+                                      "    ret;\n}\n";
 
 static void names_addresses_and_objects(void **state)
 {
@@ -261,10 +270,13 @@ static void unified_mode(void **state)
     OK(cuTexRefGetAddressMode(&wrap, t, 2));
     assert_int_equal(wrap, CU_TR_ADDRESS_MODE_CLAMP);
 
-    const CUDA_ARRAY3D_DESCRIPTOR layers = { .Width = 16, .Height = 16, .Depth = 3, .Format = CU_AD_FORMAT_FLOAT,
+    const CUDA_ARRAY3D_DESCRIPTOR layers = { .Width = 16,
+                                             .Height = 16,
+                                             .Depth = 3,
+                                             .Format = CU_AD_FORMAT_FLOAT,
                                              .NumChannels = 1,
                                              .Flags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST },
-                                 plane = { .Width = 16, .Height = 16, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
+                                  plane = { .Width = 16, .Height = 16, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
     OK(cuArray3DCreate(&drawn, &layers));
     OK(cuMipmappedArrayCreate(&levels, &plane, 3));
     CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = drawn };
@@ -277,7 +289,9 @@ static void unified_mode(void **state)
     OK(cuModuleGetFunction(&f, m, "ask"));
     OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
     OK(cuMemcpyDtoH(got, out, sizeof got));
-    static const uint32_t wanted[13] = { CLAMP_TO_BORDER, CLAMP_TO_EDGE, MIRROR, 1, 1, 0, 0, 3, 8, 0, 0, 3, 1 | 4 | 16 };
+    static const uint32_t wanted[13] = {
+        CLAMP_TO_BORDER, CLAMP_TO_EDGE, MIRROR, 1, 1, 0, 0, 3, 8, 0, 0, 3, 1 | 4 | 16
+    };
     for (int i = 0; i < 13; i++)
         assert_int_equal(got[i], wanted[i]);
     OK(cuTexObjectDestroy(o));

@@ -24,9 +24,14 @@ int core_tensor_map_encode(core_context *c, const struct core_tensor *t, void *m
 {
     CANCEL_DEFERRED;
     static const flyt_tensor_kind kinds[] = { FLYT_TENSOR_TILED, FLYT_TENSOR_IM2COL, FLYT_TENSOR_IM2COL_WIDE };
-    tensor_map_args args = { .kind = kinds[t->kind], .address = t->address, .type = t->type,
-                             .rank = t->rank, .interleave = t->interleave, .swizzle = t->swizzle,
-                             .promotion = t->promotion, .fill = t->fill };
+    tensor_map_args args = { .kind = kinds[t->kind],
+                             .address = t->address,
+                             .type = t->type,
+                             .rank = t->rank,
+                             .interleave = t->interleave,
+                             .swizzle = t->swizzle,
+                             .promotion = t->promotion,
+                             .fill = t->fill };
     _Static_assert(sizeof args.dims == sizeof t->dims && sizeof args.box == sizeof t->box &&
                        sizeof args.lower == sizeof t->lower,
                    "as many numbers");

@@ -44,9 +44,15 @@ CUresult driver_cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType ty
                                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                         CUtensorMapFloatOOBfill fill)
 {
-    struct core_tensor t = { .kind = CORE_TENSOR_IM2COL, .address = (uintptr_t)address, .rank = rank, .type = (int)type,
-                             .box = { channels, pixels }, .interleave = (int)interleave, .swizzle = (int)swizzle,
-                             .promotion = (int)promotion, .fill = (int)fill };
+    struct core_tensor t = { .kind = CORE_TENSOR_IM2COL,
+                             .address = (uintptr_t)address,
+                             .rank = rank,
+                             .type = (int)type,
+                             .box = { channels, pixels },
+                             .interleave = (int)interleave,
+                             .swizzle = (int)swizzle,
+                             .promotion = (int)promotion,
+                             .fill = (int)fill };
     bool fit = lower && upper && rank >= RANK_LEAST && rank <= RANK_MOST;
     for (cuuint32_t k = 0; fit && k < rank - 2; k++) {
         t.lower[k] = lower[k];
@@ -62,10 +68,17 @@ CUresult driver_cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataTyp
                                             CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                             CUtensorMapFloatOOBfill fill)
 {
-    struct core_tensor t = { .kind = CORE_TENSOR_IM2COL_WIDE, .address = (uintptr_t)address, .rank = rank,
-                             .box = { channels, pixels, (unsigned)mode }, .lower = { lower }, .upper = { upper },
-                             .type = (int)type, .interleave = (int)interleave, .swizzle = (int)swizzle,
-                             .promotion = (int)promotion, .fill = (int)fill };
+    struct core_tensor t = { .kind = CORE_TENSOR_IM2COL_WIDE,
+                             .address = (uintptr_t)address,
+                             .rank = rank,
+                             .box = { channels, pixels, (unsigned)mode },
+                             .lower = { lower },
+                             .upper = { upper },
+                             .type = (int)type,
+                             .interleave = (int)interleave,
+                             .swizzle = (int)swizzle,
+                             .promotion = (int)promotion,
+                             .fill = (int)fill };
     return driver_waited(encode(rank >= RANK_LEAST ? map : NULL, &t, dims, strides, steps));
 }
 

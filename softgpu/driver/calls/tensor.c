@@ -157,7 +157,7 @@ static bool has_wide(void)
 {
     struct sgd_context *c;
     if (sgd_enter_current(&c))
-        return true;                         /* begin() finds the same error */
+        return true; /* begin() finds the same error */
     const bool has = sgd_attribute(c->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= WIDE_CAPABILITY;
     sgd_leave();
     return has;

@@ -41,7 +41,7 @@ struct sgd_texref {   /* a texture, sampler or surface reference: a variable of 
     CUtexref handle;  /* or CUsurfref */
     uint64_t address; /* of the variable; 0: cuTexRefCreate has made it */
     const char *name;
-    bool is_sampler;  /* which no call names: the module's PTX says what it is; `state` means nothing */
+    bool is_sampler; /* which no call names: the module's PTX says what it is; `state` means nothing */
     struct sg_texture sampler;
     struct texref_state state;
 };
