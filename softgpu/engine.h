@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "cpu/common/softgpu.h"
 #include "softgpu/ptx/ptx.h"
 
 typedef struct sg_engine sg_engine;
@@ -79,6 +80,7 @@ struct sg_kernel_info {
     unsigned registers;                     /* as the device would count them, for occupancy */
     size_t static_shared, local_bytes, const_bytes;
     unsigned ptx_version, binary_version; /* 90, 130 */
+    unsigned uses;                          /* SOFTGPU_USES_... */
 };
 void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
 
@@ -97,6 +99,8 @@ struct sg_launch {
     const void *device;
     const size_t *limits; size_t limit_count;
     unsigned flags;
+    struct softgpu_graph graph;             /* executable 0: it is part of none */
+    softgpu_graph_launch *launch_graph;     /* for kernels of a graph; NULL: they launch none */
     const void *params;                     /* the parameter block, copied */
     size_t params_size;
     const struct sg_binding *bindings; /* of the module's texture references; they outlive the grid. May be NULL */

@@ -15,9 +15,9 @@
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/rpc/rpc.h"
 
-struct condition;
 struct function;
 struct group;
+struct inside;
 struct record;
 struct session;
 struct stream;
@@ -72,7 +72,7 @@ struct call {
     struct texref_bindings *bindings;     /* of its module's texture references, which it keeps; or NULL */
     struct record *record;                /* holds a reference */
     struct group *group;
-    struct condition *condition;          /* that looks at its word here */
+    struct inside *inside;                /* that stands behind its calls here */
     /* who waits for what is lacking; NULL: something that nobody else waits for */
     struct list *wants;
     uint32_t transfer;                    /* whose bytes come on a lane and have not been claimed; 0: none */

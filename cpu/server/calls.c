@@ -30,7 +30,7 @@ static void call_begin(struct call *call, const struct procedure *procedure, uin
     call->bindings = NULL;
     call->record = NULL;
     call->group = NULL;
-    call->condition = NULL;
+    call->inside = NULL;
     call->transfer = 0;
     call->next = NULL;
 }

@@ -240,12 +240,12 @@ static CUresult function_params(struct session *session, struct function *functi
 
 static CUresult function_attributes(struct session *session, struct function *function)
 {
-    flyt_attribute *attributes = calloc(FUNCTION_HIGHEST_ATTRIBUTE + 1, sizeof *attributes);
+    flyt_attribute *attributes = calloc(FUNCTION_HIGHEST_ATTRIBUTE + 2, sizeof *attributes);
     uint32_t count = 0;
+    int value;
     if (!attributes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (int i = 0; i <= FUNCTION_HIGHEST_ATTRIBUTE; i++) {
-        int value;
         CUresult r = session->gpu->FuncGetAttribute(&value, (CUfunction_attribute)i, function->handle);
         if (r == CUDA_SUCCESS)
             attributes[count++] = (flyt_attribute){ i, value };
@@ -254,6 +254,9 @@ static CUresult function_attributes(struct session *session, struct function *fu
             return r;
         }
     }
+    if (session->gpu->graphs && session->gpu->FuncGetAttribute(&value, (CUfunction_attribute)SOFTGPU_FUNCTION_USES,
+                                                               function->handle) == CUDA_SUCCESS)
+        attributes[count++] = (flyt_attribute){ SOFTGPU_FUNCTION_USES, value };
     function->attributes = attributes;
     function->attribute_count = count;
     return CUDA_SUCCESS;

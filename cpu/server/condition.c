@@ -18,10 +18,8 @@
 #include "cpu/common/lock.h"
 
 struct condition {
-    struct waiter waiter;                 /* for the copy of the word, or for the end of a body */
-    struct condition *next_due;
+    struct inside inside;                 /* waits for the copy of the word, or for the end of a body */
     struct list of_all;
-    struct session *session;
     struct stream *outer, *inner;         /* both held */
     struct call *call;                    /* has the bodies */
     uint32_t ticket;                      /* which opens the outer stream's gate */
@@ -30,12 +28,6 @@ struct condition {
     bool cancelled;
 };
 
-int conditions_start(struct session *session)
-{
-    session->conditions.last = &session->conditions.due;
-    return pthread_mutex_init(&session->conditions.lock, NULL);
-}
-
 bool conditions_offered(const struct session *session)
 {
     return session->gpu->StreamWaitValue32 && strcmp(session->gpu->kind, "software") == 0;
@@ -43,31 +35,11 @@ bool conditions_offered(const struct session *session)
 
 uint64_t conditions_count(const struct session *session) { return session->conditions.count; }
 
-static void condition_due(struct session *session, struct waiter *waiter)
-{
-    struct condition *condition = (struct condition *)waiter;
-    struct conditions *all = &session->conditions;
-    condition->next_due = NULL;
-    pthread_mutex_lock(&all->lock);
-    *all->last = condition;
-    all->last = &condition->next_due;
-    pthread_mutex_unlock(&all->lock);
-    executor_kick(session);
-}
-
 /* ---- the end ---- */
-
-/* Tickets rise: a gate that has been opened further stays so. */
-static void gate_pass(const struct condition *condition)
-{
-    uint32_t *gate = condition->outer->gate;
-    if (gate && (int32_t)(condition->ticket - __atomic_load_n(gate, __ATOMIC_ACQUIRE)) > 0)
-        __atomic_store_n(gate, condition->ticket, __ATOMIC_RELEASE);
-}
 
 static void condition_free(struct condition *condition)
 {
-    struct session *session = condition->session;
+    struct session *session = condition->inside.session;
     list_remove(&condition->of_all);
     session->conditions.count--;
     session->conditions.bytes -= condition->bytes;
@@ -79,8 +51,8 @@ static void condition_free(struct condition *condition)
 
 static void condition_end(struct condition *condition)
 {
-    struct session *session = condition->session;
-    gate_pass(condition);
+    struct session *session = condition->inside.session;
+    gate_pass(condition->outer, condition->ticket);
     condition_free(condition);
     if (atomic_load(&session->executor.deferred_calls))
         executor_kick(session);                       /* one may have waited for the bytes */
@@ -95,7 +67,7 @@ void conditions_release_all(struct session *session, struct context *context)
         if (context && condition->outer->context != context)
             continue;
         condition->cancelled = true;
-        gate_pass(condition);
+        gate_pass(condition->outer, condition->ticket);
     }
 }
 
@@ -105,51 +77,9 @@ void conditions_stop(struct session *session)
     for (struct list *link; (link = list_first(&session->conditions.all));)
         condition_free(LIST_OBJECT(link, struct condition, of_all));
     pthread_mutex_unlock(&session->lock);
-    pthread_mutex_destroy(&session->conditions.lock);
 }
 
 /* ---- looking ---- */
-
-/* Due when what the stream has been given is complete; with `look`, the word has been read then. */
-static CUresult condition_wait(struct condition *condition, struct stream *stream, bool look)
-{
-    struct session *session = condition->session;
-    CUresult r = CUDA_SUCCESS;
-    uint64_t behind;
-    if (look)
-        r = session->gpu->MemcpyDtoHAsync(condition->inner->seen, condition->call->args.condition.word,
-                                          sizeof *condition->inner->seen, stream->handle);
-    if (r == CUDA_SUCCESS)
-        r = stream_mark_again(session, stream, &behind);
-    if (r == CUDA_SUCCESS)
-        condition->waiter = (struct waiter){ .number = stream->issued, .behind = behind, .finish = condition_due };
-    return r;
-}
-
-static int behind_body_issue(struct session *session, struct call *call)
-{
-    struct condition *condition = call->condition;
-    call->stream->issued = call->number;
-    CUresult r = condition_wait(condition, call->stream,
-                                condition->call->args.condition.kind == FLYT_CONDITION_WHILE);
-    if (r == CUDA_SUCCESS) {
-        completion_wait(session, call->stream, &condition->waiter);
-    } else {
-        condition->waiter.result = r;
-        condition_due(session, &condition->waiter);
-    }
-    return (int)r;
-}
-
-static void behind_body_dropped(struct session *session, struct call *call, CUresult code)
-{
-    call->condition->waiter.result = code;
-    condition_due(session, &call->condition->waiter);
-}
-
-static const struct operation behind_body = {
-    .issue = behind_body_issue, .numbered = true, .own_number = true, .dropped = behind_body_dropped,
-};
 
 static const flyt_body *body_chosen(const condition_args *args, uint32_t value)
 {
@@ -157,57 +87,22 @@ static const flyt_body *body_chosen(const condition_args *args, uint32_t value)
     return chosen < args->bodies.bodies_len ? &args->bodies.bodies_val[chosen] : NULL;
 }
 
-/* False: a call of the body is none that a graph may keep. */
-static bool body_begin(struct condition *condition, const flyt_body *body)
+static void condition_go_on(struct inside *inside)
 {
-    struct session *session = condition->session;
-    for (u_int i = 0; i < body->calls.calls_len; i++) {
-        const flyt_graph_call *call = &body->calls.calls_val[i];
-        if (!call_serve_inside(session, session->procedure_find(call->procedure), (uint8_t *)call->args.args_val,
-                               call->args.args_len, condition->inner))
-            return false;
-    }
-    struct call behind;
-    memset(&behind, 0, sizeof behind);
-    behind.procedure = condition->call->procedure;
-    behind.stream = condition->inner;
-    behind.condition = condition;
-    condition->running = true;
-    server_stream_enter(session, &behind, condition->inner->id);
-    server_stream_submit(session, &behind, &behind_body);
-    call_clear(&behind);
-    return true;
-}
-
-static void condition_go_on(struct condition *condition)
-{
+    struct condition *condition = (struct condition *)inside;
     const condition_args *args = &condition->call->args.condition;
     const flyt_body *body = NULL;
-    bool ended = condition->cancelled || condition->waiter.result != CUDA_SUCCESS ||
-                 atomic_load(&condition->outer->context->ended) || atomic_load(&condition->session->ended);
+    bool ended = condition->cancelled || inside->waiter.result != CUDA_SUCCESS ||
+                 atomic_load(&condition->outer->context->ended) || atomic_load(&inside->session->ended);
     if (!ended && (!condition->running || args->kind == FLYT_CONDITION_WHILE))
-        body = body_chosen(args, *condition->inner->seen);
-    if (body && body_begin(condition, body))
+        body = body_chosen(args, *inside->seen);
+    condition->running = true;
+    if (body && inside_run(inside, condition->inner, condition->call->procedure, body->calls.calls_val,
+                           body->calls.calls_len))
         return;
     if (body)
-        session_end(condition->session, "a call in a body of its graph cannot be kept");
+        session_end(inside->session, "a call in a body of its graph cannot be kept");
     condition_end(condition);
-}
-
-void conditions_serve(struct session *session)
-{
-    FLYT_ASSERT_HELD(&session->lock);
-    struct conditions *all = &session->conditions;
-    pthread_mutex_lock(&all->lock);
-    struct condition *condition = all->due;
-    all->due = NULL;
-    all->last = &all->due;
-    pthread_mutex_unlock(&all->lock);
-    for (struct condition *next; condition; condition = next) {
-        next = condition->next_due;
-        condition_go_on(condition);
-        executor_moved(session);
-    }
 }
 
 /* ---- the call ---- */
@@ -229,8 +124,10 @@ static struct condition *condition_new(struct session *session, struct call *cal
         return NULL;
     }
     stream_hold(call->stream);
-    *condition = (struct condition){ .session = session, .outer = call->stream, .inner = inner, .call = kept,
-                                     .bytes = bytes };
+    *condition = (struct condition){ .inside = { .session = session, .go_on = condition_go_on,
+                                                 .word = kept->args.condition.word, .seen = inner->seen,
+                                                 .looks = kept->args.condition.kind == FLYT_CONDITION_WHILE },
+                                     .outer = call->stream, .inner = inner, .call = kept, .bytes = bytes };
     list_append(&session->conditions.all, &condition->of_all);
     session->conditions.count++;
     inner->depth = call->stream->depth + 1;
@@ -251,14 +148,14 @@ static int condition_issue(struct session *session, struct call *call)
     struct condition *condition = condition_new(session, call, bytes, &r);
     if (!condition)
         return (int)r;
-    r = condition_wait(condition, stream, true);
+    r = inside_wait(&condition->inside, stream, true);
     if (r == CUDA_SUCCESS) {
         condition->ticket = ++stream->gate_ticket;
         r = session->gpu->StreamWaitValue32(stream->handle, stream->gate_address, condition->ticket,
                                             CU_STREAM_WAIT_VALUE_GEQ);
     }
     if (r == CUDA_SUCCESS)
-        completion_wait(session, stream, &condition->waiter);
+        completion_wait(session, stream, &condition->inside.waiter);
     else
         condition_end(condition);
     return (int)r;

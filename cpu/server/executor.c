@@ -1,6 +1,6 @@
 /*
  * executor.c: the thread that serves queued calls in order, gives deferred operations to the driver when their turn has
- * come, and takes conditions of graphs further (condition.c). Operations deferred in streams are bounded like the
+ * come, and goes on with work of the server's own (inside.c). Operations deferred in streams are bounded like the
  * queue: while there are too many, the executor takes no further call and only issues what becomes possible.
  */
 #include "cpu/server/session.h"
@@ -27,7 +27,7 @@ static void *executor_main(void *context)
         }
         executor_serving(session);
         if (atomic_exchange(&e->kick, false)) {
-            conditions_serve(session);
+            insides_serve(session);
             deferred_issue(session);
         }
         if (queued)

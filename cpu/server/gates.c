@@ -81,6 +81,13 @@ static void spare_add(struct context *context, struct gate gate)
     pthread_mutex_unlock(&context->gates_lock);
 }
 
+void gate_pass(struct stream *stream, uint32_t ticket)
+{
+    uint32_t *gate = stream->gate;
+    if (gate && (int32_t)(ticket - __atomic_load_n(gate, __ATOMIC_ACQUIRE)) > 0)
+        __atomic_store_n(gate, ticket, __ATOMIC_RELEASE);
+}
+
 void gate_give(struct stream *stream)
 {
     struct context *context = stream->context;

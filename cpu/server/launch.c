@@ -6,6 +6,7 @@
 #include <string.h>
 
 /* Launch attributes whose values are plain data; others hold handles or pointers of the client's process. */
+_Static_assert((int)FLYT_LAUNCH_GRAPH == (int)SOFTGPU_LAUNCH_GRAPH, "one number on both ways");
 static bool attribute_plain(int id)
 {
     switch (id) {
@@ -16,6 +17,7 @@ static bool attribute_plain(int id)
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case SOFTGPU_LAUNCH_GRAPH:            /* whose `owner` is filled in here */
         return true;
     default:
         /* memory synchronisation domains, preferred clusters, shared memory carveout, a hint about NVLink */
@@ -36,6 +38,15 @@ CUresult launch_attributes(const flyt_launch_attribute *from, unsigned count, CU
     return CUDA_SUCCESS;
 }
 
+static CUresult graph_attribute(struct session *session, CUlaunchAttribute *attribute)
+{
+    struct softgpu_graph graph;
+    memcpy(&graph, &attribute->value, sizeof graph);
+    CUresult r = (CUresult)device_graph_attribute(session, &graph);
+    memcpy(&attribute->value, &graph, sizeof graph);
+    return r;
+}
+
 static CUresult launch_extended(struct session *session, const struct call *call, void **extra)
 {
     const launch_args *args = &call->args.launch;
@@ -44,6 +55,9 @@ static CUresult launch_extended(struct session *session, const struct call *call
     if (!session->gpu->LaunchKernelEx)
         return CUDA_ERROR_NOT_SUPPORTED;
     CUresult r = launch_attributes(args->attributes.attributes_val, count, attributes);
+    for (unsigned i = 0; i < count && r == CUDA_SUCCESS; i++)
+        if ((int)attributes[i].id == SOFTGPU_LAUNCH_GRAPH)
+            r = graph_attribute(session, &attributes[i]);
     if (r != CUDA_SUCCESS)
         return r;
     if (args->flags & FLYT_LAUNCH_COOPERATIVE) {

@@ -21,6 +21,7 @@ static const uint8_t blocking[] = { FLYT_HELLO,          FLYT_WINDOW,
                                     FLYT_HOST_ADD,       FLYT_HOST_REMOVE,
                                     FLYT_STREAM_CREATE,  FLYT_STREAM_DESTROY,
                                     FLYT_HOST_FUNCTION,  FLYT_CONDITION,
+                                    FLYT_DEVICE_GRAPH,   FLYT_GRAPH_END,
                                     FLYT_IMAGE_DATA,     FLYT_HANDLE_CREATE,
                                     FLYT_HANDLE_RELEASE, FLYT_HANDLE_MAP,
                                     FLYT_HANDLE_UNMAP,   FLYT_HANDLE_ACCESS,
@@ -31,7 +32,7 @@ static const uint8_t blocking[] = { FLYT_HELLO,          FLYT_WINDOW,
 
 /* What a graph may keep, and where its stream stands. */
 #define KEPT(X) X(LAUNCH, launch) X(SET, set) X(COPY, copy) X(COPY_BOX, copy_box) X(STREAM_WAIT, event_wait) \
-                X(EVENT_RECORD, event_record) X(VALUES, values) X(CONDITION, condition)
+                X(EVENT_RECORD, event_record) X(VALUES, values) X(CONDITION, condition) X(GRAPH_END, graph_end)
 #define STREAM_OF(NAME, name) static uint32_t *name##_stream(union call_args *args) { return &args->name.stream; }
 KEPT(STREAM_OF)
 #undef STREAM_OF

@@ -75,8 +75,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         return r;
     }
     if (!named || events_start(session) != 0 || host_functions_start(session) != 0 ||
-        conditions_start(session) != 0 ||
-        devices_create(session, error) != 0) {
+        insides_start(session) != 0 || devices_create(session, error) != 0) {
         if (!error[0])
             snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
         session_destroy(session);
@@ -200,6 +199,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES | FLYT_CAP_TEXREFS;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
+    result.capabilities |= device_graphs_offered(session) ? FLYT_CAP_DEVICE_GRAPHS : 0;
     result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;
     result.capabilities |= session->shareable ? FLYT_CAP_SHARES : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
@@ -353,6 +353,7 @@ static void session_close(struct session *session)
     pthread_mutex_lock(&session->lock);
     host_functions_release_all(session, NULL);
     conditions_release_all(session, NULL);
+    device_graphs_release_all(session, NULL);
     pthread_mutex_unlock(&session->lock);
     executor_stop(session);
     pthread_mutex_lock(&session->lock);
@@ -370,6 +371,7 @@ static void session_close(struct session *session)
     for (int kind = 0; kind < KINDS; kind++)
         if (server_kinds[kind].stop)
             server_kinds[kind].stop(session);
+    insides_stop(session);
     events_stop(session);
 }
 

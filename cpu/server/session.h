@@ -20,7 +20,8 @@
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   report.speak      while a reply that carries printed text is put together and sent
  *   measuring, charging  (charge.c) also taken without session.lock
- *   shares.lock, staging.lock, conditions.lock, gates_lock, lanes.lock, report.lock, events.lock,
+ *   the lock of device_graph.c, of all sessions
+ *   shares.lock, staging.lock, insides.lock, gates_lock, lanes.lock, report.lock, events.lock,
  *   executor.queue_lock, loader.lock, pulse.lock:
  *                    leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
@@ -48,8 +49,10 @@
 #include "cpu/server/condition.h"
 #include "cpu/server/context.h"
 #include "cpu/server/executor.h"
+#include "cpu/server/device_graph.h"
 #include "cpu/server/gpu/gpu.h"
 #include "cpu/server/host_function.h"
+#include "cpu/server/inside.h"
 #include "cpu/server/kinds.h"
 #include "cpu/server/memory.h"
 #include "cpu/server/reply.h"
@@ -150,6 +153,8 @@ struct session {
     struct events      speaker;
     struct host_functions host_functions;
     struct conditions  conditions;
+    struct insides     insides;
+    struct device_graphs device_graphs;
     struct executor    executor;
     struct loader      loader;
     struct pulse       pulse;

@@ -1,5 +1,6 @@
 /*
- * builtin.c: functions that the device provides: vprintf, malloc, free, __assertfail, cudaGraphSetConditional, and
+ * builtin.c: functions that the device provides: vprintf, malloc, free, __assertfail, cudaGraphSetConditional,
+ * cudaGraphLaunch, and
  * those of device_runtime.c.
  *
  * They run for each active lane in order of lanes, in the caller's frame. Formats follow the CUDA C++ Programming
@@ -262,11 +263,27 @@ static void run_set_conditional(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
+/* cudaGraphLaunch(graph, stream): whoever runs the graph of this kernel starts the other one, or says why not. */
+static void run_graph_launch(struct exec_warp *w, const struct exec_insn *i)
+{
+    enum { INVALID_VALUE = 1 };
+    const struct exec_call *c = i->extra;
+    const struct sg_launch *l = &w->block->grid->launch;
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned lane = (unsigned)__builtin_ctz(m);
+        int result = INVALID_VALUE;
+        if (l->graph.executable && l->launch_graph)
+            result = l->launch_graph(l->graph.owner, l->graph.executable, exec_call_argument(w, c, 0, lane),
+                                     exec_call_argument(w, c, 1, lane));
+        exec_call_result(w, c, 0, lane, (uint32_t)result);
+    }
+}
+
 exec_handler *exec_builtin_find(const char *name)
 {
     static const struct { const char *name; exec_handler *run; } table[] = {
         { "vprintf", run_vprintf }, { "malloc", run_malloc }, { "free", run_free }, { "__assertfail", run_assertfail },
-        { "cudaGraphSetConditional", run_set_conditional },
+        { "cudaGraphSetConditional", run_set_conditional }, { "cudaGraphLaunch", run_graph_launch },
     };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         if (!strcmp(table[k].name, name))

@@ -81,6 +81,7 @@ static uint64_t buffer_new(struct exec_block *b, sg_kernel *k, const uint32_t gr
     buffer->launch = (struct sg_launch){ .kernel = k, .dynamic_shared = shared, .stack = own->stack, .heap = own->heap,
                                          .print = own->print, .attribute = own->attribute, .device = own->device,
                                          .limits = own->limits, .limit_count = own->limit_count,
+                                         .graph = own->graph, .launch_graph = own->launch_graph,
                                          .params = buffer->bytes, .params_size = k->ptx->param_size };
     memcpy(buffer->launch.grid, grid, sizeof buffer->launch.grid);
     memcpy(buffer->launch.block, block, sizeof buffer->launch.block);

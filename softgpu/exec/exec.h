@@ -132,6 +132,7 @@ struct sg_kernel {
     bool recursive;                   /* or calls that are not known before */
     bool has_barriers;                /* of a block */
     bool has_cluster_barriers;
+    unsigned uses;                    /* SOFTGPU_USES_... */
     uint32_t local_static;            /* bytes per lane of the deepest chain of calls, if not recursive */
     struct exec_rows_block *constants;
     struct constant_slot { uint64_t value; const void *row; uint32_t cell; } *slots;

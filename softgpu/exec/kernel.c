@@ -110,7 +110,16 @@ struct reach {
     bool *variable;                   /* may be used */
     uint32_t *work; uint32_t work_count;
     bool indirect, barriers, cluster_barriers;
+    unsigned uses;                    /* SOFTGPU_USES_... */
 };
+
+static unsigned uses_of(const struct ptx_operand *o, const struct ptx_module *m)
+{
+    const char *name = o->kind == PTX_OP_FUNCTION ? m->functions[o->index].name : "";
+    if (!strcmp(name, "cudaGraphLaunch") || (o->kind == PTX_OP_SPECIAL && !strcmp(o->text, "current_graph_exec")))
+        return SOFTGPU_USES_GRAPHS;
+    return strncmp(name, "__cuda_syscall_cnpv2LaunchDevice", 32) ? 0 : SOFTGPU_USES_CHILDREN;
+}
 
 static void reach_function(struct reach *r, uint32_t index)
 {
@@ -122,6 +131,7 @@ static void reach_function(struct reach *r, uint32_t index)
 
 static void reach_operand(struct reach *r, const struct ptx_operand *o)
 {
+    r->uses |= uses_of(o, r->module);
     if (o->kind == PTX_OP_FUNCTION && !r->module->functions[o->index].is_entry)    /* an entry is launched */
         reach_function(r, o->index);
     if ((o->kind == PTX_OP_VARIABLE || (o->kind == PTX_OP_MEMORY && o->has_variable)) && o->scope == PTX_SCOPE_MODULE)
@@ -329,6 +339,7 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
     result = CUDA_ERROR_OUT_OF_MEMORY;
     k->has_barriers = r.barriers;
     k->has_cluster_barriers = r.cluster_barriers;
+    k->uses = r.uses;
     if (layout_shared(k, &r))
         goto out;
     result = decode_called(k, index, r.work, seen, log, log_size);
@@ -388,6 +399,7 @@ void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
     *info = (struct sg_kernel_info){ .function = f,
                                      .static_shared = k->static_shared,
                                      .local_bytes = k->local_static,
+                                     .uses = k->uses,
                                      .ptx_version = k->program->module->target,
                                      .binary_version = l->cc_major * 10 + l->cc_minor };
     unsigned most = l->max_threads_per_block;

@@ -9,7 +9,7 @@ enum {
     SPECIAL_MASK_EQ, SPECIAL_MASK_LE, SPECIAL_MASK_LT, SPECIAL_MASK_GE, SPECIAL_MASK_GT,
     SPECIAL_CLOCK, SPECIAL_CLOCK_HI, SPECIAL_CLOCK64, SPECIAL_TIMER, SPECIAL_TIMER_LO, SPECIAL_TIMER_HI,
     SPECIAL_SMEM_TOTAL, SPECIAL_SMEM_AGGREGATE, SPECIAL_SMEM_DYNAMIC, SPECIAL_SMEM_RESERVED, SPECIAL_SMEM_GROUPS,
-    SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_ZERO,
+    SPECIAL_ENVREG1, SPECIAL_ENVREG2, SPECIAL_GRAPH, SPECIAL_ZERO,
     SPECIAL_CLUSTERID, SPECIAL_NCLUSTERID = SPECIAL_CLUSTERID + 3, SPECIAL_CLUSTER_CTAID = SPECIAL_NCLUSTERID + 3,
     SPECIAL_CLUSTER_NCTAID = SPECIAL_CLUSTER_CTAID + 3, SPECIAL_CLUSTER_RANK = SPECIAL_CLUSTER_NCTAID + 3,
     SPECIAL_CLUSTER_SIZE
@@ -57,7 +57,7 @@ int exec_special_find(const char *name, int component, unsigned *kind, bool *wid
         { "reserved_smem_offset_1", SPECIAL_SMEM_GROUPS, false, false },
         { "envreg1", SPECIAL_ENVREG1, false, false },
         { "envreg2", SPECIAL_ENVREG2, false, false },
-        { "current_graph_exec", SPECIAL_ZERO, false, true },
+        { "current_graph_exec", SPECIAL_GRAPH, false, true },
     };
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (!strcmp(name, names[k].name)) {
@@ -137,6 +137,7 @@ static uint64_t uniform(struct exec_warp *w, unsigned kind)
     /* where cooperative groups keeps the grid's barrier; high and low word */
     case SPECIAL_ENVREG1: return g->launch.flags & SG_GRID_COOPERATIVE ? EXEC_WINDOW_BASE(EXEC_WINDOW_GRID) >> 32 : 0;
     case SPECIAL_ENVREG2:        return g->launch.flags & SG_GRID_COOPERATIVE ? 256 : 0;
+    case SPECIAL_GRAPH:          return g->launch.graph.current ? g->launch.graph.executable : 0;
     default:                     return 0;
     }
 }

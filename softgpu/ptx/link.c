@@ -279,7 +279,8 @@ const char *ptx_source_file(const struct ptx_module *m, const struct ptx_functio
 
 bool ptx_is_builtin(const char *name)
 {
-    static const char *const builtins[] = { "vprintf", "malloc", "free", "__assertfail", "cudaGraphSetConditional" };
+    static const char *const builtins[] = { "vprintf", "malloc", "free", "__assertfail", "cudaGraphSetConditional",
+                                             "cudaGraphLaunch" };
     for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
         if (strcmp(name, builtins[i]) == 0)
             return true;

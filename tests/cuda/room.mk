@@ -53,8 +53,8 @@ build/cuda/dynamic: tests/cuda/dynamic.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $< -lcudadevrt
 
-# cudaGraphSetConditional is a function of the device, which is found when the code is linked.
-build/cuda/conditions build/cuda/condition_random: CUDA_TEST_FLAGS += -rdc=true
+# cudaGraphSetConditional and cudaGraphLaunch are functions of the device, which are found when the code is linked.
+build/cuda/conditions build/cuda/condition_random build/cuda/device_graphs: CUDA_TEST_FLAGS += -rdc=true
 
 # Clusters and tensor copies need the architecture that has them.
 build/cuda/clusters build/cuda/tensors: build/cuda/%: tests/cuda/%.cu tests/cuda/check.h

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""tests/graph/conditions.py [--bin DIR]: loops of graphs, as seen from outside; TAP on stdout.
+"""tests/graph/conditions.py [--bin DIR] [PROGRAM]: loops of graphs, as seen from outside; TAP on stdout.
 
 shows: graphs: a launch of a graph with a loop is one message, however many turns the loop has
 shows: graphs: a loop without end goes with its program: killed, interrupted, or ended beside it
 
-Runs build/cuda/conditions with its arguments `loop`, `endless` and `leave`.
+Runs build/cuda/conditions, or build/cuda/device_graphs, whose loop is a graph that launches itself, with the arguments
+`loop`, `endless` and `leave`.
 """
 import argparse
 import json
@@ -22,8 +23,9 @@ from e2e import Server, sanitizer_environment  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
+parser.add_argument("program", nargs="?", default=os.path.join(ROOT, "build/cuda/conditions"))
 BIN = os.path.abspath(parser.parse_args().bin)
-PROGRAM = os.path.join(ROOT, "build/cuda/conditions")
+PROGRAM = os.path.abspath(parser.parse_args().program)
 FEW, MORE = 5, 15
 
 

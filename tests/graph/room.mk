@@ -21,10 +21,12 @@ $(BUILD)/tests/graph_conditions: tests/graph/conditions.py tests/cuda/e2e.py bui
 	@printf '#!/bin/sh\nexec tests/graph/conditions.py --bin %s\n' $(BIN) > $@
 	@chmod +x $@
 TESTS += $(BUILD)/tests/graph_conditions
+# And of graphs that launch themselves.
+TESTS += "tests/graph/conditions.py --bin $(BIN) build/cuda/device_graphs"
 
 # Node by node, as launches go that the server does not keep.
 GRAPH_SINGLE := $(addprefix build/cuda/,graphs graph_kept graph_memory graph_memory_random graph_random \
-    capture conditions condition_random)
+    capture conditions condition_random device_graphs)
 TESTS += "env FLYT_PERF=no_graph tests/cuda/e2e.py --bin $(BIN) --transport shm $(GRAPH_SINGLE)"
 
 # The memory checker has nothing to report of graphs that make no mistake.

@@ -161,6 +161,23 @@ int core_condition_submit(core_condition *q, core_context *c, core_stream stream
     return fake_note("core_condition", stream, false);
 }
 void core_condition_destroy(core_condition *q) { (void)q; }
+int core_device_graphs_offered(void) { return CORE_OK; }
+int core_device_graph_set(core_condition *q, core_context *c, core_stream stream, uint64_t executable)
+{
+    (void)q, (void)c, (void)executable;
+    return fake_note("core_device_graph_set", stream, false);
+}
+void core_device_graph_drop(uint64_t executable) { (void)executable; }
+int core_graph_end(core_context *c, core_stream stream, uint64_t executable)
+{
+    (void)c, (void)executable;
+    return fake_note("core_graph_end", stream, false);
+}
+int core_launch_in_graph(core_context *c, const struct core_launch *l, uint64_t executable, bool current)
+{
+    (void)executable, (void)current;
+    return core_launch(c, l);
+}
 bool core_in_host_function(void) { return false; }
 /* Its turn comes at once. */
 int core_copy_box_deferred(core_context *context, core_stream stream, const struct core_box *to,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/softgpu.h"
 #include "cpu/common/log.h"
 #include "code_state.h"
 #include "context.h"
@@ -40,6 +41,8 @@ static void function_fill(struct core_function_info *info, const function_get_re
         const flyt_attribute *a = &result->attributes.attributes_val[i];
         if (a->name >= 0 && a->name < CORE_FUNCTION_ATTRIBUTES)
             info->attributes[a->name] = a->value;
+        else if (a->name == SOFTGPU_FUNCTION_USES)
+            info->uses = (unsigned)a->value;
     }
     for (unsigned i = 0; i < result->params.params_len; i++) {
         const flyt_param *p = &result->params.params_val[i];

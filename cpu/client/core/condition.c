@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cpu/common/cancel.h"
+#include "context.h"
 #include "op.h"
 #include "state.h"
 
@@ -252,14 +253,82 @@ static int submit(core_condition *q, struct client_stream *s)
     return code;
 }
 
+/* ---- graphs that kernels launch ---- */
+
+int core_device_graphs_offered(void)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (code)
+        return code;
+    return core_session.hello.capabilities & FLYT_CAP_DEVICE_GRAPHS ? CORE_OK : CORE_NOT_SUPPORTED;
+}
+
+static int recorded_check(const core_condition *q)
+{
+    if (q->refused)
+        return CORE_NOT_SUPPORTED;
+    bool fits = !q->exhausted && q->body_count <= FLYT_MAX_BODIES && q->call_count <= FLYT_MAX_BODY_CALLS;
+    return fits ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
+static void calls_list(const core_condition *q, flyt_graph_call *calls)
+{
+    for (size_t i = 0; i < q->call_count; i++)
+        calls[i] = (flyt_graph_call){ q->calls[i].procedure,
+                                      { q->calls[i].size, (char *)q->bytes + q->calls[i].at } };
+}
+
+int core_device_graph_set(core_condition *q, core_context *c, core_stream stream, uint64_t executable)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int code = client_stream_enter(c, stream, &s);
+    if (!code)
+        code = recorded_check(q);
+    flyt_graph_call *calls = code ? NULL : malloc((q->call_count + 1) * sizeof *calls);
+    if (!calls)
+        return code ? code : CORE_OUT_OF_MEMORY;
+    calls_list(q, calls);
+    device_graph_args args = { .stream = s->wire, .context = q->stand_in->stream.context->wire,
+                               .executable = executable, .body = { { (u_int)q->call_count, calls } } };
+    code = stream_send(s, &(struct stream_call){ FLYT_DEVICE_GRAPH, (xdrproc_t)xdr_device_graph_args, &args, true,
+                                                 q->used }, NULL);
+    free(calls);
+    return code;
+}
+
+void core_device_graph_drop(uint64_t executable)
+{
+    CANCEL_DEFERRED;
+    device_graph_drop_args args = { executable };
+    if (!core_enter())
+        wire_send(FLYT_DEVICE_GRAPH_DROP, (xdrproc_t)xdr_device_graph_drop_args, &args);
+}
+
+int graph_end_op(struct client_stream *s, const struct op *op)
+{
+    graph_end_args args = { .stream = s->wire, .executable = op->graph_end.executable };
+    return stream_send(s, &(struct stream_call){ FLYT_GRAPH_END, (xdrproc_t)xdr_graph_end_args, &args, true, 0 },
+                       NULL);
+}
+
+int core_graph_end(core_context *c, core_stream stream, uint64_t executable)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int code = client_stream_enter(c, stream, &s);
+    return code ? code : op_submit(s, &(struct op){ .kind = OP_GRAPH_END, .graph_end = { executable } });
+}
+
+/* ---- giving it to a stream, as a condition ---- */
+
 int core_condition_submit(core_condition *q, core_context *c, core_stream stream)
 {
     CANCEL_DEFERRED;
     struct client_stream *s;
     int code = client_stream_enter(c, stream, &s);
-    if (!code && q->refused)
-        code = CORE_NOT_SUPPORTED;
-    if (!code && (q->exhausted || q->body_count > FLYT_MAX_BODIES || q->call_count > FLYT_MAX_BODY_CALLS))
-        code = CORE_OUT_OF_MEMORY;
+    if (!code)
+        code = recorded_check(q);
     return code ? code : submit(q, s);
 }

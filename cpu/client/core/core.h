@@ -487,6 +487,7 @@ typedef struct core_condition core_condition;
 enum { CORE_CONDITION_DEPTH = 16 }; /* so many conditions inside each other at most, as the server allows */
 /* Numbers as CUgraphConditionalNodeType. What each does with its bodies says cpu_rpc_prot.x. */
 enum core_condition_kind { CORE_IF = 0, CORE_WHILE = 1, CORE_SWITCH = 2 };
+enum { CORE_NO_CONDITION = -1 };
 
 /* 0, or 801: the server, or its GPU, has none. */
 CORE_API int core_condition_offered(void);
@@ -498,6 +499,19 @@ CORE_API int core_condition_body(core_condition *);
 /* Gives it to the stream. 801: a body was given something else; 2: the bodies have too many calls, or no memory. */
 CORE_API int core_condition_submit(core_condition *, core_context *, core_stream);
 CORE_API void core_condition_destroy(core_condition *);
+
+/* ---- graphs that kernels launch (condition.c) ----------------------------------------------------------------------
+ * `executable` is what the program, and its kernels, name an executable graph by; never 0. */
+
+/* 0, or 801: the server, or its GPU, has none. */
+CORE_API int core_device_graphs_offered(void);
+/* From this place in the stream on, a kernel that launches the graph starts what the only body has; the condition's
+   kind is CORE_NO_CONDITION. 801 and 2: as core_condition_submit. */
+CORE_API int core_device_graph_set(core_condition *, core_context *, core_stream, uint64_t executable);
+/* No kernel can launch it any more. */
+CORE_API void core_device_graph_drop(uint64_t executable);
+/* Behind all work of a launch: the stream waits for what its kernels have launched. */
+CORE_API int core_graph_end(core_context *, core_stream, uint64_t executable);
 
 /* ---- code (code.c, image.c) ----------------------------------------------------------------------------------------
  * An image is one registered fat binary (wrapper or raw) of the process; loading it into a context happens at first
@@ -559,6 +573,8 @@ struct core_parameter { uint32_t offset, size; };
 /* The attributes stand in the order of CUfunction_attribute, so each has a name here and a number. A program can set
    those from CORE_FUNCTION_SETTABLE on. */
 enum { CORE_FUNCTION_ATTRIBUTES = 16, CORE_FUNCTION_SETTABLE = 8 };
+/* A kernel, or what it calls, launches graphs or asks for its own; it launches kernels. */
+enum { CORE_USES_GRAPHS = 1, CORE_USES_CHILDREN = 2 };
 struct core_function_info {
     const struct core_parameter *parameters; uint32_t parameter_count; uint32_t parameter_bytes;
     union {
@@ -569,6 +585,7 @@ struct core_function_info {
         };
         int attributes[CORE_FUNCTION_ATTRIBUTES];
     };
+    unsigned uses;      /* CORE_USES_...; 0 where the server does not tell */
 };
 /* Loads the image into the context if need be. Waits, the first time per context. The error is the one that native
    gives at the first launch, and is explained once on stderr with the compiler's log. */
@@ -618,6 +635,8 @@ CORE_API int core_stream_attributes_add(core_context *, struct core_launch *,
 CORE_API int core_graph_begins(core_context *, core_stream);
 /* Checks what native checks at the launch (dimensions, shared memory, cooperative fit), then sends. */
 CORE_API int core_launch(core_context *, const struct core_launch *);
+/* The same, as a part of a graph: its kernels can launch others. current: they can ask which graph it is. */
+CORE_API int core_launch_in_graph(core_context *, const struct core_launch *, uint64_t executable, bool current);
 /* The same checks, of everything but the stream and the parameters; nothing is sent. */
 CORE_API int core_launch_check(core_context *, const struct core_launch *);
 /* Those of one attribute's value that need no launch: 0 or 1. */

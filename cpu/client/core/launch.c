@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/common/softgpu.h"
 #include "api/forward/core.h"
 #include "cpu/rpc/quick.h"
 #include "code.h"
@@ -444,11 +445,13 @@ static int launch_send(struct client_stream *s, const struct core_launch *l, con
     return stream_send_ready(s, FLYT_LAUNCH, record, quick_launch_put(&args, body));
 }
 
-/* Any launch. */
-static int launch_send_whole(struct client_stream *s, const struct core_launch *l, const struct loaded_function *loaded)
+/* Any launch. graph: that it is a part of, or NULL. */
+static int launch_send_whole(struct client_stream *s, const struct core_launch *l, const struct loaded_function *loaded,
+                             const struct softgpu_graph *graph)
 {
+    uint32_t count = l->attribute_count;
     flyt_launch_attribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
-    if (l->attribute_count > FLYT_MAX_LAUNCH_ATTRIBUTES)
+    if (count + (graph != NULL) > FLYT_MAX_LAUNCH_ATTRIBUTES)
         return CORE_INVALID_VALUE;
     uint8_t *parameters = malloc(loaded->info.parameter_bytes + 1);
     if (!parameters)
@@ -459,9 +462,13 @@ static int launch_send_whole(struct client_stream *s, const struct core_launch *
             attributes[i].id = l->attributes[i].id;
             memcpy(attributes[i].value, l->attributes[i].value, sizeof attributes[i].value);
         }
+        if (graph) {
+            attributes[count] = (flyt_launch_attribute){ .id = FLYT_LAUNCH_GRAPH };
+            memcpy(attributes[count++].value, graph, sizeof *graph);
+        }
         launch_args args = launch_arguments(s, l, loaded);
         args.params.params_val = (char *)parameters;
-        args.attributes.attributes_len = l->attribute_count;
+        args.attributes.attributes_len = count;
         args.attributes.attributes_val = attributes;
         code = stream_send(s, &(struct stream_call){ FLYT_LAUNCH, (xdrproc_t)xdr_launch_args, &args, true,
                                                      args.params.params_len }, NULL);
@@ -480,7 +487,7 @@ static int launch_with_care(struct client_stream *s, const struct core_launch *l
     if (code)
         return code;
     bool whole = l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || heed & HEED_STATS;
-    return whole ? launch_send_whole(s, l, loaded) : launch_send(s, l, loaded);
+    return whole ? launch_send_whole(s, l, loaded, NULL) : launch_send(s, l, loaded);
 }
 
 int core_launch_check(core_context *c, const struct core_launch *l)
@@ -508,8 +515,20 @@ static inline __attribute__((always_inline)) int launch_now(struct client_stream
     return launch_send(s, l, loaded);
 }
 
+/* As launch_with_care does it. */
+static int launch_in_graph(struct client_stream *s, const struct op_launch *launch)
+{
+    const struct softgpu_graph graph = { .executable = launch->executable, .current = launch->current };
+    int code = managed_before_work(s);
+    if (!code)
+        code = texrefs_before_launch();
+    return code ? code : launch_send_whole(s, launch->launch, launch->loaded, &graph);
+}
+
 int launch_op(struct client_stream *s, const struct op *op)
 {
+    if (op->launch.executable)
+        return launch_in_graph(s, &op->launch);
     return launch_now(s, op->launch.launch, op->launch.loaded);
 }
 
@@ -540,6 +559,22 @@ int launch_keep(const struct op *op, struct op **out)
     return code;
 }
 
+int core_launch_in_graph(core_context *c, const struct core_launch *l, uint64_t executable, bool current)
+{
+    CANCEL_DEFERRED;
+    struct op op = { .kind = OP_LAUNCH, .launch = { .launch = l, .executable = executable, .current = current } };
+    struct loaded_function *loaded;
+    struct client_stream *s;
+    int code = function_enter(c, l->function, &loaded);
+    if (code || (code = client_stream_find(c, l->stream, &s)))
+        return code;
+    if (s->context != c)
+        return CORE_INVALID_HANDLE;
+    op.launch.loaded = loaded;
+    code = check(c, l, loaded);
+    return code ? code : op_submit(s, &op);
+}
+
 int core_launch(core_context *c, const struct core_launch *l)
 {
     CANCEL_DEFERRED;
@@ -554,6 +589,6 @@ int core_launch(core_context *c, const struct core_launch *l)
         return code;
     /* Most operations are launches: where no sink takes them, they go on without the table. */
     if (__builtin_expect(atomic_load_explicit(&s->sink, memory_order_acquire) != NULL, 0))
-        return op_submit(s, &(struct op){ .kind = OP_LAUNCH, .launch = { l, loaded } });
+        return op_submit(s, &(struct op){ .kind = OP_LAUNCH, .launch = { .launch = l, .loaded = loaded } });
     return launch_now(s, l, loaded);
 }

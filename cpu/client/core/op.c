@@ -13,6 +13,7 @@ const struct op_row op_rows[OP_KINDS] = {
     [OP_EVENT_WAIT] = { event_wait_op, NULL },
     [OP_HOST_FUNCTION] = { host_function_op, NULL },
     [OP_CONDITION] = { condition_op, condition_keep },
+    [OP_GRAPH_END] = { graph_end_op, NULL },
     [OP_EXTENT] = { extent_op, NULL },
 };
 

@@ -20,6 +20,7 @@ enum op_kind {
     OP_EVENT_WAIT,
     OP_HOST_FUNCTION,
     OP_CONDITION,
+    OP_GRAPH_END,
     OP_EXTENT,
     OP_KINDS
 };
@@ -48,7 +49,13 @@ struct op {
             unsigned count;
         } values;
         /* What the launch points to is the caller's, unless op_keep has made a copy of it. */
-        struct op_launch { const struct core_launch *launch; const struct loaded_function *loaded; } launch;
+        struct op_launch {
+            const struct core_launch *launch;
+            const struct loaded_function *loaded;
+            uint64_t executable;      /* the graph that the launch is a part of; 0: none */
+            bool current;
+        } launch;
+        struct op_graph_end { uint64_t executable; } graph_end;
         struct op_event {
             struct client_event *event;
             unsigned flags;
@@ -99,6 +106,7 @@ int event_wait_op(struct client_stream *, const struct op *);
 int host_function_op(struct client_stream *, const struct op *);
 int condition_op(struct client_stream *, const struct op *);
 int condition_keep(const struct op *, struct op **out);
+int graph_end_op(struct client_stream *, const struct op *);
 int extent_op(struct client_stream *, const struct op *);
 
 /* ---- sequence.c ---- */

@@ -171,7 +171,8 @@ static int take(struct op_sink *sink, struct client_stream *s, const struct op *
     struct core_sequence *q = (struct core_sequence *)(void *)((char *)sink - offsetof(struct core_sequence, sink));
     switch (op->kind) {
     case OP_LAUNCH:
-    case OP_CONDITION: return op_send(s, op);
+    case OP_CONDITION:
+    case OP_GRAPH_END: return op_send(s, op);
     case OP_VALUES:
         if (core_session.hello.capabilities & FLYT_CAP_KEPT_VALUES)
             return op_send(s, op);

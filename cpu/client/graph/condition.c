@@ -309,14 +309,13 @@ int conditions_begin(struct graph *g, unsigned depth, core_context *context, cor
     return code;
 }
 
-/* One node behind the other. */
-static int run_all(struct graph *g, core_stream stream, int priority)
+int nodes_run(struct graph *g, core_stream stream, int priority)
 {
     struct node *cycle, **order = graph_order(g, &cycle);
     int code = order ? CORE_OK : CORE_OUT_OF_MEMORY;
     for (size_t i = 0; !code && i < g->count; i++)
         if (order[i]->child)
-            code = run_all(order[i]->child, stream, priority);
+            code = nodes_run(order[i]->child, stream, priority);
         else if (!order[i]->disabled)
             code = node_run(order[i], stream, priority);
     free(order);
@@ -338,7 +337,7 @@ int condition_run(const struct node *n, core_stream stream, int priority)
         if (!code)
             code = conditions_begin(body, depth_of(body), context, inner);
         if (!code)
-            code = run_all(body, inner, priority);
+            code = nodes_run(body, inner, priority);
     }
     if (!code)
         code = core_condition_submit(q, context, stream);

@@ -28,6 +28,8 @@ int executable_enter(graph_executable token, struct executable **out)
 
 static void executable_free(struct executable *e)
 {
+    if (e->flags & GRAPH_DEVICE_LAUNCH && e->token)
+        core_device_graph_drop(e->token);
     kept_drop(e);
     plan_drop(&e->plan);
     if (e->joined)
@@ -125,7 +127,8 @@ static int executable_fill(struct executable *e, struct graph_failure *failure)
     if (e->uses_memory && !memory_executable(e))
         return CORE_OUT_OF_MEMORY;
     qsort(e->named, e->named_count, sizeof *e->named, by_original);
-    return CORE_OK;
+    e->graph->executable = e;
+    return device_look(e, failure);
 }
 
 /* What was given to a kernel node piece by piece fits together only when all is there. */
@@ -146,39 +149,6 @@ static int kernels_check(struct graph *g, struct graph_failure *failure)
     return CORE_OK;
 }
 
-/* Only kernels, copies and sets, and children of these. NULL: there is nothing else. */
-static struct node *never_on_device(struct graph *g)
-{
-    for (EACH_NODE(n, g)) {
-        enum graph_kind kind = n->parameters.kind;
-        if (kind != GRAPH_KERNEL && kind != GRAPH_COPY && kind != GRAPH_SET && kind != GRAPH_CHILD)
-            return n;
-        struct node *inner = n->child ? never_on_device(n->child) : NULL;
-        if (inner)
-            return inner;
-    }
-    return NULL;
-}
-
-/* What CUDA refuses is told as CUDA tells it. */
-static int refuse_device_launch(graph_handle handle, unsigned long long flags, struct graph_failure *failure)
-{
-    int code = graphs_enter();
-    if (code)
-        return code;
-    struct graph *g = graph_of(handle);
-    struct node *never = g ? never_on_device(g) : NULL;
-    bool wrong = !g || !g->count || flags & GRAPH_FREE_ON_LAUNCH;
-    if (!wrong && never)
-        *failure = (struct graph_failure){ never->token, GRAPH_LACKS_OPERATION };
-    graphs_leave();
-    if (wrong)
-        return CORE_INVALID_VALUE;
-    if (!never)
-        core_unsupported("a graph that kernels launch");
-    return CORE_NOT_SUPPORTED;
-}
-
 int graph_instantiate(graph_handle handle, unsigned long long flags, graph_executable *out,
                       struct graph_failure *failure)
 {
@@ -186,8 +156,9 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
     *failure = (struct graph_failure){ 0, GRAPH_NOT_MADE };
     if (flags & ~15ull)
         return CORE_INVALID_VALUE;
-    if (flags & GRAPH_DEVICE_LAUNCH)
-        return refuse_device_launch(handle, flags, failure);
+    if (flags & GRAPH_DEVICE_LAUNCH && flags & GRAPH_FREE_ON_LAUNCH)
+        return CORE_INVALID_VALUE;
+    bool device = flags & GRAPH_DEVICE_LAUNCH, offered = !device || core_device_graphs_offered() == CORE_OK;
     struct executable *e = calloc(1, sizeof *e);
     if (!e)
         return CORE_OUT_OF_MEMORY;
@@ -205,6 +176,10 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
             *failure = (struct graph_failure){ cycle ? cycle->token : 0, unused  ? GRAPH_HANDLE_UNUSED
                                                                          : cycle ? GRAPH_INVALID_STRUCTURE
                                                                                  : GRAPH_NOT_MADE };
+        else if (device && (code = device_check(g, failure)))
+            ;
+        else if (!offered)
+            code = CORE_NOT_SUPPORTED;
         else if (!(e->graph = graph_copy_of(g, false)))
             code = CORE_OUT_OF_MEMORY;
         else if (only) {
@@ -213,6 +188,8 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
         }
         graphs_leave();
     }
+    if (!offered && code == CORE_NOT_SUPPORTED && failure->reason == GRAPH_NOT_MADE)
+        core_unsupported("a graph that kernels launch, on this GPU server");
     if (!code)
         code = executable_fill(e, failure);
     if (!code)
@@ -260,12 +237,22 @@ int graph_executable_flags(graph_executable token, unsigned long long *flags)
     int code = executable_enter(token, &e);
     if (code)
         return code;
-    *flags = e->flags;
+    *flags = e->flags & ~(unsigned long long)GRAPH_UPLOAD;
     executable_leave(e);
     return CORE_OK;
 }
 
 /* ---- changing single nodes ---- */
+
+/* Under its lock: what the server has of it is out of date. */
+static void executable_changed(struct executable *e)
+{
+    struct graph_failure none;
+    e->changed = true;
+    e->uploaded = false;
+    if (e->flags & GRAPH_DEVICE_LAUNCH)
+        device_look(e, &none);
+}
 
 /* Enters the executable, and finds its node of a kind that can be disabled: kernels, copies and memsets. On success the
    caller leaves the executable. */
@@ -293,7 +280,7 @@ int graph_executable_enable(graph_executable token, graph_node original, bool en
     if (code)
         return code;
     n->disabled = !enabled;
-    e->changed = true;
+    executable_changed(e);
     executable_leave(e);
     return CORE_OK;
 }
@@ -337,12 +324,16 @@ static bool same_values(const struct graph_values *now, const struct graph_value
 }
 
 /* Whether an executable's node can take these parameters: what native keeps fixed must be the same. */
-static enum graph_updated compare(const struct graph_parameters *now, const struct graph_parameters *new)
+static enum graph_updated compare(const struct node *node, const struct graph_parameters *new)
 {
+    const struct graph_parameters *now = &node->parameters;
     if (now->kind != new->kind)
         return GRAPH_KIND_CHANGED;
     switch (now->kind) {
-    case GRAPH_KERNEL: return now->context == new->context ? GRAPH_UPDATED : GRAPH_FUNCTION_CHANGE_UNSUPPORTED;
+    case GRAPH_KERNEL:
+        return now->context == new->context && device_may_use(node, new->kernel.uses)
+                   ? GRAPH_UPDATED
+                   : GRAPH_FUNCTION_CHANGE_UNSUPPORTED;
     case GRAPH_COPY:
         return now->context == new->context &&same_place(now->copy.to.base, new->copy.to.base) &&
                        same_place(now->copy.from.base, new->copy.from.base)
@@ -401,7 +392,7 @@ static bool compare_graphs(struct graph *now, struct graph *new, struct graph_up
     struct node *a = next_node(now, NULL), *b = next_node(new, NULL);
     for (; a && b; a = next_node(now, a), b = next_node(new, b)) {
         out->node = b->token;
-        out->result = compare(&a->parameters, &b->parameters);
+        out->result = compare(a, &b->parameters);
         if (!out->result && !same_edges(&a->before, &b->before)) {
             out->result = GRAPH_TOPOLOGY_CHANGED;
             out->from = b->before.count ? b->before.items[0].node->token : 0;
@@ -435,11 +426,19 @@ static bool copies_make(struct graph *new, struct graph_parameters *copies, size
     return true;
 }
 
+/* What a function that a node once had does, another one may always do. */
+static void uses_keep(struct graph_parameters *now, const struct graph_parameters *before)
+{
+    if (now->kind == GRAPH_KERNEL)
+        now->kernel.uses |= before->kernel.uses;
+}
+
 static void copies_take(struct graph *g, struct graph_parameters *copies, size_t *count)
 {
     for (EACH_NODE(n, g)) {
         struct graph_parameters before = n->parameters;
         n->parameters = copies[*count];
+        uses_keep(&n->parameters, &before);
         copies[(*count)++] = before;
         struct graph *inner;
         for (size_t i = 0; (inner = node_inner(n, i)); i++)
@@ -495,7 +494,7 @@ int graph_executable_update(graph_executable token, graph_handle handle, struct 
     if (!(code = graphs_enter())) {
         struct graph *g = graph_of(handle);
         code = update(e->graph, g && g->moved ? NULL : g, out, &old);
-        e->changed = true;
+        executable_changed(e);
         graphs_leave();
     }
     update_ends(e, &old);
@@ -525,10 +524,11 @@ static int set(struct executable *e, graph_node original, struct graph_parameter
         return CORE_INVALID_VALUE;
     if (own->kind == GRAPH_CHILD)
         return update(n->child, graph_of(own->child), &why, old);
-    if (compare(&n->parameters, own))
+    if (compare(n, own))
         return CORE_INVALID_VALUE;
     struct graph_parameters before = n->parameters;
     n->parameters = *own;
+    uses_keep(&n->parameters, &before);
     *own = before;
     return CORE_OK;
 }
@@ -546,7 +546,7 @@ int graph_executable_set(graph_executable token, graph_node original, const stru
         code = own.kind == GRAPH_KERNEL ? set_attributes(e, original, &own) : CORE_OK;
         if (!code && !(code = graphs_enter())) {
             code = set(e, original, &own, &old);
-            e->changed = true;
+            executable_changed(e);
             graphs_leave();
         }
         update_ends(e, &old);

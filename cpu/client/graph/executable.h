@@ -56,6 +56,10 @@ struct executable {
     } * named; /* sorted */
     size_t named_count;
     bool uses_memory, has_conditions;
+    /* Kernels that launch graphs: there are any; the context of those that were there at first, or NULL. */
+    bool launches;
+    const core_context *launches_from;
+    bool uploaded; /* the server has its nodes as they are now, for kernels to launch */
     /* What the launches allocate (memory.c). */
     struct block **blocks;
     struct ground **grounds;
@@ -94,6 +98,26 @@ int launch_prepare(const struct launch *);
 int launch_begin(const struct launch *);
 int launch_step(const struct launch *, struct step *);
 int launch_end(const struct launch *);
+
+/* launch.c: what an upload does to an executable that kernels launch. */
+int executable_upload(const struct launch *);
+
+/* device.c. Whether kernels may launch such a graph: 0, 1 or 801. Under the lock of the graphs. */
+int device_check(struct graph *, struct graph_failure *);
+/* Looks for kernels that launch graphs. 801: they are of several contexts, and *failure says which one is wrong. */
+int device_look(struct executable *, struct graph_failure *);
+/* Whether a kernel node of the executable may get a function that does what `uses` says. */
+bool device_may_use(const struct node *, unsigned uses);
+/* Gives the stream what kernels launch from here on. */
+int device_set(const struct launch *);
+/* The executable that the node is a part of; NULL: none. */
+static inline const struct executable *executable_of(const struct node *n)
+{
+    const struct graph *g = n->graph;
+    while (g->parent)
+        g = g->parent->graph;
+    return g->executable;
+}
 
 /* kept.c. Launches by what the server keeps. *done false: it cannot be done that way, and nothing was sent. */
 int kept_launch(const struct launch *, bool *done);

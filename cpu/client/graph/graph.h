@@ -62,6 +62,7 @@ struct graph_kernel {
     size_t packed_size;
     const struct core_launch_attribute *attributes;
     uint32_t attribute_count;
+    unsigned uses; /* CORE_USES_..., filled in when the node is made; in an executable, also of its functions before */
 };
 
 /* One side of a copy, as the program described it. at: bytes, rows and slices from `base` to the first byte. */
@@ -210,6 +211,7 @@ enum graph_instantiated {
     GRAPH_NOT_MADE = 1,
     GRAPH_INVALID_STRUCTURE = 2,
     GRAPH_LACKS_OPERATION = 3,
+    GRAPH_SEVERAL_CONTEXTS = 4,
     GRAPH_HANDLE_UNUSED = 5
 };
 struct graph_failure {
@@ -259,7 +261,8 @@ CORE_API int graph_condition_create(graph_handle, core_context *, uint32_t value
    context, or in the order of a stream. *code says how that went. */
 CORE_API bool graph_memory_free(uint64_t address, int *code);
 CORE_API bool graph_memory_free_async(core_context *, core_stream, uint64_t address, int *code);
-/* Memory for a launch in that stream, as far as the executable has none yet. Waits for the server. 2: out of memory. */
+/* Memory for a launch in that stream, as far as the executable has none yet. Waits for the server. 2: out of memory.
+   Of an executable that kernels launch: what they launch from this place in the stream on. */
 CORE_API int graph_upload(core_context *, graph_executable, core_stream);
 /* Gives back what no graph uses. Graphs that may be launched again get other memory then. */
 CORE_API int graph_memory_trim(int device);

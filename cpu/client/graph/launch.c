@@ -127,6 +127,8 @@ static int ends_wait(const struct launch *l)
 int launch_end(const struct launch *l)
 {
     int code = ends_wait(l);
+    if (!code && l->e->launches)
+        code = core_graph_end(l->context, l->stream, l->e->token);
     return code ? code : core_event_record(l->context, l->e->ended, l->stream, 0);
 }
 
@@ -141,13 +143,41 @@ static int launch_each(const struct launch *l)
     return code ? code : launch_end(l);
 }
 
+/* Behind the launch before. */
+static int follow(const struct launch *l)
+{
+    const struct executable *e = l->e;
+    bool same = e->launched && e->last == l->stream && e->ended_context == l->context &&
+                l->stream != CORE_STREAM_PER_THREAD; /* which is another stream in each thread */
+    return e->launched && !same ? core_stream_wait(l->context, l->stream, e->ended, 0) : CORE_OK;
+}
+
+int executable_upload(const struct launch *l)
+{
+    struct executable *e = l->e;
+    if (!(e->flags & GRAPH_DEVICE_LAUNCH))
+        return CORE_OK;
+    int code = follow(l);
+    if (!code)
+        code = ends_make(l);
+    if (!code)
+        code = device_set(l);
+    if (!code)
+        code = core_event_record(l->context, e->ended, l->stream, 0);
+    if (!code) {
+        e->launched = true;
+        e->last = l->stream;
+    }
+    return code;
+}
+
 static int launch(const struct launch *l)
 {
     struct executable *e = l->e;
-    bool same = e->launched && e->last == l->stream && e->ended_context == l->context &&
-                l->stream != CORE_STREAM_PER_THREAD; /* which is another stream in each thread */
-    int code = e->launched && !same ? core_stream_wait(l->context, l->stream, e->ended, 0) : CORE_OK;
+    int code = follow(l);
     bool done = false;
+    if (!code && e->flags & GRAPH_DEVICE_LAUNCH && !e->uploaded)
+        code = device_set(l);
     if (!code)
         code = kept_launch(l, &done);
     if (!code && !done)
@@ -191,6 +221,8 @@ int graph_upload(core_context *context, graph_executable token, core_stream stre
         return code;
     if (!(code = launch_in(e, context, stream, &l)))
         code = memory_upload(&l);
+    if (!code)
+        code = executable_upload(&l);
     executable_leave(e);
     return code;
 }

@@ -37,8 +37,10 @@ struct node {
     size_t place;                       /* scratch: its place in an order; how many nodes it waits for */
 };
 
+struct executable;
 struct graph {
     graph_handle token; /* 0: it is an executable's */
+    const struct executable *executable; /* whose it is; of graphs inside another one NULL */
     graph_handle original;
     struct node *parent; /* the node whose child or body it is */
     struct list nodes;   /* in the order in which they were added */
@@ -141,6 +143,8 @@ bool graph_has_conditions(struct graph *);
 int conditions_begin(struct graph *, unsigned depth, core_context *, core_stream);
 /* Gives the stream the condition with its bodies. */
 int condition_run(const struct node *, core_stream, int priority);
+/* Gives the stream all nodes of the graph, one behind the other. */
+int nodes_run(struct graph *, core_stream, int priority);
 
 /* ---- memory.c; under the lock, but room_make and room_drop ---- */
 

@@ -115,6 +115,7 @@ static int kernel_prepare(core_context *context, const struct graph_kernel *k, s
         free(block);
         return code;
     }
+    out->uses = info->uses;
     out->packed = block;
     out->packed_size = info->parameter_bytes;
     out->arguments = (void **)(block + round_up(info->parameter_bytes));

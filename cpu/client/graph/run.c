@@ -11,6 +11,7 @@
 
 #include "cpu/client/core/pending.h"
 #include "cpu/client/graph/capture.h"
+#include "cpu/client/graph/executable.h"
 #include "cpu/client/graph/memory.h"
 
 enum { EARLY_MOST = 64 << 10 };
@@ -90,8 +91,10 @@ static uint32_t attributes_with(const struct graph_kernel *k, int priority, stru
     return count;
 }
 
-static int kernel_run(core_context *context, core_stream stream, const struct graph_kernel *k, int priority)
+static int kernel_run(const struct node *n, core_stream stream, int priority)
 {
+    core_context *context = n->parameters.context;
+    const struct graph_kernel *k = &n->parameters.kernel;
     struct core_launch_attribute others[GRAPH_ATTRIBUTES_MOST];
     struct core_launch launch = {
         .function = k->function,
@@ -110,7 +113,10 @@ static int kernel_run(core_context *context, core_stream stream, const struct gr
     }
     memcpy(launch.grid, k->grid, sizeof launch.grid);
     memcpy(launch.block, k->block, sizeof launch.block);
-    return core_launch(context, &launch);
+    const struct executable *e = k->uses & CORE_USES_GRAPHS ? executable_of(n) : NULL;
+    if (!e || core_device_graphs_offered())
+        return core_launch(context, &launch);
+    return core_launch_in_graph(context, &launch, e->token, e->flags & GRAPH_DEVICE_LAUNCH);
 }
 
 static int set_run(core_context *context, core_stream stream, const struct graph_set *set)
@@ -131,7 +137,7 @@ int node_run(const struct node *n, core_stream stream, int priority)
 {
     const struct graph_parameters *p = &n->parameters;
     switch (p->kind) {
-    case GRAPH_KERNEL: return kernel_run(p->context, stream, &p->kernel, priority);
+    case GRAPH_KERNEL: return kernel_run(n, stream, priority);
     case GRAPH_COPY: return copy_run(p->context, stream, &p->copy);
     case GRAPH_SET: return set_run(p->context, stream, &p->set);
     case GRAPH_VALUES: return core_values(p->context, stream, p->values.list, p->values.count);

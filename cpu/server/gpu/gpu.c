@@ -63,6 +63,7 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     }
     *(void **)&gpu->last_log = dlsym(library, "softgpu_last_log");
     *(void **)&gpu->extent = dlsym(library, "softgpu_extent");
+    *(void **)&gpu->graphs = dlsym(library, "softgpu_graphs");
     return 0;
 }
 

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/common/softgpu.h"
+
 enum gpu_extent { GPU_EXTENT_FREED, GPU_EXTENT_ALLOCATED, GPU_EXTENT_NOBODYS };
 
 struct gpu {
@@ -33,6 +35,8 @@ struct gpu {
     /* The software GPU's: what is allocated of mapped memory. Returns whether it watches accesses
        (FLYT_SOFTGPU_MEMCHECK); size 0 only asks. NULL elsewhere. */
     int (*extent)(uint64_t address, uint64_t size, int state);
+    /* The software GPU's: says what becomes of cudaGraphLaunch in kernels. NULL elsewhere. */
+    void (*graphs)(softgpu_graph_launch *);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

@@ -132,6 +132,10 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         /* larger than accessPolicyMaxWindowSize, which is 0 */
         return a->value.accessPolicyWindow.num_bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    case SOFTGPU_LAUNCH_GRAPH:
+        memcpy(&l->graph, &a->value, sizeof l->graph);
+        l->launch_graph = sgd_graph_launcher();
+        return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: case 12:    /* LAUNCH_COMPLETION_EVENT */
         return CUDA_ERROR_NOT_SUPPORTED;
     default:                                 /* none, or of streams only, or of nodes of graphs only */

@@ -85,7 +85,8 @@ CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t
 
 CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_attribute attribute, int *value)
 {
-    switch (attribute) {
+    switch ((int)attribute) {
+    case SOFTGPU_FUNCTION_USES: *value = (int)f->info.uses; break;
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)f->info.max_threads; break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->info.static_shared; break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = (int)f->info.const_bytes; break;

@@ -14,6 +14,7 @@ pthread_mutex_t sgd_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress;
 static atomic_int fault;
 static uint64_t random_state, last_id;
+static _Atomic(softgpu_graph_launch *) graph_launch;
 static _Thread_local char last_log[8192];
 
 void sgd_cond_init(pthread_cond_t *cond)
@@ -115,3 +116,8 @@ int softgpu_extent(uint64_t address, uint64_t size, int state)
         (state == 0 ? sg_check_freed : state == 1 ? sg_check_allocated : sg_check_nobodys)(address, size);
     return sg_check != 0;
 }
+
+/* For servers whose clients have graphs that kernels launch: what becomes of these launches. */
+__attribute__((visibility("default"))) void softgpu_graphs(softgpu_graph_launch *launch);
+void softgpu_graphs(softgpu_graph_launch *launch) { atomic_store(&graph_launch, launch); }
+softgpu_graph_launch *sgd_graph_launcher(void) { return atomic_load(&graph_launch); }

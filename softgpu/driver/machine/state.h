@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/common/softgpu.h"
 #include "softgpu/memory.h"
 
 enum {
@@ -42,6 +43,9 @@ void sgd_wait(const uint64_t *deadline_ns);   /* waits for sgd_progress(); the m
 void sgd_wait_on(pthread_cond_t *, const uint64_t *deadline_ns);
 void sgd_cond_init(pthread_cond_t *);    /* on CLOCK_MONOTONIC */
 void sgd_progress(void);                 /* something that somebody may wait for has changed */
+
+/* What cudaGraphLaunch calls (softgpu_graphs); NULL: kernels launch no graphs. */
+softgpu_graph_launch *sgd_graph_launcher(void);
 
 /* The first fault is kept; every later call returns it. sgd_fault_raise (turn.c) also ends what runs. Under the
    mutex. */

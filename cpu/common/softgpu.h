@@ -1,0 +1,25 @@
+/*
+ * softgpu.h: what the server and the software GPU have agreed on beyond the CUDA Driver API, for graphs that kernels
+ * launch. Other drivers refuse the numbers.
+ */
+#ifndef FLYT_COMMON_SOFTGPU_H
+#define FLYT_COMMON_SOFTGPU_H
+
+#include <stdint.h>
+
+/* A CUfunction_attribute: what the kernel, or a function that it may call, does. Bits. */
+enum { SOFTGPU_FUNCTION_USES = 0x464C5954, SOFTGPU_USES_GRAPHS = 1, SOFTGPU_USES_CHILDREN = 2 };
+
+/* A CUlaunchAttributeID: the kernel is part of a graph. The value: */
+enum { SOFTGPU_LAUNCH_GRAPH = 0x464C5954 };
+struct softgpu_graph {
+    uint64_t executable;    /* what cudaGetCurrentGraphExec returns if `current`; not 0 */
+    uint64_t owner;         /* the server's own */
+    uint32_t current;
+};
+
+/* What cudaGraphLaunch in such a kernel calls; it returns a cudaError_t. Called in threads of the software GPU, several
+   at a time. The software GPU holds no lock. */
+typedef int softgpu_graph_launch(uint64_t owner, uint64_t executable, uint64_t graph, uint64_t stream);
+
+#endif
