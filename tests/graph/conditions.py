@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""tests/graph/conditions.py [--bin DIR] [PROGRAM]: loops of graphs, as seen from outside; TAP on stdout.
+"""tests/graph/conditions.py [--bin DIR] [PROGRAM]: loops of graphs, as seen from outside; TAP.
 
 shows: graphs: a launch of a graph with a loop is one message, however many turns the loop has
 shows: graphs: a loop without end goes with its program: killed, interrupted, or ended beside it
 
-Runs build/cuda/conditions, or build/cuda/device_graphs, whose loop is a graph that launches itself, with the arguments
-`loop`, `endless` and `leave`.
+Runs build/cuda/conditions with the arguments `loop`, `endless` and `leave`; or build/cuda/device_graphs,
+whose loop is a graph that launches itself.
 """
 import argparse
 import json
