@@ -115,10 +115,15 @@ struct reach {
 
 static unsigned uses_of(const struct ptx_operand *o, const struct ptx_module *m)
 {
-    const char *name = o->kind == PTX_OP_FUNCTION ? m->functions[o->index].name : "";
-    if (!strcmp(name, "cudaGraphLaunch") || (o->kind == PTX_OP_SPECIAL && !strcmp(o->text, "current_graph_exec")))
+    static const char launches[] = "__cuda_syscall_cnpv2LaunchDevice"; /* and …V2 */
+    if (o->kind == PTX_OP_SPECIAL)
+        return strcmp(o->text, "current_graph_exec") ? 0 : SOFTGPU_USES_GRAPHS;
+    if (o->kind != PTX_OP_FUNCTION)
+        return 0;
+    const char *name = m->functions[o->index].name;
+    if (!strcmp(name, "cudaGraphLaunch"))
         return SOFTGPU_USES_GRAPHS;
-    return strncmp(name, "__cuda_syscall_cnpv2LaunchDevice", 32) ? 0 : SOFTGPU_USES_CHILDREN;
+    return strncmp(name, launches, sizeof launches - 1) ? 0 : SOFTGPU_USES_CHILDREN;
 }
 
 static void reach_function(struct reach *r, uint32_t index)

@@ -1,4 +1,5 @@
 // shows: graphs: kernels launch graphs beside their own, behind it and as siblings; a launch ends when all have ended
+// shows: graphs: random trees of graphs that launch each other keep CUDA's order
 // shows: graphs: what kernels launch is what was uploaded last; launches that CUDA refuses give errors in the kernel
 //
 // Arguments: `loop N M`: M launches of a graph that runs N times, since it launches itself; `endless`: one that does
@@ -278,6 +279,54 @@ static void a_graph_launches_itself()
     HOLDS(now[0] == 50 && now[1] == 0 && now[2] == 0);
 }
 
+/* Trees of graphs, each launched by the one above it, beside it or behind it. The log must have each graph once, all of
+   a subtree behind its root, what runs beside a graph before its tails, and these one after the other. */
+static void random_trees(unsigned seed)
+{
+    enum { GRAPHS = 12 };
+    list lists[GRAPHS] = {};
+    int above[GRAPHS] = {}, modes[GRAPHS] = {}, place[GRAPHS], first[GRAPHS], last[GRAPHS];
+    clear();
+    srand(seed);
+    for (int i = 1; i < GRAPHS; i++) {
+        above[i] = rand() % i;
+        modes[i] = rand() % 3 ? BEHIND : BESIDE;
+    }
+    for (int i = GRAPHS - 1; i >= 0; i--) { /* those below it have been made */
+        cudaGraph_t g = graph_new();
+        cudaGraphNode_t noted = node(g, (cudaGraphNode_t)NULL, note, cell, i);
+        node(g, noted, launch_all, lists[i], cell + 256 + 16 * i);
+        graphs.push_back(g);
+        executables.push_back(i ? for_device(g) : for_host(g));
+        list &l = lists[above[i]];
+        if (i) {
+            l.modes[l.count] = modes[i];
+            l.graphs[l.count++] = executables.back();
+        }
+    }
+    run(executables.back());
+    const std::vector<int> now = cells();
+    HOLDS(now[LOG] == GRAPHS);
+    for (int i = 0; i < GRAPHS; i++) {
+        place[i] = -1;
+        for (int k = 0; k < now[LOG]; k++)
+            place[i] = now[LOG + 1 + k] == i ? k : place[i];
+        HOLDS(place[i] >= 0);
+        first[i] = last[i] = place[i];
+        for (int k = 0; k < lists[i].count; k++)
+            HOLDS(now[256 + 16 * i + k] == 0);
+    }
+    for (int i = GRAPHS - 1; i > 0; i--) {
+        HOLDS(place[i] > place[above[i]]);
+        first[above[i]] = first[i] < first[above[i]] ? first[i] : first[above[i]];
+        last[above[i]] = last[i] > last[above[i]] ? last[i] : last[above[i]];
+    }
+    for (int a = 1; a < GRAPHS; a++) /* the later ones were launched first */
+        for (int b = 1; b < GRAPHS; b++)
+            if (above[a] == above[b] && modes[b] == BEHIND && (modes[a] == BESIDE || a > b))
+                HOLDS(last[a] < first[b]);
+}
+
 /* ---- what is launched ---- */
 
 static void all_kinds_of_nodes()
@@ -553,6 +602,8 @@ int main(int argc, char **argv)
     a_tail_waits_for_what_runs_beside();
     no_tail_waits_for_siblings();
     a_graph_launches_itself();
+    for (unsigned seed = 1; seed <= 20; seed++)
+        random_trees(seed);
     all_kinds_of_nodes();
     updates_need_an_upload();
     graphs_are_uploaded_when_they_are_made();

@@ -1,12 +1,13 @@
 /* shows: The server: graphs: kept calls do what single ones do, in the order of their launches; what they name is
- *   looked up when they run; conditions choose and repeat bodies; a client that breaks the rules ends its session */
+ *   looked up when they run; conditions choose and repeat bodies; graphs for kernels are checked; a client that breaks
+ *   the rules ends its session */
 /* graphs.c: kept calls (GRAPH_…), spoken by hand. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/server/peer.h"
 
-enum { INVALID = 1, INVALID_HANDLE = 400 };
+enum { INVALID = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
 
 static int setup(void **state)
 {
@@ -201,6 +202,51 @@ static void conditions_are_checked(void **state)
     assert_int_equal(word_at(p, 0, at + 4), 3);
 }
 
+/* ---- graphs that kernels launch ---- */
+
+static void graph_for_kernels(struct peer *p, uint32_t stream, uint32_t context, uint64_t executable)
+{
+    flyt_device_graph_1(&(device_graph_args){ stream, context, executable, { { 0, NULL } } }, NULL, p->stub);
+}
+
+static void graph_ends(struct peer *p, uint32_t stream, uint64_t executable)
+{
+    flyt_graph_end_1(&(graph_end_args){ stream, executable }, NULL, p->stub);
+}
+
+static void graphs_for_kernels_are_checked(void **state)
+{
+    struct peer *p = *state;
+    const struct { uint32_t stream, context; uint64_t executable; uint32_t latched; } wrong[] = {
+        { 0, 0, 0, INVALID }, { 0, 77, 1, INVALID_CONTEXT }, { 77, 0, 1, INVALID_HANDLE },
+    };
+    peer_stream_create(p, 64, 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        graph_for_kernels(p, wrong[i].stream, wrong[i].context, wrong[i].executable);
+        assert_int_equal(peer_context_sync(p), 0);
+        assert_int_equal(p->last.latched, wrong[i].latched);
+    }
+    graph_ends(p, 77, 1);
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, INVALID_HANDLE);
+    /* No stream waits for what no kernel has launched, nor for a graph whose end comes before its place. */
+    for (uint64_t executable = 1; executable <= 100; executable++) {
+        graph_for_kernels(p, 64, 0, executable);
+        graph_for_kernels(p, 0, 0, executable % 7 + 1);
+        if (executable % 2)
+            flyt_device_graph_drop_1(&(device_graph_drop_args){ executable }, NULL, p->stub);
+        graph_ends(p, executable % 3 ? 64 : 0, executable ^ 1);
+        graph_ends(p, 64, UINT64_MAX);
+    }
+    flyt_device_graph_drop_1(&(device_graph_drop_args){ UINT64_MAX }, NULL, p->stub);
+    assert_int_equal(peer_stream_sync(p, 64), 0);
+    assert_int_equal(peer_context_sync(p), 0);
+    assert_int_equal(p->last.latched, 0);
+    graph_for_kernels(p, 64, 0, 1);
+    graph_ends(p, 64, 1);
+    assert_int_equal(peer_context_reset(p), 0);
+}
+
 /* Each of these ends the session. */
 static void run_other(struct peer *p, flyt_graph_call *call)
 {
@@ -299,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(objects_are_looked_up_when_it_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(conditions_choose_and_repeat, setup, teardown),
         cmocka_unit_test_setup_teardown(conditions_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(graphs_for_kernels_are_checked, setup, teardown),
         cmocka_unit_test(rules),
     };
     return cmocka_run_group_tests_name("server graphs", tests, NULL, NULL);
