@@ -236,6 +236,38 @@ static void managed()
 }
 #endif
 
+#if RUNTIME >= 13
+/* The functions themselves; those above go through batch() and boxes(), for the forms of two releases. */
+static void refused()
+{
+    void *to[1] = { device };
+    const void *from[1] = { host };
+    size_t size = 64, first = 0;
+    cudaMemcpyAttributes a = of(1);
+    WORKS(cudaMemcpyBatchAsync(to, from, &size, 1, &a, &first, 1, stream), "one copy");
+    GIVES(cudaErrorInvalidValue, cudaMemcpyBatchAsync(NULL, from, &size, 1, &a, &first, 1, stream), "no targets");
+    GIVES(cudaErrorInvalidValue, cudaMemcpyBatchAsync(to, from, NULL, 1, &a, &first, 1, stream), "no sizes");
+    GIVES(cudaErrorInvalidValue, cudaMemcpyBatchAsync(to, from, &size, 1, NULL, &first, 1, stream), "no attributes");
+    GIVES(cudaErrorInvalidValue, cudaMemcpyBatchAsync(to, from, &size, 1, &a, &first, 2, stream), "too many of them");
+    SAYS(cudaMemcpyBatchAsync(to, from, &size, 1, &a, &first, 1, WRONG(cudaStream_t)), "no stream");
+    cudaMemcpy3DBatchOp op;
+    memset(&op, 0, sizeof op);
+    op.src.type = op.dst.type = cudaMemcpyOperandTypePointer;
+    op.src.op.ptr.ptr = host;
+    op.dst.op.ptr.ptr = device;
+    op.src.op.ptr.rowLength = op.dst.op.ptr.rowLength = 16;
+    op.src.op.ptr.layerHeight = op.dst.op.ptr.layerHeight = 2;
+    op.extent = make_cudaExtent(16, 2, 1);
+    op.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    WORKS(cudaMemcpy3DBatchAsync(1, &op, 0, stream), "one box");
+    GIVES(cudaErrorInvalidValue, cudaMemcpy3DBatchAsync(1, NULL, 0, stream), "null list");
+    GIVES(cudaErrorInvalidValue, cudaMemcpy3DBatchAsync(1, &op, 1, stream), "flags");
+    op.src.type = (cudaMemcpy3DOperandType)9;
+    GIVES(cudaErrorInvalidValue, cudaMemcpy3DBatchAsync(1, &op, 0, stream), "a side of type 9");
+    WORKS(cudaStreamSynchronize(stream), "all");
+}
+#endif
+
 int main()
 {
     MUST(cudaFree(0));
@@ -247,6 +279,7 @@ int main()
     waits();
 #if RUNTIME >= 13
     managed();
+    refused();
 #endif
     return 0;
 }

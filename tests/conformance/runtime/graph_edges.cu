@@ -413,6 +413,8 @@ static void objects()
     SAYS(cudaUserObjectCreate(&object, &value, nothing, 1u << 31, cudaUserObjectNoDestructorSync), "2^31 references");
     SAYS(cudaUserObjectCreate(&object, &value, nothing, 1, 0), "no flags");
     WORKS(cudaUserObjectCreate(&object, &value, nothing, 2, cudaUserObjectNoDestructorSync), "usual");
+    WORKS(cudaUserObjectRetain(object, 1), "one");
+    WORKS(cudaUserObjectRelease(object, 1), "one");
     SAYS(cudaUserObjectRetain(object, 0), "none");
     SAYS(cudaUserObjectRelease(object, 0), "none");
     SAYS(cudaUserObjectRetain(NULL, 1), "null object");

@@ -160,6 +160,7 @@ static void advice()
     SAYS(PREFETCH(host, 64, DEVICE(0), s), "of the host");
     SAYS(PREFETCH(p, 64, DEVICE(0), WRONG(cudaStream_t)), "no stream");
 #if RUNTIME >= 13
+    SAYS(cudaMemPrefetchAsync(p, 64, DEVICE(99), 0, s), "device 99");
     SAYS(cudaMemPrefetchAsync(p, 64, DEVICE(0), 1, s), "flags 1");
     SAYS(cudaMemPrefetchAsync(p, 64, place(cudaMemLocationTypeInvalid, 0), 0, s), "no place");
     SAYS(cudaMemPrefetchAsync(p, 64, place((cudaMemLocationType)99, 0), 0, s), "place 99");
