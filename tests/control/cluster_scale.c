@@ -38,7 +38,11 @@ enum {
 
 static int node_count, vm_count, seats, taken;
 static struct fake_node *nodes;
-struct client { struct link *link; uint64_t id, server, acknowledged; bool asked, running, registered, back; };
+struct client {
+    struct link *link;
+    uint64_t id, server, acknowledged;
+    bool asked, running, registered, back;
+};
 static struct client *clients;
 static struct secret secret = { .size = 6, .bytes = "secret" };
 static int added, registered, running, failed, back;
@@ -54,7 +58,9 @@ static double seconds(void)
 
 /* ---- how busy the machine is with other things ---- */
 
-struct meter { double start, busy, ours; };
+struct meter {
+    double start, busy, ours;
+};
 
 static double manager_cpu(void);
 
@@ -107,14 +113,15 @@ static void add_vms(void)
 {
     uint8_t stored[SECRET_STORED_SIZE];
     char name[32];
-    admin_status();                             /* connects */
+    admin_status(); /* connects */
     secret_stored(&secret, stored);
     double start = seconds();
     for (int i = 0; i < vm_count; i++) {
         snprintf(name, sizeof name, "vm-%d", i);
-        admin_vm_add_args args = { .vm = { .name = name, .sms = 4, .memory = GIB, .sharing = CTL_SHARING_TIME_SLICE,
-                                           .grouping = 1 },
-                                   .stored = { SECRET_STORED_SIZE, (char *)stored } };
+        admin_vm_add_args args = {
+            .vm = { .name = name, .sms = 4, .memory = GIB, .sharing = CTL_SHARING_TIME_SLICE, .grouping = 1 },
+            .stored = { SECRET_STORED_SIZE, (char *)stored }
+        };
         rig_until(i - added < 50, LIMIT_MS);
         assert_int_equal(link_call(rig.admin, ADMIN_VM_ADD, &args, 60000, vm_added, NULL, NULL), 0);
     }
@@ -149,7 +156,7 @@ static void got_events(void *context, int error, const char *why, void *object)
         if (event->body.kind == CLIENT_EVENT_ANSWER)
             take(client, &event->body.client_event_body_u.answer);
         else
-            failed++;                           /* nothing is to be lost here */
+            failed++; /* nothing is to be lost here */
     }
     ask_events(client);
 }
@@ -175,7 +182,8 @@ static void was_registered(void *context, int error, const char *why, void *obje
 static void up(struct link *link, struct conn *conn, const ctl_hello_result *hello)
 {
     struct client *client = link_context(link);
-    client_running program = { .prog = { .key = 1, .executable = (char *)"x" }, .id = client->id,
+    client_running program = { .prog = { .key = 1, .executable = (char *)"x" },
+                               .id = client->id,
                                .server = client->server };
     client_register_args args = { .host = (char *)"h", .programs = { client->running ? 1 : 0, &program } };
     (void)hello;
@@ -198,8 +206,13 @@ static void come(struct client *client)
     snprintf(name, sizeof name, "vm-%d", number);
     snprintf(uri, sizeof uri, "tcp://127.%d.%d.%d%s", 1 + number / 62500, number / 250 % 250, 1 + number % 250,
              strrchr(rig.client_uri, ':'));
-    const struct link_options options = { .uris = uris, .role = CTL_ROLE_CLIENT, .name = name, .secret = &secret,
-                                          .context = client, .up = up, .down = down };
+    const struct link_options options = { .uris = uris,
+                                          .role = CTL_ROLE_CLIENT,
+                                          .name = name,
+                                          .secret = &secret,
+                                          .context = client,
+                                          .up = up,
+                                          .down = down };
     assert_int_equal(link_open(rig.loop, &options, &client->link, NULL), 0);
     taken++;
 }

@@ -17,7 +17,10 @@
 enum { BLOCKS = 8, THREADS = 256, REPEAT = 32, RUNS = 5 };
 static const double GOAL = 1e9;
 
-struct line { const char *name, *body; unsigned each; };      /* each: instructions of one body */
+struct line {
+    const char *name, *body;
+    unsigned each;
+}; /* each: instructions of one body */
 static const struct line lines[] = {
     { "add.s32", "add.s32 r4, r4, r5;", 1 },
     { "mad.lo.s32", "mad.lo.s32 r4, r4, r5, r6;", 1 },
@@ -100,7 +103,12 @@ static char *kernel_of(const char *body, bool divided)
     return text;
 }
 
-struct waiting { pthread_mutex_t lock; pthread_cond_t over; bool ended; int error; };
+struct waiting {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool ended;
+    int error;
+};
 static void done(void *context, int error)
 {
     struct waiting *w = context;
@@ -114,10 +122,18 @@ static void done(void *context, int error)
 /* CPU seconds; negative: it failed. */
 static double run(sg_engine *e, const sg_kernel *k, void *memory, uint32_t count)
 {
-    struct { void *out; uint32_t count; } params = { memory, count };
+    struct {
+        void *out;
+        uint32_t count;
+    } params = { memory, count };
     struct waiting w = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, 0 };
-    struct sg_launch launch = { .kernel = k, .grid = { BLOCKS, 1, 1 }, .block = { THREADS, 1, 1 }, .params = &params,
-                                .params_size = 12, .done = done, .context = &w };
+    struct sg_launch launch = { .kernel = k,
+                                .grid = { BLOCKS, 1, 1 },
+                                .block = { THREADS, 1, 1 },
+                                .params = &params,
+                                .params_size = 12,
+                                .done = done,
+                                .context = &w };
     struct timespec a, b;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
     if (sg_engine_launch(e, &launch))

@@ -9,9 +9,15 @@
 
 enum { DAY = 86400 };
 
-struct authority { EVP_PKEY *key; X509 *certificate; char path[64]; };
+struct authority {
+    EVP_PKEY *key;
+    X509 *certificate;
+    char path[64];
+};
 /* Files of a certificate and its key. */
-struct shown { char certificate[64], key[64]; };
+struct shown {
+    char certificate[64], key[64];
+};
 
 /* Where the files go; the test makes it (mkdtemp) and removes it. */
 extern char folder[];

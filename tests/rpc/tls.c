@@ -48,10 +48,7 @@ static void *accepting(void *context)
     return NULL;
 }
 
-static void sockets(int fds[2])
-{
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-}
+static void sockets(int fds[2]) { assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0); }
 
 struct met {
     int client, server;
@@ -150,7 +147,7 @@ static void authority(void **state)
     struct rpc_tls_identity identity;
     issue(&shown, "node", "node:gpu1", "DNS:gpu1.example,IP:10.1.2.3,IP:::5", -DAY, DAY, &ours);
     load(&shown, NULL, &identity);
-    expect("tls://gpu1:1", ours.path, &identity, 0, NULL);                      /* node:HOST */
+    expect("tls://gpu1:1", ours.path, &identity, 0, NULL); /* node:HOST */
     expect("tls://gpu1.example:1", ours.path, &identity, 0, NULL);
     expect("tls://10.1.2.3:1", ours.path, &identity, 0, NULL);
     expect("tls://[::5]:1", ours.path, &identity, 0, NULL);
@@ -220,9 +217,11 @@ static void client_certificates(void **state)
     assert_int_equal(met.server, 0);
     assert_int_equal(exchange(&met), 1);
     part(&met);
-    const struct { const struct rpc_tls_files *files; const char *said; } refused[] = {
-        { &without, "it shows no certificate, and --tls-ca wants one" }, { &wrong,
-                                                                           "its certificate is not accepted" } };
+    const struct {
+        const struct rpc_tls_files *files;
+        const char *said;
+    } refused[] = { { &without, "it shows no certificate, and --tls-ca wants one" },
+                    { &wrong, "its certificate is not accepted" } };
     for (int i = 0; i < 2; i++) {
         struct iovec here = { &(char){ 0 }, 1 };
         meet("tls://gpu1:1", refused[i].files, &identity, &met);
@@ -323,11 +322,17 @@ static void hostile(void **state)
     struct rpc_tls_identity identity;
     pthread_t thread;
     assert_int_equal(rpc_tls_identity_make(&identity, NULL), 0);
-    uint8_t call[44] = { 0x80, 0, 0, 40 }, hello[64] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3,
-                                                         3 }, noise[64], huge[64] = { 0x16, 3, 1, 0xff, 0xff };
+    uint8_t call[44] = { 0x80, 0, 0, 40 }, hello[64] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 }, noise[64],
+            huge[64] = { 0x16, 3, 1, 0xff, 0xff };
     memset(noise, 0x5a, sizeof noise);
-    const struct { const uint8_t *bytes; size_t size; bool close; const char *said; } tries[] = {
-        { call, sizeof call, false, "does not speak TLS" }, { noise, sizeof noise, false, "does not speak TLS" },
+    const struct {
+        const uint8_t *bytes;
+        size_t size;
+        bool close;
+        const char *said;
+    } tries[] = {
+        { call, sizeof call, false, "does not speak TLS" },
+        { noise, sizeof noise, false, "does not speak TLS" },
         { huge, sizeof huge, false, "does not speak TLS" },
         { hello, sizeof hello, false, "did not finish the TLS handshake in time" },
         { hello, sizeof hello, true, "ended the connection during the TLS handshake" },
@@ -359,9 +364,13 @@ static void hostile_servers(void **state)
 {
     (void)state;
     static const uint8_t reply[28] = { 0x80, 0, 0, 24 };
-    const struct { size_t size; bool close; const char *said; } tries[] = {
-        { sizeof reply, false, "does not speak TLS" }, { 0, true, "ended the connection during the TLS handshake" },
-        { 0, false, "did not answer the TLS handshake in time" } };
+    const struct {
+        size_t size;
+        bool close;
+        const char *said;
+    } tries[] = { { sizeof reply, false, "does not speak TLS" },
+                  { 0, true, "ended the connection during the TLS handshake" },
+                  { 0, false, "did not answer the TLS handshake in time" } };
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         int fds[2];
         struct rpc_address address;
@@ -383,7 +392,10 @@ static void hostile_servers(void **state)
 }
 
 /* Who sits between and changes a bit, or cuts: not a byte of it is taken. */
-struct between { int from, to; size_t change; };
+struct between {
+    int from, to;
+    size_t change;
+};
 
 static void *between(void *context)
 {

@@ -86,15 +86,15 @@ static void counted_once(void **state)
     assert_int_equal(import(&f->b, 1, share, &size), 0);
     assert_int_equal(size, 40 * MIB);
     assert_int_equal(import(&f->b, 2, share, &size), 0);
-    assert_int_equal(import(&f->b, 2, share, &size), INVALID);            /* the client has used the name already */
-    assert_int_equal(import(&f->a, 2, share, &size), 0);                  /* its own */
+    assert_int_equal(import(&f->b, 2, share, &size), INVALID); /* the client has used the name already */
+    assert_int_equal(import(&f->a, 2, share, &size), 0);       /* its own */
     assert_int_equal(held(f), f->idle + 40 * MIB);
     release(&f->a, 2);
     release(&f->b, 2);
     release(&f->a, 1);
-    assert_int_equal(held(f), f->idle + 40 * MIB);                        /* of b */
+    assert_int_equal(held(f), f->idle + 40 * MIB); /* of b */
     assert_int_equal(create(&f->a, 1, 40 * MIB), OUT_OF_MEMORY);
-    assert_int_equal(import(&f->b, 2, share, &size), INVALID);            /* its end was the export's */
+    assert_int_equal(import(&f->b, 2, share, &size), INVALID); /* its end was the export's */
     release(&f->b, 1);
     assert_int_equal(held(f), f->idle);
     assert_int_equal(create(&f->a, 1, 40 * MIB), 0);
@@ -124,8 +124,8 @@ static void wrong_keys(void **state)
     assert_int_equal(import(&f->b, 1, wrong, NULL), INVALID);
     assert_int_equal(export(&f->a, 9, wrong), INVALID);
     assert_int_equal(import(&f->b, 1, share, NULL), 0);
-    assert_int_equal(export(&f->b, 1, wrong), INVALID);                   /* it is another program's */
-    assert_int_equal(export_range(&f->a, 0, 2 * MIB), INVALID);           /* nothing is there */
+    assert_int_equal(export(&f->b, 1, wrong), INVALID);         /* it is another program's */
+    assert_int_equal(export_range(&f->a, 0, 2 * MIB), INVALID); /* nothing is there */
     assert_int_equal(export_range(&f->a, UINT64_MAX / 2, 2 * MIB), INVALID);
     assert_int_equal(export_range(&f->a, 0, UINT64_MAX), INVALID);
     assert_int_equal(export_range(&f->a, 0, 0), INVALID);

@@ -72,7 +72,13 @@ static uint64_t told_free(struct peer *peer)
 }
 
 /* Answers recalls of one client as told, until it has answered `answers` of them. */
-struct answerer { struct peer *peer; uint64_t give, at, idle; int answers; uint64_t asked; pthread_t thread; };
+struct answerer {
+    struct peer *peer;
+    uint64_t give, at, idle;
+    int answers;
+    uint64_t asked;
+    pthread_t thread;
+};
 
 static void *answerer_main(void *context)
 {
@@ -130,11 +136,11 @@ static void recall_moves_credit(void **state)
     answer(&giver);
     assert_int_equal(map(&f->b, 0, 32 * MIB, 32 * MIB, true), 32 * MIB);
     answered(&giver);
-    assert_int_equal(giver.asked, 8 * MIB);               /* what lacked */
+    assert_int_equal(giver.asked, 8 * MIB); /* what lacked */
     assert_int_equal(held(f), LIMIT);
     /* nobody has any: it fails as soon as all have said so, and not only after the 500 ms for those who say nothing */
     bool soon = false;
-    for (int tries = 0; tries < 5 && !soon; tries++) {      /* a busy machine may be late */
+    for (int tries = 0; tries < 5 && !soon; tries++) { /* a busy machine may be late */
         giver = (struct answerer){ .peer = &f->a, .answers = 1 };
         answer(&giver);
         uint64_t start = clock_now();
@@ -155,7 +161,7 @@ static void the_deaf_and_the_liars(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
-    recalled(&f->a, 77, 60 * MIB);                        /* nobody asked */
+    recalled(&f->a, 77, 60 * MIB); /* nobody asked */
     assert_int_equal(peer_context_sync(&f->a), 0);
     /* It does not answer: a little patience, and less each time. */
     uint64_t start = clock_now();
@@ -170,12 +176,13 @@ static void the_deaf_and_the_liars(void **state)
     /* It claims more than it has. */
     struct answerer liar = { .peer = &f->a, .idle = UINT64_MAX, .answers = 1 };
     answer(&liar);
-    answered(&liar);                                      /* what was asked while it was silent */
+    answered(&liar); /* what was asked while it was silent */
     assert_true(told_free(&f->b) <= LIMIT);
     /* Unmapping what is not there, or not all of a piece, is its own mistake. */
-    static const uint64_t wrong[][2] = { { 60 * MIB, PIECE }, { MIB, PIECE }, { 0, MIB }, { 0, 62 * MIB },
-                                         { UINT64_MAX / 2, PIECE },
-                                         { 0, UINT64_MAX - MIB + 1 }, { 0, 0 } };
+    static const uint64_t wrong[][2] = {
+        { 60 * MIB, PIECE },         { MIB, PIECE }, { 0, MIB }, { 0, 62 * MIB }, { UINT64_MAX / 2, PIECE },
+        { 0, UINT64_MAX - MIB + 1 }, { 0, 0 }
+    };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         unmap(&f->a, wrong[i][0], wrong[i][1]);
         assert_int_equal(peer_context_sync(&f->a), 0);
@@ -197,10 +204,14 @@ static void mapping_without_end(void **state)
     memset(results, 0, sizeof results);
     memset(calls, 0, sizeof calls);
     for (int i = 0; i < CALLS; i++) {
-        args[i] = (map_args){ .address = f->a.base + (uint64_t)i * PIECE, .size = PIECE, .least = PIECE, .piece = PIECE,
-                              .recall = 1 };
-        calls[i] = (struct rpc_call){ .procedure = FLYT_MAP, .encode = (xdrproc_t)xdr_map_args, .args = &args[i],
-                                      .decode = (xdrproc_t)xdr_map_result, .result = &results[i] };
+        args[i] = (map_args){
+            .address = f->a.base + (uint64_t)i * PIECE, .size = PIECE, .least = PIECE, .piece = PIECE, .recall = 1
+        };
+        calls[i] = (struct rpc_call){ .procedure = FLYT_MAP,
+                                      .encode = (xdrproc_t)xdr_map_args,
+                                      .args = &args[i],
+                                      .decode = (xdrproc_t)xdr_map_result,
+                                      .result = &results[i] };
         assert_int_equal(rpc_client_submit(f->a.client, &calls[i]), RPC_SUCCESS);
     }
     uint64_t start = clock_now();

@@ -58,7 +58,7 @@ static int function_load(core_function *f, core_context *c, struct loaded_functi
     loaded->result = function_ask(&q, c, load->module, &loaded->info);
     function_question_end(&q);
     if (code_passing(loaded->result)) {
-        code = loaded->result;    /* the id stays taken: the server knows the function by it while the module lives */
+        code = loaded->result; /* the id stays taken: the server knows the function by it while the module lives */
         free(loaded);
         return code;
     }
@@ -148,10 +148,9 @@ int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *c
     do {
         module_names_args args = { .module = module, .first = have };
         module_names_result part = { .count = 0 };
-        code = wire_call(procedure, (xdrproc_t)xdr_module_names_args, &args,
-                         (xdrproc_t)xdr_module_names_result, &part);
+        code = wire_call(procedure, (xdrproc_t)xdr_module_names_args, &args, (xdrproc_t)xdr_module_names_result, &part);
         if (!code && have && part.count != all)
-            code = CORE_UNKNOWN;              /* it cannot change */
+            code = CORE_UNKNOWN; /* it cannot change */
         all = part.count;
         if (!code)
             code = names_add(names, &bytes, have, &part);
@@ -267,7 +266,7 @@ void core_image_remove(core_image *image)
     CANCEL_DEFERRED;
     if (!image || core_forked())
         return;
-    context_settle_promises();    /* takes contexts' locks, which must not be taken under image->load */
+    context_settle_promises(); /* takes contexts' locks, which must not be taken under image->load */
     pthread_mutex_lock(&image->load);
     bool was_removed = image->removed;
     image->removed = true;

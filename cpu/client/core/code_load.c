@@ -15,9 +15,11 @@
 #include "memory.h"
 #include "state.h"
 
-
 /* Ids of modules and functions: the lowest free ones. */
-struct id_pool { flyt_id next, *freed; unsigned count, room, taken; };
+struct id_pool {
+    flyt_id next, *freed;
+    unsigned count, room, taken;
+};
 static struct id_pool module_ids = { .next = 1 }, function_ids = { .next = 1 };
 static pthread_mutex_t ids = PTHREAD_MUTEX_INITIALIZER;
 
@@ -30,15 +32,9 @@ static uint64_t ids_taken(const struct id_pool *pool)
     return taken;
 }
 
-uint64_t code_modules(void)
-{
-    return ids_taken(&module_ids);
-}
+uint64_t code_modules(void) { return ids_taken(&module_ids); }
 
-uint64_t code_functions(void)
-{
-    return ids_taken(&function_ids);
-}
+uint64_t code_functions(void) { return ids_taken(&function_ids); }
 
 static flyt_id id_take(struct id_pool *pool)
 {
@@ -49,10 +45,7 @@ static flyt_id id_take(struct id_pool *pool)
     return id;
 }
 
-flyt_id code_function_id(void)
-{
-    return id_take(&function_ids);
-}
+flyt_id code_function_id(void) { return id_take(&function_ids); }
 
 static void id_give(struct id_pool *pool, flyt_id id)
 {
@@ -65,7 +58,7 @@ static void id_give(struct id_pool *pool, flyt_id id)
         pool->room = more ? room : pool->room;
     }
     if (pool->count < pool->room)
-        pool->freed[pool->count++] = id;      /* else it is never used again */
+        pool->freed[pool->count++] = id; /* else it is never used again */
     pthread_mutex_unlock(&ids);
 }
 
@@ -333,7 +326,7 @@ static void load_ahead(core_image *image, core_context *c)
     if (!load || load->ahead || (load->tried && load->generation == atomic_load(&c->generation)))
         return;
     if (!image->bundled && !(image->bundled = !bundle_make(image->wrapper, &image->bundle, &why)))
-        return;                                             /* its user hears of it */
+        return; /* its user hears of it */
     unsigned count = 0;
     struct few few = { .image = image };
     core_variable **variables = image->bundle.size <= FEW_BYTES ? unplaced(image, c, &count) : NULL;

@@ -12,7 +12,10 @@
 #include "move.h"
 #include "state.h"
 
-struct references { core_event of[CONTEXTS_MOST]; uint64_t at[CONTEXTS_MOST]; };
+struct references {
+    core_event of[CONTEXTS_MOST];
+    uint64_t at[CONTEXTS_MOST];
+};
 
 static bool timed(const struct client_event *e) { return e->stream && !(e->flags & FLAG_DISABLE_TIMING); }
 
@@ -32,7 +35,14 @@ static int reference_record(struct move *move, core_context *c, core_event refer
     return code;
 }
 
-struct saving { struct move *move; core_context *context; core_event reference; double since; bool any; int code; };
+struct saving {
+    struct move *move;
+    core_context *context;
+    core_event reference;
+    double since;
+    bool any;
+    int code;
+};
 
 static void event_is_timed(void *object, id_token token, void *context)
 {
@@ -89,13 +99,17 @@ static void event_again(void *object, id_token token, void *context)
     struct client_event *e = object;
     int *code = context;
     (void)token;
-    event_create_args args = { .event = e->wire, .context = e->context->wire,
+    event_create_args args = { .event = e->wire,
+                               .context = e->context->wire,
                                .flags = e->flags & ~(unsigned)FLAG_INTERPROCESS };
     if (!*code)
         *code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
 }
 
-struct gap { const core_context *context; double ms; };
+struct gap {
+    const core_context *context;
+    double ms;
+};
 
 static void event_time_shift(void *object, id_token token, void *context)
 {

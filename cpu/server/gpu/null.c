@@ -16,13 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct null_event { struct null_object object; _Atomic bool recorded; };
+struct null_event {
+    struct null_object object;
+    _Atomic bool recorded;
+};
 
 static pthread_mutex_t null_lock = PTHREAD_MUTEX_INITIALIZER; /* of null_limits */
-static size_t null_limits[16] = { [CU_LIMIT_STACK_SIZE] = 1024, [CU_LIMIT_PRINTF_FIFO_SIZE] = 1048576,
-                                  [CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608 };
+static size_t null_limits[16] = {
+    [CU_LIMIT_STACK_SIZE] = 1024, [CU_LIMIT_PRINTF_FIFO_SIZE] = 1048576, [CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608
+};
 static _Atomic unsigned long null_waits;
-static _Thread_local CUcontext null_current, null_below;     /* a stack of two */
+static _Thread_local CUcontext null_current, null_below; /* a stack of two */
 static struct null_object null_primary = { NULL_CONTEXT };
 
 bool null_is(const void *object, uint32_t magic)
@@ -31,16 +35,21 @@ bool null_is(const void *object, uint32_t magic)
 }
 
 /* Stream 0 and the two special values are streams too. */
-static bool null_stream_ok(CUstream stream)
-{
-    return (uintptr_t)stream <= 2 || null_is(stream, NULL_STREAM);
-}
+static bool null_stream_ok(CUstream stream) { return (uintptr_t)stream <= 2 || null_is(stream, NULL_STREAM); }
 
 /* ---- devices and contexts ---- */
 
 CUresult null_Init(unsigned int flags) { return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
-CUresult null_DriverGetVersion(int *version) { *version = CUDA_VERSION; return CUDA_SUCCESS; }
-CUresult null_DeviceGetCount(int *count) { *count = 1; return CUDA_SUCCESS; }
+CUresult null_DriverGetVersion(int *version)
+{
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+CUresult null_DeviceGetCount(int *count)
+{
+    *count = 1;
+    return CUDA_SUCCESS;
+}
 
 CUresult null_DeviceGet(CUdevice *device, int ordinal)
 {
@@ -74,25 +83,41 @@ CUresult null_DeviceTotalMem(size_t *bytes, CUdevice device)
 
 CUresult null_DeviceGetAttribute(int *value, CUdevice_attribute name, CUdevice device)
 {
-    static const struct { int name, value; } known[] = {
-        { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024 }, { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024 },
-        { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024 }, { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64 },
-        { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647 }, { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535 },
-        { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535 }, { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152 },
-        { CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536 }, { CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32 },
-        { CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647 }, { CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536 },
-        { CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000 }, { CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512 },
-        { CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32 }, { CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512 },
+    static const struct {
+        int name, value;
+    } known[] = {
+        { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024 },
+        { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024 },
+        { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024 },
+        { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64 },
+        { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647 },
+        { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535 },
+        { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535 },
+        { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152 },
+        { CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536 },
+        { CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32 },
+        { CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647 },
+        { CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536 },
+        { CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000 },
+        { CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512 },
+        { CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32 },
+        { CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512 },
         { CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, NULL_MULTIPROCESSORS },
         { CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1 },
-        { CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 1 }, { CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000000 },
-        { CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 256 }, { CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 4194304 },
-        { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048 }, { CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2 },
-        { CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1 }, { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9 },
-        { CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1 }, { CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1 },
+        { CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 1 },
+        { CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000000 },
+        { CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 256 },
+        { CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 4194304 },
+        { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048 },
+        { CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2 },
+        { CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1 },
+        { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9 },
+        { CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1 },
+        { CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1 },
         { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, NULL_SHARED_PER_SM },
         { CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536 },
-        { CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1 }, { CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1 },
+        { CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1 },
+        { CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1 },
         { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, NULL_MAX_SHARED },
         { CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, NULL_RESERVED_SHARED },
         { CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, NULL_BLOCKS_PER_SM },
@@ -313,8 +338,8 @@ CUresult null_EventSynchronize(CUevent event) { return null_EventQuery(event); }
 CUresult null_EventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
     *milliseconds = 0;
-    if (!null_is(start, NULL_EVENT) || !null_is(end, NULL_EVENT) ||
-        !((struct null_event *)(void *)start)->recorded || !((struct null_event *)(void *)end)->recorded)
+    if (!null_is(start, NULL_EVENT) || !null_is(end, NULL_EVENT) || !((struct null_event *)(void *)start)->recorded ||
+        !((struct null_event *)(void *)end)->recorded)
         return CUDA_ERROR_INVALID_HANDLE;
     return CUDA_SUCCESS;
 }

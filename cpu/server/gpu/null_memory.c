@@ -14,9 +14,16 @@
 #define NULL_GRANULE ((uint64_t)2 << 20)
 enum { NULL_MAX_RANGES = 4096 };
 
-struct null_memory { struct null_object object; uint64_t size; int references; };
+struct null_memory {
+    struct null_object object;
+    uint64_t size;
+    int references;
+};
 /* One reservation. memory[i]: what is mapped at its granule i. */
-struct null_range { uint64_t base, size; struct null_memory **memory; };
+struct null_range {
+    uint64_t base, size;
+    struct null_memory **memory;
+};
 
 static pthread_mutex_t null_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct null_range null_ranges[NULL_MAX_RANGES];
@@ -31,7 +38,7 @@ CUresult null_MemGetInfo(size_t *free_bytes, size_t *total)
 }
 
 CUresult null_MemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
-                                                 CUmemAllocationGranularity_flags option)
+                                          CUmemAllocationGranularity_flags option)
 {
     (void)option;
     *bytes = NULL_GRANULE;
@@ -86,17 +93,14 @@ static CUresult null_range_add(CUdeviceptr *address, size_t size, CUdeviceptr hi
 }
 
 CUresult null_MemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr hint,
-                                       unsigned long long flags)
+                                unsigned long long flags)
 {
     if (!size || size % NULL_GRANULE || alignment > NULL_GRANULE || flags || hint % NULL_GRANULE)
         return CUDA_ERROR_INVALID_VALUE;
     return null_range_add(address, size, hint, true);
 }
 
-CUresult null_reserve_variables(CUdeviceptr *address, size_t size)
-{
-    return null_range_add(address, size, 0, false);
-}
+CUresult null_reserve_variables(CUdeviceptr *address, size_t size) { return null_range_add(address, size, 0, false); }
 
 /* The reservation that holds all of [address, address + size). */
 static struct null_range *null_range_of(uint64_t address, uint64_t size)
@@ -127,7 +131,7 @@ CUresult null_MemAddressFree(CUdeviceptr address, size_t size)
 }
 
 CUresult null_MemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *properties,
-                               unsigned long long flags)
+                        unsigned long long flags)
 {
     if (!size || size % NULL_GRANULE || flags || properties->location.id != 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -173,7 +177,7 @@ CUresult null_MemRelease(CUmemGenericAllocationHandle handle)
 }
 
 CUresult null_MemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                            unsigned long long flags)
+                     unsigned long long flags)
 {
     struct null_memory *memory = (struct null_memory *)(uintptr_t)handle;
     if (!null_is(memory, NULL_MEMORY) || offset || flags || size != memory->size || address % NULL_GRANULE)
@@ -266,10 +270,7 @@ CUresult null_MemHostRegister(void *memory, size_t size, unsigned int flags)
     return memory && size ? null_check() : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult null_MemHostUnregister(void *memory)
-{
-    return memory ? null_check() : CUDA_ERROR_INVALID_VALUE;
-}
+CUresult null_MemHostUnregister(void *memory) { return memory ? null_check() : CUDA_ERROR_INVALID_VALUE; }
 
 /* ---- copies and memset ---- */
 
