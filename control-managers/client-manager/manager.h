@@ -33,67 +33,67 @@ enum program_state { PROGRAM_ASKING, PROGRAM_RUNNING, PROGRAM_REFUSED };
 struct manager;
 
 struct program {
-    struct manager    *manager;
-    struct program    *next;
-    uint64_t           key, id, server;
-    struct process     process;
-    uint32_t           pid, uid;        /* pid 0: of a namespace that we do not see into */
-    char               executable[CTL_MAX_PATH + 1];
-    client_wait        wait;
-    uint32_t           wait_ms;
+    struct manager *manager;
+    struct program *next;
+    uint64_t key, id, server;
+    struct process process;
+    uint32_t pid, uid; /* pid 0: of a namespace that we do not see into */
+    char executable[CTL_MAX_PATH + 1];
+    client_wait wait;
+    uint32_t wait_ms;
     enum program_state state;
-    bool               ended;           /* it has gone, and the cluster manager is to be told */
-    bool               sent;            /* CLIENT_REQUEST is on its way, or was answered by this connection */
-    bool               news;            /* answer holds something that the program was not told */
-    bool               renew;           /* it waits for a new ticket */
-    char               mode[CTL_MAX_NAME + 1], why[CTL_MAX_TEXT + 1];   /* ctl_transport; "": it has not said */
-    program_answer     answer;          /* deep copy */
-    struct conn       *conn;            /* NULL: of before a restart */
-    struct call       *waiting;         /* PROGRAM_ATTACH or PROGRAM_WAIT */
-    struct loop_timer  beat;            /* of waiting */
-    bool               own_wait;        /* wait_ms is the program's own wish (FLYT_WAIT) */
-    struct loop_timer  away;            /* until we give up on a cluster manager that cannot be reached */
-    struct loop_timer  kill;
+    bool ended; /* it has gone, and the cluster manager is to be told */
+    bool sent;  /* CLIENT_REQUEST is on its way, or was answered by this connection */
+    bool news;  /* answer holds something that the program was not told */
+    bool renew; /* it waits for a new ticket */
+    char mode[CTL_MAX_NAME + 1], why[CTL_MAX_TEXT + 1]; /* ctl_transport; "": it has not said */
+    program_answer answer;                              /* deep copy */
+    struct conn *conn;                                  /* NULL: of before a restart */
+    struct call *waiting;                               /* PROGRAM_ATTACH or PROGRAM_WAIT */
+    struct loop_timer beat;                             /* of waiting */
+    bool own_wait;                                      /* wait_ms is the program's own wish (FLYT_WAIT) */
+    struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */
+    struct loop_timer kill;
 };
 
 struct manager {
-    struct loop                 *loop;
+    struct loop *loop;
     const struct manager_config *config;
-    struct link                 *link;
-    struct loop_listener        *listener;
-    struct tls_context          *tls;
-    struct secret                secret;
-    char                         name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
-    char                         where[CTL_MAX_HOST + 16];      /* the cluster manager: HOST:PORT */
-    char                         why_away[512];     /* why the cluster manager is not there */
-    bool                         lasts, not_ready;  /* that is: link_error_lasts; it waits for its DB */
-    bool                         registered, telling_ends;
-    bool                         takes_transport;   /* the cluster manager is of a version that does */
-    uint64_t                     incarnation, next_key, acknowledged;
-    struct program              *programs;
-    struct loop_timer            monitor;
+    struct link *link;
+    struct loop_listener *listener;
+    struct tls_context *tls;
+    struct secret secret;
+    char name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
+    char where[CTL_MAX_HOST + 16]; /* the cluster manager: HOST:PORT */
+    char why_away[512];            /* why the cluster manager is not there */
+    bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
+    bool registered, telling_ends;
+    bool takes_transport; /* the cluster manager is of a version that does */
+    uint64_t incarnation, next_key, acknowledged;
+    struct program *programs;
+    struct loop_timer monitor;
 };
 
 /* programs.c */
-int  programs_listen(struct manager *, char *error);
+int programs_listen(struct manager *, char *error);
 struct program *program_find(struct manager *, uint64_t key);
 /* An answer of the cluster manager: kept, and handed on. */
 void program_answered(struct program *, const client_answer *);
 /* The same for an answer that we make ourselves. */
 void program_tell(struct program *, ctl_code, const char *text, unsigned position);
-void program_ask(struct program *);             /* (again), now that the cluster manager is there */
-void programs_away(struct manager *);           /* the cluster manager cannot be reached: who waits for it hears why */
+void program_ask(struct program *);   /* (again), now that the cluster manager is there */
+void programs_away(struct manager *); /* the cluster manager cannot be reached: who waits for it hears why */
 void program_terminate(struct program *, const char *why);
-void program_watch(struct program *);           /* its end, where no connection tells it */
+void program_watch(struct program *); /* its end, where no connection tells it */
 void program_gone(struct program *);
 void program_free(struct program *);
 void programs_monitor(struct manager *);
 
 /* cluster.c */
-int  cluster_open(struct manager *, char *error);
+int cluster_open(struct manager *, char *error);
 /* 0, or -ENOTCONN. */
-int  cluster_request(struct program *);
-int  cluster_renew(struct program *);
+int cluster_request(struct program *);
+int cluster_renew(struct program *);
 /* How the program reaches its GPU server, if it has said so and the cluster manager is there. */
 void cluster_tell_transport(struct program *);
 void cluster_tell_ends(struct manager *);

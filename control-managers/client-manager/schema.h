@@ -7,20 +7,20 @@
 enum manager_wait { MANAGER_WAIT_DEFAULT, MANAGER_WAIT_FAIL, MANAGER_WAIT_IN_LINE };
 
 struct manager_config {
-    char    *manager_address;
-    int64_t  manager_port;
-    char    *name;
-    char    *secret;
-    char    *state;
-    char    *socket;
-    char    *mode;
-    char    *group;
+    char *manager_address;
+    int64_t manager_port;
+    char *name;
+    char *secret;
+    char *state;
+    char *socket;
+    char *mode;
+    char *group;
     struct config_strings users;
-    double   monitor_period;
-    double   away_timeout;
-    int      wait;                      /* manager_wait */
-    double   wait_timeout;
-    char    *tls_ca, *tls_certificate, *tls_key;
+    double monitor_period;
+    double away_timeout;
+    int wait; /* manager_wait */
+    double wait_timeout;
+    char *tls_ca, *tls_certificate, *tls_key;
     bool plain_servers;
 };
 

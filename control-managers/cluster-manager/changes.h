@@ -20,36 +20,36 @@ enum { CHANGE_PATIENCE_MS = 2000, CHANGE_ANSWER_MS = 8500 };
 struct change;
 
 struct change_kind {
-    const char *noun, *look;            /* "VM"; "flytctl vm show", which shows what became of it */
+    const char *noun, *look; /* "VM"; "flytctl vm show", which shows what became of it */
     /* Checks the change against what is in memory now, and fills change->row. CTL_OK, or what is wrong, with text
        (CTL_MAX_TEXT + 1). With CTL_OK change->remark may be set. */
     ctl_code (*prepare)(struct cluster *, struct change *, char *text);
-    void     (*carry_out)(struct cluster *, struct change *);
-    void     (*reply)(struct change *, ctl_code, char *text);
+    void (*carry_out)(struct cluster *, struct change *);
+    void (*reply)(struct change *, ctl_code, char *text);
 };
 
 struct change {
     /* the caller's */
     const struct change_kind *kind;
-    char             name[CTL_MAX_NAME + 1];
-    struct db_vm     wanted;            /* of a VM: the members that `set` names */
-    unsigned         set;
-    bool             plain;             /* of a VM: answered by ctl_plain_result */
-    bool             force, drain;
+    char name[CTL_MAX_NAME + 1];
+    struct db_vm wanted; /* of a VM: the members that `set` names */
+    unsigned set;
+    bool plain; /* of a VM: answered by ctl_plain_result */
+    bool force, drain;
     /* prepare's */
     struct db_change row;
-    unsigned         puts;              /* of a node: as counted then */
-    char             secret[SECRET_TEXT_SIZE + 1];      /* is part of the answer */
-    char             remark[CTL_MAX_TEXT + 1];
+    unsigned puts;                     /* of a node: as counted then */
+    char secret[SECRET_TEXT_SIZE + 1]; /* is part of the answer */
+    char remark[CTL_MAX_TEXT + 1];
     /* changes.c's */
-    struct change   *next;
-    struct cluster  *cluster;
-    struct session  *session;           /* NULL: the asker has gone */
-    struct call     *call;              /* NULL: it was answered, or the asker has gone */
-    char             by[CTL_MAX_NAME + 1];
-    bool             given;             /* to the DB */
-    struct db_job   *job;
-    bool             unknown;           /* and was answered so */
+    struct change *next;
+    struct cluster *cluster;
+    struct session *session; /* NULL: the asker has gone */
+    struct call *call;       /* NULL: it was answered, or the asker has gone */
+    char by[CTL_MAX_NAME + 1];
+    bool given; /* to the DB */
+    struct db_job *job;
+    bool unknown; /* and was answered so */
     struct loop_timer timer;
 };
 

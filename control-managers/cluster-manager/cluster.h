@@ -42,22 +42,25 @@
 struct message {
     struct message *next;
     uint64_t number;
-    int      kind;                  /* node_order_kind, client_event_kind */
+    int kind; /* node_order_kind, client_event_kind */
     uint64_t server, program, key;
     uint32_t sms, grace_ms;
     uint64_t memory;
     ctl_code code;
-    char     text[512];
+    char text[512];
 };
-struct outbox { struct message *first, **end; size_t count; };
+struct outbox {
+    struct message *first, **end;
+    size_t count;
+};
 
 /* ---- the things ---- */
 
 struct gpu {
     struct node *node;
-    size_t   slot;                  /* in cluster.pool */
-    bool     known;                 /* reported by its node since this manager began */
-    char     id[CTL_MAX_NAME + 1], product[CTL_MAX_LABEL + 1], text[CTL_MAX_TEXT + 1];
+    size_t slot; /* in cluster.pool */
+    bool known;  /* reported by its node since this manager began */
+    char id[CTL_MAX_NAME + 1], product[CTL_MAX_LABEL + 1], text[CTL_MAX_TEXT + 1];
     uint32_t index, sms, clock_mhz, offered, sm_limits;
     uint64_t memory;
     ctl_gpu_state state;
@@ -65,20 +68,20 @@ struct gpu {
 
 struct node {
     struct db_node row;
-    bool     in_db;
-    unsigned puts;                  /* how often the row was given to the DB */
-    char     addresses[CTL_MAX_ADDRESSES][CTL_MAX_HOST + 1];
-    size_t   address_count;
-    char     software[CTL_MAX_LABEL + 1];
+    bool in_db;
+    unsigned puts; /* how often the row was given to the DB */
+    char addresses[CTL_MAX_ADDRESSES][CTL_MAX_HOST + 1];
+    size_t address_count;
+    char software[CTL_MAX_LABEL + 1];
     admin_node_state state;
-    char     machine[CTL_MAX_HOST + 1];     /* conn_peer_machine of its connection; "" before it was connected */
-    bool     registered, tls;       /* registered: by the present connection */
-    bool     has_key;               /* the newest, as it has acknowledged */
+    char machine[CTL_MAX_HOST + 1]; /* conn_peer_machine of its connection; "" before it was connected */
+    bool registered, tls;           /* registered: by the present connection */
+    bool has_key;                   /* the newest, as it has acknowledged */
     uint64_t heard;                 /* loop_now */
     struct gpu *gpus[CTL_MAX_GPUS];
-    size_t   gpu_count;
+    size_t gpu_count;
     struct server *servers;
-    size_t   server_count;
+    size_t server_count;
     struct session *session;
     struct outbox orders;
 };
@@ -86,22 +89,22 @@ struct node {
 struct server {
     struct server *node_next, **node_back, *vm_next, **vm_back;
     struct db_server row;
-    struct vm   *vm;                /* NULL: its entitlement has gone */
+    struct vm *vm; /* NULL: its entitlement has gone */
     struct node *node;
-    struct gpu  *gpu;
-    struct program *programs;       /* that use it or wait for it */
-    size_t   program_count;
-    bool     durable, ordered, stopping, adopted;
-    bool     unused;                /* stopping, and nobody used it: it does not count for what its VM is entitled to */
-    bool     late;                  /* its programs were told that the DB has not taken its row yet */
-    ctl_server_state state;         /* as reported; STARTING before */
-    char     addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
-    size_t   address_count;
+    struct gpu *gpu;
+    struct program *programs; /* that use it or wait for it */
+    size_t program_count;
+    bool durable, ordered, stopping, adopted;
+    bool unused;            /* stopping, and nobody used it: it does not count for what its VM is entitled to */
+    bool late;              /* its programs were told that the DB has not taken its row yet */
+    ctl_server_state state; /* as reported; STARTING before */
+    char addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
+    size_t address_count;
     uint32_t granted_sms, workers, pid, restarts;
     uint64_t memory_limit, memory_used;
-    ctl_code code;                  /* why it ended, or is being stopped */
-    char     text[CTL_MAX_TEXT + 1];
-    struct loop_timer timer;        /* start deadline, or grace */
+    ctl_code code; /* why it ended, or is being stopped */
+    char text[CTL_MAX_TEXT + 1];
+    struct loop_timer timer; /* start deadline, or grace */
     struct cluster *cluster;
 };
 
@@ -116,20 +119,20 @@ struct vm {
     struct rate requests, told; /* its requests; events about it */
     uint32_t untold;            /* events that were left out */
     struct cluster *cluster;
-    bool     seen;                  /* while rows are loaded again */
+    bool seen; /* while rows are loaded again */
     uint64_t heard;
-    int64_t  last_heard;
+    int64_t last_heard;
     struct server *servers;
-    size_t   server_count;
+    size_t server_count;
     struct program *programs;
-    size_t   program_count, waiting;
-    struct map by_key;              /* programs by their client manager's key */
+    size_t program_count, waiting;
+    struct map by_key; /* programs by their client manager's key */
     struct session *session;
-    char     machine[CTL_MAX_HOST + 1];     /* conn_peer_machine of its client manager's last connection; "" none */
-    bool     named;                 /* its client manager is there and has said which programs run */
+    char machine[CTL_MAX_HOST + 1]; /* conn_peer_machine of its client manager's last connection; "" none */
+    bool named;                     /* its client manager is there and has said which programs run */
     bool suspended;                 /* it is connected, and silent: a machine that is paused, for example */
     struct outbox events;
-    struct loop_timer silence;      /* since its client manager went */
+    struct loop_timer silence; /* since its client manager went */
 };
 
 struct program {
@@ -137,23 +140,23 @@ struct program {
     struct cluster *cluster;
     uint64_t id, key;
     struct vm *vm;
-    struct server *server;          /* NULL: in the queue, or lost */
-    bool     queued;                /* waits in cluster->queue */
+    struct server *server; /* NULL: in the queue, or lost */
+    bool queued;           /* waits in cluster->queue */
     admin_program_state state;
     uint32_t pid, uid;
-    char    *executable;
-    char    *mode, *mode_why;       /* ctl_transport; NULL: it has not said */
-    uint32_t position;              /* in the queue, as counted last; 0: never */
-    char     why[256];              /* queued: what server_try said last */
-    uint32_t tries;                 /* servers that failed to start */
-    bool     lacks_room;            /* queued: not its VM's own servers stand in its way */
-    bool     expects_place;         /* idle servers give way to it */
-    uint32_t overtaken;             /* queued: how often, while it was the first that lacked room */
-    bool     keeps;                 /* a GPU is kept for it: pool.gpus[kept], as long as that says so too */
-    size_t   kept;
-    client_wait wait;               /* as asked */
+    char *executable;
+    char *mode, *mode_why; /* ctl_transport; NULL: it has not said */
+    uint32_t position;     /* in the queue, as counted last; 0: never */
+    char why[256];         /* queued: what server_try said last */
+    uint32_t tries;        /* servers that failed to start */
+    bool lacks_room;       /* queued: not its VM's own servers stand in its way */
+    bool expects_place;    /* idle servers give way to it */
+    uint32_t overtaken;    /* queued: how often, while it was the first that lacked room */
+    bool keeps;            /* a GPU is kept for it: pool.gpus[kept], as long as that says so too */
+    size_t kept;
+    client_wait wait; /* as asked */
     uint32_t wait_ms;
-    int64_t  since;
+    int64_t since;
     struct loop_timer patience;
 };
 
@@ -163,71 +166,81 @@ enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
 
 enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
 struct session {
-    struct hello    hello;
+    struct hello hello;
     struct cluster *cluster;
-    struct conn    *conn;
-    enum endpoint       endpoint;
+    struct conn *conn;
+    enum endpoint endpoint;
     bool shared_secret; /* a node that proves only that it knows the secret of all nodes */
-    struct node    *node;
-    struct vm      *vm;
+    struct node *node;
+    struct vm *vm;
     /* the one call that waits */
-    struct call    *waiting;
-    void          (*answer)(struct session *);  /* the waiting call, with what there is now */
-    uint64_t        after;          /* ADMIN_EVENTS */
-    uint64_t        renew_after;    /* loop_now before which no certificate is renewed: renew.c */
+    struct call *waiting;
+    void (*answer)(struct session *); /* the waiting call, with what there is now */
+    uint64_t after;                   /* ADMIN_EVENTS */
+    uint64_t renew_after;             /* loop_now before which no certificate is renewed: renew.c */
     struct loop_timer beat;
-    struct session *next, **back;   /* all sessions */
-    struct session *watch_next, **watch_back;   /* those that wait for events */
+    struct session *next, **back;             /* all sessions */
+    struct session *watch_next, **watch_back; /* those that wait for events */
 };
 
-struct old_key { uint8_t key[TICKET_KEY_SIZE]; int64_t until; };
+struct old_key {
+    uint8_t key[TICKET_KEY_SIZE];
+    int64_t until;
+};
 /* refusal.c: what was refused lately, so that a peer which tries again every three seconds is one event. */
 enum { REFUSALS_KEPT = 16, REFUSAL_TEXT_SIZE = 512 };
 struct refusals {
-    struct { char text[REFUSAL_TEXT_SIZE]; uint64_t at; } kept[REFUSALS_KEPT];  /* at: loop_now; 0: free */
-    size_t   next;
-    uint64_t minute;            /* loop_now when it began */
-    unsigned count;             /* events in it */
+    struct {
+        char text[REFUSAL_TEXT_SIZE];
+        uint64_t at;
+    } kept[REFUSALS_KEPT]; /* at: loop_now; 0: free */
+    size_t next;
+    uint64_t minute; /* loop_now when it began */
+    unsigned count;  /* events in it */
 };
 
-struct event_ring { struct db_event *events; size_t capacity, count, start; uint64_t next; };
+struct event_ring {
+    struct db_event *events;
+    size_t capacity, count, start;
+    uint64_t next;
+};
 
 struct cluster {
-    struct loop      *loop;
-    struct config    *config;
+    struct loop *loop;
+    struct config *config;
     const struct cluster_config *values;
-    const char       *config_path;
+    const char *config_path;
     struct db_worker *db;
-    bool              loaded, db_up, stopping, replaced;   /* replaced: another manager has the DB */
-    struct change    *changes;                  /* changes.h */
-    enum db_state     db_state;                 /* as told last; db_up: DB_UP was */
-    char              db_text[CTL_MAX_TEXT + 1], db_kind[16];
-    char              name[CTL_MAX_LABEL + 1];
-    uint64_t          incarnation, next_id, id_limit;
-    int64_t           started;
-    uint64_t settled;                                  /* loop_now: until then nodes that are away are waited for */
-    struct ticket_signer *signer, *signer_before;      /* keys.c */
-    uint8_t           ticket_key[TICKET_KEY_SIZE];
-    struct old_key    old_keys[TICKET_MAX_KEYS - 1];    /* newest first */
-    size_t            old_count;
-    int64_t           before_until;
+    bool loaded, db_up, stopping, replaced; /* replaced: another manager has the DB */
+    struct change *changes;                 /* changes.h */
+    enum db_state db_state;                 /* as told last; db_up: DB_UP was */
+    char db_text[CTL_MAX_TEXT + 1], db_kind[16];
+    char name[CTL_MAX_LABEL + 1];
+    uint64_t incarnation, next_id, id_limit;
+    int64_t started;
+    uint64_t settled;                             /* loop_now: until then nodes that are away are waited for */
+    struct ticket_signer *signer, *signer_before; /* keys.c */
+    uint8_t ticket_key[TICKET_KEY_SIZE];
+    struct old_key old_keys[TICKET_MAX_KEYS - 1]; /* newest first */
+    size_t old_count;
+    int64_t before_until;
     struct loop_timer retire_keys;
-    struct secret     node_secret, admin_secret;
-    bool              has_node_secret, has_admin_secret;
+    struct secret node_secret, admin_secret;
+    bool has_node_secret, has_admin_secret;
     struct tls_context *tls;
-    struct authority   *issuer;         /* renews certificates; NULL: this cluster manager does not */
-    struct loop_timer   ages;           /* of certificates: renew.c */
+    struct authority *issuer; /* renews certificates; NULL: this cluster manager does not */
+    struct loop_timer ages;   /* of certificates: renew.c */
     struct loop_listener *listeners[3];
     struct place_pool pool;
-    struct map        vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
-    struct program   *queue, **queue_end;        /* waiting for a GPU, first come first */
-    size_t            queue_length;
-    void            (*try_queue)(struct loop_timer *, void *);      /* queue_try; see queue_retry */
-    struct session   *sessions, *watchers;
+    struct map vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
+    struct program *queue, **queue_end; /* waiting for a GPU, first come first */
+    size_t queue_length;
+    void (*try_queue)(struct loop_timer *, void *); /* queue_try; see queue_retry */
+    struct session *sessions, *watchers;
     struct event_ring events;
-    struct refusals   refusals;
+    struct refusals refusals;
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off;
-    bool              retrying, loading_vms;
+    bool retrying, loading_vms;
 };
 
 /* ---- outbox.c ---- */
@@ -240,31 +253,31 @@ void outbox_clear(struct outbox *);
 bool outbox_has(const struct outbox *, int kind);
 
 /* ---- session.c: connections ---- */
-extern const struct conn_service cluster_services[3];   /* by endpoint */
+extern const struct conn_service cluster_services[3]; /* by endpoint */
 
 /* ---- waiting.c: calls that wait ---- */
 /* Keeps the call until session_wake, or for so long; `answer` replies to it. A call that waits already is answered. */
 void session_wait(struct session *, struct call *, void (*answer)(struct session *), unsigned ms);
-void session_watch(struct session *);           /* every event wakes the call that waits */
+void session_watch(struct session *); /* every event wakes the call that waits */
 /* Answers what waits, if anything, with what there is now. */
 void session_wake(struct session *);
-void session_forget_waiting(struct session *);  /* the connection has ended */
+void session_forget_waiting(struct session *); /* the connection has ended */
 struct session *session_of(struct conn *);
 
 /* ---- state.c: making and unmaking things ---- */
-struct vm   *vm_create(struct cluster *, const struct db_vm *);
-void         vm_rename_address(struct cluster *, struct vm *, const struct db_vm *row);     /* takes the row over */
-void         vm_destroy(struct cluster *, struct vm *);
-struct vm   *vm_find(struct cluster *, const char *name_or_address);
+struct vm *vm_create(struct cluster *, const struct db_vm *);
+void vm_rename_address(struct cluster *, struct vm *, const struct db_vm *row); /* takes the row over */
+void vm_destroy(struct cluster *, struct vm *);
+struct vm *vm_find(struct cluster *, const char *name_or_address);
 struct node *node_create(struct cluster *, const char *name);
-void         node_destroy(struct cluster *, struct node *);
-void         node_set_schedulable(struct cluster *, struct node *);
-struct gpu  *gpu_get(struct cluster *, struct node *, const char *id);      /* makes it */
-struct server *server_create(struct cluster *, const struct db_server *);  /* books it */
-void         server_destroy(struct cluster *, struct server *);            /* gives back; programs are detached */
+void node_destroy(struct cluster *, struct node *);
+void node_set_schedulable(struct cluster *, struct node *);
+struct gpu *gpu_get(struct cluster *, struct node *, const char *id);     /* makes it */
+struct server *server_create(struct cluster *, const struct db_server *); /* books it */
+void server_destroy(struct cluster *, struct server *);                   /* gives back; programs are detached */
 struct program *program_create(struct cluster *, struct vm *, const ctl_program *, uint64_t id);
-void         program_destroy(struct cluster *, struct program *);
-void         program_attach(struct program *, struct server *);            /* NULL: detaches */
+void program_destroy(struct cluster *, struct program *);
+void program_attach(struct program *, struct server *); /* NULL: detaches */
 
 /* ---- store.c: what is written to the DB ---- */
 void store_put_server(struct cluster *, const struct server *, void (*done)(void *, int, const char *), void *context);
@@ -279,15 +292,15 @@ uint64_t cluster_new_id(struct cluster *);
 bool store_db_away(const struct cluster *, char *text, size_t size);
 
 /* ---- load.c: what is read from the DB ---- */
-int  load_start(struct cluster *, char *error);
-void load_vms(struct cluster *);                /* again */
+int load_start(struct cluster *, char *error);
+void load_vms(struct cluster *); /* again */
 
 /* ---- entitlement.c ---- */
 /* Whether the entitlement says on which machine the VM is. Without a host, or with a loopback address, it is on the
    machine from which its client manager is connected. */
 bool vm_names_machine(const struct db_vm *);
 struct place_request server_request(struct cluster *, const struct program *);
-struct place_request server_request_of(struct cluster *, const struct db_vm *);      /* without an asker */
+struct place_request server_request_of(struct cluster *, const struct db_vm *); /* without an asker */
 bool server_within_entitlement(const struct vm *, const struct place_request *);
 
 /* ---- servers.c ---- */
@@ -313,8 +326,8 @@ ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned w
 /* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others
    with a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);
-bool server_is_shared(const struct program *);      /* its VM's server takes it in, without more room */
-bool cluster_settling(struct cluster *);            /* soon after a start the nodes are not back yet */
+bool server_is_shared(const struct program *); /* its VM's server takes it in, without more room */
+bool cluster_settling(struct cluster *);       /* soon after a start the nodes are not back yet */
 
 /* ---- idle.c ---- */
 /* This VM's idle servers end. */
@@ -330,17 +343,17 @@ void program_leave_queue(struct cluster *, struct program *);
 void queue_retry(struct cluster *);
 /* A new server takes room on this GPU. */
 void queue_overtaken(struct cluster *, const struct program *by, size_t gpu);
-void queue_let_go(struct cluster *, struct program *);      /* of the GPU that was kept for it */
+void queue_let_go(struct cluster *, struct program *); /* of the GPU that was kept for it */
 /* Keeps a GPU for the first that lacks room, if it was overtaken often enough. */
 void queue_keep_for_overtaken(struct cluster *);
 
 /* ---- retry.c ---- */
-void queue_try(struct loop_timer *, void *cluster);         /* cluster->try_queue */
+void queue_try(struct loop_timer *, void *cluster); /* cluster->try_queue */
 
 /* ---- push.c: what a peer is told without having asked ---- */
 void node_send_order(struct cluster *, struct node *, const struct message *);
 void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);
-void program_refuse(struct cluster *, struct program *, ctl_code, const char *text);       /* and destroys it */
+void program_refuse(struct cluster *, struct program *, ctl_code, const char *text); /* and destroys it */
 
 /* ---- programs.c ---- */
 struct answer_buffers {
@@ -367,10 +380,10 @@ void node_lose(struct cluster *, struct node *, const char *why);
 extern conn_handler node_handle_register, node_handle_orders, node_handle_report;
 
 /* ---- keys.c ---- */
-int  keys_open(struct cluster *, char *error);
+int keys_open(struct cluster *, char *error);
 void keys_close(struct cluster *);
-size_t keys_fill(const struct cluster *, uint8_t out[CTL_MAX_KEY]);        /* all that nodes are to accept; the size */
-void keys_taken(struct node *);                 /* it has acknowledged orders */
+size_t keys_fill(const struct cluster *, uint8_t out[CTL_MAX_KEY]); /* all that nodes are to accept; the size */
+void keys_taken(struct node *);                                     /* it has acknowledged orders */
 struct ticket_signer *keys_signer(const struct cluster *, const struct node *);
 ctl_code keys_rotate(struct cluster *, const char *by, char *text);
 
@@ -385,7 +398,10 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
 void admin_fill_status(struct cluster *, admin_status_result *);
 
 /* ---- events.c ---- */
-struct event_about { const char *vm, *node; uint64_t server, program; };
+struct event_about {
+    const char *vm, *node;
+    uint64_t server, program;
+};
 void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format,
                    ...) __attribute__((format(printf, 5, 6)));
 /* A peer was refused: an event, unless the same was one lately. hello: as far as it has said who it is; may be NULL. */
@@ -393,10 +409,10 @@ void refusal_note(struct cluster *, const struct conn *, const struct hello *, c
 
 /* ---- renew.c: certificates of nodes and VMs, and how long those of this daemon hold ---- */
 /* issuer.crt and issuer.key of the TLS folder. 0 with *out NULL: there are none. */
-int          renew_read_issuer(const struct cluster_config *, struct authority **out, char *error);
+int renew_read_issuer(const struct cluster_config *, struct authority **out, char *error);
 conn_handler renew_handle;
 /* Looks now and every day. */
-void         renew_watch_ages(struct cluster *);
+void renew_watch_ages(struct cluster *);
 
 /* ---- main.c ---- */
 /* Fills text with what came of it. CTL_INVALID: the file has mistakes, and the old configuration holds. */

@@ -14,36 +14,45 @@
 #include <stdint.h>
 
 struct place_gpu {
-    void    *owner;                 /* NULL: the slot is free */
+    void *owner; /* NULL: the slot is free */
     const void *node;
-    const char *machine;            /* that the node is on, "" not known; the node's */
+    const char *machine; /* that the node is on, "" not known; the node's */
     uint64_t memory, used_memory;
     uint32_t sms, used_sms;
-    uint8_t  offered;               /* CTL_SHARING_ bits */
-    uint8_t  sharing;               /* in use, one bit; 0: no server */
-    bool     schedulable;           /* up, ready, not drained */
-    bool     sm_limits;             /* fewer SMs than all can be held */
+    uint8_t offered;  /* CTL_SHARING_ bits */
+    uint8_t sharing;  /* in use, one bit; 0: no server */
+    bool schedulable; /* up, ready, not drained */
+    bool sm_limits;   /* fewer SMs than all can be held */
     uint32_t users;
-    const void *keeper;             /* who waits for it, and gets it before anybody else; NULL: nobody */
+    const void *keeper; /* who waits for it, and gets it before anybody else; NULL: nobody */
 };
 
-struct place_pool { struct place_gpu *gpus; size_t count, capacity; double overcommit_sms, overcommit_memory; };
+struct place_pool {
+    struct place_gpu *gpus;
+    size_t count, capacity;
+    double overcommit_sms, overcommit_memory;
+};
 
 struct place_request {
-    uint32_t    sms;                /* 0: all of the GPU's */
-    uint64_t    memory;             /* 0: all of the GPU's */
-    unsigned    accepted;           /* sharing */
-    const void *preferred;          /* node on the VM's machine, or NULL */
-    const void *asker;              /* may have what is kept for it */
-    const char *machine;            /* preferred NULL: all nodes on that machine are preferred. NULL or "": none is */
+    uint32_t sms;          /* 0: all of the GPU's */
+    uint64_t memory;       /* 0: all of the GPU's */
+    unsigned accepted;     /* sharing */
+    const void *preferred; /* node on the VM's machine, or NULL */
+    const void *asker;     /* may have what is kept for it */
+    const char *machine;   /* preferred NULL: all nodes on that machine are preferred. NULL or "": none is */
 };
 
-struct place_result { size_t gpu; unsigned sharing; uint32_t sms; uint64_t memory; };
+struct place_result {
+    size_t gpu;
+    unsigned sharing;
+    uint32_t sms;
+    uint64_t memory;
+};
 
 enum place_verdict {
     PLACE_FOUND,
-    PLACE_BUSY,                     /* some GPU could hold it if it were free or up */
-    PLACE_NEVER,                    /* none of those known could */
+    PLACE_BUSY,  /* some GPU could hold it if it were free or up */
+    PLACE_NEVER, /* none of those known could */
     PLACE_NO_GPUS
 };
 
@@ -68,12 +77,15 @@ void place_give_back(struct place_pool *, size_t gpu, uint32_t sms, uint64_t mem
 
 /* A slot; (size_t)-1: no memory. machine: a text of the node's that lives as long as the slot, and may change. */
 size_t place_add(struct place_pool *, void *owner, const void *node, const char *machine);
-void   place_remove(struct place_pool *, size_t gpu);
-void   place_free(struct place_pool *);
+void place_remove(struct place_pool *, size_t gpu);
+void place_free(struct place_pool *);
 
 /* Less is better. Called for GPUs that fit. */
 typedef double place_score(const struct place_gpu *, const struct place_result *);
-struct place_policy { const char *name; place_score *score; };
-extern const struct place_policy place_policies[];      /* in the order of cluster_policies */
+struct place_policy {
+    const char *name;
+    place_score *score;
+};
+extern const struct place_policy place_policies[]; /* in the order of cluster_policies */
 
 #endif

@@ -9,39 +9,39 @@ enum { CLUSTER_WAIT_IN_LINE, CLUSTER_WAIT_FAIL };
 
 struct cluster_config {
     /* vm-resource-db */
-    char    *db_uri, *db_host, *db_user, *db_password, *db_name;
-    int64_t  db_port;
+    char *db_uri, *db_host, *db_user, *db_password, *db_name;
+    int64_t db_port;
     /* ports */
-    char    *address;
-    int64_t  node_port, client_port;
+    char *address;
+    int64_t node_port, client_port;
     /* ipc */
-    char    *socket, *socket_group;
+    char *socket, *socket_group;
     int64_t socket_role; /* of the group's members: 0 admin, 1 operator, 2 viewer */
     /* virt-server-auto-deallocate */
-    bool     deallocate;
-    double   grace;
+    bool deallocate;
+    double grace;
     /* placement */
-    int      policy;
-    double   overcommit_sms, overcommit_memory;
-    int      wait;
-    double   wait_seconds;
+    int policy;
+    double overcommit_sms, overcommit_memory;
+    int wait;
+    double wait_seconds;
     unsigned sharing;
-    int64_t  ungrouped_programs, overtaking;
+    int64_t ungrouped_programs, overtaking;
     /* silence */
     double suspect, lost, client_lost, suspended, reclaimed;
-    double   start_seconds;
+    double start_seconds;
     /* security */
-    char    *node_secret, *admin_secret, *tls_folder, *ticket_key;
-    int      tls;
-    double   ticket_seconds, certificate_days;
-    bool     address_identity;
+    char *node_secret, *admin_secret, *tls_folder, *ticket_key;
+    int tls;
+    double ticket_seconds, certificate_days;
+    bool address_identity;
     /* log */
-    int      log_level;
-    int64_t  events_kept;
+    int log_level;
+    int64_t events_kept;
     char *audit;
 };
 
 extern const struct config_schema cluster_config_schema;
-extern const char *const cluster_policies[];    /* names, in the order of place.c's table */
+extern const char *const cluster_policies[]; /* names, in the order of place.c's table */
 
 #endif

@@ -10,12 +10,12 @@
 
 struct config {
     const struct config_schema *schema;
-    char  *file;                        /* "" when there is none */
-    void  *values;
-    int   *lines;                       /* of each key, 0: not given */
-    char  *problems;
+    char *file; /* "" when there is none */
+    void *values;
+    int *lines; /* of each key, 0: not given */
+    char *problems;
     size_t problems_size;
-    char   where[1024];
+    char where[1024];
 };
 
 /* A mistake in that line; 0: in the whole file. */

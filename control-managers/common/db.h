@@ -30,63 +30,73 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DB_CALL_SECONDS = 10, DB_NAME_SIZE = 65, DB_HOST_SIZE = 257, DB_TEXT_SIZE = 1025, DB_STORED_SIZE = 32,
-       DB_VALUE_SIZE = 1025, DB_KEEP_MS = 1000 };
+enum {
+    DB_CALL_SECONDS = 10,
+    DB_NAME_SIZE = 65,
+    DB_HOST_SIZE = 257,
+    DB_TEXT_SIZE = 1025,
+    DB_STORED_SIZE = 32,
+    DB_VALUE_SIZE = 1025,
+    DB_KEEP_MS = 1000
+};
 
 enum db_kind { DB_VM = 1, DB_NODE = 2, DB_SERVER = 4, DB_EVENT = 8, DB_META = 16, DB_ALL = 31 };
 
 /* An entitlement. Key: name. */
 struct db_vm {
-    char     name[DB_NAME_SIZE];
-    char     address[DB_HOST_SIZE];         /* vm_ip; may be "" */
-    char     host[DB_HOST_SIZE];            /* host_ip; may be "" */
-    uint32_t sms;                           /* compute_units */
-    uint64_t memory_mib;                    /* memory */
-    uint32_t sharing;                       /* CTL_SHARING_ bits accepted; 0: as configured */
-    bool     grouping;                      /* default true */
-    uint8_t  wait;                          /* admin_wait */
-    bool     has_stored;
-    uint8_t  stored[DB_STORED_SIZE];        /* verifier of its secret, see secret.h */
+    char name[DB_NAME_SIZE];
+    char address[DB_HOST_SIZE]; /* vm_ip; may be "" */
+    char host[DB_HOST_SIZE];    /* host_ip; may be "" */
+    uint32_t sms;               /* compute_units */
+    uint64_t memory_mib;        /* memory */
+    uint32_t sharing;           /* CTL_SHARING_ bits accepted; 0: as configured */
+    bool grouping;              /* default true */
+    uint8_t wait;               /* admin_wait */
+    bool has_stored;
+    uint8_t stored[DB_STORED_SIZE]; /* verifier of its secret, see secret.h */
 };
 
 /* What an administrator decided about a node, and what is known of it while it is away. Key: name. */
 struct db_node {
-    char     name[DB_NAME_SIZE];
-    char     host[DB_HOST_SIZE];
-    bool     drained;
-    int64_t  last_heard;                    /* microseconds since 1970 */
-    bool has_stored;                        /* it has a secret of its own */
-    uint8_t stored[DB_STORED_SIZE];         /* its verifier, see secret.h */
+    char name[DB_NAME_SIZE];
+    char host[DB_HOST_SIZE];
+    bool drained;
+    int64_t last_heard;             /* microseconds since 1970 */
+    bool has_stored;                /* it has a secret of its own */
+    uint8_t stored[DB_STORED_SIZE]; /* its verifier, see secret.h */
 };
 
 /* A server and the allocation that it holds, from before it is ordered until it is known to have ended. Key: id. */
 struct db_server {
     uint64_t id;
-    char     vm[DB_NAME_SIZE];
-    char     node[DB_NAME_SIZE];
-    char     gpu[DB_NAME_SIZE];
-    uint32_t sharing;                       /* one bit */
+    char vm[DB_NAME_SIZE];
+    char node[DB_NAME_SIZE];
+    char gpu[DB_NAME_SIZE];
+    uint32_t sharing; /* one bit */
     uint32_t sms;
-    uint64_t memory;                        /* bytes */
-    uint64_t program;                       /* 0: of the whole VM */
-    uint8_t  state;                         /* ctl_server_state */
-    int64_t  created;
+    uint64_t memory;  /* bytes */
+    uint64_t program; /* 0: of the whole VM */
+    uint8_t state;    /* ctl_server_state */
+    int64_t created;
 };
 
 /* Key: number, rising. */
 struct db_event {
     uint64_t number;
-    int64_t  time;
-    uint8_t  severity;                      /* admin_severity */
-    char     kind[DB_NAME_SIZE];
-    char     vm[DB_NAME_SIZE];
-    char     node[DB_NAME_SIZE];
+    int64_t time;
+    uint8_t severity; /* admin_severity */
+    char kind[DB_NAME_SIZE];
+    char vm[DB_NAME_SIZE];
+    char node[DB_NAME_SIZE];
     uint64_t server, program;
-    char     text[DB_TEXT_SIZE];
+    char text[DB_TEXT_SIZE];
 };
 
 /* Single values: the next id, the cluster's name. Key: key. */
-struct db_meta { char key[DB_NAME_SIZE]; char value[DB_VALUE_SIZE]; };
+struct db_meta {
+    char key[DB_NAME_SIZE];
+    char value[DB_VALUE_SIZE];
+};
 
 union db_row {
     struct db_vm vm;
@@ -97,59 +107,58 @@ union db_row {
 };
 
 enum db_action {
-    DB_PUT,                                 /* insert, or replace the row with this key */
-    DB_DELETE,                              /* the row with this key; no error when there is none */
-    DB_INSERT,                              /* DB_VM only: -EEXIST (whole batch refused) when the name is taken */
-    DB_TRIM                                 /* DB_EVENT only: delete all with a number <= this one */
+    DB_PUT,    /* insert, or replace the row with this key */
+    DB_DELETE, /* the row with this key; no error when there is none */
+    DB_INSERT, /* DB_VM only: -EEXIST (whole batch refused) when the name is taken */
+    DB_TRIM    /* DB_EVENT only: delete all with a number <= this one */
 };
 
 struct db_change {
     enum db_action action;
-    enum db_kind   kind;
-    union db_row   row;                     /* for DELETE and TRIM only the key counts */
+    enum db_kind kind;
+    union db_row row; /* for DELETE and TRIM only the key counts */
 };
 
 struct db;
-typedef int db_visit(void *context, enum db_kind, const union db_row *);   /* not 0: stop, and return that */
+typedef int db_visit(void *context, enum db_kind, const union db_row *); /* not 0: stop, and return that */
 
 struct db_operations {
-    const char *kind;                       /* "sqlite", "mongodb" */
+    const char *kind; /* "sqlite", "mongodb" */
     /* Whether `open` understands the URI: 0 or -EINVAL. */
-    int  (*check)(const char *uri, char *error);
+    int (*check)(const char *uri, char *error);
     /* Opens and prepares what is missing (tables, indexes). -EAGAIN and -EBUSY are no reasons to give up: `*out` is
        valid then, and calls try again to connect. */
-    int  (*open)(const char *uri, struct db **out, char *error);
+    int (*open)(const char *uri, struct db **out, char *error);
     void (*close)(struct db *);
     /* All rows of the kinds, in any order of kinds; of each by key. Events: the newest `events`, oldest first.
        After an error, what was visited is to be forgotten. */
-    int  (*load)(struct db *, unsigned kinds, unsigned events, db_visit *, void *context, char *error);
-    int  (*apply)(struct db *, const struct db_change *, size_t count, char *error);
+    int (*load)(struct db *, unsigned kinds, unsigned events, db_visit *, void *context, char *error);
+    int (*apply)(struct db *, const struct db_change *, size_t count, char *error);
     /* To be called every DB_KEEP_MS or so when nothing else is. It shows others that this manager lives, and this
        manager that the database does. */
-    int  (*keep)(struct db *, char *error);
+    int (*keep)(struct db *, char *error);
 };
 
 /* An implementation's struct db begins with this. */
-struct db { const struct db_operations *operations; };
+struct db {
+    const struct db_operations *operations;
+};
 
-extern const struct db_operations db_sqlite;    /* db_sqlite.c: sqlite:///path, sqlite::memory: (tests) */
-extern const struct db_operations db_mongo;     /* db_mongo.c: mongodb://…, mongodb+srv://… */
+extern const struct db_operations db_sqlite; /* db_sqlite.c: sqlite:///path, sqlite::memory: (tests) */
+extern const struct db_operations db_mongo;  /* db_mongo.c: mongodb://…, mongodb+srv://… */
 
 /* Whether db_open would understand the URI: 0, or -EINVAL. Opens nothing. */
-int  db_check(const char *uri, char *error);
+int db_check(const char *uri, char *error);
 /* By the URI's scheme; -EINVAL when it is neither; -EAGAIN and -EBUSY as `open` says. The messages never show a
    password (db_uri_clean). */
-int  db_open(const char *uri, struct db **, char *error);
-void db_close(struct db *);                                             /* NULL is allowed */
+int db_open(const char *uri, struct db **, char *error);
+void db_close(struct db *); /* NULL is allowed */
 static inline const char *db_kind_name(const struct db *db) { return db->operations->kind; }
 static inline int db_load(struct db *db, unsigned kinds, unsigned events, db_visit *visit, void *context, char *error)
 {
     return db->operations->load(db, kinds, events, visit, context, error);
 }
-static inline int db_keep(struct db *db, char *error)
-{
-    return db->operations->keep(db, error);
-}
+static inline int db_keep(struct db *db, char *error) { return db->operations->keep(db, error); }
 static inline int db_apply(struct db *db, const struct db_change *changes, size_t count, char *error)
 {
     return db->operations->apply(db, changes, count, error);

@@ -9,26 +9,26 @@
 #include "cpu/common/explain.h"
 
 enum db_field_type {
-    DB_FIELD_TEXT,                      /* char[size] */
-    DB_FIELD_NUMBER,                    /* unsigned or int64_t of `size` bytes; 8 bytes keep their bits */
+    DB_FIELD_TEXT,   /* char[size] */
+    DB_FIELD_NUMBER, /* unsigned or int64_t of `size` bytes; 8 bytes keep their bits */
     DB_FIELD_BOOL,
-    DB_FIELD_BYTES                      /* uint8_t[size], there only if the bool at `flag` is set */
+    DB_FIELD_BYTES /* uint8_t[size], there only if the bool at `flag` is set */
 };
 
 struct db_field {
-    const char        *name;            /* SQLite's column */
-    const char        *mongo;           /* MongoDB's field */
+    const char *name;  /* SQLite's column */
+    const char *mongo; /* MongoDB's field */
     enum db_field_type type;
-    size_t             offset, size, flag;
+    size_t offset, size, flag;
 };
 
 /* The first field is the key. */
 struct db_table {
-    enum db_kind           kind;
-    const char            *name;        /* SQLite's table */
-    const char            *collection;  /* MongoDB's */
+    enum db_kind kind;
+    const char *name;       /* SQLite's table */
+    const char *collection; /* MongoDB's */
     const struct db_field *fields;
-    size_t                 count;
+    size_t count;
 };
 
 enum { DB_TABLES = 5, DB_MAX_FIELDS = 12 };
@@ -37,9 +37,9 @@ extern const struct db_table db_tables[DB_TABLES];
 /* Index into db_tables; -1: no kind of row. */
 int db_table_index(enum db_kind);
 
-int64_t     db_field_number(const struct db_field *, const union db_row *);
+int64_t db_field_number(const struct db_field *, const union db_row *);
 /* false: does not fit. */
-bool        db_field_set_number(const struct db_field *, union db_row *, int64_t);
+bool db_field_set_number(const struct db_field *, union db_row *, int64_t);
 static inline char *db_field_text(const struct db_field *field, const union db_row *row)
 {
     return (char *)(uintptr_t)row + field->offset;
@@ -49,12 +49,12 @@ static inline bool *db_field_flag(const struct db_field *field, const union db_r
     return (bool *)((char *)(uintptr_t)row + field->flag);
 }
 /* false: too long. */
-bool        db_field_set_text(const struct db_field *, union db_row *, const char *, size_t length);
+bool db_field_set_text(const struct db_field *, union db_row *, const char *, size_t length);
 
 /* What a new row of this kind is before its fields are read (grouping is on unless said otherwise). */
-void        db_row_clear(enum db_kind, union db_row *);
-bool        db_row_equal(const struct db_table *, const union db_row *, const union db_row *);
+void db_row_clear(enum db_kind, union db_row *);
+bool db_row_equal(const struct db_table *, const union db_row *, const union db_row *);
 /* Checks the changes of a batch: kinds, actions, keys. 0 or -EINVAL. */
-int         db_changes_check(const struct db_change *, size_t count, char *error);
+int db_changes_check(const struct db_change *, size_t count, char *error);
 
 #endif

@@ -18,19 +18,19 @@
 enum { LEASE_SECONDS = 6, LEASE_RENEW_MS = 1500 };
 
 struct mongo_lease {
-    char     token[33];
-    bool     held, lost;
-    int64_t  beat;                      /* ours */
-    uint64_t renewed;                   /* milliseconds, monotonic */
-    char     seen_token[33];            /* of another */
-    int64_t  seen_beat;
-    uint64_t seen;                      /* since when it is the same */
+    char token[33];
+    bool held, lost;
+    int64_t beat;        /* ours */
+    uint64_t renewed;    /* milliseconds, monotonic */
+    char seen_token[33]; /* of another */
+    int64_t seen_beat;
+    uint64_t seen; /* since when it is the same */
 };
 
-int  mongo_lease_init(struct mongo_lease *);            /* 0, or -ENOSYS without random numbers */
+int mongo_lease_init(struct mongo_lease *); /* 0, or -ENOSYS without random numbers */
 /* Takes or renews it where that is due. 0: it is ours; -EBUSY: another's, `text` (EXPLAIN_SIZE) says whose; -ESTALE: it
    was ours; 1: the database failed, see *failure. */
-int  mongo_lease_hold(struct mongo_lease *, mongoc_collection_t *, bson_error_t *failure, char *text);
+int mongo_lease_hold(struct mongo_lease *, mongoc_collection_t *, bson_error_t *failure, char *text);
 /* Gives it back, as far as the database can be reached. */
 void mongo_lease_release(struct mongo_lease *, mongoc_collection_t *);
 

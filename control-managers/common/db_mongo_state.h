@@ -13,16 +13,16 @@
 enum { MONGO_WHERE_SIZE = 512 };
 
 struct mongo_db {
-    struct db        db;
-    char             where[MONGO_WHERE_SIZE];  /* the URI without secrets */
-    mongoc_uri_t    *uri;
-    mongoc_client_t *client;            /* NULL: none at present */
-    const char      *name;              /* of the database; the URI's */
-    bool             settled;           /* no journal of ours, or of who was before us, is left to be carried out */
-    bool             indexed;
+    struct db db;
+    char where[MONGO_WHERE_SIZE]; /* the URI without secrets */
+    mongoc_uri_t *uri;
+    mongoc_client_t *client; /* NULL: none at present */
+    const char *name;        /* of the database; the URI's */
+    bool settled;            /* no journal of ours, or of who was before us, is left to be carried out */
+    bool indexed;
     struct mongo_lease lease;
-    bool unsure; /* the batch that was given last may have been applied: -EINPROGRESS was said of it */
-    char             warned[EXPLAIN_SIZE];      /* said already */
+    bool unsure;               /* the batch that was given last may have been applied: -EINPROGRESS was said of it */
+    char warned[EXPLAIN_SIZE]; /* said already */
 };
 
 /* Explains what could not be done. A connection that failed is thrown away. */

@@ -19,8 +19,8 @@ struct db_job;
 
 enum db_state {
     DB_UP,
-    DB_AWAY,                                /* it cannot be reached, or takes nothing */
-    DB_ELSEWHERE                            /* another manager uses it, and this one stands by */
+    DB_AWAY,     /* it cannot be reached, or takes nothing */
+    DB_ELSEWHERE /* another manager uses it, and this one stands by */
 };
 
 struct db_worker_events {
@@ -33,24 +33,28 @@ struct db_worker_events {
 };
 
 /* Opens the database in the worker's thread; the first `state` tells. */
-int  db_worker_start(struct loop *, const char *uri, const struct db_worker_events *, struct db_worker **, char *error);
+int db_worker_start(struct loop *, const char *uri, const struct db_worker_events *, struct db_worker **, char *error);
 /* Applies what waits (at most timeout_ms), ends the thread. Functions of what was not applied get -ECANCELED. */
 void db_worker_stop(struct db_worker *, unsigned timeout_ms);
 
 /* Copies the changes. done (may be NULL) runs in the loop's thread, in order: 0 once they are durable, else why they
    never will be. -ENOSPC (nothing queued, done is not called) when too much waits. *job (may be NULL) is valid until
    done runs. */
-int  db_worker_apply(struct db_worker *, const struct db_change *, size_t count,
-                     void (*done)(void *context, int error, const char *why), void *context, struct db_job **job);
+int db_worker_apply(struct db_worker *, const struct db_change *, size_t count,
+                    void (*done)(void *context, int error, const char *why), void *context, struct db_job **job);
 /* Gives the job up, if that is possible. true: nothing of it was begun, and done is not called. false: the database
    has it at present. Then done is called with -ECANCELED as soon as it is sure that nothing was applied; else the
    job goes on. */
 bool db_worker_withdraw(struct db_worker *, struct db_job *);
 
 /* Rows as loaded, in the loop's thread. error 0: count rows of kinds[i], rows[i], valid until return. */
-struct db_rows { size_t count; const enum db_kind *kinds; const union db_row *rows; };
-int  db_worker_load(struct db_worker *, unsigned kinds, unsigned events,
-                    void (*done)(void *context, int error, const char *why, const struct db_rows *), void *context);
+struct db_rows {
+    size_t count;
+    const enum db_kind *kinds;
+    const union db_row *rows;
+};
+int db_worker_load(struct db_worker *, unsigned kinds, unsigned events,
+                   void (*done)(void *context, int error, const char *why, const struct db_rows *), void *context);
 
 size_t db_worker_waiting(const struct db_worker *);
 /* For how long the database has left one call unanswered, in milliseconds; 0: no call is under way. */

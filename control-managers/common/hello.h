@@ -15,26 +15,26 @@ enum { HELLO_TRANSCRIPT_SIZE = 2 * CTL_NONCE_SIZE + 4 + CTL_MAX_NAME + 1 + SECRE
 
 struct hello {
     ctl_role role;
-    char     name[CTL_MAX_NAME + 1];
-    char     software[CTL_MAX_LABEL + 1];
+    char name[CTL_MAX_NAME + 1];
+    char software[CTL_MAX_LABEL + 1];
     uint64_t incarnation;
     uint8_t transcript[HELLO_TRANSCRIPT_SIZE];
-    size_t   transcript_size;
-    uint8_t  stored[SECRET_STORED_SIZE];
-    bool     said, wants_proof, known, done;
-    bool     refused;           /* for what it said; not because the listener is not ready yet */
+    size_t transcript_size;
+    uint8_t stored[SECRET_STORED_SIZE];
+    bool said, wants_proof, known, done;
+    bool refused; /* for what it said; not because the listener is not ready yet */
 };
 
 enum hello_verdict {
-    HELLO_TRUSTED,              /* known by certificate, peer credentials or as configured: no proof */
-    HELLO_PROVE,                /* *stored is filled */
-    HELLO_NOT_YET,              /* the listener waits for its database: text says so; refused with CTL_DB_AWAY */
-    HELLO_REFUSED               /* text says why, for the log and for the peer */
+    HELLO_TRUSTED, /* known by certificate, peer credentials or as configured: no proof */
+    HELLO_PROVE,   /* *stored is filled */
+    HELLO_NOT_YET, /* the listener waits for its database: text says so; refused with CTL_DB_AWAY */
+    HELLO_REFUSED  /* text says why, for the log and for the peer */
 };
 
 struct hello_policy {
-    const char *software;       /* our own */
-    uint64_t    incarnation;
+    const char *software; /* our own */
+    uint64_t incarnation;
     /* The struct hello of this connection. */
     struct hello *(*of)(struct conn *);
     /* Who is it, and how has it to prove that? A name that does not exist is answered with HELLO_PROVE and random

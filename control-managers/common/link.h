@@ -11,18 +11,18 @@
 struct link;
 
 struct link_options {
-    const char         *const *uris;    /* tried in turn; NULL-terminated */
+    const char *const *uris; /* tried in turn; NULL-terminated */
     struct tls_context *tls;
     const char *tls_name; /* whom the listener's certificate must name; NULL: "cluster:*" */
-    ctl_role            role;
-    const char         *name;
-    const char         *software;       /* "flyt-node-manager 1.0" */
-    uint64_t            incarnation;    /* 0: one is made at random */
-    const struct secret *secret;        /* NULL: none is needed (unix socket, certificate) */
-    unsigned            retry_min_ms, retry_max_ms;     /* 0: 100 and 3000 */
-    bool                once;           /* no retries: down is called and that was it */
-    const struct conn_service *service; /* usually NULL: this side calls */
-    void               *context;
+    ctl_role role;
+    const char *name;
+    const char *software;                /* "flyt-node-manager 1.0" */
+    uint64_t incarnation;                /* 0: one is made at random */
+    const struct secret *secret;         /* NULL: none is needed (unix socket, certificate) */
+    unsigned retry_min_ms, retry_max_ms; /* 0: 100 and 3000 */
+    bool once;                           /* no retries: down is called and that was it */
+    const struct conn_service *service;  /* usually NULL: this side calls */
+    void *context;
     /* Authenticated: register, start the waiting call. */
     void (*up)(struct link *, struct conn *, const ctl_hello_result *);
     /* It was up and has ended, or could not come up (was_up false, said once per reason). error as of conn_done,
@@ -37,13 +37,13 @@ struct link_options {
    on one side only. */
 bool link_error_lasts(int error);
 
-int  link_open(struct loop *, const struct link_options *, struct link **, char *error);   /* copies the options */
-void link_close(struct link *);                 /* no callback comes any more */
-struct conn *link_conn(const struct link *);    /* NULL while it is not up */
+int link_open(struct loop *, const struct link_options *, struct link **, char *error); /* copies the options */
+void link_close(struct link *);                                                         /* no callback comes any more */
+struct conn *link_conn(const struct link *);                                            /* NULL while it is not up */
 void *link_context(const struct link *);
 void link_retry_now(struct link *);
 void link_set_tls(struct link *, struct tls_context *);
-void link_set_secret(struct link *, const struct secret *);    /* for connections from now on; it had one before */
+void link_set_secret(struct link *, const struct secret *); /* for connections from now on; it had one before */
 
 /* conn_call on what is up; -ENOTCONN while nothing is. */
 int link_call(struct link *, uint32_t procedure, const void *args, unsigned deadline_ms, conn_done *, void *context,

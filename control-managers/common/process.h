@@ -12,10 +12,10 @@
 #include "control-managers/common/loop.h"
 
 struct process {
-    pid_t    pid;                       /* 0: none */
-    uint64_t started;                   /* clock ticks since boot, as in /proc/PID/stat */
-    int      fd;                        /* pidfd, -1: the kernel has none */
-    void    *watch;
+    pid_t pid;        /* 0: none */
+    uint64_t started; /* clock ticks since boot, as in /proc/PID/stat */
+    int fd;           /* pidfd, -1: the kernel has none */
+    void *watch;
 };
 
 #define PROCESS_NONE ((struct process){ .fd = -1 })
@@ -23,15 +23,15 @@ struct process {
 /* Which run of the machine this is; process ids mean nothing in another. Static buffer, "" where unknown. */
 const char *process_boot(void);
 /* 0, or -ESRCH. */
-int  process_start_time(pid_t, uint64_t *started);
+int process_start_time(pid_t, uint64_t *started);
 /* Takes hold of the process `pid`. started not 0: only if it is that one. 0, or -ESRCH. */
-int  process_open(pid_t, uint64_t started, struct process *);
+int process_open(pid_t, uint64_t started, struct process *);
 bool process_alive(const struct process *);
 /* To that very process. 0 or -errno. */
-int  process_signal(const struct process *, int number);
+int process_signal(const struct process *, int number);
 /* ended(context) is called once, in the loop, when it has ended (it is not reaped by this). -ENOSYS where the kernel
    cannot tell; then ask process_alive now and then. */
-int  process_watch(struct loop *, struct process *, void (*ended)(void *), void *context);
-void process_close(struct process *);   /* no callback comes any more; the process is left alone */
+int process_watch(struct loop *, struct process *, void (*ended)(void *), void *context);
+void process_close(struct process *); /* no callback comes any more; the process is left alone */
 
 #endif

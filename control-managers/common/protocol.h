@@ -15,13 +15,15 @@
 #include "control-managers/common/control_prot.h"
 #include "control-managers/common/control_procedures.h"
 
-typedef struct { char nothing; } ctl_nothing;           /* for void */
+typedef struct {
+    char nothing;
+} ctl_nothing; /* for void */
 bool_t xdr_ctl_nothing(XDR *, ctl_nothing *);
 
 struct protocol_procedure {
-    const char *name;                   /* NULL: there is none of this number */
-    xdrproc_t   args, result;
-    size_t      args_size, result_size; /* of the structures */
+    const char *name; /* NULL: there is none of this number */
+    xdrproc_t args, result;
+    size_t args_size, result_size; /* of the structures */
 };
 extern const struct protocol_procedure protocol_procedures[CTL_LAST_PROCEDURE + 1];
 
@@ -37,7 +39,7 @@ void protocol_free(xdrproc_t, void *object);
 bool_t protocol_xdr_string(XDR *, char **, u_int max);
 
 /* For people: "no GPU is free" style names of enumerations. Never NULL. */
-const char *protocol_code_name(ctl_code);               /* "busy" */
+const char *protocol_code_name(ctl_code); /* "busy" */
 const char *protocol_server_state_name(ctl_server_state);
 /* Whether a peer of this version can be understood: the same major; of administrators, whose listings grow, the same
    minor. */
@@ -47,20 +49,20 @@ const char *protocol_role_name(ctl_role);
 enum { PROTOCOL_SHARING_SIZE = 64 };
 const char *protocol_sharing_text(unsigned sharing, char *buffer);
 /* 0 when text is no list of exclusive, mig, time-slice, mps, any, separated by commas or spaces. */
-unsigned    protocol_sharing_parse(const char *text);
+unsigned protocol_sharing_parse(const char *text);
 
 /* Names of VMs, nodes, GPUs: 1 to CTL_MAX_NAME of [A-Za-z0-9._:-], not beginning with '-' or '.'. */
-bool        protocol_name_valid(const char *);
+bool protocol_name_valid(const char *);
 /* An IPv4 or IPv6 address in figures. */
-bool        protocol_address_valid(const char *);
+bool protocol_address_valid(const char *);
 /* An address, or the name of a node or machine. What consists of digits and dots only is meant as an address. */
-bool        protocol_host_valid(const char *);
+bool protocol_host_valid(const char *);
 /* The kinds of events that a cluster manager tells of, ended by NULL. */
 extern const char *const protocol_event_kinds[];
 /* Control characters and broken UTF-8 become '?', for text of peers that goes to logs and terminals. */
-void        protocol_text_clean(char *);
+void protocol_text_clean(char *);
 
 /* A status whose text is `buffer` (CTL_MAX_TEXT + 1 bytes) filled by the format. */
-ctl_status  protocol_status(char *buffer, ctl_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+ctl_status protocol_status(char *buffer, ctl_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

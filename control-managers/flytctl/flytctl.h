@@ -22,34 +22,40 @@
 
 enum exit_code {
     EXIT_FINE = 0,
-    EXIT_FAILED = 1,                    /* anything else */
+    EXIT_FAILED = 1, /* anything else */
     EXIT_USAGE = 2,
-    EXIT_UNREACHABLE = 3,               /* the cluster manager cannot be reached, or did not answer */
+    EXIT_UNREACHABLE = 3, /* the cluster manager cannot be reached, or did not answer */
     EXIT_DENIED = 4,
     EXIT_NOT_FOUND = 5,
     EXIT_EXISTS = 6,
-    EXIT_BUSY = 7,                      /* in use: --force, or another time */
+    EXIT_BUSY = 7, /* in use: --force, or another time */
     EXIT_NO_ROOM = 8,
-    EXIT_NOT_SUPPORTED = 9,             /* this version cannot do that */
-    EXIT_BAD_CONFIG = 10,               /* config check or reload found mistakes */
-    EXIT_DB_AWAY = 11,                  /* the resource DB does not answer, and nothing was changed: try again later */
-    EXIT_UNKNOWN = 12                   /* whether the change was made is not known: look */
+    EXIT_NOT_SUPPORTED = 9, /* this version cannot do that */
+    EXIT_BAD_CONFIG = 10,   /* config check or reload found mistakes */
+    EXIT_DB_AWAY = 11,      /* the resource DB does not answer, and nothing was changed: try again later */
+    EXIT_UNKNOWN = 12       /* whether the change was made is not known: look */
 };
 
 /* An option of a command. argument NULL: it takes none. repeat: may be given several times. */
-struct option_row { const char *name; char letter; const char *argument; const char *help; bool repeat; };
+struct option_row {
+    const char *name;
+    char letter;
+    const char *argument;
+    const char *help;
+    bool repeat;
+};
 
 struct flytctl;
 
 struct command {
-    const char *group;                  /* "vm"; NULL: the command is one word */
+    const char *group; /* "vm"; NULL: the command is one word */
     const char *name;
-    const char *arguments;              /* "NAME..." for the help; "" for none */
-    int         min, max;               /* how many; max -1: any number */
-    const char *complete; /* what its arguments are, for complete.c: "vm", "node", ":file", ":dir,role," … */
-    const char *help;                   /* one sentence */
-    const struct option_row *options;   /* ended by a NULL name; NULL for none */
-    int       (*run)(struct flytctl *);
+    const char *arguments; /* "NAME..." for the help; "" for none */
+    int min, max;          /* how many; max -1: any number */
+    const char *complete;  /* what its arguments are, for complete.c: "vm", "node", ":file", ":dir,role," … */
+    const char *help;      /* one sentence */
+    const struct option_row *options; /* ended by a NULL name; NULL for none */
+    int (*run)(struct flytctl *);
 };
 
 enum { MAX_OPTIONS = 24, MAX_REPEATED = 16, MAX_WORDS = 256 };
@@ -57,62 +63,62 @@ enum { MAX_OPTIONS = 24, MAX_REPEATED = 16, MAX_WORDS = 256 };
 struct flytctl {
     /* global options */
     const char *manager, *secret, *tls_folder, *as, *config;
-    bool        json, wide;
-    unsigned    timeout_ms;
+    bool json, wide;
+    unsigned timeout_ms;
     /* this command */
     const struct command *command;
-    int         argc;
-    char       *argv[MAX_WORDS];
+    int argc;
+    char *argv[MAX_WORDS];
     const char *values[MAX_OPTIONS][MAX_REPEATED];
-    int         given[MAX_OPTIONS];
+    int given[MAX_OPTIONS];
     /* the connection */
     struct loop *loop;
     struct link *link;
-    char        manager_uri[CTL_MAX_URI + 1];
-    struct loop_timer tell;             /* says that it still waits */
+    char manager_uri[CTL_MAX_URI + 1];
+    struct loop_timer tell; /* says that it still waits */
     struct flytctl_config *settings;
     char look[256]; /* what shows whether the change that is asked for was made; "": it is no change */
 };
 
-extern const struct command commands[];         /* ended by a NULL name */
+extern const struct command commands[]; /* ended by a NULL name */
 extern const struct option_row global_options[];
 
 /* ---- options.c ---- */
 
 /* Fills command, arguments, options. EXIT_FINE: run it; -1: nothing to be done (help, version were printed); else
  * exit. */
-int         options_parse(struct flytctl *, int argc, char **argv);
+int options_parse(struct flytctl *, int argc, char **argv);
 /* The row of a command's words, of an option's name (length bytes) or letter ('\0': by its name); NULL: there is
  * none. */
 const struct command *command_find(const char *first, const char *second);
 const struct option_row *option_find(const struct option_row *, const char *name, size_t length, char letter);
 /* If this is one of the options that say how to reach the cluster manager: takes its value. */
-bool        option_connection(struct flytctl *, const struct option_row *, const char *value);
+bool option_connection(struct flytctl *, const struct option_row *, const char *value);
 /* NULL: not given. The name must be one of the command's. */
 const char *option(const struct flytctl *, const char *name);
-int         option_count(const struct flytctl *, const char *name);
+int option_count(const struct flytctl *, const char *name);
 const char *option_at(const struct flytctl *, const char *name, int index);
-void        print_help(const struct command *);         /* NULL: of all */
-int         command_complete(struct flytctl *);         /* complete.c */
-int         command_help(struct flytctl *);
+void print_help(const struct command *); /* NULL: of all */
+int command_complete(struct flytctl *);  /* complete.c */
+int command_help(struct flytctl *);
 
 /* Values of options; not given: *out stays. false: complained, EXIT_USAGE. */
-bool        option_number(struct flytctl *, const char *name, uint64_t min, uint64_t max, uint64_t *out);
+bool option_number(struct flytctl *, const char *name, uint64_t min, uint64_t max, uint64_t *out);
 /* 512M, 2G; a plain number is MiB. */
-bool        option_size(struct flytctl *, const char *name, uint64_t *bytes);
-bool        option_switch(struct flytctl *, const char *name, bool *on);
-bool        parse_id(struct flytctl *, const char *text, uint64_t *id);
+bool option_size(struct flytctl *, const char *name, uint64_t *bytes);
+bool option_switch(struct flytctl *, const char *name, bool *on);
+bool parse_id(struct flytctl *, const char *text, uint64_t *id);
 
 /* ---- session.c ---- */
 
 /* Connects at the first call. EXIT_FINE or complained. */
-int  session_open(struct flytctl *);
+int session_open(struct flytctl *);
 void session_close(struct flytctl *);
 /* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with
    a ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
-int  ask(struct flytctl *, uint32_t procedure, const void *args, void *result);
+int ask(struct flytctl *, uint32_t procedure, const void *args, void *result);
 /* The same, but status codes other than CTL_OK are the caller's to look at: EXIT_FINE is returned for them too. */
-int  ask_raw(struct flytctl *, uint32_t procedure, const void *args, void *result);
+int ask_raw(struct flytctl *, uint32_t procedure, const void *args, void *result);
 /* For the next call: it changes something, and this command shows whether the change was made. */
 void look_with(struct flytctl *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* As ask, and says the status' text, or `done`, when it went well. */
@@ -122,16 +128,16 @@ int ask_for_secret(struct flytctl *, uint32_t procedure, const void *args, const
                    const char *name);
 int ask_plain(struct flytctl *, uint32_t procedure, const void *args, const char *done, ...)
     __attribute__((format(printf, 4, 5)));
-int  exit_of_code(ctl_code);
+int exit_of_code(ctl_code);
 
 /* ---- output.c ---- */
 
 /* On stderr, and with --json as an object on stdout. Returns code. */
-int  complain(struct flytctl *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int complain(struct flytctl *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same with further members of the object, which are taken over (may be NULL). */
 int complain_more(struct flytctl *, int code, json_t *members, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-int  complain_status(struct flytctl *, const ctl_status *);
+int complain_status(struct flytctl *, const ctl_status *);
 /* What went well: a line, or { "ok": true, "message": … } with further members, which are taken over (may be NULL). */
 void report(struct flytctl *, json_t *members, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -148,11 +154,16 @@ enum column_kind {
 };
 /* key2: of the whole, for COLUMN_PART. rank: 0: always shown; else, where there is no room, those with higher ranks go
    first. COLUMN_END is a text of which the end is kept if it has to be cut. */
-struct column { const char *title, *key; enum column_kind kind; const char *key2; int rank; };
+struct column {
+    const char *title, *key;
+    enum column_kind kind;
+    const char *key2;
+    int rank;
+};
 /* An array of objects. Takes it over. */
-int  print_rows(struct flytctl *, json_t *rows, const struct column *, size_t columns, const char *when_empty);
+int print_rows(struct flytctl *, json_t *rows, const struct column *, size_t columns, const char *when_empty);
 /* One object, a line each. Takes it over. */
-int  print_object(struct flytctl *, json_t *object, const struct column *, size_t columns);
+int print_object(struct flytctl *, json_t *object, const struct column *, size_t columns);
 /* Just the table, from rows that stay the caller's. */
 void print_table(const struct flytctl *, const json_t *rows, const struct column *, size_t columns);
 /* Words, `gap` blanks behind the `at` columns that the line has, further lines from column `indent` on; within the
@@ -160,15 +171,15 @@ void print_table(const struct flytctl *, const json_t *rows, const struct column
 void print_text(const struct flytctl *, const char *text, int at, int gap, int indent);
 void print_wrapped(const char *text, int at, int gap, int indent, int wide);
 /* Padded to `pad` columns; cut where the line would not fit the terminal. Returns how many columns it took. */
-int  print_name(const struct flytctl *, const char *name, int at, int pad);
+int print_name(const struct flytctl *, const char *name, int at, int pad);
 /* One line of JSON. Takes it over. */
 void print_json_line(json_t *);
-void print_json(json_t *);              /* many lines; takes it over */
+void print_json(json_t *); /* many lines; takes it over */
 
-json_t *json_time(int64_t microseconds);        /* RFC 3339; null for 0 */
+json_t *json_time(int64_t microseconds); /* RFC 3339; null for 0 */
 json_t *json_text(const char *);
-char   *text_size(uint64_t bytes, char *buffer, size_t size);
-#define COUNT(array) (sizeof (array) / sizeof (array)[0])
+char *text_size(uint64_t bytes, char *buffer, size_t size);
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* ---- rows.c: what the cluster manager says, as JSON ---- */
 
@@ -180,10 +191,10 @@ json_t *row_vm_state(const admin_vm_row *);
 json_t *row_program(const admin_program *);
 json_t *row_event(const admin_event *);
 /* All pages. only, vm, node may be NULL. */
-int     list_nodes(struct flytctl *, const char *only, json_t **);
-int     list_vms(struct flytctl *, const char *only, json_t **);
-int     list_servers(struct flytctl *, const char *vm, const char *node, json_t **);
-int     list_programs(struct flytctl *, const char *vm, const char *node, json_t **);
+int list_nodes(struct flytctl *, const char *only, json_t **);
+int list_vms(struct flytctl *, const char *only, json_t **);
+int list_servers(struct flytctl *, const char *vm, const char *node, json_t **);
+int list_programs(struct flytctl *, const char *vm, const char *node, json_t **);
 
 /* ---- commands ---- */
 

@@ -4,7 +4,9 @@
 
 #include "control-managers/common/config.h"
 
-struct flytctl_config { char *manager, *secret, *name, *tls_folder; };
+struct flytctl_config {
+    char *manager, *secret, *name, *tls_folder;
+};
 extern const struct config_schema flytctl_config_schema;
 
 #endif

@@ -43,15 +43,15 @@ enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096 };
 /* ---- GPUs ---- */
 
 struct gpu {
-    char          id[CTL_MAX_NAME + 1];
-    char          product[CTL_MAX_LABEL + 1];
-    char          card[64];             /* software: name of its fault domain */
-    bool          software;
-    uint32_t      index, sms, clock_mhz, sharing, sm_limits;
-    int           minor;                /* of its device file /dev/nvidia<minor>; -1: not known */
-    uint64_t      memory;
+    char id[CTL_MAX_NAME + 1];
+    char product[CTL_MAX_LABEL + 1];
+    char card[64]; /* software: name of its fault domain */
+    bool software;
+    uint32_t index, sms, clock_mhz, sharing, sm_limits;
+    int minor; /* of its device file /dev/nvidia<minor>; -1: not known */
+    uint64_t memory;
     ctl_gpu_state state;
-    char          text[CTL_MAX_TEXT + 1];
+    char text[CTL_MAX_TEXT + 1];
 };
 
 /* ---- servers ---- */
@@ -59,62 +59,65 @@ struct gpu {
 struct node;
 
 struct server {
-    struct node     *node;
-    struct server   *next;
+    struct node *node;
+    struct server *next;
     /* As ordered. */
-    uint64_t         id, program, memory;
-    char             vm[CTL_MAX_NAME + 1], gpu[CTL_MAX_NAME + 1], vm_address[CTL_MAX_HOST + 1];
-    uint32_t         sharing, sms;
-    bool             same_host;
+    uint64_t id, program, memory;
+    char vm[CTL_MAX_NAME + 1], gpu[CTL_MAX_NAME + 1], vm_address[CTL_MAX_HOST + 1];
+    uint32_t sharing, sms;
+    bool same_host;
     /* As it is. */
     ctl_server_state state;
-    struct process   process;
-    bool             child;             /* of this process: to be reaped */
-    bool             killed;            /* SIGKILL was sent because it did not stop in time */
-    bool             fresh;             /* never ready so far: a failure is final */
-    bool own; /* it writes in a folder within its folder (own.c); earlier versions had one for both */
-    uid_t            user;              /* that it runs as (users.c); 0: as the node manager */
-    unsigned         port;              /* of the socket that we made for it; 0: none */
-    char             addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
-    unsigned         address_count, restarts, workers;
-    uint32_t         shown_sms;         /* as its driver shows them; 0: not known */
-    uint64_t         used;              /* bytes of device memory that its programs hold */
-    uint64_t         deadline;          /* of starting, loop_now */
-    uint64_t         ready_since;
-    uint64_t         start_order, stop_order;   /* numbers to be reported as done; 0: none */
-    ctl_code         why;               /* of stopping, for the reports */
-    char             why_text[CTL_MAX_TEXT + 1];
-    struct loop_timer timer;            /* STARTING: looks for readiness, or waits to start again; STOPPING: kills */
+    struct process process;
+    bool child;    /* of this process: to be reaped */
+    bool killed;   /* SIGKILL was sent because it did not stop in time */
+    bool fresh;    /* never ready so far: a failure is final */
+    bool own;      /* it writes in a folder within its folder (own.c); earlier versions had one for both */
+    uid_t user;    /* that it runs as (users.c); 0: as the node manager */
+    unsigned port; /* of the socket that we made for it; 0: none */
+    char addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
+    unsigned address_count, restarts, workers;
+    uint32_t shown_sms; /* as its driver shows them; 0: not known */
+    uint64_t used;      /* bytes of device memory that its programs hold */
+    uint64_t deadline;  /* of starting, loop_now */
+    uint64_t ready_since;
+    uint64_t start_order, stop_order; /* numbers to be reported as done; 0: none */
+    ctl_code why;                     /* of stopping, for the reports */
+    char why_text[CTL_MAX_TEXT + 1];
+    struct loop_timer timer; /* STARTING: looks for readiness, or waits to start again; STOPPING: kills */
 };
 
-struct report { struct report *next; node_report_body body; };
+struct report {
+    struct report *next;
+    node_report_body body;
+};
 
 struct node {
-    struct loop              *loop;
+    struct loop *loop;
     const struct node_config *config;
-    struct link              *link;
-    struct secret             secret;
-    struct tls_context       *tls;
-    char                      name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
-    char                      addresses[CTL_MAX_ADDRESSES][CTL_MAX_HOST + 1];
-    unsigned                  address_count;
-    char                      advertise[CTL_MAX_HOST + 1];
-    char                      program[NODE_PATH_SIZE], servers_path[NODE_PATH_SIZE];
-    char                      root_path[NODE_PATH_SIZE];    /* an empty folder (sandbox.h) */
-    struct gpu                gpus[CTL_MAX_GPUS];
-    unsigned                  gpu_count;
-    struct server            *servers;
-    uint8_t                   keys[CTL_MAX_KEY];
-    size_t                    keys_size;
-    uint64_t                  incarnation, manager_incarnation, last_order;
-    bool                      registered, reporting;
-    struct report            *reports, **reports_end;   /* not yet taken by the cluster manager, oldest first */
-    size_t                    report_count, reports_sent;
+    struct link *link;
+    struct secret secret;
+    struct tls_context *tls;
+    char name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
+    char addresses[CTL_MAX_ADDRESSES][CTL_MAX_HOST + 1];
+    unsigned address_count;
+    char advertise[CTL_MAX_HOST + 1];
+    char program[NODE_PATH_SIZE], servers_path[NODE_PATH_SIZE];
+    char root_path[NODE_PATH_SIZE]; /* an empty folder (sandbox.h) */
+    struct gpu gpus[CTL_MAX_GPUS];
+    unsigned gpu_count;
+    struct server *servers;
+    uint8_t keys[CTL_MAX_KEY];
+    size_t keys_size;
+    uint64_t incarnation, manager_incarnation, last_order;
+    bool registered, reporting;
+    struct report *reports, **reports_end; /* not yet taken by the cluster manager, oldest first */
+    size_t report_count, reports_sent;
     struct loop_timer figures, cards, logs;
 };
 
 /* node.c */
-int  node_open(struct node *, char *error);
+int node_open(struct node *, char *error);
 void node_close(struct node *);
 void node_gpu_fill(struct gpu *, ctl_gpu *);
 struct gpu *node_gpu(struct node *, const char *id);
@@ -123,25 +126,25 @@ struct gpu *node_gpu(struct node *, const char *id);
 void node_report_server(struct node *, const struct server *);
 void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
 void node_report_gpu(struct node *, const struct gpu *);
-void reports_add(struct node *, const node_report_body *);      /* copies it */
-void reports_send(struct node *);               /* what waits; after registering */
+void reports_add(struct node *, const node_report_body *); /* copies it */
+void reports_send(struct node *);                          /* what waits; after registering */
 void reports_drop_all(struct node *);
-void server_fill(struct server *, ctl_server_report *);         /* pointers into *server; addresses are malloced */
+void server_fill(struct server *, ctl_server_report *); /* pointers into *server; addresses are malloced */
 
 /* server.c */
 struct server *server_find(struct node *, uint64_t id);
 /* Begins to start it. 0, or -errno with *error: then nothing is left of it. */
-int  server_create(struct node *, const ctl_server_spec *, uint64_t order, char *error);
+int server_create(struct node *, const ctl_server_spec *, uint64_t order, char *error);
 void server_stop(struct server *, unsigned grace_ms, ctl_code why, const char *text);
 /* Ends it at once, and for good, because of a fault of its GPU. */
 void server_fault(struct server *, ctl_code why, const char *text);
-void server_adopt(struct server *);             /* of state_load: takes it over, or starts it again */
-void server_forget_all(struct node *);          /* at the end: frees, leaves the processes alone */
+void server_adopt(struct server *);    /* of state_load: takes it over, or starts it again */
+void server_forget_all(struct node *); /* at the end: frees, leaves the processes alone */
 
 /* start.c */
 /* Whether GPU servers take TLS only, of what comes over TCP. */
 bool node_servers_tls(const struct node *);
-int  server_make_process(struct server *, char *error);
+int server_make_process(struct server *, char *error);
 
 /* region.c: memory that virtual machines of this host share with their GPU servers */
 void regions_make(const struct node *);
@@ -169,13 +172,13 @@ uint64_t node_host_memory(const struct node_config *);
 /* listen.c */
 #define LISTEN_NAME "s" /* of the unix socket, in the folder that the server can write */
 /* A socket that listens on virt-server.listen-address, at any port; -1 with *error. *port: which. */
-int  listen_make(const struct node *, unsigned *port, char *error);
+int listen_make(const struct node *, unsigned *port, char *error);
 /* One for programs of this machine; -1: its path is longer than a socket's name may be, or it has been said why. */
-int  listen_make_unix(const struct server *);
+int listen_make_unix(const struct server *);
 
 /* files.c */
 void server_write_keys(struct server *);
-int  files_open(const struct server *, const char *name, int flags);    /* a descriptor; -1 and errno */
+int files_open(const struct server *, const char *name, int flags); /* a descriptor; -1 and errno */
 /* Cuts what servers have written into their logs and outputs, where it is too much. Once a second. */
 void files_bound(const struct node *);
 /* The last line of its log, for messages. */
@@ -185,14 +188,14 @@ void files_last_words(const struct server *, char *out, size_t size);
 bool files_read_addresses(struct server *);
 
 /* state.c */
-int  state_save(const struct server *, char *error);
-void state_load(struct node *);                 /* fills node->servers with what lies in the state folder */
+int state_save(const struct server *, char *error);
+void state_load(struct node *); /* fills node->servers with what lies in the state folder */
 /* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that
  * has no loop. */
 void state_end_servers(struct node *);
-int  state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]);     /* -ENAMETOOLONG */
-int  state_make_folder(const char *path, mode_t, char *error);
-int  state_write(const char *path, const void *, size_t, char *error);  /* replaced atomically */
+int state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
+int state_make_folder(const char *path, mode_t, char *error);
+int state_write(const char *path, const void *, size_t, char *error); /* replaced atomically */
 
 /* own.c: -1 and errno on failure */
 int own_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
@@ -217,20 +220,20 @@ void workers_forget(const struct server *);
 unsigned workers_end(const struct server *, uint64_t program);
 
 /* gpu.c */
-int  gpu_discover(struct node *, char *error);
-int  gpu_nvidia_discover(struct node *, char *error);           /* how many; -ENOENT: there is no NVML */
-int  gpu_software_discover(struct node *, char *error);
+int gpu_discover(struct node *, char *error);
+int gpu_nvidia_discover(struct node *, char *error); /* how many; -ENOENT: there is no NVML */
+int gpu_software_discover(struct node *, char *error);
 /* Whether the server can be started: CTL_OK, or a code and *text (CTL_MAX_TEXT + 1) saying why not. */
 ctl_code gpu_check(const struct gpu *, const ctl_server_spec *, const struct node_config *, char *text);
 
 /* card.c */
 void card_watch(struct node *);
-void card_remove(const struct node *, const struct gpu *);      /* its file, when no server is on it any more */
+void card_remove(const struct node *, const struct gpu *); /* its file, when no server is on it any more */
 /* Whether a fault takes a whole software GPU (FLYT_SOFTGPU_FAULT_DOMAIN=gpu). */
 bool card_shared(void);
 /* Where a server reads what happened to its card, and where it reports its own faults. False: it need not. */
 bool card_files(const struct server *, const struct gpu *, char word[NODE_PATH_SIZE], char report[NODE_PATH_SIZE]);
-void card_begin(const struct server *);         /* before it begins: forgets what an earlier process reported */
+void card_begin(const struct server *); /* before it begins: forgets what an earlier process reported */
 
 /* mps.c: whether NVIDIA MPS runs as Flyt needs it; *text says what is wrong, and what to do. */
 bool mps_ready(const char *pipe_directory, char *text);

@@ -75,7 +75,7 @@ struct launch {
     const char *program;
     char *const *arguments, *const *environment;
     int output, log, listen, listen_unix, cgroup; /* the last three: -1: none */
-    const char *own;         /* its folder */
+    const char *own;                              /* its folder */
     const struct root *root;
     enum node_sandbox sandbox;
     uid_t user;                  /* of launch_user; 0: that of the node manager */

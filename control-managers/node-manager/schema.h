@@ -11,34 +11,34 @@ enum node_tls { NODE_TLS_AUTO, NODE_TLS_ON, NODE_TLS_OFF };
 enum node_sandbox { NODE_SANDBOX_BEST, NODE_SANDBOX_REQUIRED, NODE_SANDBOX_OFF };
 
 struct node_config {
-    char    *manager_address;
-    int64_t  manager_port;
-    char    *name;
-    char    *secret;
+    char *manager_address;
+    int64_t manager_port;
+    char *name;
+    char *secret;
     struct config_strings addresses;
-    char    *state;
-    int      gpu;                       /* node_gpu_kind */
+    char *state;
+    int gpu; /* node_gpu_kind */
     unsigned sharing;
-    int      sandbox;                   /* node_sandbox */
+    int sandbox; /* node_sandbox */
     struct config_strings sandbox_paths;
-    int64_t  first_user;
-    double   report_period;
-    char    *program;
-    int      thread_mode;
+    int64_t first_user;
+    double report_period;
+    char *program;
+    int thread_mode;
     struct config_strings arguments;
-    char    *listen;
-    char    *advertise;
-    int      server_tls;                /* node_tls */
-    int      clear;                     /* of node_clear_words */
-    int64_t  workers;
-    int64_t  processes;
+    char *listen;
+    char *advertise;
+    int server_tls; /* node_tls */
+    int clear;      /* of node_clear_words */
+    int64_t workers;
+    int64_t processes;
     uint64_t host_memory;
-    int64_t  restarts;
-    double   start_timeout, stop_timeout;
+    int64_t restarts;
+    double start_timeout, stop_timeout;
     struct config_strings shared_memory;
     char *shared_memory_folder, *shared_memory_group;
-    char    *mps_directory;
-    char    *tls_ca, *tls_certificate, *tls_key;
+    char *mps_directory;
+    char *tls_ca, *tls_certificate, *tls_key;
 };
 
 extern const struct config_schema node_schema;

@@ -22,34 +22,37 @@
 enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
 
 struct rig {
-    char         folder[64], config[128], node_uri[128], client_uri[128], admin_uri[160];
-    pid_t        pid;
+    char folder[64], config[128], node_uri[128], client_uri[128], admin_uri[160];
+    pid_t pid;
     struct loop *loop;
     struct link *admin;
     struct secret node_secret;
-    bool         patient;                       /* node managers wait before they connect again as the real ones do */
-    struct rig_party { struct fake_node *node; struct fake_client *client; } *open;      /* one or the other each */
-    unsigned     open_count, open_room;
+    bool patient; /* node managers wait before they connect again as the real ones do */
+    struct rig_party {
+        struct fake_node *node;
+        struct fake_client *client;
+    } * open; /* one or the other each */
+    unsigned open_count, open_room;
 };
 extern struct rig rig;
-extern const char *rig_address;                 /* where the manager listens; before rig_create */
+extern const char *rig_address; /* where the manager listens; before rig_create */
 extern double rig_ticket_seconds;
-extern const char *rig_security;                /* further keys of that group */
+extern const char *rig_security; /* further keys of that group */
 
-void rig_create(const char *settings);          /* further settings of the configuration; starts the manager */
-void rig_start(void);                           /* (again, at the same addresses) */
-void rig_signal(int number);                    /* and waits until it has ended */
-void rig_destroy(void);                         /* closes what is open, and ends the manager */
+void rig_create(const char *settings); /* further settings of the configuration; starts the manager */
+void rig_start(void);                  /* (again, at the same addresses) */
+void rig_signal(int number);           /* and waits until it has ended */
+void rig_destroy(void);                /* closes what is open, and ends the manager */
 void rig_run_ms(unsigned ms);
 /* Runs the loop until the condition holds; fails the test after ms, saying `what`. */
-#define rig_until(condition, ms)                                                                                      \
-    do {                                                                                                              \
-        uint64_t rig_limit = loop_now(rig.loop) + (ms);                                                               \
-        while (!(condition)) {                                                                                        \
-            if (loop_now(rig.loop) > rig_limit)                                                                       \
-                fail_msg("%s:%d: not within %d ms: %s", __FILE__, __LINE__, (int)(ms), #condition);                   \
-            rig_step();                                                                                               \
-        }                                                                                                             \
+#define rig_until(condition, ms)                                                                    \
+    do {                                                                                            \
+        uint64_t rig_limit = loop_now(rig.loop) + (ms);                                             \
+        while (!(condition)) {                                                                      \
+            if (loop_now(rig.loop) > rig_limit)                                                     \
+                fail_msg("%s:%d: not within %d ms: %s", __FILE__, __LINE__, (int)(ms), #condition); \
+            rig_step();                                                                             \
+        }                                                                                           \
     } while (0)
 void rig_step(void);
 
@@ -59,30 +62,30 @@ struct fake_server {
     uint64_t id, memory;
     uint32_t sms;
     unsigned sharing;
-    int      gpu;
+    int gpu;
     ctl_server_state state;
-    bool     shared, same_host;
+    bool shared, same_host;
 };
 struct fake_node {
-    char         name[32], host[64];
+    char name[32], host[64];
     struct link *link;
-    unsigned     gpu_count, gpu_sms, sharing;
-    uint64_t     gpu_memory;
+    unsigned gpu_count, gpu_sms, sharing;
+    uint64_t gpu_memory;
     struct fake_server servers[RIG_SERVERS];
-    int          server_count;
-    bool         registered, mute;              /* mute: connected, but says nothing */
-    bool         fail_starts, hold_starts, hold_stops;
-    uint64_t     acknowledged;
-    int          starts, stops, ups, overcommits, bad_orders;
+    int server_count;
+    bool registered, mute; /* mute: connected, but says nothing */
+    bool fail_starts, hold_starts, hold_stops;
+    uint64_t acknowledged;
+    int starts, stops, ups, overcommits, bad_orders;
     int revoked; /* programs whose tickets count no more */
     uint64_t revoked_last;
-    ctl_code     refused;
-    uint8_t      ticket_key[TICKET_KEY_SIZE];   /* the newest */
-    uint8_t      keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
-    unsigned     key_count, key_orders;
+    ctl_code refused;
+    uint8_t ticket_key[TICKET_KEY_SIZE]; /* the newest */
+    uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
+    unsigned key_count, key_orders;
 };
 void node_open(struct fake_node *, const char *name, unsigned gpus, unsigned sms, uint64_t memory, unsigned sharing);
-void node_close(struct fake_node *);            /* the connection ends; what runs goes on */
+void node_close(struct fake_node *); /* the connection ends; what runs goes on */
 void node_reopen(struct fake_node *);
 void node_report(struct fake_node *, const struct fake_server *);
 struct fake_server *node_server(struct fake_node *, uint64_t id);
@@ -91,30 +94,30 @@ struct fake_server *node_server(struct fake_node *, uint64_t id);
 
 struct fake_program {
     uint64_t key, id, server;
-    ctl_code code;                              /* the newest answer */
+    ctl_code code; /* the newest answer */
     unsigned position, answers;
-    bool     running, lost, suspect, back, end_asked;
-    char     text[256], node[65], address[128];
-    uint8_t  ticket[CTL_MAX_TICKET];
-    size_t   ticket_size;
+    bool running, lost, suspect, back, end_asked;
+    char text[256], node[65], address[128];
+    uint8_t ticket[CTL_MAX_TICKET];
+    size_t ticket_size;
     uint32_t sms;
 };
 struct fake_client {
-    char         name[65];
+    char name[65];
     struct link *link;
     struct secret secret;
     struct fake_program programs[RIG_PROGRAMS];
-    int          program_count, ups, downs, error;
-    uint64_t     acknowledged;
-    bool         registered;
-    char         why[256];
+    int program_count, ups, downs, error;
+    uint64_t acknowledged;
+    bool registered;
+    char why[256];
 };
 /* Adds the VM by the administrator, and connects. */
 void client_create(struct fake_client *, const char *vm, unsigned sms, uint64_t memory, unsigned sharing, bool grouping,
                    const char *host);
 void client_open(struct fake_client *);
-void client_close(struct fake_client *);        /* the connection ends; its programs go on */
-struct fake_program *client_run(struct fake_client *, client_wait);     /* asks for a server; does not wait for it */
+void client_close(struct fake_client *);                            /* the connection ends; its programs go on */
+struct fake_program *client_run(struct fake_client *, client_wait); /* asks for a server; does not wait for it */
 void client_renew(struct fake_client *, struct fake_program *);     /* a new ticket; does not wait for it */
 void client_end(struct fake_client *, struct fake_program *);
 /* The next event from *at on that has not been acknowledged, which it then is: the manager sends events again until
@@ -125,7 +128,7 @@ const client_event *client_event_next(const client_events_result *, u_int *at, u
 
 /* The procedure's result, checked to have come; to be freed with protocol_free. */
 void admin_call(uint32_t procedure, const void *args, void *result);
-admin_status_result admin_status(void);         /* numbers only */
+admin_status_result admin_status(void); /* numbers only */
 /* The books: for each GPU of each node the sum over its servers is what is booked, within what there is. Ends with a
    failed test where not. Returns the number of servers. */
 unsigned admin_check_books(void);

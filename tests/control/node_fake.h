@@ -23,39 +23,39 @@
 enum { FAKE_REPORTS = 512, FAKE_ENDED = 64, FAKE_QUEUE = 16 };
 
 struct fake {
-    struct loop          *loop;
+    struct loop *loop;
     struct loop_listener *listener;
     struct ticket_signer *signer;
-    char                  folder[64];           /* of this test, removed at the end */
-    int                   port;
-    uint64_t              next_number, incarnation;
+    char folder[64]; /* of this test, removed at the end */
+    int port;
+    uint64_t next_number, incarnation;
     /* node manager */
-    struct conn          *node;
-    struct call          *orders_call;
-    node_order            orders[FAKE_QUEUE];
-    unsigned              order_count;
-    node_register_args    node_args;            /* of the last registration */
-    int                   node_registrations;
-    node_report_body      reports[FAKE_REPORTS];
-    int                   report_count;
+    struct conn *node;
+    struct call *orders_call;
+    node_order orders[FAKE_QUEUE];
+    unsigned order_count;
+    node_register_args node_args; /* of the last registration */
+    int node_registrations;
+    node_report_body reports[FAKE_REPORTS];
+    int report_count;
     /* client manager */
-    struct conn          *client;
-    struct call          *events_call;
-    client_event          events[FAKE_QUEUE];
-    unsigned              event_count;
-    client_register_args  client_args;
-    int                   client_registrations, request_count, ended_count;
-    client_request_args   request;              /* the last */
-    uint64_t              ended[FAKE_ENDED];
-    ctl_status            answer;               /* to requests; CTL_OK: a grant for `server` */
-    uint64_t              server;
+    struct conn *client;
+    struct call *events_call;
+    client_event events[FAKE_QUEUE];
+    unsigned event_count;
+    client_register_args client_args;
+    int client_registrations, request_count, ended_count;
+    client_request_args request; /* the last */
+    uint64_t ended[FAKE_ENDED];
+    ctl_status answer; /* to requests; CTL_OK: a grant for `server` */
+    uint64_t server;
 };
 extern struct fake fake;
 
 void fake_start(void);
 void fake_stop(void);
-void fake_disconnect(void);             /* ends all connections; listening goes on */
-void fake_deaf(int deaf);               /* 1: listens no more, at the same port again with 0 */
+void fake_disconnect(void); /* ends all connections; listening goes on */
+void fake_deaf(int deaf);   /* 1: listens no more, at the same port again with 0 */
 /* An order; pointers in it must live until it was sent. Returns its number. */
 uint64_t fake_order(const node_order_body *);
 void fake_event(const client_event_body *);
@@ -68,16 +68,16 @@ const ctl_status *fake_done(uint64_t number);
 void fake_spec(ctl_server_spec *, uint64_t id);
 
 /* Runs the loop until the condition holds; fails the test after ms. */
-#define fake_until(condition, ms)                                             \
-    do {                                                                      \
-        uint64_t fake_end = loop_now(fake.loop) + (ms);                       \
-        while (!(condition)) {                                                \
-            if (loop_now(fake.loop) > fake_end)                               \
-                fail_msg("not within %d ms: %s", (int)(ms), #condition);      \
-            fake_turn();                                                      \
-        }                                                                     \
+#define fake_until(condition, ms)                                        \
+    do {                                                                 \
+        uint64_t fake_end = loop_now(fake.loop) + (ms);                  \
+        while (!(condition)) {                                           \
+            if (loop_now(fake.loop) > fake_end)                          \
+                fail_msg("not within %d ms: %s", (int)(ms), #condition); \
+            fake_turn();                                                 \
+        }                                                                \
     } while (0)
-void fake_turn(void);                   /* one round, 20 ms at most */
+void fake_turn(void); /* one round, 20 ms at most */
 
 /* ---- children ---- */
 /* Writes the file FOLDER/name. */
@@ -86,10 +86,10 @@ void fake_file(const char *name, const char *format, ...) __attribute__((format(
    writing end of its stdin. */
 pid_t fake_spawn(char *const *arguments, char *const *environment, int *input);
 /* Its exit status as of waitpid; runs the loop meanwhile. */
-int   fake_wait(pid_t, unsigned ms);
-bool  fake_running(pid_t);              /* also of no child */
-const char *fake_log(pid_t);            /* what it said so far */
+int fake_wait(pid_t, unsigned ms);
+bool fake_running(pid_t);    /* also of no child */
+const char *fake_log(pid_t); /* what it said so far */
 
-extern const char *fake_bin;            /* folder of the programs */
+extern const char *fake_bin; /* folder of the programs */
 
 #endif
