@@ -75,7 +75,7 @@ class Server:
         with open(self.log.name) as log:
             return log.read()
 
-    def wait_for(self, pattern, seconds=20):
+    def wait_for(self, pattern, seconds=60):
         end = time.monotonic() + seconds
         while not re.search(pattern, self.said()):
             need(time.monotonic() < end, f"the server's log lacks /{pattern}/:\n{self.said()}")
