@@ -224,7 +224,8 @@ static void test_both(void **state)
     assert_int_equal(stolen.ups, 0);
     link_close(stolen.link);
     int silent = host_raw(), fd = host_raw(), opened = host.opened;
-    assert_int_equal(send(fd, "\x16garbage that is no handshake", 31, MSG_NOSIGNAL), 31);
+    static const char garbage[] = "\x16garbage that is no handshake";
+    assert_int_equal(send(fd, garbage, sizeof garbage, MSG_NOSIGNAL), sizeof garbage);
     host_run_ms(200);
     (void)!recv(fd, &byte, 1, MSG_DONTWAIT);
     assert_int_equal(host.opened, opened);              /* neither it nor the silent one got to the service */

@@ -245,7 +245,7 @@ static void strangers(void **state)
     enum { STRANGERS = 3 * FLYT_MAX_LANES };
     struct peer peer;
     lane_result asked;
-    rpc_channel *crowd[STRANGERS];
+    rpc_channel *crowd[STRANGERS], *first = NULL;
     begin(&peer);
     for (uint32_t number = 1; number <= 2; number++) {
         assert_int_equal(ask(&peer, number, &asked), 0);
@@ -262,10 +262,13 @@ static void strangers(void **state)
         free(bytes);
         for (unsigned i = 0; i < STRANGERS; i++)
             rpc_channel_destroy(crowd[i]);
-        if (number == 2)
+        if (number == 1)
+            first = good;
+        else
             rpc_channel_destroy(good);
     }
     assert_int_equal(peer_context_sync(&peer), 0);
+    rpc_channel_destroy(first);
     peer_close(&peer);
 }
 
