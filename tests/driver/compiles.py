@@ -1,14 +1,33 @@
 #!/usr/bin/env python3
-"""compiles.py NVRTC|nvcc: compiles a kernel for machine code with that library, as CuPy does, or with the program nvcc,
-as PyCUDA does, and runs it."""
+"""compiles.py NVRTC|nvcc|ptxas: compiles a kernel for machine code with that library, as CuPy does, or with the program
+nvcc, as PyCUDA does, or hands PTX to ptxas, as Triton does, and runs it."""
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 cuda = ctypes.CDLL("libcuda.so.1")
 SOURCE = b'extern "C" __global__ void add(int *p) { p[threadIdx.x] += 40; }'
+
+PTX = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry add(.param .u64 p)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r2, [%rd3];
+    add.s32 %r2, %r2, 40;
+    st.global.u32 [%rd3], %r2;
+    ret;
+}
+"""
 
 
 def good(code):
@@ -44,6 +63,24 @@ def code_of_nvcc(architecture):
             return ctypes.create_string_buffer(file.read())
 
 
+def code_of_ptxas(architecture):
+    """Triton asks for the release first, and reads it from the text."""
+    tool = os.environ["TRITON_PTXAS_BLACKWELL_PATH" if architecture >= 90 else "TRITON_PTXAS_PATH"]
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
+    print("release", bool(re.search(r"release \d+\.\d+", version)), "Flyt" in version)
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "kernel.ptx")
+        with open(source, "w") as file:
+            file.write(PTX)
+        subprocess.run([tool, "-lineinfo", "-v", "--regAllocOptLevel=2", "--opt-level", "1",
+                        f"--gpu-name=sm_{architecture}a", source, "-o", f"{source}.o"], check=True)
+        with open(f"{source}.o", "rb") as file:
+            return ctypes.create_string_buffer(file.read())
+
+
+CODE_OF = {"nvcc": code_of_nvcc, "ptxas": code_of_ptxas}
+
+
 def main():
     context, module, function = (ctypes.c_void_p() for _ in range(3))
     memory, numbers = ctypes.c_uint64(), (ctypes.c_int * 4)(1, 2, 3, 4)
@@ -51,7 +88,8 @@ def main():
     good(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
     good(cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0))
     architecture = major.value * 10 + minor.value
-    code = code_of_nvcc(architecture) if sys.argv[1] == "nvcc" else code_of_nvrtc(sys.argv[1], architecture)
+    compiler = CODE_OF.get(sys.argv[1])
+    code = compiler(architecture) if compiler else code_of_nvrtc(sys.argv[1], architecture)
     good(cuda.cuModuleLoadData(ctypes.byref(module), code))
     good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"add"))
     good(cuda.cuMemAlloc_v2(ctypes.byref(memory), 16) or cuda.cuMemcpyHtoD_v2(memory, numbers, 16))

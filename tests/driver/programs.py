@@ -187,6 +187,43 @@ def a_kernel_that_nvcc_compiles_at_run_time():
     assert done.stdout == "127\n" and "there is no NVIDIA nvcc in PATH" in done.stderr, done
 
 
+def fake_ptxas(place, text):
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with open(place, "w") as file:
+        file.write(f"#!/bin/sh\necho {text} \"$@\"\n")
+    os.chmod(place, 0o755)
+    return place
+
+
+@case
+def a_kernel_that_ptxas_assembles_at_run_time():
+    """As Triton does it: without a ptxas of NVIDIA's, and without flyt-run's, which leaves no path to any."""
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiles.py")
+    for capability in ("8.9", "13.0"):
+        done = run(sys.executable, program, "ptxas", PATH="/bin:/usr/bin", FLYT_SOFTGPU_CC=capability)
+        assert done.stdout == "release True True\nresult 41 42 43 44\n" and not done.stderr, done
+    done = run(sys.executable, program, "ptxas", FLYT_NVRTC="never")
+    assert done.returncode and "TRITON_PTXAS" in done.stderr, done
+    call = "import os, subprocess; print(subprocess.call([os.environ['TRITON_PTXAS_PATH'], 'a.ptx', '-o', 'b']))"
+    done = run(sys.executable, "-c", call, PATH="/bin:/usr/bin", cwd=folder)
+    assert done.stdout == "1\n" and done.stderr == "ptxas: no input file\n", done
+
+
+@case
+def the_ptxas_that_the_user_named():
+    """On a GPU that is no software GPU (here: none answers), it gets the arguments. So does the first one in PATH where
+    the user named none. A program that starts flyt-run again changes nothing."""
+    named = fake_ptxas(f"{folder}/named/ptxas", "named")
+    found = fake_ptxas(f"{folder}/found/ptxas", "found")
+    call = "import os, subprocess; subprocess.call([os.environ['TRITON_PTXAS_PATH'], 'a.ptx', '-o', 'b c'])"
+    paths = f"{os.path.dirname(found)}:/bin:/usr/bin"
+    for before, variables, text in (([RUN], {"TRITON_PTXAS_PATH": named}, "named"), ([RUN], {}, "found"),
+                                    ([RUN, RUN], {"TRITON_PTXAS_PATH": named, "FLYT_NVRTC": "always"}, "named")):
+        done = subprocess.run([*before, sys.executable, "-c", call], capture_output=True, text=True, timeout=100,
+                              env={**os.environ, "FLYT_SERVER": "unix:///nowhere", "PATH": paths, **variables})
+        assert done.stdout == f"{text} a.ptx -o b c\n", done
+
+
 @case
 def linked_at_run_time():
     """nvJitLink is asked for machine code, and NVVM for the device's architecture: the software GPU gets PTX."""

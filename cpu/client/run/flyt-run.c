@@ -57,11 +57,14 @@ static const char help[] =
     "                   Flyt's folders are put in front of it.\n"
     "    LD_PRELOAD     Flyt's libcudart is put in front of it for a program with a DT_RPATH, which the system\n"
     "                   would search before LD_LIBRARY_PATH; libflyt-nvrtc.so for programs that compile kernels.\n"
-    "    PATH           for programs that compile kernels: begins with a folder whose nvcc, where the GPU is the\n"
-    "                   software GPU, makes PTX in place of machine code.\n"
+    "    PATH           For programs that compile kernels: begins with a folder whose nvcc and ptxas, where the GPU\n"
+    "                   is the software GPU, make PTX in place of machine code.\n"
+    "    TRITON_PTXAS_PATH, TRITON_PTXAS_BLACKWELL_PATH\n"
+    "                   For the same programs: the ptxas of that folder, for Triton. Where the GPU is another one, it\n"
+    "                   calls the program that the variable named before, or else Triton's own.\n"
     "    FLYT_NVRTC     always or never: preload libflyt-nvrtc.so. Without it: for Python, and programs linked with\n"
     "                   NVRTC, nvJitLink or NVVM. Where the GPU is Flyt's software GPU, it makes them produce PTX,\n"
-    "                   not machine code.\n"
+    "                   not machine code. never leaves out the folder of compilers too.\n"
     "\n"
     "EXIT STATUS\n"
     "    The program's own; 125 for a wrong command line, 126 if PROGRAM cannot be executed, 127 if it is not found.\n"
@@ -136,6 +139,29 @@ static int set_preload(const char *folder, const struct program *program)
     return put_first("LD_PRELOAD", library);
 }
 
+/* Triton does not look into PATH for ptxas. What the user named before, our ptxas calls for other GPUs: `kept` has it. */
+static int set_assembler(const char *variable, const char *kept, const char *compilers, const char *name)
+{
+    char path[PATH_MAX + 96];
+    const char *before = getenv(variable);
+    snprintf(path, sizeof path, "%s/%s", compilers, name);
+    if (before && *before && strcmp(before, path) != 0 && setenv(kept, before, 1))
+        return -1;
+    return setenv(variable, path, 1);
+}
+
+/* Programs that stand for NVIDIA's compilers: nvcc and ptxas. */
+static int set_compiler_programs(const char *folder)
+{
+    char compilers[PATH_MAX + 32];
+    snprintf(compilers, sizeof compilers, "%s/compilers", folder);
+    if (access(compilers, X_OK))
+        return 0;
+    if (put_first("PATH", compilers) || set_assembler("TRITON_PTXAS_PATH", "FLYT_PTXAS", compilers, "ptxas"))
+        return -1;
+    return set_assembler("TRITON_PTXAS_BLACKWELL_PATH", "FLYT_PTXAS_BLACKWELL", compilers, "ptxas-blackwell");
+}
+
 /* FLYT_NVRTC: always, never, or, as it is without, for programs that look as if they compile kernels. */
 static int set_compiler(const char *folder, const struct program *program)
 {
@@ -148,10 +174,7 @@ static int set_compiler(const char *folder, const struct program *program)
     snprintf(library, sizeof library, "%s/libflyt-nvrtc.so", folder);
     if (access(library, R_OK) || strpbrk(library, " :"))
         return 0;
-    if (put_first("LD_PRELOAD", library))
-        return -1;
-    snprintf(library, sizeof library, "%s/compilers", folder);          /* with an nvcc that does the same */
-    return access(library, X_OK) ? 0 : put_first("PATH", library);
+    return put_first("LD_PRELOAD", library) || set_compiler_programs(folder) ? -1 : 0;
 }
 
 /* One line for a program that Flyt's libraries cannot be loaded into. It is started all the same: it may be no CUDA

@@ -16,8 +16,11 @@ $(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h
 PROGRAMS += $(RUN_NVRTC)
 
 # First in the PATH of programs that compile kernels.
-RUN_NVCC := $(BIN)/compilers/nvcc
-$(RUN_NVCC): cpu/client/run/nvcc
+RUN_COMPILERS := $(addprefix $(BIN)/compilers/,compilers.sh nvcc ptxas ptxas-blackwell)
+$(filter-out %-blackwell,$(RUN_COMPILERS)): $(BIN)/compilers/%: cpu/client/run/%
 	@mkdir -p $(@D)
 	cp $< $@
-PROGRAMS += $(RUN_NVCC)
+# Triton calls it by this name for compute capabilities from 9.0 on.
+$(BIN)/compilers/ptxas-blackwell: | $(BIN)/compilers/ptxas
+	ln -sfn ptxas $@
+PROGRAMS += $(RUN_COMPILERS)

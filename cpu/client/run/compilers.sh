@@ -1,0 +1,24 @@
+# compilers.sh: what the programs of this folder (nvcc, ptxas) share; they read it with ".". They stand for NVIDIA's
+# programs of the same names where the GPU is Flyt's software GPU, which has no machine code.
+
+# The folder of the program that reads this file.
+own=$(dirname "$(readlink -f "$0")")
+
+# Prints the path of the first program $1 in PATH that is not one of ours. Fails where there is none.
+nvidia_program() {
+    rest=$PATH:
+    while [ -n "$rest" ]; do
+        folder=${rest%%:*}
+        rest=${rest#*:}
+        if [ -f "${folder:-.}/$1" ] && [ -x "${folder:-.}/$1" ] && [ "$(readlink -f "${folder:-.}")" != "$own" ]; then
+            echo "${folder:-.}/$1"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# Is the first GPU Flyt's software GPU?
+software_gpu() {
+    [ "$("$own/../flyt-smi" --query-gpu=name --format=csv,noheader -i 0 2>/dev/null)" = "Flyt software GPU" ]
+}
