@@ -288,9 +288,11 @@ int decode_memory(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_
             n->flags |= EXEC_ADDRESS_32;
         else if (ptx_type_size(type) != 8)
             return decode_error(d, "an address in a register of type %s", ptx_type_name(type));
-        if (space == PTX_SPACE_PARAM && !variable)
+        if (space == PTX_SPACE_PARAM && !variable) {
             n->space = PTX_SPACE_GENERIC;     /* addresses of parameters are generic ones: see variable_value */
-        else if (variable && n->space == PTX_SPACE_PARAM)
+            if (n->flags & EXEC_ADDRESS_32)   /* the lower half of one */
+                n->offset += (int64_t)EXEC_WINDOW_BASE(d->f->is_entry ? EXEC_WINDOW_PARAM : EXEC_WINDOW_LOCAL);
+        } else if (variable && n->space == PTX_SPACE_PARAM)
             n->space = PTX_SPACE_GENERIC, n->offset += (int64_t)EXEC_WINDOW_BASE(EXEC_WINDOW_PARAM);
     } else
         n->flags |= EXEC_ADDRESS_UNIFORM;

@@ -228,6 +228,17 @@ static void run_cvta(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
+/* Addresses of parameters are generic already (decode_operand.c), but a register of 32 bits keeps only the lower half. */
+static void run_cvta_param(struct exec_warp *w, const struct exec_insn *i)
+{
+    const uint64_t *from = exec_row(w, i->s[0]);
+    uint64_t *to = (uint64_t *)(void *)(w->rows + i->d);
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        to[l] = from[l] >> 32 ? from[l] : from[l] | EXEC_WINDOW_BASE(EXEC_WINDOW_PARAM);
+    }
+}
+
 static int decode_cvta(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
@@ -251,7 +262,8 @@ static int decode_cvta(struct exec_decoder *d)
         n.kind = 1;
         n.offset =
             to ? 0 : (int64_t)EXEC_WINDOW_BASE(space == PTX_SPACE_SHARED ? EXEC_WINDOW_SHARED : EXEC_WINDOW_LOCAL);
-    }
+    } else if (space == PTX_SPACE_PARAM && !to)
+        n.run = run_cvta_param;
     return decode_put_guarded(d, n);
 }
 

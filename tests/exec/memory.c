@@ -190,6 +190,21 @@ static void parameters(void **state)
     assert_memory_equal(out, expected, sizeof expected);
 }
 
+/* Compilers that were asked for short pointers keep a parameter's address in 32 bits (Triton's tensor maps). */
+static void short_addresses_of_parameters(void **state)
+{
+    (void)state;
+    gpu_load(".visible .entry k(.param .u64 out, .param .align 8 .b8 st[16])\n{\n" HEAD
+             "mov.b32 r4, st; cvt.u64.u32 a4, r4; cvta.param.u64 a5, a4; ld.u64 a6, [a5];\n"
+             "add.u32 r5, r4, 4; ld.param.u32 r6, [r5]; cvta.to.param.u64 a7, a5; cvt.u32.u64 r7, a7; "
+             "ld.param.u32 r8, [r7];\n"
+             "st.global.u64 [a0], a6; st.global.v2.u32 [a0+8], {r6, r8};\nret;\n}\n");
+    uint32_t *out = gpu_alloc(16);
+    assert_int_equal(gpu_run("k", 1, 32, 2, ARG(out), ARG(0x1122334455667788)), CUDA_SUCCESS);
+    const uint32_t expected[] = { 0x55667788, 0x11223344, 0x11223344, 0x55667788 };
+    assert_memory_equal(out, expected, sizeof expected);
+}
+
 static void moves(void **state)
 {
     (void)state;
@@ -344,6 +359,7 @@ int main(void)
         EXEC_TEST(spaces_and_generic_addresses),
         EXEC_TEST(lanes_alone),
         EXEC_TEST(parameters),
+        EXEC_TEST(short_addresses_of_parameters),
         EXEC_TEST(moves),
         EXEC_TEST(asynchronous_copies),
         EXEC_TEST(bulk_copies),
