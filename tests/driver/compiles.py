@@ -75,7 +75,8 @@ def code_of_ptxas(architecture):
         subprocess.run([tool, "-lineinfo", "-v", "--regAllocOptLevel=2", "--opt-level", "1",
                         f"--gpu-name=sm_{architecture}a", source, "-o", f"{source}.o"], check=True)
         with open(f"{source}.o", "rb") as file:
-            return ctypes.create_string_buffer(file.read())
+            code = file.read()
+        return ctypes.create_string_buffer(code + b"U", len(code) + 1)      # as XLA: no zero byte of its own behind it
 
 
 CODE_OF = {"nvcc": code_of_nvcc, "ptxas": code_of_ptxas}
