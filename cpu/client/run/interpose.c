@@ -80,6 +80,22 @@ const char *architecture_option(const char *const *options, int number, int *pre
     return value ? text : NULL;
 }
 
+/* ---- the version of PTX ---- */
+
+void lower_ptx_version(char *text, size_t size)
+{
+    static const char directive[] = ".version ", newest[] = "9.0";
+    enum { LENGTH = sizeof directive - 1, HEAD = 4096 }; /* comments may stand before the directive */
+    for (size_t at = 0; at + LENGTH + 3 <= size && at < HEAD; at++) {
+        char *version = text + at + LENGTH;
+        if (memcmp(text + at, directive, LENGTH) != 0 || (at && text[at - 1] != '\n'))
+            continue;
+        if (version[0] == '9' && version[1] == '.' && version[2] > '0' && version[2] <= '9')
+            memcpy(version, newest, sizeof newest - 1);
+        return;
+    }
+}
+
 /* ---- finding the functions ---- */
 
 static any_function ours(struct interposed *from, const char *name)

@@ -161,7 +161,11 @@ static int add(jitlink *link, int type, const void *data, size_t size, const cha
     }
     memcpy(copy, data, size);
     copy[size] = '\0';
-    link->inputs[link->count++] = (struct input){ type == ANY ? sniffed(data, size) : type, copy, size, named };
+    if (type == ANY)
+        type = sniffed(data, size);
+    if (type == PTX)
+        lower_ptx_version(copy, size);
+    link->inputs[link->count++] = (struct input){ type, copy, size, named };
     return OK;
 }
 

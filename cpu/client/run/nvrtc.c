@@ -102,8 +102,11 @@ int nvrtcGetCUBINSize(void *program, size_t *size)
 EXPORTED int nvrtcGetCUBIN(void *program, char *code);
 int nvrtcGetCUBIN(void *program, char *code)
 {
-    const char *name = software_gpu() ? "nvrtcGetPTX" : "nvrtcGetCUBIN";
-    return ((int (*)(void *, char *))original(name))(program, code);
+    bool software = software_gpu();
+    int result = ((int (*)(void *, char *))original(software ? "nvrtcGetPTX" : "nvrtcGetCUBIN"))(program, code);
+    if (result == OK && software)
+        lower_ptx_version(code, strlen(code));
+    return result;
 }
 
 /* Some programs look for the device's architecture in the list, and give up without it. */
