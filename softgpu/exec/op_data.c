@@ -228,7 +228,7 @@ static void run_cvta(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
-/* Addresses of parameters are generic already (decode_operand.c), but a register of 32 bits keeps only the lower half. */
+/* Addresses of parameters are generic already (decode_operand.c). A register of 32 bits keeps only the lower half. */
 static void run_cvta_param(struct exec_warp *w, const struct exec_insn *i)
 {
     const uint64_t *from = exec_row(w, i->s[0]);

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # compilers.sh: what the programs of this folder (nvcc, ptxas) share; they read it with ".". They stand for NVIDIA's
 # programs of the same names where the GPU is Flyt's software GPU, which has no machine code.
 

@@ -139,7 +139,8 @@ static int set_preload(const char *folder, const struct program *program)
     return put_first("LD_PRELOAD", library);
 }
 
-/* Triton does not look into PATH for ptxas. What the user named before, our ptxas calls for other GPUs: `kept` has it. */
+/* Triton does not look into PATH for ptxas. For other GPUs our ptxas calls the one that the user named before: `kept`
+   has it. */
 static int set_assembler(const char *variable, const char *kept, const char *compilers, const char *name)
 {
     char path[PATH_MAX + 96];
