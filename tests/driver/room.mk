@@ -35,7 +35,7 @@ $(TESTS_DRIVER)/alone $(TESTS_DRIVER)/quiet $(TESTS_DRIVER)/musl:
 # The driver API's own rules: contexts, modules, launches, handles that have ended.
 $(TESTS_DRIVER)/test_%: $(BUILD)/tests/driver/test_%.o | $(DRIVER_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
-	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
+	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread -lm
 
 # What test_linker gives to the linker.
 TESTS_DRIVER_LINKED := $(addprefix $(TESTS_DRIVER)/link/linked.,fatbin o a)
@@ -116,7 +116,7 @@ TESTS_DRIVER_CONFORMANCE := $(patsubst tests/softgpu/test_%.c,\
 $(TESTS_DRIVER)/conformance/%: $(BUILD)/tests/softgpu/test_%.o | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
-	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread
+	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread -lm
 $(TESTS_DRIVER)-conformance: tests/driver/conformance.py $(TESTS_DRIVER_CONFORMANCE) | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec tests/driver/conformance.py %s\n' \
 	    '$(TESTS_DRIVER)/conformance $(notdir $(TESTS_DRIVER_CONFORMANCE))' > $@
