@@ -16,7 +16,8 @@ KERNEL = HEAD + b""".extern .func (.param .b32 r) forty ();
 """
 FORTY = (
     # of a compiler that is newer than the software GPU
-    HEAD.replace(b"7.0", b"9.5") + b".visible .func (.param .b32 r) forty () { .reg .b32 %a; mov.b32 %a, 40; st.param.b32 [r], %a; ret; }\n"
+    HEAD.replace(b"7.0", b"9.5")
+    + b".visible .func (.param .b32 r) forty () { .reg .b32 %a; mov.b32 %a, 40; st.param.b32 [r], %a; ret; }\n"
 )
 PTX, INVALID_OPTION = 2, 7
 UNRECOGNIZED_OPTION, MISSING_ARCH, UNRECOGNIZED_ARCH = 1, 2, 16
