@@ -305,6 +305,7 @@ static const struct {
     { FLYT_VALUES, (xdrproc_t)xdr_values_args },
     { FLYT_STREAM_EXTENT, (xdrproc_t)xdr_stream_extent_args },
     { FLYT_CONDITION, (xdrproc_t)xdr_condition_args },
+    { FLYT_GRAPH_END, (xdrproc_t)xdr_graph_end_args },
 };
 
 static bool enqueue_call(rpc_request *r)

@@ -186,7 +186,8 @@ static bool run(struct fake_op *op, bool *counted)
     case FLYT_PREFETCH:
     case FLYT_VALUES:
     case FLYT_STREAM_EXTENT:
-    case FLYT_CONDITION: break;
+    case FLYT_CONDITION:
+    case FLYT_GRAPH_END: break;
     case FLYT_LAUNCH:
         return run_launch(&op->a.launch);
     case FLYT_STREAM_WAIT:

@@ -55,6 +55,7 @@ static void give_all(core_stream t, core_event e, uint64_t a, uint64_t variable,
     flyt_body body = { { 1, &call } };
     const condition_args condition = { .kind = FLYT_CONDITION_IF, .word = a + 248, .bodies = { 1, &body } };
     CHECK(op_submit(s, &(struct op){ .kind = OP_CONDITION, .condition = { &condition, sizeof bytes } }) == 0);
+    CHECK(core_graph_end(on(0), t, 1) == 0);
     CHECK(op_submit(s, &(struct op){ .kind = OP_EXTENT, .extent = { a + 240, 8, FLYT_EXTENT_ALLOCATED } }) == 0);
     CHECK(fill(t, a, 64, 5) == 0 && fill(t, a + 4, 1, 6) == 0);
     CHECK(core_set(on(0), t, &(struct core_box){ a + 8, 4, 1 }, &(struct core_extent){ 4, 1, 1 }, 7, 1, false) == 0);
@@ -91,7 +92,7 @@ static void body_kept(void)
     uint64_t before = calls(), sent = atomic_load(&s->sent);
     give_all(t, e, a, variable, pinned, &user);
     atomic_store(&s->sink, NULL);
-    CHECK(keeper.count == 12 && calls() == before && atomic_load(&s->sent) == sent);
+    CHECK(keeper.count == 13 && calls() == before && atomic_load(&s->sent) == sent);
     unsigned kinds = 0;
     for (int i = 0; i < keeper.count; i++)
         kinds |= 1u << keeper.kept[i]->kind;
