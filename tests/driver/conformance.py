@@ -16,6 +16,7 @@ AFFINITY = "no part of the device's SMs can be asked for"
 LIMITS = "limits of a context belong to the device's"
 OWN = "the test looks into the software GPU: its environment, its log, its private rules"
 FAULT = "questions that the client answers itself do not give a fault's error"
+INITIAL = "what the PTX gives a texture reference at first is replaced when the program binds it"
 KNOWN = {
     "contexts": {"heaps": LIMITS, "flags": AFFINITY, "destroyed_while_others_wait": AFFINITY},
     "devices": {"affinity": AFFINITY},
@@ -25,6 +26,7 @@ KNOWN = {
     "memory": {"alloc_and_free": OWN, "pinned_and_registered": "memory of the program that is not registered gives 713",
                "pointer_attribute_widths": "some answers are one byte wide"},
     "modules": {"refused": OWN},
+    "samplers": {"names_addresses_and_objects": INITIAL, "unified_mode": INITIAL},
     "streams": {"at_most_1024": "a launch waits for room later than the software GPU's does"},
     "vmm": {"large_window": "the session's window of 1 TiB holds the context's first memory, too",
             "create_and_map": "a memset of memory that may only be read fails later",

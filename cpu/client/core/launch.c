@@ -410,8 +410,11 @@ static int pack(const struct core_launch *l, const struct core_function_info *in
     uint32_t end = 0;
     for (uint32_t i = 0; i < info->parameter_count; i++) {
         const struct core_parameter *p = &info->parameters[i];
-        if (!l->arguments[i])
-            return CORE_INVALID_VALUE;
+        if (!l->arguments[i]) {
+            if (p->size)
+                return CORE_INVALID_VALUE;
+            continue;                                 /* an opaque parameter, which no call sets */
+        }
         if (p->offset > end)
             memset(to + end, 0, p->offset - end);     /* nothing of our stack travels */
         parameter_copy(to + p->offset, l->arguments[i], p->size);

@@ -55,9 +55,10 @@ static int values_copy(const struct graph_kernel *k, const struct core_function_
     if (info->parameter_count && !k->arguments)
         return CORE_INVALID_VALUE;
     for (uint32_t i = 0; i < info->parameter_count; i++) {
-        if (!k->arguments[i])
+        if (k->arguments[i])
+            memcpy(to + info->parameters[i].offset, k->arguments[i], info->parameters[i].size);
+        else if (info->parameters[i].size)    /* 0: an opaque parameter, which no call sets */
             return CORE_INVALID_VALUE;
-        memcpy(to + info->parameters[i].offset, k->arguments[i], info->parameters[i].size);
     }
     return CORE_OK;
 }
