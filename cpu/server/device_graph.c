@@ -35,7 +35,7 @@ enum { FORGOTTEN_MOST = 120, TAILS_MOST = 255, GRAPHS_MOST = 65536, ENVIRONMENTS
 struct uploaded {
     unsigned references;
     struct call *call;
-    struct context *context;              /* is not looked at once an environment is cancelled */
+    struct context *context;              /* held: it may end before a stream of another context gets here */
     size_t bytes;
 };
 
@@ -93,6 +93,7 @@ static void uploaded_drop(struct session *session, struct uploaded *uploaded)
     if (!uploaded || --uploaded->references)
         return;
     session->graph_bytes -= uploaded->bytes;
+    context_drop(uploaded->context);
     call_free(uploaded->call);
     free(uploaded);
 }
@@ -123,10 +124,11 @@ static bool graph_make(struct device_graphs *set, uint64_t executable)
     return graph != NULL;
 }
 
-/* The calls come in force, unless the graph has ended. uploaded is taken over. */
+/* The calls come in force, unless the graph or its context has ended. uploaded is taken over. */
 static void graph_set(struct session *session, uint64_t executable, struct uploaded *uploaded)
 {
-    struct device_graph *graph = graph_find(&session->device_graphs, executable);
+    bool ended = atomic_load(&uploaded->context->ended);
+    struct device_graph *graph = ended ? NULL : graph_find(&session->device_graphs, executable);
     uploaded_drop(session, graph ? graph->uploaded : uploaded);
     if (graph)
         graph->uploaded = uploaded;
@@ -479,6 +481,7 @@ static int device_graph_issue(struct session *session, struct call *call)
     }
     uploaded->references = 1;
     uploaded->context = context;
+    context_hold(context);
     uploaded->bytes = call->bytes;
     session->graph_bytes += uploaded->bytes;
     session_join(session);

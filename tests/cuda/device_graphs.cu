@@ -1,6 +1,7 @@
 // shows: graphs: kernels launch graphs beside their own, behind it and as siblings; a launch ends when all have ended
 // shows: graphs: random trees of graphs that launch each other keep CUDA's order
 // shows: graphs: what kernels launch is what was uploaded last; launches that CUDA refuses give errors in the kernel
+// shows: graphs: no kernel launches a graph whose device was reset before its upload was reached
 //
 // Arguments: `loop N M`: M launches of a graph that runs N times, since it launches itself; `endless`: one that does
 // so without end; `leave`: the program ends beside one. tests/graph/conditions.py runs these. Without arguments: all
@@ -491,6 +492,38 @@ static void a_running_graph_cannot_be_launched()
           now[13] == 0);
 }
 
+/* The graph's own device is reset while its upload waits in a stream of another device. */
+static void a_device_is_reset_before_the_upload()
+{
+    int devices, *there;
+    MUST(cudaGetDeviceCount(&devices));
+    if (devices < 2)
+        return;
+    clear();
+    MUST(cudaSetDevice(1));
+    MUST(cudaMalloc(&there, sizeof *there));
+    cudaGraph_t g = graph_new();
+    node(g, (cudaGraphNode_t)NULL, add, there, 1);
+    cudaGraphExec_t e = for_device(g, false);
+    MUST(cudaSetDevice(0));
+    list l = { 1, { e }, { BESIDE } };
+    cudaGraphExec_t from = launching(l, cell + 10, true);
+    cudaStream_t other;
+    MUST(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    await<<<1, 1, 0, stream>>>(cell, cell + 1);
+    MUST(cudaGraphUpload(e, stream));
+    run(from);
+    MUST(cudaSetDevice(1));
+    MUST(cudaDeviceReset());
+    MUST(cudaSetDevice(0));
+    set<<<1, 1, 0, other>>>(cell, 1);
+    const std::vector<int> now = cells();
+    HOLDS(now[1] == 1 && now[10] == cudaErrorInvalidValue);
+    MUST(cudaStreamDestroy(other));
+    MUST(cudaGraphExecDestroy(e));
+    MUST(cudaGraphDestroy(g));
+}
+
 static void limits(int mode, int most)
 {
     clear();
@@ -611,6 +644,7 @@ int main(int argc, char **argv)
     which_graph_it_is();
     wrong_launches();
     a_running_graph_cannot_be_launched();
+    a_device_is_reset_before_the_upload();
     limits(BESIDE, 120);
     limits(BEHIND, 255);
     instantiation();
