@@ -103,7 +103,11 @@ TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/messages)
 cuda-tests: $(CUDA_TEST_PROGRAMS)
 
 # Not under ThreadSanitizer: cancelled has copies of two streams that race on purpose, locked keeps all memory resident.
-CUDA_TEST_E2E := $(if $(findstring thread,$(FLAVOUR)),$(filter-out build/cuda/cancelled build/cuda/locked,$(CUDA_TEST_PROGRAMS)),$(CUDA_TEST_PROGRAMS))
+# Nor under AddressSanitizer: it makes nothing of mlockall and ends a process that has a limit on addresses (locked),
+# and a child that was forked while another thread allocated never gets the lock of its allocator (forks).
+CUDA_TEST_NOT_thread  := build/cuda/cancelled build/cuda/locked
+CUDA_TEST_NOT_address := $(addprefix build/cuda/,forks locked)
+CUDA_TEST_E2E := $(filter-out $(CUDA_TEST_NOT_$(firstword $(subst -, ,$(FLAVOUR)))),$(CUDA_TEST_PROGRAMS))
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>. With `-short` it
 # leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
 # on the transport most; make check-long takes all.
