@@ -83,7 +83,10 @@ bool device_graphs_offered(const struct session *session)
 
 uint64_t device_graphs_count(const struct session *session)
 {
-    return session->device_graphs.graph_count + session->device_graphs.environment_count;
+    pthread_mutex_lock(&all.lock);                /* kernels' launches count, too */
+    uint64_t count = session->device_graphs.graph_count + session->device_graphs.environment_count;
+    pthread_mutex_unlock(&all.lock);
+    return count;
 }
 
 /* ---- graphs; under the lock ---- */
