@@ -247,6 +247,43 @@ static void reuse()
     MUST(cudaStreamDestroy(two));
 }
 
+// Events lead to the stream of the free by way of a third stream: only those that it recorded behind its own wait.
+static void reuse_by_way_of_another()
+{
+    cudaStream_t one, middle, two;
+    cudaEvent_t freed, early, late;
+    cudaMemPool_t pool = new_pool();
+    void *first, *p, *q;
+    for (cudaStream_t *s : { &one, &middle, &two })
+        MUST(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking));
+    for (cudaEvent_t *e : { &freed, &early, &late })
+        MUST(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
+    hold(pool, ~0ull);
+    allow(pool, 1, 0, 0);
+    MUST(cudaMallocFromPoolAsync(&first, MiB, pool, one));
+    shut(one);
+    MUST(cudaFreeAsync(first, one));
+    MUST(cudaEventRecord(freed, one));
+    MUST(cudaEventRecord(early, middle));
+    MUST(cudaStreamWaitEvent(middle, freed, 0));
+    MUST(cudaEventRecord(late, middle));
+    MUST(cudaStreamWaitEvent(two, early, 0));
+    MUST(cudaMallocFromPoolAsync(&p, MiB, pool, two));
+    HOLDS(p != first);
+    MUST(cudaStreamWaitEvent(two, late, 0));
+    MUST(cudaMallocFromPoolAsync(&q, MiB, pool, two));
+    HOLDS(q == first);
+    open_gate();
+    MUST(cudaFreeAsync(p, two));
+    MUST(cudaFreeAsync(q, two));
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaMemPoolDestroy(pool));
+    for (cudaStream_t s : { one, middle, two })
+        MUST(cudaStreamDestroy(s));
+    for (cudaEvent_t e : { freed, early, late })
+        MUST(cudaEventDestroy(e));
+}
+
 // A pool that cannot grow: the stream is made to wait for the free, if that is allowed.
 static void dependencies_of_the_pool(unsigned *wrong)
 {
@@ -489,6 +526,7 @@ int main(int argc, char **argv)
     attributes_and_errors();
     counts();
     reuse();
+    reuse_by_way_of_another();
     MUST(cudaMalloc(&wrong, sizeof *wrong));
     MUST(cudaMemset(wrong, 0, sizeof *wrong));
     dependencies_of_the_pool(wrong);

@@ -66,7 +66,7 @@ static bool reaches(const struct client_stream *waiter, const struct client_stre
     for (unsigned i = 0; i < count; i++)
         for (unsigned j = 0; j < WAITS; j++) {
             const struct wait *w = &waits.of[j];
-            if (w->waiter != found[i].stream || w->waiter_token != found[i].token || w->at > found[i].number)
+            if (w->waiter != found[i].stream || w->waiter_token != found[i].token || w->at >= found[i].number)
                 continue;
             if (w->on == on && w->on_token == on_token && w->number > number)
                 return true;
