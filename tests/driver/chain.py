@@ -16,6 +16,7 @@ import tempfile
 # Programs that need what Flyt offers only on the software GPU. (graph_random asks, and does without.)
 LEFT_OUT = dict.fromkeys(("conditions", "condition_random"),
                          "conditional nodes give 801 on NVIDIA's driver: docs/limits.md")
+LEFT_OUT["device_graphs"] = "kernels cannot launch graphs on NVIDIA's driver: docs/limits.md"
 BIN = os.path.abspath(sys.argv[1])
 folder = tempfile.mkdtemp(prefix="flyt-chain-")
 

@@ -152,7 +152,7 @@ static void without_stream(const char *about)
     CASE(cudaEventCreate(&made_event));
     CASE(cudaEventDestroy(WRONG(cudaEvent_t)));
     CASE(cudaGraphCreate(&made_graph, 0));
-    CASE(cudaGraphInstantiate(&made_ready, graph, 0));
+    CASE(cudaGraphInstantiateWithFlags(&made_ready, graph, 0));
     CASE(cudaGraphLaunch(ready, idle));
     CASE(cudaFuncGetAttributes(&attributes, (const void *)one));
     CASE(cudaFuncSetAttribute((const void *)one, cudaFuncAttributePreferredSharedMemoryCarveout, 50));
@@ -189,7 +189,7 @@ static void begin()
     MUST(cudaEventRecord(recorded, idle));
     MUST(cudaGraphCreate(&graph, 0));
     MUST(cudaGraphAddHostNode(&node, graph, NULL, 0, &p));
-    MUST(cudaGraphInstantiate(&ready, graph, 0));
+    MUST(cudaGraphInstantiateWithFlags(&ready, graph, 0));
     box.srcPtr = make_cudaPitchedPtr(host, WIDTH, WIDTH, 2);
     box.dstPtr = make_cudaPitchedPtr(device, WIDTH, WIDTH, 2);
     box.extent = make_cudaExtent(8, 2, 2);
