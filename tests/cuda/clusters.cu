@@ -260,6 +260,12 @@ static void test_events()
             continue;
         }
         programmatic.programmaticEvent.event = begun.launchCompletionEvent.event = event;
+        for (int record = cudaEventRecordExternal; record < 4; record++) { // only 0 is allowed
+            programmatic.programmaticEvent.flags = begun.launchCompletionEvent.flags = record;
+            GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributeProgrammaticEvent, programmatic));
+            GIVES(cudaErrorInvalidValue, launch(cudaLaunchAttributeLaunchCompletionEvent, begun));
+        }
+        programmatic.programmaticEvent.flags = begun.launchCompletionEvent.flags = 0;
         GIVES(expected, launch(cudaLaunchAttributeProgrammaticEvent, programmatic));
         GIVES(expected, launch(cudaLaunchAttributeLaunchCompletionEvent, begun));
         cudaGetLastError();

@@ -54,12 +54,15 @@ CUresult driver_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, CU
     struct graph_failure failure;
     if (!parameters)
         return CUDA_ERROR_INVALID_VALUE;
-    int error = instantiate(out, graph, parameters->flags, &failure);
+    CUgraphExec made = 0;
+    int error = instantiate(out ? &made : NULL, graph, parameters->flags, &failure);
     if (!error && parameters->flags & GRAPH_UPLOAD &&
-        (error = upload(*out, parameters->hUploadStream ? parameters->hUploadStream : default_stream))) {
-        graph_executable_destroy(*out);
+        (error = upload(made, parameters->hUploadStream ? parameters->hUploadStream : default_stream))) {
+        graph_executable_destroy(made);
         failure.reason = GRAPH_NOT_MADE;
     }
+    if (!error)
+        *out = made;
     parameters->hErrNode_out = failure.node;
     parameters->result_out = (CUgraphInstantiateResult)failure.reason;
     return (CUresult)error;

@@ -198,10 +198,15 @@ static int capture_port(core_context *context, core_stream stream, core_event ev
     return code;
 }
 
+struct launch_event {
+    core_event event;
+    int flags, at_start;
+}; /* as CUlaunchAttributeValue has it */
+
 /* An event of a launch. Outside captures it is recorded behind the whole kernel, which CUDA allows. */
 static int port_record(core_context *context, core_stream stream, const struct core_launch_attribute *a)
 {
-    struct { core_event event; int flags, at_start; } value; /* as CUlaunchAttributeValue has it */
+    struct launch_event value;
     memcpy(&value, a->value, sizeof value);
     bool begun = a->id == GRAPH_BEGUN_EVENT, kept = false;
     const struct graph_edge port = {
@@ -209,14 +214,15 @@ static int port_record(core_context *context, core_stream stream, const struct c
         .from_port = begun || value.at_start ? GRAPH_PORT_BEGUN : GRAPH_PORT_PROGRAMMATIC,
     };
     int code = capture_any() ? capture_port(context, stream, value.event, &port, &kept) : CORE_OK;
-    return kept ? code : issue_record(context, value.event, stream, (unsigned)value.flags);
+    return kept ? code : issue_record(context, value.event, stream, 0);
 }
 
 static int port_check(const struct core_launch_attribute *a)
 {
-    core_event event;
-    memcpy(&event, a->value, sizeof event);
-    return core_event_check_of_launch(event);
+    struct launch_event value;
+    memcpy(&value, a->value, sizeof value);
+    int code = core_event_check_of_launch(value.event);
+    return code || !value.flags ? code : CORE_INVALID_VALUE; /* a launch records no external event */
 }
 
 /* One of the program's streams has attributes, perhaps the launch's; or the launch has. */

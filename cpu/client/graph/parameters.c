@@ -304,7 +304,7 @@ static const struct core_launch_attribute *attribute_find(const struct graph_ker
     return NULL;
 }
 
-enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTES_MOST = 32 };
+enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_PREFERRED_CLUSTER = 11, ATTRIBUTES_MOST = 32 };
 
 /* Those that cuda.h says nodes have, and 14; the others are of streams, or of single launches. */
 static bool attribute_of_nodes(int id)
@@ -347,6 +347,13 @@ static int attributes_replace(struct node *n, const struct core_launch_attribute
     return CORE_OK;
 }
 
+/* What a node without clusters answers when it is asked for their size. */
+static bool says_no_cluster(int id, const uint8_t value[64])
+{
+    static const uint8_t none[3 * sizeof(unsigned)];
+    return (id == ATTRIBUTE_CLUSTER || id == ATTRIBUTE_PREFERRED_CLUSTER) && !memcmp(value, none, sizeof none);
+}
+
 static int attribute_set(struct node *n, int id, const uint8_t value[64])
 {
     struct graph_kernel *k = &n->parameters.kernel;
@@ -363,9 +370,11 @@ static int attribute_set(struct node *n, int id, const uint8_t value[64])
     for (uint32_t i = 0; i < k->attribute_count && count < ATTRIBUTES_MOST - 1; i++)
         if (k->attributes[i].id != id)
             all[count++] = k->attributes[i];
-    all[count].id = id;
-    memcpy(all[count].value, value, 64);
-    return attributes_replace(n, all, count + 1);
+    if (!says_no_cluster(id, value)) {
+        all[count].id = id;
+        memcpy(all[count++].value, value, 64);
+    }
+    return attributes_replace(n, all, count);
 }
 
 /* The value alone. Whether clusters suit the node's grid, and whether a cooperative one fits, is looked at when the

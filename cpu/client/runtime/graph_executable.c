@@ -55,12 +55,15 @@ static cudaError_t instantiate_with(cudaGraphExec_t *out, cudaGraph_t graph, cud
         error = cudaErrorInvalidValue;
     if (error)
         return runtime_return(error);
-    error = graph_instantiate(graph, parameters->flags, out, &failure);
+    cudaGraphExec_t made = 0;
+    error = graph_instantiate(graph, parameters->flags, &made, &failure);
     cudaStream_t stream = parameters->uploadStream ? parameters->uploadStream : default_stream;
-    if (!error && parameters->flags & GRAPH_UPLOAD && (error = upload(*out, stream))) {
-        graph_executable_destroy(*out);
+    if (!error && parameters->flags & GRAPH_UPLOAD && (error = upload(made, stream))) {
+        graph_executable_destroy(made);
         failure.reason = GRAPH_NOT_MADE;
     }
+    if (!error)
+        *out = made;
     parameters->errNode_out = failure.node;
     parameters->result_out = (cudaGraphInstantiateResult)failure.reason;
     return runtime_return(error);

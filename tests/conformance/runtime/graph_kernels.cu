@@ -54,7 +54,7 @@ static void priorities()
 static void clusters()
 {
     static const unsigned sizes[][3] = { { 2, 1, 1 }, { 4, 1, 1 }, { 3, 1, 1 }, { 1, 2, 1 }, { 16, 1, 1 },
-                                         { 32, 1, 1 }, { 0, 1, 1 } };
+                                         { 32, 1, 1 }, { 0, 1, 1 }, { 0, 0, 0 } };
     for (auto size : sizes) {
         cudaGraph_t g;
         cudaGraphNode_t n;
