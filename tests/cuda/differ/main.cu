@@ -343,6 +343,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; i++) {
         threads[i].who = i;
         threads[i].steps = steps;
+        threads[i].alone = count == 1;
         threads[i].devices = std::min(devices, 2);
         threads[i].random = seed * 1000003 + i * 7919;
         pthread_create(&threads[i].id, NULL, work, &threads[i]);

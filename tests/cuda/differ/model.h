@@ -42,6 +42,7 @@ struct Thread {
     pthread_t id;
     unsigned long long random;
     int who, steps, devices, wrong;
+    bool alone; // no other thread allocates
     std::vector<Memory> memories;
     cudaStream_t streams[STREAMS];
     int stream_device[STREAMS];
