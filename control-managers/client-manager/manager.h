@@ -82,7 +82,7 @@ void program_answered(struct program *, const client_answer *);
 /* The same for an answer that we make ourselves. */
 void program_tell(struct program *, ctl_code, const char *text, unsigned position);
 void program_ask(struct program *);   /* (again), now that the cluster manager is there */
-void programs_away(struct manager *); /* the cluster manager cannot be reached: who waits for it hears why */
+void programs_away(struct manager *); /* no cluster manager answers: tells the programs that wait for one why */
 void program_terminate(struct program *, const char *why);
 void program_watch(struct program *); /* its end, where no connection tells it */
 void program_gone(struct program *);

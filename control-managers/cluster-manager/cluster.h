@@ -152,7 +152,7 @@ struct program {
     bool lacks_room;       /* queued: not its VM's own servers stand in its way */
     bool expects_place;    /* idle servers give way to it */
     uint32_t overtaken;    /* queued: how often, while it was the first that lacked room */
-    bool keeps;            /* a GPU is kept for it: pool.gpus[kept], as long as that says so too */
+    bool keeps;            /* it has a GPU kept: pool.gpus[kept], while the keeper there is this one */
     size_t kept;
     client_wait wait; /* as asked */
     uint32_t wait_ms;

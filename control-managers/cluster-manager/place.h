@@ -24,7 +24,7 @@ struct place_gpu {
     bool schedulable; /* up, ready, not drained */
     bool sm_limits;   /* fewer SMs than all can be held */
     uint32_t users;
-    const void *keeper; /* who waits for it, and gets it before anybody else; NULL: nobody */
+    const void *keeper; /* the asker that waits for it gets it first; NULL: nobody waits */
 };
 
 struct place_pool {

@@ -28,7 +28,7 @@ struct hello {
 enum hello_verdict {
     HELLO_TRUSTED, /* known by certificate, peer credentials or as configured: no proof */
     HELLO_PROVE,   /* *stored is filled */
-    HELLO_NOT_YET, /* the listener waits for its database: text says so; refused with CTL_DB_AWAY */
+    HELLO_NOT_YET, /* the listener waits for its database: it refuses with CTL_DB_AWAY, and text says so */
     HELLO_REFUSED  /* text says why, for the log and for the peer */
 };
 

@@ -193,7 +193,7 @@ def shipped_configurations_are_good():
                 raise Failed(f"configs/{daemon}.conf has {each['key']} = {said}, without it it would be {initial}")
 
 
-# Where secrets lie, and who may use the socket, is for the installation to say.
+# The installation decides where secrets lie and who may use the socket.
 DIFFERENT = ("security.node-secret", "node.secret", "ipc.group", "log.audit")
 
 
