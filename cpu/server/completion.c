@@ -9,7 +9,7 @@
  * while the youngest wait is young, so that a short kernel is answered quickly; then it hands the first marker of each
  * stream to a thread that sleeps in the driver (long_wait.c). Where there are more streams than such threads, it looks
  * at intervals in proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also answers the client's
- * EVENTS in time (events.c).
+ * EVENTS in time (notify.c).
  *
  * What is told is told in order: the bytes of a copy leave before the news that a host function behind it is due, and
  * before the answer to a synchronisation. So waiters of a stream are kept by number, and from looking at the device

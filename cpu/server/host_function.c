@@ -2,7 +2,7 @@
  * host_function.c: functions of the client's that run in the order of a stream.
  *
  * The stream gets a marker, then waits on a word of host-mapped memory (its gate) for a ticket. When the marker is
- * complete the client is told (events.c); when the client says that the function has ended, the ticket is written to
+ * complete the client is told (notify.c); when the client says that the function has ended, the ticket is written to
  * the gate and the stream goes on. Nothing of this occupies a thread of the driver's. Tickets of a stream rise, and
  * its functions are due one after the other, so the gate needs only ever hold the last one that ended. A gate that
  * passes to another stream keeps its value and counts on: the device may not have looked at it for the last time.

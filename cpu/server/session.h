@@ -57,7 +57,7 @@
 #include "cpu/server/memory.h"
 #include "cpu/server/reply.h"
 #include "cpu/server/share.h"
-#include "cpu/server/speaker.h"
+#include "cpu/server/notify.h"
 #include "cpu/server/stream.h"
 
 struct image_cache;

@@ -364,7 +364,7 @@ static void body_host_memory(void)
     CHECK(core_host_free(pinned[0]) == 0);
 }
 
-/* As the graph room does it before a launch, when anything may have changed (cpu/client/graph/kept.c). */
+/* As the graph room does it before a launch, when anything may have changed (cpu/client/graph/server_copy.c). */
 static void record(core_sequence *q, core_context *c, uint64_t out)
 {
     core_stream stand_in;

@@ -31,7 +31,7 @@ struct core_context {
     pthread_mutex_t lock;             /* makes and ends it */
     unsigned        flags, owners;
     struct promise *promise;          /* the answer is under way; NULL: it has come, or nothing was asked */
-    struct list     working[2], unheard[2];     /* rest.c. [blocking]: do they wait for the legacy stream? */
+    struct list     working[2], unheard[2];     /* idle.c. [blocking]: do they wait for the legacy stream? */
     struct list     streams;          /* stream.c; also destroyed ones until their id may be used again */
     uint64_t        transfer;         /* stream.c: token of the core's own stream */
     struct list     early_returning;   /* early_return.c */

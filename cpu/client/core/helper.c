@@ -1,6 +1,6 @@
 /*
  * helper.c: the thread that keeps an EVENTS call outstanding, and so always has somebody read the connection. It
- * attends the oldest one (events.c), acts on its answer, and sends a new one when none is left.
+ * attends the oldest one (notify.c), acts on its answer, and sends a new one when none is left.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
-#include "events.h"
+#include "notify.h"
 #include "host_function.h"
 #include "memory.h"
 #include "state.h"

@@ -11,7 +11,7 @@
 
 #include "cpu/common/cancel.h"
 #include "context.h"
-#include "events.h"
+#include "notify.h"
 #include "host_function.h"
 #include "managed.h"
 #include "op.h"

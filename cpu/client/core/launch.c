@@ -302,7 +302,7 @@ static int check_nvlink_hint(const uint8_t *value)
 /* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes
    no attribute that holds a handle or a pointer of this process.
    1: CUDA defines the attribute for streams only (3), or for nodes of graphs only (13), or does not define it (15).
-   The events of a launch (7, 12) do not come here: client/graph/keep.c records them. */
+   The events of a launch (7, 12) do not come here: client/graph/capture_calls.c records them. */
 int launch_check_attribute(int device, const struct core_launch_attribute *attribute)
 {
     switch (attribute->id) {

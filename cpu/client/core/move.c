@@ -21,7 +21,7 @@
 #include "cpu/common/log.h"
 #include "code.h"
 #include "device.h"
-#include "events.h"
+#include "notify.h"
 #include "host_function.h"
 #include "lanes.h"
 #include "memory.h"

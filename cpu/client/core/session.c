@@ -23,7 +23,7 @@
 #include "code.h"
 #include "context.h"
 #include "device.h"
-#include "events.h"
+#include "notify.h"
 #include "host.h"
 #include "kinds.h"
 #include "lanes.h"

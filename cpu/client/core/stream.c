@@ -61,7 +61,7 @@ void stream_open_context(core_context *c)
     s->context = c;
     s->wire = c->wire;
     s->published = progress_published(c->wire);
-    s->listed = true;                         /* it is looked at in any case (rest.c) */
+    s->listed = true;                         /* it is looked at in any case (idle.c) */
 }
 
 /* ---- making and ending ---- */

@@ -72,7 +72,7 @@ struct client_stream {
     struct stream_keeper *keeper;     /* keeps its calls instead of sending them; NULL: they are sent */
     struct stream_attributes *attributes; /* NULL: the usual ones; under lock */
     uint64_t counted;                 /* the context's `sent` with the last call; under lock */
-    /* The lists of its context that it is in (rest.c, early_return.c). listed is changed under both locks: the stream's
+    /* The lists of its context that it is in (idle.c, early_return.c). listed is changed under both locks: the stream's
        and the lists'. */
     bool        listed;
     atomic_bool returning;
@@ -181,7 +181,7 @@ static inline struct point stream_point(const struct client_stream *s)
 /* And behind what the next call will come after, by the rules of the legacy stream. */
 struct point stream_point_next(const struct client_stream *);
 
-/* ---- rest.c: what is known to have ended ---- */
+/* ---- idle.c: what is known to have ended ---- */
 
 /* The stream is given a call, under its lock, and is not in both lists (listed). */
 void rest_disturb(struct client_stream *);

@@ -1,7 +1,7 @@
 /*
  * capture.c: captures: how they begin and end, and what is asked about them.
  */
-#include "cpu/client/graph/captures.h"
+#include "cpu/client/graph/capture_state.h"
 
 #include <stdlib.h>
 #include <string.h>

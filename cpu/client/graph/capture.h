@@ -51,7 +51,7 @@ CORE_API int capture_update(core_context *, core_stream, const graph_node *, con
 /* The calling thread's mode; *mode becomes what it was. */
 CORE_API int capture_exchange_mode(int *mode);
 
-/* ---- what else programs do, while there may be a capture (keep.c) ----
+/* ---- what else programs do, while there may be a capture (capture_calls.c) ----
  * Each *kept says whether the call has become part of a capture, or was refused; else the caller goes on as always. */
 
 CORE_API int capture_launch(core_context *, const struct core_launch *, const void *key, bool *kept);

@@ -70,7 +70,7 @@ struct executable {
     core_context *ended_context;
     core_stream last; /* the stream of the last launch; 0: none, or one that has no name of its own */
     bool launched;
-    /* What a launch consists of while the server keeps it (kept.c): segments of the sequence, and steps between them
+    /* What a launch consists of while the server keeps it (server_copy.c): segments of the sequence, and steps between them
        that this process makes itself. */
     core_sequence *sequence;  /* NULL: not tried yet, or the server keeps none */
     bool tried;               /* to make one */
@@ -119,7 +119,7 @@ static inline const struct executable *executable_of(const struct node *n)
     return g->executable;
 }
 
-/* kept.c. Launches by what the server keeps. *done false: it cannot be done that way, and nothing was sent. */
+/* server_copy.c. Launches by what the server keeps. *done false: it cannot be done that way, and nothing was sent. */
 int kept_launch(const struct launch *, bool *done);
 void kept_drop(struct executable *);
 

@@ -1,7 +1,7 @@
 /* frontier.c: the nodes that the next node of a captured stream follows, or whoever waits for a captured event. */
 #include <stdlib.h>
 
-#include "cpu/client/graph/captures.h"
+#include "cpu/client/graph/capture_state.h"
 
 bool frontier_add(struct frontier *f, graph_node node, const struct graph_edge *edge)
 {

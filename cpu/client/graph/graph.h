@@ -195,7 +195,7 @@ CORE_API int graph_copy_attributes(graph_node to, graph_node from);
 /* dot.c: describes the graph in the language of Graphviz. 1: the file cannot be written. */
 CORE_API int graph_print(graph_handle, const char *path, unsigned flags);
 
-/* user.c: reference counts that graphs hold */
+/* user_object.c: reference counts that graphs hold */
 CORE_API int graph_object_create(void *pointer, void (*destroy)(void *), unsigned count, graph_object *);
 CORE_API int graph_object_retain(graph_object, unsigned count);
 CORE_API int graph_object_release(graph_object, unsigned count);

@@ -4,7 +4,7 @@
  *
  * The program's stream is track 0, so a graph without branches costs its nodes' own calls and one event. That event
  * marks the end of the launch: the next launch waits for it when it goes to another stream. Mostly the server has all
- * these calls already, and one message is enough (kept.c).
+ * these calls already, and one message is enough (server_copy.c).
  */
 #include "cpu/client/graph/executable.h"
 #include "cpu/common/cancel.h"

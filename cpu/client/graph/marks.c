@@ -1,7 +1,7 @@
 /* marks.c: events that were last recorded in a captured stream, by event. */
 #include <stdlib.h>
 
-#include "cpu/client/graph/captures.h"
+#include "cpu/client/graph/capture_state.h"
 
 enum { BUCKETS = 64 };
 static struct mark *buckets[BUCKETS];

@@ -165,7 +165,7 @@ void memory_freed_by(struct memory *, const struct node *);
 /* The graph ends. */
 void ground_leave(struct graph *);
 
-/* ---- user.c; under the lock ---- */
+/* ---- user_object.c; under the lock ---- */
 
 struct leftovers;
 bool users_copy(struct graph *to, const struct graph *from);

@@ -1,5 +1,5 @@
-/* events_call.c: the EVENTS call itself: the client says which host functions have ended, and asks for news
-   (events.c). */
+/* notify_call.c: the EVENTS call itself: the client says which host functions have ended, and asks for news
+   (notify.c). */
 #include "cpu/server/session.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * events.c: what the server says by itself. The client keeps one EVENTS call outstanding; it is answered when there
+ * notify.c: what the server says by itself. The client keeps one EVENTS call outstanding; it is answered when there
  * is something to say, when a newer one comes, or with a beat every FLYT_BEAT_SECONDS.
  */
 #include "cpu/server/session.h"

@@ -1,5 +1,5 @@
 /*
- * events.c: the EVENTS calls that are outstanding.
+ * notify.c: the EVENTS calls that are outstanding.
  *
  * Usually one is out. When host functions have ended, another is sent at once to say so; the server then answers the
  * older one. So the calls form a queue: the helper attends the oldest (helper.c).
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "events.h"
+#include "notify.h"
 #include "state.h"
 
 static struct {

@@ -1,5 +1,5 @@
 /*
- * user.c: user objects: reference counts of the program that graphs, and what is made of them, hold. When the last
+ * user_object.c: user objects: reference counts of the program that graphs, and what is made of them, hold. When the last
  * reference goes, the program's function is called, once, by whoever dropped it.
  */
 #include <limits.h>

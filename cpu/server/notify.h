@@ -1,8 +1,8 @@
 /*
- * speaker.h: what the server says by itself: answers to EVENTS (events.c, events_call.c).
+ * notify.h: what the server says by itself: answers to EVENTS (notify.c, notify_call.c).
  */
-#ifndef FLYT_SERVER_SPEAKER_H
-#define FLYT_SERVER_SPEAKER_H
+#ifndef FLYT_SERVER_NOTIFY_H
+#define FLYT_SERVER_NOTIFY_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,7 +28,7 @@ struct events {
 
 int  events_start(struct session *);
 void events_stop(struct session *);
-int  events_serve(struct session *, rpc_request *);               /* events_call.c; by the reader */
+int  events_serve(struct session *, rpc_request *);               /* notify_call.c; by the reader */
 /* the call is outstanding now; an older one is answered */
 void events_asked(struct session *, uint32_t xid);
 void events_due(struct session *, uint32_t id, int status);       /* a host function's turn */

@@ -1,5 +1,5 @@
 /*
- * kept.c: executable graphs that the server keeps, so that a launch is one message.
+ * server_copy.c: executable graphs that the server keeps, so that a launch is one message.
  *
  * At the first launch, and again after a change, the steps are recorded into a sequence of the core. A step that needs
  * this process when its turn comes cannot be kept: host functions, events of the program's, and copies of memory that

@@ -1,5 +1,5 @@
 /*
- * rest.c: is what streams were given known to have ended? There are three questions: whether all of it has; whether
+ * idle.c: is what streams were given known to have ended? There are three questions: whether all of it has; whether
  * what may run long or fail has (light); and whether what kernels printed has come, too (heard): a program's
  * synchronisation asks the server after a launch though the work is known to have ended, because the text comes with
  * the answer.

@@ -1,8 +1,8 @@
 /*
- * events.h: EVENTS calls that are outstanding (events.c), and the thread that attends them (helper.c).
+ * notify.h: EVENTS calls that are outstanding (notify.c), and the thread that attends them (helper.c).
  */
-#ifndef FLYT_CLIENT_CORE_EVENTS_H
-#define FLYT_CLIENT_CORE_EVENTS_H
+#ifndef FLYT_CLIENT_CORE_NOTIFY_H
+#define FLYT_CLIENT_CORE_NOTIFY_H
 
 #include "wire.h"
 

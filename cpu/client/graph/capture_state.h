@@ -1,5 +1,5 @@
 /*
- * captures.h: captures as this folder sees them. All of it under the lock of the graphs, but where it is said.
+ * capture_state.h: captures as this folder sees them. All of it under the lock of the graphs, but where it is said.
  */
 #ifndef FLYT_CLIENT_CAPTURES_H
 #define FLYT_CLIENT_CAPTURES_H

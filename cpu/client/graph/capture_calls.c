@@ -1,10 +1,10 @@
 /*
- * keep.c: what a captured stream is given becomes a node.
+ * capture_calls.c: what a captured stream is given becomes a node.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/graph/captures.h"
+#include "cpu/client/graph/capture_state.h"
 #include "cpu/client/graph/executable.h"
 #include "cpu/common/cancel.h"
 
