@@ -1,11 +1,11 @@
 # cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c null_memory.c))
 # Of the program alone, and of local: alone; all other files are the session's.
-CPU_SERVER_MAIN  := $(addprefix cpu/server/,main.c listener.c workers.c identity.c spawn.c door.c knock.c worker.c \
-                                             ticket.c relay.c relay_listener.c relay_worker.c)
-CPU_SERVER_LOCAL := cpu/server/local.c
+CPU_SERVER_MAIN  := $(foreach name,main listener workers identity spawn door knock worker ticket relay relay_listener \
+                             relay_worker,$(wildcard cpu/server/$(name).c cpu/server/listener/$(name).c))
+CPU_SERVER_LOCAL := $(wildcard cpu/server/local.c cpu/server/listener/local.c)
 CPU_SERVER_SESSION_OBJECTS := \
-    $(call objects,$(filter-out $(CPU_SERVER_MAIN) $(CPU_SERVER_LOCAL),$(wildcard cpu/server/*.c))) \
+    $(call objects,$(filter-out $(CPU_SERVER_MAIN) $(CPU_SERVER_LOCAL) cpu/server/gpu/%,$(wildcard cpu/server/*.c cpu/server/*/*.c))) \
     $(CPU_SERVER_GPU_OBJECTS)
 CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(CPU_SERVER_MAIN))
 CPU_SERVER_LOCAL_OBJECTS := $(call objects,$(CPU_SERVER_LOCAL))

@@ -1,7 +1,7 @@
 # cpu/client/core: libflyt-client.so, the connection of a process that all front ends share.
-CORE_SOURCES := $(notdir $(wildcard cpu/client/core/*.c))
+CORE_SOURCES := $(wildcard cpu/client/core/*.c cpu/client/core/*/*.c)
 # Expanded late: cpu/rpc is read after this room.
-CORE_OBJECTS = $(call objects,$(addprefix cpu/client/core/,$(CORE_SOURCES))) $(CORE_FORWARDED) \
+CORE_OBJECTS = $(call objects,$(CORE_SOURCES)) $(CORE_FORWARDED) \
                $(CPU_RPC_MANAGER_OBJECTS)
 # What cpu/api generates for this room.
 CORE_FORWARDED := $(BUILD)/cpu/client/core/forwarded.o
