@@ -1,4 +1,4 @@
-"""trace_c.py: the tables that FLYT_TRACE reads (cpu/client/core/trace.h), and the entry points' way through it."""
+"""trace_c.py: the tables that FLYT_TRACE reads (cpu/client/core/wire/trace.h), and the entry points' way through it."""
 
 import re
 

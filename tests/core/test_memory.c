@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/memory.h"
-#include "cpu/client/core/state.h"
+#include "cpu/client/core/wire/state.h"
 #include "work.h"
 
 /* ---- memory ---- */

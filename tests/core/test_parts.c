@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/code.h"
-#include "cpu/client/core/device.h"
+#include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory.h"
-#include "cpu/client/core/perf.h"
-#include "cpu/client/core/span.h"
+#include "cpu/client/core/wire/perf.h"
+#include "cpu/client/core/wire/span.h"
 #include "cpu/common/tree.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/state.h"
+#include "cpu/client/core/wire/state.h"
 #include "fake.h"
 #include "isolated.h"
 #include "on.h"

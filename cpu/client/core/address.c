@@ -12,7 +12,7 @@
 #include "context.h"
 #include "early_return.h"
 #include "memory.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 struct address_range {
     struct tree_node  node;           /* key: base */

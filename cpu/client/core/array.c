@@ -19,7 +19,7 @@
 #include "cpu/common/texel.h"
 #include "cpu/common/tree.h"
 #include "memory.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 /* Of CUDA_ARRAY3D_DESCRIPTOR: their layers do not become fewer from level to level. */
 enum { FLAG_LAYERED = 1, FLAG_SURFACE = 2, FLAG_CUBEMAP = 4, FLAG_GATHER = 8, LEVELS_MOST = 32 };

@@ -4,7 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_ATTACH_H
 #define FLYT_CLIENT_CORE_ATTACH_H
 
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 /* manager.c: the client manager of this VM, asked where FLYT_SERVER names no server. */
 enum { MANAGER_PLACES = 8 };

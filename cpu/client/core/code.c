@@ -18,7 +18,7 @@
 #include "context.h"
 #include "managed.h"
 #include "memory.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 #include "texref.h"
 
 /* ---- functions ---- */

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "core.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 struct image_part { const void *data; size_t size; };
 struct image_bundle {

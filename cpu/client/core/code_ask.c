@@ -13,7 +13,7 @@
 #include "cpu/common/log.h"
 #include "code_state.h"
 #include "context.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 static const char *file_name(void) { return core_session.uri; }
 

@@ -10,10 +10,10 @@
 #include "cpu/common/log.h"
 #include "code_state.h"
 #include "context.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "managed.h"
 #include "memory.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 /* Ids of modules and functions: the lowest free ones. */
 struct id_pool {

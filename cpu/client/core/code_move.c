@@ -11,7 +11,7 @@
 
 #include "code_state.h"
 #include "move.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 struct moving_module {
     core_image    *image;

@@ -12,7 +12,7 @@
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "op.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 struct core_condition {
     struct op_sink sink;

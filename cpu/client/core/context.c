@@ -10,8 +10,8 @@
 
 #include "cpu/common/lock.h"
 #include "context.h"
-#include "device.h"
-#include "state.h"
+#include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/state.h"
 
 _Thread_local core_context *core_current;
 atomic_bool core_initialised;

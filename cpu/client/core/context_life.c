@@ -21,15 +21,15 @@
 #include "cpu/common/lock.h"
 #include "api/forward/core.h"
 #include "code.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "kinds.h"
 #include "memory.h"
 #include "move.h"
 #include "pending.h"
 #include "early_return.h"
-#include "perf.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/perf.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 enum { ASSERT_FAILED = 710 };
 #define PROMISE_NS (2 * CLOCK_NS_PER_SECOND)

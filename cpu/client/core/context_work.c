@@ -11,7 +11,7 @@
 #include "context.h"
 #include "managed.h"
 #include "pending.h"
-#include "perf.h"
+#include "cpu/client/core/wire/perf.h"
 #include "pool_notes.h"
 
 static void raise_to(atomic_uint_fast64_t *value, uint64_t to)

@@ -35,10 +35,10 @@
 #include "memory.h"
 #include "op.h"
 #include "pending.h"
-#include "perf.h"
+#include "cpu/client/core/wire/perf.h"
 #include "early_return.h"
-#include "state.h"
-#include "stats.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/stats.h"
 
 enum { DEFERRED_LEAST = 256 * 1024, DEFERRED_LEAST_SHARED = 16 << 20 };
 

@@ -5,7 +5,7 @@
 #ifndef FLYT_CLIENT_CORE_COPY_CALLS_H
 #define FLYT_CLIENT_CORE_COPY_CALLS_H
 
-#include "span.h"
+#include "cpu/client/core/wire/span.h"
 #include "stream.h"
 
 static inline flyt_box wire_box(const struct core_box *box)

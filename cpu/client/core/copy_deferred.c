@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 #include "stream.h"
 
 struct deferred_box {

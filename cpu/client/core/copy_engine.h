@@ -5,7 +5,7 @@
 #define FLYT_CLIENT_CORE_COPY_ENGINE_H
 
 #include "lanes.h"
-#include "span.h"
+#include "cpu/client/core/wire/span.h"
 
 /* copy.c. Where a box lies. kind: of its first byte; CORE_UNKNOWN_MEMORY: pageable. reach: where the device finds it;
    0: nowhere. Returns 1 when there is no such box, or when it leaves its allocation on the device. Notes that the

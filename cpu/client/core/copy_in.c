@@ -6,7 +6,7 @@
 #include "copy_part.h"
 #include "cpu/common/clock.h"
 #include "host_function.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 enum { PIECES = 4, PIECE_LEAST = 32 * 1024 };
 

@@ -15,7 +15,7 @@
 #include "cpu/common/lock.h"
 #include "pending_copy.h"
 #include "pending.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 /* ---- copies into the same memory; under pending_copies.lock ---- */
 

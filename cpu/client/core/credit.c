@@ -16,11 +16,11 @@
 #include "cpu/common/lock.h"
 #include "cpu/rpc/credit.h"
 #include "context.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "heap.h"
-#include "perf.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/perf.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 enum { RECALL_TRIES = 200 };
 #define TEND_NS CLOCK_NS_PER_SECOND

@@ -17,9 +17,9 @@
 #include "forward.h"
 #include "op.h"
 #include "pending.h"
-#include "perf.h"
+#include "cpu/client/core/wire/perf.h"
 #include "pool_notes.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 2, EVENT_FLAGS = 7 };
 

@@ -10,7 +10,7 @@
 #include "context.h"
 #include "event_state.h"
 #include "move.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 struct references {
     core_event of[CONTEXTS_MOST];

@@ -31,7 +31,7 @@
 #include "context.h"
 #include "memory.h"
 #include "share.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 #include "stream.h"
 
 enum { CELL_BYTES = 128, CELL_WORDS = 7, LOOK_EVERY_US = 500000 };

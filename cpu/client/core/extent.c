@@ -3,7 +3,7 @@
 
 #include "cpu/common/cancel.h"
 #include "op.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 static bool watched(void) { return core_session.hello.capabilities & FLYT_CAP_EXTENTS; }
 

@@ -1,7 +1,7 @@
 /* forward.c: the ids of what forwarded calls name. See forward.h. */
 #include "cpu/client/core/forward.h"
 
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 
 int forward_device(int number, int *wire)
 {

@@ -10,8 +10,8 @@
 
 #include "code.h"
 #include "context.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 /* The server's number of a device. 101: there is none. */
 int forward_device(int device, int *wire);

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "cpu/common/cancel.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "handle_state.h"
 #include "pool_notes.h"
 #include "share.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 5 };
 

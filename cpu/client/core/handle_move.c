@@ -2,10 +2,10 @@
  * handle_move.c: handles and their mappings on a move to another server (move.h). The new server makes each handle
  * under its old name and maps it where the program has it; what it holds is copied.
  */
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "handle_state.h"
 #include "move.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 struct moving { struct move *move; int code; };
 

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "cpu/common/cancel.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "early_return.h"
 #include "handle_state.h"
 #include "share.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 uint64_t handle_shares(void) { return atomic_load(&handle_share_count); }
 

@@ -12,7 +12,7 @@
 #include "cpu/common/ids.h"
 #include "cpu/common/tree.h"
 #include "memory.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 struct physical {
     int      device;

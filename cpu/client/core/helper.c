@@ -9,10 +9,10 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
-#include "notify.h"
+#include "cpu/client/core/wire/notify.h"
 #include "host_function.h"
 #include "memory.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
 static struct {

@@ -11,12 +11,12 @@
 
 #include "cpu/common/cancel.h"
 #include "context.h"
-#include "notify.h"
+#include "cpu/client/core/wire/notify.h"
 #include "host_function.h"
 #include "managed.h"
 #include "op.h"
 #include "pending.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 struct client_host_function {
     void  (*function)(void *, int);

@@ -28,7 +28,7 @@
 #include "memory.h"
 #include "move.h"
 #include "pending.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 /* cudaHostAlloc: portable, mapped, write-combined; cudaHostRegister: … */
 enum { HOST_FLAGS = 7, REGISTER_FLAGS = 15, REGISTER_IO = 4 };

@@ -20,7 +20,7 @@
 #include "cpu/common/log.h"
 #include "host.h"
 #include "move.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 enum { PAGE = 4096, PAGES = FLYT_HOST_GRANULE / PAGE, SMALL_MOST = FLYT_HOST_GRANULE / 2, SPARE_MOST = 64 << 20 };
 

@@ -10,8 +10,8 @@
 #include "cpu/code/hash.h"
 #include "cpu/code/kernels.h"
 #include "code.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 _Static_assert(HASH_SIZE == FLYT_HASH_SIZE, "images are named by this hash");
 

@@ -34,9 +34,9 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
-#include "perf.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/perf.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,
                              .changed = PTHREAD_COND_INITIALIZER,

@@ -2,7 +2,7 @@
 #ifndef FLYT_CLIENT_CORE_LANES_H
 #define FLYT_CLIENT_CORE_LANES_H
 
-#include "span.h"
+#include "cpu/client/core/wire/span.h"
 #include "stream.h"
 
 void lanes_setup(void);                       /* at attach, after HELLO */

@@ -14,7 +14,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 #include "stream.h"
 
 /* ---- credit ---- */

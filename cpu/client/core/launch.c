@@ -17,10 +17,10 @@
 #include "cpu/rpc/quick.h"
 #include "code.h"
 #include "context.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "managed.h"
 #include "op.h"
-#include "perf.h"
+#include "cpu/client/core/wire/perf.h"
 #include "texref.h"
 
 enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_STACK = 4096 };

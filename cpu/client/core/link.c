@@ -6,7 +6,7 @@
 #include "cpu/code/fatbin.h"
 #include "code.h"
 #include "context.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 /* As the same bytes would travel if the program loaded them: the server knows an image by its bytes. */
 static flyt_image_kind kind_of(const struct core_link_input *input)

@@ -11,11 +11,11 @@
 #include "extent.h"
 #include "heap.h"
 #include "managed.h"
-#include "perf.h"
+#include "cpu/client/core/wire/perf.h"
 #include "pool_notes.h"
 #include "share.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 enum { MEMORY_ALIGNMENT = 512 };
 

@@ -20,14 +20,14 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "code.h"
-#include "device.h"
-#include "notify.h"
+#include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/notify.h"
 #include "host_function.h"
 #include "lanes.h"
 #include "memory.h"
 #include "move.h"
 #include "pending.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 #define MOVE_SETTLE_NS (10 * CLOCK_NS_PER_SECOND)
 

@@ -8,7 +8,7 @@
 
 #include "context.h"
 #include "kinds.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 enum move_end { MOVE_SOURCE, MOVE_TARGET };
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "move.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 /* Between two waits: the new server need not keep more. */
 #define MOVE_UNCONFIRMED (UINT64_C(32) << 20)

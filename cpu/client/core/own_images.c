@@ -17,7 +17,7 @@
 #include "cpu/common/cancel.h"
 #include "code_state.h"
 #include "own_images.h"
-#include "perf.h"
+#include "cpu/client/core/wire/perf.h"
 
 static const char section_name[] = ".nvFatBinSegment";
 enum { SECTIONS_MOST = 256, NAMES_MOST = 64 << 10, WRAPPERS_MOST = 4 /* as code.c loads ahead */ };

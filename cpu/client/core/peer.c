@@ -15,8 +15,8 @@
 #include "memory.h"
 #include "move.h"
 #include "share.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 _Static_assert(CONTEXTS_MOST <= 64, "a bit for each");
 

@@ -5,7 +5,7 @@
 #ifndef FLYT_CLIENT_CORE_PENDING_H
 #define FLYT_CLIENT_CORE_PENDING_H
 
-#include "span.h"
+#include "cpu/client/core/wire/span.h"
 #include "stream.h"
 
 void pending_wait(const struct point *);                       /* all that come before it */

@@ -25,13 +25,13 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
 #include "cpu/common/lock.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "extent.h"
 #include "memory.h"
 #include "pool_notes.h"
 #include "pool_shared.h"
 #include "share.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 6 };
 

@@ -10,11 +10,11 @@
  */
 #include <stdlib.h>
 
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "extent.h"
 #include "memory.h"
 #include "pool.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 enum { PIECES_OF_DEVICE = 64, LOOKS = 32 };
 #define PIECE_USUAL (UINT64_C(32) << 20)

@@ -16,8 +16,8 @@
 
 #include "cpu/code/hash.h"
 #include "cpu/common/list.h"
-#include "device.h"
-#include "state.h"
+#include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/state.h"
 
 struct pool_name { uint64_t session; uint32_t device; uint8_t random[20]; };
 _Static_assert(sizeof(struct pool_name) == POOL_NAME && (int)POOL_NAME == FLYT_SHARE_SIZE, "stands in a file");

@@ -1,5 +1,5 @@
 /* prefetch.c: variables of modules that are managed memory of the server's driver move to where they will be used. */
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "op.h"
 
 enum { HOST = -1 };

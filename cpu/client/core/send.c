@@ -7,7 +7,7 @@
 #include "cpu/common/lock.h"
 #include "host_function.h"
 #include "early_return.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 /* ---- numbers ---- */
 

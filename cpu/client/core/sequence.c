@@ -21,8 +21,8 @@
 #include "cpu/common/ids.h"
 #include "context.h"
 #include "op.h"
-#include "perf.h"
-#include "state.h"
+#include "cpu/client/core/wire/perf.h"
+#include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 32, STREAMS_MOST = CORE_SEQUENCE_STREAMS + 1, MESSAGE_MOST = 512 << 10 };
 _Static_assert((int)STREAMS_MOST <= (int)STREAM_SHARES_MOST, "each stream of a sequence has a share of a message");

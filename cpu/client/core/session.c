@@ -22,16 +22,16 @@
 #include "attach.h"
 #include "code.h"
 #include "context.h"
-#include "device.h"
-#include "notify.h"
+#include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/notify.h"
 #include "host.h"
 #include "kinds.h"
 #include "lanes.h"
 #include "managed.h"
 #include "memory.h"
 #include "move.h"
-#include "perf.h"
-#include "stats.h"
+#include "cpu/client/core/wire/perf.h"
+#include "cpu/client/core/wire/stats.h"
 
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
 

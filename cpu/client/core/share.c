@@ -14,9 +14,9 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
 #include "context.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "memory.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 struct imported {
     struct tree_node node;                    /* key: the address that the program has */

@@ -13,8 +13,8 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
 #include "early_return.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 struct exported {
     struct tree_node node;                    /* key: the allocation's base */

@@ -13,8 +13,8 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/fd.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 int core_share_check(void)
 {

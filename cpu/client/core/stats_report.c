@@ -8,8 +8,8 @@
 #include "cpu/common/cancel.h"
 #include "kinds.h"
 #include "lanes.h"
-#include "state.h"
-#include "stats_rows.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/stats_rows.h"
 
 static const char *const copy_names[STATS_COPIES] = {
     "copies, pageable to device", "copies, pinned to device", "copies, device to pageable", "copies, device to pinned",

@@ -12,14 +12,14 @@
 #include "cpu/common/ids.h"
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "managed.h"
 #include "move.h"
 #include "pending.h"
-#include "perf.h"
+#include "cpu/client/core/wire/perf.h"
 #include "pool_notes.h"
 #include "early_return.h"
-#include "state.h"
+#include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 1 };
 

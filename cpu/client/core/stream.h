@@ -15,7 +15,7 @@
 
 #include "core.h"
 #include "cpu/common/list.h"
-#include "wire.h"
+#include "cpu/client/core/wire/wire.h"
 
 /* A place in the order of a stream's work: behind its call `number`. serial is that call's place among all calls of
    the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:

@@ -15,12 +15,12 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/texel.h"
-#include "device.h"
+#include "cpu/client/core/wire/device.h"
 #include "managed.h"
 #include "memory.h"
 #include "registry.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 struct core_texref {
     struct core_texref *next; /* of those in use, or of the spare ones */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
-#include "state.h"
-#include "wire.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 int core_usage(struct core_usage **programs, unsigned *count, uint64_t *limit)
 {

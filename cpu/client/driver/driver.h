@@ -23,7 +23,7 @@
 
 #include "api/driver/driver.h"
 #include "cpu/client/core/core.h"
-#include "cpu/client/core/trace.h"
+#include "cpu/client/core/wire/trace.h"
 #include "cpu/common/driver_names.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)

@@ -1,4 +1,4 @@
-/* trace.c: what FLYT_TRACE needs of the Driver API (cpu/client/core/trace.h). */
+/* trace.c: what FLYT_TRACE needs of the Driver API (cpu/client/core/wire/trace.h). */
 #include "cpu/client/driver/driver.h"
 
 bool driver_traced;

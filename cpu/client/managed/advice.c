@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/device.h"
+#include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/managed.h"
 #include "cpu/client/core/memory.h"
 #include "cpu/client/core/op.h"
-#include "cpu/client/core/state.h"
+#include "cpu/client/core/wire/state.h"
 #include "cpu/common/cancel.h"
 #include "advice.h"
 #include "managed.h"

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "cpu/client/core/context.h"
-#include "cpu/client/core/device.h"
+#include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory.h"
-#include "cpu/client/core/state.h"
+#include "cpu/client/core/wire/state.h"
 #include "spans.h"
 
 struct block {

@@ -19,7 +19,7 @@
 
 #include "cpu/client/core/context.h"
 #include "cpu/client/core/host_function.h"
-#include "cpu/client/core/state.h"
+#include "cpu/client/core/wire/state.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "cpu/client/core/core.h"
-#include "cpu/client/core/trace.h"
+#include "cpu/client/core/wire/trace.h"
 #include "cpu/client/runtime/abi.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)

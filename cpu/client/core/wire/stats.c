@@ -15,8 +15,8 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "managed.h"
-#include "memory.h"
+#include "cpu/client/core/managed.h"
+#include "cpu/client/core/memory.h"
 #include "stats_rows.h"
 
 struct stats stats;

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "core.h"
+#include "cpu/client/core/core.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 

@@ -1,5 +1,5 @@
 /* trace.c: the lines of FLYT_TRACE. See trace.h. */
-#include "cpu/client/core/trace.h"
+#include "cpu/client/core/wire/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>

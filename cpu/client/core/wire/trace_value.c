@@ -1,5 +1,5 @@
 /* trace_value.c: values as FLYT_TRACE prints them. See trace.h. */
-#include "cpu/client/core/trace.h"
+#include "cpu/client/core/wire/trace.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
