@@ -69,7 +69,7 @@ enum {
     SESSION_STREAM_CAP = 512,             /* operations of one stream inside the driver; a launch blocks near 1,000 */
     SESSION_MARK_EVERY = 128,             /* operations between two markers */
     SESSION_QUEUE_CALLS = 65536,          /* waiting between reader and executor */
-    SESSION_DEFERRED_CALLS = 131072,      /* waiting in streams; clients keep below it: client/core/backlog.c */
+    SESSION_DEFERRED_CALLS = 131072,      /* waiting in streams; clients keep below it: client/core/stream/backlog.c */
     SESSION_ENDS = 4,                     /* whoever is told when the session ends */
 };
 #define SESSION_QUEUE_BYTES    ((size_t)80 << 20)   /* bytes, likewise */

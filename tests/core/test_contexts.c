@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/kinds.h"
 #include "work.h"
 

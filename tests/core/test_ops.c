@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/op.h"
+#include "cpu/client/core/stream/op.h"
 #include "work.h"
 
 static struct keeper { struct op_sink sink; struct op *kept[64]; int count; } keeper;

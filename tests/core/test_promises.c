@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/code.h"
-#include "cpu/client/core/context.h"
+#include "cpu/client/core/stream/context.h"
 #include "work.h"
 
 static core_context *attached(int refusals)

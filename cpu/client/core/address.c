@@ -9,8 +9,8 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
-#include "context.h"
-#include "early_return.h"
+#include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/stream/early_return.h"
 #include "memory.h"
 #include "cpu/client/core/wire/state.h"
 

@@ -13,7 +13,7 @@
 
 #include "api/driver/types.h"
 #include "api/forward/core.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/texel.h"

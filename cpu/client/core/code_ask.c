@@ -12,7 +12,7 @@
 #include "cpu/common/softgpu.h"
 #include "cpu/common/log.h"
 #include "code_state.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/state.h"
 
 static const char *file_name(void) { return core_session.uri; }

@@ -9,9 +9,9 @@
 
 #include "cpu/common/log.h"
 #include "code_state.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
-#include "managed.h"
+#include "cpu/client/core/stream/managed.h"
 #include "memory.h"
 #include "cpu/client/core/wire/state.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "code_state.h"
-#include "move.h"
+#include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/wire.h"
 
 struct moving_module {

@@ -6,7 +6,7 @@
 #define FLYT_CLIENT_CORE_COPY_CALLS_H
 
 #include "cpu/client/core/wire/span.h"
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 static inline flyt_box wire_box(const struct core_box *box)
 {

@@ -4,7 +4,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/wire/state.h"
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 struct deferred_box {
     core_context *context;

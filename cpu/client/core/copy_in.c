@@ -5,7 +5,7 @@
 
 #include "copy_part.h"
 #include "cpu/common/clock.h"
-#include "host_function.h"
+#include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { PIECES = 4, PIECE_LEAST = 32 * 1024 };

@@ -8,7 +8,7 @@
 
 #include "copy_part.h"
 #include "cpu/common/clock.h"
-#include "pending.h"
+#include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/perf.h"
 
 enum { PARTS_IN_FLIGHT = 8, CHUNKS_IN_FLIGHT = 4, PIECE_LEAST = 64 * 1024 };

@@ -13,8 +13,8 @@
 
 #include "copy_engine.h"
 #include "cpu/common/lock.h"
-#include "pending_copy.h"
-#include "pending.h"
+#include "cpu/client/core/stream/pending_copy.h"
+#include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/state.h"
 
 /* ---- copies into the same memory; under pending_copies.lock ---- */

@@ -7,9 +7,9 @@
 
 #include "cpu/common/clock.h"
 #include "api/forward/core.h"
-#include "context.h"
-#include "event_state.h"
-#include "move.h"
+#include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/stream/event_state.h"
+#include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/state.h"
 
 struct references {

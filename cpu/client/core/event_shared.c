@@ -28,11 +28,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "memory.h"
 #include "share.h"
 #include "cpu/client/core/wire/state.h"
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 enum { CELL_BYTES = 128, CELL_WORDS = 7, LOOK_EVERY_US = 500000 };
 

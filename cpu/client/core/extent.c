@@ -2,7 +2,7 @@
 #include "extent.h"
 
 #include "cpu/common/cancel.h"
-#include "op.h"
+#include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/wire/state.h"
 
 static bool watched(void) { return core_session.hello.capabilities & FLYT_CAP_EXTENTS; }

@@ -5,7 +5,7 @@
 #ifndef FLYT_CLIENT_CORE_EXTENT_H
 #define FLYT_CLIENT_CORE_EXTENT_H
 
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 /* At once. */
 int extent_say(uint64_t address, uint64_t size, flyt_extent_state state);

@@ -9,7 +9,7 @@
 #define FLYT_CLIENT_CORE_FORWARD_H
 
 #include "code.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 

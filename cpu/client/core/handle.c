@@ -9,7 +9,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/wire/device.h"
 #include "handle_state.h"
-#include "pool_notes.h"
+#include "cpu/client/core/stream/pool_notes.h"
 #include "share.h"
 #include "cpu/client/core/wire/state.h"
 

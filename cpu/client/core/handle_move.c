@@ -4,7 +4,7 @@
  */
 #include "cpu/client/core/wire/device.h"
 #include "handle_state.h"
-#include "move.h"
+#include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/state.h"
 
 struct moving { struct move *move; int code; };

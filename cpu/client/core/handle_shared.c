@@ -7,7 +7,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/wire/device.h"
-#include "early_return.h"
+#include "cpu/client/core/stream/early_return.h"
 #include "handle_state.h"
 #include "share.h"
 #include "cpu/client/core/wire/state.h"

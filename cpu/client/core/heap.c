@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "heap.h"
 
 struct heap *heap_of(core_context *c)

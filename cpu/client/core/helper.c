@@ -10,7 +10,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
 #include "cpu/client/core/wire/notify.h"
-#include "host_function.h"
+#include "cpu/client/core/stream/host_function.h"
 #include "memory.h"
 #include "cpu/client/core/wire/state.h"
 

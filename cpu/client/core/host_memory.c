@@ -23,11 +23,11 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "host.h"
 #include "memory.h"
-#include "move.h"
-#include "pending.h"
+#include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/state.h"
 
 /* cudaHostAlloc: portable, mapped, write-combined; cudaHostRegister: … */

@@ -19,7 +19,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "host.h"
-#include "move.h"
+#include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/wire.h"
 
 enum { PAGE = 4096, PAGES = FLYT_HOST_GRANULE / PAGE, SMALL_MOST = FLYT_HOST_GRANULE / 2, SPARE_MOST = 64 << 20 };

@@ -6,7 +6,7 @@
 #include "cpu/rpc/call/lane.h"
 #include "host.h"
 #include "lanes.h"
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 enum {
     LANES_MOST = 4,                   /* unless FLYT_LANES says otherwise */

@@ -3,7 +3,7 @@
 #define FLYT_CLIENT_CORE_LANES_H
 
 #include "cpu/client/core/wire/span.h"
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 void lanes_setup(void);                       /* at attach, after HELLO */
 bool lanes_leave(void);                       /* the session moves: closes them. False: one is in use */

@@ -15,7 +15,7 @@
 #include "cpu/common/log.h"
 #include "lane_state.h"
 #include "cpu/client/core/wire/state.h"
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 /* ---- credit ---- */
 

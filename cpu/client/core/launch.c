@@ -16,10 +16,10 @@
 #include "api/forward/core.h"
 #include "cpu/rpc/quick.h"
 #include "code.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
-#include "managed.h"
-#include "op.h"
+#include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/wire/perf.h"
 #include "texref.h"
 

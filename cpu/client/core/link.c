@@ -5,7 +5,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/code/fatbin.h"
 #include "code.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/wire.h"
 
 /* As the same bytes would travel if the program loaded them: the server knows an image by its bytes. */

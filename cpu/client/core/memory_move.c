@@ -6,7 +6,7 @@
 
 #include "extent.h"
 #include "heap.h"
-#include "move.h"
+#include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/wire.h"
 
 static int span_restore(struct move *move, const struct heap *heap, uint64_t start, uint64_t size)

@@ -22,11 +22,11 @@
 #include "code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/notify.h"
-#include "host_function.h"
+#include "cpu/client/core/stream/host_function.h"
 #include "lanes.h"
 #include "memory.h"
-#include "move.h"
-#include "pending.h"
+#include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/wire.h"
 
 #define MOVE_SETTLE_NS (10 * CLOCK_NS_PER_SECOND)

@@ -10,10 +10,10 @@
 
 #include "api/forward/core.h"
 #include "cpu/common/cancel.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "kinds.h"
 #include "memory.h"
-#include "move.h"
+#include "cpu/client/core/stream/move.h"
 #include "share.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"

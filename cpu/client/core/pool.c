@@ -28,7 +28,7 @@
 #include "cpu/client/core/wire/device.h"
 #include "extent.h"
 #include "memory.h"
-#include "pool_notes.h"
+#include "cpu/client/core/stream/pool_notes.h"
 #include "pool_shared.h"
 #include "share.h"
 #include "cpu/client/core/wire/state.h"

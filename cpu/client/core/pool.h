@@ -7,9 +7,9 @@
 
 #include "cpu/common/list.h"
 #include "cpu/common/tree.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "memory.h"
-#include "stream.h"
+#include "cpu/client/core/stream/stream.h"
 
 /* ---- pool_order.c: when a free takes effect ---- */
 

@@ -9,8 +9,8 @@
  */
 #include "pool.h"
 
-#include "pending.h"
-#include "pool_notes.h"
+#include "cpu/client/core/stream/pending.h"
+#include "cpu/client/core/stream/pool_notes.h"
 
 enum { FLAG_DISABLE_TIMING = 2 };
 

@@ -1,6 +1,6 @@
 /* prefetch.c: variables of modules that are managed memory of the server's driver move to where they will be used. */
 #include "cpu/client/core/wire/device.h"
-#include "op.h"
+#include "cpu/client/core/stream/op.h"
 
 enum { HOST = -1 };
 

@@ -4,10 +4,10 @@
 
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
-#include "host_function.h"
-#include "managed.h"
+#include "cpu/client/core/stream/host_function.h"
+#include "cpu/client/core/stream/managed.h"
 #include "memory.h"
-#include "op.h"
+#include "cpu/client/core/stream/op.h"
 
 /* Pinned memory that the device does not reach. */
 static void set_here(const struct op_set *set)

@@ -12,7 +12,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
-#include "early_return.h"
+#include "cpu/client/core/stream/early_return.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 

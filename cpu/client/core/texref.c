@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "code_state.h"
-#include "context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/texel.h"
 #include "cpu/client/core/wire/device.h"
-#include "managed.h"
+#include "cpu/client/core/stream/managed.h"
 #include "memory.h"
 #include "registry.h"
 #include "cpu/client/core/wire/state.h"

@@ -7,7 +7,7 @@
 
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
-#include "op.h"
+#include "cpu/client/core/stream/op.h"
 
 enum { WAIT_CONDITIONS = 0x3, WRITE_FLAGS = 0x1, BARRIER_FLAGS = 0x1 };
 #define WAIT_FLUSH (1u << 30)

@@ -5,7 +5,7 @@
 #include "cpu/client/driver/driver.h"
 
 #include "api/forward/core.h"
-#include "cpu/client/core/link_atomics.h"
+#include "cpu/client/core/stream/link_atomics.h"
 
 /* Every attribute that the header of this version names has an answer, 0 where the server's driver does not know it:
    the runtimes give up at the first one that has none. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/pending.h"
+#include "cpu/client/core/stream/pending.h"
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/graph/executable.h"
 #include "cpu/client/graph/memory.h"

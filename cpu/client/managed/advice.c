@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "cpu/client/core/wire/device.h"
-#include "cpu/client/core/managed.h"
+#include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory.h"
-#include "cpu/client/core/op.h"
+#include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/common/cancel.h"
 #include "advice.h"

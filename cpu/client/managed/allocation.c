@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "cpu/client/core/context.h"
-#include "cpu/client/core/managed.h"
+#include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"

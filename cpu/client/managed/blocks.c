@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "cpu/client/core/context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory.h"
 #include "cpu/client/core/wire/state.h"

@@ -20,7 +20,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "cpu/client/core/managed.h"
+#include "cpu/client/core/stream/managed.h"
 #include "room.h"
 #include "spans.h"
 

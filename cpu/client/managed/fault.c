@@ -17,8 +17,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "cpu/client/core/context.h"
-#include "cpu/client/core/host_function.h"
+#include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/fd.h"

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "cpu/client/core/context.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/copy_engine.h"
 #include "advice.h"
 #include "pages.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/managed.h"
+#include "cpu/client/core/stream/managed.h"
 
 pthread_mutex_t spans_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -23,7 +23,7 @@
 
 #include <pthread.h>
 
-#include "cpu/client/core/stream.h"
+#include "cpu/client/core/stream/stream.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/tree.h"
 

@@ -2,7 +2,7 @@
 #include "cpu/client/runtime/runtime.h"
 
 #include "api/forward/core.h"
-#include "cpu/client/core/link_atomics.h"
+#include "cpu/client/core/stream/link_atomics.h"
 
 enum { P2P_RANK = 1, P2P_LAST = 5 };
 

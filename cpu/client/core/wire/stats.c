@@ -15,7 +15,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "cpu/client/core/managed.h"
+#include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory.h"
 #include "stats_rows.h"
 

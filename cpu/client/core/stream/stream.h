@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core.h"
+#include "cpu/client/core/core.h"
 #include "cpu/common/list.h"
 #include "cpu/client/core/wire/wire.h"
 
