@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
 #include "work.h"
 

@@ -10,7 +10,7 @@
 
 #include "cpu/client/core/code.h"
 #include "cpu/client/core/wire/device.h"
-#include "cpu/client/core/memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/span.h"
 #include "cpu/common/tree.h"

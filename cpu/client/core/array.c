@@ -18,7 +18,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/texel.h"
 #include "cpu/common/tree.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
 
 /* Of CUDA_ARRAY3D_DESCRIPTOR: their layers do not become fewer from level to level. */

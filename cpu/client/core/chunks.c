@@ -19,7 +19,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
-#include "host.h"
+#include "cpu/client/core/memory/host.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { CHUNKS = 31, MARK_STRIDE = 128, SERVE_LEAST = 16 * 1024, USES_PER_TURN = 4,

@@ -17,7 +17,7 @@
 #include "code_state.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/managed.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
 #include "texref.h"
 

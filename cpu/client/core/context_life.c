@@ -23,7 +23,7 @@
 #include "code.h"
 #include "cpu/client/core/wire/device.h"
 #include "kinds.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/stream/early_return.h"

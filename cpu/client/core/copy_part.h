@@ -6,7 +6,7 @@
 #define FLYT_CLIENT_CORE_COPY_PART_H
 
 #include "copy_calls.h"
-#include "host.h"
+#include "cpu/client/core/memory/host.h"
 #include "lanes.h"
 
 struct copy_part {

@@ -3,7 +3,7 @@
  * under its old name and maps it where the program has it; what it holds is copied.
  */
 #include "cpu/client/core/wire/device.h"
-#include "handle_state.h"
+#include "cpu/client/core/memory/handle_state.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/state.h"
 

@@ -11,7 +11,7 @@
 #include "cpu/common/log.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
 
 static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;

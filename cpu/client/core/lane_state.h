@@ -4,7 +4,7 @@
 #define FLYT_CLIENT_CORE_LANE_STATE_H
 
 #include "cpu/rpc/call/lane.h"
-#include "host.h"
+#include "cpu/client/core/memory/host.h"
 #include "lanes.h"
 #include "cpu/client/core/stream/stream.h"
 

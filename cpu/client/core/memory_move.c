@@ -4,8 +4,8 @@
  */
 #include <pthread.h>
 
-#include "extent.h"
-#include "heap.h"
+#include "cpu/client/core/memory/extent.h"
+#include "cpu/client/core/memory/heap.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/wire.h"
 

@@ -12,9 +12,9 @@
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/stream/context.h"
 #include "kinds.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/move.h"
-#include "share.h"
+#include "cpu/client/core/memory/share.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 

@@ -6,7 +6,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/stream/managed.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/op.h"
 
 /* Pinned memory that the device does not reach. */

@@ -17,7 +17,7 @@
 #include "cpu/common/texel.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/stream/managed.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "registry.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"

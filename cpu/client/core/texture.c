@@ -3,7 +3,7 @@
 #include "api/forward/core.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/texel.h"
-#include "memory.h"
+#include "cpu/client/core/memory/memory.h"
 
 /* The server's driver sees pieces of memory, and an allocation is a part of one (memory.c). */
 static bool memory_fits(const struct CUDA_RESOURCE_DESC *from)

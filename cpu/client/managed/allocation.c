@@ -13,7 +13,7 @@
 
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/managed.h"
-#include "cpu/client/core/memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/common/cancel.h"

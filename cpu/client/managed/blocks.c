@@ -10,7 +10,7 @@
 
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
-#include "cpu/client/core/memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
 #include "spans.h"
 

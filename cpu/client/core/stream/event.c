@@ -12,7 +12,7 @@
 #include "cpu/common/ids.h"
 #include "api/forward/core.h"
 #include "context.h"
-#include "cpu/client/core/event_shared.h"
+#include "cpu/client/core/memory/event_shared.h"
 #include "event_state.h"
 #include "cpu/client/core/forward.h"
 #include "op.h"

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "cpu/common/ids.h"
-#include "cpu/client/core/event_shared.h"
+#include "cpu/client/core/memory/event_shared.h"
 #include "pending.h"
 
 /* Flags of events: cudaEventDisableTiming, cudaEventInterprocess. */

@@ -9,7 +9,7 @@
 
 #include "cpu/common/log.h"
 #include "device.h"
-#include "cpu/client/core/host.h"
+#include "cpu/client/core/memory/host.h"
 #include "state.h"
 
 enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103,

@@ -16,7 +16,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/client/core/stream/managed.h"
-#include "cpu/client/core/memory.h"
+#include "cpu/client/core/memory/memory.h"
 #include "stats_rows.h"
 
 struct stats stats;

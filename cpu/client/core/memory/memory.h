@@ -4,7 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_MEMORY_H
 #define FLYT_CLIENT_CORE_MEMORY_H
 
-#include "core.h"
+#include "cpu/client/core/core.h"
 
 /* ---- address.c ---- */
 

@@ -5,7 +5,7 @@
 #ifndef FLYT_CLIENT_CORE_HOST_H
 #define FLYT_CLIENT_CORE_HOST_H
 
-#include "core.h"
+#include "cpu/client/core/core.h"
 
 /* ---- host_space.c: which parts of the window are in use ---- */
 
