@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "cpu/client/core/lane_state.h"
+#include "cpu/client/core/copy/lane_state.h"
 
 enum { PART = 512 * 1024, LARGE = 64 << 20 };
 #define US UINT64_C(1000)

@@ -1,5 +1,5 @@
 /* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
-#include "array.h"
+#include "cpu/client/core/copy/array.h"
 #include "code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/memory/event_shared.h"

@@ -23,7 +23,7 @@
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
-#include "lanes.h"
+#include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"

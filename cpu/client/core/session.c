@@ -26,7 +26,7 @@
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/memory/host.h"
 #include "kinds.h"
-#include "lanes.h"
+#include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/move.h"

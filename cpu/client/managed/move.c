@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cpu/client/core/stream/context.h"
-#include "cpu/client/core/copy_engine.h"
+#include "cpu/client/core/copy/copy_engine.h"
 #include "advice.h"
 #include "pages.h"
 #include "room.h"

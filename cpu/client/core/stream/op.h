@@ -7,7 +7,7 @@
 #ifndef FLYT_CLIENT_CORE_OP_H
 #define FLYT_CLIENT_CORE_OP_H
 
-#include "cpu/client/core/copy_engine.h"
+#include "cpu/client/core/copy/copy_engine.h"
 #include "stream.h"
 
 enum op_kind {

@@ -5,7 +5,7 @@
 #ifndef FLYT_CLIENT_CORE_PENDING_COPY_H
 #define FLYT_CLIENT_CORE_PENDING_COPY_H
 
-#include "cpu/client/core/copy_part.h"
+#include "cpu/client/core/copy/copy_part.h"
 #include "pending.h"
 
 struct mark {
