@@ -455,7 +455,7 @@ def core():
                 yield "    return 0;"
                 yield "}"
         yield '#include "api/forward/structures.h"'
-    yield '#include "cpu/client/core/forward.h"'
+    yield '#include "cpu/client/core/code/forward.h"'
     yield '#include "cpu/common/cancel.h"'
     yield ""
     for call in made:

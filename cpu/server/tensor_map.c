@@ -1,4 +1,4 @@
-/* tensor_map.c: tensor maps: the driver writes them in the form of its device. Twin: cpu/client/core/tensor_map.c. */
+/* tensor_map.c: tensor maps: the driver writes them in the form of its device. Twin: cpu/client/core/code/tensor_map.c. */
 #include <string.h>
 
 #include "cpu/server/forward.h"

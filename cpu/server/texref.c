@@ -1,4 +1,4 @@
-/* texref.c: texture and surface references. See texref.h. Twin: cpu/client/core/texref.c. */
+/* texref.c: texture and surface references. See texref.h. Twin: cpu/client/core/code/texref.c. */
 #include "cpu/server/texref.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@ short="core_attach core_attach_to_use core_changes core_context_active core_cont
        core_device_count core_driver_version core_forked core_function_check
        core_in_host_function core_ipc_capable core_library_of core_sequence_mark core_sticky core_take_latched"
 public=$(sed -n 's/^CORE_API.*[ *]\(core_[a-z_]*\)(.*/\1/p' \
-    cpu/client/core/core.h cpu/client/core/own_images.h | sort -u)
+    cpu/client/core/core.h cpu/client/core/code/own_images.h | sort -u)
 bad=0
 for name in $public; do
     for known in $short; do [ "$known" != "$name" ] || continue 2; done

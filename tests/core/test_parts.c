@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/code.h"
+#include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/perf.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "cpu/client/core/code.h"
+#include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
 #include "work.h"
 

@@ -1,7 +1,7 @@
 /* Registration, launches, function attributes, occupancy, symbols. */
 #include "tests/runtime/api.h"
 
-#include "cpu/client/core/registry.h"
+#include "cpu/client/core/code/registry.h"
 
 #include <pthread.h>
 

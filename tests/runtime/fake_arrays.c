@@ -3,7 +3,7 @@
 #include "tests/runtime/fake_core.h"
 
 #include "api/forward/core.h"
-#include "cpu/client/core/texref.h"
+#include "cpu/client/core/code/texref.h"
 
 static uint8_t bytes[8][64];
 static const struct core_array_shape shape = { .width = 16, .height = 8, .format = 32, .channels = 1, .texel = 4 };

@@ -20,7 +20,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "api/forward/core.h"
-#include "code.h"
+#include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "kinds.h"
 #include "cpu/client/core/memory/memory.h"

@@ -1,6 +1,6 @@
 /* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
 #include "cpu/client/core/copy/array.h"
-#include "code.h"
+#include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/memory/event_shared.h"
 #include "cpu/client/core/memory/host.h"
@@ -12,7 +12,7 @@
 #include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/memory/pool.h"
 #include "cpu/client/core/memory/share.h"
-#include "texref.h"
+#include "cpu/client/core/code/texref.h"
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }

@@ -20,7 +20,7 @@
 #include "cpu/rpc/transport/liveness.h"
 #include "cpu/client/core/attach_wait.h"
 #include "attach.h"
-#include "code.h"
+#include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/notify.h"

@@ -2,7 +2,7 @@
  * context.c: chapters "Primary Context Management" and "Context Management"; the stack of current contexts is in
  * current.c.
  */
-#include "cpu/client/core/own_images.h"
+#include "cpu/client/core/code/own_images.h"
 #include "cpu/client/driver/driver.h"
 #include "cpu/client/graph/capture.h"
 

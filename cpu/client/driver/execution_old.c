@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/registry.h"
+#include "cpu/client/core/code/registry.h"
 #include "cpu/client/driver/driver.h"
 
 enum { PARAMETER_BYTES = 4096 };              /* the most that kernels had then */

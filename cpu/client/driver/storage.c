@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cpu/client/core/registry.h"
+#include "cpu/client/core/code/registry.h"
 #include "cpu/client/driver/driver.h"
 
 struct driver_storage {

@@ -13,7 +13,7 @@
  * CUfunction or CUkernel of the Driver API, is the core's function itself.
  */
 #include "cpu/client/runtime/runtime.h"
-#include "cpu/client/core/registry.h"
+#include "cpu/client/core/code/registry.h"
 
 #include <pthread.h>
 #include <stdlib.h>

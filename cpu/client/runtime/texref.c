@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "api/driver/types.h"
-#include "cpu/client/core/registry.h"
-#include "cpu/client/core/texref.h"
+#include "cpu/client/core/code/registry.h"
+#include "cpu/client/core/code/texref.h"
 
 /* Flags of texture references (CU_TRSF_…). */
 enum { READ_AS_INTEGER = 1, NORMALIZED = 2, SRGB = 0x10, NO_TRILINEAR_OPTIMIZATION = 0x20 };

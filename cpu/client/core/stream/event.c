@@ -14,7 +14,7 @@
 #include "context.h"
 #include "cpu/client/core/memory/event_shared.h"
 #include "event_state.h"
-#include "cpu/client/core/forward.h"
+#include "cpu/client/core/code/forward.h"
 #include "op.h"
 #include "pending.h"
 #include "cpu/client/core/wire/perf.h"

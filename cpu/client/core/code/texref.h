@@ -9,7 +9,7 @@
 #ifndef FLYT_CLIENT_CORE_TEXREF_H
 #define FLYT_CLIENT_CORE_TEXREF_H
 
-#include "core.h"
+#include "cpu/client/core/core.h"
 #include "cpu/common/texref.h"
 
 typedef struct core_texref core_texref;

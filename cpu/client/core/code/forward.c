@@ -1,5 +1,5 @@
 /* forward.c: the ids of what forwarded calls name. See forward.h. */
-#include "cpu/client/core/forward.h"
+#include "cpu/client/core/code/forward.h"
 
 #include "cpu/client/core/wire/device.h"
 

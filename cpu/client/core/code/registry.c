@@ -1,5 +1,5 @@
 /* registry.c: growth and writing of the address table; registry.h explains it. */
-#include "cpu/client/core/registry.h"
+#include "cpu/client/core/code/registry.h"
 
 #include <stdlib.h>
 
