@@ -22,7 +22,7 @@ enum kind {
 };
 
 /* What a move of the session to another server does with an object. The client makes again what can be made again
-   (cpu/client/core/kinds.h); this server only says whether the session may leave (move.c). A row that does not say is
+   (cpu/client/core/session/kinds.h); this server only says whether the session may leave (move.c). A row that does not say is
    one that cannot move. */
 enum movement {
     MOVE_REFUSED,                         /* while there is any, the session does not move */

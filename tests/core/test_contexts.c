@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "cpu/client/core/stream/context.h"
-#include "cpu/client/core/kinds.h"
+#include "cpu/client/core/session/kinds.h"
 #include "work.h"
 
 static int launch_in(core_context *context, const char *name, core_stream stream, void **arguments)

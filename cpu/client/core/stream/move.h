@@ -7,7 +7,7 @@
 #define FLYT_CLIENT_CORE_MOVE_H
 
 #include "context.h"
-#include "cpu/client/core/kinds.h"
+#include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/wire/state.h"
 
 enum move_end { MOVE_SOURCE, MOVE_TARGET };

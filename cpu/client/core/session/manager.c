@@ -20,7 +20,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
-#include "cpu/client/core/attach_wait.h"
+#include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
 
 enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000 };

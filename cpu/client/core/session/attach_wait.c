@@ -1,6 +1,6 @@
 /* attach_wait.c: see attach_wait.h. The lock is held for moments only: never while something is printed or waited
    for. */
-#include "cpu/client/core/attach_wait.h"
+#include "cpu/client/core/session/attach_wait.h"
 
 #include <errno.h>
 #include <pthread.h>

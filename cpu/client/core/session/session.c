@@ -18,7 +18,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/transport/liveness.h"
-#include "cpu/client/core/attach_wait.h"
+#include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
