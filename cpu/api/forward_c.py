@@ -363,7 +363,7 @@ def server_header():
 def server():
     made, structs = calls()
     yield MADE
-    yield '#include "cpu/server/charge.h"'
+    yield '#include "cpu/server/tenant/charge.h"'
     yield '#include "cpu/server/code.h"'
     yield '#include "cpu/server/forward.h"'
     yield '#include "cpu/server/object.h"'

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/charge.h"
+#include "cpu/server/tenant/charge.h"
 
 static _Atomic uint64_t serials;
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "cpu/rpc/credit.h"
-#include "cpu/server/charge.h"
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/charge.h"
+#include "cpu/server/tenant/tenant.h"
 
 enum { DEVICE_HIGHEST_ATTRIBUTE = 255 };
 

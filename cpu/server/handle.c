@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/charge.h"
+#include "cpu/server/tenant/charge.h"
 #include "cpu/server/clear.h"
 #include "cpu/server/session.h"
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/tenant.h"
 
 struct handle {
     struct device *device;

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "cpu/server/charge.h"
+#include "cpu/server/tenant/charge.h"
 #include "cpu/server/code.h"
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/tenant.h"
 
 /* Stacks and the like grow with it: what the tenant may not have is undone. */
 static CUresult limit_set_charged(struct session *session, struct context *context, CUlimit limit, size_t value)

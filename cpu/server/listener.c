@@ -34,7 +34,7 @@
 #include "cpu/server/image_cache.h"
 #include "cpu/server/knock.h"
 #include "cpu/server/spawn.h"
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/tenant.h"
 #include "cpu/server/workers.h"
 
 /* LeakSanitizer looks at its own process as a debugger does. */

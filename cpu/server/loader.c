@@ -2,7 +2,7 @@
  * loader.c: the thread that loads modules, looks functions up and unloads modules, in the order asked for
  * (loader_queue.c). The driver works without session.lock; results enter the tables, and calls are answered, with it.
  */
-#include "cpu/server/charge.h"
+#include "cpu/server/tenant/charge.h"
 #include "cpu/server/code.h"
 #include "cpu/server/texref.h"
 

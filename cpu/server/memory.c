@@ -16,10 +16,10 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/credit.h"
-#include "cpu/server/charge.h"
+#include "cpu/server/tenant/charge.h"
 #include "cpu/server/clear.h"
-#include "cpu/server/tenant.h"
-#include "cpu/server/usage.h"
+#include "cpu/server/tenant/tenant.h"
+#include "cpu/server/tenant/usage.h"
 
 /* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
    likes. ThreadSanitizer leaves only what is below 2^39 to programs, beside the usual places. */

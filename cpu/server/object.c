@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/charge.h"
+#include "cpu/server/tenant/charge.h"
 
 enum { OBJECTS_MOST = SESSION_MAX_OBJECTS };
 #define NAMES_MOST (FLYT_ARRAY_SPACE - 1)

@@ -25,7 +25,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/transport/liveness.h"
-#include "cpu/server/usage.h"
+#include "cpu/server/tenant/usage.h"
 
 enum { TICKS = 8, STUCK = 8, STUCK_OF = 10, PRIORITY = -10 };
 

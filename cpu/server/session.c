@@ -17,7 +17,7 @@
 #include "cpu/common/version.h"
 #include "cpu/server/code.h"
 #include "cpu/server/lanes.h"
-#include "cpu/server/usage.h"
+#include "cpu/server/tenant/usage.h"
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
 #define READER_LINGER_NS 40000

@@ -21,7 +21,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/lock.h"
 #include "cpu/server/session.h"
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/tenant.h"
 
 struct export {
     struct tree_node node;                    /* key: number */

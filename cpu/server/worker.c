@@ -23,7 +23,7 @@
 #include "cpu/server/relay.h"
 #include "cpu/server/session.h"
 #include "cpu/server/text.h"
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/tenant.h"
 #include "cpu/server/ticket.h"
 
 /* A client that has begun to speak is given so long to come to an end with the handshake, and so long to prove itself,

@@ -18,7 +18,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/server/spawn.h"
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/tenant.h"
 
 #define WORKERS_STOP_NS (2 * CLOCK_NS_PER_SECOND)
 #define WORKERS_FIRST_PAUSE_NS (100 * CLOCK_NS_PER_MS)

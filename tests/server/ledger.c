@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/server/tenant_shared.h"
+#include "cpu/server/tenant/tenant_shared.h"
 
 #define PATIENCE (20 * CLOCK_NS_PER_SECOND)
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/server/tenant_shared.h"
+#include "cpu/server/tenant/tenant_shared.h"
 #include "tests/server/ledger.h"
 
 enum { PIECE = 2 * MIB };

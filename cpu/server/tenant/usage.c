@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/server/tenant.h"
-#include "cpu/server/usage.h"
+#include "cpu/server/tenant/tenant.h"
+#include "cpu/server/tenant/usage.h"
 
 void usage_begin(struct session *session, const hello_args *args)
 {

@@ -12,7 +12,7 @@
  * tries again at each change, until all have answered or its time ends. Who has not answered by then is waited for
  * half as long the next time, until it has.
  */
-#include "cpu/server/tenant.h"
+#include "cpu/server/tenant/tenant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/common/tenant_ledger.h"
-#include "cpu/server/tenant_shared.h"
+#include "cpu/server/tenant/tenant_shared.h"
 
 /* A worker that died is not always reaped at once; who waits looks again so often. */
 #define TENANT_SLICE_NS (5 * CLOCK_NS_PER_MS)

@@ -6,13 +6,13 @@
  * the difference across one operation is taken, and a context's own share is not known. (What others do in that moment
  * is counted too ◊; the driver's own limit is the backstop.)
  */
-#include "cpu/server/charge.h"
+#include "cpu/server/tenant/charge.h"
 
 #include <string.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/tenant.h"
-#include "cpu/server/usage.h"
+#include "cpu/server/tenant/tenant.h"
+#include "cpu/server/tenant/usage.h"
 
 void charge_lock(struct session *session) { pthread_mutex_lock(&session->charging); }
 void charge_unlock(struct session *session) { pthread_mutex_unlock(&session->charging); }

@@ -1,5 +1,5 @@
 /* tenant_shared.c: see tenant_shared.h. */
-#include "cpu/server/tenant_shared.h"
+#include "cpu/server/tenant/tenant_shared.h"
 
 #include <string.h>
 
