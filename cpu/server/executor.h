@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "cpu/rpc/rpc.h"
-#include "cpu/server/call.h"
+#include "cpu/server/call/call.h"
 
 struct session;
 

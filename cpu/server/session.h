@@ -44,7 +44,7 @@
 #include "cpu/rpc/cpu_rpc_classes.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/rpc/rpc.h"
-#include "cpu/server/call.h"
+#include "cpu/server/call/call.h"
 #include "cpu/server/completion.h"
 #include "cpu/server/condition.h"
 #include "cpu/server/context.h"
@@ -55,9 +55,9 @@
 #include "cpu/server/inside.h"
 #include "cpu/server/kinds.h"
 #include "cpu/server/memory.h"
-#include "cpu/server/reply.h"
+#include "cpu/server/call/reply.h"
 #include "cpu/server/share.h"
-#include "cpu/server/notify.h"
+#include "cpu/server/call/notify.h"
 #include "cpu/server/stream.h"
 
 struct image_cache;

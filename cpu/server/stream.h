@@ -12,7 +12,7 @@
 
 #include "cpu/common/list.h"
 #include "cpu/common/tree.h"
-#include "cpu/server/call.h"
+#include "cpu/server/call/call.h"
 #include "cpu/server/context.h"
 
 struct session;

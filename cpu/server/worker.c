@@ -22,7 +22,7 @@
 #include "cpu/server/listener.h"
 #include "cpu/server/relay.h"
 #include "cpu/server/session.h"
-#include "cpu/server/text.h"
+#include "cpu/server/call/text.h"
 #include "cpu/server/tenant/tenant.h"
 #include "cpu/server/ticket.h"
 

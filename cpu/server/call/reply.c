@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/text.h"
+#include "cpu/server/call/text.h"
 
 /* So many streams a reply speaks of at most, others when the next one leaves: the stack of every thread that answers is
    touched as far as that. */

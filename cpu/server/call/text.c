@@ -1,5 +1,5 @@
 /* text.c: see text.h. */
-#include "cpu/server/text.h"
+#include "cpu/server/call/text.h"
 
 #include "cpu/common/fd.h"
 
