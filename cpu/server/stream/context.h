@@ -21,7 +21,7 @@
 #include "cpu/common/tree.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/server/gpu/gpu.h"
-#include "cpu/server/staging.h"
+#include "cpu/server/stream/staging.h"
 
 struct session;
 

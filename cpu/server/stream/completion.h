@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "cpu/common/list.h"
-#include "cpu/server/stream.h"
+#include "cpu/server/stream/stream.h"
 
 struct session;
 

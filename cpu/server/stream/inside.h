@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "cpu/rpc/cpu_rpc_prot.h"
-#include "cpu/server/stream.h"
+#include "cpu/server/stream/stream.h"
 
 struct session;
 

@@ -13,7 +13,7 @@
 #include "cpu/common/list.h"
 #include "cpu/common/tree.h"
 #include "cpu/server/call/call.h"
-#include "cpu/server/context.h"
+#include "cpu/server/stream/context.h"
 
 struct session;
 
