@@ -366,7 +366,7 @@ def server():
     yield '#include "cpu/server/tenant/charge.h"'
     yield '#include "cpu/server/code.h"'
     yield '#include "cpu/server/forward.h"'
-    yield '#include "cpu/server/object.h"'
+    yield '#include "cpu/server/memory/object.h"'
     yield '#include "api/forward/server.h"'
     yield ""
     for alias, type_, end in kinds(made):

@@ -1,5 +1,5 @@
 /* array.c: what copies need to know of CUDA arrays, which forwarded calls make (object.h). */
-#include "cpu/server/object.h"
+#include "cpu/server/memory/object.h"
 
 #include "cpu/common/texel.h"
 

@@ -1,7 +1,7 @@
 /* copy_plan.c: shapes of copies: what they touch, and which of the driver's functions does them. See copy_plan.h. */
 #include "cpu/server/copy_plan.h"
 
-#include "cpu/server/object.h"
+#include "cpu/server/memory/object.h"
 
 /* What the client may not name stays an address, which side_known refuses. */
 static bool array_side(struct session *session, uint64_t address, struct server_copy_side *side)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "cpu/server/listener.h"
-#include "cpu/server/share.h"
+#include "cpu/server/memory/share.h"
 
 /* One message of a socket with what it carries. */
 struct relay_message {

@@ -54,9 +54,9 @@
 #include "cpu/server/stream/host_function.h"
 #include "cpu/server/stream/inside.h"
 #include "cpu/server/kinds.h"
-#include "cpu/server/memory.h"
+#include "cpu/server/memory/memory.h"
 #include "cpu/server/call/reply.h"
-#include "cpu/server/share.h"
+#include "cpu/server/memory/share.h"
 #include "cpu/server/call/notify.h"
 #include "cpu/server/stream/stream.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cpu/server/code.h"
-#include "cpu/server/object.h"
+#include "cpu/server/memory/object.h"
 
 struct binding {
     unsigned references;   /* the texref's, and launches' */

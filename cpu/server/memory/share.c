@@ -8,7 +8,7 @@
  * the driver counts who maps it. The tenant's books count it under a number of its own, once, as long as any worker
  * holds it (tenant.h).
  */
-#include "cpu/server/share.h"
+#include "cpu/server/memory/share.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
  * it makes any other kernel wait. What the client keeps mapped and gives out again was this program's before: it is not
  * cleared again.
  */
-#include "cpu/server/clear.h"
+#include "cpu/server/memory/clear.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "cpu/server/session.h"
 
 #include "cpu/common/lock.h"
-#include "cpu/server/memory.h"
+#include "cpu/server/memory/memory.h"
 
 static uint64_t bit(const struct context *context) { return UINT64_C(1) << context->id; }
 

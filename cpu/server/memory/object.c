@@ -1,5 +1,5 @@
 /* object.c: the table of objects that forwarded calls make. See object.h. */
-#include "cpu/server/object.h"
+#include "cpu/server/memory/object.h"
 
 #include <stdlib.h>
 

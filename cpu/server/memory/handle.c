@@ -12,7 +12,7 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/server/tenant/charge.h"
-#include "cpu/server/clear.h"
+#include "cpu/server/memory/clear.h"
 #include "cpu/server/session.h"
 #include "cpu/server/tenant/tenant.h"
 

@@ -17,7 +17,7 @@
 #include "cpu/common/log.h"
 #include "cpu/rpc/credit.h"
 #include "cpu/server/tenant/charge.h"
-#include "cpu/server/clear.h"
+#include "cpu/server/memory/clear.h"
 #include "cpu/server/tenant/tenant.h"
 #include "cpu/server/tenant/usage.h"
 
