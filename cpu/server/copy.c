@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/server/lanes.h"
+#include "cpu/server/lanes/lanes.h"
 
 /* What a call asks for. The pointers are into its arguments. */
 struct request {

@@ -4,7 +4,7 @@
 #include "api/forward/server.h"
 #include "cpu/server/code.h"
 #include "cpu/server/graph.h"
-#include "cpu/server/lanes.h"
+#include "cpu/server/lanes/lanes.h"
 #include "cpu/server/session.h"
 
 static uint64_t images_count(const struct session *session) { return session->images.count; }

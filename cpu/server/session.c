@@ -16,7 +16,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/server/code.h"
-#include "cpu/server/lanes.h"
+#include "cpu/server/lanes/lanes.h"
 #include "cpu/server/tenant/usage.h"
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */

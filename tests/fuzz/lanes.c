@@ -1,5 +1,5 @@
 /*
- * lanes: a fuzz target for the data lanes of a session (cpu/server/lanes_in.c): what a client says on them, in
+ * lanes: a fuzz target for the data lanes of a session (cpu/server/lanes/lanes_in.c): what a client says on them, in
  * whichever order with the copies that want it. The input is a script. Each step begins with a byte that says what is
  * done:
  *   0  u8 lane, 24 bytes of a record's head as they are, u8 n: so many bytes of payload follow
@@ -9,7 +9,7 @@
  *   4  a copy has ended, and gives its slot back
  * After each step every slot is unused, filling, or a copy's, and is so once.
  */
-#include "cpu/server/lane_state.h"
+#include "cpu/server/lanes/lane_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ $(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(FUZZ_RPC_SOURCES) $(CPU_RPC_GENERATED)/cpu
 	$(call FUZZ_LINK,$(CPU_RPC_LIBS))
 
 # Sockets are the only transport of lanes: the figures of coverage are of what a lane needs.
-FUZZ_LANES_SOURCES := cpu/server/lanes_in.c cpu/rpc/call/lane.c \
+FUZZ_LANES_SOURCES := cpu/server/lanes/lanes_in.c cpu/rpc/call/lane.c \
                       $(addprefix cpu/rpc/transport/,block.c channel.c channel_socket.c liveness.c) \
                       $(addprefix cpu/common/,clock.c env.c fd.c)
 $(BUILD)/fuzz/lanes: tests/fuzz/lanes.c $(FUZZ_LANES_SOURCES) $(wildcard cpu/server/*.h cpu/server/*/*.h cpu/rpc/*.h cpu/rpc/*/*.h) \

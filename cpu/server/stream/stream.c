@@ -26,7 +26,7 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/server/code.h"
-#include "cpu/server/lanes.h"
+#include "cpu/server/lanes/lanes.h"
 #include "cpu/server/texref.h"
 
 /* ---- life ---- */

@@ -7,7 +7,7 @@
  * holds its stream (OPERATION_LATER) until the reader kicks the executor. A reader that finds no slot waits: a client
  * that keeps to the window never makes it wait, another one only holds up itself.
  */
-#include "cpu/server/lane_state.h"
+#include "cpu/server/lanes/lane_state.h"
 
 #include <errno.h>
 #include <stdlib.h>

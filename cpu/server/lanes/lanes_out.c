@@ -5,7 +5,7 @@
  * first of them. So neither the executor nor the completion thread ever waits for a client to take bytes. What has been
  * fetched and not written is bounded (lanes_congested).
  */
-#include "cpu/server/lane_state.h"
+#include "cpu/server/lanes/lane_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define FLYT_SERVER_LANE_STATE_H
 
 #include "cpu/rpc/call/lane.h"
-#include "cpu/server/lanes.h"
+#include "cpu/server/lanes/lanes.h"
 
 enum {
     LANE_CHUNK = 512 * 1024,

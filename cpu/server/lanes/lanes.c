@@ -13,7 +13,7 @@
  *
  * Lock: lanes.lock, a leaf. Keys are compared in constant time and wiped when used.
  */
-#include "cpu/server/lane_state.h"
+#include "cpu/server/lanes/lane_state.h"
 
 #include <errno.h>
 #include <stdio.h>
