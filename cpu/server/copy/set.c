@@ -1,5 +1,5 @@
 /* set.c: memset of lines and boxes. */
-#include "cpu/server/copy_plan.h"
+#include "cpu/server/copy/copy_plan.h"
 
 enum { SET_MAX_SLICES = 65536 };
 

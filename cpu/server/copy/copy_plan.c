@@ -1,5 +1,5 @@
 /* copy_plan.c: shapes of copies: what they touch, and which of the driver's functions does them. See copy_plan.h. */
-#include "cpu/server/copy_plan.h"
+#include "cpu/server/copy/copy_plan.h"
 
 #include "cpu/server/memory/object.h"
 

@@ -7,7 +7,7 @@
  * What a call has of its own is a row at the end of this file.
  * Addresses are checked against what the client owns when the call is received.
  */
-#include "cpu/server/copy_plan.h"
+#include "cpu/server/copy/copy_plan.h"
 
 #include <stdlib.h>
 #include <string.h>

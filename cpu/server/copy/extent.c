@@ -1,7 +1,7 @@
 /* extent.c: what is allocated of the session's memory, for a device that watches what kernels do to memory. */
 #include <stdlib.h>
 
-#include "cpu/server/copy_plan.h"
+#include "cpu/server/copy/copy_plan.h"
 
 bool memory_watched(const struct session *session)
 {
