@@ -364,8 +364,8 @@ def server():
     made, structs = calls()
     yield MADE
     yield '#include "cpu/server/tenant/charge.h"'
-    yield '#include "cpu/server/code.h"'
-    yield '#include "cpu/server/forward.h"'
+    yield '#include "cpu/server/code/code.h"'
+    yield '#include "cpu/server/code/forward.h"'
     yield '#include "cpu/server/memory/object.h"'
     yield '#include "api/forward/server.h"'
     yield ""

@@ -2,7 +2,7 @@
 #include "cpu/server/kinds.h"
 
 #include "api/forward/server.h"
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 #include "cpu/server/graph.h"
 #include "cpu/server/lanes/lanes.h"
 #include "cpu/server/session.h"

@@ -31,7 +31,7 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/door.h"
 #include "cpu/server/identity.h"
-#include "cpu/server/image_cache.h"
+#include "cpu/server/code/image_cache.h"
 #include "cpu/server/knock.h"
 #include "cpu/server/spawn.h"
 #include "cpu/server/tenant/tenant.h"

@@ -15,7 +15,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 #include "cpu/server/lanes/lanes.h"
 #include "cpu/server/tenant/usage.h"
 

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "cpu/server/identity.h"
-#include "cpu/server/image_cache.h"
+#include "cpu/server/code/image_cache.h"
 #include "cpu/server/listener.h"
 
 /* Starts a worker; *socket is our end of the pair. usher: one without a GPU, that refuses the one connection which it

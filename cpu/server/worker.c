@@ -17,7 +17,7 @@
 
 #include "cpu/common/log.h"
 #include "cpu/rpc/tls/channel_tls.h"
-#include "cpu/server/image_cache.h"
+#include "cpu/server/code/image_cache.h"
 #include "cpu/server/lanes/lanes.h"
 #include "cpu/server/listener.h"
 #include "cpu/server/relay.h"

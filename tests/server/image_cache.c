@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "cpu/code/hash.h"
-#include "cpu/server/image_cache.h"
+#include "cpu/server/code/image_cache.h"
 
 enum { MANY = 5000, MOST = 4096 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cpu/server/tenant/charge.h"
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 #include "cpu/server/tenant/tenant.h"
 
 /* Stacks and the like grow with it: what the tenant may not have is undone. */

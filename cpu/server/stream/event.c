@@ -2,7 +2,7 @@
  * event.c: events. The client's event is an object of ours; behind it stands one driver event per recording that
  * somebody still refers to (struct record), mostly one in all. It is made for blocking waits: see long_wait.c.
  */
-#include "cpu/server/forward.h"
+#include "cpu/server/code/forward.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * loader_queue.c: what waits for the loader (loader.c), and the references that keep modules and functions: a module
  * that nobody refers to any more is put there, to be unloaded. Everything under session.lock.
  */
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 
 #include <stdlib.h>
 

@@ -25,9 +25,9 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 #include "cpu/server/lanes/lanes.h"
-#include "cpu/server/texref.h"
+#include "cpu/server/code/texref.h"
 
 /* ---- life ---- */
 

@@ -1,6 +1,6 @@
 /*
  * forward.h: what the core's functions of forwarded calls share. They are generated from cpu/api/driver.api
- * (api/forward/core.h); their twins are the server's handlers (cpu/server/forward.h).
+ * (api/forward/core.h); their twins are the server's handlers (cpu/server/code/forward.h).
  *
  * Each forward_<kind>() finds the id of what a front end names, for the handle types that have the word wire=<kind> in
  * cpu/api/driver_types.api. The context has been entered. A result code.

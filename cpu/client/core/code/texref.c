@@ -1,5 +1,5 @@
 /*
- * texref.c: texture and surface references. See texref.h. Twin: cpu/server/texref.c.
+ * texref.c: texture and surface references. See texref.h. Twin: cpu/server/code/texref.c.
  *
  * Locks: the image's `load`, then the one below, then those of the connection. HEED_TEXREFS in launch_heed is set while
  * some reference has a state that the server does not know: so a launch looks here only then.

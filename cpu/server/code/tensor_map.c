@@ -1,7 +1,7 @@
 /* tensor_map.c: tensor maps: the driver writes them in the form of its device. Twin: cpu/client/core/code/tensor_map.c. */
 #include <string.h>
 
-#include "cpu/server/forward.h"
+#include "cpu/server/code/forward.h"
 
 #if CUDA_VERSION >= 12000
 /* The arrays of the arguments, as the driver wants them. */

@@ -3,7 +3,7 @@
  * of its inputs, so that a link is nothing that a session has to keep. The linked image becomes one of the
  * session's images.
  */
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* texref.c: texture and surface references. See texref.h. Twin: cpu/client/core/code/texref.c. */
-#include "cpu/server/texref.h"
+#include "cpu/server/code/texref.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 #include "cpu/server/memory/object.h"
 
 struct binding {

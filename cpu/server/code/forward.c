@@ -1,7 +1,7 @@
 /* forward.c: what the client names in a forwarded call. See forward.h. */
-#include "cpu/server/forward.h"
+#include "cpu/server/code/forward.h"
 
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 
 CUresult server_find_context(struct session *session, uint32_t id, struct context **context)
 {

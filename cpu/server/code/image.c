@@ -4,7 +4,7 @@
  * Memory for an image is taken as its bytes arrive (a large allocation is not touched before). Images that no module
  * uses are kept while all of them together stay under IMAGES_KEEP, the least recently used go first.
  */
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
 #include "cpu/common/env.h"
-#include "cpu/server/image_cache.h"
+#include "cpu/server/code/image_cache.h"
 
 #define IMAGES_KEEP ((size_t)256 << 20)
 #define IMAGES_LIMIT ((size_t)4 << 30)        /* with those in use or half received */

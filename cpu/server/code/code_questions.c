@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 
 /* ---- the names of a module's functions ---- */
 

@@ -3,8 +3,8 @@
  * (loader_queue.c). The driver works without session.lock; results enter the tables, and calls are answered, with it.
  */
 #include "cpu/server/tenant/charge.h"
-#include "cpu/server/code.h"
-#include "cpu/server/texref.h"
+#include "cpu/server/code/code.h"
+#include "cpu/server/code/texref.h"
 
 #include <stdlib.h>
 #include <string.h>

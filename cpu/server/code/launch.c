@@ -1,7 +1,7 @@
 /* launch.c: kernel launches. The parameters come as the block that the driver takes, checked against the function's
    layout; everything else the driver checks as it does natively. */
-#include "cpu/server/code.h"
-#include "cpu/server/texref.h"
+#include "cpu/server/code/code.h"
+#include "cpu/server/code/texref.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* image_cache.c: see image_cache.h. */
-#include "cpu/server/image_cache.h"
+#include "cpu/server/code/image_cache.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* code.c: the calls about modules and functions. See code.h; the work itself is done by loader.c. */
-#include "cpu/server/code.h"
+#include "cpu/server/code/code.h"
 
 #include <stdio.h>
 #include <stdlib.h>
