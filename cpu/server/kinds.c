@@ -3,7 +3,7 @@
 
 #include "api/forward/server.h"
 #include "cpu/server/code/code.h"
-#include "cpu/server/graph.h"
+#include "cpu/server/graph/graph.h"
 #include "cpu/server/lanes/lanes.h"
 #include "cpu/server/session.h"
 

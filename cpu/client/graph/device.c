@@ -4,7 +4,7 @@
  *
  * The server keeps the calls of such an executable, one node behind the other, under the handle that the program has
  * for it. They come in force with an upload, or with a launch of the program's. A graph whose kernels launch others has
- * one more call at its end: the stream waits there for what they have launched (cpu/server/device_graph.c).
+ * one more call at its end: the stream waits there for what they have launched (cpu/server/graph/device_graph.c).
  */
 #include "cpu/client/graph/executable.h"
 

@@ -6,7 +6,7 @@
  * and serves them like calls that have just come. So nothing is trusted that a single message would have to prove, and
  * an object may end while a graph names it.
  */
-#include "cpu/server/graph.h"
+#include "cpu/server/graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
