@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
-#include "cpu/server/kinds.h"
+#include "cpu/server/session/kinds.h"
 
 #define CONTEXT_CLOSE_NS CLOCK_NS_PER_SECOND
 

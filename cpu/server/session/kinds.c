@@ -1,5 +1,5 @@
 /* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
-#include "cpu/server/kinds.h"
+#include "cpu/server/session/kinds.h"
 
 #include "api/forward/server.h"
 #include "cpu/server/code/code.h"
