@@ -3,7 +3,7 @@ CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.
 # Of the program alone, and of local: alone; all other files are the session's.
 CPU_SERVER_MAIN  := $(foreach name,main listener workers identity spawn door knock worker ticket relay relay_listener \
                              relay_worker,$(wildcard cpu/server/$(name).c cpu/server/listener/$(name).c))
-CPU_SERVER_LOCAL := $(wildcard cpu/server/local.c cpu/server/listener/local.c)
+CPU_SERVER_LOCAL := $(wildcard cpu/server/listener/local.c cpu/server/listener/local.c)
 CPU_SERVER_SESSION_OBJECTS := \
     $(call objects,$(filter-out $(CPU_SERVER_MAIN) $(CPU_SERVER_LOCAL) cpu/server/gpu/%,$(wildcard cpu/server/*.c cpu/server/*/*.c))) \
     $(CPU_SERVER_GPU_OBJECTS)

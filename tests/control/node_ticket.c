@@ -1,5 +1,5 @@
 /*
- * What a GPU server accepts as a ticket (cpu/server/ticket.c): its own, once, in time, from a cluster that it knows.
+ * What a GPU server accepts as a ticket (cpu/server/listener/ticket.c): its own, once, in time, from a cluster that it knows.
  * shows: tickets: forged, expired, replayed, cut, changed, another server's and another cluster's are refused by the
   *   GPU server
  */
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "cpu/common/ticket.h"
-#include "cpu/server/ticket.h"
+#include "cpu/server/listener/ticket.h"
 
 static char folder[] = "/tmp/flyt-ticket-XXXXXX";
 static struct ticket_signer *ours, *theirs;

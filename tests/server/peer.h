@@ -10,7 +10,7 @@
 
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/rpc/rpc.h"
-#include "cpu/server/local.h"
+#include "cpu/server/listener/local.h"
 
 struct peer {
     rpc_client *client;

@@ -8,7 +8,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
-#include "cpu/server/local.h"
+#include "cpu/server/listener/local.h"
 #include "attach.h"
 
 enum { LOCAL_END_MS = 1000 };

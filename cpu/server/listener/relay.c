@@ -1,5 +1,5 @@
 /* relay.c: see relay.h. */
-#include "cpu/server/relay.h"
+#include "cpu/server/listener/relay.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* door.c: see door.h. */
-#include "cpu/server/door.h"
+#include "cpu/server/listener/door.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * identity.c: the certificate and the key of a GPU server. They lie in the listener's memory, and a worker gets them
  * with a connection, for the time of its handshake.
  */
-#include "cpu/server/identity.h"
+#include "cpu/server/listener/identity.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* knock.c: see knock.h. */
-#include "cpu/server/knock.h"
+#include "cpu/server/listener/knock.h"
 
 #include <errno.h>
 #include <sys/socket.h>

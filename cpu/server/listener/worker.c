@@ -19,12 +19,12 @@
 #include "cpu/rpc/tls/channel_tls.h"
 #include "cpu/server/code/image_cache.h"
 #include "cpu/server/lanes/lanes.h"
-#include "cpu/server/listener.h"
-#include "cpu/server/relay.h"
+#include "cpu/server/listener/listener.h"
+#include "cpu/server/listener/relay.h"
 #include "cpu/server/session.h"
 #include "cpu/server/call/text.h"
 #include "cpu/server/tenant/tenant.h"
-#include "cpu/server/ticket.h"
+#include "cpu/server/listener/ticket.h"
 
 /* A client that has begun to speak is given so long to come to an end with the handshake, and so long to prove itself,
    however it spends the time. */

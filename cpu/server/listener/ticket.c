@@ -10,7 +10,7 @@
  *                              count no more
  *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager
  */
-#include "cpu/server/ticket.h"
+#include "cpu/server/listener/ticket.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,9 +8,9 @@
 
 #include "cpu/common/log_limit.h"
 #include "cpu/rpc/tls/channel_tls.h"
-#include "cpu/server/door.h"
+#include "cpu/server/listener/door.h"
 #include "cpu/server/code/image_cache.h"
-#include "cpu/server/listener.h"
+#include "cpu/server/listener/listener.h"
 
 enum { WORKERS_MOST = 4096 };
 

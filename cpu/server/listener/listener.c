@@ -8,7 +8,7 @@
  * workers only to those that have shown a good pass first (knock.h). The others get an usher, which is a worker
  * without a GPU, of which a few are made at a time, and which tells them why they are refused.
  */
-#include "cpu/server/listener.h"
+#include "cpu/server/listener/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,13 +29,13 @@
 #include "cpu/common/log.h"
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/rpc.h"
-#include "cpu/server/door.h"
-#include "cpu/server/identity.h"
+#include "cpu/server/listener/door.h"
+#include "cpu/server/listener/identity.h"
 #include "cpu/server/code/image_cache.h"
-#include "cpu/server/knock.h"
-#include "cpu/server/spawn.h"
+#include "cpu/server/listener/knock.h"
+#include "cpu/server/listener/spawn.h"
 #include "cpu/server/tenant/tenant.h"
-#include "cpu/server/workers.h"
+#include "cpu/server/listener/workers.h"
 
 /* LeakSanitizer looks at its own process as a debugger does. */
 #if defined __has_feature

@@ -1,5 +1,5 @@
 /* spawn.c: see spawn.h. A worker is this program again, with --worker. */
-#include "cpu/server/spawn.h"
+#include "cpu/server/listener/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cpu/common/log.h"
-#include "cpu/server/knock.h"
+#include "cpu/server/listener/knock.h"
 
 /* Its command line, from number 1 on. */
 static void add_arguments(const struct listener_options *options, const struct image_cache *cache, bool usher,

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "cpu/rpc/call/knock.h"
-#include "cpu/server/ticket.h"
+#include "cpu/server/listener/ticket.h"
 
 struct knock {
     uint8_t bytes[RPC_KNOCK_MOST];

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "cpu/server/listener.h"
+#include "cpu/server/listener/listener.h"
 #include "cpu/server/memory/share.h"
 
 /* One message of a socket with what it carries. */

@@ -1,12 +1,12 @@
 /* relay_listener.c: the listener passes messages between workers on (relay.h). It keeps nothing of them. */
-#include "cpu/server/relay.h"
+#include "cpu/server/listener/relay.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "cpu/common/log.h"
-#include "cpu/server/workers.h"
+#include "cpu/server/listener/workers.h"
 
 /* The worker of a session; NULL: there is none of that number. */
 static struct worker *serving(struct workers *w, int32_t pid)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "cpu/rpc/rpc.h"
-#include "cpu/server/ticket.h"
+#include "cpu/server/listener/ticket.h"
 
 enum { LISTENER_MAX_URIS = 16 };
 

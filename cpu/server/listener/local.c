@@ -1,5 +1,5 @@
 /* local.c: see local.h. */
-#include "cpu/server/local.h"
+#include "cpu/server/listener/local.h"
 
 #include <errno.h>
 #include <pthread.h>

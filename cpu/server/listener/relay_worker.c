@@ -3,7 +3,7 @@
  * each question (share_import); the worker's thread that listens to the listener brings the answers, and answers the
  * questions of others by itself. It takes only locks that nobody holds for long.
  */
-#include "cpu/server/relay.h"
+#include "cpu/server/listener/relay.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "cpu/server/identity.h"
+#include "cpu/server/listener/identity.h"
 #include "cpu/server/code/image_cache.h"
-#include "cpu/server/listener.h"
+#include "cpu/server/listener/listener.h"
 
 /* Starts a worker; *socket is our end of the pair. usher: one without a GPU, that refuses the one connection which it
    is given. -1: it has been said why. */

@@ -11,9 +11,9 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/transport/liveness.h"
-#include "cpu/server/listener.h"
+#include "cpu/server/listener/listener.h"
 #include "cpu/server/session.h"
-#include "cpu/server/ticket.h"
+#include "cpu/server/listener/ticket.h"
 
 enum {
     OPTION_LISTEN = 256,

@@ -4,7 +4,7 @@
  * and ends with it. Workers that fail at the start are tried again at growing intervals; if the very first one fails,
  * the server gives up, since nothing will be better by itself.
  */
-#include "cpu/server/workers.h"
+#include "cpu/server/listener/workers.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "cpu/server/spawn.h"
+#include "cpu/server/listener/spawn.h"
 #include "cpu/server/tenant/tenant.h"
 
 #define WORKERS_STOP_NS (2 * CLOCK_NS_PER_SECOND)
