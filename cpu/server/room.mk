@@ -1,11 +1,10 @@
 # cpu/server: cricket-rpc-server (listener and worker) and libflyt-server.so (the same session code for local:).
 CPU_SERVER_GPU_OBJECTS := $(call objects,$(addprefix cpu/server/gpu/,gpu.c null.c null_code.c null_memory.c))
 # Of the program alone, and of local: alone; all other files are the session's.
-CPU_SERVER_MAIN  := $(foreach name,main listener workers identity spawn door knock worker ticket relay relay_listener \
-                             relay_worker,$(wildcard cpu/server/$(name).c cpu/server/listener/$(name).c))
+CPU_SERVER_MAIN  := $(filter-out cpu/server/listener/local.c,$(wildcard cpu/server/listener/*.c))
 CPU_SERVER_LOCAL := $(wildcard cpu/server/listener/local.c cpu/server/listener/local.c)
 CPU_SERVER_SESSION_OBJECTS := \
-    $(call objects,$(filter-out $(CPU_SERVER_MAIN) $(CPU_SERVER_LOCAL) cpu/server/gpu/%,$(wildcard cpu/server/*.c cpu/server/*/*.c))) \
+    $(call objects,$(filter-out cpu/server/gpu/% cpu/server/listener/%,$(wildcard cpu/server/*/*.c))) \
     $(CPU_SERVER_GPU_OBJECTS)
 CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(CPU_SERVER_MAIN))
 CPU_SERVER_LOCAL_OBJECTS := $(call objects,$(CPU_SERVER_LOCAL))

@@ -1,5 +1,5 @@
 # cpu/client/core: libflyt-client.so, the connection of a process that all front ends share.
-CORE_SOURCES := $(wildcard cpu/client/core/*.c cpu/client/core/*/*.c)
+CORE_SOURCES := $(wildcard cpu/client/core/*/*.c)
 # Expanded late: cpu/rpc is read after this room.
 CORE_OBJECTS = $(call objects,$(CORE_SOURCES)) $(CORE_FORWARDED) \
                $(CPU_RPC_MANAGER_OBJECTS)
