@@ -1,7 +1,7 @@
 /*
  * tenant_ledger.h: the file in which the worker processes of one GPU server keep the tenant's books
- * (cpu/server/tenant/tenant.c writes it, flyt-node-manager reads it). The listener makes it anew when it starts; zeros are an
- * empty one.
+ * (cpu/server/tenant/tenant.c writes it, flyt-node-manager reads it). The listener makes it anew when it starts; zeros
+ * are an empty one.
  *
  * A slot belongs to the process whose id stands in it, as seen in the server's own process-id namespace. Everything but
  * the two words that are waited for (futexes) changes under flock(2) on the file.

@@ -1,5 +1,6 @@
 /*
- * What a GPU server accepts as a ticket (cpu/server/listener/ticket.c): its own, once, in time, from a cluster that it knows.
+ * What a GPU server accepts as a ticket (cpu/server/listener/ticket.c): its own, once, in time, from a cluster that it
+ * knows.
  * shows: tickets: forged, expired, replayed, cut, changed, another server's and another cluster's are refused by the
   *   GPU server
  */

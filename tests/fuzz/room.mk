@@ -25,8 +25,8 @@ $(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(FUZZ_RPC_SOURCES) $(CPU_RPC_GENERATED)/cpu
 FUZZ_LANES_SOURCES := cpu/server/lanes/lanes_in.c cpu/rpc/call/lane.c \
                       $(addprefix cpu/rpc/transport/,block.c channel.c channel_socket.c liveness.c) \
                       $(addprefix cpu/common/,clock.c env.c fd.c)
-$(BUILD)/fuzz/lanes: tests/fuzz/lanes.c $(FUZZ_LANES_SOURCES) $(wildcard cpu/server/*.h cpu/server/*/*.h cpu/rpc/*.h cpu/rpc/*/*.h) \
-                     $(CPU_RPC_HEADERS) | $(API_INCLUDED)
+$(BUILD)/fuzz/lanes: tests/fuzz/lanes.c $(FUZZ_LANES_SOURCES) $(CPU_RPC_HEADERS) \
+                     $(wildcard $(addsuffix .h,cpu/server/* cpu/server/*/* cpu/rpc/* cpu/rpc/*/*)) | $(API_INCLUDED)
 	$(call FUZZ_LINK,-isystem $(CUDA_INCLUDE))
 
 $(BUILD)/fuzz/control: tests/control/common_fuzz.c cpu/common/secret.c cpu/common/ticket.c cpu/common/wire.c \

@@ -1,6 +1,6 @@
 /*
- * core.h: one process's connection to one GPU server, as the Runtime API (cpu/client/runtime/) and later
- * the Driver API (cpu/client/driver/) use it.
+ * core.h: one process's connection to one GPU server, as the Runtime API (cpu/client/runtime/) and the Driver API
+ * (cpu/client/driver/) use it.
  *
  * The core owns what a process has once, however many front ends live in it: the session, the order of its
  * calls, ids, the address map, the allocator, the registry of code images, and the sticky error. It has no
@@ -12,6 +12,30 @@
  * ends behind the call (cpu/common/cancel.h). A function that is said to wait costs one round trip; the others
  * cost no wait. Handles are tokens, checked before use: a freed, foreign or random one gives 400
  * (CUDA_ERROR_INVALID_HANDLE), never a crash.
+ *
+ * The files of this folder stand on floors. A file uses its own floor and those above it in this list; tools/circles
+ * checks that, and tools/circles.debt names the exceptions with their reasons.
+ *
+ *   wire/     state.c  the session's state and sticky error;  wire.c  every call passes here;
+ *             device.c, pci.c  devices;
+ *             notify.c  the server's EVENTS calls;  span.c  the shape of a copy;  perf.c  switches;
+ *             stats.c, trace.c, error_log.c  what users and tools can see of calls
+ *   stream/   context.c, stream.c, event.c  the objects;  send.c  numbers and order of a stream's calls;
+ *             op.c  the table of operations;  progress.c, idle.c  what is known to have ended;
+ *             backlog.c, throttle.c  how much may be under way;  pending.c, early_return.c  copies that are not done;
+ *             host_function.c;  sequence.c, condition.c  graphs that the server keeps;  managed.c, pool_notes.c  the
+ *             way to rooms that are called from here;  move_state.c  which server a move's calls go to
+ *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
+ *             management;  pool*.c  stream-ordered memory;  host_*.c  pinned memory;  share*.c, event_shared.c  memory
+ *             and events of several programs
+ *   copy/     copy.c  plans each copy and chooses its route: copy_in.c, copy_out.c, copy_pending.c, copy_deferred.c;
+ *             chunks.c  pieces of shared memory;  lanes*.c  connections for data;  set.c, values.c, array.c
+ *   code/     image.c, registered.c, library.c  code as the program names it;  code.c, code_ask.c, code_load.c  how it
+ *             comes to a context;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the ids of calls
+ *             that are only handed on (generated: cpu/api/driver.api)
+ *   session/  session.c  the connection;  helper.c  the one thread of the core;  context_life.c  how contexts begin and
+ *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;  local.c,
+ *             manager.c  where the server is found;  peer.c, usage.c, stats_report.c
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H

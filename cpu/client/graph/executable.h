@@ -70,8 +70,8 @@ struct executable {
     core_context *ended_context;
     core_stream last; /* the stream of the last launch; 0: none, or one that has no name of its own */
     bool launched;
-    /* What a launch consists of while the server keeps it (server_copy.c): segments of the sequence, and steps between them
-       that this process makes itself. */
+    /* What a launch consists of while the server keeps it (server_copy.c): segments of the sequence, and steps between
+       them that this process makes itself. */
     core_sequence *sequence;  /* NULL: not tried yet, or the server keeps none */
     bool tried;               /* to make one */
     bool changed;             /* a node has, since it was recorded */

@@ -1,6 +1,6 @@
 /*
- * user_object.c: user objects: reference counts of the program that graphs, and what is made of them, hold. When the last
- * reference goes, the program's function is called, once, by whoever dropped it.
+ * user_object.c: user objects: reference counts of the program that graphs, and what is made of them, hold. When the
+ * last reference goes, the program's function is called, once, by the thread that dropped it.
  */
 #include <limits.h>
 #include <stdlib.h>

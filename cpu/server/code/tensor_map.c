@@ -1,4 +1,5 @@
-/* tensor_map.c: tensor maps: the driver writes them in the form of its device. Twin: cpu/client/core/code/tensor_map.c. */
+/* tensor_map.c: tensor maps: the driver writes them in the form of its device.
+   Twin: cpu/client/core/code/tensor_map.c. */
 #include <string.h>
 
 #include "cpu/server/code/forward.h"

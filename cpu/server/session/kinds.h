@@ -22,8 +22,8 @@ enum kind {
 };
 
 /* What a move of the session to another server does with an object. The client makes again what can be made again
-   (cpu/client/core/session/kinds.h); this server only says whether the session may leave (move.c). A row that does not say is
-   one that cannot move. */
+   (cpu/client/core/session/kinds.h); this server only says whether the session may leave (move.c). A row that does
+   not say is one that cannot move. */
 enum movement {
     MOVE_REFUSED,                         /* while there is any, the session does not move */
     MOVE_CHECKPOINT,                      /* only by the driver's own checkpoint of a process: not implemented */
