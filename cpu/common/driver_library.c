@@ -19,7 +19,7 @@ static const char *const usual[] = {
 static bool is_ours(void *library)
 {
     /* Tests chain two servers: program, Flyt, Flyt, software GPU. */
-    const char *chain = getenv("FLYT_TEST_CHAIN");
+    const char *chain = secure_getenv("FLYT_TEST_CHAIN");
     if (chain && strcmp(chain, "1") == 0)
         return false;
     /* core_attach: a front end on the client core, which dlsym finds in what the library was linked with. */

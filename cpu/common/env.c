@@ -4,10 +4,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 static const char *const none[] = { NULL };
 static _Atomic(const char *const *) kept = none;
+
+bool env_trusted(void) { return !getauxval(AT_SECURE); }
 
 static int is_ours(const char *variable)
 {
@@ -18,6 +21,8 @@ static int is_ours(const char *variable)
 __attribute__((constructor)) static void keep(void)
 {
     size_t count = 0, at = 0;
+    if (!env_trusted())
+        return;
     for (char **variable = environ; variable && *variable; variable++)
         count += is_ours(*variable) != 0;
     const char **list = count ? calloc(count + 1, sizeof *list) : NULL;
@@ -30,7 +35,7 @@ __attribute__((constructor)) static void keep(void)
 
 const char *env_get(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
     size_t length = strlen(name);
     for (const char *const *variable = atomic_load(&kept); !value && *variable; variable++)
         if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')

@@ -6,14 +6,23 @@
  *
  * Variables of CUDA's (CUDA_VISIBLE_DEVICES …) are not kept: NVIDIA's driver reads them when it is initialised, and so
  * do we.
+ *
+ * A program with more rights than its caller (setuid, setgid, file capabilities) runs in an environment that the caller
+ * wrote. No FLYT_* variable counts there, and none of CUDA's or the system's that names a file or a folder: read those
+ * with secure_getenv. What the machine's configuration says counts.
  */
 #ifndef FLYT_COMMON_ENV_H
 #define FLYT_COMMON_ENV_H
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-/* The value of a FLYT_* variable now; if it is not set now, the kept one; NULL: none. The caller does not free it. */
+/* False in a program with more rights than its caller. */
+bool env_trusted(void);
+
+/* The value of a FLYT_* variable now; if it is not set now, the kept one; NULL: none, or it does not count. The caller
+   does not free it. */
 const char *env_get(const char *name);
 
 /* "NAME=value" …, ended by NULL. The list lives as long as the process. */

@@ -57,6 +57,15 @@ $(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TEST
 	    '$(BIN) $(TESTS_DRIVER) $(CUDA_HOME) build/cuda $(TESTS_DRIVER_STATIC)' > $@
 	@chmod +x $@
 
+# A program with more rights than its caller.
+$(TESTS_DRIVER)/privileged: tests/driver/privileged.c | $(RUNTIME_LIBRARIES) $(NVML_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) -O1 -o $@ $< -L$(BIN)/cudart -l:libcudart.so.13 -l:libnvidia-ml.so.1 -Wl,-rpath-link=$(BIN)
+$(TESTS_DRIVER)-setuid: tests/driver/setuid.py $(TESTS_DRIVER)/privileged | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/setuid.py %s\n' '$(BIN) $(TESTS_DRIVER)/privileged' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-setuid
+
 # NVIDIA's own runtime as a second reference: the end-to-end programs run with it over our libcuda.so.1, and print what
 # they print with Flyt's runtime. Here the toolkit's shared runtime and the quick programs; the long tests run all
 # programs, those with the static runtime, and the runtimes of older releases.

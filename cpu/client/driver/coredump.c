@@ -54,7 +54,7 @@ static int check(int attribute, const size_t *size, core_context **context)
 /* What the environment says; NULL: nothing. */
 static const char *from_environment(int attribute)
 {
-    return facts[attribute].variable ? getenv(facts[attribute].variable) : NULL;
+    return facts[attribute].variable ? secure_getenv(facts[attribute].variable) : NULL;
 }
 
 static void usual_text(int attribute, char *text)

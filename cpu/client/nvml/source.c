@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,14 @@ static int start_and_end(void *context)
 
 extern char **environ;
 
+/* A program with more rights than its caller may have made them its own (setuid(0)) before it asks us. The helper would
+   then believe the caller's variables, which name servers and files. It gets none of them. */
+static char **environment_of_helper(void)
+{
+    static char *none[] = { NULL };
+    return getauxval(AT_SECURE) ? none : environ;
+}
+
 /* Beside this library: a descriptor that leads to it, or -1. */
 static int helper_start(void)
 {
@@ -75,14 +84,14 @@ static int helper_start(void)
     Dl_info self;
     int ends[2], status = -1;
     sigset_t all, before;
-    const char *heard = getenv("FLYT_LOG");
+    const char *heard = secure_getenv("FLYT_LOG");
     if (!dladdr((void *)(uintptr_t)helper_start, &self) || !self.dli_fname ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return -1;
     const char *slash = strrchr(self.dli_fname, '/');
     snprintf(path, sizeof path, "%.*sflyt-nvml", slash ? (int)(slash - self.dli_fname) + 1 : 0, self.dli_fname);
     char *const arguments[] = { path, NULL };
-    struct start start = { path, arguments, environ, ends[1], heard && *heard };
+    struct start start = { path, arguments, environment_of_helper(), ends[1], heard && *heard };
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = clone(start_and_end, stack + sizeof stack, CLONE_VM | CLONE_VFORK, &start);

@@ -194,7 +194,8 @@ static void warn(const struct program *program)
         advice = "Build it on a system with glibc, such as Debian";
     } else if (program->privileged) {
         why = "runs with other rights than yours (setuid, setgid or file capabilities)";
-        advice = "Run a copy without them, or give Flyt's libraries to all programs: sudo make install-client-lib";
+        advice = "Run a copy without them, or give Flyt's libraries to all programs: sudo make install-client-lib. "
+                 "Your FLYT_ variables do not count there: the machine's configuration names the server";
     }
     if (why)
         fprintf(stderr, "flyt-run: warning: %s %s, so Flyt's libraries cannot be loaded into it. %s\n", program->path,

@@ -78,7 +78,7 @@ static void cache_sweep(const char *base)
 
 struct image_cache *image_cache_create(void)
 {
-    const char *base = getenv("TMPDIR");
+    const char *base = secure_getenv("TMPDIR");
     char path[PATH_MAX];
     if (!base || !*base)
         base = "/tmp";

@@ -114,7 +114,7 @@ static bool write_all(int fd, const char *bytes, size_t size)
 /* What $CUDA_LOG_FILE names; -1: nothing, or it cannot be written. It is opened for the first message. */
 static int destination(void)
 {
-    const char *name = file_opened ? NULL : getenv("CUDA_LOG_FILE");
+    const char *name = file_opened ? NULL : secure_getenv("CUDA_LOG_FILE");
     file_opened = true;
     if (!name || !*name)
         return file;
