@@ -66,6 +66,35 @@ $(TESTS_DRIVER)-setuid: tests/driver/setuid.py $(TESTS_DRIVER)/privileged | $(PR
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-setuid
 
+# Programs and plugins that have NVRTC in several ways. What stands for NVRTC here is plugin.c, too.
+TESTS_DRIVER_PLUGIN  := $(TESTS_DRIVER)/plugins
+TESTS_DRIVER_PLUGINS := $(addprefix $(TESTS_DRIVER_PLUGIN)/,libnvrtc-3.so libnvrtc-5.so plugin3.so plugin5.so \
+                          plugin-nvidia.so plugin-above.so plugins plugins-linked)
+TESTS_DRIVER_NVRTC    = $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
+$(filter-out %nvidia.so,$(TESTS_DRIVER_PLUGINS)): tests/driver/plugin.c
+	@mkdir -p $(@D)
+	$(CC) $(plugin_flags) $(if $(filter %.so,$@),-shared -fPIC -Wl$(comma)-soname$(comma)$(@F)) -o $@ $< \
+	    -Wl,--no-as-needed,-rpath,'$$ORIGIN' $(filter %.so,$^) -ldl
+$(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so: plugin_flags = -DCOMPILER=3
+$(TESTS_DRIVER_PLUGIN)/libnvrtc-5.so: plugin_flags = -DCOMPILER=5
+$(TESTS_DRIVER_PLUGIN)/plugin%.so: plugin_flags = -DPLUGIN
+$(TESTS_DRIVER_PLUGIN)/plugin3.so $(TESTS_DRIVER_PLUGIN)/plugins-linked: $(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so
+$(TESTS_DRIVER_PLUGIN)/plugin5.so: $(TESTS_DRIVER_PLUGIN)/libnvrtc-5.so
+$(TESTS_DRIVER_PLUGIN)/plugin-nvidia.so: tests/driver/plugin.c
+	@mkdir -p $(@D)
+	[ ! -e $(TESTS_DRIVER_NVRTC)/libnvrtc.so.13 ] || $(CC) -shared -fPIC -DPLUGIN -DNO_NVVM -o $@ $< \
+	    -L$(TESTS_DRIVER_NVRTC) -l:libnvrtc.so.13 -l:libnvJitLink.so.13 -Wl,-rpath,$(TESTS_DRIVER_NVRTC)
+# What it calls comes with the library that is linked with it: plugin-above.so.
+$(TESTS_DRIVER_PLUGIN)/plugin-above.so: plugin_flags = -DABOVE
+$(TESTS_DRIVER_PLUGIN)/plugin-below.so: tests/driver/plugin.c
+	@mkdir -p $(@D)
+	$(CC) -DPLUGIN -shared -fPIC -Wl,-soname,$(@F) -o $@ $<
+$(TESTS_DRIVER_PLUGIN)/plugin-above.so: $(addprefix $(TESTS_DRIVER_PLUGIN)/,plugin-below.so libnvrtc-5.so)
+$(TESTS_DRIVER)-plugins: tests/driver/plugins.py $(TESTS_DRIVER_PLUGINS) | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/plugins.py %s\n' '$(BIN) $(TESTS_DRIVER_PLUGIN) $(TESTS_DRIVER_NVRTC)' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-plugins
+
 # NVIDIA's own runtime as a second reference: the end-to-end programs run with it over our libcuda.so.1, and print what
 # they print with Flyt's runtime. Here the toolkit's shared runtime and the quick programs; the long tests run all
 # programs, those with the static runtime, and the runtimes of older releases.

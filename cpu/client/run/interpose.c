@@ -9,7 +9,7 @@
 #include "cpu/client/run/interpose.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +24,6 @@ dlsym_function *real_dlsym(void)
         found = (dlsym_function *)address;
     }
     return found;
-}
-
-any_function interposed_original(struct interposed *from, const char *name)
-{
-    return real_dlsym()(from->library ? from->library : RTLD_NEXT, name);
 }
 
 any_function driver_function(const char *name)
@@ -96,7 +91,98 @@ void lower_ptx_version(char *text, size_t size)
     }
 }
 
-/* ---- finding the functions ---- */
+/* ---- finding the library's functions ---- */
+
+_Thread_local const void *interposed_caller;
+
+static struct interposed *const all[] = { &interposed_nvrtc, &interposed_nvvm, &interposed_jitlink };
+enum { ALL = sizeof all / sizeof all[0], MOST_COPIES = 16 };
+
+/* At this moment only what the program is linked with is loaded. */
+__attribute__((constructor)) static void look_at_the_program(void)
+{
+    for (size_t i = 0; i < ALL; i++)
+        all[i]->linked = real_dlsym()(RTLD_NEXT, all[i]->functions[0].name) != NULL;
+}
+
+static bool is_own(const void *base)
+{
+    Dl_info own;
+    return dladdr((void *)all, &own) && own.dli_fbase == base;
+}
+
+/* In a loaded object and what it is linked with, also where nobody else sees that (RTLD_LOCAL). */
+static any_function function_of(const char *object, const char *name)
+{
+    void *handle = dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
+    any_function function = handle ? real_dlsym()(handle, name) : NULL;
+    if (handle)
+        dlclose(handle); /* it stays loaded: its code is calling us, or it was loaded before */
+    return function;
+}
+
+/* What the caller's object is linked with. The program itself (its name is empty) has it in the global scope; this
+   library (one of its functions has called another one) has nothing but its own. */
+static any_function function_of_caller(const char *name)
+{
+    Dl_info info;
+    struct link_map *object = NULL;
+    if (!dladdr1(interposed_caller, &info, (void **)&object, RTLD_DL_LINKMAP) || !object || !*object->l_name ||
+        is_own(info.dli_fbase))
+        return NULL;
+    return function_of(object->l_name, name);
+}
+
+struct copies {
+    const char *prefix;
+    char *paths[MOST_COPIES];
+    size_t count;
+};
+
+/* The loader's lock is held: nothing may be opened here. */
+static int note_copy(struct dl_phdr_info *object, size_t size, void *context)
+{
+    struct copies *copies = context;
+    const char *slash = strrchr(object->dlpi_name, '/'), *file = slash ? slash + 1 : object->dlpi_name;
+    (void)size;
+    if (strncmp(file, "lib", 3) == 0 && strncmp(file + 3, copies->prefix, strlen(copies->prefix)) == 0 &&
+        copies->count < MOST_COPIES && (copies->paths[copies->count] = strdup(object->dlpi_name)))
+        copies->count++;
+    return 0;
+}
+
+/* A caller that has the function from an object that it is not linked with itself. */
+static any_function function_of_any(const struct interposed *from, const char *name)
+{
+    struct copies copies = { .prefix = from->prefix };
+    any_function function = NULL;
+    dl_iterate_phdr(note_copy, &copies);
+    for (size_t i = 0; i < copies.count; i++) {
+        function = function ? function : function_of(copies.paths[i], name);
+        free(copies.paths[i]);
+    }
+    return function;
+}
+
+any_function interposed_known(struct interposed *from, const char *name)
+{
+    any_function function = function_of_caller(name);
+    if (!function && from->linked)
+        function = real_dlsym()(RTLD_NEXT, name);
+    if (!function && from->library)
+        function = real_dlsym()(from->library, name);
+    if (!function)
+        function = real_dlsym()(RTLD_NEXT, name);
+    return function ? function : function_of_any(from, name);
+}
+
+any_function interposed_original(struct interposed *from, const char *name)
+{
+    any_function function = interposed_known(from, name);
+    return function ? function : from->missing;
+}
+
+/* ---- dlsym ---- */
 
 static any_function ours(struct interposed *from, const char *name)
 {
@@ -113,9 +199,12 @@ static any_function ours(struct interposed *from, const char *name)
     return NULL;
 }
 
-static bool serves(struct interposed *from, void *handle)
+/* One of those that are asked, and none where the program is linked with another one. */
+static bool serves(struct interposed *from, void *handle, const char *name)
 {
     void *none = NULL;
+    if (from->linked)
+        return real_dlsym()(RTLD_NEXT, name) == real_dlsym()(handle, name);
     return __atomic_compare_exchange_n((void **)&from->library, &none, handle, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_SEQ_CST) ||
            none == handle;
@@ -123,10 +212,9 @@ static bool serves(struct interposed *from, void *handle)
 
 static any_function found(void *handle, const char *name)
 {
-    static struct interposed *const all[] = { &interposed_nvrtc, &interposed_nvvm, &interposed_jitlink };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    for (size_t i = 0; i < ALL; i++) {
         any_function function = ours(all[i], name);
-        if (function && real_dlsym()(handle, name) && serves(all[i], handle))
+        if (function && real_dlsym()(handle, name) && serves(all[i], handle, name))
             return function;
     }
     return NULL;

@@ -7,6 +7,7 @@
 #ifndef FLYT_CLIENT_RUN_INTERPOSE_H
 #define FLYT_CLIENT_RUN_INTERPOSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -16,20 +17,30 @@ typedef any_function dlsym_function(void *, const char *);
 
 dlsym_function *real_dlsym(void);
 
-/* A library whose functions are interposed: one of each per process; the functions of a second one are its own. */
+/* A library whose functions are interposed. A process may have several copies of it: each object that is linked with
+   one uses that one. Of those that the process asks with dlsym, one is served; the functions of a second one are its
+   own. */
 struct interposed {
-    const char *prefix; /* of its functions' names */
+    const char *prefix; /* of its functions' names, and behind "lib" of the library's */
     const struct interposed_function {
         const char *name;
         any_function function;
     } * functions;
     size_t count;
-    void *_Atomic library; /* which the program asked; NULL: it is linked with it */
+    any_function missing;  /* returns the library's code for an internal error, whatever its arguments are */
+    bool linked;           /* the program was started with it: it comes behind libflyt-nvrtc.so in the global scope */
+    void *_Atomic library; /* the one that dlsym was asked for; NULL: none */
 };
 extern struct interposed interposed_nvrtc, interposed_nvvm, interposed_jitlink;
 
-/* The library's own function; NULL: it has none. */
+/* Every function that programs call begins with this. It notes who calls, for interposed_original. */
+#define INTERPOSED_ENTER() (interposed_caller = __builtin_return_address(0))
+extern _Thread_local const void *interposed_caller;
+
+/* The function of the library that the caller uses; if that copy of the library lacks it, the function `missing`. */
 any_function interposed_original(struct interposed *, const char *name);
+/* The same; NULL if the library lacks it. */
+any_function interposed_known(struct interposed *, const char *name);
 
 /* The compute capability of a software GPU, such as 99; 0: the device has machine code, or there is none. */
 int software_gpu(void);

@@ -50,6 +50,7 @@ typedef int size_function(void *, size_t *);
 typedef int bytes_function(void *, void *);
 
 static any_function original(const char *name) { return interposed_original(&interposed_jitlink, name); }
+static int missing(void) { return INTERNAL; }
 #define ORIGINAL(type, name) ((type *)original(name))
 
 /* ---- nvJitLink's own links ---- */
@@ -64,10 +65,8 @@ static int create_own(const jitlink *link, const char *more, void **handle)
     int prefix, wanted = 0;
     uint32_t count = link->option_count;
     const char **options = calloc(count + 2, sizeof *options);
-    if (!create || !options) {
-        free(options);
+    if (!options)
         return INTERNAL;
-    }
     for (uint32_t i = 0; i < count; i++) {
         const char *value = architecture_option((const char *const *)link->options, (int)i, &prefix);
         options[i] = !value ? link->options[i] : prefix ? text : text + strlen("-arch=");
@@ -261,6 +260,7 @@ EXPORTED bytes_function nvJitLinkGetLinkedCubin, nvJitLinkGetLinkedPtx, nvJitLin
 
 int nvJitLinkCreate(void **handle, uint32_t count, const char *const *options)
 {
+    INTERPOSED_ENTER();
     if (!software_gpu())
         return ORIGINAL(create_function, "nvJitLinkCreate")(handle, count, options);
     jitlink *link = handle ? calloc(1, sizeof *link) : NULL;
@@ -280,6 +280,7 @@ int nvJitLinkCreate(void **handle, uint32_t count, const char *const *options)
 
 int nvJitLinkDestroy(void *handle)
 {
+    INTERPOSED_ENTER();
     void **pointer = handle;
     if (!software_gpu())
         return ORIGINAL(handle_function, "nvJitLinkDestroy")(handle);
@@ -292,12 +293,14 @@ int nvJitLinkDestroy(void *handle)
 
 int nvJitLinkAddData(void *handle, int type, const void *data, size_t size, const char *name)
 {
+    INTERPOSED_ENTER();
     return software_gpu() ? add(handle, type, data, size, name)
                           : ORIGINAL(add_function, "nvJitLinkAddData")(handle, type, data, size, name);
 }
 
 int nvJitLinkAddFile(void *handle, int type, const char *path)
 {
+    INTERPOSED_ENTER();
     if (!software_gpu())
         return ORIGINAL(file_function, "nvJitLinkAddFile")(handle, type, path);
     FILE *file = fopen(path, "rbe");
@@ -319,6 +322,7 @@ int nvJitLinkAddFile(void *handle, int type, const char *path)
 
 int nvJitLinkComplete(void *handle)
 {
+    INTERPOSED_ENTER();
     jitlink *link = handle;
     if (!software_gpu())
         return ORIGINAL(handle_function, "nvJitLinkComplete")(handle);
@@ -332,6 +336,7 @@ int nvJitLinkComplete(void *handle)
 
 int nvJitLinkGetLinkedCubinSize(void *handle, size_t *size)
 {
+    INTERPOSED_ENTER();
     const jitlink *link = handle;
     if (!software_gpu())
         return ORIGINAL(size_function, "nvJitLinkGetLinkedCubinSize")(handle, size);
@@ -343,6 +348,7 @@ int nvJitLinkGetLinkedCubinSize(void *handle, size_t *size)
 
 int nvJitLinkGetLinkedCubin(void *handle, void *bytes)
 {
+    INTERPOSED_ENTER();
     const jitlink *link = handle;
     if (!software_gpu())
         return ORIGINAL(bytes_function, "nvJitLinkGetLinkedCubin")(handle, bytes);
@@ -354,18 +360,21 @@ int nvJitLinkGetLinkedCubin(void *handle, void *bytes)
 
 int nvJitLinkGetLinkedPtxSize(void *handle, size_t *size)
 {
+    INTERPOSED_ENTER();
     return software_gpu() ? nvJitLinkGetLinkedCubinSize(handle, size)
                           : ORIGINAL(size_function, "nvJitLinkGetLinkedPtxSize")(handle, size);
 }
 
 int nvJitLinkGetLinkedPtx(void *handle, void *bytes)
 {
+    INTERPOSED_ENTER();
     return software_gpu() ? nvJitLinkGetLinkedCubin(handle, bytes)
                           : ORIGINAL(bytes_function, "nvJitLinkGetLinkedPtx")(handle, bytes);
 }
 
 int nvJitLinkGetErrorLogSize(void *handle, size_t *size)
 {
+    INTERPOSED_ENTER();
     if (!software_gpu())
         return ORIGINAL(size_function, "nvJitLinkGetErrorLogSize")(handle, size);
     *size = strlen(((jitlink *)handle)->log) + 1;
@@ -374,6 +383,7 @@ int nvJitLinkGetErrorLogSize(void *handle, size_t *size)
 
 int nvJitLinkGetErrorLog(void *handle, void *bytes)
 {
+    INTERPOSED_ENTER();
     if (!software_gpu())
         return ORIGINAL(bytes_function, "nvJitLinkGetErrorLog")(handle, bytes);
     strcpy(bytes, ((jitlink *)handle)->log);
@@ -382,6 +392,7 @@ int nvJitLinkGetErrorLog(void *handle, void *bytes)
 
 int nvJitLinkGetInfoLogSize(void *handle, size_t *size)
 {
+    INTERPOSED_ENTER();
     if (!software_gpu())
         return ORIGINAL(size_function, "nvJitLinkGetInfoLogSize")(handle, size);
     *size = 1;
@@ -390,6 +401,7 @@ int nvJitLinkGetInfoLogSize(void *handle, size_t *size)
 
 int nvJitLinkGetInfoLog(void *handle, void *bytes)
 {
+    INTERPOSED_ENTER();
     if (!software_gpu())
         return ORIGINAL(bytes_function, "nvJitLinkGetInfoLog")(handle, bytes);
     *(char *)bytes = '\0';
@@ -407,7 +419,8 @@ static const struct interposed_function functions[] = {
     FUNCTION(nvJitLinkGetErrorLogSize), FUNCTION(nvJitLinkGetErrorLog),      FUNCTION(nvJitLinkGetInfoLogSize),
     FUNCTION(nvJitLinkGetInfoLog),
 };
-struct interposed interposed_jitlink = { "nvJitLink", functions, sizeof functions / sizeof functions[0], NULL };
+struct interposed interposed_jitlink = { "nvJitLink", functions, sizeof functions / sizeof functions[0],
+                                          .missing = (any_function)missing };
 
 /* Programs that are linked with nvJitLink call its functions by their versions. */
 #define ALIAS(name, version) __typeof__(name) __##name##_##version __attribute__((alias(#name), visibility("default")));

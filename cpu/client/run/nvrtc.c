@@ -11,15 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, OUT_OF_MEMORY = 1 };                        /* of nvrtcResult */
+enum { OK = 0, OUT_OF_MEMORY = 1, INTERNAL = 11 };         /* of nvrtcResult */
 
 static any_function original(const char *name) { return interposed_original(&interposed_nvrtc, name); }
+static int missing(void) { return INTERNAL; }
 
 /* The architectures that the compiler knows; NULL: it does not tell. The caller frees them. */
 static int *architectures(int *number)
 {
-    int (*count)(int *) = (int (*)(int *))original("nvrtcGetNumSupportedArchs");
-    int (*list)(int *) = (int (*)(int *))original("nvrtcGetSupportedArchs");
+    int (*count)(int *) = (int (*)(int *))interposed_known(&interposed_nvrtc, "nvrtcGetNumSupportedArchs");
+    int (*list)(int *) = (int (*)(int *))interposed_known(&interposed_nvrtc, "nvrtcGetSupportedArchs");
     *number = 0;
     int *all = count && list && !count(number) && *number > 0 ? calloc((size_t)*number + 1, sizeof *all) : NULL;
     if (all && list(all)) {
@@ -71,6 +72,7 @@ static char *option(const char *const *options, int number)
 EXPORTED int nvrtcCompileProgram(void *program, int count, const char *const *options);
 int nvrtcCompileProgram(void *program, int count, const char *const *options)
 {
+    INTERPOSED_ENTER();
     int (*compile)(void *, int, const char *const *) =
         (int (*)(void *, int, const char *const *))original("nvrtcCompileProgram");
     if (!software_gpu() || count <= 0 || !options)
@@ -95,6 +97,7 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options)
 EXPORTED int nvrtcGetCUBINSize(void *program, size_t *size);
 int nvrtcGetCUBINSize(void *program, size_t *size)
 {
+    INTERPOSED_ENTER();
     const char *name = software_gpu() ? "nvrtcGetPTXSize" : "nvrtcGetCUBINSize";
     return ((int (*)(void *, size_t *))original(name))(program, size);
 }
@@ -102,6 +105,7 @@ int nvrtcGetCUBINSize(void *program, size_t *size)
 EXPORTED int nvrtcGetCUBIN(void *program, char *code);
 int nvrtcGetCUBIN(void *program, char *code)
 {
+    INTERPOSED_ENTER();
     bool software = software_gpu();
     int result = ((int (*)(void *, char *))original(software ? "nvrtcGetPTX" : "nvrtcGetCUBIN"))(program, code);
     if (result == OK && software)
@@ -113,6 +117,7 @@ int nvrtcGetCUBIN(void *program, char *code)
 EXPORTED int nvrtcGetNumSupportedArchs(int *count);
 int nvrtcGetNumSupportedArchs(int *count)
 {
+    INTERPOSED_ENTER();
     int result = ((int (*)(int *))original("nvrtcGetNumSupportedArchs"))(count);
     if (result == OK && software_gpu() && !knows_the_device())
         ++*count;
@@ -123,6 +128,7 @@ int nvrtcGetNumSupportedArchs(int *count)
 EXPORTED int nvrtcGetSupportedArchs(int *archs);
 int nvrtcGetSupportedArchs(int *archs)
 {
+    INTERPOSED_ENTER();
     int count = 0, mine = software_gpu(), result = ((int (*)(int *))original("nvrtcGetSupportedArchs"))(archs);
     if (result != OK || !mine || knows_the_device() || ((int (*)(int *))original("nvrtcGetNumSupportedArchs"))(&count))
         return result;
@@ -139,4 +145,5 @@ static const struct interposed_function functions[] = {
     { "nvrtcGetNumSupportedArchs", (any_function)nvrtcGetNumSupportedArchs },
     { "nvrtcGetSupportedArchs", (any_function)nvrtcGetSupportedArchs },
 };
-struct interposed interposed_nvrtc = { "nvrtc", functions, sizeof functions / sizeof functions[0], NULL };
+struct interposed interposed_nvrtc = { "nvrtc", functions, sizeof functions / sizeof functions[0],
+                                       .missing = (any_function)missing };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT_OF_MEMORY = 1, INVALID_OPTION = 7 }; /* of nvvmResult */
+enum { OUT_OF_MEMORY = 1, INVALID_OPTION = 7, COMPILATION = 9 }; /* of nvvmResult */
 enum { OLDEST = 50 };
 
 typedef int program_function(void *program, int count, const char **options);
@@ -31,6 +31,9 @@ static int call_with(program_function *function, void *program, int count, const
     return result;
 }
 
+/* libNVVM has no code for an internal error. */
+static int missing(void) { return COMPILATION; }
+
 static int call(const char *name, void *program, int count, const char **options)
 {
     program_function *function = (program_function *)interposed_original(&interposed_nvvm, name);
@@ -49,11 +52,13 @@ static int call(const char *name, void *program, int count, const char **options
 EXPORTED program_function nvvmVerifyProgram, nvvmCompileProgram;
 int nvvmVerifyProgram(void *program, int count, const char **options)
 {
+    INTERPOSED_ENTER();
     return call("nvvmVerifyProgram", program, count, options);
 }
 
 int nvvmCompileProgram(void *program, int count, const char **options)
 {
+    INTERPOSED_ENTER();
     return call("nvvmCompileProgram", program, count, options);
 }
 
@@ -61,4 +66,5 @@ static const struct interposed_function functions[] = {
     { "nvvmVerifyProgram", (any_function)nvvmVerifyProgram },
     { "nvvmCompileProgram", (any_function)nvvmCompileProgram },
 };
-struct interposed interposed_nvvm = { "nvvm", functions, sizeof functions / sizeof functions[0], NULL };
+struct interposed interposed_nvvm = { "nvvm", functions, sizeof functions / sizeof functions[0],
+                                      .missing = (any_function)missing };

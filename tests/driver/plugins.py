@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""plugins.py BIN FOLDER CUDA_LIBRARIES: libflyt-nvrtc.so and programs that have NVRTC in several ways; TAP on stdout.
+
+shows: first steps: a plugin that is linked with NVRTC, nvJitLink or NVVM and opened with RTLD_LOCAL gets its own copy
+
+FOLDER has what tests/driver/plugin.c makes: the program, and plugins and compilers that know 3 and 5 architectures.
+"""
+import os
+import subprocess
+import sys
+
+BIN, FOLDER, LIBRARIES = (os.path.abspath(path) for path in sys.argv[1:4])
+cases = []
+
+
+class Skip(Exception):
+    pass
+
+
+def case(function):
+    cases.append((function.__name__.replace("_", " "), function))
+    return function
+
+
+def run(*arguments, server="local:null", nvrtc="always", program="plugins"):
+    return subprocess.run([f"{BIN}/flyt-run", "--server", server, f"{FOLDER}/{program}", *arguments],
+                          capture_output=True, text=True, timeout=60, env={**os.environ, "FLYT_NVRTC": nvrtc})
+
+
+def plugin(number):
+    return f"{FOLDER}/plugin{number}.so"
+
+
+def compiler(number):
+    return f"open={FOLDER}/libnvrtc-{number}.so"
+
+
+def own(number):
+    """What a plugin prints where nothing is changed."""
+    return (f"known: 0 {number}, 0 101\ncompiler {number}: --gpu-architecture=sm_101\nnvvm 7{number}\n"
+            f"link 8{number} 9{number}\n")
+
+
+def for_software(number):
+    """The device's architecture is one more, and PTX is asked for; an error of nvJitLinkCreate leaves a handle."""
+    return (f"known: 0 {number + 1}, 0 101\ncompiler {number}: --gpu-architecture=compute_101\nnvvm 7{number}\n"
+            f"link 8{number} 0\n")
+
+
+def asked(number, served):
+    known, form = (number + 1, "compute") if served else (number, "sm")
+    return f"asked: 0 {known}\ncompiler {number}: --gpu-architecture={form}_101\n"
+
+
+def good(done, wanted):
+    assert done.returncode == 0 and done.stdout == wanted, done
+
+
+@case
+def without_the_library():
+    good(run(plugin(3), plugin(5), nvrtc="never"), own(3) + own(5))
+
+
+@case
+def plugins_with_another_GPU():
+    good(run(plugin(3), plugin(5), plugin(3)), own(3) + own(5) + own(3))
+
+
+@case
+def plugins_with_the_software_GPU():
+    good(run(plugin(3), plugin(5), plugin(3), server="local:software"), for_software(3) + for_software(5) +
+         for_software(3))
+
+
+@case
+def plugins_beside_a_copy_that_the_program_asks():
+    good(run(compiler(5), plugin(3), compiler(5), plugin(5), server="local:software"), asked(5, True) +
+         for_software(3) + asked(5, True) + for_software(5))
+
+
+@case
+def a_plugin_that_is_not_linked_with_what_it_calls():
+    """NVRTC is found by its name among all that is loaded. There is no library of the names of the other two: their
+    functions return an internal error."""
+    good(run(f"{FOLDER}/plugin-above.so", server="local:software"),
+         for_software(5).replace("nvvm 75", "nvvm 9").replace("link 85", "link 6"))
+
+
+@case
+def a_second_copy_that_the_program_asks_is_its_own():
+    good(run(compiler(5), compiler(3), server="local:software"), asked(5, True) + asked(3, False))
+
+
+@case
+def a_program_that_is_linked_with_a_copy_and_asks_another():
+    good(run(compiler(5), plugin(5), compiler(3), server="local:software", program="plugins-linked"),
+         asked(5, False) + for_software(5) + asked(3, True))
+
+
+@case
+def NVIDIAs_own_in_a_plugin():
+    if not os.path.exists(f"{LIBRARIES}/libnvrtc.so.13"):
+        raise Skip("the toolkit has no NVRTC here")
+    for server in ("local:null", "local:software"):
+        done = run(f"{FOLDER}/plugin-nvidia.so", server=server)
+        first, *lines = done.stdout.splitlines()
+        assert done.returncode == 0 and first.startswith("known: 0 ") and lines[-1].startswith("link "), done
+
+
+def main():
+    failed = 0
+    for number, (name, function) in enumerate(cases, 1):
+        try:
+            function()
+            print(f"ok {number} - {name}", flush=True)
+        except Skip as reason:
+            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
+        except Exception as problem:  # a failed test is reported, whatever it was
+            failed += 1
+            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ",
+                  flush=True)
+    print(f"1..{len(cases)}")
+    return failed != 0
+
+
+sys.exit(main())
