@@ -189,6 +189,22 @@ $(TESTS_DRIVER)-rounds: tests/driver/rounds.py $(TESTS_DRIVER_ROUNDS) $(TESTS_DR
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-rounds
 
+# Programs that end before their work does.
+$(TESTS_DRIVER)/ending: tests/driver/ending.cu
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_NVCC) -cudart static
+$(TESTS_DRIVER)/ending_late.so: tests/driver/ending.cu
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_NVCC) -DLATE -cudart static -shared -Xcompiler -fPIC
+$(TESTS_DRIVER)/ending_late: tests/driver/ending_late.c | $(DRIVER_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
+TESTS_DRIVER_ENDING := $(addprefix $(TESTS_DRIVER)/,ending ending_late ending_late.so)
+$(TESTS_DRIVER)-ending: tests/driver/ending.py $(TESTS_DRIVER_ENDING) | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/ending.py $(BIN) %s\n' '$(TESTS_DRIVER_ENDING)' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-ending
+
 # Two servers in a row.
 TESTS_DRIVER_CHAIN := tests/driver/chain.py $(BIN)
 $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) $(TESTS_DRIVER)/conformance/texrefs | $(PROGRAMS)

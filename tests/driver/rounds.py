@@ -64,9 +64,8 @@ def start(program, address, what):
     if isinstance(found, str):
         return found
     waited = {name: row["waited"] for name, row in found["procedures"].items() if row["waited"]}
-    ending = waited.get("FLYT_CONTEXT_RELEASE", 0)  # NVIDIA's runtime gives its context back at the exit
-    print(f"# {os.path.basename(program)} {what}: {found['waited'] - ending} calls waited for: {' '.join(waited)}")
-    return None if found["waited"] - ending <= START_AT_MOST else f"{waited} were waited for"
+    print(f"# {os.path.basename(program)} {what}: {found['waited']} calls waited for: {' '.join(waited)}")
+    return None if found["waited"] <= START_AT_MOST else f"{waited} were waited for"
 
 
 def sends(program, address, what):

@@ -50,15 +50,19 @@ static int retain(CUcontext *context, CUdevice device)
         return error;
     core_context *primary = core_context_primary(device);
     core_find_own_images();
+    driver_watch_ending();
     if (!(error = core_context_retain(primary)))
         *context = primary;
     return error;
 }
 
-/* The contexts' users outside are told before the context ends, since they may still call with it. */
+/* The contexts' users outside are told before the context ends, since they may still call with it. In a process that
+   ends the context ends with it. */
 static int release(CUdevice device)
 {
     struct core_context_info info;
+    if (driver_ending())
+        return CUDA_SUCCESS;
     int error = driver_device(device);
     if (!error && core_in_host_function())
         error = CUDA_ERROR_NOT_PERMITTED;

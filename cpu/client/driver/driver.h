@@ -37,6 +37,9 @@ int driver_ready(void);
 int driver_device(CUdevice);
 /* What cuInit does. Waits, the first time. */
 int driver_initialise(void);
+/* Whether exit() has come to what this library registered with it (ending.c), and what registers it. */
+bool driver_ending(void);
+void driver_watch_ending(void);
 
 /* Of the calling thread; NULL: none. It may have ended meanwhile. A runtime in the same process makes its own context
    current, too. */

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""ending.py BIN PROGRAM LATE LIBRARY: programs end while their work does not; TAP on stdout.
+
+shows: life and death: a program with NVIDIA's static runtime ends although its kernel or host function never does
+
+NVIDIA's runtime releases its contexts when exit() runs its destructors. This must not wait for the work.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BIN, PROGRAM, LATE, LIBRARY = (os.path.abspath(path) for path in sys.argv[1:5])
+LIMIT = 20
+WANTED = 5
+
+
+def cases(address):
+    for how in ("return", "function", "signal", "pinned"):
+        yield f"{how} over {address.partition(':')[0]}", address, [PROGRAM, how]
+    yield f"a runtime that came later, over {address.partition(':')[0]}", address, [LATE, LIBRARY]
+
+
+def main():
+    folder, failed, number = tempfile.mkdtemp(prefix="flyt-ending."), 0, 0
+    server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        address = server.stdout.readline().split()[-1]
+        running = [(name, subprocess.Popen([f"{BIN}/flyt-run", "--server", at, *command], stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+                   for name, at, command in (*cases(address), *cases("local:software"))]
+        for name, program in running:
+            try:
+                text = program.communicate(timeout=LIMIT)[0]
+                problem = None if program.returncode == WANTED else f"exit status {program.returncode}: {text[-1000:]}"
+            except subprocess.TimeoutExpired:
+                program.kill()
+                problem = f"it has not ended after {LIMIT} s: {program.communicate()[0][-1000:]}"
+            number += 1
+            failed += problem is not None
+            print(f"{'not ok' if problem else 'ok'} {number} - {name}", flush=True)
+            if problem:
+                print("# " + problem.replace("\n", "\n# "), flush=True)
+        print(f"1..{number}")
+    finally:
+        server.terminate()
+        server.wait(20)
+        shutil.rmtree(folder, ignore_errors=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
