@@ -483,13 +483,17 @@ static inline struct exec_block *exec_shared_block(struct exec_block *b, uint64_
     uint32_t rank = (uint32_t)address >> EXEC_RANK_SHIFT;
     if (!rank)
         return b;
-    return !b->cluster ? rank == 1 ? b : NULL : rank <= b->cluster->count ? b->cluster->blocks[rank - 1] : NULL;
+    return b->cluster && rank <= b->cluster->count ? b->cluster->blocks[rank - 1] : NULL;
 }
-/* The same place in another block of the cluster: what mapa gives for an address of 32 bits or a generic one. */
-static inline uint64_t exec_shared_of_rank(uint64_t address, uint32_t rank)
+/* The same place in another block of b's cluster: what mapa gives for an address of 32 bits or a generic one. A block
+   without a cluster is number 0 of its own. Its addresses have no rank, so that what lies 16 MiB behind its shared
+   memory is none. */
+static inline uint64_t exec_shared_of_rank(const struct exec_block *b, uint64_t address, uint32_t rank)
 {
-    return (address & ~(UINT32_MAX & ~EXEC_SHARED_OFFSET)) |
-           (uint64_t)((rank < EXEC_CLUSTER_MOST ? rank : EXEC_CLUSTER_MOST) + 1) << EXEC_RANK_SHIFT;
+    uint64_t offset = address & ~(UINT32_MAX & ~EXEC_SHARED_OFFSET);
+    if (!b->cluster && !rank)
+        return offset;
+    return offset | (uint64_t)((rank < EXEC_CLUSTER_MOST ? rank : EXEC_CLUSTER_MOST) + 1) << EXEC_RANK_SHIFT;
 }
 /* Does a host address lie in shared memory of the block or its cluster? */
 bool exec_in_shared(const struct exec_block *, const void *);

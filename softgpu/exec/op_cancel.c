@@ -57,8 +57,8 @@ static void run_try_cancel(struct exec_warp *w, const struct exec_insn *i)
         uint64_t to = exec_generic_address(w, i, l), barrier = exec_generic_address(w, i->extra, l);
         cancel_next(b->grid, response);
         for (uint32_t rank = 0; rank < ranks; rank++)
-            if (!answer(w, i, l, ranks > 1 ? exec_shared_of_rank(to, rank) : to,
-                        ranks > 1 ? exec_shared_of_rank(barrier, rank) : barrier, response))
+            if (!answer(w, i, l, ranks > 1 ? exec_shared_of_rank(b, to, rank) : to,
+                        ranks > 1 ? exec_shared_of_rank(b, barrier, rank) : barrier, response))
                 return;
     }
 }

@@ -100,11 +100,10 @@ static void run_bulk(struct exec_warp *w, const struct exec_insn *i)
         uint32_t ranks = b->ranks ? ((const uint32_t *)exec_row(w, b->ranks))[l] & 0xffff : 1;
         for (; ranks; ranks &= ranks - 1) {
             uint32_t rank = (uint32_t)__builtin_ctz(ranks);
-            if (!copy_bulk(w, i, l, b->ranks ? exec_shared_of_rank(to, rank) : to, from, sizes[l]))
+            if (!copy_bulk(w, i, l, b->ranks ? exec_shared_of_rank(w->block, to, rank) : to, from, sizes[l]))
                 return;
-            if (b->announces && !exec_bytes_complete(w, &b->announce, l,
-                                                     b->ranks ? exec_shared_of_rank(announce, rank) : announce,
-                                                     sizes[l]))
+            uint64_t at = b->ranks ? exec_shared_of_rank(w->block, announce, rank) : announce;
+            if (b->announces && !exec_bytes_complete(w, &b->announce, l, at, sizes[l]))
                 return;
         }
     }

@@ -310,7 +310,7 @@ static void run_mapa(struct exec_warp *w, const struct exec_insn *i)
     unsigned char *to = w->rows + i->d;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
-        uint64_t at = exec_shared_of_rank(exec_lane(a, i->cell, l), ranks[l]);
+        uint64_t at = exec_shared_of_rank(w->block, exec_lane(a, i->cell, l), ranks[l]);
         if (i->cell == SG_CELL_64)
             ((uint64_t *)(void *)to)[l] = at;
         else

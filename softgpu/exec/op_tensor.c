@@ -337,10 +337,11 @@ static bool copy_lane(struct exec_warp *w, const struct exec_insn *i, unsigned l
     uint32_t ranks = c->ranks ? ((const uint32_t *)exec_row(w, c->ranks))[lane] & 0xffff : 1;
     for (; ranks; ranks &= ranks - 1) {
         uint32_t rank = (uint32_t)__builtin_ctz(ranks);
-        if (!copy_box(w, i, lane, &t, from, c->ranks ? exec_shared_of_rank(shared, rank) : shared, &lines))
+        if (!copy_box(w, i, lane, &t, from, c->ranks ? exec_shared_of_rank(w->block, shared, rank) : shared, &lines))
             return false;
         if (c->to_shared &&
-            !exec_bytes_complete(w, &c->announce, lane, c->ranks ? exec_shared_of_rank(announce, rank) : announce,
+            !exec_bytes_complete(w, &c->announce, lane,
+                                 c->ranks ? exec_shared_of_rank(w->block, announce, rank) : announce,
                                  lines * sg_tensor_line_bytes(&t)))
             return false;
     }

@@ -50,6 +50,15 @@ static void illegal_addresses(void **state)
         "mov.u64 a1, 1048576; ld.local.u32 r4, [a1];",
         "cvta.shared.u64 a1, 65536; ld.u32 r4, [a1];",
         ".shared .align 16 .b8 s[28]; ld.shared.u32 r4, [s+128];",
+        /* 16 MiB behind, where another block of a cluster has its shared memory */
+        ".shared .align 16 .b8 s[512]; st.shared.u32 [s+16777216], r4;",
+        ".shared .align 16 .b8 s[512]; mov.u32 r5, s; add.u32 r5, r5, 0x1000000; st.shared.u32 [r5], r4;",
+        ".shared .align 16 .b8 s[512]; mov.u32 r5, s; mad.lo.u32 r5, r1, 4, r5; add.u32 r5, r5, 0x1000000; "
+        "ld.shared.u32 r4, [r5];",
+        ".shared .align 16 .b8 s[512]; mov.u64 a1, s; cvta.shared.u64 a1, a1; add.u64 a1, a1, 0x1000000; "
+        "st.u32 [a1], r4;",
+        ".shared .align 16 .b8 s[512]; mov.u32 r5, s; mapa.shared::cluster.u32 r5, r5, 1; st.shared::cluster.u32 "
+        "[r5], r4;",
     };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         expect(bodies[i], 3, 96, CUDA_ERROR_ILLEGAL_ADDRESS);
