@@ -58,7 +58,7 @@ bool card_files(const struct server *server, const struct gpu *gpu, char word[NO
            own_folder(server, CARD_REPORT, report) == 0;
 }
 
-void card_begin(const struct server *server) { own_unlink(server, CARD_REPORT); }
+void card_begin(const struct server *server) { own_discard(server, CARD_REPORT); }
 
 void card_remove(const struct node *node, const struct gpu *gpu)
 {

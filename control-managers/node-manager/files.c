@@ -26,20 +26,32 @@ static int files_open_there(const struct server *server, const char *name)
                                                  : -1;
 }
 
-int files_open(const struct server *server, const char *name, int flags)
+static void set_aside(const struct server *server, const char *name)
+{
+    char path[NODE_PATH_SIZE];
+    int folder = state_folder(server, "", path) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int failure = folder < 0 ? -errno : sweep_aside(server->node, folder, name);
+    if (failure)
+        log_warning("event=file-left server=%llu name=%s why=\"%s\"", (unsigned long long)server->id, name,
+                    strerror(-failure));
+    if (folder >= 0)
+        close(folder);
+}
+
+int files_open(const struct server *server, const char *name, bool anew)
 {
     char path[NODE_PATH_SIZE];
     struct stat st;
     if (state_folder(server, name, path) != 0)
         return -1;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
+    if (lstat(path, &st) == 0 && (anew || st.st_size > MAX_LOG))
+        set_aside(server, name); /* cutting a large one would take long */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || fcntl(fd, F_SETFL, O_APPEND) != 0)) {
         close(fd);
         errno = EPERM;
         return -1;
     }
-    if (fd >= 0 && st.st_size > MAX_LOG && ftruncate(fd, 0) != 0)
-        log_warning("event=log-long path=%s why=\"%s\"", path, strerror(errno));
     return fd;
 }
 
@@ -60,12 +72,10 @@ static void bound_file(const struct server *server, const char *name)
         close(fd);
 }
 
-void files_bound(const struct node *node)
+void files_bound(const struct server *server)
 {
-    for (const struct server *server = node->servers; server; server = server->next) {
-        bound_file(server, "log");
-        bound_file(server, "output");
-    }
+    bound_file(server, "log");
+    bound_file(server, "output");
 }
 
 void server_write_keys(struct server *server)

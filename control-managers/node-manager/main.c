@@ -285,13 +285,14 @@ static int run_end_servers(struct daemon *daemon)
     char error[EXPLAIN_SIZE] = "";
     struct node *node = &daemon->node;
     node->config = config_values(daemon->config);
-    int failure = access(node->config->state, F_OK) == 0 ? take_lock(daemon, error) : 0;
+    bool there = access(node->config->state, F_OK) == 0;
+    int failure = there ? take_lock(daemon, error) : 0;
+    if (there && !failure) {
+        cgroup_open();
+        failure = state_end_servers(node, error);
+    }
     if (failure)
         log_error("event=cannot-start why=\"%s\"", error);
-    else {
-        cgroup_open();
-        state_end_servers(node);
-    }
     server_forget_all(node);
     if (daemon->lock >= 0)
         close(daemon->lock);

@@ -14,7 +14,7 @@
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
 
-enum { ORDERS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000, LOGS_MS = 1000 };
+enum { ORDERS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };
 
 static void ask_orders(struct node *);
 
@@ -51,6 +51,8 @@ static void take_start(struct node *node, uint64_t number, const ctl_server_spec
     if (code == CTL_OK && (!spec->memory || !spec->id || !protocol_name_valid(spec->vm)))
         code = explain(text, CTL_INVALID, "server %llu of VM '%s' with %llu bytes makes no sense",
                        (unsigned long long)spec->id, spec->vm, (unsigned long long)spec->memory);
+    if (code == CTL_OK)
+        code = bounds_check(node, spec->vm, text);
     if (code == CTL_OK && server_create(node, spec, number, text) != 0)
         code = CTL_INTERNAL;
     if (code == CTL_OK)
@@ -231,13 +233,6 @@ static void down(struct link *link, bool was_up, int error, const char *why)
     log_warning("event=%s why=\"%s\": running servers go on", was_up ? "disconnected" : "not-connected", why);
 }
 
-static void look_at_logs(struct loop_timer *timer, void *context)
-{
-    struct node *node = context;
-    files_bound(node);
-    loop_timer_start(node->loop, timer, LOGS_MS, look_at_logs, node);
-}
-
 int node_open(struct node *node, char *error)
 {
     char uri[CTL_MAX_URI + 1];
@@ -248,6 +243,9 @@ int node_open(struct node *node, char *error)
                                                                                        : "tcp://%.256s:%d",
              config->manager_address, (int)config->manager_port);
     node->reports_end = &node->reports;
+    int failure = bounds_open(node, error);
+    if (failure)
+        return failure;
     state_load(node);
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->next;
@@ -263,11 +261,11 @@ int node_open(struct node *node, char *error)
                                           .context = node,
                                           .up = up,
                                           .down = down };
-    int failure = link_open(node->loop, &options, &node->link, error);
+    failure = link_open(node->loop, &options, &node->link, error);
     if (failure)
         return failure;
     loop_timer_start(node->loop, &node->figures, (uint64_t)(config->report_period * 1000), report_figures, node);
-    loop_timer_start(node->loop, &node->logs, LOGS_MS, look_at_logs, node);
+    bounds_begin(node);
     card_watch(node);
     return 0;
 }
@@ -280,11 +278,12 @@ void node_close(struct node *node)
     node->link = NULL;
     loop_timer_stop(&node->figures);
     loop_timer_stop(&node->cards);
-    loop_timer_stop(&node->logs);
+    loop_timer_stop(&node->folders);
     if (!node->servers)
         cgroup_close();
     for (unsigned i = 0; !node->servers && i < node->gpu_count; i++)
         card_remove(node, &node->gpus[i]);
     server_forget_all(node);
     reports_drop_all(node);
+    sweep_close(node);
 }

@@ -13,11 +13,14 @@
  *   files.c    what it is given and what it says, in files of its folder
  *   state.c    what lies on disk about it, so that a restarted node manager takes it over
  *   own.c      the folder that it can write
+ *   sweep.c    removes what it leaves behind, in a thread of its own
+ *   bounds.c   how many files it may have
  *   workers.c  who of its worker processes serves which program
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
- * All of it runs in the loop's thread. A struct server is there from the order to start it until its end was reported;
- * its folder STATE/servers/<id> as long.
+ * All of it runs in the loop's thread, but for the sweeper. No tenant may hold that thread up: nothing in it removes,
+ * cuts or counts what a GPU server has written, and nothing waits until it is on the disk. A struct server is there
+ * from the order to start it until its end was reported; its folder STATE/servers/<id> as long.
  */
 #ifndef FLYT_NODE_NODE_H
 #define FLYT_NODE_NODE_H
@@ -38,7 +41,7 @@
 
 #define NODE_SOFTWARE "flyt-node-manager " FLYT_VERSION
 
-enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096 };
+enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_OVERFULL = 16 };
 
 /* ---- GPUs ---- */
 
@@ -113,7 +116,13 @@ struct node {
     bool registered, reporting;
     struct report *reports, **reports_end; /* not yet taken by the cluster manager, oldest first */
     size_t report_count, reports_sent;
-    struct loop_timer figures, cards, logs;
+    struct loop_timer figures, cards, folders;
+    struct sweep *sweep; /* sweep.c */
+    struct overfull {
+        char vm[CTL_MAX_NAME + 1];
+        uint64_t until;        /* loop_now */
+    } overfull[NODE_OVERFULL]; /* bounds.c: VMs that get no server for a while */
+    unsigned next_overfull;
 };
 
 /* node.c */
@@ -155,8 +164,8 @@ bool region_argument(const struct node *, const char *vm, char *out, size_t size
 void region_file(const char *argument, char path[NODE_PATH_SIZE]);
 
 /* users.c */
-/* Before it begins: gives it a user id, if servers get their own, and its folder to that user. */
-void users_take(struct server *);
+/* Before it begins: gives it a user id, if servers get their own, and its folder to that user. False: own_give. */
+bool users_take(struct server *);
 /* That of servers which share more than a GPU's memory with each other: the files of MPS. */
 uid_t users_shared(const struct node *);
 
@@ -178,9 +187,10 @@ int listen_make_unix(const struct server *);
 
 /* files.c */
 void server_write_keys(struct server *);
-int files_open(const struct server *, const char *name, int flags); /* a descriptor; -1 and errno */
-/* Cuts what servers have written into their logs and outputs, where it is too much. Once a second. */
-void files_bound(const struct node *);
+/* One for the server to write; anew: an empty one. A descriptor; -1 and errno. */
+int files_open(const struct server *, const char *name, bool anew);
+/* Cuts what a server has written into its log and output, where it is too much. For the sweeper. */
+void files_bound(const struct server *);
 /* The last line of its log, for messages. */
 void files_last_words(const struct server *, char *out, size_t size);
 /* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is
@@ -192,24 +202,48 @@ int state_save(const struct server *, char *error);
 void state_load(struct node *); /* fills node->servers with what lies in the state folder */
 /* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that
  * has no loop. */
-void state_end_servers(struct node *);
+int state_end_servers(struct node *, char *error);
 int state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
 int state_make_folder(const char *path, mode_t, char *error);
-int state_write(const char *path, const void *, size_t, char *error); /* replaced atomically */
+/* Replaced atomically. Not waited for until it is on the disk. */
+int state_write(const char *path, const void *, size_t, char *error);
 
 /* own.c: -1 and errno on failure */
 int own_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
 int own_open_folder(const struct server *);
 int own_open_file(const struct server *, const char *name);     /* a regular one, for reading */
 DIR *own_open_entries(const struct server *, const char *name); /* NULL: there is none */
-void own_unlink(const struct server *, const char *name);
+/* Moves it out of the folder, or the folder itself (""); the sweeper removes it. */
+void own_discard(const struct server *, const char *name);
 int own_write(const struct server *, const char *name, const void *, size_t, char *error); /* replaced atomically */
 /* An empty file FOLDER/NAME in it, written now. 0 or -errno. */
 int own_mark(const struct server *, const char *folder, const char *name);
-/* Makes all in it the user's; 0: our own. */
-void own_give(const struct server *, uid_t user);
+/* Makes all in it the user's; 0: our own. False: there is too much in it, or it cannot be. */
+bool own_give(const struct server *, uid_t user);
 /* All that lies on disk about it, state too. */
-void own_remove_all(const struct server *);
+void own_discard_all(const struct server *);
+
+/* sweep.c */
+/* One server, as the sweeper sees it. over: what it found. */
+struct sweep_seen {
+    uint64_t id;
+    uid_t user;
+    bool own, over;
+};
+typedef void sweep_look_at(const struct node *, struct sweep_seen *);
+int sweep_open(struct node *, sweep_look_at *, char *error); /* also for a node that has no loop */
+void sweep_close(struct node *);
+/* Moves an entry of a folder to where the sweeper removes it, whatever it is and has in it. 0 or -errno. */
+int sweep_aside(const struct node *, int folder, const char *name);
+/* What it has found, once; room for CTL_MAX_NODE_SERVERS. False: it is still looking. */
+bool sweep_answers(struct node *, struct sweep_seen *, size_t *count);
+void sweep_look(struct node *, const struct sweep_seen *, size_t count);
+
+/* bounds.c */
+int bounds_open(struct node *, char *error); /* starts the sweeper */
+void bounds_begin(struct node *);            /* looks once a second from now on */
+/* CTL_OK, or why the VM gets no server now, with *text (CTL_MAX_TEXT + 1). */
+ctl_code bounds_check(const struct node *, const char *vm, char *text);
 
 /* workers.c */
 /* How many serve a program, and what of the tenant's memory they hold. */

@@ -18,7 +18,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { MAX_DEPTH = 64 };
+enum { GIVE_DEPTH = 4, GIVE_MOST = 10000 };
 
 int own_folder(const struct server *server, const char *name, char path[NODE_PATH_SIZE])
 {
@@ -72,13 +72,38 @@ DIR *own_open_entries(const struct server *server, const char *name)
     return dir;
 }
 
-void own_unlink(const struct server *server, const char *name)
+/* The name may be that of a file of any size, or of a folder. */
+static void discard(const struct server *server, int folder, const char *name)
 {
-    int folder = own_open_folder(server);
+    int failure = sweep_aside(server->node, folder, name);
+    if (failure && failure != -ENOENT)
+        log_warning("event=file-left server=%llu name=%s why=\"%s\"", (unsigned long long)server->id, name,
+                    strerror(-failure));
+}
+
+void own_discard(const struct server *server, const char *name)
+{
+    char path[NODE_PATH_SIZE];
+    bool itself = !*name;
+    int folder = !itself                               ? own_open_folder(server)
+                 : state_folder(server, "", path) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                                                       : -1;
     if (folder < 0)
         return;
-    unlinkat(folder, name, 0);
+    discard(server, folder, itself ? "own" : name);
     close(folder);
+}
+
+/* Gives the file `temporary` its name. What had the name may be large, and is not removed here: the two change places.
+   0 or -errno. */
+static int put_in_place(const struct server *server, int folder, const char *temporary, const char *name)
+{
+    if (renameat2(folder, temporary, folder, name, RENAME_EXCHANGE) == 0) {
+        discard(server, folder, temporary);
+        return 0;
+    }
+    /* It is not there, or this file system does not know the exchange. */
+    return renameat(folder, temporary, folder, name) == 0 ? 0 : -errno;
 }
 
 int own_write(const struct server *server, const char *name, const void *bytes, size_t size, char *error)
@@ -89,17 +114,18 @@ int own_write(const struct server *server, const char *name, const void *bytes, 
         return explain(error, -errno, "opening the folder of server %llu: %s", (unsigned long long)server->id,
                        strerror(errno));
     snprintf(temporary, sizeof temporary, ".%.50s.new", name);
-    unlinkat(folder, temporary, 0);
+    discard(server, folder, temporary);
     errno = 0;
     int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || fdatasync(fd) != 0 ||
-        (server->user && fchown(fd, server->user, server->user) != 0) ||
-        renameat(folder, temporary, folder, name) != 0)
+    if (fd < 0 || write(fd, bytes, size) != (ssize_t)size ||
+        (server->user && fchown(fd, server->user, server->user) != 0))
         failure = errno ? -errno : -EIO;
     if (fd >= 0)
         close(fd);
+    if (!failure)
+        failure = put_in_place(server, folder, temporary, name);
     if (failure)
-        unlinkat(folder, temporary, 0);
+        discard(server, folder, temporary);
     close(folder);
     return failure ? explain(error, failure, "writing %s: %s", name, strerror(-failure)) : 0;
 }
@@ -126,87 +152,61 @@ int own_mark(const struct server *server, const char *folder, const char *name)
 
 /* ---- whose it is ---- */
 
-static void give_entries(int folder, uid_t user, gid_t group, unsigned depth)
+/* *left: how many entries may still be given. False: there are more, or folders lie deeper than ours. */
+static bool give_entries(int folder, uid_t user, gid_t group, unsigned depth, unsigned *left)
 {
     int fd = dup(folder);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
+    bool good = dir != NULL;
     if (fd >= 0 && !dir)
         close(fd);
-    while (dir && (entry = readdir(dir))) {
+    while (good && (entry = readdir(dir))) {
         const char *name = entry->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
             continue;
-        if (fchownat(folder, name, user, group, AT_SYMLINK_NOFOLLOW) != 0)
+        if (!*left)
+            good = false;
+        else if (--*left, fchownat(folder, name, user, group, AT_SYMLINK_NOFOLLOW) != 0)
             log_warning("event=file-not-given name=%s why=\"%s\"", name, strerror(errno));
-        int inner = depth < MAX_DEPTH ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        int inner = good ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
         if (inner >= 0) {
-            give_entries(inner, user, group, depth + 1);
+            good = depth < GIVE_DEPTH && give_entries(inner, user, group, depth + 1, left);
             close(inner);
         }
     }
     if (dir)
         closedir(dir);
+    return good;
 }
 
-void own_give(const struct server *server, uid_t given)
+bool own_give(const struct server *server, uid_t given)
 {
     uid_t user = given ? given : geteuid();
     gid_t group = given ? (gid_t)given : getegid();
+    unsigned left = GIVE_MOST;
+    struct stat st;
     int folder = own_open_folder(server);
     if (folder < 0)
-        return;
-    if (fchown(folder, user, group) != 0)
+        return false;
+    /* The folder itself is given last: one that is the user's was given with all that is in it. */
+    bool all = (fstat(folder, &st) == 0 && st.st_uid == user) || give_entries(folder, user, group, 0, &left);
+    if (all && fchown(folder, user, group) != 0)
         log_warning("event=folder-not-given server=%llu why=\"%s\"", (unsigned long long)server->id, strerror(errno));
-    give_entries(folder, user, group, 0);
     close(folder);
+    return all;
 }
 
 /* ---- removing ---- */
 
-static void remove_entries(int folder, unsigned depth);
-
-static void remove_entry(int folder, const char *name, unsigned depth)
+void own_discard_all(const struct server *server)
 {
-    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
-        return;
-    int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (inner >= 0 && depth < MAX_DEPTH)
-        remove_entries(inner, depth + 1);
-    if (inner >= 0)
-        close(inner);
-    if (unlinkat(folder, name, AT_REMOVEDIR) != 0)
-        log_warning("event=state-left name=%s why=\"%s\"", name, strerror(errno));
-}
-
-static void remove_entries(int folder, unsigned depth)
-{
-    int fd = dup(folder);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
-    if (fd >= 0 && !dir)
-        close(fd);
-    while (dir && (entry = readdir(dir))) {
-        const char *name = entry->d_name;
-        bool later = strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (depth == 0 && strcmp(name, "state") == 0);
-        if (!later)
-            remove_entry(folder, name, depth);
-    }
-    if (dir)
-        closedir(dir);
-}
-
-/* `state` goes last: if the node manager is killed in the middle, the next one finds a server that has ended, and goes
-   on here. */
-void own_remove_all(const struct server *server)
-{
-    char path[NODE_PATH_SIZE];
-    int folder = state_folder(server, "", path) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (folder < 0)
-        return;
-    remove_entries(folder, 0);
-    remove_entry(folder, "state", 1);
-    close(folder);
-    if (rmdir(path) != 0)
-        log_warning("event=state-left path=%s why=\"%s\"", path, strerror(errno));
+    char name[32];
+    int servers = open(server->node->servers_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    snprintf(name, sizeof name, "%llu", (unsigned long long)server->id);
+    int failure = servers < 0 ? -errno : sweep_aside(server->node, servers, name);
+    if (failure && failure != -ENOENT)
+        log_warning("event=state-left path=%s/%s why=\"%s\"", server->node->servers_path, name, strerror(-failure));
+    if (servers >= 0)
+        close(servers);
 }

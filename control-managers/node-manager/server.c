@@ -83,7 +83,7 @@ static void finish(struct server *server, ctl_server_state state)
     node_report_server(node, server);
     if (server->stop_order)
         node_report_order(node, server->stop_order, CTL_OK, "");
-    own_remove_all(server);
+    own_discard_all(server);
     cgroup_remove(server);
     free_server(server);
 }
@@ -112,8 +112,14 @@ static void begin(struct server *server)
     server->state = CTL_SERVER_STARTING;
     server->deadline = loop_now(node->loop) + (uint64_t)(node->config->start_timeout * 1000);
     int failure = make_own_folder(server, error);
+    if (!failure && !users_take(server)) {
+        /* Another user than before, and more in the folder than is given away: it starts with an empty one. */
+        own_discard(server, "");
+        failure = make_own_folder(server, error);
+        if (!failure && !users_take(server))
+            failure = explain(error, -EPERM, "its folder cannot be given to its user");
+    }
     if (!failure) {
-        users_take(server);
         server_write_keys(server);
         failure = server_make_process(server, error);
     }

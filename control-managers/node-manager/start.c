@@ -215,7 +215,7 @@ int server_make_process(struct server *server, char *error)
         return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
     if (own_folder(server, "", folder) != 0)
         return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
-    own_unlink(server, LISTEN_NAME);
+    own_discard(server, LISTEN_NAME);
     workers_forget(server);
     card_begin(server);
     server->port = 0;
@@ -225,7 +225,7 @@ int server_make_process(struct server *server, char *error)
         gifts.listen_unix = listen_make_unix(server);
     if (gifts.listen >= 0 && !region_argument(node, server->vm, gifts.bar, sizeof gifts.bar, &gifts.bar_group))
         gifts.bar[0] = '\0';
-    int output = files_open(server, "output", O_TRUNC), log = files_open(server, "log", 0);
+    int output = files_open(server, "output", true), log = files_open(server, "log", false);
     int failure = output < 0 || log < 0 ? explain(error, -errno, "writing into %s: %s", folder, strerror(errno)) : 0;
     if (!failure)
         failure = launch_server(server, gpu, folder, &gifts, output, log, error);

@@ -59,7 +59,9 @@ int state_write(const char *path, const void *bytes, size_t size, char *error)
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return explain(error, -errno, "writing %s: %s", temporary, strerror(errno));
-    bool good = write(fd, bytes, size) == (ssize_t)size && fdatasync(fd) == 0;
+    /* Nobody waits for the disk, which tenants can keep busy. After a crash of the machine no server of this file runs:
+       one that is empty then is as good (state_load). */
+    bool good = write(fd, bytes, size) == (ssize_t)size;
     int failure = good ? 0 : errno ? -errno : -EIO;
     close(fd);
     if (good && rename(temporary, path) == 0)
@@ -150,6 +152,16 @@ static void take_line(struct server *server, struct saved *saved, const char *ke
         take_text(server->addresses[server->address_count++], sizeof server->addresses[0], value);
 }
 
+/* Without a state: the machine has crashed before it was on the disk. So its server does not run. */
+static void forget_folder(const struct node *node, const char *name)
+{
+    int servers = open(node->servers_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (servers < 0 || sweep_aside(node, servers, name) != 0)
+        log_warning("event=state-left path=%s/%s", node->servers_path, name);
+    if (servers >= 0)
+        close(servers);
+}
+
 static struct server *read_server(struct node *node, const char *name)
 {
     char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
@@ -160,9 +172,12 @@ static struct server *read_server(struct node *node, const char *name)
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     struct server *server = file ? calloc(1, sizeof *server) : NULL;
     if (!server) {
+        bool absent = fd < 0 && errno == ENOENT;
         log_warning("event=state-unreadable path=%s why=\"%s\"", path, strerror(errno));
         if (file)
             fclose(file);
+        if (absent)
+            forget_folder(node, name);
         return NULL;
     }
     server->node = node;
@@ -178,6 +193,8 @@ static struct server *read_server(struct node *node, const char *name)
     fclose(file);
     if (saved.version != 1 || server->id != strtoull(name, NULL, 10) || !server->vm[0] || !server->gpu[0]) {
         log_warning("event=state-unreadable path=%s why=\"it is not of this version, or incomplete\"", path);
+        if (!saved.version)
+            forget_folder(node, name);
         free(server);
         return NULL;
     }
@@ -217,9 +234,12 @@ static void wait_for_servers(const struct node *node, double seconds)
     }
 }
 
-void state_end_servers(struct node *node)
+int state_end_servers(struct node *node, char *error)
 {
     static const int signals[] = { SIGTERM, SIGKILL };
+    int failure = sweep_open(node, NULL, error);
+    if (failure)
+        return failure;
     state_load(node);
     for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
         for (struct server *server = node->servers; server; server = server->next)
@@ -230,7 +250,9 @@ void state_end_servers(struct node *node)
     for (struct server *server = node->servers; server; server = server->next) {
         log_info("event=server-ended server=%llu vm=%s pid=%d", (unsigned long long)server->id, server->vm,
                  (int)server->process.pid);
-        own_remove_all(server);
+        own_discard_all(server);
         cgroup_remove(server);
     }
+    sweep_close(node);
+    return 0;
 }

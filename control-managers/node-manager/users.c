@@ -36,10 +36,11 @@ static uid_t pick(const struct server *server, uid_t shared)
     return user;
 }
 
-void users_take(struct server *server)
+bool users_take(struct server *server)
 {
     uid_t user = pick(server, users_shared(server->node));
-    if (user || server->user)
-        own_give(server, user);
-    server->user = user;
+    bool given = own_give(server, user);
+    if (given)
+        server->user = user;
+    return given;
 }

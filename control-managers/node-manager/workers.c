@@ -56,31 +56,41 @@ static bool children_read(const struct server *server, struct worker *workers, u
     return true;
 }
 
+/* Among all processes. */
+static void processes_read(const struct server *server, struct worker *workers, unsigned *count)
+{
+    DIR *proc = process_alive(&server->process) ? opendir("/proc") : NULL;
+    struct dirent *entry;
+    while (proc && *count < MAX_WORKERS && (entry = readdir(proc))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && worker_read(pid, server->process.pid, &workers[*count].inner))
+            workers[(*count)++].pid = pid;
+    }
+    if (proc)
+        closedir(proc);
+}
+
+static int by_inner(const void *a, const void *b)
+{
+    pid_t one = ((const struct worker *)a)->inner, other = ((const struct worker *)b)->inner;
+    return (one > other) - (one < other);
+}
+
+/* In the order of their inner ids: a server may have as many children, and files about them, as it likes. */
 static unsigned workers_read(const struct server *server, struct worker *workers)
 {
     unsigned count = 0;
-    if (children_read(server, workers, &count) || !process_alive(&server->process))
-        return count;
-    DIR *proc = opendir("/proc");
-    struct dirent *entry;
-    if (!proc)
-        return 0;
-    while (count < MAX_WORKERS && (entry = readdir(proc))) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && worker_read(pid, server->process.pid, &workers[count].inner))
-            workers[count++].pid = pid;
-    }
-    closedir(proc);
+    if (!children_read(server, workers, &count))
+        processes_read(server, workers, &count);
+    qsort(workers, count, sizeof *workers, by_inner);
     return count;
 }
 
-/* A process id in the ledger is of the workers' own namespace. */
-static bool is_worker(const struct worker *workers, unsigned count, int64_t pid)
+/* The worker with this process id in the workers' own namespace; NULL: there is none. */
+static const struct worker *worker_find(const struct worker *workers, unsigned count, int64_t inner)
 {
-    for (unsigned w = 0; pid && w < count; w++)
-        if (workers[w].inner == pid)
-            return true;
-    return false;
+    const struct worker wanted = { .inner = (pid_t)inner };
+    return inner > 0 && inner <= INT_MAX ? bsearch(&wanted, workers, count, sizeof *workers, by_inner) : NULL;
 }
 
 /* What they share: rows of the same number follow each other and count once. */
@@ -96,7 +106,7 @@ static uint64_t ledger_shared_sum(int fd, const struct worker *workers, unsigned
                                                                       seen * sizeof *rows))) > 0) {
         size_t got = (size_t)size / sizeof *rows;
         for (size_t i = 0; i < got && seen < all; i++, seen++)
-            if (rows[i].number != counted && is_worker(workers, count, rows[i].pid)) {
+            if (rows[i].number != counted && worker_find(workers, count, rows[i].pid)) {
                 counted = rows[i].number;
                 sum += rows[i].bytes;
             }
@@ -118,7 +128,7 @@ static uint64_t ledger_sum(const struct server *server, const struct worker *wor
     const off_t end = (off_t)offsetof(struct ledger, programs);
     for (; fd >= 0 && at < end && (size = pread(fd, slots, sizeof slots, at)) > 0; at += size)
         for (size_t i = 0; i < (size_t)size / sizeof *slots; i++)
-            sum += is_worker(workers, count, slots[i].pid) ? slots[i].bytes : 0;
+            sum += worker_find(workers, count, slots[i].pid) ? slots[i].bytes : 0;
     if (fd >= 0) {
         sum += ledger_shared_sum(fd, workers, count);
         close(fd);
@@ -145,15 +155,13 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
         int pid;
         if (sscanf(entry->d_name, "%llu.%d", &program, &pid) != 2)
             continue;
-        unsigned i = 0;
-        while (i < count && workers[i].inner != pid)
-            i++;
-        if (i == count) {
-            unlinkat(dirfd(dir), entry->d_name, 0);
+        const struct worker *worker = worker_find(workers, count, pid);
+        if (!worker) {
+            sweep_aside(server->node, dirfd(dir), entry->d_name);
         } else if (!wanted || wanted == program) {
             struct process process;
             found++;
-            if (end && process_open(workers[i].pid, 0, &process) == 0) {
+            if (end && process_open(worker->pid, 0, &process) == 0) {
                 process_signal(&process, SIGKILL);
                 process_close(&process);
             }
@@ -166,14 +174,8 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
 
 void workers_forget(const struct server *server)
 {
-    struct dirent *entry;
-    DIR *dir = own_open_entries(server, "programs");
-    while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.')
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir)
-        closedir(dir);
-    own_unlink(server, "memory");
+    own_discard(server, "programs");
+    own_discard(server, "memory");
 }
 
 void workers_look(struct server *server)

@@ -1,6 +1,6 @@
 # The node manager and the client manager, with a cluster manager made of the test.
 TESTS_CONTROL_NODE_COMMON := $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
-TESTS_CONTROL_NODE_UNITS  := node_manager client_manager
+TESTS_CONTROL_NODE_UNITS  := node_manager node_folder client_manager
 
 $(call objects,$(addprefix tests/control/,node_fake.c $(addsuffix .c,$(TESTS_CONTROL_NODE_UNITS)))): \
     | $(CONTROL_COMMON_HEADERS)
@@ -21,6 +21,13 @@ $(BUILD)/tests/control_node_nvml.so: $(call objects,tests/control/node_nvml.c)
 	@mkdir -p $(@D)
 	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
 TESTS += "$(BUILD)/tests/control_node_manager $(BIN) $(BUILD)/tests/control_node_nvml.so@sleeps"
+
+# A disk that is slow; sanitizers want to be loaded first.
+$(BUILD)/tests/control_slow_disk.so: $(call objects,tests/control/slow_disk.c)
+	@mkdir -p $(@D)
+	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -ldl
+$(BUILD)/tests/control_node_folder: | $(BUILD)/tests/control_slow_disk.so
+TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/control_node_folder $(BIN) $(BUILD)/tests/control_slow_disk.so@sleeps")
 
 $(call objects,tests/control/client_wire.c): | $(CONTROL_COMMON_HEADERS) $(CPU_RPC_HEADERS)
 $(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) $(CPU_RPC_MANAGER_OBJECTS) \

@@ -1,0 +1,297 @@
+/*
+ * What a GPU server has in its folder holds up nobody but itself. flyt-node-manager, with a cluster manager made of the
+ * test, real GPU servers, and a disk that the test makes slow (slow_disk.c).
+ * shows: attacks: a GPU server fills its folder with files and deep folders: the node manager answers meanwhile, and
+  *   all of it is removed; one that goes beyond virt-server.max-files is ended
+ * shows: node manager: it never waits for the disk
+ */
+#include "tests/control/node_fake.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    START_MS = 30000,
+    SOON_MS = 15000,
+    ANSWER_MS = 1500, /* of an order that costs nothing; the slow disk would take two seconds at least */
+    FILES = 300,      /* which the slow disk needs six seconds to remove */
+    DEEP = 150
+};
+
+static const char *slow_disk, *more_config = "";
+
+static pid_t start_node(void)
+{
+    char config[128], program[256];
+    static char preload[300], slow[160];
+    char *environment[] = { preload, slow, NULL };
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", slow_disk);
+    snprintf(slow, sizeof slow, "FLYT_TEST_SLOW=%s/slow", fake.folder);
+    snprintf(config, sizeof config, "%s/node.conf", fake.folder);
+    fake_file("secret", "secret\n");
+    fake_file("node.conf",
+              "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
+              "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = "
+              "\"%s/state\"; gpu = \"software\"; };\n"
+              "virt-server = { listen-address = \"127.0.0.1\"; %s };\n",
+              fake.port, fake.folder, fake.folder, more_config);
+    snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
+    char *arguments[] = { program, (char *)(uintptr_t)"--config", config, NULL };
+    int before = fake.node_registrations;
+    pid_t pid = fake_spawn(arguments, environment, NULL);
+    fake_until(fake.node_registrations > before || !fake_running(pid), START_MS);
+    if (fake.node_registrations == before)
+        fail_msg("it ended: %s", fake_log(pid));
+    return pid;
+}
+
+static uint64_t order_start(uint64_t id)
+{
+    static ctl_server_spec spec;
+    node_order_body body = { .kind = NODE_ORDER_START };
+    fake_spec(&spec, id);
+    body.node_order_body_u.start = spec;
+    return fake_order(&body);
+}
+
+static uint64_t order_stop(uint64_t id)
+{
+    node_order_body body = { .kind = NODE_ORDER_STOP };
+    body.node_order_body_u.stop =
+        (node_stop){ .server = id, .grace_ms = 200, .why = { CTL_OK, (char *)(uintptr_t) "the test wants it" } };
+    return fake_order(&body);
+}
+
+static bool in_state(uint64_t id, ctl_server_state state)
+{
+    const ctl_server_report *report = fake_server(id);
+    return report && report->state == state;
+}
+
+static pid_t start_server(uint64_t id)
+{
+    order_start(id);
+    fake_until(in_state(id, CTL_SERVER_RUNNING), START_MS);
+    return (pid_t)fake_server(id)->pid;
+}
+
+static void end_node(pid_t node)
+{
+    kill(node, SIGTERM);
+    assert_int_equal(fake_wait(node, SOON_MS), 0);
+}
+
+static int own(uint64_t id, const char *name)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/state/servers/%d/own/%s", fake.folder, (int)id, name);
+    if (*name)
+        assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(folder >= 0);
+    return folder;
+}
+
+static void fill(int folder, int count)
+{
+    char name[32];
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "f%d", i);
+        int fd = openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    close(folder);
+}
+
+/* Folders within each other, each with a file. */
+static void dig(int folder, int depth)
+{
+    for (int i = 0; i < depth; i++) {
+        assert_int_equal(mkdirat(folder, "deeper", 0), 0);
+        assert_int_equal(fchmodat(folder, "deeper", 0700, 0), 0);
+        int inner = openat(folder, "deeper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(inner >= 0);
+        close(folder);
+        folder = inner;
+        int fd = openat(folder, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    close(folder);
+}
+
+static void slow(bool on)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/slow", fake.folder);
+    if (on)
+        fake_file("slow", "x");
+    else
+        unlink(path);
+}
+
+/* Entries of a folder of the state folder; -1: it is not there. */
+static int entries(const char *name)
+{
+    char path[200];
+    int count = 0;
+    struct dirent *entry;
+    snprintf(path, sizeof path, "%s/state/%s", fake.folder, name);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return -1;
+    while ((entry = readdir(dir)))
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(dir);
+    return count;
+}
+
+static void assert_it_answers(void)
+{
+    node_order_body keys = { .kind = NODE_ORDER_KEYS };
+    char key[32] = "another key";
+    keys.node_order_body_u.ticket_key.ticket_key_len = sizeof key;
+    keys.node_order_body_u.ticket_key.ticket_key_val = key;
+    uint64_t number = fake_order(&keys);
+    fake_until(fake_done(number), ANSWER_MS);
+    assert_int_equal(fake_done(number)->code, CTL_OK);
+}
+
+static void test_ended(void **state)
+{
+    (void)state;
+    pid_t node = start_node();
+    start_server(1);
+    start_server(2);
+    fill(own(1, "more"), FILES);
+    dig(own(1, "deep"), DEEP);
+    slow(true);
+    assert_it_answers(); /* server 2 is given its keys, on a disk that takes its time */
+    order_stop(1);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    assert_it_answers();
+    assert_true(entries("servers/1") < 0 && entries("servers/.removed") > 0);
+    slow(false);
+    fake_until(entries("servers/.removed") == 0, SOON_MS);
+    order_stop(2);
+    fake_until(in_state(2, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
+/* What an earlier process of a server has left is put away before the next one begins. */
+static void test_crashed(void **state)
+{
+    (void)state;
+    pid_t node = start_node(), server = start_server(1);
+    fill(own(1, "programs"), FILES);
+    slow(true);
+    kill(server, SIGKILL);
+    fake_until(in_state(1, CTL_SERVER_STARTING), SOON_MS);
+    assert_it_answers();
+    slow(false);
+    fake_until(in_state(1, CTL_SERVER_RUNNING), START_MS);
+    assert_int_equal(fake_server(1)->restarts, 1);
+    order_stop(1);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
+/* What the node manager had no time to remove goes when it is there again. */
+static void test_left_behind(void **state)
+{
+    (void)state;
+    pid_t node = start_node();
+    start_server(1);
+    fill(own(1, "more"), FILES);
+    slow(true);
+    order_stop(1);
+    fake_until(in_state(1, CTL_SERVER_ENDED) && entries("servers/.removed") > 0, SOON_MS);
+    kill(node, SIGKILL);
+    fake_wait(node, SOON_MS);
+    slow(false);
+    node = start_node();
+    assert_int_equal(fake.node_args.servers.servers_len, 0);
+    fake_until(entries("servers/.removed") == 0, SOON_MS);
+    end_node(node);
+}
+
+static void test_too_many(void **state)
+{
+    (void)state;
+    more_config = "max-files = 100;";
+    pid_t node = start_node();
+    start_server(1);
+    fill(own(1, "few"), 20);
+    start_server(2);
+    dig(own(2, "deep"), 40);
+    fake_until(in_state(2, CTL_SERVER_ENDED), SOON_MS);
+    assert_true(in_state(1, CTL_SERVER_RUNNING));
+    fill(own(1, "many"), 100);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    assert_int_equal(fake_server(1)->status.code, CTL_NO_ROOM);
+    assert_non_null(strstr(fake_server(1)->status.text, "virt-server.max-files"));
+    /* Its VM cannot do it again at once. */
+    uint64_t number = order_start(3);
+    fake_until(fake_done(number), SOON_MS);
+    assert_int_equal(fake_done(number)->code, CTL_DENIED);
+    fake_until(entries("servers/.removed") == 0, SOON_MS);
+    end_node(node);
+}
+
+/* The machine has crashed before the state of a server was on its disk. */
+static void test_empty_state(void **state)
+{
+    char path[160];
+    (void)state;
+    pid_t node = start_node();
+    end_node(node);
+    for (int id = 7; id < 9; id++) {
+        snprintf(path, sizeof path, "%s/state/servers/%d", fake.folder, id);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    fake_file("state/servers/7/state", "%s", "");
+    node = start_node();
+    assert_int_equal(fake.node_args.servers.servers_len, 0);
+    fake_until(entries("servers") == 1 && entries("servers/.removed") == 0, SOON_MS);
+    end_node(node);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    more_config = "";
+    fake_start();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    slow(false);
+    fake_stop();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_crashed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_too_many, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_empty_state, setup, teardown),
+    };
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s BIN SLOW-DISK\n", argv[0]);
+        return 2;
+    }
+    fake_bin = argv[1];
+    slow_disk = realpath(argv[2], NULL);
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
