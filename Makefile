@@ -68,6 +68,10 @@ sleeping = $(foreach test,$(2),$(test)$(if $(filter $(1),$(notdir $(test))),@sle
 # $(call objects,a.c b.c) gives their object files.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
+# The version of this build; the file is written only when the version is another.
+VERSION_FILE := build/version
+$(shell control-managers/packaging/version --into $(VERSION_FILE))
+
 # What files of several rooms include, and cpu/api/room.mk makes.
 API_INCLUDED := $(addprefix $(BUILD)/generated/api/,$(addprefix driver/,entries.inc errors.inc null.inc server.inc \
                   soft_per_thread.inc symbols.inc types.h) \
@@ -120,6 +124,7 @@ help:
 	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only'
 	@echo 'make install-cpu-client    what a VM needs'
 	@echo 'make deb | deb-client     Debian packages: everything, or what a VM needs'
+	@echo 'make dist                 the sources of the last commit, as an archive'
 	@echo 'make all | clean     build into bin/ | empty it'
 
 setup:

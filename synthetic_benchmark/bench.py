@@ -534,8 +534,8 @@ def available(place, servers):
 
 
 def version():
-    with open(os.path.join(HERE, "..", "cpu", "common", "version.h"), encoding="utf-8") as header:
-        return re.search(r'FLYT_VERSION "(.*)"', header.read()).group(1)
+    script = os.path.join(HERE, "..", "control-managers", "packaging", "version")
+    return subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def main():

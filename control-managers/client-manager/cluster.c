@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "control-managers/client-manager/manager.h"
+#include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
@@ -289,7 +290,7 @@ int cluster_open(struct manager *manager, char *error)
                                           .tls = manager->tls,
                                           .role = CTL_ROLE_CLIENT,
                                           .name = manager->name,
-                                          .software = MANAGER_SOFTWARE,
+                                          .software = daemon_software(),
                                           .incarnation = manager->incarnation,
                                           .secret = manager->secret.size ? &manager->secret : NULL,
                                           .context = manager,

@@ -33,7 +33,7 @@ static const char help[] =
     DAEMON_HELP_END;
 
 static const struct daemon_about about = {
-    .name = "flyt-client-manager", .software = MANAGER_SOFTWARE, .help = help, .schema = &manager_schema,
+    .name = "flyt-client-manager", .help = help, .schema = &manager_schema,
     .default_config = "/etc/flyt/client-manager.conf",
 };
 

@@ -24,9 +24,6 @@
 #include "control-managers/common/process.h"
 #include "control-managers/common/tls.h"
 #include "cpu/common/secret.h"
-#include "cpu/common/version.h"
-
-#define MANAGER_SOFTWARE "flyt-client-manager " FLYT_VERSION
 
 enum program_state { PROGRAM_ASKING, PROGRAM_RUNNING, PROGRAM_REFUSED };
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "control-managers/client-manager/manager.h"
+#include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
@@ -354,20 +355,24 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
     return CTL_OK;
 }
 
-static const struct hello_policy policy = { .software = MANAGER_SOFTWARE, .of = hello_of, .identify = identify,
-                                            .accepted = accepted };
+static const struct hello_policy *policy_of_all(void)
+{
+    static struct hello_policy policy = { .of = hello_of, .identify = identify, .accepted = accepted };
+    policy.software = daemon_software();
+    return &policy;
+}
 
 static void handle_hello(struct conn *conn, struct call *call, void *args)
 {
-    hello_handle_hello(&policy, conn, call, args);
+    hello_handle_hello(policy_of_all(), conn, call, args);
 }
 static void handle_auth(struct conn *conn, struct call *call, void *args)
 {
-    hello_handle_auth(&policy, conn, call, args);
+    hello_handle_auth(policy_of_all(), conn, call, args);
 }
 static void handle_prove(struct conn *conn, struct call *call, void *args)
 {
-    hello_handle_prove(&policy, conn, call, args);
+    hello_handle_prove(policy_of_all(), conn, call, args);
 }
 
 static struct program *create(struct manager *manager, struct conn *conn, const program_attach_args *args)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "control-managers/cluster-manager/changes.h"
+#include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 
 static void reply_plain(struct call *call, ctl_code code, char *text)
@@ -25,7 +26,7 @@ void admin_fill_status(struct cluster *cluster, admin_status_result *out)
     *away = '\0';
     bool db_up = !store_db_away(cluster, away, sizeof away);
     *out = (admin_status_result){
-        .software = (char *)CLUSTER_SOFTWARE,
+        .software = (char *)daemon_software(),
         .cluster = cluster->name,
         .started = cluster->started,
         .db_kind = cluster->db_kind,

@@ -33,9 +33,6 @@
 #include "control-managers/common/loop.h"
 #include "control-managers/common/map.h"
 #include "cpu/common/ticket.h"
-#include "cpu/common/version.h"
-
-#define CLUSTER_SOFTWARE "flyt-cluster-manager " FLYT_VERSION
 
 /* ---- outboxes: messages that are kept until the node or the client manager has acknowledged them ---- */
 

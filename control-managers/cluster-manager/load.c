@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control-managers/common/daemon.h"
 #include "control-managers/common/notify.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
@@ -200,7 +201,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     for (size_t i = 0; i < cluster->vms.count; i++)
         client_silence_begin(cluster, map_at(&cluster->vms, i));
     cluster_event(cluster, ADMIN_INFO, "manager-started", NULL,
-                  "%s of cluster %s: %zu VMs, %zu nodes, %zu servers to adopt", CLUSTER_SOFTWARE, cluster->name,
+                  "%s of cluster %s: %zu VMs, %zu nodes, %zu servers to adopt", daemon_software(), cluster->name,
                   cluster->vms.count, cluster->nodes.count, cluster->servers.count);
     tell_ready(cluster, "serving");
     loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);

@@ -31,7 +31,7 @@ static const char help[] =
     DAEMON_HELP_END;
 
 static const struct daemon_about about = {
-    .name = "flyt-cluster-manager", .software = CLUSTER_SOFTWARE, .help = help, .schema = &cluster_config_schema,
+    .name = "flyt-cluster-manager", .help = help, .schema = &cluster_config_schema,
     .default_config = "/etc/flyt/cluster-manager.conf",
 };
 

@@ -353,8 +353,8 @@ void client_handle_register(struct conn *conn, struct call *call, void *object)
     call_reply(call, &result);
     loop_timer_stop(&vm->silence);
     outbox_clear(&vm->events);
-    cluster_event(cluster, ADMIN_INFO, "client-joined", &which, "%s (%s) runs %u programs", args->host, conn_peer(conn),
-                  args->programs.programs_len);
+    cluster_event(cluster, ADMIN_INFO, "client-joined", &which, "%s (%s, %s) runs %u programs", args->host,
+                  conn_peer(conn), session_of(conn)->hello.software, args->programs.programs_len);
     end_unnamed(cluster, vm, args);
     map_free(&vm->by_key);                      /* a client manager that began anew counts anew */
     for (u_int i = 0; i < args->programs.programs_len; i++)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
@@ -222,8 +223,9 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
 static const struct hello_policy *policy_of(struct conn *conn)
 {
     static struct hello_policy policy = {
-        .software = CLUSTER_SOFTWARE, .of = hello_of, .identify = identify, .accepted = accepted
+        .of = hello_of, .identify = identify, .accepted = accepted
     };
+    policy.software = daemon_software();
     policy.incarnation = session_of(conn)->cluster->incarnation;
     return &policy;
 }

@@ -17,8 +17,13 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
+#include "cpu/common/version.h"
 
 /* ---- the command line ---- */
+
+static char software[VERSION_ROOM];
+
+const char *daemon_software(void) { return software; }
 
 static int usage(const struct daemon_about *about)
 {
@@ -52,6 +57,7 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
     };
     bool check = false;
     int option;
+    snprintf(software, sizeof software, "%s %s", about->name, flyt_version);
     if (fd_open_standard() != 0) {
         fprintf(stderr, "%s: /dev/null cannot be opened in place of a closed stdin, stdout or stderr: %s\n",
                 about->name, strerror(errno));
@@ -65,7 +71,7 @@ int daemon_begin(const struct daemon_about *about, int argc, char **argv, struct
         case OPTION_FLAG:
         case OPTION_FLAG + 1: *about->flags[option - OPTION_FLAG].given = true; break;
         case OPTION_KEYS: config_print_schema(about->schema, stdout); return DAEMON_ENDED;
-        case OPTION_VERSION: puts(about->software); return DAEMON_ENDED;
+        case OPTION_VERSION: puts(software); return DAEMON_ENDED;
         case 'h': fputs(about->help, stdout); return DAEMON_ENDED;
         default: return DAEMON_USAGE;
         }

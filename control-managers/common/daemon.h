@@ -25,7 +25,7 @@ enum daemon_exit { DAEMON_ENDED = 0, DAEMON_CANNOT = 1, DAEMON_USAGE = 2, DAEMON
 enum { DAEMON_MAX_FLAGS = 2 };
 
 struct daemon_about {
-    const char *name, *software, *help;
+    const char *name, *help;
     const char *default_config; /* used if it is there */
     const struct config_schema *schema;
     struct {
@@ -33,6 +33,9 @@ struct daemon_about {
         bool *given;
     } flags[DAEMON_MAX_FLAGS]; /* further options without a value */
 };
+
+/* "NAME VERSION" of the daemon that called daemon_begin, for its peers. Valid until the process ends. */
+const char *daemon_software(void);
 
 /* Reads the command line and the configuration; names the log. DAEMON_GO_ON: *config is loaded from *path (NULL: from
    nowhere), else the process is to end with this status, and everything is said. */

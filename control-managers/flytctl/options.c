@@ -361,7 +361,7 @@ int options_parse(struct flytctl *ctl, int argc, char **argv)
             return EXIT_USAGE;
     }
     if (parser.version) {
-        printf("flytctl %s, protocol %d.%d\n", FLYT_VERSION, CTL_MAJOR, CTL_MINOR);
+        printf("flytctl %s, protocol %d.%d\n", flyt_version, CTL_MAJOR, CTL_MINOR);
         return -1;
     }
     if (parser.help || (!ctl->command && ctl->argc == 0)) {

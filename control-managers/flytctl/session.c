@@ -166,8 +166,10 @@ static int open_link(struct flytctl *ctl, const struct target *target)
         return complain(ctl, code == -EACCES ? EXIT_DENIED : EXIT_USAGE, "the administrator's secret: %s", error);
     }
     const char *const uris[] = { target->manager, NULL };
+    char software[VERSION_ROOM];
+    snprintf(software, sizeof software, "flytctl %s", flyt_version);
     const struct link_options options = {
-        .uris = uris, .tls = tls, .role = CTL_ROLE_ADMIN, .name = target->name, .software = "flytctl " FLYT_VERSION,
+        .uris = uris, .tls = tls, .role = CTL_ROLE_ADMIN, .name = target->name, .software = software,
         .secret = has_secret ? &secret : NULL, .once = true,
     };
     unsigned most_ms = ctl->timeout_ms < connect_most_ms ? ctl->timeout_ms : connect_most_ms;

@@ -1,7 +1,7 @@
 # control-managers/local: flyt-local, a script.
-$(BIN)/flyt-local: control-managers/local/flyt-local cpu/common/version.h | $(BIN)/flyt-cluster-manager \
+$(BIN)/flyt-local: control-managers/local/flyt-local $(VERSION_FILE) | $(BIN)/flyt-cluster-manager \
     $(BIN)/flyt-node-manager $(BIN)/flyt-client-manager
 	@mkdir -p $(@D)
-	sed "s/@VERSION@/$$(control-managers/packaging/version)/" $< > $@
+	sed "s/@VERSION@/$$(cat $(VERSION_FILE))/" $< > $@
 	chmod 755 $@
 PROGRAMS += $(BIN)/flyt-local

@@ -43,7 +43,7 @@ static const char help[] =
 
 static bool stop_servers, end_servers;
 static const struct daemon_about about = {
-    .name = "flyt-node-manager", .software = NODE_SOFTWARE, .help = help, .schema = &node_schema,
+    .name = "flyt-node-manager", .help = help, .schema = &node_schema,
     .default_config = "/etc/flyt/node-manager.conf",
     .flags = { { "stop-servers", &stop_servers }, { "end-servers", &end_servers } },
 };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
@@ -255,7 +256,7 @@ int node_open(struct node *node, char *error)
                                           .tls = node->tls,
                                           .role = CTL_ROLE_NODE,
                                           .name = node->name,
-                                          .software = NODE_SOFTWARE,
+                                          .software = daemon_software(),
                                           .incarnation = node->incarnation,
                                           .secret = *config->secret ? &node->secret : NULL,
                                           .context = node,

@@ -37,9 +37,6 @@
 #include "control-managers/common/tls.h"
 #include "control-managers/node-manager/schema.h"
 #include "cpu/common/secret.h"
-#include "cpu/common/version.h"
-
-#define NODE_SOFTWARE "flyt-node-manager " FLYT_VERSION
 
 enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_OVERFULL = 16 };
 

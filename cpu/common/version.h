@@ -1,6 +1,9 @@
 /*
- * version.h: the version of Flyt, the only place that holds it. Programs include it; the Makefile, make-deb, install
- * and bench.py read the line below, so its form is fixed.
+ * version.h: the release, and the version of this build, such as "1.0+git20261123.153108.927a78c".
+ *
+ * control-managers/packaging/version makes the version of a build: the release below, and date, time (UTC) and hash
+ * of the commit. It reads the line below, so the line's form is fixed. The Makefile hands the result to version.c
+ * alone: a commit that changes nothing else compiles this one file and links the programs.
  *
  * 1.0 and not 0.1 (both were in use): the Debian package has been 1.0 from the beginning, and dpkg would take 0.1 for a
  * downgrade.
@@ -8,6 +11,11 @@
 #ifndef FLYT_COMMON_VERSION_H
 #define FLYT_COMMON_VERSION_H
 
-#define FLYT_VERSION "1.0"
+#define FLYT_RELEASE "1.0"
+
+/* Room for a program's name, a blank and the version. */
+enum { VERSION_ROOM = 96 };
+
+extern const char flyt_version[];
 
 #endif

@@ -65,6 +65,11 @@ virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "12
           extra={"FLYT_SOFTGPU_SMS": "6", "FLYT_SOFTGPU_MEMORY": "512M"})
     wait_until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
     bring_up.client, bring_up.node = client, node
+    version = ctl("--version").split()[1].strip(",")
+    need(ctl("node", "show", "n1", "--json")["software"] == f"flyt-node-manager {version}", "the node's version")
+    told = {event["kind"]: event["text"] for event in map(json.loads, ctl("events", "-j").splitlines())}
+    need(f"flyt-cluster-manager {version} " in told["manager-started"], told)
+    need(f"flyt-node-manager {version})" in told["node-joined"], told)
 
 
 def entitlements_live():

@@ -123,7 +123,7 @@ int main(int argc, char **argv)
     char byte;
     if (argc > 1 || isatty(STDOUT_FILENO)) {
         printf("flyt-nvml (Flyt %s): started by libnvidia-ml.so.1, to ask the GPU server. Of no use by hand.\n",
-               FLYT_VERSION);
+               flyt_version);
         return argc > 1 && strcmp(argv[1], "--help") && strcmp(argv[1], "--version") ? 2 : 0;
     }
     sigemptyset(&none);

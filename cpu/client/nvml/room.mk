@@ -21,7 +21,7 @@ $(BIN)/cudart/libnvidia-ml.so: | $(NVML_LIBRARY)
 	ln -sfn $(notdir $(NVML_LIBRARY)) $@
 $(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client.so
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
 
 # Flyt's own library, whatever else the machine has.
 $(BIN)/flyt-smi: $(call objects,$(addprefix cpu/client/nvml/,smi.c smi_show.c smi_query.c)) | $(NVML_LIBRARY)

@@ -212,7 +212,7 @@ static int read_command(int argc, char **argv, struct command *command)
                 return wrong("--loop wants a number of seconds above 0");
             break;
         case 'h': fputs(help, stdout); return 0;
-        case 'V': printf("flyt-smi %s\n", FLYT_VERSION); return 0;
+        case 'V': printf("flyt-smi %s\n", flyt_version); return 0;
         case OPTION_HELP_FIELDS: smi_help_fields(); return 0;
         default: return EXIT_WRONG;
         }

@@ -236,7 +236,7 @@ int main(int argc, char **argv)
             return fflush(stdout) ? EXIT_USAGE : 0;
         }
         if (strcmp(option, "--version") == 0) {
-            puts("flyt-run " FLYT_VERSION);
+            printf("flyt-run %s\n", flyt_version);
             return fflush(stdout) ? EXIT_USAGE : 0;
         }
         if (strcmp(option, "--stats") == 0)

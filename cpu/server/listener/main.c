@@ -198,7 +198,7 @@ int main(int argc, char **argv)
             listener.tls = true;
             break;
         case OPTION_VERSION:
-            puts("cricket-rpc-server " FLYT_VERSION);
+            printf("cricket-rpc-server %s\n", flyt_version);
             return 0;
         case 'h':
             fputs(help, stdout);

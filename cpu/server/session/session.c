@@ -119,11 +119,13 @@ void session_destroy(struct session *session)
 
 static void hello_refuse(struct session *session, struct call *call, CUresult code, const char *refusal)
 {
+    char server[VERSION_ROOM];
     hello_result result;
+    snprintf(server, sizeof server, "Flyt %s", flyt_version);
     memset(&result, 0, sizeof result);
     result.major = FLYT_PROTOCOL_MAJOR;
     result.minor = FLYT_PROTOCOL_MINOR;
-    result.server = (char *)(uintptr_t)"Flyt " FLYT_VERSION;
+    result.server = server;
     result.refusal = (char *)(uintptr_t)refusal;
     log_warning("event=client-refused program=%s why=\"%s\"", session->client, refusal);
     session_reply(session, call->xid, (xdrproc_t)xdr_hello_result, &result, code, false);
@@ -191,7 +193,7 @@ void serve_hello(struct session *session, struct call *call)
         return;
     }
     session->gpu->DriverGetVersion(&session->driver_version);
-    snprintf(server, sizeof server, "Flyt %s, %s", FLYT_VERSION, session->gpu->kind);
+    snprintf(server, sizeof server, "Flyt %s, %s", flyt_version, session->gpu->kind);
     hello_result result;
     memset(&result, 0, sizeof result);
     result.major = FLYT_PROTOCOL_MAJOR;

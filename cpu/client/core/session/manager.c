@@ -129,7 +129,8 @@ static int manager_connect(void)
 
 static int manager_hello(void)
 {
-    char name[32], software[] = "libflyt-client " FLYT_VERSION;
+    char name[32], software[VERSION_ROOM];
+    snprintf(software, sizeof software, "libflyt-client %s", flyt_version);
     snprintf(name, sizeof name, "pid-%d", (int)getpid());
     manager_hello_args args = { .major = MANAGER_MAJOR, .minor = MANAGER_MINOR, .role = MANAGER_ROLE_PROGRAM,
                                 .name = name,

@@ -251,7 +251,7 @@ static int attach_hello(const struct manager_place *place)
         log_error("the GPU server %s (%s) speaks protocol %u.%u, this program's Flyt %s speaks %d.%d; install the same "
                   "version on "
                   "both sides",
-                  core_session.uri, hello->server ? hello->server : "", hello->major, hello->minor, FLYT_VERSION,
+                  core_session.uri, hello->server ? hello->server : "", hello->major, hello->minor, flyt_version,
                   FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
         return VERSION_MISMATCH;
     }
@@ -260,7 +260,7 @@ static int attach_hello(const struct manager_place *place)
                   hello->refusal && *hello->refusal ? hello->refusal : "it gives no reason", code);
         return code;
     }
-    log_info("Flyt %s is connected to %s (%s)", FLYT_VERSION, core_session.uri, hello->server ? hello->server : "");
+    log_info("Flyt %s is connected to %s (%s)", flyt_version, core_session.uri, hello->server ? hello->server : "");
     core_session.hello_at = clock_now();
     core_session.in_process = hello->in_process;
     core_session.driver_version = hello->driver_version;
