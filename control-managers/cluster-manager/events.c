@@ -39,9 +39,10 @@ bool rate_passes(struct rate *rate, uint32_t burst, uint32_t per_second)
 /* An item of a log line, "" where it does not apply. */
 static void item(char *line, size_t size, const char *name, const char *value)
 {
+    char text[256];
     size_t at = strlen(line);
     if (value && *value)
-        snprintf(line + at, size - at, " %s=%s", name, value);
+        snprintf(line + at, size - at, " %s=%s", name, log_value(text, sizeof text, value));
 }
 
 static void item_id(char *line, size_t size, const char *name, uint64_t id)
@@ -72,7 +73,7 @@ static void audit(const struct cluster *cluster, const struct db_event *event)
 {
     static struct rate refusals;
     static bool failed;
-    char when[32], line[2048] = "";
+    char when[32], line[2048] = "", text[1001];
     time_t seconds = (time_t)(event->time / 1000000);
     struct tm parts;
     if (!*cluster->values->audit || !is_audited(event->kind) ||
@@ -84,7 +85,7 @@ static void audit(const struct cluster *cluster, const struct db_event *event)
     item(line, sizeof line, "node", event->node);
     item_id(line, sizeof line, "program", event->program);
     size_t at = strlen(line);
-    snprintf(line + at, sizeof line - at, " text=\"%.1000s\"\n", event->text);
+    snprintf(line + at, sizeof line - at, " text=\"%s\"\n", log_text(text, sizeof text, event->text));
     int fd = open(cluster->values->audit, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
     bool written = fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line);
     if (!written && !failed)

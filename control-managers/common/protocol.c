@@ -1,4 +1,5 @@
 #include "control-managers/common/protocol.h"
+#include "cpu/common/text.h"
 
 #include <arpa/inet.h>
 #include <stdarg.h>
@@ -219,35 +220,13 @@ const char *const protocol_event_kinds[] = {
     "vm-removed",      "vm-suspended",     NULL,
 };
 
-/* Length of the well-formed UTF-8 sequence at `at`, 0 if there is none (overlong forms and surrogates included). */
-static size_t utf8_length(const unsigned char *at)
-{
-    if (at[0] < 0x80)
-        return 1;
-    size_t length = at[0] >= 0xc2 && at[0] < 0xe0   ? 2
-                    : (at[0] & 0xf0) == 0xe0        ? 3
-                    : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
-                                                    : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-        (at[0] == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 void protocol_text_clean(char *text)
 {
-    unsigned char *at = (unsigned char *)text;
-    while (*at) {
-        size_t length = utf8_length(at);
-        /* C0, DEL, and C1 controls (U+0080 to U+009F) */
-        if (length == 0 || at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0)) {
-            *at = '?';
-            length = 1;
-        }
-        at += length;
+    while (*text) {
+        size_t length = text_shown_length(text);
+        if (length == 0)
+            *text = '?';
+        text += length ? length : 1;
     }
 }
 

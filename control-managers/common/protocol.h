@@ -59,7 +59,7 @@ bool protocol_address_valid(const char *);
 bool protocol_host_valid(const char *);
 /* The kinds of events that a cluster manager tells of, ended by NULL. */
 extern const char *const protocol_event_kinds[];
-/* Control characters and broken UTF-8 become '?', for text of peers that goes to logs and terminals. */
+/* What must not be shown (cpu/common/text.h) becomes '?', byte by byte, in text of peers for logs and terminals. */
 void protocol_text_clean(char *);
 
 /* A status whose text is `buffer` (CTL_MAX_TEXT + 1 bytes) filled by the format. */

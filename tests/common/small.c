@@ -88,6 +88,31 @@ static void foreign_text(void **state)
     assert_string_equal(log_text(out, sizeof out, "a\nb\t\"c\" \x7f"), "a b 'c'  ");
     assert_string_equal(log_text(out, sizeof out, "0123456789abcdefgh"), "0123456789abcde");
     assert_string_equal(log_text(out, sizeof out, ""), "");
+    assert_string_equal(log_text(out, sizeof out, "\xc3\xa4\xe2\x80\xae\xff\xc2\x9b"), "\xc3\xa4??????");
+    assert_string_equal(log_text(out, sizeof out, "0123456789abcd\xc3\xa4"), "0123456789abcd");
+    assert_string_equal(log_value(out, sizeof out, "vm-1:x/=y"), "vm-1:x/=y");
+    assert_string_equal(log_value(out, sizeof out, "a b"), "\"a b\"");
+    assert_string_equal(log_value(out, sizeof out, "a\"event=b"), "\"a'event=b\"");
+    assert_string_equal(log_value(out, sizeof out, "a 0123456789abcdef"), "\"a 0123456789a\"");
+}
+
+/* What fills an event's values never ends a value, and never begins another one. */
+static void events(void **state)
+{
+    (void)state;
+    char wanted[1024];
+    const char *fake = "x\" event=fake y=\"z";
+    log_error("event=one vm=%s why=\"%s\"%s: %s and 100%%", fake, fake, " more=1", "so\nit is");
+    log_error("event=two n=%d u=%u l=%ld L=%llu z=%zu x=0x%llx g=%.1f s=%.*s c=%c w=\"%.3s|%-4s|%3d\" end=%s", -1, 2u, -3L,
+              4ull, (size_t)5, 0x6ull, 7.25, 3, "abcdef", 'c', "abcdef", "ab", 9, "");
+    log_error("a sentence with \"%s\"", fake);
+    const char *got = logged();
+    snprintf(wanted, sizeof wanted,
+             "small[%d] error: event=one vm=\"x' event=fake y='z\" why=\"x' event=fake y='z\" more=1: so it is and 100%%\n"
+             "small[%d] error: event=two n=-1 u=2 l=-3 L=4 z=5 x=0x6 g=7.2 s=abc c=c w=\"abc|ab  |  9\" end=\n"
+             "small[%d] error: a sentence with \"%s\"\n",
+             getpid(), getpid(), getpid(), fake);
+    assert_string_equal(got, wanted);
 }
 
 static void *log_many(void *context)
@@ -202,7 +227,8 @@ int main(void)
     unsetenv("FLYT_LOG");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
-        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(foreign_text), cmocka_unit_test(times),
+        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(foreign_text), cmocka_unit_test_setup(events, log_set_up),
+        cmocka_unit_test(times),
         cmocka_unit_test(past_cache), cmocka_unit_test(descriptors),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -207,9 +207,14 @@ static void test_reads_nothing(void **state)
 static void test_text(void **state)
 {
     char text[] = "a\x1b[31mb\nc\xff\xc3\xa4\xc2\x9b";
+    /* Overrides (RLO), marks (LRM, ALM), isolates (FSI), separators of lines, BOM; a joiner may stay. */
+    char bidi[] = "a\xe2\x80\xae" "b\xe2\x80\x8e" "c\xd8\x9c" "d\xe2\x81\xa8" "e\xe2\x80\xa8" "f\xef\xbb\xbf"
+                  "g\xe2\x80\x8d" "h";
     (void)state;
     protocol_text_clean(text);
     assert_string_equal(text, "a?[31mb?c?\xc3\xa4??");
+    protocol_text_clean(bidi);
+    assert_string_equal(bidi, "a???b???c??d???e???f???g\xe2\x80\x8dh");
     XDR xdr;
     uint8_t bytes[] = { 0, 0, 0, 3, 'a', 0, 'b', 0 };
     char *out = NULL;
