@@ -23,8 +23,8 @@ void log_set_before(void (*function)(void));
 void log_set_copy(void (*function)(int level, const char *text));
 void log_set_fd(int fd);                          /* default 2 */
 bool log_enabled(enum log_level);
-/* The text as a value between quotes: control characters become spaces, " becomes ', other bytes that must not be shown
-   (text.h) become '?'; cut to size. Returns out. For texts that a peer or a compiler wrote. */
+/* The text as a value between quotes: control characters become spaces, " becomes ', other bytes that must not be
+   shown (text.h) become '?'; cut to size. Returns out. For texts that a peer or a compiler wrote. */
 const char *log_text(char *out, size_t size, const char *text);
 /* The text as a value without quotes; if it has blanks or quotes, or log_text would change it, in quotes. Returns out. */
 const char *log_value(char *out, size_t size, const char *text);

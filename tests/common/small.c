@@ -103,12 +103,13 @@ static void events(void **state)
     char wanted[1024];
     const char *fake = "x\" event=fake y=\"z";
     log_error("event=one vm=%s why=\"%s\"%s: %s and 100%%", fake, fake, " more=1", "so\nit is");
-    log_error("event=two n=%d u=%u l=%ld L=%llu z=%zu x=0x%llx g=%.1f s=%.*s c=%c w=\"%.3s|%-4s|%3d\" end=%s", -1, 2u, -3L,
-              4ull, (size_t)5, 0x6ull, 7.25, 3, "abcdef", 'c', "abcdef", "ab", 9, "");
+    log_error("event=two n=%d u=%u l=%ld L=%llu z=%zu x=0x%llx g=%.1f s=%.*s c=%c w=\"%.3s|%-4s|%3d\" end=%s", -1, 2u,
+              -3L, 4ull, (size_t)5, 0x6ull, 7.25, 3, "abcdef", 'c', "abcdef", "ab", 9, "");
     log_error("a sentence with \"%s\"", fake);
     const char *got = logged();
     snprintf(wanted, sizeof wanted,
-             "small[%d] error: event=one vm=\"x' event=fake y='z\" why=\"x' event=fake y='z\" more=1: so it is and 100%%\n"
+             "small[%d] error: event=one vm=\"x' event=fake y='z\" why=\"x' event=fake y='z\" more=1: so it is and "
+             "100%%\n"
              "small[%d] error: event=two n=-1 u=2 l=-3 L=4 z=5 x=0x6 g=7.2 s=abc c=c w=\"abc|ab  |  9\" end=\n"
              "small[%d] error: a sentence with \"%s\"\n",
              getpid(), getpid(), getpid(), fake);
@@ -227,8 +228,8 @@ int main(void)
     unsetenv("FLYT_LOG");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
-        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(foreign_text), cmocka_unit_test_setup(events, log_set_up),
-        cmocka_unit_test(times),
+        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(foreign_text),
+        cmocka_unit_test_setup(events, log_set_up), cmocka_unit_test(times),
         cmocka_unit_test(past_cache), cmocka_unit_test(descriptors),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
