@@ -3,7 +3,7 @@
 # Each room has a room.mk, included here, which adds to:
 #   PROGRAMS  programs and libraries to be found in bin/ (made by `make all`)
 #   TESTS     commands that `make check` runs through tests/run (see there)
-#   LONG_TESTS  the same for `make check-long`
+#   LONG_TESTS  the same for the long tests (tools/check-next)
 #   CLEAN     what `make clean` removes beside build/ and bin/
 # Objects go to build/<flavour>/<path>.o; SANITIZE=address,undefined|thread makes a flavour of its own, and so does
 # FLYT_DEBUG_LOCKS=1, where functions check that the locks which they need are held (cpu/common/lock.h).
@@ -93,10 +93,17 @@ $(LOCKLESS:build/plain/%=$(BUILD)/%): $(BUILD)/%.o: build/plain/%.o
 	cp $< $@
 endif
 
-include $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk \
+# <room.mk>_TESTS and <room.mk>_LONG_TESTS are what one room has added, for `make print-tests`.
+define read_room
+include $(1)
+$(1)_TESTS      := $$(wordlist $(words $(TESTS) x),$$(words $$(TESTS)),$$(TESTS))
+$(1)_LONG_TESTS := $$(wordlist $(words $(LONG_TESTS) x),$$(words $$(LONG_TESTS)),$$(LONG_TESTS))
+endef
+ROOMS := $(sort $(wildcard cpu/*/room.mk cpu/client/*/room.mk cpu/server/*/room.mk softgpu/room.mk softgpu/*/room.mk \
     control-managers/room.mk synthetic_benchmark/room.mk tests/room.mk tests/*/room.mk))
+$(foreach room,$(ROOMS),$(eval $(call read_room,$(room))))
 
-.PHONY: all clean help demo demo-vm check check-long gpu-check check-programs setup run-tests run-long-tests \
+.PHONY: all clean help demo demo-vm check check-long check-next gpu-check check-programs setup run-tests \
         test-programs lint format compile_commands.json fuzz
 
 all: $(PROGRAMS)
@@ -109,7 +116,8 @@ help:
 	@echo 'make lint            checks of scripts, Python and C, circles of files, long lines (part of make check)'
 	@echo 'make format          clang-format on the lines that you changed since the last commit'
 	@echo 'make compile_commands.json   for editors'
-	@echo 'make check-long      sanitizer builds, long fuzzing, scale'
+	@echo 'make check-next MINUTES=30   the long tests that have waited longest (tests/long.tsv); STATUS=1 shows them'
+	@echo 'make check-long      all of the long tests: sanitizer builds, another compiler, fuzzing, scale; a day'
 	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what it reaches (TARGETS: exec rpc lanes control fatbin ptx)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR;'
@@ -152,10 +160,14 @@ check:
 test-beds:
 	@tools/setup --for check --only beds
 
+check-next:
+	@$(if $(STATUS),tools/check-next --status,tools/setup --for check && tools/check-next --minutes $(MINUTES))
+
 check-long:
 	@tools/setup --for check
-	@tools/check-long
+	@tools/check-next --all
 
+MINUTES := 30
 # SECONDS in all; TARGETS: some of FUZZ_TARGETS (tests/fuzz/room.mk); JOBS of them at once.
 SECONDS := 1800
 TARGETS := $(FUZZ_TARGETS)
@@ -198,8 +210,10 @@ else
 run-tests: test-programs all
 	@tests/run --again $(if $(filter-out plain,$(FLAVOUR)),--only $(BUILD)/) $(TESTS)
 endif
-run-long-tests: all $(call tests_need,$(LONG_TESTS))
-	@tests/run --limit 900 --longest-first $(LONG_TESTS)
+# For tools/check-next: the commands of each room, on lines of their own.
+.PHONY: print-tests
+print-tests:
+	$(foreach room,$(ROOMS),$(foreach list,TESTS LONG_TESTS,$(info $(list) $(room) $($(room)_$(list)))))@:
 
 clean:
 	rm -rf build/plain build/address* build/thread* build/undefined* build/locks* $(CLEAN)

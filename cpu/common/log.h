@@ -26,7 +26,8 @@ bool log_enabled(enum log_level);
 /* The text as a value between quotes: control characters become spaces, " becomes ', other bytes that must not be
    shown (text.h) become '?'; cut to size. Returns out. For texts that a peer or a compiler wrote. */
 const char *log_text(char *out, size_t size, const char *text);
-/* The text as a value without quotes; if it has blanks or quotes, or log_text would change it, in quotes. Returns out. */
+/* The text as a value without quotes; if it has blanks or quotes, or log_text would change it, in quotes. Returns
+   out. */
 const char *log_value(char *out, size_t size, const char *text);
 /* In a format that begins with "event=", each %s right behind a = is printed as log_value does, and each %s between
    quotes as log_text does: so what a peer wrote never looks like further values. All other %s lose what log_text would

@@ -139,7 +139,8 @@ def export_and_import():
     ctl("vm", "import", "-", stdin='[{"name": "x", "sms": 1, "memory": 1048576, "address": "999.1.1.1"}]', expect=2)
     # mongoexport, as an array and as lines
     answer = ctl("vm", "import", "-", "--json",
-                 stdin='[{"_id":{"$oid":"1"},"vm_ip":"10.9.9.9","host_ip":"10.9.9.1","compute_units":{"$numberDouble":"6.0"},"memory":512}]')
+                 stdin='[{"_id":{"$oid":"1"},"vm_ip":"10.9.9.9","host_ip":"10.9.9.1",'
+                       '"compute_units":{"$numberDouble":"6.0"},"memory":512}]')
     need(answer["added"] == 1 and len(answer["secrets"]["10.9.9.9"]) >= 32, answer)
     ctl("vm", "import", "-",
         stdin='{"vm_ip":"10.9.9.8","compute_units":1,"memory":1}\n{"vm_ip":"10.9.9.7","compute_units":1,"memory":1}\n')

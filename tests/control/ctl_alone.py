@@ -303,7 +303,7 @@ def a_node_manager_without_a_driver():
                           env=environment)
     if done.returncode == 0 or "no NVIDIA driver" not in done.stderr:
         return "there is a driver here" if os.path.exists("/dev/nvidia0") else need(False, done)
-    need(done.returncode == 1 and 'node.gpu is "nvidia"' in done.stderr and '"software"' in done.stderr, done)
+    need(done.returncode == 1 and "node.gpu is 'nvidia'" in done.stderr and "'software'" in done.stderr, done)
 
 
 def one_word_for_waiting():

@@ -104,7 +104,8 @@ def main():
     check("a debt that is paid is named", PLAIN | ring(6) | {debt: "circle cpu/rpc 9"}, 0,
           "has 6 files, no longer 9")
     check("--lower takes out what is paid",
-          PLAIN | ring(6) | {debt: "circle cpu/rpc 9\narrow cpu/rpc/a.c cpu/none # for now"}, 0, arguments=("--lower",), after=debt_is("circle cpu/rpc 6"))
+          PLAIN | ring(6) | {debt: "circle cpu/rpc 9\narrow cpu/rpc/a.c cpu/none # for now"}, 0,
+          arguments=("--lower",), after=debt_is("circle cpu/rpc 6"))
     check("--lower takes out a room that has reached the goal", PLAIN | {debt: "circle cpu/rpc 9"}, 0,
           arguments=("--lower",), after=debt_is())
     check("--lower never raises", PLAIN | ring(7) | {debt: "circle cpu/rpc 6"}, 1,

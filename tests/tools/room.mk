@@ -1,7 +1,7 @@
 # What belongs to the project as a whole.
 TESTS += "tests/tools/man.sh $(BIN)"
 TESTS += "tests/tools/version.sh $(BIN)"
-TESTS += tests/tools/circles.py tests/tools/lines.py tests/tools/runner.py
+TESTS += tests/tools/circles.py tests/tools/lines.py tests/tools/runner.py tests/tools/check_next.py
 # What README.md and docs/setup.md say is in bin/.
 TESTS += $(if $(filter bin,$(BIN)),tests/tools/first_steps.py)
 run-tests: $(if $(filter bin,$(BIN)),build/cuda/vector_add)
@@ -24,7 +24,7 @@ LOCK_BIN := $(addprefix build/locks/bin/,cricket-rpc-server flyt-run libflyt-cli
 .PHONY: lock-tests
 lock-tests: $(LOCK_PROGRAMS) $(LOCK_BIN:build/locks/%=%) $(LOCK_TESTS:build/locks/%=$(BUILD)/%)
 	@$(MAKE) --no-print-directory FLYT_DEBUG_LOCKS=1 PLAIN_IS_MADE=yes $(LOCK_BIN) $(LOCK_TESTS)
-run-long-tests $(LOCK_TESTS): lock-tests
+$(LOCK_TESTS): lock-tests
 $(LOCK_TESTS): ;
 LONG_TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(LOCK_TESTS)) \
               "tests/cuda/e2e.py --bin build/locks/bin --transport unix $(LOCK_PROGRAMS)"

@@ -1,7 +1,8 @@
 /*
  * kinds.h: what a session has, seen from the program's side; the twin of cpu/server/session/kinds.h. Each kind of
  * object is a row of one table (kinds.c): how it begins with the session, how it goes with its context, how many there
- * are, and what happens to it when the session moves to another GPU. A new kind is a new row; the loops stay as they are.
+ * are, and what happens to it when the session moves to another GPU. A new kind is a new row; the loops stay as they
+ * are.
  */
 #ifndef FLYT_CLIENT_CORE_KINDS_H
 #define FLYT_CLIENT_CORE_KINDS_H
