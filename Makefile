@@ -50,7 +50,8 @@ ALL_LDFLAGS = -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LINK_LTO) $(LD
 LTO        := $(if $(CHECKED),,$(if $(filter gcc cc,$(notdir $(CC))),-flto=auto))
 NO_LTO     := $(if $(LTO)$(PLAIN_IS_MADE),-fno-lto)
 LINK_LTO    = $(NO_LTO)
-WHOLE_LTO   = $(if $(LTO),$(LTO) $(OPTIMISE) -Wno-stringop-overflow,$(NO_LTO))
+# QUICK=1 leaves that out: after a change of one file a build takes a second or two, and calls cost a little more.
+WHOLE_LTO   = $(if $(LTO),$(if $(QUICK),-fno-lto,$(LTO) $(OPTIMISE) -Wno-stringop-overflow),$(NO_LTO))
 $(foreach room,code common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += \
     $(if $(LTO),$(LTO) -ffat-lto-objects)
 
@@ -133,7 +134,7 @@ help:
 	@echo 'make install-cpu-client    what a VM needs'
 	@echo 'make deb | deb-client     Debian packages: everything, or what a VM needs'
 	@echo 'make dist                 the sources of the last commit, as an archive'
-	@echo 'make all | clean     build into bin/ | empty it'
+	@echo 'make all | clean     build into bin/ | empty it; QUICK=1 links without optimising, for daily work'
 
 setup:
 	@tools/setup --for build
