@@ -66,10 +66,10 @@ def script():
 
 def prepare(folder):
     for name in os.listdir(TOP):
-        if name not in ("build", ".git"):
+        if name != "build":
             os.symlink(os.path.join(TOP, name), os.path.join(folder, name))
     os.makedirs(os.path.join(folder, "build/cuda"))
-    for name in ("plain", "toolkit.mk"):
+    for name in ("plain", "toolkit.mk", "version"):
         if os.path.exists(os.path.join(TOP, "build", name)):
             os.symlink(os.path.join(TOP, "build", name), os.path.join(folder, "build", name))
     os.symlink(os.path.join(TOP, "build/cuda/vector_add"), os.path.join(folder, "program"))

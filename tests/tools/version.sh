@@ -66,8 +66,10 @@ dpkg --compare-versions "$first" gt "$release"; say $? "what follows a release i
 [ "$(stat -c %Y "$work/kept")" -lt 1000000000 ]; say $? "a file that holds the version is not written again"
 
 # The Makefile believes that the version is another.
+# With -n make believes that files which it would only compare are made anew, so what it would do anyway is left out.
+${MAKE:-make} -n all >"$work/anyway"
 commands=$(${MAKE:-make} -n -W build/version all)
-got=$(echo "$commands" | grep -c -E -- ' -c [^ ]+\.c '); [ "$got" = 1 ]
+got=$(echo "$commands" | grep -vxFf "$work/anyway" | grep -c -E -- ' -c [^ ]+\.c '); [ "$got" = 1 ]
 say $? "another commit compiles one file, not $got"
 for program in cricket-rpc-server libflyt-client.so flytctl flyt-node-manager flyt-nvml; do
   echo "$commands" | grep -q -E -- "-o [^ ]*$program( |\$)"; say $? "and links $program"
