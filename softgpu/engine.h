@@ -8,6 +8,7 @@
 #ifndef SOFTGPU_ENGINE_H
 #define SOFTGPU_ENGINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "cpu/common/softgpu.h"
@@ -52,9 +53,13 @@ void sg_print_resize(sg_print *, size_t bytes);
 void sg_print_flush(sg_print *);            /* writes what has been printed so far to stdout, and fflush */
 
 /* Takes the module (freed with the program). address_of[i] is the device address of module->variables[i]
-   (.global, .const, and managed); initial values have been written by the driver. */
-int  sg_program_create(sg_engine *, struct ptx_module *module, const uint64_t *address_of, sg_program **);
-void sg_program_destroy(sg_program *);      /* the driver has seen to it that no grid of it runs */
+   (.global, .const, and managed); initial values have been written by the driver. Programs of one space (a CUDA
+   context) can call each other's functions by pointer. */
+int  sg_program_create(sg_engine *, struct ptx_module *module, const uint64_t *address_of, const void *space,
+                       sg_program **);
+/* The driver has seen to it that no grid of it runs. A grid of another program that calls its functions may: it ends
+   with CUDA_ERROR_INVALID_PC when it does so again. */
+void sg_program_destroy(sg_program *);
 const struct ptx_module *sg_program_module(const sg_program *);
 
 /* Address that a function pointer to functions[index] has (for initialisers that hold it). */
@@ -81,6 +86,7 @@ struct sg_kernel_info {
     size_t static_shared, local_bytes, const_bytes;
     unsigned ptx_version, binary_version; /* 90, 130 */
     unsigned uses;                          /* SOFTGPU_USES_... */
+    bool calls_pointers;                    /* it may call functions of other modules */
 };
 void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
 

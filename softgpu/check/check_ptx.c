@@ -107,7 +107,7 @@ static bool check_module(const struct sgd_image *image, struct tally *t, char *l
     uint64_t *addresses = calloc(ptx->variable_count + 1u, sizeof *addresses);
     for (uint32_t i = 0; addresses && i < ptx->variable_count; i++)
         addresses[i] = 4096;
-    if (!addresses || sg_program_create(engine, ptx, addresses, &program)) {
+    if (!addresses || sg_program_create(engine, ptx, addresses, NULL, &program)) {
         snprintf(log, log_size, "no memory");
         free(addresses);
         ptx_module_free(ptx);

@@ -60,35 +60,12 @@ static int layout_locals(struct exec_decoder *d)
     o->return_offset = calloc(f->signature.return_count + 1u, sizeof *o->return_offset);
     if (!o->variable_offset || !o->param_offset || !o->return_offset)
         return decode_error(d, "no host memory");
-    uint64_t top = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t v = 0; v < f->variable_count; v++) {
-            const struct ptx_variable *x = &f->variables[v];
-            if (x->space != (pass ? PTX_SPACE_PARAM : PTX_SPACE_LOCAL))
-                continue;
-            uint32_t align = x->align ? x->align : 8;
-            top = (top + align - 1) / align * align;
-            o->variable_offset[v] = (uint32_t)top;
-            top += x->size;
-            if (top > (1u << 24))
-                return decode_error(d, "more than 16 MiB of local memory per thread");
-        }
-        if (!pass)
-            o->stack_size = (uint32_t)top;
-    }
-    for (int pass = 0; pass < 2 && !f->is_entry; pass++) {
-        const struct ptx_variable *list = pass ? f->signature.returns : f->signature.params;
-        uint32_t n = pass ? f->signature.return_count : f->signature.param_count;
-        for (uint32_t v = 0; v < n; v++) {
-            uint32_t align = list[v].align ? list[v].align : 8;
-            top = (top + align - 1) / align * align;
-            (pass ? o->return_offset : o->param_offset)[v] = (uint32_t)top;
-            top += list[v].size;
-            if (top > (1u << 24))
-                return decode_error(d, "more than 16 MiB of parameters");
-        }
-    }
-    o->local_size = align_up((uint32_t)top, 16);
+    struct exec_locals l = { .variables = o->variable_offset, .params = o->param_offset, .returns = o->return_offset };
+    const char *why = exec_locals_place(f, &l);
+    if (why)
+        return decode_error(d, "%s", why);
+    o->stack_size = l.stack;
+    o->local_size = l.size;
     return 0;
 }
 

@@ -89,7 +89,10 @@ int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum 
         const struct ptx_variable *v = &d->f->variables[index];
         *space = v->space;
         if (v->space == PTX_SPACE_SHARED) {
-            *address = d->kernel->function_shared[d->index][index];
+            const uint32_t *at = d->kernel->function_shared[d->index];
+            if (!at || at[index] == UINT32_MAX)
+                return decode_error(d, "shared variable %s was not laid out", v->name);
+            *address = at[index];
             return 0;
         }
         if (v->space != PTX_SPACE_LOCAL && v->space != PTX_SPACE_PARAM)

@@ -24,12 +24,11 @@ enum { NON_BLOCKING = 1, DISABLE_TIMING = 2 };
 static sg_kernel *kernel_at(const struct exec_warp *w, uint64_t address)
 {
     sg_program *p = w->block->grid->kernel->program;
-    uint64_t index = (address - p->code_base) / EXEC_CODE_STEP;
+    uint32_t index = exec_code_index(p, address);
     sg_kernel *k = NULL;
-    if (address < p->code_base || (address - p->code_base) % EXEC_CODE_STEP || index >= p->module->function_count ||
-        !p->module->functions[index].is_entry || !p->module->functions[index].defined)
+    if (index == UINT32_MAX || !p->module->functions[index].is_entry || !p->module->functions[index].defined)
         return NULL;
-    return p->entry(p, (uint32_t)index, &k, NULL, 0) ? NULL : k;
+    return p->entry(p, index, &k, NULL, 0) ? NULL : k;
 }
 
 static void read_dim(struct exec_warp *w, const struct exec_call *c, uint32_t argument, unsigned lane, uint32_t to[3])

@@ -10,6 +10,7 @@
  */
 #include "softgpu/exec/family.h"
 #include "softgpu/exec/place.h"
+#include "softgpu/exec/pointer.h"
 
 #include <cuda.h>
 #include <sched.h>
@@ -147,6 +148,7 @@ static void append(sg_engine *e, sg_grid *g)
     g->link = e->grids_end;
     *e->grids_end = g;
     e->grids_end = &g->next;
+    ((sg_kernel *)(uintptr_t)g->kernel)->running++;
 }
 
 static void set_error(sg_grid *g, int error)
@@ -219,6 +221,7 @@ static sg_grid *grids_over(sg_engine *e, sg_grid *g)
             g->next->link = g->link;
         else
             e->grids_end = g->link;
+        ((sg_kernel *)(uintptr_t)g->kernel)->running--;
         leave_family(e, g, &ready);
         if (parent)
             parent->children--;
@@ -417,8 +420,15 @@ static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
     g->warps_per_block = (g->threads_per_block + 31) / 32;
     g->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     g->shared_size = k->static_shared + launch->dynamic_shared;
-    /* Arguments of calls live in local memory too, beside what the limit is about. */
-    g->local_size = k->recursive ? g->entry->local_size + 4 * launch->stack + 8192 : k->local_static;
+    g->local_size = k->local_static;
+    if (k->recursive || k->calls_pointers) {
+        /* The limit on stacks is the least that there is. Arguments of calls live in local memory too, beside what it
+           is about. */
+        if (g->launch.stack < k->stack_static)
+            g->launch.stack = k->stack_static;
+        size_t size = g->entry->local_size + 4 * g->launch.stack + 8192;
+        g->local_size = size > g->local_size ? size : g->local_size;
+    }
     int result = !g->block_count || !g->threads_per_block || g->warps_per_block > EXEC_MAX_WARPS
                      ? CUDA_ERROR_INVALID_VALUE
                      : grid_clusters(g);
@@ -450,9 +460,13 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
         return result;
     }
     g->id = ++e->grid_ids;
+    sg_kernel *k = (sg_kernel *)(uintptr_t)g->kernel, *gone = NULL;
+    if (atomic_load(&k->guests) && !k->running)
+        gone = exec_guests_gone(k);
     append(e, g);
     exec_place_blocks(e);
     pthread_mutex_unlock(&e->lock);
+    exec_guests_free(gone);
     return CUDA_SUCCESS;
 }
 

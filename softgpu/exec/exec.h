@@ -9,7 +9,7 @@
  *   warp     32 lanes, divided into groups                                                        (warp.c)
  *   group    lanes with one pc and one frame: what the interpreter runs                            (warp.c)
  *   frame    one call: the rows of registers of a function for the lanes that called it            (frame.c)
- *   kernel   an entry with everything that it can call, decoded                                   (kernel.c)
+ *   kernel   an entry with everything that it can call, decoded           (kernel.c, functions.c, reach.c, pointer.c)
  *   block    of a function (a basic block): where it is laid out says where lanes meet            (flow.c, order.c)
  *   insn     one decoded instruction: a handler and where its rows are                           (decode*.c, op_*.c)
  *
@@ -44,13 +44,15 @@
 
 struct exec_warp;
 struct exec_insn;
+struct exec_callee;
 typedef void exec_handler(struct exec_warp *, const struct exec_insn *);
 
 /* The generic address space beside global memory: windows in the upper half, which no process of x86-64 or
-   arm64 can map, told apart by bits 32 and up. */
+   arm64 can map, told apart by bits 32 and up. Addresses of code are never used twice, so that a pointer into a module
+   that was unloaded leads nowhere: their window is the last, and has no end. */
 enum exec_window {
-    EXEC_WINDOW_SHARED = 0x8000, EXEC_WINDOW_LOCAL, EXEC_WINDOW_PARAM, EXEC_WINDOW_CODE, EXEC_WINDOW_GRID,
-    EXEC_WINDOW_LAUNCH
+    EXEC_WINDOW_SHARED = 0x8000, EXEC_WINDOW_LOCAL, EXEC_WINDOW_PARAM, EXEC_WINDOW_GRID, EXEC_WINDOW_LAUNCH,
+    EXEC_WINDOW_CODE
 };
 #define EXEC_WINDOW_BASE(window) ((uint64_t)(window) << 32)
 #define EXEC_WINDOW_BIT          ((uint64_t)1 << 47)
@@ -124,27 +126,45 @@ struct sg_kernel {
     sg_program *program;
     const struct ptx_function *ptx;
     uint32_t index;
-    _Atomic(struct exec_function *) *functions;   /* per ptx function of the module: NULL until decoded */
+    /* Per ptx function of the module: NULL until decoded. A decoded one is entered by the direct calls of others that
+       are; a pointer leads only to those of `callable`, where all that they call directly is decoded, too. */
+    _Atomic(struct exec_function *) *functions, *callable;
+    bool *reached;                    /* per function: may run, so its shared memory has a place */
     uint64_t *shared_offset;          /* per module variable: its place in shared memory, UINT64_MAX: none */
-    uint32_t **function_shared;       /* per function: per variable of it, likewise 32 bits */
+    uint32_t **function_shared;       /* per function: per variable of it, likewise 32 bits; NULL: it was not reached */
     size_t static_shared;             /* without what is reserved: dynamic shared memory begins behind both */
     unsigned shared_align;
-    bool recursive;                   /* or calls that are not known before */
+    bool calls_pointers;              /* it calls functions by pointer */
+    bool recursive;                   /* or takes stack in amounts that are not known before */
     bool has_barriers;                /* of a block */
-    bool has_cluster_barriers;
+    bool has_cluster_barriers;        /* or calls what may have some */
     unsigned uses;                    /* SOFTGPU_USES_... */
-    uint32_t local_static;            /* bytes per lane of the deepest chain of calls, if not recursive */
+    uint32_t local_static;            /* bytes per lane of the deepest chain of calls, as far as it is known before */
+    uint32_t stack_static;            /* what of it the functions called count against the stack limit */
     struct exec_rows_block *constants;
     struct constant_slot { uint64_t value; const void *row; uint32_t cell; } *slots;
     size_t slot_count, slot_capacity;
     struct exec_owned { struct exec_owned *next; } *owned;
-    pthread_mutex_t lock;             /* decoding of what is called by pointer */
-    /* Decodes such a function when it is first called; NULL: log says why not. A pointer, so that op_control.c stands
-       below the decoder. */
-    const struct exec_function *(*decode)(sg_kernel *, uint32_t index, char *log, size_t log_size);
+    pthread_mutex_t lock;             /* decoding of what is called by pointer, and new guests */
+    /* Finds what a pointer of this kernel leads to, and decodes it when it is first called: see pointer.h. A pointer,
+       so that op_control.c stands below the decoder. */
+    void (*find)(sg_kernel *, uint64_t address, struct exec_callee *);
+    /* Functions of other programs that this kernel has called, decoded for it: one guest for each such program. A guest
+       is a kernel without an entry. Its list grows at the front while blocks read it. */
+    _Atomic(sg_kernel *) guests;
+    sg_kernel *next_guest;
+    uint64_t running;                 /* grids of it; under the engine's lock */
 };
 
-enum { EXEC_CODE_STEP = 16 };
+/* What a pointer to a function leads to. */
+struct exec_callee {
+    const struct exec_function *function;
+    exec_handler *builtin;            /* instead: a function that the device provides */
+    int error;                        /* neither, and log says why */
+    char log[512];
+};
+
+enum { EXEC_CODE_STEP = 16, EXEC_CALL_STACK = 16 };   /* bytes of stack that hardware would at least need for a call */
 struct sg_program {
     sg_engine *engine;
     /* sg_program_entry. A pointer, so that what kernels call stands below kernel.c. */
@@ -152,7 +172,12 @@ struct sg_program {
     sg_program *next, **back;         /* of the engine */
     struct ptx_module *module;
     uint64_t *address_of;
+    const void *space;                /* see sg_program_create */
     uint64_t code_base;               /* functions[i] is at code_base + EXEC_CODE_STEP * i */
+    struct exec_reach *pointed;       /* what pointers may lead to; NULL: no kernel has asked yet */
+    struct exec_depth *depths;        /* per function; NULL: nobody has asked yet */
+    uint64_t holders;                 /* the driver, and guests; under the engine's lock */
+    atomic_bool gone;                 /* the driver has destroyed it */
     sg_kernel **kernels;              /* by function; NULL: not asked for yet */
     sg_unknown *unknown;              /* sg_program_survey; NULL: none */
     void *unknown_context;
@@ -354,6 +379,12 @@ static inline uint64_t exec_code_address(const sg_program *p, uint32_t index)
 {
     return p->code_base + (uint64_t)index * EXEC_CODE_STEP;
 }
+/* The index of the function at that address; UINT32_MAX: none of this program is. */
+static inline uint32_t exec_code_index(const sg_program *p, uint64_t address)
+{
+    uint64_t offset = address - p->code_base, index = offset / EXEC_CODE_STEP;
+    return offset % EXEC_CODE_STEP || index >= p->module->function_count ? UINT32_MAX : (uint32_t)index;
+}
 /* For one lane of a row whose cells are 32 or 64 bits wide. */
 static inline uint64_t exec_lane(const void *row, unsigned cell, unsigned lane)
 {
@@ -509,12 +540,26 @@ void exec_sync_recheck(struct exec_warp *);
 bool exec_check_start(struct exec_block *);
 void exec_check_free(struct exec_block *);
 
-/* kernel.c */
+/* functions.c */
+void exec_program_release(sg_program *);                    /* by one of its holders; frees it with the last one */
+void exec_guests_free(sg_kernel *);                         /* a list of guests */
+sg_kernel *exec_kernel_new(sg_program *);                   /* with room for its tables; NULL: no host memory */
 void exec_kernel_free(sg_kernel *);
+/* Decodes functions[index] and all that it calls directly. NULL: log says why not. Under the kernel's lock, or before
+   anybody else knows the kernel. */
+const struct exec_function *exec_kernel_decode(sg_kernel *, uint32_t index, char *log, size_t log_size);
 
 /* constants.c */
 const void *exec_kernel_constant(sg_kernel *, uint64_t value, enum sg_cell);
 void *exec_kernel_own(sg_kernel *, size_t size);            /* zeroed memory freed with the kernel; NULL */
+
+/* locals.c: where a function's variables and parameters lie in its frame's local memory. Each list may be NULL. Returns
+   NULL, or why it cannot be. */
+struct exec_locals {
+    uint32_t *variables, *params, *returns;
+    uint32_t stack, size;             /* bytes: of variables, of all */
+};
+const char *exec_locals_place(const struct ptx_function *, struct exec_locals *);
 
 /* decode.c */
 struct exec_function *exec_decode(sg_kernel *, uint32_t index, char *log, size_t log_size);

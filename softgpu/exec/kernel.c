@@ -1,17 +1,18 @@
 /*
- * kernel.c: programs and kernels: what a kernel can reach, where its shared variables lie.
+ * kernel.c: programs and kernels: how a kernel is made when it is first asked for, where its shared variables lie.
  *
- * Functions are decoded per kernel, since a function's shared variables lie elsewhere in each kernel that calls it.
  * What can only be reached by pointer is laid out with the kernel but decoded when it is first called.
  */
-#include "softgpu/exec/exec.h"
+#include "softgpu/exec/pointer.h"
+#include "softgpu/exec/reach.h"
 
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *address_of, sg_program **out)
+int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *address_of, const void *space,
+                      sg_program **out)
 {
     sg_program *p = calloc(1, sizeof *p);
     if (!p)
@@ -29,6 +30,8 @@ int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *a
     p->engine = e;
     p->entry = sg_program_entry;
     p->module = module;
+    p->space = space;
+    p->holders = 1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&e->lock);
     p->code_base = e->next_code;
@@ -52,13 +55,12 @@ void sg_program_destroy(sg_program *p)
     if (p->next)
         p->next->back = p->back;
     pthread_mutex_unlock(&p->engine->lock);
-    for (uint32_t i = 0; i < p->module->function_count; i++)
+    atomic_store(&p->gone, true);
+    for (uint32_t i = 0; i < p->module->function_count; i++) {
         exec_kernel_free(p->kernels[i]);
-    free(p->kernels);
-    ptx_module_free(p->module);
-    pthread_mutex_destroy(&p->lock);
-    free(p->address_of);
-    free(p);
+        p->kernels[i] = NULL;
+    }
+    exec_program_release(p);
 }
 
 const struct ptx_module *sg_program_module(const sg_program *p) { return p->module; }
@@ -74,121 +76,6 @@ uint64_t sg_program_function_address(sg_program *p, uint32_t index)
     return exec_code_address(p, index);
 }
 
-/* --- what a kernel owns --- */
-
-void exec_kernel_free(sg_kernel *k)
-{
-    if (!k)
-        return;
-    for (uint32_t i = 0; k->functions && i < k->program->module->function_count; i++)
-        exec_function_free(atomic_load(&k->functions[i]));
-    for (uint32_t i = 0; k->function_shared && i < k->program->module->function_count; i++)
-        free(k->function_shared[i]);
-    while (k->constants) {
-        struct exec_rows_block *c = k->constants;
-        k->constants = c->next;
-        free(c);
-    }
-    while (k->owned) {
-        struct exec_owned *o = k->owned;
-        k->owned = o->next;
-        free(o);
-    }
-    pthread_mutex_destroy(&k->lock);
-    free(k->slots);
-    free(k->functions);
-    free(k->function_shared);
-    free(k->shared_offset);
-    free(k);
-}
-
-/* --- what it reaches --- */
-
-struct reach {
-    struct ptx_module *module;
-    bool *function;                   /* may run */
-    bool *variable;                   /* may be used */
-    uint32_t *work; uint32_t work_count;
-    bool indirect, barriers, cluster_barriers;
-    unsigned uses;                    /* SOFTGPU_USES_... */
-};
-
-static unsigned uses_of(const struct ptx_operand *o, const struct ptx_module *m)
-{
-    static const char launches[] = "__cuda_syscall_cnpv2LaunchDevice"; /* and …V2 */
-    if (o->kind == PTX_OP_SPECIAL)
-        return strcmp(o->text, "current_graph_exec") ? 0 : SOFTGPU_USES_GRAPHS;
-    if (o->kind != PTX_OP_FUNCTION)
-        return 0;
-    const char *name = m->functions[o->index].name;
-    if (!strcmp(name, "cudaGraphLaunch"))
-        return SOFTGPU_USES_GRAPHS;
-    return strncmp(name, launches, sizeof launches - 1) ? 0 : SOFTGPU_USES_CHILDREN;
-}
-
-static void reach_function(struct reach *r, uint32_t index)
-{
-    if (!r->function[index]) {
-        r->function[index] = true;
-        r->work[r->work_count++] = index;
-    }
-}
-
-static void reach_operand(struct reach *r, const struct ptx_operand *o)
-{
-    r->uses |= uses_of(o, r->module);
-    if (o->kind == PTX_OP_FUNCTION && !r->module->functions[o->index].is_entry)    /* an entry is launched */
-        reach_function(r, o->index);
-    if ((o->kind == PTX_OP_VARIABLE || (o->kind == PTX_OP_MEMORY && o->has_variable)) && o->scope == PTX_SCOPE_MODULE)
-        r->variable[o->index] = true;
-    for (uint32_t i = 0; i < o->element_count; i++)
-        reach_operand(r, &o->elements[i]);
-    if (o->second)
-        reach_operand(r, o->second);
-}
-
-static bool is_indirect_call(const struct ptx_instruction *i)
-{
-    if (strcmp(i->opcode, "call"))
-        return false;
-    for (uint32_t k = 0; k < i->operand_count; k++)
-        if (i->operands[k].kind == PTX_OP_REGISTER)
-            return true;
-    return false;
-}
-
-static bool is_cluster_barrier(const struct ptx_instruction *i)
-{
-    return !strcmp(i->opcode, "barrier") && i->modifier_count && !strcmp(i->modifiers[0], "cluster");
-}
-
-/* Reads the bodies of what it reaches. */
-static int reach_all(struct reach *r, char *log, size_t log_size)
-{
-    while (r->work_count) {
-        uint32_t index = r->work[--r->work_count];
-        const struct ptx_function *f = &r->module->functions[index];
-        if (ptx_function_read(r->module, index, log, log_size))
-            return CUDA_ERROR_OUT_OF_MEMORY;           /* all else was checked when the module was read */
-        for (uint32_t i = 0; i < f->instruction_count; i++) {
-            const struct ptx_instruction *in = &f->instructions[i];
-            for (uint32_t k = 0; k < in->operand_count; k++)
-                reach_operand(r, &in->operands[k]);
-            r->barriers |= !strcmp(in->opcode, "bar") || !strcmp(in->opcode, "barrier");
-            r->cluster_barriers |= is_cluster_barrier(in);
-            if (is_indirect_call(in) && !r->indirect) {
-                r->indirect = true;   /* anything whose address was written down somewhere */
-                for (uint32_t v = 0; v < r->module->variable_count; v++)
-                    for (size_t x = 0; x < r->module->variables[v].relocation_count; x++)
-                        if (r->module->variables[v].relocations[x].is_function &&
-                            !r->module->functions[r->module->variables[v].relocations[x].symbol].is_entry)
-                            reach_function(r, r->module->variables[v].relocations[x].symbol);
-            }
-        }
-    }
-    return CUDA_SUCCESS;
-}
-
 static uint64_t place(uint64_t *top, const struct ptx_variable *v, unsigned *max_align)
 {
     unsigned align = v->align ? v->align : 1;
@@ -200,9 +87,9 @@ static uint64_t place(uint64_t *top, const struct ptx_variable *v, unsigned *max
 }
 
 /* The block's shared memory begins with what the system reserves, as on hardware; the kernel's own comes behind. */
-static int layout_shared(sg_kernel *k, const struct reach *r)
+static int layout_shared(sg_kernel *k, const struct exec_reach *r)
 {
-    const struct ptx_module *m = r->module;
+    const struct ptx_module *m = k->program->module;
     const uint64_t reserved = k->program->engine->limits.shared_reserved;
     uint64_t top = reserved;
     unsigned align = 16;
@@ -242,127 +129,44 @@ static int layout_shared(sg_kernel *k, const struct reach *r)
     return 0;
 }
 
-/* Bytes of local memory per lane of the deepest chain of direct calls; sets k->recursive on a cycle. */
-static uint32_t local_depth(sg_kernel *k, uint32_t index, uint8_t *state, uint32_t *known)
-{
-    const struct exec_function *f = atomic_load(&k->functions[index]);
-    if (!f)
-        return 0;                     /* built in, or only ever called by pointer */
-    if (state[index] == 2)
-        return known[index];
-    if (state[index] == 1) {
-        k->recursive = true;
-        return 0;
-    }
-    state[index] = 1;
-    uint32_t deepest = 0;
-    for (uint32_t i = 0; i < f->ptx->instruction_count; i++) {
-        const struct ptx_instruction *in = &f->ptx->instructions[i];
-        if (!strcmp(in->opcode, "alloca"))
-            k->recursive = true;
-        if (strcmp(in->opcode, "call"))
-            continue;
-        for (uint32_t o = 0; o < in->operand_count; o++)
-            if (in->operands[o].kind == PTX_OP_FUNCTION) {
-                uint32_t d = local_depth(k, in->operands[o].index, state, known);
-                deepest = d > deepest ? d : deepest;
-            } else if (in->operands[o].kind == PTX_OP_REGISTER)
-                k->recursive = true;
-    }
-    state[index] = 2;
-    return known[index] = f->local_size + deepest;
-}
-
-static const struct exec_function *kernel_function(sg_kernel *k, uint32_t index, char *log, size_t log_size)
-{
-    struct exec_function *f = atomic_load_explicit(&k->functions[index], memory_order_acquire);
-    if (f)
-        return f;
-    pthread_mutex_lock(&k->lock);
-    f = atomic_load(&k->functions[index]);
-    if (!f && (f = exec_decode(k, index, log, log_size)))
-        atomic_store_explicit(&k->functions[index], f, memory_order_release);
-    pthread_mutex_unlock(&k->lock);
-    return f;
-}
-
-/* Everything that runs without a pointer's help is decoded now, so that its errors show now. */
-static int decode_called(sg_kernel *k, uint32_t entry, uint32_t *work, bool *seen, char *log, size_t log_size)
-{
-    const struct ptx_module *m = k->program->module;
-    uint32_t count = 0;
-    work[count++] = entry;
-    seen[entry] = true;
-    while (count) {
-        uint32_t index = work[--count];
-        if (!kernel_function(k, index, log, log_size))
-            return CUDA_ERROR_INVALID_PTX;
-        const struct ptx_function *f = &m->functions[index];
-        for (uint32_t i = 0; i < f->instruction_count; i++)
-            for (uint32_t o = 0; !strcmp(f->instructions[i].opcode, "call") && o < f->instructions[i].operand_count;
-                 o++) {
-                const struct ptx_operand *op = &f->instructions[i].operands[o];
-                if (op->kind == PTX_OP_FUNCTION && m->functions[op->index].defined && !seen[op->index]) {
-                    seen[op->index] = true;
-                    work[count++] = op->index;
-                }
-            }
-    }
-    return CUDA_SUCCESS;
-}
-
 static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *log, size_t log_size)
 {
     struct ptx_module *m = p->module;
-    sg_kernel *k = calloc(1, sizeof *k);
-    struct reach r = { .module = m };
-    int result = CUDA_ERROR_OUT_OF_MEMORY;
-    uint8_t *state = calloc(m->function_count + 1u, 1);
-    uint32_t *known = calloc(m->function_count + 1u, sizeof *known);
-    bool *seen = calloc(m->function_count + 1u, 1);
-    r.function = calloc(m->function_count + 1u, 1);
-    r.variable = calloc(m->variable_count + 1u, 1);
-    r.work = calloc(m->function_count + 1u, sizeof *r.work);
-    if (!k)
+    struct exec_reach r;
+    struct exec_depth depth;
+    sg_kernel *k = exec_kernel_new(p);
+    int result = exec_reach_entry(p, index, &r, log, log_size);
+    if (!result && !k)
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (result)
         goto out;
-    pthread_mutex_init(&k->lock, NULL);
-    k->program = p;
-    k->decode = kernel_function;
+    k->find = exec_pointer_find;
     k->index = index;
     k->ptx = &m->functions[index];
-    k->functions = calloc(m->function_count + 1u, sizeof *k->functions);
-    k->function_shared = calloc(m->function_count + 1u, sizeof *k->function_shared);
-    k->shared_offset = malloc((m->variable_count + 1u) * sizeof *k->shared_offset);
-    if (!state || !known || !seen || !r.function || !r.variable || !r.work || !k->functions || !k->function_shared ||
-        !k->shared_offset)
-        goto out;
-    memset(k->shared_offset, 0xff, (m->variable_count + 1u) * sizeof *k->shared_offset);
-    reach_function(&r, index);
-    result = reach_all(&r, log, log_size);
-    if (result)
-        goto out;
-    result = CUDA_ERROR_OUT_OF_MEMORY;
+    k->calls_pointers = r.calls_pointers;
     k->has_barriers = r.barriers;
-    k->has_cluster_barriers = r.cluster_barriers;
+    k->has_cluster_barriers = r.cluster_barriers || r.calls_pointers;    /* another module may have some */
     k->uses = r.uses;
-    if (layout_shared(k, &r))
+    memcpy(k->reached, r.function, m->function_count * sizeof *k->reached);
+    if (layout_shared(k, &r) || !exec_depth_of(p, index, &depth)) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
         goto out;
-    result = decode_called(k, index, r.work, seen, log, log_size);
-    if (result)
+    }
+    k->recursive = depth.recursive;
+    k->local_static = depth.local;
+    k->stack_static = depth.stack;
+    /* Everything that runs without a pointer's help is decoded now, so that its errors show now. */
+    if (!exec_kernel_decode(k, index, log, log_size)) {
+        result = CUDA_ERROR_INVALID_PTX;
         goto out;
-    k->local_static = local_depth(k, index, state, known);
+    }
     *out = k;
     k = NULL;
 out:
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         snprintf(log, log_size, "no host memory to decode %s", m->functions[index].name);
     exec_kernel_free(k);
-    free(state);
-    free(known);
-    free(seen);
-    free(r.function);
-    free(r.variable);
-    free(r.work);
+    exec_reach_free(&r);
     return result;
 }
 
@@ -405,6 +209,7 @@ void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
                                      .static_shared = k->static_shared,
                                      .local_bytes = k->local_static,
                                      .uses = k->uses,
+                                     .calls_pointers = k->calls_pointers,
                                      .ptx_version = k->program->module->target,
                                      .binary_version = l->cc_major * 10 + l->cc_minor };
     unsigned most = l->max_threads_per_block;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALL_COST = 16, CALL_STACK = 16 };     /* bytes that hardware would at least need for a call */
+enum { CALL_COST = 16 };
 
 static void branch_back(struct exec_warp *w, const struct exec_insn *i)
 {
@@ -162,7 +162,7 @@ static void enter(struct exec_warp *w, const struct exec_insn *i, const struct e
     const struct exec_call *c = i->extra;
     struct exec_frame *caller = w->frame;
     const sg_grid *g = w->block->grid;
-    uint32_t stack = caller->stack_used + CALL_STACK + f->stack_size;
+    uint32_t stack = caller->stack_used + EXEC_CALL_STACK + f->stack_size;
     if (caller->local_top + f->local_size > g->local_size || (g->kernel->recursive && stack > g->launch.stack)) {
         exec_fault(w, i, CUDA_ERROR_HARDWARE_STACK_ERROR, "stack overflow (cuCtxSetLimit sets the size of stacks)");
         return;
@@ -188,31 +188,30 @@ static void enter(struct exec_warp *w, const struct exec_insn *i, const struct e
 
 static void run_call(struct exec_warp *w, const struct exec_insn *i)
 {
-    const sg_kernel *k = w->block->grid->kernel;
     const struct exec_call *c = i->extra;
-    enter(w, i, atomic_load_explicit(&k->functions[c->function], memory_order_acquire));
+    enter(w, i, atomic_load_explicit(c->callee, memory_order_acquire));
 }
 
 static void run_call_pointer(struct exec_warp *w, const struct exec_insn *i)
 {
-    sg_kernel *k = (sg_kernel *)(uintptr_t)w->block->grid->kernel;      /* decoding on demand is behind its lock */
+    sg_kernel *k = (sg_kernel *)(uintptr_t)w->block->grid->kernel;      /* what changes in it is behind its lock */
     const uint64_t *to = exec_row(w, i->s[0]);
     keep_equal(w, i, to, SG_CELL_64);
-    uint64_t offset = to[__builtin_ctz(w->mask)] - k->program->code_base, index = offset / EXEC_CODE_STEP;
-    char log[512];
-    const struct ptx_module *m = k->program->module;
-    if (offset % EXEC_CODE_STEP || index >= m->function_count || !m->functions[index].defined ||
-        m->functions[index].is_entry) {
-        exec_fault_address(w, i, CUDA_ERROR_INVALID_PC, "call through a pointer that is no function of this module",
-                           (unsigned)__builtin_ctz(w->mask), to[__builtin_ctz(w->mask)]);
+    uint64_t address = to[__builtin_ctz(w->mask)];
+    uint32_t index = exec_code_index(k->program, address);
+    struct exec_callee found;
+    found.builtin = NULL;
+    found.function = index == UINT32_MAX ? NULL : atomic_load_explicit(&k->callable[index], memory_order_acquire);
+    if (!found.function)
+        k->find(k, address, &found);
+    if (found.function)
+        enter(w, i, found.function);
+    else if (found.builtin)
+        found.builtin(w, i);
+    else {
+        exec_fault_address(w, i, found.error, found.log, (unsigned)__builtin_ctz(w->mask), address);
         return;
     }
-    const struct exec_function *f = atomic_load_explicit(&k->functions[index], memory_order_acquire);
-    if (!f && !(f = k->decode(k, (uint32_t)index, log, sizeof log))) {
-        exec_fault(w, i, CUDA_ERROR_ILLEGAL_INSTRUCTION, log);
-        return;
-    }
-    enter(w, i, f);
     if (w->group_count > 1)
         exec_leave(w);
 }
@@ -312,13 +311,14 @@ static int decode_call(struct exec_decoder *d)
     if (!c)
         return decode_error(d, "no host memory");
     struct exec_insn n = { .run = run_call_pointer, .extra = c };
-    c->function = UINT32_MAX;
     const struct ptx_function *f = NULL;
     if (target->kind == PTX_OP_FUNCTION) {
         f = &d->module->functions[target->index];
         p = &f->signature;
-        c->function = target->index;
+        c->callee = &d->kernel->functions[target->index];
         n.run = f->defined ? run_call : exec_builtin_find(f->name);
+        if (f->defined && f->is_entry)
+            return decode_error(d, "%s is a kernel: kernels are launched, not called", f->name);
         if (!n.run)
             return decode_error(d, "function %s is not defined and not one that the device provides", f->name);
     } else if (decode_source(d, target, PTX_B64, &n.s[0]))

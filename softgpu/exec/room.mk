@@ -2,11 +2,11 @@
 SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/, \
                           address.c block.c blocks.c buffer.c builtin.c call.c check.c cluster.c constants.c decode.c \
                           decode_operand.c device_runtime.c emit.c engine.c exit.c family.c fault.c flow.c \
-                          frame.c handlers.c heap.c kernel.c matrix.c op_absent.c op_alu.c op_atomic.c op_barrier.c \
-                          op_cancel.c op_check.c op_control.c op_copy.c op_data.c op_matrix.c op_mbarrier.c \
-                          op_memory.c op_special.c op_tensor.c op_tensormap.c op_texture.c op_texture_query.c \
-                          op_tile.c op_warp.c op_wgmma.c opcodes.c order.c place.c print.c registers.c shadow.c \
-                          texture.c warp.c)
+                          frame.c functions.c handlers.c heap.c kernel.c locals.c matrix.c op_absent.c op_alu.c \
+                          op_atomic.c op_barrier.c op_cancel.c op_check.c op_control.c op_copy.c op_data.c op_matrix.c \
+                          op_mbarrier.c op_memory.c op_special.c op_tensor.c op_tensormap.c op_texture.c \
+                          op_texture_query.c op_tile.c op_warp.c op_wgmma.c opcodes.c order.c place.c pointer.c \
+                          print.c reach.c registers.c shadow.c texture.c warp.c)
 # rows.c needs softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
 SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) $(call softgpu_clone_objects,softgpu/exec/rows.c)
 # Handlers are hot: what -O3 brings is for plain builds.

@@ -154,6 +154,13 @@ struct ptx_function *link_function_at(struct ptx_reader *reader, uint32_t slot)
     return &function_at(reader, slot)->function;
 }
 
+/* A body that is read later says nothing new: the slots have gone by then. */
+void link_take_address(struct ptx_reader *reader, uint32_t slot)
+{
+    if (slot < reader->functions.count)
+        function_at(reader, slot)->address_taken = true;
+}
+
 void link_set_body(struct ptx_reader *reader, uint32_t slot, const struct reader_body *body)
 {
     function_at(reader, slot)->body = *body;
@@ -176,6 +183,8 @@ static bool resolve_relocations(struct ptx_reader *reader, const struct reader_p
         relocations[i] = source->relocation;
         relocations[i].symbol = binding->index;
         relocations[i].is_function = binding->kind == BINDING_FUNCTION;
+        if (relocations[i].is_function)
+            link_take_address(reader, binding->index);
     }
     variable->relocations = relocations;
     variable->relocation_count = pending->count;
@@ -198,7 +207,9 @@ static bool resolve_alias(struct ptx_reader *reader, const struct reader_alias *
         return reader_error(reader, alias->line, ".alias %s, %s: the second has no body", alias->name->text,
                             alias->target->text);
     enum ptx_linkage linkage = function->linkage == PTX_LINK_EXTERN ? PTX_LINK_VISIBLE : function->linkage;
+    bool taken = held->address_taken;
     *held = *function_at(reader, target->index);
+    held->address_taken |= taken;
     function->name = alias->name->text;
     function->linkage = linkage;
     return true;
@@ -248,8 +259,10 @@ struct ptx_module *link_finish(struct ptx_reader *reader)
         if (!held->defined && !settle_extern(reader, &variables[i], reader->unit == 0))
             return NULL;
     }
-    for (uint32_t i = 0; i < reader->functions.count; i++)
+    for (uint32_t i = 0; i < reader->functions.count; i++) {
         functions[i] = function_at(reader, i)->function;
+        functions[i].address_taken = function_at(reader, i)->address_taken;
+    }
     const struct ptx_file *files = reader_keep(reader, &reader->files, 0, sizeof *files);
     if (reader->files.count && !files)
         return NULL;

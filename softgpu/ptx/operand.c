@@ -398,6 +398,8 @@ bool operand_read(struct ptx_reader *reader, struct ptx_operand *operand, const 
         break;
     case TOKEN_IDENTIFIER:
         good = read_name(reader, operand, opcode);
+        if (good && operand->kind == PTX_OP_FUNCTION && !(opcode->is_call && nesting == 0))
+            link_take_address(reader, operand->index);
         break;
     default:
         good = read_constant(reader, operand);

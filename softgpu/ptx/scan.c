@@ -105,7 +105,8 @@ static bool scan_number(struct scan *scan)
     return is_in(delimiters, *at);
 }
 
-/* A name that is bound: a variable, a parameter, a function, a label that stands before. */
+/* A name that is bound: a variable, a parameter, a function, a label that stands before. What uses a function's name
+   is the reader's: it notes whose address is taken. */
 static bool scan_name(struct scan *scan, const struct reader_binding **binding)
 {
     const char *first = scan->at, *at = first;
@@ -147,9 +148,11 @@ static bool scan_simple(struct scan *scan)
     enum ptx_type type;
     const struct reader_binding *binding;
     char c = *scan->at;
-    return c == '%'                           ? scan_register(scan, &type)
-           : is_in(digits, c) || c == '-'     ? scan_number(scan)
-                                              : scan_name(scan, &binding);
+    if (c == '%')
+        return scan_register(scan, &type);
+    if (is_in(digits, c) || c == '-')
+        return scan_number(scan);
+    return scan_name(scan, &binding) && binding->kind != BINDING_FUNCTION;
 }
 
 static bool scan_vector(struct scan *scan)

@@ -156,7 +156,7 @@ static double measure(sg_engine *e, void *memory, const struct line *l, bool div
     sg_kernel *k;
     char log[512] = "";
     uint64_t none[16] = { 0 };
-    if (ptx_module_read(&source, 1, &m, log, sizeof log) || sg_program_create(e, m, none, &p)) {
+    if (ptx_module_read(&source, 1, &m, log, sizeof log) || sg_program_create(e, m, none, NULL, &p)) {
         fprintf(stderr, "%s: %s\n", l->name, log);
         return -1;
     }

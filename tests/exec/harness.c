@@ -19,16 +19,26 @@ static struct {
     sg_print *print;
     struct sg_limits limits;
     size_t stack;
+    const void *space;
     unsigned char *base;
     size_t used;
     sg_program *programs[MODULES];
-    unsigned program_count;
+    unsigned program_count, selected;
     uint64_t addresses[4096];
 } gpu;
 
 sg_engine *gpu_engine(void) { return gpu.engine; }
 sg_print *gpu_print(void) { return gpu.print; }
 void gpu_set_stack(size_t bytes) { gpu.stack = bytes; }
+void gpu_set_space(const void *space) { gpu.space = space; }
+unsigned gpu_module(void) { return gpu.program_count - 1; }
+void gpu_select(unsigned module) { gpu.selected = module; }
+
+void gpu_unload(unsigned module)
+{
+    sg_program_destroy(gpu.programs[module]);
+    gpu.programs[module] = NULL;
+}
 
 void gpu_start(const struct gpu_config *c)
 {
@@ -50,6 +60,7 @@ void gpu_reset(void)
     while (gpu.program_count)
         sg_program_destroy(gpu.programs[--gpu.program_count]);
     gpu.used = 0;
+    gpu.space = NULL;
 }
 
 void gpu_stop(void)
@@ -99,7 +110,8 @@ static void load_module(struct ptx_module *m)
                 memcpy(p, m->variables[i].init, (size_t)m->variables[i].size);
         }
     sg_program *program;
-    assert_int_equal(sg_program_create(gpu.engine, m, gpu.addresses, &program), CUDA_SUCCESS);
+    assert_int_equal(sg_program_create(gpu.engine, m, gpu.addresses, gpu.space, &program), CUDA_SUCCESS);
+    gpu.selected = gpu.program_count;
     gpu.programs[gpu.program_count++] = program;
     for (uint32_t i = 0; i < m->variable_count; i++)
         for (size_t k = 0; k < m->variables[i].relocation_count; k++) {
@@ -136,7 +148,7 @@ sg_kernel *gpu_kernel(const char *name)
 {
     char log[512] = "";
     sg_kernel *k = NULL;
-    int result = sg_program_kernel(gpu.programs[gpu.program_count - 1], name, &k, log, sizeof log);
+    int result = sg_program_kernel(gpu.programs[gpu.selected], name, &k, log, sizeof log);
     if (result)
         fail_msg("kernel %s: %d %s", name, result, log);
     return k;

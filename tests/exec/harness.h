@@ -28,6 +28,11 @@ void gpu_reset(void);                               /* frees memory and modules 
  * in). */
 void gpu_load(const char *ptx);
 void *gpu_variable(const char *name);
+/* Several modules: the number of the one loaded last; kernels are those of `module` from now on; it goes. */
+unsigned gpu_module(void);
+void gpu_select(unsigned module);
+void gpu_unload(unsigned module);
+void gpu_set_space(const void *);                   /* of modules that are loaded from now on, until gpu_reset */
 /* The message that asking for this kernel gives; NULL: it is fine. */
 const char *gpu_refuses(const char *ptx, const char *kernel);
 

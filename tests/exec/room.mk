@@ -1,10 +1,11 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
 EXEC_TEST_NAMES := basic blocks calls carries children clusters faults fragments grids litmus matrix meeting memory \
-                   progress tensors textures warps wgmma whole
+                   pointers progress tensors textures warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
-EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls children clusters grids memory progress warps wgmma)
+EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls children clusters grids memory pointers progress warps \
+                     wgmma)
 TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
 # ThreadSanitizer does not look at how the accesses of kernels are made (softgpu/exec/access.h), and slows them down
 # 50 times.

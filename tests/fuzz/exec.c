@@ -208,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (uint32_t i = 0; i < module->variable_count && i < 16; i++)
         addresses[i] = (uintptr_t)memory + (4 << 20) + i * 4096;
-    if (sg_program_create(engine, module, addresses, &program) != 0)
+    if (sg_program_create(engine, module, addresses, NULL, &program) != 0)
         return 0;
     if (sg_program_kernel(program, "k", &kernel, log, sizeof log) == 0)
         run(kernel);

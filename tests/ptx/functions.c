@@ -111,6 +111,27 @@ static void declarations(void **state)
     assert_true(ptx_check_function(module, "g")->defined);
 }
 
+static void addresses_of_functions(void **state)
+{
+    (void)state;
+    const struct ptx_module *module = ptx_check_read(
+        ".func called { ret; } .func moved { ret; } .func listed { ret; } .func behind; .func self { .reg .b64 %rd<2>; "
+        "mov.b64 %rd1, self; ret; } .func named { ret; } .func dropped { ret; } .func target { ret; }\n"
+        ".visible .func w { ret; } .weak .func w { .reg .b64 %rd<2>; mov.b64 %rd1, dropped; ret; }\n"
+        ".global .u64 table[2] = { listed, behind };\n"
+        ".entry k() { .reg .b64 %rd<3>; c: .calltargets target; call called; { mov.b64 %rd1, moved; } call %rd1, c; }\n"
+        ".func behind { ret; } .func alias; .alias alias, named; .func alias2; .global .u64 other = alias2;\n"
+        ".alias alias2, named;");
+    static const char *const taken[] = { "moved", "listed", "behind", "self", "target", "alias2" };
+    static const char *const others[] = { "called", "named", "dropped", "w", "k", "alias" };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (!ptx_check_function(module, taken[i])->address_taken)
+            fail_msg("the address of %s is taken", taken[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (ptx_check_function(module, others[i])->address_taken)
+            fail_msg("the address of %s is not taken", others[i]);
+}
+
 static void aliases(void **state)
 {
     (void)state;
@@ -315,6 +336,7 @@ int main(void)
         cmocka_unit_test_teardown(directives, ptx_check_free),
         cmocka_unit_test_teardown(signatures_refused, ptx_check_free),
         cmocka_unit_test_teardown(declarations, ptx_check_free),
+        cmocka_unit_test_teardown(addresses_of_functions, ptx_check_free),
         cmocka_unit_test_teardown(aliases, ptx_check_free),
         cmocka_unit_test_teardown(labels, ptx_check_free),
         cmocka_unit_test_teardown(labels_in_blocks, ptx_check_free),

@@ -87,6 +87,7 @@ static void the_same_tree(void **state)
         PTX_HEAD ".entry k() { .reg .b64 %rd<2>; .param .b32 p; c: .callprototype _ (.param .b32 _); call %rd1, (p), c;"
                  " call %rd1, (p), c; }",
         PTX_HEAD ".func f { bar.sync 0; ret; }\n.func g;\n.alias g, f;\n.entry k() { call g; }",
+        PTX_HEAD ".func f { ret; }\n.func g { ret; }\n.entry k() { .reg .b64 %rd<2>; mov.b64 %rd1, f; call g; }",
         PTX_HEAD ".weak .func f { bar.sync 0; ret; }\n.visible .func f { exit; }\n.entry k() { call f; }",
         PTX_HEAD ".weak .func f { bar.sync 0; ret; }\n.weak .func f { exit; }\n.entry k() { call f; }",
         PTX_HEAD ".func (.reg .b32 %r0) f(.reg .b32 %r1) { .reg .b32 %r<9>; mov.b32 %r2, %r0; mov.b32 %r0, %r1; }",

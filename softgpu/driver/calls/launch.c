@@ -188,7 +188,9 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
         if (fine) {
             l->kernel = f->kernel;
             l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
-            l->heap = f->module->reaches_heap ? s->context->heap : NULL;
+            /* A function of another module may call malloc(), which has seen to it that there is a heap. */
+            bool reaches_heap = f->module->reaches_heap || (f->info.calls_pointers && s->context->heap);
+            l->heap = reaches_heap ? s->context->heap : NULL;
             l->print = s->context->print;
             l->attribute = attribute_of;
             l->device = s->context->device;
@@ -200,7 +202,7 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
             op->launch.module = f->module;
             op->launch.textures = sgd_textures_hold();
             f->module->running++;
-            s->context->heap_used |= f->module->reaches_heap;
+            s->context->heap_used |= reaches_heap;
             r = sgd_queue_push(s, op, NULL);
         } else {
             free(block);

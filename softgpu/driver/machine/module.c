@@ -201,7 +201,7 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     sgd_unlock();
     if (!r)
-        r = (CUresult)sg_program_create(c->machine->engine, ptx, m->addresses, &m->program);
+        r = (CUresult)sg_program_create(c->machine->engine, ptx, m->addresses, c, &m->program);
     if (r) {
         sgd_lock();
         release_memory(m, ptx);
