@@ -84,7 +84,8 @@ static bool same_function(const struct ptx_function *a, const struct ptx_functio
 {
     return same_text(a->name, b->name) && a->is_entry == b->is_entry && a->defined == b->defined &&
            a->address_taken == b->address_taken && a->noreturn == b->noreturn && a->linkage == b->linkage &&
-           same_prototype(&a->signature, &b->signature) && a->param_size == b->param_size && memcmp(a->max_ntid, b->max_ntid, sizeof a->max_ntid) == 0 &&
+           same_prototype(&a->signature, &b->signature) && a->param_size == b->param_size &&
+           memcmp(a->max_ntid, b->max_ntid, sizeof a->max_ntid) == 0 &&
            memcmp(a->req_ntid, b->req_ntid, sizeof a->req_ntid) == 0 && a->min_ncta_per_sm == b->min_ncta_per_sm &&
            a->max_nreg == b->max_nreg && memcmp(a->req_cluster, b->req_cluster, sizeof a->req_cluster) == 0 &&
            a->max_cluster_rank == b->max_cluster_rank && a->explicit_cluster == b->explicit_cluster &&
