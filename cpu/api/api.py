@@ -66,7 +66,7 @@ def versions(word):
 
 # ---- functions ----
 
-FLAGS = ("null", "soft", "async", "blocks", "charge", "partial", "untraced")  # options without a value
+FLAGS = ("null", "soft", "async", "blocks", "charge", "served", "partial", "untraced")  # options without a value
 
 
 @dataclass
@@ -381,7 +381,8 @@ def errors(path):
 # ---- the files of this description ----
 
 RUNTIME_OPTIONS = ("partial", "untraced", "wire")
-DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft", "call", "async", "blocks", "charge", "role")
+DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft", "call", "async", "blocks", "charge", "served",
+                  "role")
 
 
 def path_of(name):

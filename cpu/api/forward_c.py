@@ -112,6 +112,8 @@ class Call:
     # ---- the server ----
 
     def server(self):
+        if "served" in self.function.options:
+            return
         if self.charged:  # the driver's part is the loader's, without session.lock
             yield from self.server_function(f"static void charged_{self.name}", self.charged_handler())
             serves = [

@@ -156,6 +156,7 @@ struct session {
     struct list        ready;                         /* streams whose first deferred call is worth a try: deferred.c */
     /* those that wait for room on lanes, and for things of their own */
     struct list        congested, starved;
+    struct list        late;                          /* what waits for deferred calls: late.c; the oldest first */
     struct window      window;
     struct host_memory host;
     struct symbol_range *symbols;

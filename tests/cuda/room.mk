@@ -57,7 +57,7 @@ build/cuda/dynamic: tests/cuda/dynamic.cu tests/cuda/check.h
 build/cuda/conditions build/cuda/condition_random build/cuda/device_graphs: CUDA_TEST_FLAGS += -rdc=true
 
 # Clusters and tensor copies need the architecture that has them.
-build/cuda/clusters build/cuda/tensors: build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
+build/cuda/clusters build/cuda/overtaken build/cuda/tensors: build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=compute_90 -o $@ $<
 

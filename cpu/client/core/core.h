@@ -646,6 +646,7 @@ struct core_launch {
     uint32_t grid[3], block[3];
     size_t shared;
     bool cooperative;
+    bool of_node;                              /* of a graph: what the program may change was allowed to the node */
     void **arguments;                          /* one pointer per parameter; or NULL with packed/packed_size */
     const void *packed; size_t packed_size;
     const struct core_launch_attribute *attributes; uint32_t attribute_count;

@@ -101,6 +101,7 @@ static int kernel_run(const struct node *n, core_stream stream, int priority)
         .stream = stream,
         .shared = k->shared,
         .cooperative = k->cooperative,
+        .of_node = true,
         .packed = k->packed,
         .packed_size = k->packed_size,
         .attributes = k->attributes,

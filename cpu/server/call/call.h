@@ -20,6 +20,7 @@ struct group;
 struct inside;
 struct record;
 struct session;
+struct settings;
 struct stream;
 struct texref_bindings;
 
@@ -69,6 +70,7 @@ struct call {
     uint64_t number;                      /* within the stream */
     uint64_t order;                       /* within the session */
     struct function *function;            /* holds a reference to its module */
+    struct settings *settings;            /* the function's, when the launch was received; NULL: none had been set */
     struct texref_bindings *bindings;     /* of its module's texture references, which it keeps; or NULL */
     struct record *record;                /* holds a reference */
     struct group *group;

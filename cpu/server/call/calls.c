@@ -27,6 +27,7 @@ static void call_begin(struct call *call, const struct procedure *procedure, uin
     call->stream = NULL;
     call->number = call->order = 0;
     call->function = NULL;
+    call->settings = NULL;
     call->bindings = NULL;
     call->record = NULL;
     call->group = NULL;

@@ -1,5 +1,6 @@
 /* code.c: the calls about modules and functions. See code.h; the work itself is done by loader.c. */
 #include "cpu/server/code/code.h"
+#include "cpu/server/code/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +141,7 @@ static void function_ask_again(struct session *session, struct function *functio
 {
     if (function->state != CODE_READY || context_use(session, function->module->context) != CUDA_SUCCESS)
         return;
+    settings_apply_now(session, function);
     for (uint32_t i = 0; i < function->attribute_count; i++)
         session->gpu->FuncGetAttribute(&function->attributes[i].value,
                                        (CUfunction_attribute)function->attributes[i].name, function->handle);
@@ -186,6 +188,18 @@ void serve_function_get(struct session *session, struct call *call)
     }
     module->references++;                                 /* the job's */
     loader_get(session, call, function);
+}
+
+void serve_func_set_attribute(struct session *session, struct call *call)
+{
+    const func_set_attribute_args *args = &call->args.func_set_attribute;
+    struct function *function = function_find(session, args->hfunc);
+    CUresult r = !function || function->state == CODE_LOADING ? CUDA_ERROR_INVALID_HANDLE : function->result;
+    if (r == CUDA_SUCCESS)
+        r = context_use(session, function->module->context);
+    if (r == CUDA_SUCCESS)
+        r = settings_set(session, function, args->attrib, args->value);
+    session_reply_plain(session, call->xid, r, false);
 }
 
 /* Parameters as the driver tells them, else as the image does. */

@@ -55,6 +55,8 @@ struct function {
     uint32_t param_count, param_bytes;
     flyt_attribute *attributes;
     uint32_t attribute_count;
+    /* settings.c: before the first was set; as the program has set them; as the driver knows them. NULL: none was */
+    struct { struct settings *first, *now, *applied; } settings;
     struct list parked;                   /* streams that wait for its being settled */
 };
 
@@ -76,7 +78,7 @@ CUresult image_loadable(const struct image *, const void **data, void **wrapper)
 
 /* ---- the loader: one thread (loader.c), and what waits for it (loader_queue.c) ---- */
 
-enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD, JOB_SERVE };
+enum job_kind { JOB_LOAD, JOB_GET, JOB_UNLOAD, JOB_SERVE, JOB_RUN };
 
 struct job {
     struct job *next;
@@ -86,6 +88,7 @@ struct job {
     struct module *module;
     struct function *function;
     void (*serve)(struct session *, struct call *);       /* SERVE */
+    void (*run)(struct session *, struct context *);      /* RUN */
 };
 
 int  loader_start(struct session *);
@@ -95,6 +98,8 @@ void loader_load(struct session *, struct call *, struct module *);
 void loader_get(struct session *, struct call *, struct function *);
 /* Has the call served by the loader, which answers it. False: no memory, the call is unchanged. */
 bool loader_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
+/* Has it done by the loader, for a context whose end waits for the loader. No memory: it is not done. */
+void loader_run(struct session *, struct context *, void (*run)(struct session *, struct context *));
 void loader_unload(struct session *, struct module *);     /* frees it */
 /* Waits until no job for the context is left. Under session.lock, which it gives up meanwhile. */
 void loader_drain(struct session *, struct context *);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cpu/server/code/code.h"
+#include "cpu/server/code/settings.h"
 
 /* ---- the names of a module's functions ---- */
 
@@ -120,7 +121,7 @@ static CUresult clusters(struct session *session, const clusters_args *args, int
 {
     const struct gpu *gpu = session->gpu;
     CUlaunchAttribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
-    const struct function *function = function_find(session, args->function);
+    struct function *function = function_find(session, args->function);
     if (!function || function->state == CODE_LOADING)
         return CUDA_ERROR_INVALID_HANDLE;
     if (function->state == CODE_FAILED)
@@ -128,6 +129,8 @@ static CUresult clusters(struct session *session, const clusters_args *args, int
     if (!gpu->OccupancyMaxActiveClusters || !gpu->OccupancyMaxPotentialClusterSize)
         return CUDA_ERROR_NOT_SUPPORTED;
     CUresult r = context_use(session, function->module->context);
+    if (r == CUDA_SUCCESS)
+        r = settings_apply_now(session, function);
     if (r == CUDA_SUCCESS)
         r = launch_attributes(args->attributes.attributes_val, args->attributes.attributes_len, attributes);
     if (r != CUDA_SUCCESS)

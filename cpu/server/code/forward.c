@@ -2,6 +2,7 @@
 #include "cpu/server/code/forward.h"
 
 #include "cpu/server/code/code.h"
+#include "cpu/server/code/settings.h"
 
 CUresult server_find_context(struct session *session, uint32_t id, struct context **context)
 {
@@ -11,11 +12,12 @@ CUresult server_find_context(struct session *session, uint32_t id, struct contex
 
 CUresult server_find_function(struct session *session, uint32_t id, CUfunction *handle)
 {
-    const struct function *function = function_find(session, id);
+    struct function *function = function_find(session, id);
     if (!function || function->state == CODE_LOADING)
         return CUDA_ERROR_INVALID_HANDLE;
     if (function->state == CODE_FAILED)
         return function->result;
     *handle = function->handle;
-    return context_use(session, function->module->context);
+    CUresult r = context_use(session, function->module->context);
+    return r == CUDA_SUCCESS ? settings_apply_now(session, function) : r;
 }

@@ -1,6 +1,7 @@
 /* launch.c: kernel launches. The parameters come as the block that the driver takes, checked against the function's
    layout; everything else the driver checks as it does natively. */
 #include "cpu/server/code/code.h"
+#include "cpu/server/code/settings.h"
 #include "cpu/server/code/texref.h"
 
 #include <string.h>
@@ -83,6 +84,11 @@ static int launch_issue(struct session *session, struct call *call)
         return (int)function->result;
     if (size != function->param_bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    if (__builtin_expect(function->settings.now != NULL, 0)) {
+        CUresult r = settings_apply(session, call->function, call->settings);
+        if (r != CUDA_SUCCESS)
+            return (int)r;
+    }
     if (__builtin_expect(call->bindings != NULL, 0)) {
         CUresult r = texref_bindings_apply(session, call->bindings);
         if (r != CUDA_SUCCESS)
@@ -110,6 +116,13 @@ void serve_launch(struct session *session, struct call *call)
     if (args->flags & ~(unsigned)FLYT_LAUNCH_COOPERATIVE) {
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
         return;
+    }
+    if (__builtin_expect(function->settings.now != NULL, 0)) {
+        CUresult r = settings_take(session, function, args->shared, &call->settings);
+        if (r != CUDA_SUCCESS) {
+            stream_refuse(session, call, r);
+            return;
+        }
     }
     if (__builtin_expect(function->module->texrefs != NULL, 0) &&
         !(call->bindings = texref_bindings_take(function->module))) {

@@ -4,6 +4,7 @@
  */
 #include "cpu/server/tenant/charge.h"
 #include "cpu/server/code/code.h"
+#include "cpu/server/code/settings.h"
 #include "cpu/server/code/texref.h"
 
 #include <stdlib.h>
@@ -128,6 +129,7 @@ static void loader_unload_job(struct session *session, struct module *module)
         free(module->functions->name);
         free(module->functions->params);
         free(module->functions->attributes);
+        settings_end(module->functions);
         free(module->functions);
         module->functions = next;
     }
@@ -162,6 +164,7 @@ static void *loader_main(void *context)
         case JOB_GET: loader_get_job(session, job); break;
         case JOB_UNLOAD: loader_unload_job(session, job->module); break;
         case JOB_SERVE: job->serve(session, job->call); break;
+        case JOB_RUN: job->run(session, job->context); break;
         }
         if (job->call)
             call_free(job->call);

@@ -1,11 +1,34 @@
-/* limits.c: a context's limits (stack, heap …), and how much memory its device has left for this program. */
+/*
+ * limits.c: a context's limits (stack, heap …), and how much memory its device has left for this program.
+ *
+ * A launch has the stack that the limit gave it when it was called. So a limit that is lowered while launches wait
+ * becomes lower for the driver when they have been issued; the program is told the new value at once. One that is
+ * raised is raised at once: more stack than it was promised hurts no kernel.
+ */
 #include "cpu/server/session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/server/tenant/charge.h"
 #include "cpu/server/code/code.h"
+#include "cpu/server/stream/late.h"
 #include "cpu/server/tenant/tenant.h"
+
+/* CUlimit: those that a launch needs: the stack, the device runtime's synchronisations and waiting launches. */
+enum { LIMITS = 5, LOWERED_LATE = 1 << CU_LIMIT_STACK_SIZE | 1 << CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH |
+                                  1 << CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT };
+
+struct context_limits {
+    struct late late;
+    unsigned waiting;                     /* a bit for each limit */
+    size_t value[LIMITS];                 /* that it will have */
+};
+
+static bool waits(const struct context *context, int limit)
+{
+    return context->limits && limit >= 0 && limit < LIMITS && context->limits->waiting & 1u << limit;
+}
 
 /* Stacks and the like grow with it: what the tenant may not have is undone. */
 static CUresult limit_set_charged(struct session *session, struct context *context, CUlimit limit, size_t value)
@@ -23,20 +46,89 @@ static CUresult limit_set_charged(struct session *session, struct context *conte
     return r;
 }
 
+/* ---- later ---- */
+
+static void limits_free(struct context *context)
+{
+    list_remove(&context->limits->late.link);
+    free(context->limits);
+    context->limits = NULL;
+}
+
+/* By the loader. */
+static void lower_now(struct session *session, struct context *context)
+{
+    struct context_limits limits = { .waiting = 0 };
+    pthread_mutex_lock(&session->lock);
+    if (context->limits && !list_linked(&context->limits->late.link)) { /* else more calls have been deferred */
+        limits = *context->limits;
+        limits_free(context);
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (!limits.waiting || context_use(session, context) != CUDA_SUCCESS)
+        return;
+    for (int limit = 0; limit < LIMITS; limit++)
+        if (limits.waiting & 1u << limit)
+            limit_set_charged(session, context, (CUlimit)limit, limits.value[limit]);
+}
+
+static void lower_late(struct session *session, struct late *late, bool ending)
+{
+    if (ending)
+        limits_free(late->context);
+    else
+        loader_run(session, late->context, lower_now);
+}
+
+/* What the driver would make of the value. It has the old one again afterwards, before it is given any work. */
+static CUresult try_value(struct session *session, CUlimit limit, size_t before, size_t *value)
+{
+    CUresult r = session->gpu->CtxSetLimit(limit, *value);
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->CtxGetLimit(value, limit);
+    CUresult back = session->gpu->CtxSetLimit(limit, before);
+    return r ? r : back;
+}
+
+/* Under session.lock. True: the limit is lowered later, or not at all (*result). *value: what it will be. */
+static bool lowered_late(struct session *session, struct context *context, int limit, size_t *value, CUresult *result)
+{
+    size_t before = 0;
+    if (waits(context, limit))            /* this call replaces that one */
+        context->limits->waiting &= ~(1u << limit);
+    if (limit < 0 || limit >= LIMITS || !(LOWERED_LATE & 1u << limit) || !late_needed(session, context) ||
+        session->gpu->CtxGetLimit(&before, (CUlimit)limit) != CUDA_SUCCESS || *value >= before)
+        return false;
+    if (!context->limits && !(context->limits = calloc(1, sizeof *context->limits))) {
+        *result = CUDA_ERROR_OUT_OF_MEMORY;
+        return true;
+    }
+    *result = try_value(session, (CUlimit)limit, before, value);
+    if (*result == CUDA_SUCCESS) {
+        context->limits->waiting |= 1u << limit;
+        context->limits->value[limit] = *value;
+    }
+    late_add(session, &context->limits->late, context, lower_late);
+    return true;
+}
+
+/* ---- the calls ---- */
+
 /* By the loader. The context cannot end meanwhile: its end waits for the loader. */
 static void limit_set(struct session *session, struct call *call)
 {
     const limit_args *args = &call->args.limit;
     limit_result result;
-    size_t value = 0;
+    size_t value = args->value;
     memset(&result, 0, sizeof result);
     pthread_mutex_lock(&session->lock);
     struct context *context = context_find(session, args->context);
-    pthread_mutex_unlock(&session->lock);
     CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
-    if (r == CUDA_SUCCESS)
-        r = limit_set_charged(session, context, (CUlimit)args->limit, args->value);
-    if (r == CUDA_SUCCESS)
+    bool late = r == CUDA_SUCCESS && lowered_late(session, context, args->limit, &value, &r);
+    pthread_mutex_unlock(&session->lock);
+    if (r == CUDA_SUCCESS && !late)
+        r = limit_set_charged(session, context, (CUlimit)args->limit, value);
+    if (r == CUDA_SUCCESS && !late)
         r = session->gpu->CtxGetLimit(&value, (CUlimit)args->limit);      /* what was really set */
     result.value = value;
     session_reply(session, call->xid, (xdrproc_t)xdr_limit_result, &result, r, false);
@@ -47,6 +139,23 @@ void serve_limit_set(struct session *session, struct call *call)
 {
     if (!loader_serve(session, call, limit_set))
         call_fail(session, call, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+void serve_ctx_get_limit(struct session *session, struct call *call)
+{
+    const ctx_get_limit_args *args = &call->args.ctx_get_limit;
+    ctx_get_limit_result result;
+    struct context *context = context_find(session, args->context);
+    size_t value = 0;
+    memset(&result, 0, sizeof result);
+    CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
+    if (r == CUDA_SUCCESS && waits(context, args->limit))
+        value = context->limits->value[args->limit];
+    else if (r == CUDA_SUCCESS)
+        r = session->gpu->CtxGetLimit(&value, (CUlimit)args->limit);
+    if (r == CUDA_SUCCESS)
+        result.pvalue = value;
+    session_reply(session, call->xid, (xdrproc_t)xdr_ctx_get_limit_result, &result, r, false);
 }
 
 /* What the tenant's other programs use is not free; what they hold unused is. */

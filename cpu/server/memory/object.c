@@ -5,6 +5,7 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/server/tenant/charge.h"
+#include "cpu/server/stream/late.h"
 
 enum { OBJECTS_MOST = SESSION_MAX_OBJECTS };
 #define NAMES_MOST (FLYT_ARRAY_SPACE - 1)
@@ -19,6 +20,7 @@ struct object {
     struct object *owner;                 /* whose it is; NULL: nobody's */
     struct list lent;                     /* in owner.lends */
     const struct object_kind *kind;
+    struct late late;                     /* it has ended, and deferred launches may use it */
 };
 
 static struct object *object_find(struct session *session, const struct object_kind *kind, uint64_t name)
@@ -185,10 +187,28 @@ static CUresult object_drop(struct session *session, const struct object_kind *k
     return r;
 }
 
+/* What it is made of may be given to another one only now: until then it counts. */
+static void end_late(struct session *session, struct late *late, bool ending)
+{
+    struct object *object = LIST_OBJECT(&late->link, struct object, late.link);
+    (void)ending;
+    session->objects[object->kind->kind].count--;
+    if (context_use(session, object->context) == CUDA_SUCCESS)
+        object->kind->end(session->gpu, object->handle);
+    free(object);
+}
+
 CUresult object_end(struct session *session, const struct object_kind *kind, uint64_t name)
 {
     struct object *object = object_find(session, kind, name);
-    return object && !object->owner ? object_drop(session, kind, object) : kind->missing;
+    if (!object || object->owner)
+        return kind->missing;
+    if (!late_needed(session, object->context))
+        return object_drop(session, kind, object);
+    object_take_out(session, object);
+    session->objects[kind->kind].count++;
+    late_add(session, &object->late, object->context, end_late);
+    return CUDA_SUCCESS;
 }
 
 CUresult object_charge(struct session *session, struct charge *charge, const struct object_kind *kind, uint64_t handle)

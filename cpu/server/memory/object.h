@@ -41,7 +41,7 @@ CUresult object_look(struct session *, const struct object_kind *, uint64_t name
 uint64_t object_handle(struct session *, enum kind, uint64_t name);
 /* The name of what the driver calls by this handle. Looks at all objects of the kind. */
 CUresult object_name(struct session *, const struct object_kind *, uint64_t handle, uint64_t *name);
-/* What is lent cannot be ended. */
+/* What is lent cannot be ended. The driver ends it when launches that were received before have been issued. */
 CUresult object_end(struct session *, const struct object_kind *, uint64_t name);
 
 /* The memory of objects counts against the tenant's limit (charge.h). Without session.lock, by the loader.

@@ -60,6 +60,7 @@ struct context {
     pthread_mutex_t gates_lock;           /* a leaf */
     struct gate { uint32_t index, ticket; } *gates_spare;      /* of streams that are gone; room for all */
     uint32_t gates_spare_count;
+    struct context_limits *limits;        /* limits.c; NULL: none is to be lowered later */
     struct stream *inner_spare;           /* streams that the client does not know, without work; each is held */
     /* charge.c, under session.charging */
     uint64_t mapped;                      /* bytes of pieces */

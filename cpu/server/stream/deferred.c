@@ -10,6 +10,7 @@
 #include "cpu/server/session.h"
 
 #include "cpu/common/lock.h"
+#include "cpu/server/stream/late.h"
 
 static void make_ready(struct session *session, struct stream *stream)
 {
@@ -120,4 +121,5 @@ void deferred_issue(struct session *session)
         }
         feed(session, &session->congested);
     } while (list_first(&session->ready));
+    late_serve(session);
 }

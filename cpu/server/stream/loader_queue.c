@@ -63,6 +63,11 @@ bool loader_serve(struct session *session, struct call *call, void (*serve)(stru
     return false;
 }
 
+void loader_run(struct session *session, struct context *context, void (*run)(struct session *, struct context *))
+{
+    loader_push(session, (struct job){ .kind = JOB_RUN, .context = context, .run = run });
+}
+
 void loader_unload(struct session *session, struct module *module)
 {
     if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .context = module->context, .module = module }) != 0)

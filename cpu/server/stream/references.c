@@ -14,6 +14,7 @@ void context_drop(struct context *context)
         return;
     pthread_mutex_destroy(&context->staging.lock);
     pthread_mutex_destroy(&context->gates_lock);
+    free(context->limits);                /* one that was to be lowered later, where there was no memory for that */
     free(context);
 }
 

@@ -27,6 +27,8 @@
 #include "cpu/common/lock.h"
 #include "cpu/server/code/code.h"
 #include "cpu/server/lanes/lanes.h"
+#include "cpu/server/stream/late.h"
+#include "cpu/server/code/settings.h"
 #include "cpu/server/code/texref.h"
 
 /* ---- life ---- */
@@ -295,6 +297,9 @@ static bool stream_issue(struct session *session, struct call *call)
 /* What the call referred to. */
 static void stream_call_done(struct session *session, struct call *call)
 {
+    if (__builtin_expect(call->settings != NULL, 0))
+        settings_drop(call->settings);
+    call->settings = NULL;
     if (__builtin_expect(call->bindings != NULL, 0))
         texref_bindings_drop(call->bindings); /* before the function: they refer to its module */
     call->bindings = NULL;
@@ -396,6 +401,8 @@ void stream_refuse(struct session *session, struct call *call, CUresult code)
         stream_call_done(session, call);
         return;
     }
+    settings_drop(call->settings);
+    call->settings = NULL;
     if (call->function)
         function_drop(session, call->function);
     call->function = NULL;
@@ -572,6 +579,7 @@ void streams_drop_all(struct session *session, struct context *context)
         session->legacy_received[context->id] = context->legacy->received;
     for (struct list *link = list_first(&context->streams); link; link = list_next(&context->streams, link))
         stream_drop_calls(session, LIST_OBJECT(link, struct stream, of_context), code);
+    late_drop_all(session, context);
     completion_abort(session, context, code);
     for (int i = 0; i < 2; i++)
         for (struct list *link; (link = list_first(&context->busy[i]));)

@@ -264,7 +264,7 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
         return code;
     if (!has(c->device, CLUSTER_LAUNCH))
         return clusters_lacking();
-    if (size > PORTABLE_BLOCKS_OF_CLUSTER && !info->non_portable_cluster)
+    if (size > PORTABLE_BLOCKS_OF_CLUSTER && !info->non_portable_cluster && !l->of_node)
         return INVALID_CLUSTER_SIZE;
     code = resident_blocks(c, l, loaded, threads, &resident);
     return !code && size > resident ? INVALID_CLUSTER_SIZE : code;
@@ -360,7 +360,7 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
                         (uint64_t)loaded->info.max_threads);
     uint64_t shared = loaded->info.max_dynamic_shared >= 0 ? (uint64_t)loaded->info.max_dynamic_shared
                                                            : limits->shared - (uint64_t)loaded->info.shared_bytes;
-    if (l->shared > shared)
+    if (l->shared > shared && !l->of_node)
         return too_much(CORE_INVALID_VALUE, "bytes of dynamic shared memory", l->shared, shared);
     const struct core_function_info *info = &loaded->info;
     const uint8_t *cluster = NULL, *preferred = NULL;
