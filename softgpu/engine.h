@@ -91,6 +91,7 @@ struct sg_kernel_info {
 void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
 
 enum { SG_GRID_COOPERATIVE = 1 };
+enum { SG_LIMITS = 8 };
 
 struct sg_launch {
     const sg_kernel *kernel;
@@ -100,10 +101,10 @@ struct sg_launch {
     size_t stack;                           /* bytes per thread for calls whose depth is not known before */
     sg_heap *heap;                          /* of malloc() in kernels; NULL: it finds no room */
     sg_print *print;                        /* takes what kernels printf; NULL: it is lost */
-    /* For kernels that ask: a device attribute, and the context's limits by CUlimit. They outlive the grid. */
+    /* For kernels that ask: a device attribute, and what the context's limits were at the launch, by CUlimit. */
     int (*attribute)(const void *device, int attribute);
-    const void *device;
-    const size_t *limits; size_t limit_count;
+    const void *device;                     /* it outlives the grid */
+    size_t limits[SG_LIMITS], limit_count;
     unsigned flags;
     struct softgpu_graph graph;             /* executable 0: it is part of none */
     softgpu_graph_launch *launch_graph;     /* for kernels of a graph; NULL: they launch none */

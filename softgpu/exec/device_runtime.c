@@ -79,9 +79,10 @@ static uint64_t buffer_new(struct exec_block *b, sg_kernel *k, const uint32_t gr
     struct exec_buffer *buffer = *slot;
     buffer->launch = (struct sg_launch){ .kernel = k, .dynamic_shared = shared, .stack = own->stack, .heap = own->heap,
                                          .print = own->print, .attribute = own->attribute, .device = own->device,
-                                         .limits = own->limits, .limit_count = own->limit_count,
+                                         .limit_count = own->limit_count,
                                          .graph = own->graph, .launch_graph = own->launch_graph,
                                          .params = buffer->bytes, .params_size = k->ptx->param_size };
+    memcpy(buffer->launch.limits, own->limits, sizeof buffer->launch.limits);
     memcpy(buffer->launch.grid, grid, sizeof buffer->launch.grid);
     memcpy(buffer->launch.block, block, sizeof buffer->launch.block);
     return EXEC_WINDOW_BASE(EXEC_WINDOW_LAUNCH) + ((uint64_t)(slot - b->buffers) << EXEC_LAUNCH_SHIFT);

@@ -2,6 +2,8 @@
 //   copies, events, questions, errors; the host waits for all of them, and learns of a child's fault
 #include "check.h"
 
+#include <pthread.h>
+
 enum { MOST = 4096 };
 
 __device__ int order_count;
@@ -196,6 +198,27 @@ static void test_questions()
     HOLDS(host[14] == cudaErrorInvalidConfiguration);
 }
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static void CUDART_CB wait_for_gate(void *)
+{
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+}
+
+// The limit at the call counts, not the one that the context has when the kernel's turn comes.
+static void test_lowered_limit()
+{
+    int *error = device_ints(1), *count = device_ints(1), host[2];
+    pthread_mutex_lock(&gate);
+    MUST(cudaLaunchHostFunc(0, wait_for_gate, NULL));
+    too_many<<<1, 1>>>(error, count);
+    MUST(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, 16));
+    pthread_mutex_unlock(&gate);
+    MUST(cudaMemcpy(&host[0], error, sizeof(int), cudaMemcpyDeviceToHost));
+    MUST(cudaMemcpy(&host[1], count, sizeof(int), cudaMemcpyDeviceToHost));
+    HOLDS(host[0] == cudaSuccess && host[1] == 40);
+}
+
 // A chain of 30 launches in one stream is more than may wait.
 static void test_limits()
 {
@@ -203,6 +226,7 @@ static void test_limits()
     size_t before;
     MUST(cudaDeviceGetLimit(&before, cudaLimitDevRuntimePendingLaunchCount));
     HOLDS(before == 2048);
+    test_lowered_limit();
     MUST(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, 16));
     too_many<<<1, 1>>>(error, count);
     GIVES(cudaSuccess, cudaDeviceSynchronize());

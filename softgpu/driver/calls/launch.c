@@ -143,6 +143,7 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
     }
 }
 
+_Static_assert((int)SG_LIMITS <= (int)SGD_LIMITS, "a launch takes them from its context");
 static int attribute_of(const void *device, int number) { return sgd_attribute(device, number); }
 
 struct request {
@@ -194,8 +195,8 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
             l->print = s->context->print;
             l->attribute = attribute_of;
             l->device = s->context->device;
-            l->limits = s->context->limits;
-            l->limit_count = SGD_LIMITS;
+            memcpy(l->limits, s->context->limits, sizeof l->limits);
+            l->limit_count = SG_LIMITS;
             l->params = block;
             l->params_size = f->info.function->param_size;
             op->launch.launch = *l;
