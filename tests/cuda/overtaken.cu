@@ -45,6 +45,7 @@ static const int *results()
     GIVES(cudaSuccess, cudaStreamSynchronize(stream));
     GIVES(cudaSuccess, cudaMemcpy(host, device, COUNT * sizeof *host, cudaMemcpyDeviceToHost));
     GIVES(cudaSuccess, cudaMemset(device, 0, COUNT * sizeof *host));
+    GIVES(cudaSuccess, cudaDeviceSynchronize()); // the stream does not wait for the memset
     return host;
 }
 
