@@ -116,6 +116,13 @@ static void test_clusters()
     GIVES(cudaErrorInvalidClusterSize, cudaOccupancyMaxActiveClusters(&answer, histogram, &config));
     MUST(cudaFuncSetAttribute((const void *)histogram, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
     test_histogram(16);
+    // of clusters that the device cannot form none is active, which is an answer; it is no launch
+    config = config_of(32, 32, 0, &attribute, 32);
+    GIVES(cudaSuccess, cudaOccupancyMaxActiveClusters(&answer, histogram, &config));
+    HOLDS(answer == 0);
+    GIVES(cudaErrorInvalidClusterSize,
+          cudaLaunchKernelEx(&config, histogram, (int *)nullptr, 1, 1, (const int *)nullptr, 0));
+    GIVES(cudaErrorInvalidClusterSize, cudaGetLastError());
     MUST(cudaFuncSetAttribute((const void *)histogram, cudaFuncAttributeNonPortableClusterSizeAllowed, 0));
     // two blocks of 1024 threads on each multiprocessor are more than it has room for
     int multiprocessors, threads;

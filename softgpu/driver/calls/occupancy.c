@@ -128,6 +128,15 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction handle, const 
     return r;
 }
 
+/* A kernel that may have clusters that not every device can form may ask for any size: of those that this one cannot
+   form none is active. (cuTENSOR asks for 32 first, and starts on devices whose largest have 16.) */
+static bool formed_nowhere(const struct sgd_function *f, const uint32_t given[3])
+{
+    const uint32_t *own = sgd_function_cluster(f);
+    unsigned __int128 size = (unsigned __int128)given[0] * given[1] * given[2];
+    return f->non_portable && !own[0] && !own[1] && !own[2] && size > SGD_CLUSTER_MOST;
+}
+
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlaunchConfig *config)
 {
     static const uint32_t any_grid[3];
@@ -138,12 +147,13 @@ CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlau
     if (r)
         return r;
     r = count ? resident_blocks(f, config, &blocks, given) : CUDA_ERROR_INVALID_VALUE;
-    if (!r)
+    bool none = !r && formed_nowhere(f, given);
+    if (!r && !none)
         r = sgd_function_cluster_check(f, any_grid, given, UINT64_MAX, cluster);
-    if (!r && !cluster[0])
+    if (!r && !none && !cluster[0])
         r = CUDA_ERROR_INVALID_VALUE;        /* neither the function nor the launch names a size */
     if (!r)
-        *count = (int)(blocks / ((uint64_t)cluster[0] * cluster[1] * cluster[2]));
+        *count = none ? 0 : (int)(blocks / ((uint64_t)cluster[0] * cluster[1] * cluster[2]));
     sgd_leave();
     return r;
 }
