@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include "softgpu/ptx/ptx.h"
 
-enum { SG_LANES = 32, SG_MAX_SOURCES = 4 };
+enum { SG_LANES = 32, SG_MAX_SOURCES = 5 };
 
 struct sg_rows {
     void       *d;                    /* destination row; NULL where the destination is only predicates */
@@ -45,6 +45,7 @@ struct sg_alu {
     uint32_t      source_count;       /* operands after the destination(s) that are rows */
     enum sg_cell  source[SG_MAX_SOURCES];
     enum ptx_type source_type[SG_MAX_SOURCES];   /* how to turn an immediate operand into a row */
+    uint32_t grouped; /* operand 1 is a vector of so many of the sources; 0: each has its operand */
     /* index among all operands of the one that goes to `in`, -1: none (not a row then) */
     int           predicate_source;
     int           immediate_source;   /* index among all operands of the one that goes to `immediate`, -1: none */

@@ -183,20 +183,80 @@ SMALL_PAIR(e2m1, FORMAT_E2M1, 4)
 SMALL_PAIR(e2m3, FORMAT_E2M3, 8)
 SMALL_PAIR(e3m2, FORMAT_E3M2, 8)
 
+/* ---- .rs: random bits of the last operand decide how to round ---- */
+
+SG_INLINE uint32_t half_from_random(uint32_t from, struct small_float f, uint32_t random, unsigned bits, uint64_t flags)
+{
+    const uint32_t x = small_from_random(from, f, random & ((1u << bits) - 1), bits, flags & SG_CVT_SATFINITE);
+    return finish(x, 0x8000, f.exponent_bits == 8 ? 0x3f80 : 0x3c00, small_highest(f) + 1, flags);
+}
+/* Each half has the lowest bits of its half of the operand: as many as f32 has beyond the format. */
+#define PAIR_RANDOM(name, FORMAT, BITS)                                                              \
+    static void name##_random(const struct sg_rows *r)                                               \
+    {                                                                                                \
+        uint32_t *d = ROW_OF(uint32_t, r->d);                                                        \
+        const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1), *c = SOURCE(uint32_t, 2); \
+        const uint64_t flags = r->immediate;                                                         \
+        SG_FOR_LANES(i)                                                                              \
+        d[i] = half_from_random(a[i], FORMAT, c[i] >> 16, BITS, flags) << 16 |                       \
+               half_from_random(b[i], FORMAT, c[i], BITS, flags);                                    \
+    }
+PAIR_RANDOM(f16x2, FORMAT_F16, 13)
+PAIR_RANDOM(bf16x2, FORMAT_BF16, 16)
+
+SG_INLINE uint32_t reversed16(uint32_t x)
+{
+    x = (x & 0x5555) << 1 | (x >> 1 & 0x5555);
+    x = (x & 0x3333) << 2 | (x >> 2 & 0x3333);
+    x = (x & 0x0f0f) << 4 | (x >> 4 & 0x0f0f);
+    return (x & 0xff) << 8 | x >> 8;
+}
+SG_INLINE uint32_t small_of_random(uint32_t from, struct small_float f, uint32_t random, uint64_t flags)
+{
+    const bool negative = from >> 31 && (from & 0x7fffffff) <= 0x7f800000;
+    return flags & SG_CVT_RELU && negative ? 0 : small_from_random(from, f, random, 16, true);
+}
+/* Four f32: two share 16 random bits, which the first of them takes in reversed order (seen on a B200). The result
+   of e2m1 has 16 bits: there each of the two fields is a byte of either half of the operand. */
+SG_INLINE void four_rows(const struct sg_rows *r, struct small_float f, unsigned shift)
+{
+    uint32_t *d = ROW_OF(uint32_t, r->d);
+    const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1), *c = SOURCE(uint32_t, 2),
+                   *e = SOURCE(uint32_t, 3), *random = SOURCE(uint32_t, 4);
+    const uint64_t flags = r->immediate;
+    SG_FOR_LANES(i)
+    {
+        const uint32_t x = random[i], high = shift == 8 ? x >> 16 : (x >> 16 & 0xff00) | (x >> 8 & 0xff),
+                       low = shift == 8 ? x & 0xffff : (x >> 8 & 0xff00) | (x & 0xff);
+        d[i] = small_of_random(a[i], f, reversed16(high), flags) << 3 * shift |
+               small_of_random(b[i], f, high, flags) << 2 * shift |
+               small_of_random(c[i], f, reversed16(low), flags) << shift | small_of_random(e[i], f, low, flags);
+    }
+}
+#define FOUR_RANDOM(name, FORMAT, SHIFT) \
+    static void name##_random(const struct sg_rows *r) { four_rows(r, FORMAT, SHIFT); }
+FOUR_RANDOM(e4m3, FORMAT_E4M3, 8)
+FOUR_RANDOM(e5m2, FORMAT_E5M2, 8)
+FOUR_RANDOM(e2m1, FORMAT_E2M1, 4)
+FOUR_RANDOM(e2m3, FORMAT_E2M3, 8)
+FOUR_RANDOM(e3m2, FORMAT_E3M2, 8)
+
 /* ue8m0: the power of two 2^(x - 127), 255 is NaN; the sign is lost. Rounded to zero or up; no power below 2^-127.
-   .satfinite keeps what is above 2^127 there. */
-SG_INLINE uint32_t ue8m0_of(uint32_t from, int mode)
+   .satfinite keeps what is above 2^127 there; without it that is NaN. */
+SG_INLINE uint32_t ue8m0_of(uint32_t from, int mode, uint64_t flags)
 {
     const uint32_t magnitude = from & 0x7fffffff, exponent = magnitude >> 23, fraction = magnitude & 0x7fffff;
     /* 2^-127 is half of the least normal number, a subnormal with the top fraction bit */
     const uint32_t up = exponent ? fraction != 0 : fraction > 0x400000;
     const uint32_t x = exponent + (mode == SMALL_RP ? up : 0);
-    return magnitude > 0x7f800000 ? 255 : x > 254 ? 254 : x;
+    return magnitude > 0x7f800000 ? 255 : x > 254 ? 255 - ((flags & SG_CVT_SATFINITE) != 0) : x;
 }
-CVT_PAIR(ue8m0_f32, SMALL_RZ, ue8m0_of(a, mode) << 8 | ue8m0_of(b, mode))
-CVT_PAIR(ue8m0_f32, SMALL_RP, ue8m0_of(a, mode) << 8 | ue8m0_of(b, mode))
-CVT(ue8m0_bf16x2, uint32_t, uint32_t, SMALL_RZ, ue8m0_of(a & 0xffff0000, mode) << 8 | ue8m0_of(a << 16, mode))
-CVT(ue8m0_bf16x2, uint32_t, uint32_t, SMALL_RP, ue8m0_of(a & 0xffff0000, mode) << 8 | ue8m0_of(a << 16, mode))
+#define UE8M0(MODE)                                                                     \
+    CVT_PAIR(ue8m0_f32, MODE, ue8m0_of(a, mode, flags) << 8 | ue8m0_of(b, mode, flags)) \
+    CVT(ue8m0_bf16x2, uint32_t, uint32_t, MODE,                                         \
+        ue8m0_of(a & 0xffff0000, mode, flags) << 8 | ue8m0_of(a << 16, mode, flags))
+UE8M0(SMALL_RZ)
+UE8M0(SMALL_RP)
 SG_INLINE uint32_t bf16_of_ue8m0(uint32_t x) { return x == 255 ? 0x7fff : x ? x << 7 : 0x0040; }
 CVT(bf16x2_ue8m0, uint32_t, uint32_t, SMALL_RN, bf16_of_ue8m0(a >> 8 & 255) << 16 | bf16_of_ue8m0(a & 255))
 
@@ -222,6 +282,8 @@ const struct sg_convert_float_table SG_CLONE(sg_convert_float_table) = {
     },
     .integral = { MODES(integral_f16), MODES(integral_bf16), MODES(integral_f32), MODES(integral_f64) },
     .pair = { MODES(f16x2_f32), MODES(bf16x2_f32) },
+    .pair_random = { f16x2_random, bf16x2_random },
+    .four_random = { e4m3_random, e5m2_random, e2m1_random, e2m3_random, e3m2_random },
     .small_from_f32 = SMALLS(, _f32), .small_from_f16x2 = SMALLS(, _f16x2), .small_to_f16x2 = SMALLS(f16x2_, ),
     .ue8m0_from_f32 = { ue8m0_f32_SMALL_RZ, ue8m0_f32_SMALL_RP }, .ue8m0_from_bf16x2 = { ue8m0_bf16x2_SMALL_RZ,
                                                                                          ue8m0_bf16x2_SMALL_RP },

@@ -74,7 +74,8 @@ int sg_decode_arithmetic(struct sg_decode *d)
 static int check_operands(struct sg_decode *d)
 {
     const uint32_t have = d->instruction->operand_count;
-    const uint32_t want = 1 + d->alu->source_count + (d->alu->predicate_source >= 0) + (d->alu->immediate_source >= 0);
+    const uint32_t grouped = d->alu->grouped, sources = d->alu->source_count - (grouped ? grouped - 1 : 0);
+    const uint32_t want = 1 + sources + (d->alu->predicate_source >= 0) + (d->alu->immediate_source >= 0);
     return have == want ? 0 : sg_fail(d, "%s has %u operands here, not %u", d->instruction->opcode, want, have);
 }
 

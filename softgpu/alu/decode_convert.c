@@ -88,12 +88,48 @@ static int decode_float_to_float(struct sg_decode *d, int to, int from)
                  rounds | (to == SG_CVT_TF32 ? 0 : flushes | W(sat)) |
                      (half || to == SG_CVT_TF32 ? W(relu) | W(satfinite) : 0),
                  2, 2) ||
-        (narrows ? sg_need_one(d, rounds, "rounding") : sg_at_most_one(d, rounds, "rounding")) ||
+        /* f16 from bf16 and back: ptxas makes the same code without a rounding as with .rn */
+        (narrows && !(half && from <= SG_CVT_BF16) ? sg_need_one(d, rounds, "rounding")
+                                                   : sg_at_most_one(d, rounds, "rounding")) ||
         sg_at_most_one(d, W(sat) | W(relu), ".sat or .relu"))
         return -1;
     const struct sg_convert_float_table *table = float_tables[d->level];
     const int rounding = exact ? SG_RN : sg_has(d, W(rna)) ? SG_CVT_RNA : (int)sg_rounding(d);
     return sg_choose(d, integral ? table->integral[to][sg_rounding(d)] : table->row[to][from][rounding]);
+}
+
+static int small_of_four(enum sg_type t)
+{
+    switch (t) {
+    case SG_T_e4m3x4: return SG_CVT_E4M3;
+    case SG_T_e5m2x4: return SG_CVT_E5M2;
+    case SG_T_e2m1x4: return SG_CVT_E2M1;
+    case SG_T_e2m3x4: return SG_CVT_E2M3;
+    case SG_T_e3m2x4: return SG_CVT_E3M2;
+    default: return -1;
+    }
+}
+
+/* cvt.rs.f16x2.f32 d, a, b, random;  cvt.rs.satfinite.e4m3x4.f32 d, {a, b, e, f}, random */
+static int decode_random(struct sg_decode *d)
+{
+    const struct sg_convert_float_table *table = float_tables[d->level];
+    const enum sg_type to = d->type[0];
+    const int four = small_of_four(to);
+    if (d->type[1] != SG_T_f32 || (four < 0 && to != SG_T_f16x2 && to != SG_T_bf16x2))
+        return no_conversion(d);
+    if (sg_allow(d, W(rs) | W(relu) | W(satfinite), 2, 2))
+        return -1;
+    if (four < 0) {
+        sg_shape(d, to, SG_T_f32, SG_T_f32, SG_T_b32, SG_T_none);
+        return sg_choose(d, table->pair_random[to == SG_T_bf16x2]);
+    }
+    if (!sg_has(d, W(satfinite)))
+        return sg_fail(d, "cvt to %s without .satfinite", sg_type_text(to));
+    d->alu->immediate &= ~(uint64_t)SG_CVT_SATFINITE; /* implied in those rows */
+    d->alu->grouped = 4;
+    sg_shape(d, to, SG_T_f32, SG_T_f32, SG_T_f32, SG_T_f32, SG_T_b32, SG_T_none);
+    return sg_choose(d, table->four_random[four]);
 }
 
 /* f16x2, bf16x2 and the small formats: from two f32 (a above b), from a pair, to a pair */
@@ -128,7 +164,7 @@ static int decode_pairs(struct sg_decode *d)
         return -1;
     if (small_of(to) >= 0 && !sg_has(d, W(satfinite)))
         return sg_fail(d, "cvt to %s without .satfinite", sg_type_text(to));
-    if (finite)                                       /* implied in those rows */
+    if (small_of(to) >= 0) /* implied in those rows */
         d->alu->immediate &= ~(uint64_t)SG_CVT_SATFINITE;
     sg_shape(d, to, from, two ? from : SG_T_none, SG_T_none);
     return sg_choose(d, function);
@@ -167,6 +203,8 @@ int sg_decode_convert(struct sg_decode *d)
     const int to_int = sg_type_int(to, false), from_int = sg_type_int(from, false), to_float = float_of(to),
               from_float = float_of(from);
     set_flags(d);
+    if (sg_has(d, W(rs)))
+        return decode_random(d);
     if ((to_int < 0 && to_float < 0) || (from_int < 0 && from_float < 0))
         return decode_pairs(d);
     sg_shape(d, to, from, SG_T_none);

@@ -60,13 +60,16 @@ static int decode_extremum(struct sg_decode *d)
         return no_such_type(d);
     if (sg_allow(d, t == SG_T_f32 ? W(ftz) | W(NaN) | W(xorsign) | W(abs) : 0, 1, 1))
         return -1;
-    if (sg_has(d, W(xorsign)) != sg_has(d, W(abs)))
-        return sg_fail(d, "%s with .xorsign needs .abs, and the other way round", d->instruction->opcode);
     const bool three = t == SG_T_f32 && d->instruction->operand_count == 4;
+    if (three && sg_has(d, W(xorsign)))
+        return sg_fail(d, "%s of three takes no .xorsign", d->instruction->opcode);
+    if (!three && sg_has(d, W(xorsign)) != sg_has(d, W(abs)))
+        return sg_fail(d, "%s with .xorsign needs .abs, and the other way round", d->instruction->opcode);
     sg_shape(d, t, t, t, three ? t : SG_T_none, SG_T_none);
-    return sg_choose(d, t == SG_T_f64 ? double_tables[d->level]->extremum[which]
-                                      : float_tables[d->level]->f32_extremum[which][sg_has(d, W(ftz))][sg_has(
-                                            d, W(NaN))][sg_has(d, W(xorsign))][three]);
+    return sg_choose(
+        d, t == SG_T_f64 ? double_tables[d->level]->extremum[which]
+                         : float_tables[d->level]
+                               ->f32_extremum[which][sg_has(d, W(ftz))][sg_has(d, W(NaN))][sg_has(d, W(abs))][three]);
 }
 
 static int decode_sign(struct sg_decode *d)
@@ -198,7 +201,11 @@ int sg_decode_half(struct sg_decode *d)
     case SG_OP_ADD: operation = SG_HALF_ADD; allowed = W(rn) | f16; break;
     case SG_OP_SUB: operation = SG_HALF_SUB; allowed = W(rn) | f16; break;
     case SG_OP_MUL: operation = SG_HALF_MUL; allowed = W(rn) | f16; break;
-    case SG_OP_FMA: operation = SG_HALF_FMA; allowed = W(rn) | W(relu) | f16; sources = 3; break;
+    case SG_OP_FMA:
+        operation = SG_HALF_FMA;
+        allowed = W(rn) | W(relu) | W(oob) | f16;
+        sources = 3;
+        break;
     case SG_OP_NEG: operation = SG_HALF_NEG; allowed = f16 & W(ftz); sources = 1; break;
     case SG_OP_ABS: operation = SG_HALF_ABS; allowed = f16 & W(ftz); sources = 1; break;
     case SG_OP_MIN: operation = SG_HALF_MIN; allowed = (f16 & W(ftz)) | W(NaN) | W(xorsign) | W(abs); break;
@@ -211,11 +218,13 @@ int sg_decode_half(struct sg_decode *d)
         return -1;
     if (d->operation == SG_OP_FMA && !sg_has(d, W(rn)))
         return sg_fail(d, "fma without a rounding");
+    if (sg_has(d, W(oob)) && sg_has(d, W(ftz)))
+        return sg_fail(d, "fma with .oob takes no .ftz");
     if (sg_has(d, W(xorsign)) != sg_has(d, W(abs)))
         return sg_fail(d, "%s with .xorsign needs .abs, and the other way round", d->instruction->opcode);
     d->alu->immediate = (sg_has(d, W(ftz)) ? SG_HALF_FTZ : 0) | (sg_has(d, W(sat)) ? SG_HALF_SAT : 0) |
                         (sg_has(d, W(relu)) ? SG_HALF_RELU : 0) | (sg_has(d, W(NaN)) ? SG_HALF_NAN : 0) |
-                        (sg_has(d, W(xorsign)) ? SG_HALF_XORSIGN : 0);
+                        (sg_has(d, W(xorsign)) ? SG_HALF_XORSIGN : 0) | (sg_has(d, W(oob)) ? SG_HALF_OOB : 0);
     sg_shape(d, t, t, sources > 1 ? t : SG_T_none, sources > 2 ? t : SG_T_none, SG_T_none);
     return sg_choose(d, half_tables[d->level]->row[operation][kind]);
 }

@@ -71,19 +71,19 @@ SG_INLINE uint32_t extremum32(uint32_t a, uint32_t b, enum sg_extremum which, bo
     return (is_nan32(a) && is_nan32(b)) || (nan && (is_nan32(a) || is_nan32(b))) ? NAN_F32 : x;
 }
 
-SG_INLINE void extremum_rows(const struct sg_rows *r, enum sg_extremum which, bool ftz, bool nan, bool xorsign,
+/* absolute: of two operands .xorsign.abs, of three .abs */
+SG_INLINE void extremum_rows(const struct sg_rows *r, enum sg_extremum which, bool ftz, bool nan, bool absolute,
                              bool three)
 {
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1), *s2 = SOURCE(uint32_t, three ? 2 : 1);
-    const uint32_t clear = xorsign ? 0x7fffffff : UINT32_MAX;
+    const uint32_t clear = absolute ? 0x7fffffff : UINT32_MAX;
     SG_FOR_LANES(i) {
         const uint32_t a = flush32(s0[i], ftz), b = flush32(s1[i], ftz), c = flush32(s2[i], ftz);
         uint32_t x = extremum32(a & clear, b & clear, which, nan);
         if (three)
             x = extremum32(x, c & clear, which, nan);
-        const uint32_t sign = (three ? a ^ b ^ c : a ^ b) & 0x80000000;
-        d[i] = xorsign && !is_nan32(x) ? x | sign : x;
+        d[i] = absolute && !three && !is_nan32(x) ? x | ((a ^ b) & 0x80000000) : x;
     }
 }
 
@@ -138,13 +138,13 @@ QUOTIENT_ALL(div, DIV)
 QUOTIENT_ALL(rcp, RCP)
 QUOTIENT_ALL(sqrt, SQRT)
 
-#define EXTREMUM(name, op, ftz, nan, xorsign, three)                                    \
-    static void name##_##ftz##nan##xorsign##three(const struct sg_rows *r)              \
-    {                                                                                   \
-        extremum_rows(r, op, ftz, nan, xorsign, three);                                 \
+#define EXTREMUM(name, op, ftz, nan, absolute, three)                       \
+    static void name##_##ftz##nan##absolute##three(const struct sg_rows *r) \
+    {                                                                       \
+        extremum_rows(r, op, ftz, nan, absolute, three);                    \
     }
-#define EXTREMUM_2(name, op, ftz, nan, xorsign) \
-    EXTREMUM(name, op, ftz, nan, xorsign, 0) EXTREMUM(name, op, ftz, nan, xorsign, 1)
+#define EXTREMUM_2(name, op, ftz, nan, absolute) \
+    EXTREMUM(name, op, ftz, nan, absolute, 0) EXTREMUM(name, op, ftz, nan, absolute, 1)
 #define EXTREMUM_4(name, op, ftz, nan) EXTREMUM_2(name, op, ftz, nan, 0) EXTREMUM_2(name, op, ftz, nan, 1)
 #define EXTREMUM_ALL(name, op) \
     EXTREMUM_4(name, op, 0, 0) EXTREMUM_4(name, op, 0, 1) EXTREMUM_4(name, op, 1, 0) EXTREMUM_4(name, op, 1, 1)

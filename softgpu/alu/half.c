@@ -38,12 +38,15 @@ SG_INLINE uint32_t half_extremum(uint32_t a, uint32_t b, struct small_float f, b
     return pick32((a_nan & b_nan) | (strict & (a_nan | b_nan)), small_nan(f), chosen);
 }
 
+/* What tensor copies write beyond a tensor's edges in both formats (softgpu/tensor.h); fma.oob makes +0 of a factor. */
+enum { OOB_NAN = 0x7ff7 };
+
 /* One value: a, b and c have 16 bits */
 SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_float f, uint32_t a, uint32_t b, uint32_t c,
                              uint64_t flags)
 {
     const bool ftz = (flags & SG_HALF_FTZ) != 0, relu = (flags & SG_HALF_RELU) != 0, sat = (flags & SG_HALF_SAT) != 0,
-               wide = f.exponent_bits == 8;
+               wide = f.exponent_bits == 8, outside = (flags & SG_HALF_OOB) != 0 && (a == OOB_NAN || b == OOB_NAN);
     a = flush_small(a, f, ftz);
     b = flush_small(b, f, ftz);
     c = flush_small(c, f, ftz);
@@ -69,7 +72,7 @@ SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_floa
     d = flush_small(d, f, ftz);
     const bool nan = (d & 0x7fff) > small_highest(f) + 1, negative = (d & 0x8000) != 0;
     const uint32_t one = wide ? 0x3f80 : 0x3c00;
-    d = pick32((relu & negative & !nan) | (sat & (nan | negative)), 0, d);
+    d = pick32((relu & negative & !nan) | (sat & (nan | negative)) | outside, 0, d);
     return pick32(sat & (d > one), one, d);
 }
 

@@ -89,6 +89,32 @@ SG_INLINE float small_to_f32(uint32_t x, struct small_float f)
 SMALL_ROUND(f32, uint32_t, int32_t, pick32, 23, 8)
 SMALL_ROUND(f64, uint64_t, int64_t, pick64, 52, 11)
 
+/*
+ * The same for f32 where random bits decide: they are added to as many of the highest bits that are lost (fewer are
+ * kept where the format is subnormal), and a carry rounds up.
+ */
+SG_INLINE uint32_t small_round_random(uint32_t magnitude, struct small_float f, uint32_t random, unsigned random_bits)
+{
+    enum { FRACTION = 23, BIAS = 127, FAR = 48 }; /* FAR: nothing is left of the significand and its carries */
+    const int32_t field = (int32_t)(magnitude >> FRACTION), normal = field != 0, exponent = field + 1 - normal - BIAS,
+                  above = exponent - (2 - (1 << (f.exponent_bits - 1)));
+    const uint32_t significand = (magnitude & ((1u << FRACTION) - 1)) | (uint32_t)normal << FRACTION;
+    const uint32_t wanted = FRACTION - f.fraction_bits + pick32(above < 0, 0 - (uint32_t)above, 0),
+                   shift = pick32(wanted > FAR, FAR, wanted);
+    const uint64_t sum = significand + ((uint64_t)random << (shift - random_bits));
+    return (pick32(above > 0, (uint32_t)above, 0) << f.fraction_bits) + (uint32_t)(sum >> shift);
+}
+SG_INLINE uint32_t small_from_random(uint32_t x, struct small_float f, uint32_t random, unsigned random_bits,
+                                     bool finite)
+{
+    const uint32_t magnitude = x & 0x7fffffff, sign = x >> 31 << (f.exponent_bits + f.fraction_bits),
+                   highest = small_highest(f);
+    const bool stays = finite | (f.top != TOP_IEEE);
+    uint32_t bits = small_round_random(magnitude, f, random, random_bits);
+    bits = pick32((bits > highest) | (magnitude == 0x7f800000), highest + !stays, bits);
+    return pick32(magnitude > 0x7f800000, f.top == TOP_FINITE ? highest : small_nan(f), bits | sign);
+}
+
 /* finite: overflow and infinity become the largest finite number (.satfinite); formats without infinity always do so */
 #define SMALL_FROM(NAME, U, PICK, INFINITY_BITS)                                                                    \
     SG_INLINE uint32_t small_from_##NAME(U x, struct small_float f, int mode, bool finite)                          \

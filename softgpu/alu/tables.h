@@ -67,7 +67,7 @@ enum sg_testp { SG_FINITE, SG_INFINITE, SG_NUMBER, SG_NOTANUMBER, SG_NORMAL, SG_
 /* of addition, multiplication … in each rounding; of those that only have the nearest, at SG_RN */
 enum sg_float_operation { SG_FLOAT_ADD, SG_FLOAT_SUB, SG_FLOAT_MUL, SG_FLOAT_FMA, SG_FLOAT_OPERATION_COUNT };
 enum sg_extremum { SG_MIN, SG_MAX, SG_EXTREMUM_COUNT };
-struct sg_float_table {                               /* flags: [ftz], [sat], [NaN], [xorsign.abs], [3 sources] */
+struct sg_float_table { /* flags: [ftz], [sat], [NaN], [.abs], [3 sources] */
     sg_alu_function *f32[SG_FLOAT_OPERATION_COUNT][SG_ROUND_COUNT][2][2];
     sg_alu_function *f32_div[SG_ROUND_COUNT][2], *f32_rcp[SG_ROUND_COUNT][2], *f32_sqrt[SG_ROUND_COUNT][2];
     sg_alu_function *f32_neg[2], *f32_abs[2], *f32_extremum[SG_EXTREMUM_COUNT][2][2][2][2];
@@ -102,7 +102,7 @@ SG_CLONE_DECLARE(const struct sg_compare_table, sg_compare_table);
 /* 16-bit floats [f16, bf16, f16x2, bf16x2]; modifiers are flags in the immediate. */
 enum sg_half_operation { SG_HALF_ADD, SG_HALF_SUB, SG_HALF_MUL, SG_HALF_FMA, SG_HALF_NEG, SG_HALF_ABS, SG_HALF_MIN,
                          SG_HALF_MAX, SG_HALF_EX2, SG_HALF_TANH, SG_HALF_OPERATION_COUNT };
-enum { SG_HALF_FTZ = 1, SG_HALF_SAT = 2, SG_HALF_RELU = 4, SG_HALF_NAN = 8, SG_HALF_XORSIGN = 16 };
+enum { SG_HALF_FTZ = 1, SG_HALF_SAT = 2, SG_HALF_RELU = 4, SG_HALF_NAN = 8, SG_HALF_XORSIGN = 16, SG_HALF_OOB = 32 };
 enum sg_half_kind { SG_HALF_F16, SG_HALF_BF16, SG_HALF_F16X2, SG_HALF_BF16X2, SG_HALF_KIND_COUNT };
 struct sg_half_table { sg_alu_function *row[SG_HALF_OPERATION_COUNT][SG_HALF_KIND_COUNT]; };
 SG_CLONE_DECLARE(const struct sg_half_table, sg_half_table);
@@ -127,6 +127,7 @@ struct sg_convert_float_table {
     sg_alu_function *row[SG_CVT_FLOAT_COUNT][SG_CVT_TF32][SG_CVT_MODE_COUNT]; /* [to][from][mode] */
     sg_alu_function *integral[SG_CVT_TF32][SG_ROUND_COUNT];                   /* .rni and the like within one type */
     sg_alu_function *pair[2][SG_ROUND_COUNT];                                 /* two f32 to [f16x2, bf16x2][mode] */
+    sg_alu_function *pair_random[2], *four_random[SG_CVT_SMALL_COUNT];        /* .rs: the last operand has the bits */
     sg_alu_function *small_from_f32[SG_CVT_SMALL_COUNT], *small_from_f16x2[SG_CVT_SMALL_COUNT];
     sg_alu_function *small_to_f16x2[SG_CVT_SMALL_COUNT];
     sg_alu_function *ue8m0_from_f32[2], *ue8m0_from_bf16x2[2], *ue8m0_to_bf16x2;   /* [rz, rp] */

@@ -103,7 +103,13 @@ int decode_arithmetic(struct exec_decoder *d)
         }
     }
     uint32_t row = 0;
-    for (uint32_t o = 1; o < in->operand_count; o++) {
+    const struct ptx_operand *group = &in->operands[1];
+    if (alu.grouped && (group->kind != PTX_OP_VECTOR || group->element_count != alu.grouped))
+        return decode_error(d, "a vector of %u registers is wanted as operand 1", alu.grouped);
+    for (; row < alu.grouped; row++)
+        if (decode_source(d, &group->elements[row], alu.source_type[row], &n.s[row]))
+            return -1;
+    for (uint32_t o = alu.grouped ? 2 : 1; o < in->operand_count; o++) {
         int place = (int)o;
         const struct ptx_operand *from = &in->operands[o];
         if (place == alu.predicate_source) {

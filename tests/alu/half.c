@@ -96,6 +96,50 @@ static void test_arithmetic(void **state)
             }
 }
 
+/* The NaN that tensor copies write beyond the edges makes +0 where it is a factor; no other NaN does. */
+static void test_out_of_bounds(void **state)
+{
+    (void)state;
+    static const uint32_t marks[] = { 0x7ff7, 0xfff7, 0x7fff, 0x7ff6, 0x7fc0 };
+    for (unsigned k = 0; k < 4; k++)
+        for (unsigned flags = 0; flags < 3; flags++)
+            ALU_LEVELS(level)
+            {
+                const bool relu = flags == 1, sat = flags == 2;
+                struct alu_case c;
+                struct alu_run run = { 0 };
+                char text[64];
+                if (sat && kinds[k].format.exponent_bits == 8)
+                    continue;
+                snprintf(text, sizeof text, "fma.rn.oob%s.%s", relu ? ".relu" : sat ? ".sat" : "", kinds[k].name);
+                alu_get(&c, level, text, 3);
+                for (unsigned round = 0; round < 200; round++) {
+                    for (unsigned i = 0; i < 32; i++)
+                        for (unsigned s = 0; s < 3; s++) {
+                            run.s[s].u.w[i] = 0;
+                            for (unsigned half = 0; half <= kinds[k].pair; half++)
+                                run.s[s].u.w[i] |=
+                                    (alu_random() % 3 ? operand(kinds[k].format) : marks[alu_random() % 5])
+                                    << (16 * half);
+                        }
+                    alu_execute(&c, &run);
+                    for (unsigned i = 0; i < 32; i++)
+                        for (unsigned half = 0; half <= kinds[k].pair; half++) {
+                            uint32_t v[3];
+                            for (unsigned s = 0; s < 3; s++)
+                                v[s] = run.s[s].u.w[i] >> (16 * half) & 0xffff;
+                            const uint32_t want = v[0] == 0x7ff7 || v[1] == 0x7ff7
+                                                      ? 0
+                                                      : expect(FMA, kinds[k].format, v, false, sat, relu),
+                                           got = run.d.u.w[i] >> (16 * half) & 0xffff;
+                            if (got != want)
+                                fail_msg("%s (%s) of %04x %04x %04x gives %04x, not %04x", text, sg_cpu_name(level),
+                                         v[0], v[1], v[2], got, want);
+                        }
+                }
+            }
+}
+
 /* A product that is a tie, and a third operand too small for double to see: the sum is no tie */
 static void test_beyond_double(void **state)
 {
@@ -221,17 +265,18 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct alu_refused refused[] = {
-        { "add.rz.f16", 2, "rz" },  { "add.sat.bf16", 2, "sat" },         { "fma.f16", 3, "rounding" },
-        { "div.rn.f16", 2, "f16" }, { "fma.rn.sat.relu.f16", 3, "relu" },
+        { "add.rz.f16", 2, "rz" },   { "add.sat.bf16", 2, "sat" },         { "fma.f16", 3, "rounding" },
+        { "div.rn.f16", 2, "f16" },  { "fma.rn.sat.relu.f16", 3, "relu" }, { "fma.rn.oob.ftz.f16", 3, "ftz" },
+        { "add.oob.f16", 2, "oob" },
     };
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_beyond_double),
-                                        cmocka_unit_test(test_extrema_and_signs),
-                                        cmocka_unit_test(test_functions), cmocka_unit_test(test_refusals) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_beyond_double),
+                                        cmocka_unit_test(test_out_of_bounds), cmocka_unit_test(test_extrema_and_signs),
+                                        cmocka_unit_test(test_functions),     cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 #include "softgpu/alu/decode.h"
 
 struct alu_case {
-    char text[96];
+    char text[128];
     const char *modifiers[16];
     struct ptx_operand operands[8];
     struct ptx_instruction instruction;
