@@ -16,12 +16,24 @@ static uint32_t cell_bytes(enum ptx_type t)
     return decode_cell(t) == SG_CELL_128 ? 16 : decode_cell(t) == SG_CELL_64 ? 8 : 4;
 }
 
+static bool has_register_parameters(const struct ptx_function *f)
+{
+    const struct ptx_prototype *p = &f->signature;
+    bool has = false;
+    for (uint32_t k = 0; k < p->param_count; k++)
+        has |= p->params[k].space == PTX_SPACE_REG;
+    for (uint32_t k = 0; k < p->return_count; k++)
+        has |= p->returns[k].space == PTX_SPACE_REG;
+    return has;
+}
+
 /* Predicates first, then the rows, largest cells first. */
 static int layout_registers(struct exec_decoder *d, const struct exec_flow *flow)
 {
     const struct ptx_function *f = d->f;
     uint32_t predicates = EXEC_PRED_FIRST, rows[3];
-    if (!exec_registers_place(flow, d->register_at, rows)) {
+    /* Parameters in registers live at once from the beginning, and results until the end: each keeps a row. */
+    if (has_register_parameters(f) || !exec_registers_place(flow, d->register_at, rows)) {
         memset(rows, 0, sizeof rows);
         for (uint32_t i = 0; i < f->register_count; i++) {
             uint32_t pool = cell_bytes(f->registers[i].type) / 8;
@@ -140,14 +152,15 @@ static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint3
     if (b + 1 < g->blocks)
         return exec_flow_falls(g, b) && next != b + 1 ? decode_fall(d, g, b, next) : 0;
     d->first_insn[end] = d->count;
-    return decode_put(d, (struct exec_insn){ .run = exec_run_return });       /* a body may end without one */
+    /* a body may end without one */
+    return decode_give_registers(d) ? -1 : decode_put(d, (struct exec_insn){ .run = exec_run_return });
 }
 
 static int decode_body(struct exec_decoder *d, const struct exec_flow *g)
 {
     uint32_t *order = exec_order(g);
-    int result = order ? 0 : decode_error(d, "no host memory");
-    if (order && order[0])
+    int result = order ? decode_take_registers(d) : decode_error(d, "no host memory");
+    if (order && !result && order[0])
         result = decode_jump(d, 0);
     for (uint32_t i = 0; !result && i < g->blocks; i++)
         result = decode_block(d, g, order[i], i + 1 < g->blocks ? order[i + 1] : UINT32_MAX);

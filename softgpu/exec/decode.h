@@ -80,6 +80,10 @@ int decode_converge(struct exec_decoder *);
 
 /* op_control.c: a branch without a guard to a PTX instruction */
 int decode_jump(struct exec_decoder *, uint32_t to);
+/* Calls pass parameters in local memory. A function that declares some as registers takes them from there at its
+   beginning, and gives results there before each return. Nothing for other functions. */
+int decode_take_registers(struct exec_decoder *);
+int decode_give_registers(struct exec_decoder *);
 
 /* op_copy.c: st.bulk */
 int decode_bulk_store(struct exec_decoder *);

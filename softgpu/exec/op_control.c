@@ -238,6 +238,58 @@ void exec_run_return(struct exec_warp *w, const struct exec_insn *i)
     exec_jump(w, to);
 }
 
+/* --- parameters in registers --- */
+
+static void run_take_register(struct exec_warp *w, const struct exec_insn *i)
+{
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        unsigned char value[16] = { 0 };
+        exec_local_read(w, l, w->frame->local_base + (uint32_t)i->offset, value, i->size);
+        memcpy(w->rows + i->d + l * i->kind, value, i->kind);
+    }
+}
+
+static void run_give_register(struct exec_warp *w, const struct exec_insn *i)
+{
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        exec_local_write(w, l, w->frame->local_base + (uint32_t)i->offset, w->rows + i->d + l * i->kind, i->size);
+    }
+}
+
+static int decode_registers(struct exec_decoder *d, const struct ptx_variable *list, uint32_t count,
+                            const uint32_t *offsets, exec_handler *run)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        if (list[k].space != PTX_SPACE_REG)
+            continue;
+        if (list[k].type == PTX_PRED || list[k].vector > 1)
+            return decode_error(d, "%s: a parameter in a predicate or a vector register", list[k].name);
+        uint8_t size = (uint8_t)ptx_type_size(list[k].type);
+        struct exec_insn n = { .run = run,
+                               .d = d->register_at[list[k].offset],
+                               .offset = offsets[k],
+                               .size = size,
+                               .kind = size < 4 ? 4 : size };
+        if (decode_put(d, n))
+            return -1;
+    }
+    return 0;
+}
+
+int decode_take_registers(struct exec_decoder *d)
+{
+    const struct ptx_prototype *p = &d->f->signature;
+    return decode_registers(d, p->params, p->param_count, d->out->param_offset, run_take_register);
+}
+
+int decode_give_registers(struct exec_decoder *d)
+{
+    const struct ptx_prototype *p = &d->f->signature;
+    return decode_registers(d, p->returns, p->return_count, d->out->return_offset, run_give_register);
+}
+
 static int decode_value(struct exec_decoder *d, const struct ptx_operand *o, const struct ptx_variable *formal,
                         bool result, struct exec_value *v)
 {
@@ -323,9 +375,6 @@ static int decode_call(struct exec_decoder *d)
             return decode_error(d, "function %s is not defined and not one that the device provides", f->name);
     } else if (decode_source(d, target, PTX_B64, &n.s[0]))
         return -1;
-    for (uint32_t k = 0; p && k < p->param_count; k++)
-        if (p->params[k].space == PTX_SPACE_REG)
-            return decode_error(d, "parameters in registers");
     c->results = decode_values(d, results, p ? p->returns : NULL, p ? p->return_count : 0, true, &c->result_count);
     c->arguments = decode_values(d, arguments, p ? p->params : NULL, p ? p->param_count : 0, false, &c->argument_count);
     if (!c->results || !c->arguments)
@@ -347,17 +396,30 @@ static void run_trap(struct exec_warp *w, const struct exec_insn *i)
 
 static int decode_ret(struct exec_decoder *d)
 {
-    return decode_put_control(d, (struct exec_insn){ .run = exec_run_return });
+    /* without its guard: only a return looks at what is given */
+    return decode_give_registers(d) ? -1 : decode_put_control(d, (struct exec_insn){ .run = exec_run_return });
 }
 static int decode_exit(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = run_exit }); }
 static int decode_trap(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = run_trap }); }
 
 /* --- the stack: lanes may differ in what they ask for, so the largest is taken for all --- */
 
+/* The same address of local memory for all lanes: 32 bits suffice. */
+static void put_address(struct exec_warp *w, const struct exec_insn *i, uint64_t address)
+{
+    for (uint32_t m = w->mask; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        if (i->cell == SG_CELL_64)
+            ((uint64_t *)(void *)(w->rows + i->d))[l] = address;
+        else
+            ((uint32_t *)(void *)(w->rows + i->d))[l] = (uint32_t)address;
+    }
+}
+
 static void run_alloca(struct exec_warp *w, const struct exec_insn *i)
 {
     const uint64_t *sizes = exec_row(w, i->s[0]);
-    uint64_t most = 0, align = i->cost, *to = (uint64_t *)(void *)(w->rows + i->d);
+    uint64_t most = 0, align = i->cost;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         uint64_t n = sizes[__builtin_ctz(m)];
         most = n > most ? n : most;
@@ -371,8 +433,7 @@ static void run_alloca(struct exec_warp *w, const struct exec_insn *i)
     }
     f->local_top = (uint32_t)top;
     f->stack_used = (uint32_t)used;
-    for (uint32_t m = w->mask; m; m &= m - 1)
-        to[__builtin_ctz(m)] = at;
+    put_address(w, i, at);
 }
 
 static int decode_alloca(struct exec_decoder *d)
@@ -383,19 +444,15 @@ static int decode_alloca(struct exec_decoder *d)
     if (in->operand_count < 2 || decode_destination(d, &in->operands[0], PTX_B64, &n.d, &declared) ||
         decode_source(d, &in->operands[1], PTX_B64, &n.s[0]))
         return decode_error(d, "operands");
-    if (ptx_type_size(declared) != 8)
-        return decode_error(d, "only 64-bit addresses are known");
+    if (ptx_type_size(declared) < 4 || ptx_type_size(declared) > 8)
+        return decode_error(d, "an address in a register of type %s", ptx_type_name(declared));
+    n.cell = (uint8_t)decode_cell(declared);
     if (in->operand_count > 2 && in->operands[2].integer > 16 && in->operands[2].integer <= 4096)
         n.cost = (uint32_t)in->operands[2].integer;
     return decode_put_guarded(d, n);
 }
 
-static void run_stacksave(struct exec_warp *w, const struct exec_insn *i)
-{
-    uint64_t *to = (uint64_t *)(void *)(w->rows + i->d);
-    for (uint32_t m = w->mask; m; m &= m - 1)
-        to[__builtin_ctz(m)] = w->frame->local_top;
-}
+static void run_stacksave(struct exec_warp *w, const struct exec_insn *i) { put_address(w, i, w->frame->local_top); }
 
 static void run_stackrestore(struct exec_warp *w, const struct exec_insn *i)
 {
@@ -417,8 +474,9 @@ static int decode_stack(struct exec_decoder *d)
     if (!strcmp(d->in->opcode, "stacksave")) {
         if (decode_destination(d, &d->in->operands[0], PTX_B64, &n.d, &declared))
             return -1;
-        if (ptx_type_size(declared) != 8)
-            return decode_error(d, "only 64-bit addresses are known");
+        if (ptx_type_size(declared) < 4 || ptx_type_size(declared) > 8)
+            return decode_error(d, "an address in a register of type %s", ptx_type_name(declared));
+        n.cell = (uint8_t)decode_cell(declared);
         return decode_put_guarded(d, n);
     }
     n.run = run_stackrestore;

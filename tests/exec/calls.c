@@ -50,6 +50,49 @@ static void pointers_to_functions(void **state)
         assert_true(out[i] == (i % 3 == 0 ? 2 * i : i % 3 == 1 ? i + 1 : 0) + 1);
 }
 
+/* Parameters and results in registers: by name and through a pointer, in recursion, mixed with those in memory, and
+   with returns that only some lanes take. */
+static void registers_as_arguments(void **state)
+{
+    (void)state;
+    gpu_load(
+        ".func (.reg .b32 v) fib(.reg .b32 n);\n.func (.reg .b32 v) fib(.reg .b32 n)\n{\n.reg .pred p; "
+        ".reg .b32 a, b, c;\nsetp.lt.u32 p, n, 2; mov.u32 v, n;\n@p ret;\n"
+        "sub.u32 a, n, 1; call (b), fib, (a); sub.u32 a, n, 2; call (c), fib, (a); add.u32 v, b, c; ret;\n}\n"
+        ".func (.reg .b64 x, .reg .b16 y, .reg .f32 z) spread(.reg .f64 a, .reg .b16 b, .reg .b8 c, "
+        ".reg .b32 unused)\n{\n.reg .b32 t; mov.b64 x, a; cvt.u32.u8 t, c; cvt.u16.u32 y, t; mad.lo.u16 y, b, 3, y; "
+        "cvt.rn.f32.f64 z, a;\n}\n"
+        ".func (.reg .b32 x) mixed(.param .b32 a, .reg .b32 b) { ld.param.b32 x, [a]; sub.u32 x, x, b; }\n"
+        ".func (.param .b32 x) back(.reg .b32 b) { add.u32 b, b, 100; st.param.b32 [x], b; ret; }\n"
+        ".func (.reg .b32 x) twice(.reg .b32 b) { add.u32 x, b, b; ret; }\n"
+        ".func nothing(.reg .b32 b) { add.u32 b, b, 1; ret; }\n" KERNEL(
+            "k", ".reg .b8 c; mul.wide.u32 a1, r1, 64; add.u64 a1, a1, a0; rem.u32 r4, r1, 13;\n"
+                 "call (r5), fib, (r4); st.global.u32 [a1], r5; cvt.rn.f64.u32 d1, r1; cvt.u16.u32 h1, r1; "
+                 "cvt.u8.u32 c, r1; call (a2, h2, f1), spread, (d1, h1, c, 9); st.global.u64 [a1+8], a2; "
+                 "st.global.u16 [a1+16], h2; st.global.f32 [a1+20], f1;\n"
+                 "{ .param .b32 m; st.param.b32 [m], r1; call (r6), mixed, (m, 7); } st.global.u32 [a1+24], r6;\n"
+                 "{ .param .b32 m; call (m), back, (r1); ld.param.b32 r7, [m]; } st.global.u32 [a1+28], r7;\n"
+                 "P: .callprototype (.reg .b32 _) _ (.reg .b32 _);\nmov.u64 a3, twice; call (r8), a3, (r1), P; "
+                 "st.global.u32 [a1+32], r8; call nothing, (r1); st.global.u32 [a1+36], r1;"));
+    uint32_t *out = gpu_alloc(64 * 64), fib[16] = { 0, 1 };
+    for (int i = 2; i < 16; i++)
+        fib[i] = fib[i - 1] + fib[i - 2];
+    assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 64; i++) {
+        const uint32_t *mine = out + 16 * i;
+        const double d = i;
+        const float f = (float)i;
+        assert_int_equal(mine[0], fib[i % 13]);
+        assert_memory_equal(mine + 2, &d, 8);
+        assert_int_equal(mine[4] & 0xffff, 4 * i);
+        assert_memory_equal(mine + 5, &f, 4);
+        assert_int_equal(mine[6], i - 7);
+        assert_int_equal(mine[7], i + 100);
+        assert_int_equal(mine[8], 2 * i);
+        assert_int_equal(mine[9], i);
+    }
+}
+
 static void structures_as_arguments(void **state)
 {
     (void)state;
@@ -86,6 +129,9 @@ static void the_stack(void **state)
     gpu_load(KERNEL("k", MINE "stacksave.u64 a1; alloca.u64 a2, 64; cvta.local.u64 a3, a2; st.u32 [a3], r1; "
                               "st.local.u32 [a2+60], r2; ld.local.u32 r4, [a2]; stackrestore.u64 a1; alloca.u64 a4, "
                               "64; setp.eq.u64 p1, a4, a2; @p1 add.u32 r4, r4, 1;\n"
+                              "stacksave.u32 r5; alloca.u32 r6, 32, 32; st.local.u32 [r6+28], r1; and.b32 r7, r6, 31; "
+                              "ld.local.u32 r8, [r6+28]; sub.u32 r8, r8, r1; add.u32 r4, r4, r7; add.u32 r4, r4, r8; "
+                              "stackrestore.u32 r5; alloca.u32 r7, 32, 32; sub.u32 r7, r7, r6; add.u32 r4, r4, r7;\n"
                               "st.global.u32 [mine], r4;"));
     uint32_t *out = gpu_alloc(4 * 64);
     assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
@@ -232,15 +278,11 @@ static void the_device_heap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(recursion_diverges),
-        EXEC_TEST(pointers_to_functions),
-        EXEC_TEST(structures_as_arguments),
-        EXEC_TEST(tables_of_branches),
-        EXEC_TEST(the_stack),
-        EXEC_TEST(formatted_output),
-        EXEC_TEST(printing_takes_little_memory),
-        EXEC_TEST(local_memory_is_bounded),
-        EXEC_TEST(lines_stay_whole_and_in_order),
+        EXEC_TEST(recursion_diverges),      EXEC_TEST(pointers_to_functions),
+        EXEC_TEST(registers_as_arguments),  EXEC_TEST(structures_as_arguments),
+        EXEC_TEST(tables_of_branches),      EXEC_TEST(the_stack),
+        EXEC_TEST(formatted_output),        EXEC_TEST(printing_takes_little_memory),
+        EXEC_TEST(local_memory_is_bounded), EXEC_TEST(lines_stay_whole_and_in_order),
         EXEC_TEST(the_device_heap),
     };
     return EXEC_MAIN(tests);
