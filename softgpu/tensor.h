@@ -9,6 +9,9 @@
 #include <stdint.h>
 
 enum { SG_TENSOR_MAGIC = 0x544d4731, SG_TENSOR_RANK = 5 };
+/* "OOB NaN", which copies write beyond a tensor's edges: each 16 bits of an element, whatever its type. Seen on GPUs of
+   compute capability 12.0 and 12.1; fma.oob knows it (softgpu/alu/half.c). */
+enum { SG_TENSOR_OOB_NAN = 0x7ff7 };
 /* CUtensorMapDataType */
 enum sg_tensor_type {
     SG_TENSOR_U8, SG_TENSOR_U16, SG_TENSOR_U32, SG_TENSOR_S32, SG_TENSOR_U64, SG_TENSOR_S64, SG_TENSOR_F16,

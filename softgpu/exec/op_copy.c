@@ -57,6 +57,7 @@ struct bulk {
     exec_source size;
     exec_source mask;                 /* which bytes of each 16; 0: all */
     exec_source ranks;                /* .multicast::cluster: to which blocks; 0: only where the address says */
+    exec_source ignored[2];           /* .ignore_oob: how many of the first and last 15 bytes are not copied; 0: none */
     bool announces, reduces;
 };
 
@@ -64,20 +65,30 @@ static bool copy_bulk(struct exec_warp *w, const struct exec_insn *i, unsigned l
                       uint32_t size)
 {
     const struct bulk *b = i->extra;
-    uint32_t mask = b->mask ? ((const uint32_t *)exec_row(w, b->mask))[lane] & 0xffff : 0xffff;
+    const uint32_t all = b->mask ? ((const uint32_t *)exec_row(w, b->mask))[lane] & 0xffff : 0xffff;
+    uint32_t ignored[2] = { 0 };
+    for (unsigned k = 0; k < 2 && b->ignored[k]; k++)
+        ignored[k] = ((const uint32_t *)exec_row(w, b->ignored[k]))[lane] & 15;
     for (uint32_t at = 0; at < size; at += 16) {
+        /* what is ignored may lie outside the source's memory */
+        const uint32_t first = at ? 0 : ignored[0], behind = at + 16 < size ? 16 : 16 - ignored[1];
+        const uint32_t mask = all & 0xffffu << first & ((1u << behind) - 1);
+        if (first >= behind)
+            continue;
         void *d = exec_address_lane(w, lane, to + at, 16, b->reduces ? SG_READ | SG_WRITE : SG_WRITE);
-        const void *s = exec_address_lane(w, lane, from + at, 16, SG_READ);
+        const char *s = exec_address_lane(w, lane, from + at + first, behind - first, SG_READ);
         if (!d || !s) {
-            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "bulk copy", lane, d ? from + at : to + at);
+            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "bulk copy", lane, d ? from + at + first : to + at);
             return false;
         }
-        exec_16_bytes bytes = exec_load128(s);
         if (mask != 0xffff) {
-            for (unsigned k = 0; k < 16; k++)
+            for (unsigned k = first; k < behind; k++)
                 if (mask >> k & 1)
-                    exec_copy_bytes((char *)d + k, (const char *)&bytes + k, 1);
-        } else if (b->reduces)
+                    exec_copy_bytes((char *)d + k, s + k - first, 1);
+            continue;
+        }
+        exec_16_bytes bytes = exec_load128(s);
+        if (b->reduces)
             exec_reduce(w, &b->reduce, d, &bytes, 16);
         else
             exec_store128(d, bytes);
@@ -139,11 +150,15 @@ static int decode_bulk(struct exec_decoder *d)
     if (decode_has(d, "cp_mask") && decode_source(d, &in->operands[in->operand_count - 1], PTX_B16, &b->mask))
         return -1;
     if (!to_global) {
-        bool several = decode_has(d, "multicast::cluster");
-        if (in->operand_count < (several ? 5 : 4))
+        bool several = decode_has(d, "multicast::cluster"), ignores = decode_has(d, "ignore_oob");
+        const struct ptx_operand *barrier = &in->operands[ignores ? 5 : 3];
+        if (in->operand_count < (ignores ? 6u : several ? 5u : 4u) || (ignores && several))
             return decode_error(d, "no mbarrier or no mask named");
         b->announces = true;
-        if (decode_memory(d, &in->operands[3], PTX_SPACE_SHARED, &b->announce) ||
+        for (unsigned k = 0; k < 2 && ignores; k++)
+            if (decode_source(d, &in->operands[3 + k], PTX_B32, &b->ignored[k]))
+                return -1;
+        if (decode_memory(d, barrier, PTX_SPACE_SHARED, &b->announce) ||
             (several && decode_source(d, &in->operands[4], PTX_B16, &b->ranks)))
             return -1;
     }

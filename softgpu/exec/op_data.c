@@ -186,6 +186,12 @@ static int decode_mov(struct exec_decoder *d)
     struct ptx_operand scratch_d[16], scratch_s[16];
     uint32_t nd = decode_elements(d, &in->operands[0], elements_d, scratch_d, 16);
     uint32_t ns = decode_elements(d, &in->operands[1], elements_s, scratch_s, 16);
+    if (ns == 1 && in->operands[1].kind == PTX_OP_SPECIAL && decode_has(d, "v4")) /* mov.v4.u32 {…}, %tid */
+        for (ns = 0; ns < 4; ns++) {
+            scratch_s[ns] = in->operands[1];
+            scratch_s[ns].component = (int8_t)ns;
+            elements_s[ns] = &scratch_s[ns];
+        }
     if (nd > 1 && nd == ns) {                     /* mov.v4.f32 {…}, {…} */
         uint32_t temps[16];
         for (uint32_t k = 0; k < nd; k++) {       /* through temporaries: the lists may overlap */
@@ -200,6 +206,9 @@ static int decode_mov(struct exec_decoder *d)
             struct exec_insn n = { .run = copy_of(type), .s = { temps[k] | EXEC_BASE_FRAME } };
             if (decode_destination(d, elements_d[k], type, &n.d, &declared) || decode_put_guarded(d, n))
                 return -1;
+            if (decode_cell(declared) != decode_cell(type))
+                return decode_error(d, "a value of type %s into a register of type %s", ptx_type_name(type),
+                                    ptx_type_name(declared));
         }
         return 0;
     }

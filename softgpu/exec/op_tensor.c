@@ -127,10 +127,9 @@ static void fill_line(const struct sg_tensor *t, unsigned char *bytes, unsigned 
 {
     memset(bytes, 0, size);
     unsigned each = sg_tensor_unit(t->type).shared;
-    const uint64_t nan = t->type == SG_TENSOR_F64 ? UINT64_C(0x7ff8000000000000) : t->type == SG_TENSOR_F16 ? 0x7e00
-                       : t->type == SG_TENSOR_BF16 ? 0x7fc0 : 0x7fc00000;
-    for (unsigned at = 0; t->fill_nan && each <= sizeof nan && at < size; at += each)
-        memcpy(bytes + at, &nan, each);
+    const uint16_t nan = SG_TENSOR_OOB_NAN;
+    for (unsigned at = 0; t->fill_nan && each <= sizeof(double) && at + sizeof nan <= size; at += sizeof nan)
+        memcpy(bytes + at, &nan, sizeof nan);
 }
 
 static void flush_line(const struct sg_tensor *t, unsigned char *bytes, unsigned size)

@@ -315,8 +315,12 @@ static bool read_bracket(struct ptx_reader *reader, struct ptx_operand *operand,
                 return false;
         }
     }
-    if (reader->token.kind != ',')
-        return lexer_expect(reader, ']', "after the address");
+    if (reader->token.kind != ',') {
+        bool good = lexer_expect(reader, ']', "after the address");
+        if (good && lexer_keyword(reader) == KEYWORD_UNIFIED) /* [a].unified: it says what a driver knows */
+            lexer_next(reader);
+        return good;
+    }
     struct ptx_operand first = *operand;
     address_to_element(&first);
     *operand = (struct ptx_operand){ .kind = PTX_OP_LIST, .bracketed = true, .component = -1 };

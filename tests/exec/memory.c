@@ -270,6 +270,83 @@ static void bulk_copies(void **state)
         assert_int_equal(out[i], i * 3 + (i % 4 == 0));
 }
 
+/* Bytes at both ends that may belong to nobody are neither read nor written; all are announced. */
+static void bulk_copies_beyond_memory(void **state)
+{
+    (void)state;
+    gpu_load(".shared .align 16 .b8 s[64];\n.shared .align 8 .b64 b;\n"
+             ".visible .entry k(.param .u64 out, .param .u64 from, .param .u32 left, .param .u32 right, "
+             ".param .u32 size)\n{\n" HEAD
+             "ld.param.u64 a1, [from]; ld.param.u32 r10, [left]; ld.param.u32 r11, [right]; "
+             "ld.param.u32 r12, [size]; mov.u32 r4, s; setp.eq.u32 p1, r1, 0; shl.b32 r5, r1, 2; add.u32 r5, r5, r4; "
+             "st.shared.u32 [r5], 0xeeeeeeee; bar.sync 0;\n@!p1 bra WAIT;\n"
+             "mbarrier.init.shared::cta.b64 [b], 1; mbarrier.arrive.expect_tx.shared::cta.b64 a3, [b], r12; "
+             "createpolicy.fractional.L2::evict_last.b64 a7, 1.0;\n"
+             "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint.ignore_oob [r4], [a1], r12, "
+             "r10, r11, [b], a7;\n"
+             "WAIT: bar.sync 0;\nAGAIN: mbarrier.try_wait.parity.shared::cta.b64 p2, [b], 0;\n@!p2 bra AGAIN;\n"
+             "mul.wide.u32 a4, r1, 4; add.u64 a4, a4, a0; ld.shared.u32 r6, [r5]; st.global.u32 [a4], r6;\n"
+             "ret;\n}\n");
+    unsigned char *out = gpu_alloc(64), *inside = gpu_alloc(64), from[64], want[64];
+    static const struct {
+        unsigned left, right, size;
+    } cases[] = {
+        { 0, 0, 64 }, { 3, 0, 48 }, { 0, 15, 48 }, { 5, 7, 16 }, { 15, 15, 16 }, { 8, 9, 32 },
+    };
+    for (unsigned k = 0; k < 64; k++)
+        from[k] = (unsigned char)(k + 1);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const unsigned left = cases[k].left, right = cases[k].right, size = cases[k].size;
+        memcpy(inside, from, 64);
+        memset(want, 0xee, sizeof want);
+        if (left + right < size)
+            memcpy(want + left, from + left, size - left - right);
+        assert_int_equal(gpu_run("k", 1, 16, 5, ARG(out), ARG(inside), ARG(left), ARG(right), ARG(size)), CUDA_SUCCESS);
+        assert_memory_equal(out, want, sizeof want);
+    }
+    assert_non_null(gpu_refuses(
+        ".shared .align 16 .b8 s[64];\n.shared .align 8 .b64 b;\n" KERNEL(
+            "k",
+            "mov.u32 r4, s; cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [r4], [a0], 16, "
+            "3, [b];"),
+        "k"));
+}
+
+/* A generic address can lead to 32 bytes at once, too. */
+static void wide_vectors_by_generic_addresses(void **state)
+{
+    (void)state;
+    gpu_load(KERNEL("k",
+                    "add.u64 a1, a0, 32; ld.v8.b32 {r4, r5, r6, r7, r8, r9, r10, r11}, [a0]; add.u32 r4, r4, 1; "
+                    "st.v8.b32 [a1], {r11, r10, r9, r8, r7, r6, r5, r4}; ld.v4.b64 {a2, a3, a4, a5}, [a1].unified; "
+                    "st.v4.b64 [a1+32], {a5, a4, a3, a2}; ld.v8.b32 {r4, _, r6, _, _, _, _, r11}, [a0]; "
+                    "st.global.v4.b32 [a0+96], {r4, r6, r11, 0};"));
+    uint32_t *out = gpu_alloc(128);
+    for (uint32_t k = 0; k < 8; k++)
+        out[k] = k + 10;
+    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    const uint32_t want[] = { 17, 16, 15, 14, 13, 12, 11, 11, 11, 11, 13, 12, 15, 14, 17, 16, 10, 12, 17, 0 };
+    assert_memory_equal(out + 8, want, sizeof want);
+}
+
+/* mov.v4 of a special register: x, y, z and 0; of registers, all at once. */
+static void vectors_are_moved(void **state)
+{
+    (void)state;
+    gpu_load(KERNEL("k", ".reg .v4 .b32 v; mov.v4.u32 {r4, r5, r6, r7}, %tid; mov.v4.u32 v, %ntid; "
+                         "mov.v4.u32 {r8, _, r9, _}, %ctaid; mov.v4.u32 {r4, r5, r6, r7}, {r5, r4, r7, r6};\n"
+                         "mad.lo.u32 r10, r4, v.x, r5; mul.wide.u32 a1, r10, 32; add.u64 a1, a1, a0;\n"
+                         "st.global.v4.u32 [a1], {r4, r5, r6, r7}; st.global.v4.u32 [a1+16], {v.x, v.y, v.z, v.w};"));
+    uint32_t *out = gpu_alloc(32 * 12);
+    const struct gpu_shape shape = { .grid = { 1, 1, 1 }, .block = { 4, 3, 1 } };
+    const uint64_t argument = ARG(out);
+    assert_int_equal(gpu_launch("k", &shape, 1, &argument, 60), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 12; i++) {
+        const uint32_t want[] = { i / 4, i % 4, 0, 0, 4, 3, 1, 0 };
+        assert_memory_equal(out + 8 * i, want, sizeof want);
+    }
+}
+
 /* Blocks add what they have in shared memory to global memory; each value is added atomically. */
 /* st.async and red.async to the block's own memory, st.bulk, and a copy of some bytes of each 16. */
 static void asynchronous_stores(void **state)
@@ -363,6 +440,9 @@ int main(void)
         EXEC_TEST(moves),
         EXEC_TEST(asynchronous_copies),
         EXEC_TEST(bulk_copies),
+        EXEC_TEST(bulk_copies_beyond_memory),
+        EXEC_TEST(wide_vectors_by_generic_addresses),
+        EXEC_TEST(vectors_are_moved),
         EXEC_TEST(asynchronous_stores),
         EXEC_TEST(bulk_reductions),
         EXEC_TEST(boundaries_and_hints),

@@ -86,10 +86,7 @@ static unsigned shared_of(const struct sg_tensor *t, unsigned pitch, unsigned li
 
 static void missing_value(const struct sg_tensor *t, unsigned char *to)
 {
-    const uint64_t nan = t->type == SG_TENSOR_F64    ? UINT64_C(0x7ff8000000000000)
-                         : t->type == SG_TENSOR_F16  ? 0x7e00
-                         : t->type == SG_TENSOR_BF16 ? 0x7fc0
-                                                     : 0x7fc00000;
+    const uint64_t nan = UINT64_C(0x7ff77ff77ff77ff7); /* of elements of 2, 4 and 8 bytes */
     memset(to, 0, 8);
     if (t->fill_nan)
         memcpy(to, &nan, 8);
