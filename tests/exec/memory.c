@@ -347,6 +347,22 @@ static void vectors_are_moved(void **state)
     }
 }
 
+/* Four registers in one operand of arithmetic: two numbers share 16 random bits, which the first of them takes in
+   reversed order. */
+static void vectors_in_arithmetic(void **state)
+{
+    (void)state;
+    gpu_load(KERNEL("k", MINE "mov.b32 r4, 0f3f880000; mov.b32 r5, 0x00018000; setp.lt.u32 p1, r1, 16; mov.u32 r6, r1;\n"
+                              "@p1 cvt.rs.satfinite.e4m3x4.f32 r6, {r4, r4, 0fBF880000, r4}, r5; "
+                              "st.global.u32 [mine], r6;"));
+    uint32_t *out = gpu_alloc(4 * 32);
+    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(out[i], i < 16 ? 0x3938b839 : i);
+    assert_non_null(gpu_refuses(KERNEL("k", "cvt.rs.satfinite.e4m3x4.f32 r6, {r4, r4}, r5;"), "k"));
+    assert_non_null(gpu_refuses(KERNEL("k", "cvt.rs.satfinite.e4m3x4.f32 r6, r4, r5;"), "k"));
+}
+
 /* Blocks add what they have in shared memory to global memory; each value is added atomically. */
 /* st.async and red.async to the block's own memory, st.bulk, and a copy of some bytes of each 16. */
 static void asynchronous_stores(void **state)
@@ -442,7 +458,7 @@ int main(void)
         EXEC_TEST(bulk_copies),
         EXEC_TEST(bulk_copies_beyond_memory),
         EXEC_TEST(wide_vectors_by_generic_addresses),
-        EXEC_TEST(vectors_are_moved),
+        EXEC_TEST(vectors_are_moved), EXEC_TEST(vectors_in_arithmetic),
         EXEC_TEST(asynchronous_stores),
         EXEC_TEST(bulk_reductions),
         EXEC_TEST(boundaries_and_hints),
