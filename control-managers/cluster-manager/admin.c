@@ -98,8 +98,9 @@ static void fill_node(struct cluster *cluster, struct node *node, admin_node *ou
         gpus[i] = (admin_gpu){
             .gpu = { .id = gpu->id, .product = gpu->product, .index = gpu->index, .sms = gpu->sms,
                      .clock_mhz = gpu->clock_mhz,
-                     .memory = gpu->memory, .sharing = gpu->offered, .sm_limits = gpu->sm_limits, .state = gpu->state,
-                     .text = gpu->text },
+                     .memory = gpu->memory, .sharing = gpu->offered, .sm_limits = gpu->sm_limits,
+                     .state = gpu->state == CTL_GPU_READY && gpu->degraded ? CTL_GPU_DEGRADED : gpu->state,
+                     .text = gpu->degraded ? gpu->degraded_why : gpu->text },
             .used_sms = slot->used_sms, .used_memory = slot->used_memory, .servers = slot->users,
         };
     }
@@ -203,6 +204,8 @@ static void carry_out_drain(struct cluster *cluster, struct change *change)
     if (!node)
         return;
     node->row.drained = change->drain;
+    if (!change->drain)
+        health_forgive(cluster, node, "its node was undrained");
     node->in_db = true;
     if (node->puts != change->puts)
         store_put_node(cluster, node);          /* its row was written meanwhile, as it was before */
@@ -225,7 +228,7 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
 {
     const admin_node_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
-    const struct node *node = map_get(&cluster->nodes, args->name);
+    struct node *node = map_get(&cluster->nodes, args->name);
     struct change change = { .kind = args->action == ADMIN_NODE_REMOVE ? &remove_kind : &drain_kind,
                              .force = args->force,
                              .drain = args->action == ADMIN_NODE_DRAIN };
@@ -238,6 +241,8 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
         reply_plain(call, CTL_INVALID, (char *)"this is not known to do with a node");
     } else if (args->action != ADMIN_NODE_REMOVE && node->row.drained == change.drain &&
                !change_pending(cluster, "node", args->name)) {
+        if (!change.drain)
+            health_forgive(cluster, node, "its node was undrained");
         reply_plain(call, CTL_OK, text);        /* it is so already */
     } else {
         change_submit(conn, call, &change);

@@ -16,7 +16,8 @@
  *
  *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, admin*.c, changes.c,
  *            load.c (reads the DB), main.c
- *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, keys.c, push.c
+ *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, health.c, keys.c,
+ *            push.c
  *   model    state.c, queue.c, entitlement.c, place.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
  *            (outbox.c), events (events.c), answers to calls that wait (waiting.c)
@@ -61,6 +62,12 @@ struct gpu {
     uint32_t index, sms, clock_mhz, offered, sm_limits;
     uint64_t memory;
     ctl_gpu_state state;
+    /* health.c */
+    unsigned failed_starts; /* in a row */
+    bool degraded;
+    uint64_t try_again;     /* degraded: loop_now from which on a program may try it */
+    unsigned pause;         /* seconds, the last one */
+    char degraded_why[512];
 };
 
 struct node {
@@ -75,6 +82,7 @@ struct node {
     bool registered, tls;           /* registered: by the present connection */
     bool has_key;                   /* the newest, as it has acknowledged */
     uint64_t heard;                 /* loop_now */
+    uint64_t incarnation;           /* of its node manager, as it registered last */
     struct gpu *gpus[CTL_MAX_GPUS];
     size_t gpu_count;
     struct server *servers;
@@ -94,6 +102,7 @@ struct server {
     bool durable, ordered, stopping, adopted;
     bool unused;            /* stopping, and nobody used it: it does not count for what its VM is entitled to */
     bool late;              /* its programs were told that the DB has not taken its row yet */
+    bool never_ready;       /* its node could not start it */
     ctl_server_state state; /* as reported; STARTING before */
     char addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     size_t address_count;
@@ -132,6 +141,7 @@ struct vm {
     struct loop_timer silence; /* since its client manager went */
 };
 
+enum { PROGRAM_TRIES = 3 };
 struct program {
     struct program *vm_next, **vm_back, *server_next, **server_back, *queue_next, **queue_back;
     struct cluster *cluster;
@@ -146,6 +156,8 @@ struct program {
     uint32_t position;     /* in the queue, as counted last; 0: never */
     char why[256];         /* queued: what server_try said last */
     uint32_t tries;        /* servers that failed to start */
+    const void *avoid[PROGRAM_TRIES]; /* nodes, or GPUs of the only node, where that was; struct place_request */
+    size_t avoid_count;
     bool lacks_room;       /* queued: not its VM's own servers stand in its way */
     bool expects_place;    /* idle servers give way to it */
     uint32_t overtaken;    /* queued: how often, while it was the first that lacked room */
@@ -269,6 +281,7 @@ struct vm *vm_find(struct cluster *, const char *name_or_address);
 struct node *node_create(struct cluster *, const char *name);
 void node_destroy(struct cluster *, struct node *);
 void node_set_schedulable(struct cluster *, struct node *);
+bool gpu_may_be_tried(struct cluster *, const struct gpu *); /* it is not degraded, or has been for long enough */
 struct gpu *gpu_get(struct cluster *, struct node *, const char *id);     /* makes it */
 struct server *server_create(struct cluster *, const struct db_server *); /* books it */
 void server_destroy(struct cluster *, struct server *);                   /* gives back; programs are detached */
@@ -316,6 +329,13 @@ void server_check_idle(struct cluster *, struct server *);
 /* The DB came or went: programs whose server has to be written there first hear about it. */
 void servers_tell_db(struct cluster *);
 
+/* ---- health.c ---- */
+/* A server of its node became ready, or could not be started, on this GPU. */
+void health_start_worked(struct cluster *, struct gpu *);
+void health_start_failed(struct cluster *, struct gpu *, const char *why);
+void health_forgive(struct cluster *, struct node *, const char *why); /* its GPUs are degraded no more */
+void health_tick(struct cluster *, struct node *);                     /* tries degraded ones again */
+
 /* ---- seek.c ---- */
 /* Finds or makes a server for the program (CTL_OK: it runs, CTL_WAITING: it starts); or puts the program into the queue
    (CTL_WAITING); or tells why not. */
@@ -323,6 +343,10 @@ ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned w
 /* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others
    with a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);
+/* Its server could not be started: it tries another place, if any of the cluster's could do. False: none could. */
+bool program_try_elsewhere(struct cluster *, struct program *, const struct gpu *failed);
+bool program_may_wait(const struct cluster *, const struct program *);
+void program_limit_wait(struct cluster *, struct program *); /* in the queue again: no longer than it was to wait */
 bool server_is_shared(const struct program *); /* its VM's server takes it in, without more room */
 bool cluster_settling(struct cluster *);       /* soon after a start the nodes are not back yet */
 

@@ -30,6 +30,8 @@ struct place_request server_request(struct cluster *cluster, const struct progra
 {
     struct place_request request = server_request_of(cluster, &program->vm->row);
     request.asker = program;
+    request.avoid = program->avoid;
+    request.avoid_count = program->avoid_count;
     request.machine = vm_names_machine(&program->vm->row) ? NULL : program->vm->machine;
     return request;
 }

@@ -261,6 +261,9 @@ void node_handle_register(struct conn *conn, struct call *call, void *object)
     take_addresses(cluster, node, args);
     take_gpus(cluster, node, args);
     node->tls = args->tls;
+    if (first && session->hello.incarnation != node->incarnation)
+        health_forgive(cluster, node, "its node manager began anew");
+    node->incarnation = session->hello.incarnation;
     node->registered = true;
     node->state = ADMIN_NODE_UP;
     node->row.last_heard = loop_time();
@@ -399,6 +402,7 @@ void node_tick(struct cluster *cluster)
         struct node *node = map_at(&cluster->nodes, i);
         double silent = (double)(now - node->heard) / 1000;
         char why[256];
+        health_tick(cluster, node);
         if (node->state == ADMIN_NODE_LOST)
             continue;
         if (silent > CTL_DEAD_SECONDS && node->session)

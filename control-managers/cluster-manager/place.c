@@ -43,6 +43,14 @@ static bool one_server_only(unsigned sharing)
     return sharing == CTL_SHARING_EXCLUSIVE || sharing == CTL_SHARING_MIG;
 }
 
+static bool is_avoided(const struct place_gpu *gpu, const struct place_request *request)
+{
+    for (size_t i = 0; i < request->avoid_count; i++)
+        if (request->avoid[i] == gpu->node || request->avoid[i] == gpu->owner)
+            return true;
+    return false;
+}
+
 /* Could it go there if the GPU were empty? Fills the amounts. 0: no. */
 static unsigned kinds_if_empty(const struct place_gpu *gpu, const struct place_request *request,
                                struct place_result *result)
@@ -50,7 +58,7 @@ static unsigned kinds_if_empty(const struct place_gpu *gpu, const struct place_r
     unsigned kinds = gpu->offered & request->accepted;
     result->sms = request->sms ? request->sms : gpu->sms;
     result->memory = request->memory ? request->memory : gpu->memory;
-    if (!gpu->owner || !gpu->sms || result->sms > gpu->sms || result->memory > gpu->memory)
+    if (!gpu->owner || !gpu->sms || result->sms > gpu->sms || result->memory > gpu->memory || is_avoided(gpu, request))
         return 0;
     /* A limit that cannot be held is refused. A MIG instance is its own limit. */
     if (result->sms < gpu->sms && !gpu->sm_limits)

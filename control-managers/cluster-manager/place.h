@@ -40,6 +40,8 @@ struct place_request {
     const void *preferred; /* node on the VM's machine, or NULL */
     const void *asker;     /* may have what is kept for it */
     const char *machine;   /* preferred NULL: all nodes on that machine are preferred. NULL or "": none is */
+    const void *const *avoid; /* nodes and GPUs (their owners) that will not do */
+    size_t avoid_count;
 };
 
 struct place_result {

@@ -48,9 +48,13 @@ void queue_try(struct loop_timer *timer, void *context)
             program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
         } else if (code == CTL_NO_ROOM && !cluster_settling(cluster)) {
             program_refuse(cluster, program, code, text);
+        } else if (code == CTL_BUSY && program->avoid_count && !program->expects_place && !program_may_wait(cluster, program)) {
+            /* It was not to wait, and had a place where its server did not start. */
+            snprintf(text, sizeof text, "%.250s, and no other GPU is free", program->why);
+            program_refuse(cluster, program, CTL_BUSY, text);
         } else {
             snprintf(program->why, sizeof program->why, "%.250s", text);
-            if (!program->keeps && failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request))
+            if (!program->keeps && !program->avoid_count && failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request))
                 failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
         }
     }

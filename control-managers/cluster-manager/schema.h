@@ -26,7 +26,7 @@ struct cluster_config {
     int wait;
     double wait_seconds;
     unsigned sharing;
-    int64_t ungrouped_programs, overtaking;
+    int64_t ungrouped_programs, overtaking, failed_starts;
     /* silence */
     double suspect, lost, client_lost, suspended, reclaimed;
     double start_seconds;

@@ -4,6 +4,7 @@
 #include "control-managers/cluster-manager/cluster.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cpu/common/explain.h"
 
@@ -25,6 +26,19 @@ static bool has_limits(const struct server *server, const struct place_request *
 bool server_is_shared(const struct program *program)
 {
     return program->vm->row.grouping && shared_server(program->vm);
+}
+
+/* Of those that could hold it: the first that is degraded, and why, behind the text. */
+static void explain_degraded(struct cluster *cluster, const struct place_request *request, char *text, size_t size)
+{
+    size_t at = strlen(text);
+    for (size_t i = 0; i < cluster->pool.count; i++) {
+        const struct gpu *gpu = cluster->pool.gpus[i].owner;
+        if (!gpu || gpu_may_be_tried(cluster, gpu) || !place_could_hold(&cluster->pool, i, request))
+            continue;
+        snprintf(text + at, size - at, "; GPU %s is degraded: %.400s", gpu->id, gpu->degraded_why);
+        return;
+    }
 }
 
 ctl_code server_try(struct cluster *cluster, struct program *program, char *text)
@@ -50,10 +64,17 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
             return explain(text, CTL_BUSY, "the servers of VM %s use up what it is entitled to (%u SMs, %llu MiB)",
                            vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
         enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+        if (verdict == PLACE_NEVER && program->avoid_count) {
+            /* The places that could do instead have gone meanwhile. */
+            program->avoid_count = 0;
+            request = server_request(cluster, program);
+            verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+        }
         if (verdict != PLACE_FOUND) {
             program->lacks_room = verdict == PLACE_BUSY;
             program->expects_place = verdict == PLACE_BUSY && idle_give_way(cluster, &request);
             place_explain(&cluster->pool, &request, verdict, text, CTL_MAX_TEXT);
+            explain_degraded(cluster, &request, text, CTL_MAX_TEXT);
             return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
         }
         server = server_place(cluster, program, &place);
@@ -82,6 +103,25 @@ bool cluster_settling(struct cluster *cluster)
     return false;
 }
 
+/* Of the other nodes first: what keeps a server from starting is often the machine's, not the GPU's. */
+bool program_try_elsewhere(struct cluster *cluster, struct program *program, const struct gpu *failed)
+{
+    const void *const ways[] = { failed->node, failed };
+    if (program->avoid_count == PROGRAM_TRIES)
+        return false;
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        program->avoid[program->avoid_count] = ways[way];
+        struct place_request request = server_request(cluster, program);
+        request.avoid_count++;
+        for (size_t i = 0; i < cluster->pool.count; i++)
+            if (place_could_hold(&cluster->pool, i, &request)) {
+                program->avoid_count++;
+                return true;
+            }
+    }
+    return false;
+}
+
 static void patience_over(struct loop_timer *timer, void *context)
 {
     struct program *program = context;
@@ -91,7 +131,7 @@ static void patience_over(struct loop_timer *timer, void *context)
     program_refuse(program->cluster, program, CTL_BUSY, text);
 }
 
-static bool may_wait(const struct cluster *cluster, const struct program *program)
+bool program_may_wait(const struct cluster *cluster, const struct program *program)
 {
     if (program->wait != CLIENT_WAIT_DEFAULT)
         return program->wait == CLIENT_WAIT_YES;
@@ -100,17 +140,32 @@ static bool may_wait(const struct cluster *cluster, const struct program *progra
     return cluster->values->wait == CLUSTER_WAIT_IN_LINE;
 }
 
+/* ms; 0: without end. */
+static uint64_t patience_of(const struct cluster *cluster, const struct program *program)
+{
+    return program->wait_ms ? program->wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);
+}
+
+void program_limit_wait(struct cluster *cluster, struct program *program)
+{
+    uint64_t patience = patience_of(cluster, program), waited = (uint64_t)(loop_time() - program->since) / 1000;
+    if (!program_may_wait(cluster, program))
+        loop_timer_start(cluster->loop, &program->patience, SETTLE_MS, patience_over, program);
+    else if (patience)
+        loop_timer_start(cluster->loop, &program->patience, patience > waited ? patience - waited : 1, patience_over,
+                         program);
+}
+
 ctl_code server_seek(struct cluster *cluster, struct program *program, client_wait wait, unsigned wait_ms, char *text)
 {
     program->wait = wait;
     program->wait_ms = wait_ms;
     ctl_code code = server_try(cluster, program, text);
     bool settles = code != CTL_OK && code != CTL_WAITING && (cluster_settling(cluster) || program->expects_place);
-    if (!settles && (code != CTL_BUSY || !may_wait(cluster, program)))
+    bool waits = code == CTL_BUSY && program_may_wait(cluster, program);
+    if (!settles && !waits)
         return code;
-    uint64_t patience = wait_ms ? wait_ms : (uint64_t)(cluster->values->wait_seconds * 1000);
-    if (settles && (code != CTL_BUSY || !may_wait(cluster, program)))
-        patience = SETTLE_MS;
+    uint64_t patience = waits ? patience_of(cluster, program) : SETTLE_MS;
     snprintf(program->why, sizeof program->why, "%.250s", text);
     program_enter_queue(cluster, program);
     program->position = (uint32_t)cluster->queue_length;

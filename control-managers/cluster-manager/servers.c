@@ -16,7 +16,6 @@
 enum {
     STOP_AGAIN_MS = 15000,
     STOP_GRACE_MS = 5000,
-    MAX_TRIES = 3,
     ADOPTED_IDLE_MS = 5000,
     DB_LATE_MS = 1000
 };
@@ -31,11 +30,21 @@ static struct event_about about(const struct server *server)
 
 struct durable { struct cluster *cluster; uint64_t server; };
 
+/* A node that is silent is not to blame for what it was never told. */
+static void start_failed(struct server *server, const char *why)
+{
+    server->never_ready = true;
+    if (server->node->registered && server->node->state == ADMIN_NODE_UP)
+        health_start_failed(server->cluster, server->gpu, why);
+}
+
 static void start_overdue(struct loop_timer *timer, void *context)
 {
+    static const char why[] = "the GPU server did not start in time";
     struct server *server = context;
     (void)timer;
-    server_stop(server->cluster, server, CTL_TIMEOUT, "the GPU server did not start in time");
+    start_failed(server, why);
+    server_stop(server->cluster, server, CTL_TIMEOUT, why);
 }
 
 /* Without the DB no server can be started. Programs that were not to wait are refused. */
@@ -172,13 +181,16 @@ static void release_programs(struct cluster *cluster, struct server *server, ctl
             program_notify(cluster, program, CLIENT_EVENT_LOST, code, why);
             continue;
         }
-        if (++program->tries >= MAX_TRIES || code == CTL_DENIED || code == CTL_INTERNAL) {
+        bool lasts = code == CTL_DENIED || code == CTL_NO_ROOM || (code == CTL_INTERNAL && !server->never_ready);
+        if (lasts || ++program->tries >= PROGRAM_TRIES ||
+            (server->never_ready && !program_try_elsewhere(cluster, program, server->gpu))) {
             program_refuse(cluster, program, code, why);
             continue;
         }
         program->state = ADMIN_PROGRAM_WAITING;
         snprintf(program->why, sizeof program->why, "another GPU server is sought, since %.200s", why);
         program_enter_queue(cluster, program);   /* tried again by the caller, when the books are right */
+        program_limit_wait(cluster, program);
     }
 }
 
@@ -264,6 +276,7 @@ static void now_running(struct cluster *cluster, struct server *server)
 {
     struct event_about which = about(server);
     server->state = CTL_SERVER_RUNNING;
+    health_start_worked(cluster, server->gpu);
     loop_timer_stop(&server->timer);
     if (server->row.state != CTL_SERVER_RUNNING) {
         server->row.state = CTL_SERVER_RUNNING;
@@ -317,6 +330,12 @@ void server_update(struct cluster *cluster, struct server *server, const ctl_ser
                  *report->status.text                 ? report->status.text
                  : report->state == CTL_SERVER_FAILED ? "the GPU server failed"
                                                       : "the GPU server ended");
+        bool blames_node = report->status.code == CTL_INTERNAL || report->status.code == CTL_TIMEOUT;
+        if (report->state == CTL_SERVER_FAILED && server->row.state == CTL_SERVER_STARTING && !server->stopping) {
+            if (blames_node)
+                start_failed(server, text);
+            server->never_ready = true;
+        }
         server_gone(cluster, server, report->status.code ? report->status.code : CTL_LOST, text);
         break;
     case CTL_SERVER_STARTING:

@@ -124,6 +124,11 @@ struct gpu *gpu_get(struct cluster *cluster, struct node *node, const char *id)
     return gpu;
 }
 
+bool gpu_may_be_tried(struct cluster *cluster, const struct gpu *gpu)
+{
+    return !gpu->degraded || loop_now(cluster->loop) >= gpu->try_again;
+}
+
 void node_set_schedulable(struct cluster *cluster, struct node *node)
 {
     for (size_t i = 0; i < node->gpu_count; i++) {
@@ -134,7 +139,7 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
         slot->offered = (uint8_t)gpu->offered;
         slot->sm_limits = gpu->sm_limits;
         slot->schedulable = node->state == ADMIN_NODE_UP && node->registered && !node->row.drained && gpu->known &&
-                            gpu->state == CTL_GPU_READY;
+                            gpu->state == CTL_GPU_READY && gpu_may_be_tried(cluster, gpu);
     }
 }
 

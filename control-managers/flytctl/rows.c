@@ -64,7 +64,7 @@ json_t *row_status(const admin_status_result *status)
 
 static json_t *row_gpu(const admin_gpu *gpu)
 {
-    static const char *const states[] = { "ready", "faulty", "recovering" };
+    static const char *const states[] = { "ready", "faulty", "recovering", "degraded" };
     json_t *row = json_object();
     add(row, "id", json_text(gpu->gpu.id));
     add(row, "product", json_text(gpu->gpu.product));

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -243,6 +244,17 @@ static void look(struct loop_timer *timer, void *context)
 /* With less, no server is sure to begin. */
 #define LITTLE_MEMORY ((uint64_t)16 << 20)
 
+/* What its folder needs. */
+#define LITTLE_DISK ((uint64_t)4 << 20)
+
+/* Its own words about a full disk may not have found a place in its log. */
+static bool disk_is_full(const struct server *server)
+{
+    struct statvfs fs;
+    return statvfs(server->node->servers_path, &fs) == 0 &&
+           ((uint64_t)fs.f_bavail * fs.f_frsize < LITTLE_DISK || (fs.f_files && !fs.f_favail));
+}
+
 /* How its process ended, as a sentence; reaps it. */
 static void describe_end(struct server *server, char *out, size_t size)
 {
@@ -258,6 +270,9 @@ static void describe_end(struct server *server, char *out, size_t size)
     else
         snprintf(out, size, "it ended with status %d%s%s", WEXITSTATUS(status), more, words);
     size_t at = strlen(out);
+    if (disk_is_full(server) && !strstr(words, strerror(ENOSPC)))
+        snprintf(out + at, size - at, "; %.160s: %s", server->node->servers_path, strerror(ENOSPC));
+    at = strlen(out);
     /* Its last words may be those of another of its processes: a limit that leaves nothing is a cause anyway. */
     if (strstr(words, "OUT_OF_MEMORY") || (server->fresh && server->memory < LITTLE_MEMORY))
         snprintf(out + at, size - at,
@@ -273,7 +288,8 @@ static void crashed(struct server *server, const char *how)
         server->restarts = 0;
     server->ready_since = 0;
     if (server->fresh || server->restarts >= (unsigned)node->config->restarts) {
-        set_why(server, CTL_INTERNAL,
+        /* CTL_NO_ROOM: it would be the same on every other node. */
+        set_why(server, server->fresh && server->memory < LITTLE_MEMORY ? CTL_NO_ROOM : CTL_INTERNAL,
                 server->fresh ? "GPU server %llu could not be started: %s" : "GPU server %llu crashed too often: %s",
                 (unsigned long long)server->id, how);
         finish(server, CTL_SERVER_FAILED);

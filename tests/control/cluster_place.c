@@ -37,7 +37,7 @@ static int clear(void **state)
 static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred,
                               struct place_result *result)
 {
-    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL };
+    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL, NULL, 0 };
     return place_choose(&pool, 0, &request, result);
 }
 
@@ -88,7 +88,7 @@ static void test_limits(void **state)
 static void test_choice(void **state)
 {
     struct place_result r;
-    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL };
+    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL, NULL, 0 };
     (void)state;
     size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a),
            small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
@@ -99,7 +99,7 @@ static void test_choice(void **state)
     assert_int_equal(ask(16, 10, CTL_SHARING_TIME_SLICE, &node_b, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);                     /* preferred, not demanded */
     /* By machine: all nodes there. An unknown one, or another, is no preference. */
-    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1" };
+    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1", NULL, 0 };
     assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);
     for (int i = 0; i < 2; i++) {
@@ -111,6 +111,14 @@ static void test_choice(void **state)
     there.preferred = &node_b;
     assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, small);                     /* what was named comes first */
+    /* Not there: another place if there is one, else never. A node or a GPU may be named. */
+    const void *const avoid[] = { &node_b, pool.gpus[large].owner };
+    there.avoid = avoid;
+    there.avoid_count = 1;
+    assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, large);
+    there.avoid_count = 2;
+    assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_NEVER);
     assert_int_equal(place_choose(&pool, 1, &request, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);                     /* spread */
     assert_int_equal(place_choose(&pool, 2, &request, &r), PLACE_FOUND);
@@ -124,8 +132,8 @@ static void test_keep(void **state)
 {
     struct place_result r;
     int large, larger;
-    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL },
-                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger, NULL };
+    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0 },
+                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger, NULL, NULL, 0 };
     (void)state;
     add(8, 1000, CTL_SHARING_ALL, &node_a);             /* too small */
     size_t full = add(16, 1000, CTL_SHARING_ALL, &node_a), mps = add(16, 1000, CTL_SHARING_ALL, &node_a),
@@ -143,7 +151,7 @@ static void test_keep(void **state)
     assert_int_equal(place_choose(&pool, 0, &other, &r), PLACE_BUSY);
     assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, half);
-    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL };
+    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0 };
     assert_int_equal(place_keep(&pool, &never), (size_t)-1);
 }
 

@@ -289,6 +289,32 @@ def the_disk_of_the_resource_db_is_full(cluster):
 
 
 @case(plain)
+def the_disk_of_the_node_is_full(cluster):
+    """The program hears that, and not what follows from it."""
+    place = f"{cluster.dir}/state/node-1"
+    cluster.end_servers()
+    with cluster.killed("node-1"):
+        with tempfile.TemporaryDirectory() as kept:
+            shutil.copytree(place, f"{kept}/node")
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=711", "none", place],
+                              capture_output=True).returncode:
+                raise Skip("no small file system can be mounted")
+            shutil.copytree(f"{kept}/node", place, dirs_exist_ok=True)
+    try:
+        until(lambda: re.search('"state": *"up"', cluster.ctl("--json", "node", "list")), "the node is back")
+        served(cluster)
+        cluster.end_servers()
+        with open(f"{place}/filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(4096))
+        refused(cluster, r"could not be started.*No space left on device")
+    finally:
+        with cluster.killed("node-1"):
+            subprocess.run(["umount", "-l", place], capture_output=True)
+    served(cluster)
+
+
+@case(plain)
 def the_node_manager_is_stopped(cluster):
     cluster.end_servers()
     with cluster.stopped(cluster.pid("node-1")):
@@ -583,7 +609,8 @@ def main():
                 cluster.down()
         print(f"1..{number}")
     finally:
-        subprocess.run(["umount", f"{FOLDER}/plain/small"], capture_output=True)
+        for mounted in ("small", "state/node-1"):
+            subprocess.run(["umount", f"{FOLDER}/plain/{mounted}"], capture_output=True)
         shutil.rmtree(FOLDER, ignore_errors=True)
     return failed != 0
 

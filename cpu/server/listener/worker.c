@@ -300,8 +300,8 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     }
     log_set_fd(log_fd);
     worker_report_to(log_fd);
-    if (!usher && tenant_open() != 0) {
-        worker_say(WORKER_FAILED, "the tenant's memory limit cannot be kept", 0);
+    if (!usher && tenant_open(error, sizeof error) != 0) {
+        worker_say(WORKER_FAILED, error, 0);
         return 1;
     }
     if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {

@@ -182,15 +182,13 @@ void tenant_forget(pid_t worker)
 
 /* ---- the worker's part ---- */
 
-int tenant_open(void)
+int tenant_open(char *why, size_t size)
 {
     const char *bytes = getenv("FLYT_TENANT_MEMORY"), *path = getenv("FLYT_TENANT_LEDGER");
     char *end = NULL;
     bool limited = bytes && *bytes;
     if (!path || !*path) {
-        if (limited)
-            log_error("event=cannot-serve why=\"FLYT_TENANT_MEMORY is set and FLYT_TENANT_LEDGER is not\": the limit "
-                      "cannot be kept");
+        snprintf(why, size, "FLYT_TENANT_MEMORY is set and FLYT_TENANT_LEDGER is not: the limit cannot be kept");
         return limited ? -1 : 0;
     }
     if (limited)
@@ -205,8 +203,11 @@ int tenant_open(void)
     }
     if (own || !limited)
         return 0;
-    log_error("event=cannot-serve limit=%s path=%s why=\"%s\": the memory limit cannot be kept", bytes, path,
-              end && *end ? "it is no number" : r ? strerror(-r) : "it has no room");
+    if (end && *end)
+        snprintf(why, size, "FLYT_TENANT_MEMORY=%s is no number of bytes", bytes);
+    else
+        snprintf(why, size, "%s: %s. It is to hold what the tenant's programs have of the GPU's memory", path,
+                 r ? strerror(-r) : "too many programs have a place in it");
     return -1;
 }
 

@@ -18,9 +18,9 @@ void tenant_forget(pid_t worker);                 /* it has ended */
 
 /* ---- for a worker ---- */
 
-/* Before its first session. -1: there is a limit and its ledger cannot be used (said in the log): nothing may be
- * served. */
-int  tenant_open(void);
+/* Before its first session. -1: there is a limit and its ledger cannot be used: nothing may be served, and `why` says
+   why not. */
+int  tenant_open(char *why, size_t size);
 
 /* Credit: what MAP makes, part of which the client may hold unused. Fixed: all else. */
 enum tenant_kind { TENANT_CREDIT, TENANT_FIXED };
