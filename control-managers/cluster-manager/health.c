@@ -1,8 +1,8 @@
 /*
- * health.c: GPUs on which GPU servers do not start: a full disk, a driver that hangs, a limit that cannot be held. After
- * placement.failed-starts failures in a row a GPU is degraded: nothing is placed there for a minute. Then the next
- * program that fits tries it again, and when that fails too, the pause is twice as long. One start that goes well ends
- * it, and so does a node manager that began anew, or `flytctl node undrain`.
+ * health.c: GPUs on which GPU servers do not start: a full disk, a driver that hangs, a limit that cannot be held.
+ * After placement.failed-starts failures in a row a GPU is degraded: nothing is placed there for a minute. Then the
+ * next program that fits tries it again, and when that fails too, the pause is twice as long. One start that goes well
+ * ends it, and so does a node manager that began anew, or `flytctl node undrain`.
  *
  * A server that was ready once says nothing here: what crashes it may be its tenant's doing.
  */

@@ -29,6 +29,22 @@ static void tell_positions(struct cluster *cluster)
     }
 }
 
+/* The try went wrong, with text (CTL_MAX_TEXT + 1). False: the program was refused; it exists no more. */
+static bool stays(struct cluster *cluster, struct program *program, ctl_code code, char *text)
+{
+    /* It was not to wait, and had a place where its server did not start. */
+    bool hasty = code == CTL_BUSY && program->avoid_count && !program->expects_place &&
+                 !program_may_wait(cluster, program);
+    if (hasty)
+        snprintf(text, CTL_MAX_TEXT + 1, "%.250s, and no other GPU is free", program->why);
+    if (hasty || (code == CTL_NO_ROOM && !cluster_settling(cluster))) {
+        program_refuse(cluster, program, code, text);
+        return false;
+    }
+    snprintf(program->why, sizeof program->why, "%.250s", text);
+    return true;
+}
+
 void queue_try(struct loop_timer *timer, void *context)
 {
     struct cluster *cluster = context;
@@ -46,16 +62,9 @@ void queue_try(struct loop_timer *timer, void *context)
         if (code == CTL_OK || code == CTL_WAITING) {
             program_leave_queue(cluster, program);
             program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
-        } else if (code == CTL_NO_ROOM && !cluster_settling(cluster)) {
-            program_refuse(cluster, program, code, text);
-        } else if (code == CTL_BUSY && program->avoid_count && !program->expects_place && !program_may_wait(cluster, program)) {
-            /* It was not to wait, and had a place where its server did not start. */
-            snprintf(text, sizeof text, "%.250s, and no other GPU is free", program->why);
-            program_refuse(cluster, program, CTL_BUSY, text);
-        } else {
-            snprintf(program->why, sizeof program->why, "%.250s", text);
-            if (!program->keeps && !program->avoid_count && failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request))
-                failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
+        } else if (stays(cluster, program, code, text) && !program->keeps && !program->avoid_count &&
+                   failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request)) {
+            failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
         }
     }
     tell_positions(cluster);
