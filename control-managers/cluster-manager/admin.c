@@ -118,6 +118,7 @@ static void fill_node(struct cluster *cluster, struct node *node, admin_node *ou
         .servers = (u_int)node->server_count,
         .encrypted = node->session && conn_encrypted(node->session->conn),
         .has_secret = node->row.has_stored,
+        .drain_reason = node->row.drain_reason,
     };
 }
 
@@ -189,11 +190,15 @@ static ctl_code prepare_drain(struct cluster *cluster, struct change *change, ch
     change->row = (struct db_change){ .action = DB_PUT, .kind = DB_NODE };
     change->row.row.node = node->row;
     change->row.row.node.drained = change->drain;
+    snprintf(change->row.row.node.drain_reason, sizeof change->row.row.node.drain_reason, "%s", change->reason);
     change->puts = node->puts;
-    if (change->drain && node->server_count)
+    size_t busy = 0;
+    for (const struct server *server = node->servers; server; server = server->node_next)
+        busy += server->program_count > 0;
+    if (change->drain && busy)
         snprintf(change->remark, sizeof change->remark,
-                 "nothing new is placed there; %zu server%s on until the programs have ended", node->server_count,
-                 node->server_count == 1 ? " goes" : "s go");
+                 "new programs go elsewhere; %zu server%s on until the programs have ended", busy,
+                 busy == 1 ? " goes" : "s go");
     return CTL_OK;
 }
 
@@ -204,6 +209,7 @@ static void carry_out_drain(struct cluster *cluster, struct change *change)
     if (!node)
         return;
     node->row.drained = change->drain;
+    snprintf(node->row.drain_reason, sizeof node->row.drain_reason, "%s", change->reason);
     if (!change->drain)
         health_forgive(cluster, node, "its node was undrained");
     node->in_db = true;
@@ -211,7 +217,12 @@ static void carry_out_drain(struct cluster *cluster, struct change *change)
         store_put_node(cluster, node);          /* its row was written meanwhile, as it was before */
     node_set_schedulable(cluster, node);
     cluster_event(cluster, ADMIN_INFO, change->drain ? "node-drained" : "node-undrained", &which,
-                  "by %s; it has %zu servers", change->by, node->server_count);
+                  "by %s%s%s; it has %zu servers", change->by, *change->reason ? ": " : "", change->reason,
+                  node->server_count);
+    for (struct server *server = node->servers, *next; server && change->drain; server = next) {
+        next = server->node_next;
+        server_check_idle(cluster, server);
+    }
     queue_retry(cluster);
 }
 
@@ -234,12 +245,14 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
                              .drain = args->action == ADMIN_NODE_DRAIN };
     char text[CTL_MAX_TEXT + 1] = "";
     snprintf(change.name, sizeof change.name, "%s", args->name);
+    snprintf(change.reason, sizeof change.reason, "%s", change.drain ? args->reason : "");
     if (!node) {
         snprintf(text, sizeof text, "there is no node '%s'", args->name);
         reply_plain(call, CTL_NOT_FOUND, text);
     } else if (args->action < ADMIN_NODE_DRAIN || args->action > ADMIN_NODE_REMOVE) {
         reply_plain(call, CTL_INVALID, (char *)"this is not known to do with a node");
     } else if (args->action != ADMIN_NODE_REMOVE && node->row.drained == change.drain &&
+               (!*change.reason || strcmp(node->row.drain_reason, change.reason) == 0) &&
                !change_pending(cluster, "node", args->name)) {
         if (!change.drain)
             health_forgive(cluster, node, "its node was undrained");

@@ -36,6 +36,7 @@ struct change {
     unsigned set;
     bool plain; /* of a VM: answered by ctl_plain_result */
     bool force, drain;
+    char reason[CTL_MAX_REASON + 1]; /* of a drain */
     /* prepare's */
     struct db_change row;
     unsigned puts;                     /* of a node: as counted then */

@@ -8,10 +8,12 @@
 
 #include "cpu/common/explain.h"
 
+/* For a new program: none of a drained node. */
 static struct server *shared_server(const struct vm *vm)
 {
     for (struct server *server = vm->servers; server; server = server->vm_next)
-        if (!server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING)
+        if (!server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING &&
+            !server->node->row.drained)
             return server;
     return NULL;
 }

@@ -239,8 +239,10 @@ static void grace_over(struct loop_timer *timer, void *context)
         server_check_idle(server->cluster, server);
         return;
     }
-    server_stop(server->cluster, server, CTL_OK, server->row.program ? "its program has ended"
-                                                                     : "no program has used it for the grace period");
+    server_stop(server->cluster, server, CTL_OK,
+                server->row.program         ? "its program has ended"
+                : server->node->row.drained ? "no program uses it, and its node is drained"
+                                            : "no program has used it for the grace period");
 }
 
 void server_check_idle(struct cluster *cluster, struct server *server)
@@ -249,12 +251,13 @@ void server_check_idle(struct cluster *cluster, struct server *server)
         return;
     /* Of an adopted one it is known that its program has ended once both the node and the VM have said what runs. */
     bool told = server->state == CTL_SERVER_RUNNING && !server->workers && server->vm && server->vm->named;
-    if (server->row.program && (!server->adopted || told))
+    /* Nobody else will use it. */
+    bool over = server->row.program || server->node->row.drained;
+    if (over && (!server->adopted || told))
         grace_over(&server->timer, server);
-    else if (server->row.program || cluster->values->deallocate)
+    else if (over || cluster->values->deallocate)
         loop_timer_start(cluster->loop, &server->timer,
-                         server->row.program ? ADOPTED_IDLE_MS : (uint64_t)(cluster->values->grace * 1000), grace_over,
-                         server);
+                         over ? ADOPTED_IDLE_MS : (uint64_t)(cluster->values->grace * 1000), grace_over, server);
 }
 
 /* ---- reports ---- */

@@ -61,9 +61,10 @@ struct db_node {
     char name[DB_NAME_SIZE];
     char host[DB_HOST_SIZE];
     bool drained;
-    int64_t last_heard;             /* microseconds since 1970 */
-    bool has_stored;                /* it has a secret of its own */
-    uint8_t stored[DB_STORED_SIZE]; /* its verifier, see secret.h */
+    char drain_reason[DB_HOST_SIZE]; /* as the administrator gave it; "" none */
+    int64_t last_heard;              /* microseconds since 1970 */
+    bool has_stored;                 /* it has a secret of its own */
+    uint8_t stored[DB_STORED_SIZE];  /* its verifier, see secret.h */
 };
 
 /* A server and the allocation that it holds, from before it is ordered until it is known to have ended. Key: id. */

@@ -35,7 +35,7 @@ static const struct db_field vm_fields[] = {
 static const struct db_field node_fields[] = {
     TEXT(db_node, name, "name", "_id"),           TEXT(db_node, host, "host", "host"),
     FLAG(db_node, drained, "drained", "drained"), NUMBER(db_node, last_heard, "last_heard", "last_heard"),
-    BYTES(db_node, stored, has_stored, "stored"),
+    BYTES(db_node, stored, has_stored, "stored"), TEXT(db_node, drain_reason, "drain_reason", "drain_reason"),
 };
 static const struct db_field server_fields[] = {
     NUMBER(db_server, id, "id", "_id"),

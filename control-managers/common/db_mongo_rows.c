@@ -59,6 +59,8 @@ static bool may_be_missing(const struct db_table *table, const struct db_field *
 {
     if (field->type == DB_FIELD_BYTES)
         return true;
+    if (table->kind == DB_NODE)
+        return strcmp(field->mongo, "drain_reason") == 0; /* earlier versions did not write it */
     return table->kind == DB_VM && strcmp(field->mongo, "compute_units") != 0 && strcmp(field->mongo, "memory") != 0;
 }
 

@@ -46,6 +46,7 @@ static const char *const migrations[] = {
     " text TEXT NOT NULL);"
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;",
     "ALTER TABLE nodes ADD COLUMN stored BLOB",
+    "ALTER TABLE nodes ADD COLUMN drain_reason TEXT NOT NULL DEFAULT ''",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

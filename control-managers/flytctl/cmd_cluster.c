@@ -1,7 +1,16 @@
 /* cmd_cluster.c: nodes, GPU servers, programs. */
 #include <string.h>
+#include <time.h>
 
 #include "control-managers/flytctl/flytctl.h"
+
+enum { DRAIN_LOOK_MS = 200 };
+
+const struct option_row drain_options[] = {
+    { "wait", 'w', "SECONDS", "until no program runs there, at most so long", false },
+    { "reason", 'r', "TEXT", "why; node show and the events show it", false },
+    { 0 },
+};
 
 const struct option_row node_add_options[] = {
     { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false },
@@ -26,6 +35,7 @@ static const struct column node_fields[] = {
     { "Addresses", "addresses", COLUMN_LIST, NULL, 0 },
     { "State", "state", COLUMN_TEXT, NULL, 0 },
     { "Drained", "drained", COLUMN_YES, NULL, 0 },
+    { "Drained because", "drain_reason", COLUMN_TEXT, NULL, 0 },
     { "Last heard", "last_heard", COLUMN_AGO, NULL, 0 },
     { "Software", "software", COLUMN_TEXT, NULL, 0 },
     { "SMs used", "sms_used", COLUMN_PART, "sms", 0 },
@@ -101,9 +111,13 @@ int command_node_show(struct flytctl *ctl)
 
 static int each_node(struct flytctl *ctl, admin_node_action action, const char *done)
 {
+    const char *reason = action == ADMIN_NODE_DRAIN ? option(ctl, "reason") : NULL;
     int worst = EXIT_FINE;
+    if (reason && strlen(reason) > CTL_MAX_REASON)
+        return complain(ctl, EXIT_USAGE, "--reason: at most %d bytes", CTL_MAX_REASON);
     for (int i = 0; i < ctl->argc; i++) {
-        admin_node_args args = { .name = ctl->argv[i], .action = action, .force = option_count(ctl, "force") > 0 };
+        admin_node_args args = { .name = ctl->argv[i], .action = action, .force = option_count(ctl, "force") > 0,
+                                 .reason = (char *)(uintptr_t)(reason ? reason : "") };
         look_with(ctl, "flytctl node show %s", ctl->argv[i]);
         int code = ask_plain(ctl, ADMIN_NODE, &args, "node %s %s", ctl->argv[i], done);
         worst = worst ? worst : code;
@@ -122,9 +136,54 @@ int command_node_add(struct flytctl *ctl)
     return ask_for_secret(ctl, ADMIN_NODE_ADD, &args, "node", "added", args.name);
 }
 
+/* How many GPU servers the nodes have that this command names; a node that was removed has none. */
+static int count_servers(struct flytctl *ctl, size_t *servers)
+{
+    json_t *rows;
+    *servers = 0;
+    for (int i = 0; i < ctl->argc; i++) {
+        int code = list_servers(ctl, NULL, ctl->argv[i], &rows);
+        if (code)
+            return code;
+        *servers += json_array_size(rows);
+        json_decref(rows);
+    }
+    return EXIT_FINE;
+}
+
+/* Until no program runs there, and so no server is left. */
+static int wait_until_empty(struct flytctl *ctl, uint64_t seconds)
+{
+    struct timespec now, end;
+    size_t servers;
+    int code;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (time_t)seconds;
+    while ((code = count_servers(ctl, &servers)) == EXIT_FINE && servers) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec > end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec >= end.tv_nsec))
+            return complain(ctl, EXIT_BUSY,
+                            "%zu GPU server%s still there after %llu s: flytctl program list --node %s shows who uses "
+                            "%s",
+                            servers, servers == 1 ? " is" : "s are", (unsigned long long)seconds, ctl->argv[0],
+                            servers == 1 ? "it" : "them");
+        nanosleep(&(struct timespec){ .tv_nsec = DRAIN_LOOK_MS * 1000000 }, NULL);
+    }
+    return code;
+}
+
 int command_node_drain(struct flytctl *ctl)
 {
-    return each_node(ctl, ADMIN_NODE_DRAIN, "is drained: nothing new is placed on it");
+    uint64_t seconds = 0;
+    if (!option_number(ctl, "wait", 1, 10000000, &seconds))
+        return EXIT_USAGE;
+    int code = each_node(ctl, ADMIN_NODE_DRAIN, "is drained: new programs go elsewhere");
+    if (code || !seconds)
+        return code;
+    code = wait_until_empty(ctl, seconds);
+    if (!code)
+        report(ctl, NULL, "no program runs there");
+    return code;
 }
 
 int command_node_undrain(struct flytctl *ctl)

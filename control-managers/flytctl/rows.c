@@ -109,6 +109,7 @@ json_t *row_node(const admin_node *node)
     add(row, "servers", json_u64(node->servers));
     add(row, "encrypted", json_boolean(node->encrypted));
     add(row, "has_secret", json_boolean(node->has_secret));
+    add(row, "drain_reason", json_text(node->drain_reason));
     add(row, "gpus", gpus);
     add(row, "gpu_count", json_u64(node->gpus.gpus_len));
     return row;

@@ -516,7 +516,7 @@ static void test_admin(void **state)
     protocol_free((xdrproc_t)xdr_admin_vms_result, &vms);
     rig_until(a.registered && n1.registered, 10000);
     /* Drained: nothing new. */
-    admin_node_args drain = { (char *)"n1", ADMIN_NODE_DRAIN, 0 };
+    admin_node_args drain = { (char *)"n1", ADMIN_NODE_DRAIN, 0, (char *)"" };
     admin_call(ADMIN_NODE, &drain, &plain);
     assert_int_equal(plain.status.code, CTL_OK);
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);

@@ -42,7 +42,7 @@ static unsigned count_events(const char *kind)
 
 static void node_action(const char *name, admin_node_action action)
 {
-    admin_node_args args = { .name = (char *)(uintptr_t)name, .action = action };
+    admin_node_args args = { .name = (char *)(uintptr_t)name, .action = action, .reason = (char *)"" };
     ctl_plain_result result;
     admin_call(ADMIN_NODE, &args, &result);
     assert_int_equal(result.status.code, CTL_OK);

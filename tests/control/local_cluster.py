@@ -173,6 +173,23 @@ def shows_ways(cluster):
     quiet(cluster)
 
 
+def drains(cluster):
+    program = Holder(cluster)
+    name = cluster.ctl("server", "list")[0]["node"]
+    text = run(f"{BIN}/flytctl", "node", "drain", name, "--wait", "1", status=7, env=cluster.env)
+    assert "1 GPU server is still there after 1 s" in text, text
+    waits = subprocess.Popen([f"{BIN}/flytctl", "node", "drain", name, "--wait", "60"], env=cluster.env,
+                             stdout=subprocess.PIPE, text=True)
+    other = Holder(cluster)
+    assert {row["node"] for row in cluster.ctl("server", "list")} == {"node-1", "node-2"}
+    assert waits.poll() is None
+    program.finish()
+    assert "no program runs there" in waits.communicate(timeout=PATIENCE)[0] and waits.returncode == 0
+    other.finish()
+    run(f"{BIN}/flytctl", "node", "undrain", name, env=cluster.env)
+    quiet(cluster)
+
+
 def quiet(cluster):
     until(lambda: cluster.ctl("status")["programs"] == 0, "no program is left in the books")
 
@@ -250,6 +267,9 @@ def scenario(cluster):
     Holder(cluster).finish()
     quiet(cluster)
     ok("the GPU server is killed: its program hears of it, the next one runs")
+
+    drains(cluster)
+    ok("a drained node: the next program of the same VM runs elsewhere, and --wait ends with the last program")
 
     run(f"{BIN}/flyt-local", "down", cluster.dir)
     until(lambda: not cluster.processes(), f"all processes end: {cluster.processes()}", 5)
