@@ -200,8 +200,8 @@ int list_programs(struct flytctl *, const char *vm, const char *node, json_t **)
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
     vm_import_options[], force_options[], filter_options[], status_options[], events_options[], top_options[],
-    change_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[],
-    ca_issue_options[], ca_revoke_options[];
+    change_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
+    ca_create_options[], ca_issue_options[], ca_revoke_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
     command_vm_list(struct flytctl *), command_vm_show(struct flytctl *), command_vm_import(struct flytctl *),
