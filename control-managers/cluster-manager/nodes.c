@@ -143,9 +143,12 @@ static ctl_code check_gpus(struct cluster *cluster, struct node *node, const nod
         struct gpu *known = map_get(&cluster->gpus, gpu->id);
         if (!protocol_name_valid(gpu->id))
             return explain(text, CTL_INVALID, "'%s' is no valid id of a GPU", gpu->id);
-        if (known && known->node != node && known->node->session)
-            return explain(text, CTL_EXISTS, "GPU %s is registered by node %s, which is connected: ids must be unique",
-                           gpu->id, known->node->row.name);
+        /* Also while that node is away: it may come back, and no node is to take what is another's. */
+        if (known && known->node != node)
+            return explain(text, CTL_EXISTS,
+                           "GPU %s is registered by node %s: ids must be unique. If the GPU is in another machine now, "
+                           "`flytctl node remove %s` lets go of it",
+                           gpu->id, known->node->row.name, known->node->row.name);
         if (gpu->sharing & ~(unsigned)CTL_SHARING_ALL)
             return explain(text, CTL_INVALID, "GPU %s offers unknown kinds of sharing (%#x)", gpu->id, gpu->sharing);
     }

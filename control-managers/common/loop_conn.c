@@ -9,6 +9,7 @@
 #include "control-managers/common/loop_internal.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #include <sys/socket.h>
 
 #include "cpu/common/log.h"
+
+enum { TRIM_CONNECTIONS = 64, TRIM_MS = 1000 };
 
 /* ---- bytes ---- */
 
@@ -84,6 +87,17 @@ static void freed(uv_handle_t *handle)
     free(conn);
 }
 
+/* malloc keeps what lies between pieces that are in use: 50 MB after 2,000 connections with TLS. */
+static void trim(struct loop_timer *timer, void *context)
+{
+    struct loop *loop = context;
+    (void)timer;
+    loop->ended = 0;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static void say_goodbye(struct conn *conn)
 {
     const uint8_t *at;
@@ -121,6 +135,9 @@ void conn_end(struct conn *conn, int error, const char *why)
             conn->service->refused(conn, reason);
     }
     listener_conn_gone(conn);
+    /* A while later, for those that end together; a few are not worth the work. */
+    if (++conn->loop->ended >= TRIM_CONNECTIONS && !conn->loop->trim.loop)
+        loop_timer_start(conn->loop, &conn->loop->trim, TRIM_MS, trim, conn->loop);
     if (conn->handle_ready) {
         say_goodbye(conn);
         uv_close(&conn->uv.handle, freed);

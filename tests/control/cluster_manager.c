@@ -276,6 +276,34 @@ static void test_silent_node(void **state)
     rig_destroy();
 }
 
+/* Nobody takes a GPU from a node that is away. When an administrator has removed that node, it may be elsewhere. */
+static void test_foreign_gpu(void **state)
+{
+    (void)state;
+    static struct fake_node thief = { .name = "thief", .host = "host-of-thief", .gpus_of = "n1", .gpu_count = 1,
+                                      .gpu_sms = 10, .gpu_memory = GIB, .sharing = CTL_SHARING_EXCLUSIVE };
+    begin(1);
+    node_close(&n1);
+    rig_until(admin_status().nodes_up == 0 || admin_status().gpus_ready == 0, 5000);
+    node_reopen(&thief);
+    rig_until(thief.refused, 5000);
+    assert_int_equal(thief.refused, CTL_EXISTS);
+    node_close(&thief);
+    node_reopen(&n1);
+    rig_until(n1.registered, 5000);
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running, 5000);
+    node_close(&n1);
+    admin_node_args args = { .name = n1.name, .action = ADMIN_NODE_REMOVE, .force = 1 };
+    ctl_plain_result result;
+    admin_call(ADMIN_NODE, &args, &result);
+    assert_int_equal(result.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    node_reopen(&thief);
+    rig_until(thief.registered, 5000);
+    rig_destroy();
+}
+
 /* A node that was suspect speaks again on the same connection: it is used again, at once. */
 static void test_node_speaks_again(void **state)
 {
@@ -610,6 +638,7 @@ int main(void)
         cmocka_unit_test(test_kill),
         cmocka_unit_test(test_failed_start),
         cmocka_unit_test(test_silent_node),
+        cmocka_unit_test(test_foreign_gpu),
         cmocka_unit_test(test_node_speaks_again),
         cmocka_unit_test(test_manager_stopped),
         cmocka_unit_test(test_node_reconnects),

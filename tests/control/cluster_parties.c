@@ -174,6 +174,8 @@ static void registered(void *context, int error, const char *why, void *object)
     }
     node->refused = result->status.code;
     node->registered = result->status.code == CTL_OK;
+    if (!node->registered)
+        return;
     take_keys(node, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
     ask_orders(node);
 }
@@ -189,7 +191,7 @@ static void node_up(struct link *link, struct conn *conn, const ctl_hello_result
     (void)conn, (void)hello;
     node->ups++;
     for (unsigned i = 0; i < node->gpu_count; i++) {
-        snprintf(ids[i], sizeof ids[i], "%s-%u", node->name, i);
+        snprintf(ids[i], sizeof ids[i], "%s-%u", node->gpus_of ? node->gpus_of : node->name, i);
         gpus[i] = (ctl_gpu){ .id = ids[i], .product = (char *)"fake", .index = i, .sms = node->gpu_sms,
                              .memory = node->gpu_memory, .sharing = node->sharing, .sm_limits = 1, .text = (char *)"" };
     }

@@ -68,6 +68,7 @@ struct fake_server {
 };
 struct fake_node {
     char name[32], host[64];
+    const char *gpus_of; /* its GPUs have the ids of this node's; NULL: of its own */
     struct link *link;
     unsigned gpu_count, gpu_sms, sharing;
     uint64_t gpu_memory;
