@@ -7,15 +7,32 @@
 #include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 
+enum { REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
+
+void admin_note_refusal(const struct session *session, const char *command, const char *why)
+{
+    static struct rate rate; /* of all: nobody is to fill history and audit trail */
+    if (!session->cluster->stopping && rate_passes(&rate, REFUSALS, REFUSALS_PER_SECOND))
+        cluster_event(session->cluster, ADMIN_WARNING, "command-refused", NULL, "%s%s%s: %.700s", session->who,
+                      *command ? ", " : "", command, why);
+}
+
+void admin_note_answer(const struct call *call, ctl_code code, const char *text)
+{
+    if (code != CTL_OK && code != CTL_UNKNOWN)
+        admin_note_refusal(session_of(call_conn(call)), protocol_procedures[call_procedure(call)].name, text);
+}
+
 static void reply_plain(struct call *call, ctl_code code, char *text)
 {
     ctl_plain_result result = { { code, text } };
+    admin_note_answer(call, code, text);
     call_reply(call, &result);
 }
 
 static const char *who(struct conn *conn)
 {
-    return session_of(conn)->hello.name;
+    return session_of(conn)->who;
 }
 
 /* ---- the whole ---- */
@@ -246,7 +263,9 @@ void admin_handle_node(struct conn *conn, struct call *call, void *object)
     char text[CTL_MAX_TEXT + 1] = "";
     snprintf(change.name, sizeof change.name, "%s", args->name);
     snprintf(change.reason, sizeof change.reason, "%s", change.drain ? args->reason : "");
-    if (!node) {
+    if (args->action == ADMIN_NODE_REMOVE && session_of(conn)->hello.role != CTL_ROLE_ADMIN) {
+        reply_plain(call, CTL_DENIED, (char *)"an operator drains and undrains nodes; to remove them takes an admin");
+    } else if (!node) {
         snprintf(text, sizeof text, "there is no node '%s'", args->name);
         reply_plain(call, CTL_NOT_FOUND, text);
     } else if (args->action < ADMIN_NODE_DRAIN || args->action > ADMIN_NODE_REMOVE) {
@@ -303,6 +322,7 @@ static void reply_add(struct change *change, ctl_code code, char *text)
     static char none[1];
     admin_vm_add_result result = { .status = { code, text },
                                    .secret = code == CTL_OK || code == CTL_UNKNOWN ? change->secret : none };
+    admin_note_answer(change->call, code, text);
     call_reply(change->call, &result);
 }
 
@@ -321,6 +341,7 @@ void admin_handle_node_add(struct conn *conn, struct call *call, void *object)
     snprintf(text, sizeof text, "'%s' is no valid name: 1 to %d letters, digits, and . _ : -", args->name,
              CTL_MAX_NAME);
     admin_vm_add_result result = { .status = { CTL_INVALID, text }, .secret = (char *)"" };
+    admin_note_answer(call, CTL_INVALID, text);
     call_reply(call, &result);
 }
 
@@ -416,6 +437,9 @@ void admin_handle_server_stop(struct conn *conn, struct call *call, void *object
                  (unsigned long long)args->id);
         reply_plain(call, CTL_BUSY, text);
     } else {
+        struct event_about which = { .vm = server->row.vm, .node = server->row.node, .server = server->row.id };
+        cluster_event(cluster, ADMIN_INFO, "server-stopped", &which, "by %s; %zu programs use it", who(conn),
+                      server->program_count);
         snprintf(text, sizeof text, "stopped by %s", who(conn));
         server_stop(cluster, server, CTL_OK, text);
         reply_plain(call, CTL_OK, (char *)"");

@@ -12,6 +12,7 @@ static void reply(struct call *call, bool plain, ctl_code code, char *text, char
 {
     ctl_plain_result short_result = { { code, text } };
     admin_vm_add_result result = { .status = { code, text }, .secret = secret };
+    admin_note_answer(call, code, text);
     call_reply(call, plain ? (void *)&short_result : (void *)&result);
 }
 

@@ -136,7 +136,7 @@ void change_submit(struct conn *conn, struct call *call, const struct change *wh
     change->cluster = cluster;
     change->session = session;
     change->call = call;
-    snprintf(change->by, sizeof change->by, "%s", session->hello.name);
+    snprintf(change->by, sizeof change->by, "%s", session->who);
     append(change);
     loop_timer_start(cluster->loop, &change->timer, CHANGE_PATIENCE_MS, patience_over, change);
     go_on(cluster);

@@ -47,7 +47,7 @@ struct change {
     struct cluster *cluster;
     struct session *session; /* NULL: the asker has gone */
     struct call *call;       /* NULL: it was answered, or the asker has gone */
-    char by[CTL_MAX_NAME + 1];
+    char by[WHO_SIZE];
     bool given; /* to the DB */
     struct db_job *job;
     bool unknown; /* and was answered so */

@@ -169,6 +169,10 @@ struct program {
     struct loop_timer patience;
 };
 
+/* Who gave an administrator's command: the name that was given, and, where nothing proves it, what is known of the one
+   who gave it: "ann", "ann (root)", "ann (from 10.0.0.7)". */
+enum { WHO_SIZE = 2 * CTL_MAX_NAME + 64 };
+
 /* What a connection is about; its conn_context. */
 /* So long after the start nodes that are away are waited for. */
 enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
@@ -176,6 +180,7 @@ enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
 enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
 struct session {
     struct hello hello;
+    char who[WHO_SIZE]; /* of an administrator */
     struct cluster *cluster;
     struct conn *conn;
     enum endpoint endpoint;
@@ -417,6 +422,10 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
     admin_handle_key_rotate;
 void admin_fill_status(struct cluster *, admin_status_result *);
+/* An administrator's command was not carried out: an event, and a line of the audit trail. */
+void admin_note_refusal(const struct session *, const char *command, const char *why);
+/* The same before the answer; nothing if it was carried out, or may have been. */
+void admin_note_answer(const struct call *, ctl_code, const char *text);
 
 /* ---- events.c ---- */
 struct event_about {

@@ -57,11 +57,11 @@ static void item_id(char *line, size_t size, const char *name, uint64_t id)
 /* What administrators did, and who was refused. */
 static bool is_audited(const char *kind)
 {
-    static const char *const kinds[] = { "change-failed",   "change-unknown", "key-changed",  "key-retired",
-                                         "manager-started", "node-added",     "node-drained", "node-removed",
-                                         "node-undrained",  "peer-cut-off",   "peer-refused", "program-killed",
-                                         "reload-refused",  "reloaded",       "vm-added",     "vm-changed",
-                                         "vm-removed" };
+    static const char *const kinds[] = { "change-failed",   "change-unknown", "command-refused", "key-changed",
+                                         "key-retired",     "manager-started", "node-added",     "node-drained",
+                                         "node-removed",    "node-undrained", "peer-cut-off",    "peer-refused",
+                                         "program-killed",  "reload-refused", "reloaded",        "server-stopped",
+                                         "vm-added",        "vm-changed",     "vm-removed" };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kind, kinds[i]) == 0)
             return true;
@@ -83,6 +83,7 @@ static void audit(const struct cluster *cluster, const struct db_event *event)
     snprintf(line, sizeof line, "%s event=%s", when, event->kind);
     item(line, sizeof line, "vm", event->vm);
     item(line, sizeof line, "node", event->node);
+    item_id(line, sizeof line, "server", event->server);
     item_id(line, sizeof line, "program", event->program);
     size_t at = strlen(line);
     snprintf(line + at, sizeof line - at, " text=\"%s\"\n", log_text(text, sizeof text, event->text));

@@ -7,7 +7,9 @@
  */
 #include "control-managers/cluster-manager/changes.h"
 
+#include <errno.h>
 #include <openssl/rand.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,13 +212,35 @@ static ctl_code accept_client(struct session *session, const struct hello *hello
     return CTL_OK;
 }
 
+/* At the unix socket, and with the secret that administrators share, anyone admitted may give any name: sudo's user is
+   given by flytctl, for example. What the kernel says of them is put beside it. */
+static ctl_code accept_administrator(struct session *session, const struct hello *hello)
+{
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+    char user[CTL_MAX_NAME + 1];
+    snprintf(session->who, sizeof session->who, "%s", hello->name);
+    if (conn_peer_credentials(session->conn, &pid, &uid, &gid)) {
+        const struct passwd *row = getpwuid(uid);
+        snprintf(user, sizeof user, "user %u", (unsigned)uid);
+        if (row)
+            snprintf(user, sizeof user, "%s", row->pw_name);
+        if (strcmp(user, hello->name) != 0)
+            snprintf(session->who, sizeof session->who, "%s (%s)", hello->name, user);
+    } else if (!conn_peer_certificate(session->conn)) {
+        snprintf(session->who, sizeof session->who, "%s (from %s)", hello->name, conn_peer_host(session->conn));
+    }
+    return CTL_OK;
+}
+
 static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
 {
     struct session *session = session_of(conn);
     switch (hello->role) {
     case CTL_ROLE_NODE:   return accept_node(session, hello, text);
     case CTL_ROLE_CLIENT: return accept_client(session, hello, text);
-    default:              return CTL_OK;
+    default:              return accept_administrator(session, hello);
     }
 }
 
@@ -283,10 +307,16 @@ static void closed(struct conn *conn, int error, const char *why)
         session->next->back = session->back;
     if (session->hello.refused)
         refusal_note(cluster, conn, session->hello.said ? &session->hello : NULL, why);
+    bool is_admin = session->endpoint != ENDPOINT_NODE && !session->vm;
+    if (session->hello.done && is_admin && error == -EACCES)
+        admin_note_refusal(session, "", why);
+    /* A command of flytctl is a connection; that connections end is news where it breaks what should last. */
     if (!session->hello.done)
-        log_info("event=connection-ended peer=%s why=\"%s\"", conn_peer(conn), why);
+        log_debug("event=connection-ended peer=%s why=\"%s\"", conn_peer(conn), why);
     else
-        log_message(error && !cluster->stopping ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+        log_message(is_admin                      ? LOG_LEVEL_DEBUG
+                    : error && !cluster->stopping ? LOG_LEVEL_WARNING
+                                                  : LOG_LEVEL_INFO,
                     "event=connection-ended peer=%s role=%s "
                     "name=%s why=\"%s\"",
                     conn_peer(conn), protocol_role_name(session->hello.role), session->hello.name, why);
@@ -327,7 +357,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_TRANSPORT] = { CLIENT, client_handle_transport },
     [ADMIN_STATUS] = { VIEWER, admin_handle_status },
     [ADMIN_NODES] = { VIEWER, admin_handle_nodes },
-    [ADMIN_NODE] = { ADMIN, admin_handle_node },
+    [ADMIN_NODE] = { OPERATOR, admin_handle_node }, /* REMOVE: ADMIN */
     [ADMIN_NODE_ADD] = { ADMIN, admin_handle_node_add },
     [ADMIN_SERVERS] = { VIEWER, admin_handle_servers },
     [ADMIN_SERVER_STOP] = { OPERATOR, admin_handle_server_stop },

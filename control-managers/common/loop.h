@@ -152,6 +152,7 @@ int conn_call(struct conn *, uint32_t procedure, const void *args, unsigned dead
 void call_reply(struct call *, const void *result); /* encodes now; the call is gone */
 void call_refuse(struct call *);                    /* SYSTEM_ERR: where no result can be made */
 struct conn *call_conn(const struct call *);
+uint32_t call_procedure(const struct call *);
 
 /* ---- listeners ---- */
 

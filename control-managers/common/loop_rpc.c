@@ -97,6 +97,11 @@ struct conn *call_conn(const struct call *call)
     return call->conn;
 }
 
+uint32_t call_procedure(const struct call *call)
+{
+    return call->procedure;
+}
+
 void call_reply(struct call *call, const void *result)
 {
     struct conn *conn = call->conn;

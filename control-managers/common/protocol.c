@@ -206,9 +206,9 @@ bool protocol_host_valid(const char *text)
 const char *const protocol_event_kinds[] = {
     "certificate-ends", "certificate-refused", "certificate-renewed",
     "change-failed",   "change-unknown",   "client-away",
-    "client-joined",   "db-away",          "db-back",
-    "gpu-degraded",    "gpu-fault",        "gpu-kept",
-    "gpu-ready",
+    "client-joined",   "command-refused",  "db-away",
+    "db-back",         "gpu-degraded",     "gpu-fault",
+    "gpu-kept",        "gpu-ready",
     "key-changed",     "key-retired",      "manager-started",
     "node-back",       "node-drained",     "node-added",
     "node-joined",     "node-lost",        "node-removed",
@@ -217,8 +217,8 @@ const char *const protocol_event_kinds[] = {
     "program-killed",  "program-refused",  "reload-refused",
     "reloaded",        "server-ended",     "server-lost",
     "server-placed",   "server-restarted", "server-running",
-    "server-stopping", "vm-added",         "vm-changed",
-    "vm-removed",      "vm-suspended",     NULL,
+    "server-stopped",  "server-stopping",  "vm-added",
+    "vm-changed",      "vm-removed",      "vm-suspended",     NULL,
 };
 
 void protocol_text_clean(char *text)

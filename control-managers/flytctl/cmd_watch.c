@@ -47,6 +47,7 @@ static const struct column status_fields[] = {
 
 const struct option_row status_options[] = {
     { "wait", 'w', "SECONDS", "until the cluster manager serves, at most so long; for scripts that start it", false },
+    { "check", 'c', NULL, "for monitoring: one line; exit status 0 ok, 1 warning, 2 critical, 3 unknown", false },
     { 0 },
 };
 
@@ -91,6 +92,8 @@ int command_status(struct flytctl *ctl)
         return EXIT_USAGE;
     if (seconds)
         wait_until_it_serves(ctl, seconds);
+    if (option_count(ctl, "check"))
+        return status_check(ctl);
     int code = ask(ctl, ADMIN_STATUS, NULL, &result);
     if (code)
         return code;

@@ -212,6 +212,7 @@ int command_server_list(struct flytctl *), command_server_stop(struct flytctl *)
     command_program_list(struct flytctl *), command_program_kill(struct flytctl *);
 int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *),
     command_reload(struct flytctl *), command_key_rotate(struct flytctl *);
+int status_check(struct flytctl *); /* status --check; its exit statuses are not those above */
 int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
 int command_config_check(struct flytctl *), command_config_keys(struct flytctl *);
 int command_ca_create(struct flytctl *), command_ca_issue(struct flytctl *), command_ca_show(struct flytctl *),

@@ -58,6 +58,25 @@ static const char *first_given(const char *a, const char *b, const char *c)
     return a && *a ? a : b && *b ? b : c && *c ? c : NULL;
 }
 
+static bool has_certificate(const char *folder, const char *name)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/%s.crt", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Who gives the command: sudo's user, where root's own name would hide everyone who may use sudo. Not where only root
+   has a certificate. */
+static void find_login(const char *tls_folder, char login[CTL_MAX_NAME + 1])
+{
+    const struct passwd *user = getpwuid(geteuid());
+    const char *own = user && protocol_name_valid(user->pw_name) ? user->pw_name : "admin";
+    const char *asker = geteuid() == 0 ? getenv("SUDO_USER") : NULL;
+    bool is_known = asker && protocol_name_valid(asker) &&
+                    (!tls_folder || has_certificate(tls_folder, asker) || !has_certificate(tls_folder, own));
+    snprintf(login, CTL_MAX_NAME + 1, "%s", is_known ? asker : own);
+}
+
 static int find_target(struct flytctl *ctl, struct target *target)
 {
     char *problems = NULL;
@@ -73,12 +92,10 @@ static int find_target(struct flytctl *ctl, struct target *target)
     }
     free(problems);
     const struct flytctl_config *settings = config_values(target->config);
-    const struct passwd *user = getpwuid(geteuid());
-    snprintf(target->login, sizeof target->login, "%s",
-             user && protocol_name_valid(user->pw_name) ? user->pw_name : "admin");
     target->manager = first_given(ctl->manager, getenv("FLYT_CLUSTER"), settings->manager);
     target->secret = first_given(ctl->secret, getenv("FLYT_CLUSTER_SECRET"), settings->secret);
     target->tls_folder = first_given(ctl->tls_folder, getenv("FLYT_CLUSTER_TLS"), settings->tls_folder);
+    find_login(target->tls_folder, target->login);
     target->name = first_given(ctl->as, settings->name, target->login);
     if (!protocol_name_valid(target->name))
         return complain(ctl, EXIT_USAGE, "'%s' is no name: letters, digits and ._:- are", target->name);

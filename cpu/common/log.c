@@ -14,17 +14,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LINE_SIZE = 4096, LEVEL_UNKNOWN = -1 };
 
 static const char *const level_names[] = { "error", "warning", "info", "debug" };
+static const char *const journal_priorities[] = { "<3>", "<4>", "<6>", "<7>" };
 
 static _Atomic(const char *) program_name = "flyt";
 static _Atomic(void (*)(void)) before_message;
 static _Atomic(void (*)(int, const char *)) copy_to;
 static atomic_int            output_fd = 2;
 static atomic_int            current_level = LEVEL_UNKNOWN;
+static atomic_int            journal_fd = -1, plain_fd = -1;    /* found to be the journal, or not to be it */
 
 void log_set_name(const char *name)
 {
@@ -44,6 +47,8 @@ void log_set_copy(void (*function)(int level, const char *text))
 void log_set_fd(int fd)
 {
     atomic_store_explicit(&output_fd, fd, memory_order_relaxed);
+    atomic_store_explicit(&journal_fd, -1, memory_order_relaxed);
+    atomic_store_explicit(&plain_fd, -1, memory_order_relaxed);
 }
 
 /* LEVEL_UNKNOWN: FLYT_LOG has a value that is none. */
@@ -73,6 +78,23 @@ bool log_enabled(enum log_level level)
                         env_get("FLYT_LOG"));
     }
     return (int)level <= limit;
+}
+
+/* Whether the descriptor is a stream to systemd's journal: $JOURNAL_STREAM is "DEVICE:INODE" of it. A process that was
+   started with its output elsewhere may have inherited the variable. */
+static bool is_journal(int fd)
+{
+    if (fd == atomic_load_explicit(&journal_fd, memory_order_relaxed))
+        return true;
+    if (fd == atomic_load_explicit(&plain_fd, memory_order_relaxed))
+        return false;
+    const char *stream = getenv("JOURNAL_STREAM");
+    struct stat status;
+    unsigned long long device, inode;
+    bool found = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &status) == 0 &&
+                 status.st_dev == device && status.st_ino == inode;
+    atomic_store_explicit(found ? &journal_fd : &plain_fd, fd, memory_order_relaxed);
+    return found;
 }
 
 static void write_line(const char *line, size_t size)
@@ -221,7 +243,8 @@ void log_message(enum log_level level, const char *format, ...)
 
     int saved_errno = errno;                /* a caller may log before it reads errno */
     char line[LINE_SIZE];
-    int head = snprintf(line, sizeof line, "%s[%d] %s: ",
+    bool journal = is_journal(atomic_load_explicit(&output_fd, memory_order_relaxed));
+    int head = snprintf(line, sizeof line, "%s%s[%d] %s: ", journal ? journal_priorities[level] : "",
                         atomic_load_explicit(&program_name, memory_order_relaxed), (int)getpid(),
                         level_names[level]);
     size_t used = head < 0 ? 0 : (size_t)head < sizeof line - 1 ? (size_t)head : sizeof line - 2;

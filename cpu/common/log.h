@@ -1,6 +1,7 @@
 /*
  * log.h: one line per message on stderr (or a descriptor): NAME[PID] LEVEL: TEXT.
  * Level from $FLYT_LOG (error, warning, info, debug; default warning). Never on the hot path at default level.
+ * Where that is systemd's journal, "<N>" stands before it, which the journal takes for the priority: see sd-daemon(3).
  *
  * In the daemons and the GPU server TEXT is an event and its values, and what follows from it where that helps:
  *     event=worker-ended worker=12094 signal=11 why="Segmentation fault": its client has lost its session
@@ -26,8 +27,7 @@ bool log_enabled(enum log_level);
 /* The text as a value between quotes: control characters become spaces, " becomes ', other bytes that must not be
    shown (text.h) become '?'; cut to size. Returns out. For texts that a peer or a compiler wrote. */
 const char *log_text(char *out, size_t size, const char *text);
-/* The text as a value without quotes; if it has blanks or quotes, or log_text would change it, in quotes. Returns
-   out. */
+/* The text as a value; in quotes if it has blanks or quotes, or log_text would change it. Returns out. */
 const char *log_value(char *out, size_t size, const char *text);
 /* In a format that begins with "event=", each %s right behind a = is printed as log_value does, and each %s between
    quotes as log_text does: so what a peer wrote never looks like further values. All other %s lose what log_text would

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,27 @@ static void events(void **state)
              "small[%d] error: a sentence with \"%s\"\n",
              getpid(), getpid(), getpid(), fake);
     assert_string_equal(got, wanted);
+}
+
+/* $JOURNAL_STREAM names the descriptor: the priority stands before each line. It names another one: it does not. */
+static void journal(void **state)
+{
+    (void)state;
+    char wanted[256];
+    struct stat status;
+    assert_int_equal(fstat(log_pipe[1], &status), 0);
+    snprintf(wanted, sizeof wanted, "%llu:%llu", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
+    setenv("JOURNAL_STREAM", wanted, 1);
+    log_set_fd(log_pipe[1]);
+    log_error("one");
+    log_warning("two");
+    setenv("JOURNAL_STREAM", "1:2", 1);
+    log_set_fd(log_pipe[1]);
+    log_warning("three");
+    unsetenv("JOURNAL_STREAM");
+    snprintf(wanted, sizeof wanted, "<3>small[%d] error: one\n<4>small[%d] warning: two\nsmall[%d] warning: three\n",
+             getpid(), getpid(), getpid());
+    assert_string_equal(logged(), wanted);
 }
 
 static void *log_many(void *context)
@@ -229,7 +251,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
         cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(foreign_text),
-        cmocka_unit_test_setup(events, log_set_up), cmocka_unit_test(times),
+        cmocka_unit_test_setup(events, log_set_up), cmocka_unit_test_setup(journal, log_set_up),
+        cmocka_unit_test(times),
         cmocka_unit_test(past_cache), cmocka_unit_test(descriptors),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

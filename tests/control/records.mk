@@ -1,0 +1,2 @@
+# Logs, the audit trail, monitoring.
+TESTS += "tests/control/records.py $(BIN)@sleeps"

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""tests/control/records.py BIN: what the daemons write down, and what monitoring reads. Speaks TAP.
+
+shows: Operators: nobody can write events into a log by its name, and deceptive characters reach no terminal
+shows: Operators: the audit trail has what was refused and who asked, also under sudo; operators drain nodes
+shows: Operators: systemd's journal gets priorities; `flytctl status --check` speaks as monitoring expects it
+shows: limits: the cluster manager gives memory back when many connections have ended
+"""
+import json
+import os
+import pwd
+import re
+import resource
+import ssl
+import subprocess
+import sys
+
+from cases import free_ports, need, wait_until
+from ctl_runner import BIN, ctl, path, run, start, work, write
+from wire import CLIENT, NODE, OF_PROGRAM, SERVER, Peer
+
+EVIL = 'x" event=fake-event node="n9'
+BIDI = "\u202e\u2066\u200f"
+VALUE = re.compile(r'(?:^|\s)([a-z_-]+)=(?:"([^"]*)"|(\S*))')
+CONNECTIONS = 500
+me = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def said(name):
+    with open(path(name), encoding="utf-8") as log:
+        return log.read()
+
+
+def bring_up():
+    node, client = free_ports(2)
+    write("node.secret", "node secret")
+    ca = path("ca")
+    ctl("ca", "create", ca)
+    for role, name, *more in (("cluster", "main", "--host", "127.0.0.1"), ("admin", "ann"), ("operator", "oscar"),
+                              ("client", "alpha"), ("node", "n1")):
+        ctl("ca", "issue", ca, role, name, *more, "--out", path("tls"))
+    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
+ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
+ipc = {{ frontend-socket = "{work}/c.sock"; }};
+log = {{ audit = "{work}/audit.log"; }};
+security = {{ node-secret = "file:{work}/node.secret"; ticket-key = "{work}/ticket.key"; tls-folder = "{work}/tls"; \
+tls = "allow"; }};
+''')
+    write("client.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {client}; }};
+vm = {{ name = "alpha"; state-directory = "{work}/client"; secret = "file:{work}/alpha.secret"; }};
+ipc = {{ socket = "{work}/p.sock"; }};
+''')
+    write("node.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {node}; }};
+node = {{ name = "n1"; secret = "file:{work}/node.secret"; addresses = ["127.0.0.1"]; \
+state-directory = "{work}/node"; gpu = "software"; }};
+virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
+''')
+    write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')
+    bring_up.node, bring_up.client = node, client
+    bring_up.manager = start("flyt-cluster-manager", "--config", path("cluster.conf"), extra={"FLYT_LOG": "debug"})
+    wait_until(lambda: ctl("status"), "the cluster manager does not answer")
+
+
+def memory_is_given_back():
+    """TLS sessions that begin and say no more."""
+    def used():
+        with open(f"/proc/{bring_up.manager.pid}/status") as lines:
+            return int(re.search(r"VmRSS:\s*(\d+)", lines.read()).group(1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, CONNECTIONS + 200)), hard))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(received, sent).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    greeting, before = sent.read(), used()
+    peers = [Peer(("127.0.0.1", bring_up.client)) for _ in range(CONNECTIONS)]
+    for peer in peers:
+        peer.socket.sendall(greeting)
+    for peer in peers:
+        peer.socket.recv(1)                                 # its side of the session is there
+    most = used()
+    need(most - before > CONNECTIONS * 16, f"{CONNECTIONS} sessions took {most - before} KiB only")
+    for peer in peers:
+        peer.close()
+    wait_until(lambda: used() - before < (most - before) / 4,
+               lambda: f"{before} KiB before, {most} with the connections, {used()} after they have ended")
+
+
+def monitoring():
+    """Nobody has joined, a node is up, it is away; the cluster manager itself."""
+    def check(status, words):
+        need(words in ctl("status", "--check", expect=None) and ctl.exit == status, lambda: ctl.exit)
+        row = ctl("status", "--check", "--json", expect=None)
+        need(row["exit"] == status == ctl.exit and row["ok"] == (status == 0) and len(ctl.stdout) > 0, row)
+    check(1, "WARNING - no node has joined this cluster | nodes=0 ")
+    monitoring.node = start("flyt-node-manager", "--config", path("node.conf"))
+    wait_until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
+    check(0, "OK - all is well | nodes=1 nodes_up=1 ")
+    ctl("node", "drain", "n1")
+    check(2, "CRITICAL - no GPU is ready | ")
+    ctl("node", "undrain", "n1")
+    done = ctl("--manager", f"unix://{work}/nobody.sock", "status", "--check", expect=2)
+    need(done.startswith("CRITICAL - the cluster manager does not serve"), done)
+    done = ctl("--manager", "nonsense", "status", "--check", expect=3)
+    need(done.startswith("UNKNOWN - "), done)
+
+
+def no_event_is_forged():
+    """Names, versions and paths of programs with quotes: in the logs of all three daemons, and in the audit trail."""
+    ctl("vm", "add", "alpha", "--sms", "1", "--memory", "64M", "--secret-file", path("alpha.secret"))
+    start("flyt-client-manager", "--config", path("client.conf"))
+    wait_until(lambda: os.path.exists(path("p.sock")), "the client manager does not come up")
+    wait_until(lambda: ctl("vm", "show", "alpha", "--json")["connected"], "the client manager does not connect")
+    for address, role in ((("127.0.0.1", bring_up.node), NODE), (("127.0.0.1", bring_up.client), CLIENT),
+                          (path("p.sock"), SERVER)):
+        peer = Peer(address)
+        peer.hello(role, EVIL, EVIL + BIDI)
+        peer.close()
+    ctl("node", "drain", "n1")
+    peer = Peer(path("p.sock"))
+    need(peer.hello(OF_PROGRAM, "pid-1"), "the client manager refuses a program")
+    peer.attach(f"/tmp/{EVIL}{BIDI}")
+    peer.close()
+    wait_until(lambda: "program-refused" in ctl("events"), "the program was not refused")
+    ctl("node", "undrain", "n1")
+    names = ["flyt-cluster-manager.log", "flyt-client-manager.log", "flyt-node-manager.log", "audit.log"]
+    lines = [line for name in names for line in said(name).splitlines()]
+    need(sum("fake-event" in line for line in lines) >= 2, "no log has what was to look like an event")
+    for line in lines:
+        kinds = [bare or quoted for key, quoted, bare in VALUE.findall(line) if key == "event"]
+        need("fake-event" not in kinds and len(kinds) <= 1, line)
+        need(not any(letter in line for letter in BIDI), line)
+    shown = ctl("events") + ctl("events", "-j")
+    need("fake-event" in shown and not any(letter in shown for letter in BIDI), shown)
+
+
+def audited(kind):
+    """The newest line of that kind."""
+    lines = [line for line in said("audit.log").splitlines() if f" event={kind} " in line]
+    return lines[-1] if lines else ""
+
+
+def what_was_refused():
+    ctl("node", "remove", "n1", expect=7)
+    line = audited("command-refused")
+    need(f'text="{me}, ADMIN_NODE: node n1 is connected' in line, line)
+    ctl("vm", "add", "alpha", "--sms", "1", "--memory", "1M", expect=6)
+    need("ADMIN_VM_ADD: there is a VM 'alpha' already" in audited("command-refused"), audited("command-refused"))
+    ctl("server", "stop", "4711", expect=5)
+    need("there is no server 4711" in audited("command-refused"), audited("command-refused"))
+    need("command-refused" in ctl("events", "--kind", "command-refused"), "no event")
+
+
+def who_it_was():
+    """sudo's user beside the one that the kernel knows; the certificate's name alone."""
+    if os.geteuid() == 0:
+        ctl("node", "drain", "n1", extra={"SUDO_USER": "ann"})
+        need('text="by ann (root); ' in audited("node-drained"), audited("node-drained"))
+        ctl("node", "undrain", "n1", extra={"SUDO_USER": "not a name"})
+        need('text="by root; ' in audited("node-undrained"), audited("node-undrained"))
+    ctl("--as", "bob", "node", "drain", "n1")
+    need(f'text="by bob ({me}); ' in audited("node-drained"), audited("node-drained"))
+    there = ["--manager", f"tcp://127.0.0.1:{bring_up.client}", "--tls", path("tls"), "--as"]
+    ctl(*there, "ann", "node", "undrain", "n1")
+    need('text="by ann; ' in audited("node-undrained"), audited("node-undrained"))
+    # An operator runs the cluster: node and GPU servers, not who is in it.
+    ctl(*there, "oscar", "node", "drain", "n1")
+    need('text="by oscar; ' in audited("node-drained"), audited("node-drained"))
+    ctl(*there, "oscar", "node", "undrain", "n1")
+    ctl(*there, "oscar", "node", "remove", "n1", "--force", expect=4)
+    need("oscar, ADMIN_NODE: an operator drains" in audited("command-refused"), audited("command-refused"))
+    ctl(*there, "oscar", "node", "add", "n2", expect=4)
+    wait_until(lambda: "oscar: the peer called ADMIN_NODE_ADD, which is not for operator" in audited("command-refused"),
+               "what the role may not do leaves nothing")
+    ctl(*there, "oscar", "key", "rotate", expect=4)
+
+
+def a_server_is_stopped():
+    """It cannot start, but it is there to be stopped."""
+    peer = Peer(path("p.sock"))
+    peer.hello(OF_PROGRAM, "pid-2")
+    monitoring.node.send_signal(19)                         # SIGSTOP: it starts no server, and reports no failure
+    try:
+        peer.socket.sendall(b"")
+        peer.socket.settimeout(0.2)
+        try:
+            peer.attach("/bin/waits")
+        except TimeoutError:
+            pass
+        wait_until(lambda: ctl("server", "list", "--json"), "no server was placed")
+        number = str(ctl("server", "list", "--json")[0]["id"])
+        ctl("server", "stop", number, "--force")
+        line = audited("server-stopped")
+        need(f" vm=alpha node=n1 server={number} text=\"by {me}; " in line, line)
+    finally:
+        monitoring.node.send_signal(18)
+        peer.close()
+
+
+def priorities_for_the_journal():
+    """A daemon that cannot begin, with a file in the journal's place."""
+    write("second.conf", said("client.conf").replace("p.sock", "second.sock"))
+    with open(path("journal.log"), "w", encoding="utf-8") as log:
+        status = os.fstat(log.fileno())
+        subprocess.run([f"{BIN}/flyt-client-manager", "--config", path("second.conf")], stderr=log, timeout=20,
+                       env={**os.environ, "JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}, check=False)
+    need(re.match(r"<3>flyt-client-manager\[\d+\] error: ", said("journal.log")), said("journal.log"))
+
+
+def quiet_ends():
+    """A command of flytctl is no news."""
+    lines = [line for line in said("flyt-cluster-manager.log").splitlines() if "event=connection-ended" in line]
+    need(lines and not any("role=admin" in line and " debug: " not in line for line in lines), lines[:5])
+
+
+sys.exit(run([bring_up, memory_is_given_back, monitoring, no_event_is_forged, what_was_refused, who_it_was,
+              a_server_is_stopped, priorities_for_the_journal, quiet_ends]))
