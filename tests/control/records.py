@@ -6,7 +6,6 @@ shows: Operators: the audit trail has what was refused and who asked, also under
 shows: Operators: systemd's journal gets priorities; `flytctl status --check` speaks as monitoring expects it
 shows: limits: the cluster manager gives memory back when many connections have ended
 """
-import json
 import os
 import pwd
 import re
