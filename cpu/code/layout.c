@@ -22,6 +22,8 @@ enum {
     NVINFO_SIZED = 4, NVINFO_SHORT = 3, NVINFO_PARAMETER = 0x17, NVINFO_PARAMETER_BYTES = 0x19
 };
 
+size_t layout_text_most = (size_t)1 << 30;
+
 struct layout_kernel {
     char *name;
     struct layout layout;
@@ -34,7 +36,7 @@ struct layout_image {
     size_t variable_count;
     /* While opening: the PTX texts of a link, each extracted. */
     struct ptx_source *sources;
-    size_t source_count;
+    size_t source_count, extracted;                   /* extracted: bytes */
 };
 
 static struct layout_kernel *layout_add(layout_image *image, const char *name)
@@ -249,6 +251,9 @@ static int layout_of_container(layout_image *image, const void *container, uint8
     }
     if (best.kind && *kept_count < LAYOUT_MAX_PARTS) {
         size_t bytes;
+        if (best.size > layout_text_most || image->extracted > layout_text_most - best.size)
+            return LAYOUT_NO_MEMORY;
+        image->extracted += best.size;
         uint8_t *text = fatbin_extract(&best, &bytes, &why);
         if (!text)
             return LAYOUT_NOT_AN_IMAGE;

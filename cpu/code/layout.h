@@ -20,7 +20,8 @@ typedef struct layout_image layout_image;
 
 /* image: what cuModuleLoadData takes (wrapper, container, NUL-terminated PTX, cubin), known to be whole. Its bytes
    are not needed afterwards. 0 and *out, or a CUresult (200 not an image, 209 no code in it that can be read,
-   218 PTX that cannot be read) and the reason in log. */
+   218 PTX that cannot be read, 2 no memory) and the reason in log. */
+extern size_t layout_text_most;       /* bytes of all PTX texts of an image: a compressed one can claim any size */
 int layout_open(const void *image, layout_image **out, char *log, size_t log_size);
 void layout_close(layout_image *);
 

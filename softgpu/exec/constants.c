@@ -3,9 +3,20 @@
 
 #include <stdlib.h>
 
+#include "softgpu/ptx/budget.h"
+
+bool exec_kernel_take(sg_kernel *k, size_t bytes)
+{
+    if (!ptx_budget_take(bytes))
+        return false;
+    atomic_fetch_add(&k->taken, bytes);
+    return true;
+}
+
 void *exec_kernel_own(sg_kernel *k, size_t size)
 {
-    struct exec_owned *o = calloc(1, sizeof(max_align_t) + size);
+    struct exec_owned *o = exec_kernel_take(k, sizeof(max_align_t) + size) ? calloc(1, sizeof(max_align_t) + size)
+                                                                           : NULL;
     if (!o)
         return NULL;
     o->next = k->owned;
@@ -18,7 +29,7 @@ static void *constant_room(sg_kernel *k, size_t size)
     enum { CHUNK = 16384 };
     struct exec_rows_block *c = k->constants;
     if (!c || c->used + size > CHUNK) {
-        c = aligned_alloc(64, sizeof *c + CHUNK);
+        c = exec_kernel_take(k, sizeof *c + CHUNK) ? aligned_alloc(64, sizeof *c + CHUNK) : NULL;
         if (!c)
             return NULL;
         c->next = k->constants;

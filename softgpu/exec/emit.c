@@ -77,7 +77,9 @@ int decode_put(struct exec_decoder *d, struct exec_insn n)
 {
     if (d->count == d->capacity) {
         uint32_t capacity = d->capacity ? 2 * d->capacity : 64;
-        struct exec_insn *more = realloc(d->insns, capacity * sizeof *more);
+        struct exec_insn *more = NULL;
+        if (exec_kernel_take(d->kernel, (capacity - d->capacity) * sizeof *more))
+            more = realloc(d->insns, capacity * sizeof *more);
         if (!more)
             return decode_error(d, "no host memory");
         d->insns = more;

@@ -145,6 +145,7 @@ struct sg_kernel {
     struct constant_slot { uint64_t value; const void *row; uint32_t cell; } *slots;
     size_t slot_count, slot_capacity;
     struct exec_owned { struct exec_owned *next; } *owned;
+    _Atomic size_t taken;             /* bytes of the budget for code (softgpu/ptx/budget.h) */
     pthread_mutex_t lock;             /* decoding of what is called by pointer, and new guests */
     /* Finds what a pointer of this kernel leads to, and decodes it when it is first called: see pointer.h. A pointer,
        so that op_control.c stands below the decoder. */
@@ -551,6 +552,8 @@ const struct exec_function *exec_kernel_decode(sg_kernel *, uint32_t index, char
 
 /* constants.c */
 const void *exec_kernel_constant(sg_kernel *, uint64_t value, enum sg_cell);
+/* So many bytes more of the budget for code, until the kernel is freed. False: there are not so many left. */
+bool exec_kernel_take(sg_kernel *, size_t bytes);
 void *exec_kernel_own(sg_kernel *, size_t size);            /* zeroed memory freed with the kernel; NULL */
 
 /* locals.c: where a function's variables and parameters lie in its frame's local memory. Each list may be NULL. Returns

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "softgpu/ptx/budget.h"
+
 void exec_program_release(sg_program *p)
 {
     pthread_mutex_lock(&p->engine->lock);
@@ -39,6 +41,12 @@ sg_kernel *exec_kernel_new(sg_program *p)
         return NULL;
     pthread_mutex_init(&k->lock, NULL);
     k->program = p;
+    if (!exec_kernel_take(k, (m->function_count + 1u) * (sizeof *k->functions + sizeof *k->callable +
+                                                         sizeof *k->reached + sizeof *k->function_shared) +
+                                 (m->variable_count + 1u) * sizeof *k->shared_offset)) {
+        exec_kernel_free(k);
+        return NULL;
+    }
     k->functions = calloc(m->function_count + 1u, sizeof *k->functions);
     k->callable = calloc(m->function_count + 1u, sizeof *k->callable);
     k->reached = calloc(m->function_count + 1u, sizeof *k->reached);
@@ -82,6 +90,7 @@ void exec_kernel_free(sg_kernel *k)
         k->owned = o->next;
         free(o);
     }
+    ptx_budget_give(atomic_load(&k->taken));
     pthread_mutex_destroy(&k->lock);
     free(k->slots);
     free(k->functions);

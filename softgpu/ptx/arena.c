@@ -1,5 +1,7 @@
 #include "softgpu/ptx/arena.h"
 
+#include "softgpu/ptx/budget.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +30,19 @@ struct ptx_arena *ptx_arena_create(void)
     return arena;
 }
 
+static void block_free(struct block *block)
+{
+    ptx_budget_give(sizeof *block + block->size);
+    free(block);
+}
+
 void ptx_arena_destroy(struct ptx_arena *arena)
 {
     if (!arena)
         return;
     while (arena->blocks) {
         struct block *next = arena->blocks->next;
-        free(arena->blocks);
+        block_free(arena->blocks);
         arena->blocks = next;
     }
     free(arena);
@@ -42,11 +50,13 @@ void ptx_arena_destroy(struct ptx_arena *arena)
 
 static struct block *block_create(size_t size)
 {
-    if (size > SIZE_MAX - sizeof(struct block))
+    if (size > SIZE_MAX - sizeof(struct block) || !ptx_budget_take(sizeof(struct block) + size))
         return NULL;
     struct block *block = calloc(1, sizeof *block + size);
     if (block)
         block->size = size;
+    else
+        ptx_budget_give(sizeof *block + size);
     return block;
 }
 
@@ -110,7 +120,7 @@ void ptx_arena_reset(struct ptx_arena *arena)
         return;
     while (kept->next) {
         struct block *next = kept->next->next;
-        free(kept->next);
+        block_free(kept->next);
         kept->next = next;
     }
     memset(kept->bytes, 0, arena->filled);

@@ -33,11 +33,8 @@ static bool make_room(struct ptx_reader *reader, uint64_t size)
         size_t capacity = bytes->capacity ? bytes->capacity : 256;
         while (capacity < size)
             capacity *= 2;
-        void *items = realloc(bytes->items, capacity);
-        if (!items)
+        if (!reader_grow(bytes, capacity, 1))
             return reader_error(reader, reader->token.line, "out of memory for an initialiser");
-        bytes->items = items;
-        bytes->capacity = capacity;
     }
     memset((char *)bytes->items + bytes->count, 0, size - bytes->count);
     reader->operations += size - bytes->count;

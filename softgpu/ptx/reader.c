@@ -1,6 +1,8 @@
 /* What all files of the reader need: errors, memory, lists that grow. They call it; it calls none of them. */
 #include "softgpu/ptx/reader.h"
 
+#include "softgpu/ptx/budget.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,17 +52,30 @@ void *reader_scratch(struct ptx_reader *reader, size_t size)
     return result;
 }
 
+bool reader_grow(struct reader_vector *vector, size_t capacity, size_t item)
+{
+    size_t more = (capacity - vector->capacity) * item;
+    if (capacity > UINT32_MAX || !ptx_budget_take(more))
+        return false;
+    void *items = reallocarray(vector->items, capacity, item);
+    if (!items) {
+        ptx_budget_give(more);
+        return false;
+    }
+    vector->items = items;
+    vector->capacity = capacity;
+    vector->taken += more;
+    return true;
+}
+
 void *reader_push(struct ptx_reader *reader, struct reader_vector *vector, size_t item)
 {
     if (vector->count == vector->capacity) {
         size_t capacity = vector->capacity ? vector->capacity * 2 : 16;
-        void *items = capacity <= UINT32_MAX ? reallocarray(vector->items, capacity, item) : NULL;
-        if (!items) {
+        if (!reader_grow(vector, capacity, item)) {
             reader_error(reader, reader->token.line, "out of memory for %zu items of %zu bytes", capacity, item);
             return NULL;
         }
-        vector->items = items;
-        vector->capacity = capacity;
     }
     void *result = (char *)vector->items + vector->count++ * item;
     memset(result, 0, item);
@@ -85,6 +100,7 @@ void reader_drop_lists(struct ptx_reader *reader)
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         free(vectors[i]->items);
+        ptx_budget_give(vectors[i]->taken);
         *vectors[i] = (struct reader_vector){ 0 };
     }
 }

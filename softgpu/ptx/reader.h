@@ -145,7 +145,7 @@ struct reader_token {
 
 /* ---- the reader ---- */
 
-struct reader_vector { void *items; size_t count, capacity; };
+struct reader_vector { void *items; size_t count, capacity, taken; };   /* taken: bytes, of the budget */
 
 struct reader_scope {
     struct reader_binding *bindings;
@@ -229,6 +229,8 @@ bool reader_read_now(struct ptx_reader *);                          /* true: a c
 void *reader_alloc(struct ptx_reader *, size_t count, size_t item); /* result arena; NULL after an error */
 void *reader_scratch(struct ptx_reader *, size_t size);
 void reader_drop_lists(struct ptx_reader *);                        /* frees what they hold */
+/* Makes room for so many items. False: no memory. */
+bool reader_grow(struct reader_vector *, size_t capacity, size_t item);
 void *reader_push(struct ptx_reader *, struct reader_vector *, size_t item);      /* a zeroed new last item, or NULL */
 const void *reader_keep(struct ptx_reader *, const struct reader_vector *, size_t first,
                         size_t item); /* items from first on, copied to the arena */

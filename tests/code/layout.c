@@ -143,10 +143,42 @@ static void no_image(void **state)
     assert_null(image);
 }
 
+/* The same container again and again: what is extracted together is bounded. */
+static void large_texts(void **state)
+{
+    (void)state;
+    enum { TEXT = 4096, CONTAINERS = 5, FIT = 3 };
+    struct { uint8_t header[16], entry[0x40], text[TEXT]; } fat = { 0 };
+    const uint32_t magic = FATBIN_CONTAINER_MAGIC, header = sizeof fat.entry, sm = 75;
+    const uint16_t version = 1, head = sizeof fat.header, kind = FATBIN_PTX;
+    const uint64_t size = sizeof fat - sizeof fat.header, text = TEXT;
+    memcpy(fat.header, &magic, 4), memcpy(fat.header + 4, &version, 2), memcpy(fat.header + 6, &head, 2);
+    memcpy(fat.header + 8, &size, 8);
+    memcpy(fat.entry, &kind, 2), memcpy(fat.entry + 4, &header, 4), memcpy(fat.entry + 8, &text, 8);
+    memcpy(fat.entry + 0x1c, &sm, 4);
+    memset(fat.text, ' ', sizeof fat.text);
+    memcpy(fat.text, ptx, sizeof ptx - 1);
+    const void *extra[CONTAINERS] = { NULL };
+    struct { uint32_t magic, version; const void *container, *extra; } wrapper = { 0x466243B1u, 2, &fat, extra };
+    layout_image *image = NULL;
+    char log[256] = "";
+    const size_t before = layout_text_most;
+    layout_text_most = FIT * TEXT;
+    for (int count = 1; count <= CONTAINERS; count++) { /* those that fit declare their kernels twice, or more often */
+        assert_int_equal(layout_open(&wrapper, &image, log, sizeof log), count == 1 ? 0 : count <= FIT ? 218 : 2);
+        if (count == 1)
+            layout_close(image);
+        if (count < CONTAINERS)
+            extra[count - 1] = &fat;
+    }
+    layout_text_most = before;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(of_ptx), cmocka_unit_test(bad_ptx), cmocka_unit_test(of_cubin),
-                                        cmocka_unit_test(damaged_cubin), cmocka_unit_test(no_image) };
+                                        cmocka_unit_test(damaged_cubin), cmocka_unit_test(no_image),
+                                        cmocka_unit_test(large_texts) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

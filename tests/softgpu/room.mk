@@ -6,7 +6,12 @@ TESTS_SOFTGPU_PROGRAMS := $(addprefix $(BUILD)/tests/softgpu/,$(TESTS_SOFTGPU))
 $(TESTS_SOFTGPU_PROGRAMS): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o | $(SOFTGPU_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN)) -lcmocka -lpthread -lm
 
+# Not one of those that tests/driver runs over libcuda.so.1 of programs: it sets the driver's environment.
+$(BUILD)/tests/softgpu/code_memory: $(BUILD)/tests/softgpu/code_memory.o | $(SOFTGPU_LIBRARY)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN)) -lcmocka -lzstd
+
 ifneq ($(filter $(SOFTGPU_LIBRARY),$(PROGRAMS)),)
+TESTS += $(BUILD)/tests/softgpu/code_memory
 TESTS += $(TESTS_SOFTGPU_PROGRAMS)
 # The same with delayed completions, reordered streams and refused addresses.
 TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts test_launch test_memory test_random test_streams test_texrefs test_textures test_vmm),"env FLYT_SOFTGPU_CHAOS=7 $(program)")

@@ -16,6 +16,7 @@ struct sgd_image {                       /* PTX texts to be linked */
     struct ptx_source *sources;
     char (*names)[32];
     uint8_t **texts;                     /* owned */
+    size_t *room;                        /* bytes that each text takes of the budget for code (budget.h) */
     size_t count;
     bool machine_code;                   /* there was some too, which a GPU would run whatever the PTX */
 };
@@ -86,14 +87,16 @@ struct sgd_jit {                         /* the JIT options that mean something 
 
 struct sgd_link_input {
     char *text, *name;
+    size_t room;   /* bytes that the text takes of the budget for code */
     bool optional; /* from a library: linked only if another input needs it */
 };
 struct sgd_link {
     void *handle;       /* CUlinkState */
     struct sgd_jit jit; /* of cuLinkCreate */
     struct sgd_link_input *inputs;
-    size_t count;
-    char *result; /* owned */
+    size_t count, room; /* of all inputs: at most a quarter of the budget */
+    char *result;       /* owned */
+    size_t result_room;
 };
 /* Reads an input; PTX is checked as a compiler checks it. The name is for messages. */
 CUresult sgd_link_add(const struct sgd_device *, struct sgd_link *, CUjitInputType, const void *data, size_t size,
@@ -102,6 +105,8 @@ CUresult sgd_link_complete(struct sgd_link *, size_t *size, char *log, size_t lo
 void sgd_link_free(struct sgd_link *);
 
 /* image.c: what the program gave, as PTX. log receives why not. */
+/* The code of a text that cannot be read: `wrong`, or 2 where there is no memory for it. */
+CUresult sgd_text_refused(CUresult wrong, char *log, size_t log_size);
 /* Whether PTX that was read is of a version that drivers of this CUDA release know: 0 or 222. Libraries are often made
    with a newer compiler. A GPU runs their machine code, and the software GPU their PTX: any version, where machine code
    lies beside it. image: NULL for PTX alone. */

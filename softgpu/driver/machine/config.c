@@ -4,6 +4,7 @@
  *   FLYT_SOFTGPU_DEVICES=1            how many devices (0: cuInit gives 100)
  *   FLYT_SOFTGPU_SMS=4                multiprocessors of each
  *   FLYT_SOFTGPU_MEMORY=4G            memory of each, at most three quarters of the host's
+ *   FLYT_SOFTGPU_CODE_MEMORY=4G       of the host's memory, for all code of the process; standard: at most half of it
  *   FLYT_SOFTGPU_CC=13.0              compute capability
  *   FLYT_SOFTGPU_THREADS=0            host threads that execute; 0: one per core
  *   FLYT_SOFTGPU_FAULT_DOMAIN=process or gpu: a fault reaches all processes of the card FLYT_SOFTGPU_CARD=0 (domain.c)
@@ -17,12 +18,15 @@
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "softgpu/ptx/arena.h"
+#include "softgpu/ptx/budget.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define CODE_MOST ((size_t)4 << 30)      /* NCCL's library, joined, takes 2.4 GiB */
 
 struct sgd_config sgd_config;
 
@@ -121,8 +125,8 @@ void sgd_config_read(void)
     capability(c);
     const char *host_memory = env_get("FLYT_TENANT_HOST_MEMORY"); /* the node manager's, in bytes */
     unsigned long long half = host_memory ? strtoull(host_memory, NULL, 10) / 2 : 0;
-    if (half && half < ptx_arena_most)
-        ptx_arena_most = (size_t)half;
+    const size_t code = half && half < CODE_MOST ? (size_t)half : CODE_MOST < host / 2 ? CODE_MOST : host / 2;
+    ptx_arena_most = ptx_budget_most = size_of("FLYT_SOFTGPU_CODE_MEMORY", code, SIZE_MAX);
     memcheck();
     const char *domain = env_get("FLYT_SOFTGPU_FAULT_DOMAIN");
     c->fault_gpu = domain && !strcmp(domain, "gpu");

@@ -5,6 +5,7 @@
  */
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/code/fatbin.h"
+#include "softgpu/ptx/budget.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -25,7 +26,23 @@ static CUresult fail(CUresult code, char *log, size_t log_size, const char *form
 
 static unsigned capability(const struct sgd_device *d) { return d->limits.cc_major * 10 + d->limits.cc_minor; }
 
-static bool add(struct sgd_image *image, uint8_t *text, size_t size, const char *name)
+CUresult sgd_text_refused(CUresult wrong, char *log, size_t log_size)
+{
+    if (!ptx_budget_refused())
+        return wrong;
+    return fail(CUDA_ERROR_OUT_OF_MEMORY, log, log_size,
+                "all code together would take more than %zu MiB of this machine's memory (FLYT_SOFTGPU_CODE_MEMORY)",
+                ptx_budget_most >> 20);
+}
+
+static void text_free(void *text, size_t room)
+{
+    free(text);
+    ptx_budget_give(room);
+}
+
+/* Takes the text, also where it fails. room: what it takes of the budget. */
+static bool add(struct sgd_image *image, uint8_t *text, size_t size, size_t room, const char *name)
 {
     size_t n = image->count + 1;
     struct ptx_source *sources = realloc(image->sources, n * sizeof *sources);
@@ -37,11 +54,15 @@ static bool add(struct sgd_image *image, uint8_t *text, size_t size, const char 
     char (*names)[32] = realloc(image->names, n * sizeof *names);
     if (names)
         image->names = names;
-    if (!sources || !texts || !names) {
-        free(text);
+    size_t *rooms = realloc(image->room, n * sizeof *rooms);
+    if (rooms)
+        image->room = rooms;
+    if (!sources || !texts || !names || !rooms) {
+        text_free(text, room);
         return false;
     }
     image->texts[n - 1] = text;
+    image->room[n - 1] = room;
     snprintf(image->names[n - 1], sizeof names[0], "%s %zu", name, n);
     image->sources[n - 1] = (struct ptx_source){ .text = (const char *)text, .size = size };
     image->count = n;
@@ -84,13 +105,17 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
         return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "the fat binary is malformed: %s", why);
     if (!best.payload)
         return CUDA_SUCCESS;
-    size_t length;
+    size_t length, room = best.size + 1;
+    if (!ptx_budget_take(room))
+        return sgd_text_refused(CUDA_ERROR_OUT_OF_MEMORY, log, log_size);
     uint8_t *text = fatbin_extract(&best, &length, &why);
-    if (!text)
+    if (!text) {
+        ptx_budget_give(room);
         return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size,
                     "the PTX for sm_%u in the fat binary cannot be unpacked: %s", best.sm, why);
+    }
     *found = true;
-    if (!add(image, text, strnlen((const char *)text, length), "fat binary"))
+    if (!add(image, text, strnlen((const char *)text, length), room, "fat binary"))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
@@ -139,8 +164,12 @@ static CUresult from_text(const char *text, struct sgd_image *image, char *log, 
         next = strstr(text, SGD_LINK_JOINT);
         size_t size = next ? (size_t)(next - text) : strlen(text);
         next = next ? next + strlen(SGD_LINK_JOINT) : NULL;
+        if (!ptx_budget_take(size + 1))
+            return sgd_text_refused(CUDA_ERROR_OUT_OF_MEMORY, log, log_size);
         char *copy = strndup(text, size);
-        if (!copy || !add(image, (uint8_t *)copy, size, "PTX"))
+        if (!copy)
+            ptx_budget_give(size + 1);
+        if (!copy || !add(image, (uint8_t *)copy, size, size + 1, "PTX"))
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return CUDA_SUCCESS;
@@ -185,8 +214,9 @@ CUresult sgd_image_read(const struct sgd_device *d, const void *data, struct sgd
 void sgd_image_free(struct sgd_image *image)
 {
     for (size_t i = 0; i < image->count; i++)
-        free(image->texts[i]);
+        text_free(image->texts[i], image->room[i]);
     free(image->texts);
+    free(image->room);
     free(image->sources);
     free(image->names);
     *image = (struct sgd_image){ 0 };

@@ -91,7 +91,7 @@ CUresult sgd_library_new(const void *code, struct sgd_library **out, char *log, 
     l->initialised = true;
     CUresult r = sgd_image_read(sgd_device(0), code, &l->image, log, log_size);
     if (!r && ptx_module_read_outline(l->image.sources, l->image.count, &ptx, log, log_size))
-        r = CUDA_ERROR_INVALID_PTX;
+        r = sgd_text_refused(CUDA_ERROR_INVALID_PTX, log, log_size);
     if (!r)
         r = sgd_ptx_version_check(ptx, &l->image, log, log_size);
     sgd_lock();

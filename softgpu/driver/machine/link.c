@@ -5,12 +5,16 @@
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/object.h"
+#include "softgpu/ptx/budget.h"
 #include "softgpu/ptx/ptx.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The inputs are parsed and joined, too: the texts are the smaller part of what a link takes. */
+enum { LINK_SHARE = 4 };
 
 static CUresult fail(CUresult code, char *log, size_t log_size, const char *format, ...)
 {
@@ -23,20 +27,48 @@ static CUresult fail(CUresult code, char *log, size_t log_size, const char *form
 
 /* ---- inputs ---- */
 
-static CUresult add_text(struct sgd_link *l, const char *text, size_t size, const char *name, bool optional)
+static void input_free(struct sgd_link_input *input)
 {
-    struct sgd_link_input *more = realloc(l->inputs, (l->count + 1) * sizeof *more);
-    if (!more)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    l->inputs = more;
-    struct sgd_link_input input = { strndup(text, size), strdup(name), optional };
-    if (!input.text || !input.name) {
-        free(input.text);
-        free(input.name);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    free(input->text);
+    free(input->name);
+    ptx_budget_give(input->room);
+}
+
+/* Takes the input, also where it fails. */
+static CUresult add_input(struct sgd_link *l, struct sgd_link_input input, char *log, size_t log_size)
+{
+    CUresult r = input.text && input.name ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    const size_t most = ptx_budget_most / LINK_SHARE;
+    if (!r && (input.room > most || l->room > most - input.room))
+        r = fail(CUDA_ERROR_OUT_OF_MEMORY, log, log_size,
+                 "%s: the texts of this link have more than %zu MiB (FLYT_SOFTGPU_CODE_MEMORY / %d)", input.name,
+                 most >> 20, LINK_SHARE);
+    struct sgd_link_input *more = r ? NULL : realloc(l->inputs, (l->count + 1) * sizeof *more);
+    if (!more) {
+        input_free(&input);
+        return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
     }
+    l->inputs = more;
     l->inputs[l->count++] = input;
+    l->room += input.room;
     return CUDA_SUCCESS;
+}
+
+static CUresult add_text(struct sgd_link *l, const char *text, size_t size, const char *name, bool optional, char *log,
+                         size_t log_size)
+{
+    if (!ptx_budget_take(size + 1))
+        return sgd_text_refused(CUDA_ERROR_OUT_OF_MEMORY, log, log_size);
+    struct sgd_link_input input = { strndup(text, size), strdup(name), size + 1, optional };
+    return add_input(l, input, log, log_size);
+}
+
+static void drop_inputs(struct sgd_link *l, size_t count)
+{
+    while (l->count > count) {
+        l->room -= l->inputs[--l->count].room;
+        input_free(&l->inputs[l->count]);
+    }
 }
 
 static CUresult add_ptx(struct sgd_link *l, const char *text, size_t size, const char *name, char *log, size_t log_size)
@@ -44,11 +76,11 @@ static CUresult add_ptx(struct sgd_link *l, const char *text, size_t size, const
     size = strnlen(text, size);
     struct ptx_source source = { .text = text, .size = size, .name = name };
     struct ptx_module *module;
-    if (ptx_module_read(&source, 1, &module, log, log_size))
-        return CUDA_ERROR_INVALID_PTX;
+    if (ptx_module_read_later(&source, 1, &module, log, log_size))
+        return sgd_text_refused(CUDA_ERROR_INVALID_PTX, log, log_size);
     CUresult r = sgd_ptx_version_check(module, NULL, log, log_size);
     ptx_module_free(module);
-    return r ? r : add_text(l, text, size, name, false);
+    return r ? r : add_text(l, text, size, name, false, log, log_size);
 }
 
 struct containers {
@@ -68,7 +100,11 @@ static bool add_container(void *context, const void *container, size_t size)
     (void)size;
     c->result = sgd_image_container(c->device, container, &image, c->log, c->log_size);
     for (size_t i = 0; i < image.count && !c->result; i++) {
-        c->result = add_text(c->link, image.sources[i].text, image.sources[i].size, c->name, c->optional);
+        struct sgd_link_input input = { (char *)image.texts[i], strdup(c->name), image.room[i], c->optional };
+        input.text[image.sources[i].size] = 0;
+        image.texts[i] = NULL;                        /* it is the link's from here on */
+        image.room[i] = 0;
+        c->result = add_input(c->link, input, c->log, c->log_size);
         c->found = true;
     }
     sgd_image_free(&image);
@@ -131,21 +167,24 @@ CUresult sgd_link_add(const struct sgd_device *d, struct sgd_link *l, CUjitInput
         r = fail(CUDA_ERROR_NOT_SUPPORTED, log, log_size, "%s: the software GPU cannot link inputs of type %d", name,
                  (int)type);
     }
-    while (r && l->count > before) {
-        free(l->inputs[--l->count].text);
-        free(l->inputs[l->count].name);
-    }
+    if (r)
+        drop_inputs(l, before);
     return r;
+}
+
+static void result_drop(struct sgd_link *l)
+{
+    free(l->result);
+    ptx_budget_give(l->result_room);
+    l->result = NULL;
+    l->result_room = 0;
 }
 
 void sgd_link_free(struct sgd_link *l)
 {
-    for (size_t i = 0; i < l->count; i++) {
-        free(l->inputs[i].text);
-        free(l->inputs[i].name);
-    }
+    drop_inputs(l, 0);
     free(l->inputs);
-    free(l->result);
+    result_drop(l);
     free(l);
 }
 
@@ -269,6 +308,30 @@ static CUresult check_references(const struct ptx_module *m, const char *const *
 
 /* ---- completing ---- */
 
+/* The result: the texts, one behind the other. */
+static CUresult join_texts(struct sgd_link *l, const struct ptx_source *sources, size_t count, size_t *size, char *log,
+                           size_t log_size)
+{
+    const size_t joint = sizeof SGD_LINK_JOINT - 1;
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++)
+        length += (i ? joint : 0) + sources[i].size;
+    result_drop(l);
+    if (!ptx_budget_take(length + 1))
+        return sgd_text_refused(CUDA_ERROR_OUT_OF_MEMORY, log, log_size);
+    l->result_room = length + 1;
+    char *at = l->result = malloc(length + 1);
+    if (!at)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        at = i ? mempcpy(at, SGD_LINK_JOINT, joint) : at;
+        at = mempcpy(at, sources[i].text, sources[i].size);
+    }
+    *at = 0;
+    *size = length + 1;
+    return CUDA_SUCCESS;
+}
+
 /* The chosen inputs, linked and joined. */
 static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char *log, size_t log_size)
 {
@@ -276,7 +339,6 @@ static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char 
     const char **names = calloc(l->count, sizeof *names);
     struct ptx_module *module;
     size_t count = 0;
-    char *text = NULL;
     CUresult r = sources && names ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < l->count && !r; i++)
         if (chosen[i]) {
@@ -286,23 +348,13 @@ static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char 
                                                     .name = l->inputs[i].name };
         }
     if (!r && ptx_module_read(sources, count, &module, log, log_size)) {
-        r = CUDA_ERROR_UNKNOWN; /* as nvlink's errors */
+        r = sgd_text_refused(CUDA_ERROR_UNKNOWN, log, log_size); /* as nvlink's errors */
     } else if (!r) {
         r = check_references(module, names, log, log_size);
         ptx_module_free(module);
     }
-    FILE *stream = r ? NULL : open_memstream(&text, size);
-    for (size_t i = 0; i < count && stream; i++)
-        fprintf(stream, "%s%s", i ? SGD_LINK_JOINT : "", sources[i].text);
-    if (!r && (!stream || fclose(stream))) {
-        free(text);
-        r = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (!r) {
-        free(l->result);
-        l->result = text;
-        ++*size; /* the NUL */
-    }
+    if (!r)
+        r = join_texts(l, sources, count, size, log, log_size);
     free(sources);
     free(names);
     return r;
@@ -312,7 +364,7 @@ CUresult sgd_link_complete(struct sgd_link *l, size_t *size, char *log, size_t l
 {
     if (!l->count)
         return fail(CUDA_ERROR_INVALID_IMAGE, log, log_size, "there is nothing to link");
-    CUresult r = add_text(l, grid_calls, sizeof grid_calls - 1, "the driver", true);
+    CUresult r = add_text(l, grid_calls, sizeof grid_calls - 1, "the driver", true, log, log_size);
     struct ptx_module **modules = calloc(l->count, sizeof *modules);
     bool *chosen = calloc(l->count, sizeof *chosen);
     size_t read = 0;
@@ -323,7 +375,7 @@ CUresult sgd_link_complete(struct sgd_link *l, size_t *size, char *log, size_t l
                                      .size = strlen(l->inputs[read].text),
                                      .name = l->inputs[read].name };
         if (ptx_module_read_outline(&source, 1, &modules[read], log, log_size)) {
-            r = CUDA_ERROR_INVALID_PTX;
+            r = sgd_text_refused(CUDA_ERROR_INVALID_PTX, log, log_size);
             break;
         }
     }

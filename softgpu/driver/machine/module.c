@@ -228,7 +228,7 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
     sgd_unlock();
     struct ptx_module *ptx;
     int failed = ptx_module_read_later(image->sources, image->count, &ptx, log, log_size);
-    CUresult r = failed ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+    CUresult r = failed ? sgd_text_refused(CUDA_ERROR_INVALID_PTX, log, log_size) : CUDA_SUCCESS;
     if (!r && (r = sgd_ptx_version_check(ptx, image, log, log_size)))
         ptx_module_free(ptx);
     if (!r)
