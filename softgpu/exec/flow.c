@@ -29,7 +29,8 @@ bool exec_flow_leaves(const struct exec_flow *g, uint32_t b)
     return !last || is(last, "ret") || is(last, "exit");
 }
 
-/* The labels that an instruction names: one of bra, a table's of brx. */
+/* The labels that an instruction names: one of bra, a table's of brx. Tables may name other tables, which are refused
+   when the instruction is decoded. */
 struct labels {
     const struct ptx_operand *list;
     uint32_t count;
@@ -57,8 +58,10 @@ static size_t find_starts(const struct ptx_function *f, uint8_t *starts)
         if (ends_block(in))
             starts[i + 1] = 1;
         for (uint32_t k = 0; k < l.count; k++)
-            starts[l.list[k].index] = 1;
-        count += l.count;
+            if (l.list[k].kind == PTX_OP_LABEL) {
+                starts[l.list[k].index] = 1;
+                count++;
+            }
     }
     return count;
 }
@@ -95,7 +98,8 @@ bool exec_flow_build(struct exec_flow *g, const struct ptx_function *f)
         const struct ptx_instruction *last = last_of(g, b);
         struct labels l = last ? labels_of(last) : (struct labels){ NULL, 0 };
         for (uint32_t k = 0; k < l.count; k++)
-            g->next[edges++] = g->block_of[l.list[k].index];
+            if (l.list[k].kind == PTX_OP_LABEL)
+                g->next[edges++] = g->block_of[l.list[k].index];
     }
     g->next_at[g->blocks] = edges;
     return true;

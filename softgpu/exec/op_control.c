@@ -106,8 +106,11 @@ static int decode_brx(struct exec_decoder *d)
     if (!t)
         return decode_error(d, "no host memory");
     t->count = o->element_count;
-    for (uint32_t k = 0; k < t->count; k++)
+    for (uint32_t k = 0; k < t->count; k++) {
+        if (o->elements[k].kind != PTX_OP_LABEL)
+            return decode_error(d, "target %u is no label", k + 1);
         t->labels[k] = o->elements[k].index;
+    }
     struct exec_insn n = { .run = run_branch_table, .extra = t };
     if (decode_source(d, &in->operands[0], PTX_B32, &n.s[0]))
         return -1;

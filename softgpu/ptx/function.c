@@ -201,6 +201,17 @@ static bool read_targets(struct ptx_reader *reader, const struct ptx_operand **e
     return operand_keep(reader, first, elements, count) && lexer_expect(reader, ';', "after the targets");
 }
 
+static bool read_branch_targets(struct ptx_reader *reader, struct reader_binding *binding)
+{
+    uint32_t line = reader->token.line;
+    if (!read_targets(reader, &binding->table.elements, &binding->table.count))
+        return false;
+    for (uint32_t i = 0; i < binding->table.count; i++)
+        if (binding->table.elements[i].kind != PTX_OP_LABEL)
+            return reader_error(reader, line, "target %u of .branchtargets is no label", i + 1);
+    return true;
+}
+
 static bool read_call_targets(struct ptx_reader *reader, struct reader_binding *binding)
 {
     uint32_t line = reader->token.line;
@@ -231,7 +242,7 @@ static bool read_label(struct ptx_reader *reader, struct reader_name *name)
     case KEYWORD_BRANCHTARGETS:
         lexer_next(reader);
         binding->kind = BINDING_TABLE;
-        return read_targets(reader, &binding->table.elements, &binding->table.count);
+        return read_branch_targets(reader, binding);
     case KEYWORD_CALLTARGETS:
         lexer_next(reader);
         binding->kind = BINDING_PROTOTYPE;

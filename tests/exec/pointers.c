@@ -338,6 +338,21 @@ static void kernels_are_not_called(void **state)
     assert_non_null(strstr(why, "launched, not called"));
 }
 
+/* Neither a variable nor another table is a label. */
+static void tables_hold_labels(void **state)
+{
+    (void)state;
+    static char text[8192];
+    size_t n = 0;
+    for (int i = 0; i < 200; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, ".global .u32 g%d;\n", i);
+    snprintf(text + n, sizeof text - n, "%s",
+             KERNEL("k", "T: .branchtargets A, U; U: .branchtargets A; A: brx.idx r1, T;"));
+    const char *why = gpu_refuses(text, "k");
+    assert_non_null(why);
+    assert_non_null(strstr(why, "target 2 is no label"));
+}
+
 static void *ask(void *name)
 {
     gpu_kernel(name);
@@ -382,6 +397,7 @@ int main(void)
         EXEC_TEST(functions_that_the_device_provides),
         EXEC_TEST(many_blocks_call_first),
         EXEC_TEST(kernels_are_not_called),
+        EXEC_TEST(tables_hold_labels),
         EXEC_TEST(chains_of_any_length),
     };
     return EXEC_MAIN(tests);

@@ -195,6 +195,7 @@ static void branch_tables(void **state)
     assert_int_equal(table->elements[2].index, 1);
     ptx_check_body_refused("t: .branchtargets A, nowhere; A: ret;", "'nowhere' is not declared");
     ptx_check_body_refused("t: .branchtargets ;", "expected");
+    ptx_check_body_refused("t: .branchtargets A, %r1; A: ret;", "target 2 of .branchtargets is no label");
 }
 
 static void scopes(void **state)
