@@ -35,6 +35,8 @@ struct change {
     struct db_vm wanted; /* of a VM: the members that `set` names */
     unsigned set;
     bool plain; /* of a VM: answered by ctl_plain_result */
+    bool has_stored; /* of a node that is imported: */
+    uint8_t stored[DB_STORED_SIZE];
     bool force, drain;
     char reason[CTL_MAX_REASON + 1]; /* of a drain */
     /* prepare's */

@@ -420,7 +420,7 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
-    admin_handle_key_rotate;
+    admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import;
 void admin_fill_status(struct cluster *, admin_status_result *);
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */
 void admin_note_refusal(const struct session *, const char *command, const char *why);

@@ -1,6 +1,7 @@
 /* cmd_cluster.c: nodes, GPU servers, programs. */
+#include <errno.h>
 #include <string.h>
-#include <time.h>
+#include <sys/stat.h>
 
 #include "control-managers/flytctl/flytctl.h"
 
@@ -14,6 +15,7 @@ const struct option_row drain_options[] = {
 
 const struct option_row node_add_options[] = {
     { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false },
+    { "secret-folder", 0, "DIR", "write each new secret there, as NAME.secret; made if it is not there", false },
     { "new-secret", 0, NULL, "replace the secret that it has; its connection of the old one ends", false },
     { 0 },
 };
@@ -127,13 +129,26 @@ static int each_node(struct flytctl *ctl, admin_node_action action, const char *
 
 int command_node_add(struct flytctl *ctl)
 {
-    admin_node_add_args args = { .name = ctl->argv[0], .replace = option_count(ctl, "new-secret") > 0 };
-    if (!protocol_name_valid(args.name))
-        return complain(ctl, EXIT_USAGE,
-                        "'%s' is no name for a node: up to %d letters, digits and ._:- are, not beginning"
-                        " with - or .",
-                        args.name, CTL_MAX_NAME);
-    return ask_for_secret(ctl, ADMIN_NODE_ADD, &args, "node", "added", args.name);
+    int worst = EXIT_FINE;
+    const char *folder = option(ctl, "secret-folder");
+    for (int i = 0; i < ctl->argc; i++)
+        if (!protocol_name_valid(ctl->argv[i]))
+            return complain(ctl, EXIT_USAGE,
+                            "'%s' is no name for a node: up to %d letters, digits and ._:- are, not beginning"
+                            " with - or .",
+                            ctl->argv[i], CTL_MAX_NAME);
+    if (option(ctl, "secret-file") && (ctl->argc > 1 || folder))
+        return complain(ctl, EXIT_USAGE, "--secret-file is for one secret: --secret-folder takes those of many nodes");
+    if (folder && mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return complain(ctl, EXIT_FAILED, "cannot make %s: %s. Nothing was changed", folder, strerror(errno));
+    for (int i = 0; i < ctl->argc; i++) {
+        admin_node_add_args args = { .name = ctl->argv[i], .replace = option_count(ctl, "new-secret") > 0 };
+        int code = ask_for_secret(ctl, ADMIN_NODE_ADD, &args, "node", "added", args.name);
+        worst = worst ? worst : code;
+        if (code == EXIT_UNREACHABLE || code == EXIT_DB_AWAY)
+            break;                              /* the next ones would fare no better */
+    }
+    return worst;
 }
 
 /* How many GPU servers the nodes have that this command names; a node that was removed has none. */

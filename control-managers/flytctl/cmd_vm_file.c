@@ -21,7 +21,7 @@ const struct option_row vm_import_options[] = {
 
 /* ---- export ---- */
 
-static json_t *verifier_text(const u_char *bytes, unsigned size)
+json_t *verifier_text(const u_char *bytes, unsigned size)
 {
     static const char digits[] = "0123456789abcdef";
     char text[2 * CTL_PROOF_SIZE + 1];
@@ -61,7 +61,7 @@ static int export_rows(struct flytctl *ctl, json_t *rows)
     return EXIT_FINE;
 }
 
-static int write_file(struct flytctl *ctl, const char *path, const json_t *file)
+int file_write(struct flytctl *ctl, const char *path, const json_t *file)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -87,7 +87,7 @@ int command_vm_export(struct flytctl *ctl)
         print_json(file);
         return EXIT_FINE;
     }
-    code = write_file(ctl, ctl->argv[0], file);
+    code = file_write(ctl, ctl->argv[0], file);
     json_decref(file);
     if (code == EXIT_FINE)
         report(ctl, json_pack("{s:i}", "count", (int)count), "%zu VM%s written to %s", count, count == 1 ? "" : "s",
@@ -99,7 +99,7 @@ int command_vm_export(struct flytctl *ctl)
 
 /* One document, an array of them, our own file, or a document a line. NULL: complained, and *code is the exit
    status. */
-static json_t *read_file(struct flytctl *ctl, const char *path, int *code)
+json_t *file_read(struct flytctl *ctl, const char *path, const char *key, int *code)
 {
     json_error_t error;
     bool standard = strcmp(path, "-") == 0;
@@ -110,7 +110,7 @@ static json_t *read_file(struct flytctl *ctl, const char *path, int *code)
     }
     json_t *rows = json_array(), *part;
     while ((part = json_loadf(in, JSON_DISABLE_EOF_CHECK, &error))) {
-        json_t *list = json_is_array(part) ? part : json_object_get(part, "vms");
+        json_t *list = json_is_array(part) ? part : json_object_get(part, key);
         if (json_is_array(list))
             json_array_extend(rows, list);
         else
@@ -170,7 +170,7 @@ static unsigned read_sharing(const json_t *list)
     return set;
 }
 
-static bool read_verifier(const json_t *value, u_char *bytes)
+bool verifier_read(const json_t *value, u_char *bytes)
 {
     const char *text = json_string_value(value);
     if (!text || strlen(text) != 2 * CTL_PROOF_SIZE)
@@ -230,7 +230,7 @@ static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *
     vm->wait = !json_is_string(wait) || strcmp(json_string_value(wait), "default") == 0 ? ADMIN_WAIT_DEFAULT :
                strcmp(json_string_value(wait), "fail") == 0 ? ADMIN_WAIT_FAIL : ADMIN_WAIT_IN_LINE;
     if (stored && !json_is_null(stored)) {
-        if (!read_verifier(stored, verifier))
+        if (!verifier_read(stored, verifier))
             return "its verifier is broken";
         args->stored.stored_val = (char *)verifier;
         args->stored.stored_len = CTL_PROOF_SIZE;
@@ -271,7 +271,7 @@ static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct
 int command_vm_import(struct flytctl *ctl)
 {
     int code = EXIT_FINE;
-    json_t *rows = read_file(ctl, ctl->argv[0], &code), *row;
+    json_t *rows = file_read(ctl, ctl->argv[0], "vms", &code), *row;
     if (!rows)
         return code;
     size_t i;

@@ -196,18 +196,30 @@ int list_vms(struct flytctl *, const char *only, json_t **);
 int list_servers(struct flytctl *, const char *vm, const char *node, json_t **);
 int list_programs(struct flytctl *, const char *vm, const char *node, json_t **);
 
+/* ---- files with verifiers of secrets (cmd_vm_file.c) ---- */
+
+/* Hexadecimal, or null where there is none. verifier_read: false where it is broken; CTL_PROOF_SIZE bytes. */
+json_t *verifier_text(const u_char *bytes, unsigned size);
+bool verifier_read(const json_t *, u_char *bytes);
+/* For its owner only. EXIT_FINE or complained. */
+int file_write(struct flytctl *, const char *path, const json_t *file);
+/* The rows of a file, "-": of standard input: those of the list `key`, of a list, or one after the other. NULL:
+   complained, and *code is the exit status. */
+json_t *file_read(struct flytctl *, const char *path, const char *key, int *code);
+
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
     vm_import_options[], force_options[], filter_options[], status_options[], events_options[], top_options[],
     change_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
-    ca_create_options[], ca_issue_options[], ca_revoke_options[];
+    ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
     command_vm_list(struct flytctl *), command_vm_show(struct flytctl *), command_vm_import(struct flytctl *),
     command_vm_export(struct flytctl *);
 int command_node_list(struct flytctl *), command_node_show(struct flytctl *), command_node_add(struct flytctl *),
     command_node_drain(struct flytctl *), command_node_undrain(struct flytctl *), command_node_remove(struct flytctl *);
+int command_node_export(struct flytctl *), command_node_import(struct flytctl *);
 int command_server_list(struct flytctl *), command_server_stop(struct flytctl *),
     command_program_list(struct flytctl *), command_program_kill(struct flytctl *);
 int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *),

@@ -11,12 +11,26 @@
 /* As commands and files are called. */
 static const char *command_word(const char *noun) { return strcmp(noun, "VM") == 0 ? "vm" : noun; }
 
+enum { SECRET_PATH_SIZE = 4096 };
+
+/* Where the secret is to be written; NULL: it is printed. */
+static const char *secret_path(const struct flytctl *ctl, const char *name, char path[SECRET_PATH_SIZE])
+{
+    const char *folder = NULL;
+    if (option_find(ctl->command->options, "secret-folder", strlen("secret-folder"), '\0'))
+        folder = option(ctl, "secret-folder");
+    if (!folder)
+        return option(ctl, "secret-file");
+    snprintf(path, SECRET_PATH_SIZE, "%s/%s.secret", folder, name);
+    return path;
+}
+
 /* The secret exists nowhere else any more: where it cannot be written to its file it is printed after all. */
 static int give_secret(struct flytctl *ctl, const char *noun, const char *what, const char *name,
                        const admin_vm_add_result *result)
 {
-    char error[EXPLAIN_SIZE];
-    const char *file = option(ctl, "secret-file"), *secret = result->secret, *remark = result->status.text;
+    char error[EXPLAIN_SIZE], path[SECRET_PATH_SIZE];
+    const char *file = secret_path(ctl, name, path), *secret = result->secret, *remark = result->status.text;
     int code = EXIT_FINE;
     if (file && *secret) {
         if (secret_write_for_daemon(file, secret, strlen(secret), error)) {
@@ -50,8 +64,8 @@ static int give_secret(struct flytctl *ctl, const char *noun, const char *what, 
 static int give_secret_perhaps(struct flytctl *ctl, const char *noun, const char *name,
                                const admin_vm_add_result *result)
 {
-    char error[EXPLAIN_SIZE], path[4096] = "";
-    const char *file = option(ctl, "secret-file"), *secret = result->secret;
+    char error[EXPLAIN_SIZE], usual[SECRET_PATH_SIZE], path[SECRET_PATH_SIZE + 8] = "";
+    const char *file = secret_path(ctl, name, usual), *secret = result->secret;
     if (!*secret)
         return complain_status(ctl, &result->status);
     if (file)
@@ -68,10 +82,10 @@ static int give_secret_perhaps(struct flytctl *ctl, const char *noun, const char
 }
 
 /* Before anything is changed: could the secret be written there? */
-static int check_secret_file(struct flytctl *ctl)
+static int check_secret_file(struct flytctl *ctl, const char *name)
 {
-    const char *file = option(ctl, "secret-file");
-    char folder[4096];
+    char path[SECRET_PATH_SIZE], folder[SECRET_PATH_SIZE];
+    const char *file = secret_path(ctl, name, path);
     struct stat there;
     if (!file)
         return EXIT_FINE;
@@ -88,7 +102,7 @@ int ask_for_secret(struct flytctl *ctl, uint32_t procedure, const void *args, co
                    const char *name)
 {
     admin_vm_add_result result;
-    int code = check_secret_file(ctl);
+    int code = check_secret_file(ctl, name);
     if (code)
         return code;
     look_with(ctl, "flytctl %s show %s", command_word(noun), name);

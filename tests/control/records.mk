@@ -1,2 +1,2 @@
-# Logs, the audit trail, monitoring.
-TESTS += "tests/control/records.py $(BIN)@sleeps"
+# Logs, the audit trail, monitoring; many nodes.
+TESTS += "tests/control/records.py $(BIN)@sleeps" "tests/control/many_nodes.py $(BIN)@sleeps"
