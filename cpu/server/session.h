@@ -163,8 +163,6 @@ struct session {
     size_t             symbol_count, symbol_room;
     struct images      images;
     size_t             graph_bytes;                   /* of kept calls (graph.c) */
-    /* procedure_find, for graph.c: serving calls does not depend on the table of those who serve them */
-    const struct procedure *(*procedure_find)(uint32_t number);
     struct image_cache *cache;                        /* the tenant's; NULL: none */
     uint8_t             nonce[FLYT_HASH_SIZE];        /* of the proofs of this session */
     share_ask_function *share_ask;                    /* NULL: it cannot reach other workers */

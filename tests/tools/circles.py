@@ -119,6 +119,10 @@ def main():
           "an arrow needs its reason")
     check("--lower keeps the reason", PLAIN | against | {debt: "circle cpu/rpc 9\n" + named}, 0,
           arguments=("--lower",), after=debt_is(named))
+    call = "arrow cpu/rpc/c.c cpu/rpc/a.c # it reports"
+    check("a call that the debt names makes no circle", PLAIN | {debt: call}, 0, lacking=("in one circle",))
+    check("a named call that is gone is paid", PLAIN | {debt: "arrow cpu/rpc/a.c cpu/rpc/c.c # it reports"}, 0,
+          "cpu/rpc/a.c does not use cpu/rpc/c.c any longer", arguments=("--lower",), after=debt_is())
     check("a header is an arrow too", PLAIN | header, 1,
           "cpu/common/log.c uses cpu/rpc", "cpu/rpc/a.h")
     only = {document: TABLE.replace("| – |", "| `cpu/rpc/a.h` |")}

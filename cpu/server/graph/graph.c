@@ -52,7 +52,7 @@ static bool graph_resize(struct session *session, struct graph *graph, uint32_t 
 static const char *graph_set_call(struct session *session, struct kept *kept, const flyt_graph_call *call)
 {
     const uint32_t size = call->args.args_len;
-    const struct procedure *procedure = session->procedure_find(call->procedure);
+    const struct procedure *procedure = procedure_find(call->procedure);
     kept_clear(session, kept);
     if (session->graph_bytes + size > FLYT_MAX_GRAPH_BYTES)
         return "its graphs have too many bytes";

@@ -64,7 +64,6 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->report.lock, NULL);
     pthread_mutex_init(&session->shares.lock, NULL);
     pthread_mutex_init(&session->report.speak, NULL);
-    session->procedure_find = procedure_find;
     executor_open(session);
     session_on_end(session, lanes_shutdown);
     session_on_end(session, executor_ended);

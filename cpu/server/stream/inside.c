@@ -79,7 +79,7 @@ bool inside_run(struct inside *inside, struct stream *stream, const struct proce
 {
     struct session *session = inside->session;
     for (unsigned i = 0; i < count; i++)
-        if (!call_serve_inside(session, session->procedure_find(calls[i].procedure), (uint8_t *)calls[i].args.args_val,
+        if (!call_serve_inside(session, procedure_find(calls[i].procedure), (uint8_t *)calls[i].args.args_val,
                                calls[i].args.args_len, stream))
             return false;
     struct call behind;

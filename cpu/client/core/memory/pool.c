@@ -116,7 +116,7 @@ static bool trim_each(bool all)
     return more;
 }
 
-static void release(void)
+void pool_release_slow(void)
 {
     pthread_mutex_lock(&pools.lock);
     atomic_store_explicit(&pool_over, trim_each(false), memory_order_relaxed);
@@ -139,10 +139,10 @@ static bool give_back(void)
     return reserved_by_all() < before;
 }
 
-static bool give_all_back(void)
+bool pool_give_back(void)
 {
     pthread_mutex_lock(&pools.lock);
-    bool any = give_back();
+    bool any = pools.tokens && give_back();
     pthread_mutex_unlock(&pools.lock);
     return any;
 }
@@ -554,7 +554,7 @@ int core_pool_pointer_import(core_pool token, const void *data, uint64_t *addres
     return code;
 }
 
-static bool free_now(uint64_t address) { return give(address, NULL, NULL); }
+bool pool_free_now(uint64_t address) { return pools.tokens && give(address, NULL, NULL); }
 
 core_pool core_pool_of(uint64_t address)
 {
@@ -571,8 +571,10 @@ core_pool core_pool_of(uint64_t address)
 
 /* ---- what happens to streams and contexts ---- */
 
-static void stream_ends(struct client_stream *s)
+void pool_note_stream_end(struct client_stream *s)
 {
+    if (!atomic_load_explicit(&pool_active, memory_order_relaxed))
+        return;
     pthread_mutex_lock(&pools.lock);
     for (struct pool *pool = pool_next(NULL); pool; pool = pool_next(pool))
         store_stream_ends(&pool->store, s);
@@ -617,8 +619,6 @@ void pool_forget_context(core_context *c)
     pthread_mutex_unlock(&pools.lock);
 }
 
-static const struct pool_actions actions = { release, stream_ends, give_all_back, free_now };
-
 int pool_open(void)
 {
     size_t count = (size_t)device_count();
@@ -632,6 +632,5 @@ int pool_open(void)
             return CORE_OUT_OF_MEMORY;
         pools.defaults[i]->is_default = true;
     }
-    pool_notes_open(&actions);
     return CORE_OK;
 }

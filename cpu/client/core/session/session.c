@@ -369,7 +369,6 @@ static int objects_open(void)
 {
     int code = CORE_OK;
     progress_open();
-    send_open();
     for (int kind = 0; kind < KINDS && !code; kind++)
         code = client_kinds[kind].begin ? client_kinds[kind].begin() : CORE_OK;
     return code;
@@ -468,7 +467,7 @@ static int attach_managed(struct manager_place *place)
     }
 }
 
-static int attach_first(bool to_use)
+int session_attach(bool to_use)
 {
     const char *uri = env_get("FLYT_SERVER");
     bool managed = !(uri && *uri) && manager_wanted(default_uri);
@@ -566,20 +565,6 @@ int session_meet(struct move *move, const char *uri, void (*lost)(void *, const 
     move_go(move, MOVE_SOURCE);
     return code;
 }
-
-static void lost(void)
-{
-    lanes_lost();
-}
-
-const struct session_top session_top = {
-    .attach = attach_first,
-    .lost = lost,
-    .tell_why = manager_tell_why,
-    .progress = stream_progress,
-    .round_trip = context_round_trip,
-    .kept = context_kept,
-};
 
 /* ---- the end of the process ---- */
 

@@ -18,15 +18,13 @@
  * asks for it with a STREAM_SYNC: when a stream has many blocks, so that no thread has to wait yet, and when a thread
  * has been refused a block.
  *
- * This file only keeps the books. What it needs of the streams, and how they are asked, send.c tells it (struct
- * backlog_streams).
- *
  * Lock: pool.lock, a leaf. No call is sent under it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "cpu/common/lock.h"
+#include "cpu/client/core/wire/state.h"
 #include "stream.h"
 
 enum { FREE = 512, BLOCK = 2048, POOL_BLOCKS = 40, ASK_AT = 8, ASK_AT_ONCE = 16 };
@@ -36,7 +34,6 @@ static struct {
     pthread_cond_t  changed;          /* blocks have come back, or a stream has lost all that it had under way */
     unsigned        left;             /* blocks */
     struct client_stream *holders;    /* streams that have some */
-    const struct backlog_streams *streams;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .left = POOL_BLOCKS };
 
 /* ---- what is done ---- */
@@ -85,7 +82,7 @@ static void note_place(struct client_stream *s)
 static void confirm(struct client_stream *s)
 {
     struct backlog *b = &s->backlog;
-    uint64_t done = pool.streams->done(s), most = atomic_load(&b->spent);
+    uint64_t done = stream_done(s), most = atomic_load(&b->spent);
     FLYT_ASSERT_HELD(&pool.lock);
     while (b->count && b->places[b->first].number <= done) {
         b->confirmed = b->places[b->first];
@@ -108,9 +105,21 @@ static void confirm(struct client_stream *s)
 
 /* ---- asking ---- */
 
-void backlog_answered(struct client_stream *s, bool good)
+static bool usable(void)
 {
+    return session_ready() && !rpc_client_lost(core_session.client);
+}
+
+/* In any thread: all that the stream had been given when it was asked is done. */
+static void answered(struct wire_call *call)
+{
+    struct client_stream *s =
+        (struct client_stream *)(void *)((char *)call - offsetof(struct client_stream, backlog.call));
     struct backlog *b = &s->backlog;
+    bool good = call->result == CORE_OK;
+    xdr_free((xdrproc_t)xdr_plain_result, &b->result);
+    if (good)
+        stream_ended(s, b->asked_at);
     pthread_mutex_lock(&pool.lock);
     if (!good) {                              /* the stream or the connection has failed: no thread waits for it */
         b->count = 0;
@@ -120,6 +129,17 @@ void backlog_answered(struct client_stream *s, bool good)
     b->asking = false;
     pthread_cond_broadcast(&pool.changed);
     pthread_mutex_unlock(&pool.lock);
+}
+
+static void ask(struct client_stream *s)
+{
+    struct backlog *b = &s->backlog;
+    b->args = (stream_args){ .stream = s->wire };
+    b->result = (plain_result){ 0 };
+    b->asked_at = atomic_load(&s->sent);
+    wire_prepare(&b->call, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &b->args, (xdrproc_t)xdr_plain_result,
+                 &b->result);
+    wire_submit_detached(&b->call, answered);
 }
 
 /* False: it is asked already. */
@@ -150,17 +170,12 @@ static bool reclaim(struct client_stream *s)
     bool changed = pool.left != before || count;
     pthread_mutex_unlock(&pool.lock);
     for (unsigned i = 0; i < count; i++)
-        pool.streams->ask(asked[i]);
+        ask(asked[i]);
     pthread_mutex_lock(&pool.lock);
     return changed;
 }
 
 /* ---- for send.c and stream.c ---- */
-
-void backlog_open(const struct backlog_streams *streams)
-{
-    pool.streams = streams;
-}
 
 void backlog_wait(struct client_stream *s)
 {
@@ -175,7 +190,7 @@ void backlog_wait(struct client_stream *s)
             atomic_fetch_add(&b->granted, BLOCK);
             room = true;
         }
-        if (room || !pool.streams->usable())
+        if (room || !usable())
             break;
         if (!reclaim(s))
             pthread_cond_wait(&pool.changed, &pool.lock);
@@ -183,7 +198,7 @@ void backlog_wait(struct client_stream *s)
     bool many = b->blocks >= ASK_AT && ask_begin(s);
     pthread_mutex_unlock(&pool.lock);
     if (many)
-        pool.streams->ask(s);
+        ask(s);
 }
 
 bool backlog_leave(struct client_stream *s)

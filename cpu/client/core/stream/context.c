@@ -61,7 +61,7 @@ int context_enter(const core_context *c)
     case CONTEXT_MADE:
         return CORE_OK;
     case CONTEXT_PROMISED:
-        return session_top.kept((core_context *)(uintptr_t)c);
+        return context_kept((core_context *)(uintptr_t)c);
     default:
         return CORE_CONTEXT_DESTROYED;
     }

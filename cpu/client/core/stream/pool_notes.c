@@ -1,5 +1,5 @@
 /*
- * pool_notes.c: the files below the pools call the pools through here; and the waits of streams for each other.
+ * pool_notes.c: the waits of streams for each other, for the pools.
  *
  * The last waits are remembered. A wait that is forgotten costs memory that could have been used again, nothing else.
  */
@@ -10,18 +10,6 @@
 enum { WAITS = 64, VISITS = 16 };
 
 atomic_bool pool_active, pool_over;
-static const struct pool_actions *pools; /* NULL: nothing has been allocated, there is no session yet */
-
-void pool_notes_open(const struct pool_actions *actions) { pools = actions; }
-
-void pool_release_slow(void) { pools->release(); }
-void pool_note_stream_end(struct client_stream *s)
-{
-    if (atomic_load_explicit(&pool_active, memory_order_relaxed))
-        pools->stream_ends(s);
-}
-bool pool_give_back(void) { return pools && pools->give_back(); }
-bool pool_free_now(uint64_t address) { return pools && pools->free_now(address); }
 
 /* ---- waits ---- */
 

@@ -1,6 +1,6 @@
 /*
- * pool_notes.h: what the files below the pools tell them: which stream waits for which, that a stream ends, that the
- * program has synchronised, that memory is short (pool_notes.c).
+ * pool_notes.h: what the files below the pools report to them: that a stream ends, that the program has synchronised,
+ * that memory is short (memory/pool.c); and which stream waits for which (pool_notes.c).
  */
 #ifndef FLYT_CLIENT_CORE_POOL_NOTES_H
 #define FLYT_CLIENT_CORE_POOL_NOTES_H
@@ -11,15 +11,6 @@
 extern atomic_bool pool_active;
 /* A pool has more than its release threshold. */
 extern atomic_bool pool_over;
-
-/* What the pools do; given once, at attach. */
-struct pool_actions {
-    void (*release)(void);
-    void (*stream_ends)(struct client_stream *);
-    bool (*give_back)(void);
-    bool (*free_now)(uint64_t address);
-};
-void pool_notes_open(const struct pool_actions *);
 
 /* Behind a synchronisation: the pools give back what they have beyond their thresholds. */
 void pool_release_slow(void);

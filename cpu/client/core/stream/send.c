@@ -157,39 +157,3 @@ void client_stream_submit(struct client_stream *s, struct wire_call *call, void 
         wire_submit(call);
     pthread_mutex_unlock(&s->lock);
 }
-
-/* ---- what the stream has under way, for backlog.c ---- */
-
-static void answered(struct wire_call *call)
-{
-    struct client_stream *s =
-        (struct client_stream *)(void *)((char *)call - offsetof(struct client_stream, backlog.call));
-    bool good = call->result == CORE_OK;
-    xdr_free((xdrproc_t)xdr_plain_result, &s->backlog.result);
-    if (good)
-        stream_ended(s, s->backlog.asked_at);
-    backlog_answered(s, good);
-}
-
-static void ask(struct client_stream *s)
-{
-    struct backlog *b = &s->backlog;
-    b->args = (stream_args){ .stream = s->wire };
-    b->result = (plain_result){ 0 };
-    b->asked_at = atomic_load(&s->sent);
-    wire_prepare(&b->call, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &b->args, (xdrproc_t)xdr_plain_result,
-                 &b->result);
-    wire_submit_detached(&b->call, answered);
-}
-
-static bool usable(void)
-{
-    return session_ready() && !rpc_client_lost(core_session.client);
-}
-
-static const struct backlog_streams backlog_streams = { .done = stream_done, .ask = ask, .usable = usable };
-
-void send_open(void)
-{
-    backlog_open(&backlog_streams);
-}

@@ -81,17 +81,9 @@ struct client_stream {
     struct backlog backlog;
 };
 enum { STREAM_NON_BLOCKING = 1 };     /* CU_STREAM_NON_BLOCKING */
-struct backlog_streams {
-    uint64_t (*done)(struct client_stream *); /* as stream_done */
-    /* backlog_answered is called once, in any thread, when all that it has been given is done */
-    void (*ask)(struct client_stream *);
-    bool     (*usable)(void);                 /* the connection is */
-};
 
 /* ---- backlog.c ---- */
 
-void backlog_open(const struct backlog_streams *);          /* at attach */
-void backlog_answered(struct client_stream *, bool good);   /* good: stream_done has grown accordingly */
 void backlog_wait(struct client_stream *);
 /* It has nothing under way any more. False: it must not be used again yet. */
 bool backlog_leave(struct client_stream *);
@@ -133,7 +125,6 @@ static inline bool stream_is_blocking(const struct client_stream *s) { return !(
 
 /* ---- send.c: giving calls to them ---- */
 
-void send_open(void);                                       /* at attach */
 /* An ASYNC call that the stream counts. weighty: it may run long or fail. bytes: of the program's that travel inside.
  */
 struct stream_call { uint32_t procedure; xdrproc_t encode; void *args; bool weighty; size_t bytes; };

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/copy/lanes.h"
+#include "cpu/client/core/session/attach.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
@@ -90,13 +92,13 @@ void session_lost(void *unused, const char *reason)
     }
     session_set_sticky(CORE_DEVICE_UNAVAILABLE);          /* before anybody's call fails */
     pthread_mutex_unlock(&loss_lock);
-    session_top.lost();
+    lanes_lost();
     if (!first)
         return;
     pthread_mutex_lock(&loss_lock);
     loss_telling = true;                        /* no lock of the lanes is wanted any more: who waits may hold one */
     pthread_mutex_unlock(&loss_lock);
-    session_top.tell_why();
+    manager_tell_why();
     pthread_mutex_lock(&loss_lock);
     loss_telling = false;
     pthread_cond_broadcast(&loss_said);
@@ -176,7 +178,7 @@ static int attach(bool to_use)
     now = atomic_load(&state);
     if (now == STATE_NEW) {
         atomic_store(&state, STATE_ATTACHING);
-        failure = session_top.attach(to_use);
+        failure = session_attach(to_use);
         pthread_mutex_lock(&loss_lock);       /* so a loss is told here, or by session_lost, and never by neither */
         if (!failure && (failure = atomic_load(&core_session.sticky)))
             log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);

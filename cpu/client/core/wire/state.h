@@ -44,17 +44,8 @@ const char *session_loss_reason(void);                      /* empty: it is not 
 void session_loss_forget(void);
 bool session_becomes_child(void);                           /* in the child of a fork; false: there was no session */
 void session_closes(int code);                              /* every call gives the code from here on */
-/* What the lower files ask of higher ones. */
-struct session_top {
-    /* connects; a result code. to_use: the calling function will retain device 0's primary context at once */
-    int (*attach)(bool to_use);
-    void (*lost)(void);               /* the connection is: nobody waits on a lane any more */
-    void (*tell_why)(void);           /* after that; may wait for seconds */
-    void (*progress)(flyt_id stream, uint64_t done);        /* so says a reply's head */
-    int  (*round_trip)(void);         /* of FLYT_PERF=no_async */
-    int  (*kept)(core_context *);     /* the context is promised: is it there? Waits. A result code */
-};
-extern const struct session_top session_top;
+/* session.c: connects; a result code. to_use: the calling function will retain device 0's primary context at once. */
+int session_attach(bool to_use);
 /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
 extern int session_dead_seconds;
 extern int session_connect_ms;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/stream/stream.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
@@ -137,7 +139,7 @@ bool wire_not_ready_yet(struct asked *asked, bool published)
 void wire_take_header(const flyt_head *head)
 {
     for (unsigned i = 0; i < head->progress.progress_len; i++)
-        session_top.progress(head->progress.progress_val[i].stream, head->progress.progress_val[i].done);
+        stream_progress(head->progress.progress_val[i].stream, head->progress.progress_val[i].done);
     for (unsigned i = 0; i < head->printed.printed_len; i++)
         wire_queue_text(&head->printed.printed_val[i]);
     if (head->latched)
@@ -292,7 +294,7 @@ int wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct rp
         stats_call_ends(procedure, begun, NULL, NULL);
     if (status != RPC_SUCCESS)
         return wire_failure(core_session.client, status);
-    return core_perf.no_async ? session_top.round_trip() : CORE_OK;
+    return core_perf.no_async ? context_round_trip() : CORE_OK;
 }
 
 int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
@@ -305,7 +307,7 @@ int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc
     enum clnt_stat status = rpc_client_submit_ready(core_session.client, procedure, record, size, place);
     if (status != RPC_SUCCESS)
         return wire_failure(core_session.client, status);
-    return core_perf.no_async ? session_top.round_trip() : CORE_OK;
+    return core_perf.no_async ? context_round_trip() : CORE_OK;
 }
 
 int wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
