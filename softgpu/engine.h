@@ -69,7 +69,7 @@ uint64_t sg_program_function_address(sg_program *, uint32_t index);
    cannot be executed: CUDA_ERROR_INVALID_PTX … and a message naming it and its line in log. Kept: asked
    twice, the same. Thread-safe. */
 int sg_program_kernel(sg_program *, const char *name, sg_kernel **, char *log, size_t log_size);
-/* The same for module->functions[index], which is an entry. */
+/* Decodes module->functions[index], which is an entry, as sg_program_kernel does. */
 int sg_program_entry(sg_program *, uint32_t index, sg_kernel **, char *log, size_t log_size);
 
 /* For a survey of what programs need: from now on an instruction that cannot be executed does not end the decoding of

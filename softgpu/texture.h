@@ -117,7 +117,7 @@ bool sg_texture_sample(const struct sg_texture *, unsigned dimensions, unsigned 
                        int64_t layer, uint32_t out[4]);
 bool sg_texture_fetch(const struct sg_texture *, unsigned dimensions, unsigned device, const int32_t at[3],
                       int64_t layer, uint32_t out[4]);
-/* The same at a level of detail of a mipmapped array. */
+/* Samples at a level of detail of a mipmapped array. */
 bool sg_texture_sample_level(const struct sg_texture *, unsigned dimensions, unsigned device, const float at[3],
                              int64_t layer, float detail, uint32_t out[4]);
 /* The level of detail for coordinates that change so much from one point of the picture to the next. */

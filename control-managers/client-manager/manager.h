@@ -76,7 +76,7 @@ int programs_listen(struct manager *, char *error);
 struct program *program_find(struct manager *, uint64_t key);
 /* An answer of the cluster manager: kept, and handed on. */
 void program_answered(struct program *, const client_answer *);
-/* The same for an answer that we make ourselves. */
+/* An answer that the client manager makes itself: kept, and handed on. */
 void program_tell(struct program *, ctl_code, const char *text, unsigned position);
 void program_ask(struct program *);   /* (again), now that the cluster manager is there */
 void programs_away(struct manager *); /* no cluster manager answers: tells the programs that wait for one why */

@@ -424,7 +424,7 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
 void admin_fill_status(struct cluster *, admin_status_result *);
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */
 void admin_note_refusal(const struct session *, const char *command, const char *why);
-/* The same before the answer; nothing if it was carried out, or may have been. */
+/* Notes the refusal in an answer that is about to be sent; nothing if the command was carried out, or may have been. */
 void admin_note_answer(const struct call *, ctl_code, const char *text);
 
 /* ---- events.c ---- */

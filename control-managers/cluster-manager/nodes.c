@@ -143,7 +143,7 @@ static ctl_code check_gpus(struct cluster *cluster, struct node *node, const nod
         struct gpu *known = map_get(&cluster->gpus, gpu->id);
         if (!protocol_name_valid(gpu->id))
             return explain(text, CTL_INVALID, "'%s' is no valid id of a GPU", gpu->id);
-        /* Also while that node is away: it may come back, and no node is to take what is another's. */
+        /* This holds while that node is away, too: it may come back, and no node is to take what is another's. */
         if (known && known->node != node)
             return explain(text, CTL_EXISTS,
                            "GPU %s is registered by node %s: ids must be unique. If the GPU is in another machine now, "

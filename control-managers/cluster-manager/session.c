@@ -45,7 +45,7 @@ static bool certificate_names(struct conn *conn, ctl_role role, const char *name
     return certificate && strcmp(certificate, wanted) == 0;
 }
 
-/* The same; of those who say that they are administrators it also tells which role they have. */
+/* Whether the peer's certificate names it. It also says which role of administrators the peer has. */
 static bool known_by_certificate(struct conn *conn, const ctl_hello_args *args)
 {
     static const ctl_role roles[] = { CTL_ROLE_ADMIN, CTL_ROLE_OPERATOR, CTL_ROLE_VIEWER };

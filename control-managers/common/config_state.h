@@ -25,7 +25,7 @@ void config_complain_line(struct config *, int line, const char *format, ...) __
 
 /* Sets the key's value from text, or complains. line 0: the initial value, which is always good. */
 void config_set_text(struct config *, const struct config_key *, const char *text, int line);
-/* The same from what the file has. */
+/* Sets the key's value from what the file has, or complains. */
 void config_set_setting(struct config *, const struct config_key *, const config_setting_t *);
 /* What a value of this kind looks like, for messages. */
 const char *config_kind_text(enum config_kind);

@@ -27,7 +27,7 @@ struct mongo_db {
 
 /* Explains what could not be done. A connection that failed is thrown away. */
 int mongo_fail(struct mongo_db *, const char *what, const bson_error_t *, char *error);
-/* The same of a call that may have written. */
+/* Explains what could not be done by a call that may have written. */
 int mongo_fail_write(struct mongo_db *, const char *what, const bson_error_t *, char *error);
 /* Writes a warning to the log, unless the last one was the same. "": nothing is wrong now. */
 void mongo_warn_once(struct mongo_db *, const char *text);

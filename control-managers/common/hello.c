@@ -94,7 +94,7 @@ void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, st
     call_reply(call, &result);
 }
 
-/* The same whether the name or the secret is wrong. */
+/* The answer does not say whether the name or the secret is wrong. */
 static ctl_code check_proof(const struct hello_policy *policy, struct conn *conn, const ctl_auth_args *args, char *text)
 {
     struct hello *hello = policy->of(conn);

@@ -117,7 +117,7 @@ void session_close(struct flytctl *);
 /* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with
    a ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
 int ask(struct flytctl *, uint32_t procedure, const void *args, void *result);
-/* The same, but status codes other than CTL_OK are the caller's to look at: EXIT_FINE is returned for them too. */
+/* Calls, and leaves status codes other than CTL_OK to the caller: EXIT_FINE is returned for them, too. */
 int ask_raw(struct flytctl *, uint32_t procedure, const void *args, void *result);
 /* For the next call: it changes something, and this command shows whether the change was made. */
 void look_with(struct flytctl *, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -134,7 +134,7 @@ int exit_of_code(ctl_code);
 
 /* On stderr, and with --json as an object on stdout. Returns code. */
 int complain(struct flytctl *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same with further members of the object, which are taken over (may be NULL). */
+/* Complains with further members of the object, which are taken over (may be NULL). */
 int complain_more(struct flytctl *, int code, json_t *members, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 int complain_status(struct flytctl *, const ctl_status *);

@@ -95,7 +95,7 @@ static void hold(struct server *server)
         log_debug("event=end-not-watched server=%llu: the node manager asks for it", (unsigned long long)server->id);
 }
 
-/* Also when one starts again that an earlier version had started. */
+/* A server that an earlier version has started, and that starts again, comes here, too. */
 static int make_own_folder(struct server *server, char *error)
 {
     char path[NODE_PATH_SIZE];

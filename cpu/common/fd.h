@@ -14,7 +14,7 @@ enum { FD_FIRST = 3 };                        /* the first number that no progra
    closed. */
 int fd_keep(int fd);
 
-/* The same for a pair, as socketpair makes it. 0; or -1 and errno: both are closed. */
+/* fd_keep for a pair, as socketpair makes it. 0; or -1 and errno: both are closed. */
 int fd_keep_pair(int fds[2]);
 
 /* For a program of ours, before it opens anything: opens /dev/null as each of 0, 1 and 2 that is closed. 0; or -1 and

@@ -34,7 +34,7 @@ static inline bool log_limit_passes(struct log_limit *limit, unsigned *left_out)
     return true;
 }
 
-/* The same; *more is what to write behind the message: how many were left out, if any were. */
+/* Whether to write the message. *more is what to write behind it: how many were left out, if any were. */
 static inline bool log_limit_says(struct log_limit *limit, char more[48])
 {
     unsigned left_out = 0;

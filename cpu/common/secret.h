@@ -27,7 +27,7 @@ int  secret_read(const char *path, struct secret *, char *error);
 int  secret_resolve(const char *source, bool literal_allowed, struct secret *, char *error);
 /* A file of mode 0600, replaced atomically, synced. */
 int  secret_write(const char *path, const void *bytes, size_t size, char *error);
-/* The same, for a secret that a daemon of this machine is to read. /etc/flyt is root's, of group flyt, with the setgid
+/* Writes a secret that a daemon of this machine is to read. /etc/flyt is root's, of group flyt, with the setgid
    bit: what root writes there belongs to that group, which may then read it (mode 0640). Elsewhere, and for others than
    root: 0600. */
 int  secret_write_for_daemon(const char *path, const void *bytes, size_t size, char *error);

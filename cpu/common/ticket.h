@@ -55,7 +55,7 @@ enum { TICKET_CLOCK_SKEW_SECONDS = 30 };
 int  ticket_verify(const uint8_t (*keys)[TICKET_KEY_SIZE], size_t count, const uint8_t *bytes, size_t size, int64_t now,
                    uint64_t server, struct ticket *, char *error);
 
-/* The same for a pass: whoever shows it need not be the one to whom the ticket was given. */
+/* Verifies a pass: the peer that shows it need not be the one to whom the ticket was given. */
 int  ticket_verify_pass(const uint8_t (*keys)[TICKET_KEY_SIZE], size_t count, const uint8_t *bytes, size_t size,
                         int64_t now, uint64_t server, struct ticket *, char *error);
 

@@ -38,7 +38,7 @@ struct rpc_wire_reply {
 
 /* Puts the head of a call with AUTH_NONE. */
 bool_t rpc_wire_put_call(XDR *, uint32_t xid, uint32_t program, uint32_t version, uint32_t procedure);
-/* The same with the record's mark before it, for a call with `size` bytes of arguments behind it. */
+/* Puts the head with the record's mark before it, for a call with `size` bytes of arguments behind it. */
 void rpc_wire_call_room(uint8_t room[RPC_WIRE_CALL_ROOM], uint32_t xid, uint32_t program, uint32_t version,
                         uint32_t procedure, size_t size);
 /* Puts the head of an accepted reply; what follows depends on the status. */

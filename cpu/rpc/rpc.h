@@ -60,16 +60,17 @@ struct rpc_tls_files { const char *ca, *certificate, *key; };
    is there answers when a worker is free for the connection. */
 enum { RPC_HANDSHAKE_MS = 30000 };
 int rpc_channel_connect(const char *uri, int timeout_ms, rpc_channel **out, char *error);
-/* The same, and it waits at most total_ms for both together. Says first that it has a ticket (call/knock.h), unless
-   size is 0. */
+/* Connects, and waits at most total_ms for connection and answer together. Says first that it has a ticket
+   (call/knock.h), unless size is 0. */
 int rpc_channel_connect_within(const char *uri, int timeout_ms, int total_ms, const void *ticket, size_t size,
                                rpc_channel **out, char *error);
 
 /* Takes over a connected socket (close-on-exec is set). The channel owns fd on success. */
 int rpc_channel_from_fd(int fd, rpc_channel **out, char *error);
 
-/* The same for a server: where the client offers to go on through shared memory (rpc_channel_share), it does, with so
-   many bytes of payload area beside the rings (0: none; only what is touched costs memory). */
+/* Takes over a socket that a server has accepted: where the client offers to go on through shared memory
+   (rpc_channel_share), it does, with so many bytes of payload area beside the rings (0: none; only what is touched
+   costs memory). */
 int rpc_channel_accept(int fd, size_t payload, rpc_channel **out, char *error);
 
 /* For a client: offers the server to go on through shared memory, if *channel is over a unix socket and
@@ -121,7 +122,7 @@ typedef struct rpc_listener rpc_listener;
    shm:///path (the same socket; a stale socket file of a dead server is replaced; a live one is -EADDRINUSE; mode 0600
    unless ?mode=0660 follows the path). */
 int  rpc_listener_open(const char *uri, rpc_listener **out, char *error);
-/* The same of a socket that somebody else has made and that listens already. Takes over fd. */
+/* Makes a listener of a socket that another process has made and that listens already. Takes over fd. */
 int  rpc_listener_adopt(const char *uri, int fd, rpc_listener **out, char *error);
 int  rpc_listener_fd(const rpc_listener *);            /* for poll */
 int  rpc_listener_accept(rpc_listener *);              /* a connected fd, close-on-exec, tuned; or -errno */
@@ -181,7 +182,7 @@ CLIENT *rpc_client_stub(rpc_client *);
    else: it was not sent, is complete with that status, and done does not run. */
 enum clnt_stat rpc_client_submit(rpc_client *, struct rpc_call *);
 
-/* The same for an ASYNC call whose arguments stand there as they travel: `record` is RPC_CALL_ROOM bytes, which are
+/* Submits an ASYNC call whose arguments stand there as they travel: `record` is RPC_CALL_ROOM bytes, which are
    written to, and `size` bytes of arguments, whole words. What is sent most need not pass through XDR. place may be
    NULL. */
 enum { RPC_CALL_ROOM = 44 };
@@ -228,7 +229,7 @@ void rpc_server_set_spinning(rpc_server *, bool);
    it. */
 int rpc_server_next(rpc_server *, int timeout_ms, rpc_request **out, char *error);
 
-/* The same, of what has been received already: never blocks, *out NULL and 0 when there is no whole call. */
+/* The next call of what has been received already: never blocks, *out NULL and 0 when there is no whole call. */
 int rpc_server_take(rpc_server *, rpc_request **out, char *error);
 /* One that lives until rpc_request_free, in whichever thread. NULL: no memory; the other is as it was. */
 rpc_request *rpc_request_keep(rpc_request *);

@@ -517,9 +517,9 @@ static inline struct exec_block *exec_shared_block(struct exec_block *b, uint64_
         return b;
     return b->cluster && rank <= b->cluster->count ? b->cluster->blocks[rank - 1] : NULL;
 }
-/* The same place in another block of b's cluster: what mapa gives for an address of 32 bits or a generic one. A block
-   without a cluster is number 0 of its own. Its addresses have no rank, so that what lies 16 MiB behind its shared
-   memory is none. */
+/* An address's place in another block of b's cluster: what mapa gives for an address of 32 bits or a generic one. A
+   block without a cluster is number 0 of its own. Its addresses have no rank, so that what lies 16 MiB behind its
+   shared memory is none. */
 static inline uint64_t exec_shared_of_rank(const struct exec_block *b, uint64_t address, uint32_t rank)
 {
     uint64_t offset = address & ~(UINT32_MAX & ~EXEC_SHARED_OFFSET);

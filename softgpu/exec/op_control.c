@@ -407,7 +407,7 @@ static int decode_trap(struct exec_decoder *d) { return decode_put_control(d, (s
 
 /* --- the stack: lanes may differ in what they ask for, so the largest is taken for all --- */
 
-/* The same address of local memory for all lanes: 32 bits suffice. */
+/* Gives all lanes one address of local memory: 32 bits suffice. */
 static void put_address(struct exec_warp *w, const struct exec_insn *i, uint64_t address)
 {
     for (uint32_t m = w->mask; m; m &= m - 1) {

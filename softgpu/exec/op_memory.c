@@ -71,7 +71,7 @@ static void load_lanes(struct exec_warp *w, enum exec_found found, unsigned size
     }
 }
 
-/* The same element for all active lanes. */
+/* Gives all active lanes one element. */
 static void fill(struct exec_warp *w, uint64_t v, uint32_t to, unsigned bytes)
 {
     unsigned char *row = w->rows + to;

@@ -198,8 +198,8 @@ struct ptx_source { const char *text; size_t size; const char *name; };
    or the text is the only one: a whole program, where the driver takes the declaration for the definition.
    Hostile input never crashes it, and takes memory and time linear in size. Thread-safe. */
 int ptx_module_read(const struct ptx_source *, size_t count, struct ptx_module **out, char *log, size_t log_size);
-/* The same without the bodies, for who needs names, sizes, parameters and initial values only: several times
-   faster. Functions have .defined and no instructions; mistakes inside bodies stay unseen. */
+/* Reads a module without the bodies, for callers that need names, sizes, parameters and initial values only: several
+   times faster. Functions have .defined and no instructions; mistakes inside bodies stay unseen. */
 int ptx_module_read_outline(const struct ptx_source *, size_t count, struct ptx_module **out, char *log,
                             size_t log_size);
 /* The same as ptx_module_read, with the same errors, but the tree of a body is made when somebody asks for it: a

@@ -352,7 +352,8 @@ static void vectors_are_moved(void **state)
 static void vectors_in_arithmetic(void **state)
 {
     (void)state;
-    gpu_load(KERNEL("k", MINE "mov.b32 r4, 0f3f880000; mov.b32 r5, 0x00018000; setp.lt.u32 p1, r1, 16; mov.u32 r6, r1;\n"
+    gpu_load(KERNEL("k", MINE "mov.b32 r4, 0f3f880000; mov.b32 r5, 0x00018000; setp.lt.u32 p1, r1, 16;\n"
+                              "mov.u32 r6, r1;\n"
                               "@p1 cvt.rs.satfinite.e4m3x4.f32 r6, {r4, r4, 0fBF880000, r4}, r5; "
                               "st.global.u32 [mine], r6;"));
     uint32_t *out = gpu_alloc(4 * 32);

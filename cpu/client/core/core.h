@@ -93,7 +93,7 @@ typedef uint64_t core_stream; /* 0: legacy default of the context; or: */
    reserves the window. Waits. The failure of the first attempt is explained once on stderr and kept: 802 when no
    server is there, 803 when the versions differ. In the child of a fork: 3, without touching the parent's session. */
 CORE_API int core_attach(void);
-/* The same, of a caller that will retain device 0's primary context at once: the server makes it, with its first
+/* core_attach for a caller that will retain device 0's primary context at once: the server makes it, with its first
    memory, before it answers the handshake, and the caller waits once instead of twice. */
 CORE_API int core_attach_to_use(void);
 CORE_API bool core_forked(void);
@@ -266,7 +266,7 @@ CORE_API int core_access_get(uint64_t address, int device, unsigned *access);
  * are an allocation. Other servers are told nothing. CORE_OK, or the session's error. */
 enum core_extent_state { CORE_EXTENT_FREED, CORE_EXTENT_ALLOCATED, CORE_EXTENT_NOBODYS };
 CORE_API int core_extent_note(uint64_t address, uint64_t size, enum core_extent_state); /* at once */
-/* The same behind what the stream has been given. */
+/* Notes it behind what the stream has been given. */
 CORE_API int core_extent_note_in(core_context *, core_stream, uint64_t address, uint64_t size, enum core_extent_state);
 
 /* ---- memory of several programs (share.c) -----------------------------------------------------------------------
@@ -339,7 +339,7 @@ CORE_API int core_pool_access_set(core_pool, int device, unsigned access);
 CORE_API int core_pool_access_get(core_pool, int device, unsigned *access);
 /* pool 0: the current one of the stream's device. size 0: 1. */
 CORE_API int core_pool_allocate(core_context *, core_stream, core_pool, size_t size, uint64_t *address);
-/* Also of memory that core_memory_allocate gave: then it waits. */
+/* Frees memory of core_memory_allocate, too; then it waits. */
 CORE_API int core_pool_free(core_context *, core_stream, uint64_t address);
 CORE_API core_pool core_pool_of(uint64_t address); /* 0: in none */
 
@@ -367,7 +367,7 @@ CORE_API int core_copy(core_context *, core_stream, void *to, const void *from, 
                        bool blocking);
 CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
                            const struct core_extent *, enum core_direction, bool blocking);
-/* The same, made when its turn in the stream comes: ordinary memory of the process is read or written then, by a
+/* A copy that is made when its turn in the stream comes: ordinary memory of the process is read or written then, by a
    function of the stream (core_host_function). Errors are latched. */
 CORE_API int core_copy_box_deferred(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
                                     const struct core_extent *, enum core_direction);
@@ -449,8 +449,8 @@ typedef uint64_t core_event;
 CORE_API int core_event_create(core_context *, unsigned flags, core_event *);
 CORE_API int core_event_destroy(core_event);
 CORE_API int core_event_check(core_event); /* 0, or 400: there is no such event */
-/* The same, of an event that a launch is to record (attributes 7 and 12); 1: it keeps times, or other processes know
-   it, which CUDA's reference forbids. */
+/* Checks an event that a launch is to record (attributes 7 and 12); 1: it keeps times, or other processes know it,
+   which CUDA's reference forbids. */
 CORE_API int core_event_check_of_launch(core_event);
 CORE_API int core_event_record(core_context *, core_event, core_stream, unsigned flags);
 CORE_API int core_event_synchronize(core_event);
@@ -547,7 +547,7 @@ typedef struct core_variable core_variable;
 /* wrapper: magic 0x466243B1 (version 1 or 2), or a container, PTX text or cubin. Nothing is read from it before the
    first use; it must live until core_image_remove. Never fails for lack of a server. */
 CORE_API int core_image_add(const void *wrapper, core_image **);
-/* The same, but reads the image at once (200: it cannot be read) and keeps a copy of it. */
+/* Adds an image, reads it at once (200: it cannot be read) and keeps a copy of it. */
 CORE_API int core_image_add_copy(const void *wrapper, core_image **);
 /* Loads it into the context, which otherwise its first use does. *log: the compiler's words about a failure, which the
    caller frees, or NULL; log may be NULL. Waits. */
@@ -567,7 +567,7 @@ CORE_API int core_link(core_context *, const struct core_link_input *, unsigned 
                        char **log);
 /* Same arguments, same object. The name is copied. */
 CORE_API int core_function_add(core_image *, const char *name, core_function **);
-/* The same for a name that the image may lack: 500, and nothing on stderr. Loads the image into the context. Waits. */
+/* Adds a function that the image may lack: 500, and nothing on stderr. Loads the image into the context. Waits. */
 CORE_API int core_function_find(core_context *, core_image *, const char *name, core_function **);
 /* The names of the image's functions; the caller frees the array, which holds the names too. 801: the driver behind the
    server does not tell. Loads the image into the context. Waits. */
@@ -660,9 +660,9 @@ CORE_API int core_stream_attributes_add(core_context *, struct core_launch *,
 CORE_API int core_graph_begins(core_context *, core_stream);
 /* Checks what native checks at the launch (dimensions, shared memory, cooperative fit), then sends. */
 CORE_API int core_launch(core_context *, const struct core_launch *);
-/* The same, as a part of a graph: its kernels can launch others. current: they can ask which graph it is. */
+/* Launches as a part of a graph: its kernels can launch others. current: they can ask which graph it is. */
 CORE_API int core_launch_in_graph(core_context *, const struct core_launch *, uint64_t executable, bool current);
-/* The same checks, of everything but the stream and the parameters; nothing is sent. */
+/* The checks of core_launch, of everything but the stream and the parameters; nothing is sent. */
 CORE_API int core_launch_check(core_context *, const struct core_launch *);
 /* Those of one attribute's value that need no launch: 0 or 1. */
 CORE_API int core_launch_attribute_check(core_context *, const struct core_launch_attribute *);

@@ -33,7 +33,7 @@
 
 /* 0 after a successful cuInit, else 3; 3 also in the child of a fork. */
 int driver_ready(void);
-/* The same, and that the device exists: 101. */
+/* driver_ready, and checks that the device exists: 101. */
 int driver_device(CUdevice);
 /* What cuInit does. Waits, the first time. */
 int driver_initialise(void);
@@ -45,8 +45,8 @@ void driver_watch_ending(void);
    current, too. */
 #define driver_current core_current
 int driver_enter_slow(core_context **);
-/* The same, also in a host function. It may make a context current and ask about it; every other call there gives 800.
-   */
+/* The thread's context, in a host function, too. That one may make a context current and ask about it; every other
+   call there gives 800. */
 core_context *driver_thread_context(void);
 void driver_hold(core_context *); /* makes it current in a host function */
 
@@ -64,7 +64,7 @@ static inline int driver_enter(core_context **context)
 /* Whether a handle that the program passes is a context that can be used: 201. NULL stands for the current one. For
    questions: what waits for the context must look at core_in_host_function. */
 int driver_context(CUcontext, core_context **);
-/* The same, but accepts a primary context that nobody retains, which may be made current. NULL: 201. */
+/* Checks such a handle, and accepts a primary context that nobody retains, which may be made current. NULL: 201. */
 int driver_context_known(CUcontext);
 
 static inline CUresult driver_waited(int error) { return (CUresult)(error ? error : core_take_latched()); }

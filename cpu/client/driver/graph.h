@@ -20,7 +20,7 @@ int graph_read_values(unsigned count, const CUstreamBatchMemOpParams *, unsigned
                       struct core_value room[GRAPH_VALUES_MOST], struct graph_values *);
 int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *, struct core_value room[GRAPH_VALUES_MOST],
                      struct graph_parameters *);
-/* The same, of a node of any kind. */
+/* Reads the parameters of a node of any kind. */
 int graph_read_any(const CUgraphNodeParams *, struct core_value room[GRAPH_VALUES_MOST], struct graph_parameters *);
 void graph_write_copy(const struct graph_copy *, CUDA_MEMCPY3D *);
 

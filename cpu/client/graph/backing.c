@@ -18,7 +18,7 @@
 enum { EVENT_NO_TIMING = 2, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };
 enum { USED_NOW = 0, USED_HIGH = 1, RESERVED_NOW = 2, RESERVED_HIGH = 3, ATTRIBUTES = 4 };
 
-/* Also held while the server maps and unmaps: programs do this when they start, not in their loops. */
+/* Held while the server maps and unmaps, too: programs do this when they start, not in their loops. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list pieces, gone;
 static uint64_t counts[GRAPH_DEVICES_MOST][ATTRIBUTES];

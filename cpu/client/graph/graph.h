@@ -94,7 +94,7 @@ struct graph_host {
 struct graph_access {
     int type, device, access;
 };
-/* The same of all: bit d is device d. */
+/* The access of all devices: bit d is device d. */
 enum { GRAPH_DEVICES_MOST = 64 };
 struct graph_peers {
     uint64_t read, write;

@@ -162,7 +162,7 @@ static void signal_admit(uint64_t base, size_t size)
     (void)base, (void)size;
 }
 
-/* The same numbers stay reserved. */
+/* The addresses stay reserved. */
 static void signal_hide(uint64_t base, size_t size)
 {
     mmap(at(base), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -85,7 +85,7 @@ enum close_how {
 };
 /* The state of pages [first, first + count) before work. Nothing is waited for: see moves_settle. A code. */
 int  move_close(struct span *, size_t first, size_t count, enum close_how);
-/* The same of all open pages that work of the stream may use; NULL: of some stream. */
+/* Closes all open pages that work of the stream may use; NULL: of some stream. */
 int  move_close_all(const struct client_stream *);
 /* What was sent has arrived. */
 int  moves_settle(void);

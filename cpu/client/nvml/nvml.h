@@ -44,7 +44,7 @@ int  source_close(void);
    1: not initialised; 15: the GPU server is lost. */
 int  view_hold(struct view **);
 void view_release(void);
-/* The same with the device that a handle names: 2: it names none. */
+/* Holds the view, and finds the device that a handle names; 2: it names none. */
 int  view_device(const struct nvml_device *, struct view **, struct report_device **);
 struct nvml_device *device_handle(unsigned index);
 

@@ -39,7 +39,7 @@ extern _Thread_local const void *interposed_caller;
 
 /* The function of the library that the caller uses; if that copy of the library lacks it, the function `missing`. */
 any_function interposed_original(struct interposed *, const char *name);
-/* The same; NULL if the library lacks it. */
+/* The function of the library that the caller uses; NULL if the library lacks it. */
 any_function interposed_known(struct interposed *, const char *name);
 
 /* The compute capability of a software GPU, such as 99; 0: the device has machine code, or there is none. */

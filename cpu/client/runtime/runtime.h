@@ -71,8 +71,8 @@ static inline int runtime_enter(core_context **context)
     }
     return runtime_enter_slow(context);
 }
-/* The same for a call that has nothing to do where `nothing` is true: as with NVIDIA's runtime, it then succeeds also
-   behind an error that sticks. */
+/* runtime_enter for a call that has nothing to do where `nothing` is true: as with NVIDIA's runtime, it then succeeds
+   also behind an error that sticks. */
 static inline int runtime_enter_unless(bool nothing, core_context **context)
 {
     int error = runtime_enter(context);
@@ -87,9 +87,9 @@ bool runtime_released(int device);
 
 /* Connects only: for calls that ask about devices and make no context. */
 int runtime_attach(int *device_count);
-/* Also checks an ordinal: 101. */
+/* Connects, and checks an ordinal: 101. */
 int runtime_attach_device(int device);
-/* The same, of a caller that will retain the device's primary context at once. */
+/* runtime_attach_device for a caller that will retain the device's primary context at once. */
 int runtime_attach_to_use(int device);
 /* The thread's device without making it current or alive. */
 int runtime_device(void);
@@ -118,7 +118,7 @@ static inline core_stream runtime_per_thread(core_stream stream) { return stream
 
 /* ---- devices (device.c) ---- */
 
-/* Of which this library is. */
+/* The CUDA release that this library implements. */
 enum { RUNTIME_VERSION = FLYT_CUDART == 11 ? 11080 : FLYT_CUDART == 12 ? 12090 : 13000 };
 
 struct runtime_limits { unsigned grid[3], block[3], threads; size_t pitch; };

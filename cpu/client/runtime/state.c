@@ -101,7 +101,7 @@ static bool in_own_context(void)
            !info.primary;
 }
 
-/* Of which primary contexts this library is an owner. */
+/* The devices whose primary context this library has retained. */
 static atomic_bool retained[RUNTIME_MAX_DEVICES];
 
 static bool is_retained(int device, const core_context *primary)

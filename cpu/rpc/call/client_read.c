@@ -452,7 +452,7 @@ enum clnt_stat rpc_client_attend(rpc_client *client, struct rpc_call *call)
             if (failure < 0)
                 break;
         }
-        /* Also while others keep it busy sending, so that nobody waits for replies. */
+        /* Looked at while others keep it busy sending, too, so that no thread waits for replies in vain. */
         if (call->complete)
             break;
         /* Who has read for himself since we looked will do so again: to watch now would only make the peer wake us. */

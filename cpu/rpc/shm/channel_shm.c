@@ -250,7 +250,7 @@ static int shorter(int timeout_ms, int most)
     return timeout_ms < 0 || timeout_ms > most ? most : timeout_ms;
 }
 
-/* The same where no futex reaches: looks again and again, more and more rarely. */
+/* Waits where no futex reaches: looks again and again, more and more rarely. */
 static void sleep_in_naps(struct shm_channel *s, int events, int timeout_ms)
 {
     CANCEL_OFF;

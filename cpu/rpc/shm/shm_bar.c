@@ -257,7 +257,8 @@ static int client_map(struct shm_channel *s, const char *path, const uint32_t pl
     return bar_check_speed((const uint8_t *)s->memory->at + RING_HEAD, s->memory->size - RING_HEAD, path, why);
 }
 
-/* The same with this machine's devices, in turn, where path is NULL. What stands in why is of the last one. */
+/* Maps the memory that `path` names, or, where it is NULL, tries this machine's devices in turn. What stands in why is
+   of the last one. */
 static int client_map_any(struct shm_channel *s, const char *path, const uint32_t place[4], uint8_t nonce[NONCE_SIZE],
                           char *why)
 {

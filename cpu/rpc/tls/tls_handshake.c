@@ -50,7 +50,7 @@ static void *wiping_realloc(void *bytes, size_t size, const char *file, int line
     return other;
 }
 
-/* The same for the part of the stack that lies below. */
+/* Wipes the part of the stack that lies below. */
 static __attribute__((noinline)) void wipe_stack(void)
 {
     char below[64 * 1024];

@@ -22,7 +22,7 @@ struct rpc_channel_operations {
     ssize_t (*send)(rpc_channel *, const struct iovec *, int count);
     /* Bytes added to the inbox, 0 at the end of the stream, -EAGAIN, or another -errno. */
     ssize_t (*receive)(rpc_channel *, struct rpc_inbox *);
-    /* The same into the caller's memory; NULL: not over this kind (lanes are not made of it). */
+    /* Receives into the caller's memory; NULL: not over this kind (lanes are not made of it). */
     ssize_t (*receive_into)(rpc_channel *, const struct iovec *, int count);
     /* What becomes readable or writable with it, for a poll over several; -1: nothing. NULL: likewise. */
     int     (*descriptor)(const rpc_channel *);
@@ -31,8 +31,8 @@ struct rpc_channel_operations {
     int     (*poll)(rpc_channel *, int events, int timeout_ms, bool wakeable);
     /* Only where asking is no system call (`direct`). Asks so often whether receive would give anything, or the end. */
     bool    (*look)(rpc_channel *, unsigned looks);
-    /* Likewise. Tells the peer where we wait, and gives where the peer waited last: processors of one kernel, 0: not
-     * known. */
+    /* Only where asking is no system call. Shows the peer where we wait, and gives where the peer waited last:
+     * processors of one kernel, 0: not known. */
     unsigned (*place)(rpc_channel *, unsigned here);
     /* Is the peer still there, as far as the system knows? Reads nothing, waits for nothing. 0; -ECONNRESET: it has
        ended, though what it sent before may be unread; -ETIMEDOUT: its machine has not answered for rpc_silence_seconds

@@ -22,7 +22,7 @@ uint64_t rpc_silence_look(int seconds);
 /* A server that has said nothing for so long says that it lives, in ns. */
 uint64_t rpc_beat_interval(void);
 
-/* The same for a program in a virtual machine that shares memory with this host: the machine may be paused for a while.
+/* Silence of a program in a virtual machine that shares memory with this host: the machine may be paused for a while.
    It counts as suspended after FLYT_SUSPEND (30), and its session is ended after FLYT_RECLAIM (600) seconds. */
 enum { RPC_SUSPEND_USUAL = 30, RPC_RECLAIM_USUAL = 600 };
 int rpc_suspend_seconds(void);

@@ -88,7 +88,7 @@ void serve_image(struct session *session, struct call *call)
     memset(&result, 0, sizeof result);
     struct image *image = image_find(session, args->hash);
     if (image && (image->size != args->size || image->kind != args->kind)) {
-        /* The same hash under other words: one of the two announcements was wrong. */
+        /* A hash that is known with another size or kind: one of the two announcements was wrong. */
         r = CUDA_ERROR_INVALID_VALUE;
     } else if (image) {
         result.present = image->complete;

@@ -23,7 +23,7 @@ CUresult settings_take(struct session *, struct function *, uint32_t shared, str
 void settings_drop(struct settings *);   /* NULL is allowed */
 /* Tells the driver what it does not know of them. NULL: what the function began with. Its context is current. */
 CUresult settings_apply(struct session *, struct function *, const struct settings *);
-/* The same of those that the function has now: before the driver is asked about it. */
+/* Gives the driver those that the function has now: before the driver is asked about it. */
 CUresult settings_apply_now(struct session *, struct function *);
 /* With the function. */
 void settings_end(struct function *);

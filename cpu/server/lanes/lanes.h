@@ -11,7 +11,7 @@ struct lanes *lanes_create(struct session *, lanes_open_function *);
 void lanes_accept(struct session *, int fd, void *context);
 /* Every lane ends; threads blocked in them return. Any thread, repeatedly. */
 void lanes_shutdown(struct session *);
-/* The same, and the threads have ended and nothing is left in staging memory. */
+/* Every lane ends; behind it the threads have ended and nothing is left in staging memory. */
 void lanes_stop(struct session *);
 void lanes_destroy(struct session *);
 

@@ -7,7 +7,7 @@
 /* Memory that has just come from the driver, mapped, for the context that is current. Returns when it is zero. Nothing
    where the setting or the driver makes that needless. Under session.lock. */
 CUresult clear_mapped(struct session *, uint64_t address, uint64_t size);
-/* The same for a handle of this device's memory, which nobody has mapped yet. */
+/* Clears the memory of a handle of this device, which nobody has mapped yet. */
 CUresult clear_handle(struct session *, const struct device *, CUmemGenericAllocationHandle, uint64_t size);
 
 #endif

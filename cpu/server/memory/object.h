@@ -35,9 +35,9 @@ CUresult object_lend(struct session *, const struct object_kind *owner_kind, uin
                      uint64_t handle, uint64_t *name);
 /* The driver's handle; its context is current then. */
 CUresult object_use(struct session *, const struct object_kind *, uint64_t name, uint64_t *handle);
-/* The same, and the context that is current stays so. */
+/* The driver's handle; the context that is current stays so. */
 CUresult object_look(struct session *, const struct object_kind *, uint64_t name, uint64_t *handle);
-/* The same; 0: there is none. */
+/* The driver's handle; 0: there is none. */
 uint64_t object_handle(struct session *, enum kind, uint64_t name);
 /* The name of what the driver calls by this handle. Looks at all objects of the kind. */
 CUresult object_name(struct session *, const struct object_kind *, uint64_t handle, uint64_t *name);

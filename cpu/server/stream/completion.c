@@ -295,7 +295,7 @@ static bool completion_ask(struct session *session, struct stream *stream, struc
     return false;
 }
 
-/* The same. The driver may take its time meanwhile: the pulse sees that it is the driver. */
+/* Looks at what is complete. The driver may take its time meanwhile: the pulse sees that it is the driver. */
 static bool completion_look(struct session *session, struct stream *stream, struct harvest *harvest)
 {
     _Atomic bool *in = &session->completion.in_driver;

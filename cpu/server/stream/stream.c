@@ -284,7 +284,7 @@ static bool stream_issue_now(struct session *session, struct call *call)
     return true;
 }
 
-/* The same, as the pulse sees it: the driver may take its time, and then something has been done. */
+/* Issues a call so that the pulse sees it: the driver may take its time, and then something has been done. */
 static bool stream_issue(struct session *session, struct call *call)
 {
     executor_driver_enter(session);

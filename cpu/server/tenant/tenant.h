@@ -35,7 +35,7 @@ bool tenant_share(enum tenant_kind, uint64_t bytes, uint64_t number);
 /* This worker holds it, too. False: no room, or nobody held it any more and the tenant has not that much left. */
 bool tenant_share_hold(uint64_t number, uint64_t bytes);
 void tenant_share_end(uint64_t number);
-/* The same, asking the other programs, and our own client if told so, for what they hold unused, and waiting for them
+/* Charges, and asks the other programs, and our own client if `own`, for what they hold unused, and waits for them
    up to TENANT_PATIENCE_NS. Our own answers only while nobody holds session.lock. */
 bool tenant_charge_waiting(enum tenant_kind, uint64_t bytes, bool own);
 /* There will be plenty left besides: credit may be given ahead of need. */

@@ -59,7 +59,7 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice device)
     return size > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The same for the same ordinal in every process of every machine. */
+/* A device of this ordinal has this UUID in every process of every machine. */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     static const unsigned char base[16] = { 0xf1, 0x7a, 0x50, 0xf7, 0x69, 0x70, 0x40, 0x75,

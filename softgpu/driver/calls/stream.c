@@ -127,7 +127,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
         r = CUDA_ERROR_INVALID_VALUE;
     else if (!e)
         r = CUDA_ERROR_INVALID_HANDLE;
-    /* Also a wait for what is over joins the legacy stream and the blocking ones. */
+    /* A wait for what is over joins the legacy stream and the blocking ones, too. */
     if (!r && (!s->non_blocking || (e->stream && !sgd_stream_done(e->stream, e->number)))) {
         struct sgd_op *op = sgd_op_new(SGD_OP_NOTHING);
         if (!op || (e->stream && !sgd_op_depend(op, e->stream, e->number))) {

@@ -134,7 +134,7 @@ static bool look_at_blocks(struct sg_texture *t, unsigned format)
     return true;
 }
 
-/* The same texels in another format, some of the levels or of the layers. */
+/* Shows the texels in another format, and some of the levels or of the layers. */
 static CUresult look_at(struct sg_texture *t, const CUDA_RESOURCE_VIEW_DESC *v)
 {
     /* in order of CUresourceViewFormat: each with one, two and four channels */

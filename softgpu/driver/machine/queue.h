@@ -110,9 +110,9 @@ bool sgd_op_depend(struct sgd_op *, struct sgd_stream *, uint64_t number);
 CUresult sgd_queue_start(void);          /* makes the threads */
 /* Numbers and queues the operation, and waits while the stream holds SGD_MAX_OUTSTANDING. The queue owns it. */
 CUresult sgd_queue_push(struct sgd_stream *, struct sgd_op *, uint64_t *number);
-/* The same; a copy or memset whose turn it is at once has been done by the caller when it returns. */
+/* Queues; a copy or memset whose turn it is at once has been done by the caller when it returns. */
 CUresult sgd_queue_push_here(struct sgd_stream *, struct sgd_op *, uint64_t *number);
-/* The same, waits until it has ended, and says whether a fault has come. The caller runs it if it can. */
+/* Queues, waits until the operation has ended, and says whether a fault has come. The caller runs it if it can. */
 CUresult sgd_queue_push_wait(struct sgd_stream *, struct sgd_op *);
 bool sgd_stream_done(const struct sgd_stream *, uint64_t number);
 CUresult sgd_stream_wait(struct sgd_stream *, uint64_t number);

@@ -24,8 +24,9 @@ int bundle_make_input(flyt_image_kind, const void *data, size_t size, struct ima
 int  bundle_copy(struct image_bundle *);                    /* makes its data its own: 0 or 2 */
 void bundle_free(struct image_bundle *);
 int bundle_announce(const struct image_bundle *); /* IMAGE, and the data if lacking. Waits */
-/* The same in two halves, between which the caller may send what uses the image. bundle_answered waits, with `wait`.
-   *late: the server lacked the image and has got its bytes only now, so it has refused what was sent in between. */
+/* bundle_announce in two halves, between which the caller may send what uses the image. bundle_answered waits, with
+   `wait`. *late: the server lacked the image and has got its bytes only now, so it has refused what was sent in
+   between. */
 struct image_question {
     const struct image_bundle *bundle;
     bool along; /* the bytes went with the announcement; */

@@ -139,7 +139,7 @@ int module_ask(struct module_question *);
 /* Waits for the answers, for the first with `wait`. A result code; an error has been explained in the log, and
    image->log set. The functions have their answers, whatever those are. */
 int module_answered(struct module_question *, int (*wait)(struct wire_call *));
-/* The same where the answers do not matter any more. */
+/* Waits for the answers where they do not matter any more. */
 void module_dismiss(struct module_question *);
 /* Asks, unless that was done with the module, and fills in what was answered. A result code. */
 int function_ask(struct function_question *, const core_context *, flyt_id module, struct core_function_info *);

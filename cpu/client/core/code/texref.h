@@ -14,7 +14,7 @@
 
 typedef struct core_texref core_texref;
 
-/* The same name, the same handle. Loads the image into the context. Waits, the first time. 500: the image has none of
+/* A name has one handle. Loads the image into the context. Waits, the first time. 500: the image has none of
    that name and kind; 801: the driver behind the server knows no references. */
 CORE_API int core_texref_find(core_context *, core_image *, const char *name, bool surface, core_texref **);
 /* One that is no image's: it keeps a state, and no kernel reads it. 1: it is an image's. */

@@ -32,8 +32,8 @@ struct copy_plan {
 /* copy_in.c. Sends what is left of a copy to the device; its source may be read now. With LANES_WAIT_NEVER only what
    lanes take at once: the rest stays in *left. */
 int copy_send(struct client_stream *, struct copy_cut *left, enum lanes_wait);
-/* The same when the stream's earlier work has finished. The source is pinned: the program leaves it alone until then.
- */
+/* Sends what is left of a copy when the stream's earlier work has finished. The source is pinned: the program leaves it
+   alone until then. */
 int copy_send_deferred(struct client_stream *, const struct copy_cut *left);
 
 /* copy_out.c. Receives a copy from the device; the bytes have come when it returns. */

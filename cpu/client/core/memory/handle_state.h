@@ -47,7 +47,7 @@ int access_ask(uint64_t address, uint64_t size, int device, unsigned access);
 
 /* Asks the server to map the memory at the address, where no device may use it yet. A result code. */
 int mapping_ask(const struct physical *, uint64_t address);
-/* The same with these rights. If the server refuses them, nothing stays mapped. */
+/* Asks the server to map the memory with these rights. If the server refuses them, nothing stays mapped. */
 int mapping_ask_with(const struct physical *, uint64_t address, const struct rights *);
 /* Tells the server to unmap whole mappings. Does not wait. A result code. */
 int mapping_end(uint64_t address, uint64_t size);

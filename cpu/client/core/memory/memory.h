@@ -54,8 +54,8 @@ void memory_put(core_context *, uint64_t address);
    cannot be had now is asked for when it is needed. */
 struct map_question *memory_ask_first(core_context *);
 void memory_first_answered(struct map_question *);
-/* The same of the context that the server makes with HELLO: how many bytes to wish for; and, at attach, when nothing of
-   the window is taken yet, how many the server has mapped from its beginning on. */
+/* The first memory of the context that the server makes with HELLO: how many bytes to wish for; and, at attach, when
+   nothing of the window is taken yet, how many the server has mapped from its beginning on. */
 uint64_t memory_first_wanted(void);
 void memory_first_granted(core_context *, uint64_t size);
 void memory_forget_context(core_context *);                 /* after its end */
@@ -105,8 +105,8 @@ struct handle_chunk {
 int handle_chunk_make(int device, uint64_t size, const struct rights *others, struct handle_chunk *);
 /* What another device may do with it: CUmemAccess_flags. A result code. Waits. */
 int handle_chunk_access(struct handle_chunk *, int device, unsigned access);
-/* The same of memory that another program has exported; the exported range begins `offset` bytes behind the address. A
-   result code. Waits. */
+/* Makes a chunk of memory that another program has exported; the exported range begins `offset` bytes behind the
+   address. A result code. Waits. */
 struct handle_range { int device; uint64_t offset, length; };
 int handle_chunk_import(const char *share, struct handle_chunk *, struct handle_range *);
 /* By what others import it (FLYT_SHARE_SIZE bytes). A result code. The first time it waits. */

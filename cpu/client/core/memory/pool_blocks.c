@@ -319,7 +319,7 @@ static bool piece_is_free(const struct store *store, const struct pool_piece *pi
     return true;
 }
 
-/* The same, and no work uses it. (Blocks stay in their lanes until somebody looks.) */
+/* The piece is free as a whole, and no work uses it. (Blocks stay in their lanes until somebody looks.) */
 static bool piece_is_done(const struct store *store, const struct pool_piece *piece)
 {
     struct tree_node *n = tree_at_or_above(&store->blocks, piece->node.key, 0);

@@ -27,7 +27,7 @@ struct point {
     const struct client_stream *stream;
     uint64_t number, serial, legacy_before;
 };
-/* The same of a call that is being submitted, for other threads: UINT64_MAX until it has its place. */
+/* The place of a call that is being submitted, for other threads: UINT64_MAX until it has its place. */
 struct submitted { atomic_uint_fast64_t number, serial, legacy_before; };
 
 /* backlog.c: what the stream has under way. */

@@ -127,7 +127,7 @@ static int destination(void)
     return file;
 }
 
-/* Also in signal handlers: what formats may fault on managed memory, and so comes before the lock. */
+/* Runs in signal handlers, too: what formats may fault on managed memory, and so comes before the lock. */
 static void keep(int level, bool own, const char *format, va_list arguments)
 {
     CANCEL_OFF;

@@ -25,14 +25,14 @@ void wire_submit(struct wire_call *);                       /* SYNC, to be waite
 void wire_submit_to(rpc_client *, struct wire_call *);      /* the same, of the helper: not to another server */
 unsigned wire_detached(void);                               /* calls under way that nobody waits for */
 int  wire_wait(struct wire_call *);                         /* the call's result; printed text has been written */
-/* The same for a call that was sent together with one that has been waited for, and whose answer comes right behind
+/* Waits for a call that was sent together with one that has been waited for, and whose answer comes right behind
    that one's: the program waits for no further round trip, and the statistics count none. */
 int wire_wait_along(struct wire_call *);
 bool wire_attend(struct wire_call *);                       /* the helper's wait; false: no answer came */
 /* SYNC, not waited for: `arrived` runs once, in any thread, owns the call, and must not wait. */
 void wire_submit_detached(struct wire_call *, void (*arrived)(struct wire_call *));
 int  wire_send(uint32_t procedure, xdrproc_t encode, void *args);                                /* ASYNC */
-/* The same; learns its place in the sequence. */
+/* Sends an ASYNC call, and learns its place in the sequence. */
 int  wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct rpc_place *);
 /* See rpc_client_submit_ready; not while stats_on. */
 int  wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *);
