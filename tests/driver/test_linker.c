@@ -1,6 +1,7 @@
 /* shows: The Driver API's linker (cuLink…) for programs: one input, several inputs whose names meet, fat binaries,
  *   objects and libraries; what is missing or defined twice */
 /* test_linker.c: cuLink… of libcuda.so.1 of programs. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -112,6 +113,59 @@ static void linker_joins(void **state)
     OK(cuLinkDestroy(link));
 }
 
+/* What is not defined anywhere is an error only where it is reached; nvJitLink 12.9 and 13.0 say the same of each. */
+static void linker_reaches(void **state)
+{
+    (void)state;
+#define MISSING ".extern .func missing;\n"
+#define CALLS(linkage, name, callee) linkage " .func " name " { call " callee "; ret; }\n"
+#define TAKES(name, callee) ".visible .func " name " { .reg .u64 %a; mov.u64 %a, " callee "; ret; }\n"
+#define ENTRY(name, body) ".visible .entry " name "() { .reg .u64 %a; " body " ret; }\n"
+    static const struct {
+        const char *text;
+        bool fails;
+    } cases[] = {
+        { MISSING ENTRY("k", ""), false },
+        { MISSING CALLS(".visible", "u", "missing") ENTRY("k", ""), false },
+        { MISSING CALLS("", "u", "missing") ENTRY("k", ""), false },
+        { MISSING CALLS(".weak", "u", "missing") CALLS(".visible", "w", "u") ENTRY("k", ""), false },
+        { MISSING ".visible .func w;\n" CALLS(".visible", "u", "missing") CALLS(".visible", "w", "u"), false },
+        { MISSING CALLS(".visible", "u", "missing") ENTRY("k", "P: .callprototype _ (); call %a, (), P;"), false },
+        { MISSING ENTRY("k", "") ENTRY("u", "call missing;"), true },
+        { MISSING ENTRY("k", "bra E; call missing; E:"), true },
+        { MISSING CALLS("", "u", "missing") CALLS(".visible", "w", "u") ENTRY("k", "call w;"), true },
+        { MISSING CALLS(".visible", "u", "missing") ".global .u64 t = u;\n" ENTRY("k", ""), true },
+        { MISSING ".visible .global .u64 t = missing;\n" ENTRY("k", ""), true },
+        { MISSING CALLS(".visible", "u", "missing") TAKES("w", "u") ENTRY("k", ""), true },
+        { MISSING TAKES("w", "missing") ENTRY("k", ""), true },
+        { ".extern .global .u32 missing;\n" ENTRY("k", ""), true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char other[] = LINK_HEAD ENTRY("other", "");
+        CUlinkState link;
+        void *image;
+        size_t size;
+        char log[1000] = "", text[1000];
+        CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+        void *values[] = { log, (void *)sizeof log };
+        int length = snprintf(text, sizeof text, LINK_HEAD "%s", cases[i].text);
+        OK(cuLinkCreate(2, options, values, &link));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)other, sizeof other, "other", 0, NULL, NULL));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, (size_t)length + 1, "text", 0, NULL, NULL));
+        CUresult result = cuLinkComplete(link, &image, &size);
+        if (result != (cases[i].fails ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS))
+            fail_msg("case %zu: %d %s", i, (int)result, log);
+        if (cases[i].fails)
+            assert_non_null(strstr(log, "missing"));
+        else {
+            CUmodule module;
+            OK(cuModuleLoadData(&module, image));
+            OK(cuModuleUnload(module));
+        }
+        OK(cuLinkDestroy(link));
+    }
+}
+
 /* A fat binary, an object and a library of relocatable device code, made by nvcc from linked.cu. */
 static void linker_files(void **state)
 {
@@ -160,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linker),
         cmocka_unit_test(linker_joins),
+        cmocka_unit_test(linker_reaches),
         cmocka_unit_test(linker_files),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

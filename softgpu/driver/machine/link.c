@@ -277,33 +277,100 @@ static void choose(const struct sgd_link *l, struct ptx_module *const *modules, 
 
 /* ---- what is missing ---- */
 
-static const struct ptx_function *missing_in(const struct ptx_module *m, const struct ptx_operand *operands,
-                                             uint32_t count)
+/*
+ * As nvlink sees it: a function that lives must find all that it calls. Those live that a kernel calls, directly or
+ * through others, and those whose address some function or initial value takes, whether that is ever used or not. What
+ * takes an address must find the function in any case. (nvJitLink 12.9 and 13.0 do so.)
+ */
+struct search {
+    const struct ptx_module *module;
+    bool *lives;
+    uint32_t *next, count; /* living functions whose calls have not been followed */
+    const struct ptx_function *missing, *by;
+};
+
+static bool is_missing(const struct ptx_function *f) { return !f->defined && !is_drivers(f->name); }
+
+static void note_living(struct search *s, uint32_t index)
 {
-    const struct ptx_function *missing = NULL;
-    for (uint32_t i = 0; i < count && !missing; i++) {
-        const struct ptx_operand *o = &operands[i];
-        if (o->kind == PTX_OP_FUNCTION && !m->functions[o->index].defined && !is_drivers(m->functions[o->index].name))
-            missing = &m->functions[o->index];
-        else
-            missing = missing_in(m, o->elements, o->element_count);
+    if (!s->lives[index] && s->module->functions[index].defined)
+        s->next[s->count++] = index;
+    s->lives[index] = true;
+}
+
+static void note_missing(struct search *s, uint32_t index, const struct ptx_function *by)
+{
+    if (!s->missing && is_missing(&s->module->functions[index])) {
+        s->missing = &s->module->functions[index];
+        s->by = by;
     }
-    return missing;
+}
+
+/* The function that an instruction calls by its name: an operand that is no address. NULL: none. */
+static const struct ptx_operand *called(const struct ptx_instruction *in)
+{
+    for (uint32_t i = 0; i < in->operand_count && !strcmp(in->opcode, "call"); i++)
+        if (in->operands[i].kind == PTX_OP_FUNCTION)
+            return &in->operands[i];
+    return NULL;
+}
+
+static void note_addresses(struct search *s, const struct ptx_function *f, const struct ptx_operand *operands,
+                           uint32_t count, const struct ptx_operand *but)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ptx_operand *o = &operands[i];
+        if (o->kind == PTX_OP_FUNCTION && o != but) {
+            note_living(s, o->index);
+            note_missing(s, o->index, f);
+        }
+        note_addresses(s, f, o->elements, o->element_count, but);
+    }
+}
+
+static void note_roots(struct search *s)
+{
+    const struct ptx_module *m = s->module;
+    for (uint32_t i = 0; i < m->variable_count; i++)
+        for (size_t k = 0; k < m->variables[i].relocation_count; k++)
+            if (m->variables[i].relocations[k].is_function) {
+                uint32_t index = m->variables[i].relocations[k].symbol;
+                note_living(s, index);
+                note_missing(s, index, &m->functions[index]);
+            }
+    for (uint32_t i = 0; i < m->function_count; i++) {
+        const struct ptx_function *f = &m->functions[i];
+        if (f->is_entry)
+            note_living(s, i);
+        for (uint32_t k = 0; k < f->instruction_count; k++)
+            note_addresses(s, f, f->instructions[k].operands, f->instructions[k].operand_count,
+                           called(&f->instructions[k]));
+    }
 }
 
 static CUresult check_references(const struct ptx_module *m, const char *const *names, char *log, size_t log_size)
 {
-    for (uint32_t i = 0; i < m->function_count; i++) {
-        const struct ptx_function *f = &m->functions[i];
+    struct search s = { .module = m };
+    s.lives = calloc(m->function_count + 1u, sizeof *s.lives);
+    s.next = calloc(m->function_count + 1u, sizeof *s.next);
+    CUresult r = s.lives && s.next ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!r)
+        note_roots(&s);
+    while (!r && s.count) {
+        const struct ptx_function *f = &m->functions[s.next[--s.count]];
         for (uint32_t k = 0; k < f->instruction_count; k++) {
-            const struct ptx_function *missing =
-                missing_in(m, f->instructions[k].operands, f->instructions[k].operand_count);
-            if (missing)
-                return fail(CUDA_ERROR_UNKNOWN, log, log_size, "error   : Undefined reference to '%s' in '%s'",
-                            missing->name, names[f->unit]);
+            const struct ptx_operand *callee = called(&f->instructions[k]);
+            if (callee) {
+                note_living(&s, callee->index);
+                note_missing(&s, callee->index, f);
+            }
         }
     }
-    return CUDA_SUCCESS;
+    free(s.lives);
+    free(s.next);
+    return r || !s.missing ? r
+                           : fail(CUDA_ERROR_UNKNOWN, log, log_size, "error   : Undefined reference to '%s' in '%s'",
+                                  s.missing->name, names[s.by->unit]);
 }
 
 /* ---- completing ---- */
