@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""links.py NVJITLINK [NVVM]: links PTX as Numba does, for machine code of the device, and runs it.
+"""links.py NVJITLINK: links PTX as Numba does, for machine code of the device, and runs it.
 
-It also asks NVVM for that architecture.
+With LTO IR in a fat binary also that. It also asks NVVM for that architecture.
 """
 
+import argparse
 import ctypes
-import sys
 
-linker, cuda = ctypes.CDLL(sys.argv[1]), ctypes.CDLL("libcuda.so.1")
-nvvm = ctypes.CDLL(sys.argv[2]) if len(sys.argv) > 2 else None
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("linker", type=ctypes.CDLL)
+parser.add_argument("--nvvm", type=ctypes.CDLL)
+parser.add_argument("--lto", metavar="FATBIN", help="with a kernel add as that of this file")
+parser.add_argument("--unchecked", action="store_true", help="the linker does not look at options and inputs")
+arguments = parser.parse_args()
+linker, nvvm, cuda = arguments.linker, arguments.nvvm, ctypes.CDLL("libcuda.so.1")
 HEAD = b".version 7.0\n.target sm_50\n.address_size 64\n"
 KERNEL = HEAD + b""".extern .func (.param .b32 r) forty ();
 .visible .entry add(.param .u64 p) { .reg .b64 %p; .reg .b32 %a, %b; ld.param.u64 %p, [p]; ld.global.u32 %a, [%p];
@@ -19,25 +24,36 @@ FORTY = (
     HEAD.replace(b"7.0", b"9.5")
     + b".visible .func (.param .b32 r) forty () { .reg .b32 %a; mov.b32 %a, 40; st.param.b32 [r], %a; ret; }\n"
 )
-PTX, INVALID_OPTION = 2, 7
-UNRECOGNIZED_OPTION, MISSING_ARCH, UNRECOGNIZED_ARCH = 1, 2, 16
+# What nothing calls need not be complete.
+UNUSED = HEAD + b".extern .func missing;\n.visible .func unused { call missing; ret; }\n"
+PTX, LTOIR, FATBIN, LIBRARY, UNKNOWN, INVALID_OPTION = 2, 3, 4, 6, 99, 7
+UNRECOGNIZED_OPTION, MISSING_ARCH, INVALID_INPUT, PTX_COMPILE, UNRECOGNIZED_INPUT = 1, 2, 3, 4, 12
+LTO_NOT_ENABLED, UNRECOGNIZED_ARCH = 18, 16
 
 
 def good(code):
     assert code == 0, code
 
 
-def link(options, *inputs):
-    handle, size = ctypes.c_void_p(), ctypes.c_size_t()
-    good(linker.nvJitLinkCreate(ctypes.byref(handle), 1, options))
-    for text in inputs:
-        good(linker.nvJitLinkAddData(handle, PTX, text, len(text), b"input"))
+def create(*options):
+    handle = ctypes.c_void_p()
+    code = linker.nvJitLinkCreate(ctypes.byref(handle), len(options), (ctypes.c_char_p * (len(options) + 1))(*options))
+    return code, handle
+
+
+def add(handle, kind, data):
+    return linker.nvJitLinkAddData(handle, kind, data, len(data), b"input")
+
+
+def link(options, *inputs, kind=PTX):
+    size = ctypes.c_size_t()
+    code, handle = create(*options)
+    good(code)
+    for data in inputs:
+        good(add(handle, kind, data))
     result = linker.nvJitLinkComplete(handle)
     if result:
-        good(linker.nvJitLinkGetErrorLogSize(handle, ctypes.byref(size)))
-        log = ctypes.create_string_buffer(size.value + 1)
-        good(linker.nvJitLinkGetErrorLog(handle, log))
-        print("refused", log.value.decode())
+        print("refused", log_of(handle).decode())
         image = None
     else:
         good(linker.nvJitLinkGetLinkedCubinSize(handle, ctypes.byref(size)))
@@ -47,39 +63,91 @@ def link(options, *inputs):
     return image
 
 
+def log_of(handle):
+    size = ctypes.c_size_t()
+    good(linker.nvJitLinkGetErrorLogSize(handle, ctypes.byref(size)))
+    text = ctypes.create_string_buffer(size.value + 1)
+    good(linker.nvJitLinkGetErrorLog(handle, text))
+    return text.value
+
+
 def options_are_checked(good_one):
     """As nvJitLink itself says. The handle of a failed call has the log, and can be destroyed."""
-    size = ctypes.c_size_t()
-    for texts, code in (((b"-nonsense",), UNRECOGNIZED_OPTION), ((b"-lto",), MISSING_ARCH), ((), MISSING_ARCH),
-                        ((good_one, b"-nonsense"), UNRECOGNIZED_OPTION), ((b"-arch=sm_999",), UNRECOGNIZED_ARCH)):
-        handle = ctypes.c_void_p()
-        options = (ctypes.c_char_p * max(len(texts), 1))(*texts)
-        got = linker.nvJitLinkCreate(ctypes.byref(handle), len(texts), options)
-        assert got == code, (texts, got)
-        good(linker.nvJitLinkGetErrorLogSize(handle, ctypes.byref(size)))
+    for options, wanted in (((b"-nonsense",), UNRECOGNIZED_OPTION), ((b"-lto",), MISSING_ARCH), ((), MISSING_ARCH),
+                            ((good_one, b"-nonsense"), UNRECOGNIZED_OPTION), ((b"-arch=sm_999",), UNRECOGNIZED_ARCH),
+                            ((good_one, b"-O9"), UNRECOGNIZED_OPTION)):
+        code, handle = create(*options)
+        assert code == wanted, (options, code)
+        log_of(handle)
         good(linker.nvJitLinkDestroy(ctypes.byref(handle)))
 
 
+def inputs_are_checked(architecture, lto):
+    """As nvJitLink itself says, whose log stays. What is wrong with PTX itself is found later."""
+    for options, kind, data, wanted, reason in (
+        ((), UNKNOWN, KERNEL, UNRECOGNIZED_INPUT, b"unsupported input type: input"),
+        ((), LTOIR, KERNEL, UNRECOGNIZED_INPUT, b"does not match type NVJITLINK_INPUT_LTOIR"),
+        ((), FATBIN, KERNEL, UNRECOGNIZED_INPUT, b"does not match type NVJITLINK_INPUT_FATBIN"),
+        ((), LIBRARY, KERNEL, UNRECOGNIZED_INPUT, b"does not match type NVJITLINK_INPUT_LIBRARY"),
+        ((), FATBIN, lto, LTO_NOT_ENABLED, b"without LTO enabled"),
+        ((b"-maxrregcount=many",), PTX, FORTY, PTX_COMPILE, b"Invalid value 'many' for option 'maxrregcount'"),
+        ((b"-Xptxas=--nonsense",), PTX, FORTY, PTX_COMPILE, b"Unknown option '-nonsense'"),
+    ):
+        code, handle = create(architecture, *options)
+        good(code)
+        assert (code := add(handle, kind, data)) == wanted, (options, kind, code)
+        assert reason in log_of(handle), (kind, log_of(handle))
+        good(linker.nvJitLinkComplete(handle))
+        assert reason in log_of(handle), (kind, log_of(handle))
+        assert linker.nvJitLinkGetLinkedPtxSize(handle, ctypes.byref(ctypes.c_size_t())) == INVALID_INPUT
+        good(linker.nvJitLinkDestroy(ctypes.byref(handle)))
+    code, handle = create(architecture, b"-lto")  # nothing to compile
+    good(code)
+    assert linker.nvJitLinkComplete(handle) and log_of(handle)
+    good(linker.nvJitLinkDestroy(ctypes.byref(handle)))
+
+
+def ptx_of(architecture, lto):
+    """The result of a link can be PTX."""
+    size = ctypes.c_size_t()
+    code, handle = create(architecture, b"-lto", b"-ptx")
+    good(code or add(handle, FATBIN, lto) or linker.nvJitLinkComplete(handle))
+    good(linker.nvJitLinkGetLinkedPtxSize(handle, ctypes.byref(size)))
+    text = ctypes.create_string_buffer(size.value + 1)
+    good(linker.nvJitLinkGetLinkedPtx(handle, text) or linker.nvJitLinkDestroy(ctypes.byref(handle)))
+    assert b".visible .entry add" in text.value, text.value
+
+
+def run(image):
+    module, function, memory, number = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_int(2)
+    good(cuda.cuModuleLoadData(ctypes.byref(module), image))
+    good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"add"))
+    good(cuda.cuMemAlloc_v2(ctypes.byref(memory), 4) or cuda.cuMemcpyHtoD_v2(memory, ctypes.byref(number), 4))
+    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+    good(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, parameters, None))
+    good(cuda.cuMemcpyDtoH_v2(ctypes.byref(number), memory, 4))
+    return number.value
+
+
 def main():
-    context, module, function, program = (ctypes.c_void_p() for _ in range(4))
-    memory, number = ctypes.c_uint64(), ctypes.c_int(2)
+    context, program = ctypes.c_void_p(), ctypes.c_void_p()
     major, minor = ctypes.c_int(), ctypes.c_int()
     good(cuda.cuInit(0))
     good(
         cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0) or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, 0)
     )
-    options = (ctypes.c_char_p * 1)(b"-arch=sm_%d%d" % (major.value, minor.value))
-    options_are_checked(options[0])
-    image = link(options, KERNEL, FORTY)  # no context yet
-    link(options, KERNEL)
+    architecture = b"-arch=sm_%d%d" % (major.value, minor.value)
+    lto = open(arguments.lto, "rb").read() if arguments.lto else b""
+    if not arguments.unchecked:
+        options_are_checked(architecture)
+        inputs_are_checked(architecture, lto)
+    image = link([architecture], KERNEL, FORTY, UNUSED)  # no context yet
+    link([architecture], KERNEL)
     good(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
-    good(cuda.cuModuleLoadData(ctypes.byref(module), image))
-    good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"add"))
-    good(cuda.cuMemAlloc_v2(ctypes.byref(memory), 4) or cuda.cuMemcpyHtoD_v2(memory, ctypes.byref(number), 4))
-    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
-    good(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None))
-    good(cuda.cuMemcpyDtoH_v2(ctypes.byref(number), memory, 4))
-    print("result", number.value)
+    print("result", run(image))
+    if lto:
+        print("lto", run(link([architecture, b"-lto"], lto, kind=FATBIN)))
+        ptx_of(architecture, lto)
     if not nvvm:
         return
     good(nvvm.nvvmCreateProgram(ctypes.byref(program)))

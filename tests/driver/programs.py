@@ -224,20 +224,30 @@ def the_ptxas_that_the_user_named():
         assert done.stdout == f"{text} a.ptx -o b c\n", done
 
 
+LINKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "links.py")
+LINKED = "refused error   : Undefined reference to 'forty' in 'input'\nresult 42\n"
+
+
 @case
 def linked_at_run_time():
     """nvJitLink is asked for machine code, and NVVM for the device's architecture: the software GPU gets PTX."""
     library = os.path.join(CUDA_HOME, "lib64/libnvJitLink.so.13")
     if not os.path.exists(library):
         raise Skip(f"{library} is not there")
-    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "links.py")
     places = [os.path.join(CUDA_HOME, folder, "libnvvm.so.4") for folder in ("nvvm/lib64", "lib")]
-    compiler = [place for place in places if os.path.exists(place)][:1]
-    wanted = "refused error   : Undefined reference to 'forty' in 'input'\nresult 42\n"
-    done = run(sys.executable, program, library, *compiler)
-    assert done.stdout == wanted + ("architecture True\noption False\n" if compiler else "") and not done.stderr, done
-    done = run(sys.executable, program, library, FLYT_NVRTC="never")
+    compiler = [f"--nvvm={place}" for place in places if os.path.exists(place)][:1]
+    wanted = LINKED + "lto 42\n" + ("architecture True\noption False\n" if compiler else "")
+    done = run(sys.executable, LINKS, library, "--lto", own("link/lto.fatbin"), *compiler)
+    assert done.stdout == wanted and not done.stderr, done
+    done = run(sys.executable, LINKS, library, "--unchecked", FLYT_NVRTC="never")
     assert done.returncode, done
+
+
+@case
+def linked_by_what_is_older_than_the_device():
+    """nvJitLink of CUDA 12.9 fails for architectures that it does not know."""
+    done = run(sys.executable, LINKS, own("libnvJitLink.so.12"), "--unchecked")
+    assert done.stdout == LINKED and not done.stderr, done
 
 
 @case

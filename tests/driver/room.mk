@@ -46,6 +46,13 @@ $(TESTS_DRIVER)/link/linked.fatbin $(TESTS_DRIVER)/link/linked.o: tests/driver/l
 $(TESTS_DRIVER)/link/linked.a: $(TESTS_DRIVER)/link/linked.o
 	rm -f $@
 	ar rcs $@ $<
+# What links.py gives to nvJitLink, and an nvJitLink that is older than the device.
+$(TESTS_DRIVER)/link/lto.fatbin: tests/driver/lto.cu
+	@mkdir -p $(@D)
+	$(NVCC) -gencode arch=compute_75,code=lto_75 -Wno-deprecated-gpu-targets -rdc=true -fatbin -o $@ $<
+$(TESTS_DRIVER)/libnvJitLink.so.12: tests/driver/old_linker.c
+	@mkdir -p $(@D)
+	$(CC) -O1 -shared -fPIC -Wl,-soname,$(@F) -o $@ $<
 
 $(TESTS_DRIVER)-refused: tests/driver/refused.py $(TESTS_DRIVER_PROGRAMS) | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec tests/driver/refused.py %s\n' '$(BIN) $(TESTS_DRIVER)' > $@
@@ -53,6 +60,7 @@ $(TESTS_DRIVER)-refused: tests/driver/refused.py $(TESTS_DRIVER_PROGRAMS) | $(PR
 TESTS_DRIVER_COMPARED := $(addprefix $(TESTS_DRIVER)/static-,$(TESTS_DRIVER_STATIC)) \
                          $(addprefix build/cuda/,$(TESTS_DRIVER_STATIC))
 $(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TESTS_DRIVER_COMPARED) | $(PROGRAMS)
+$(TESTS_DRIVER)-programs: | $(addprefix $(TESTS_DRIVER)/,link/lto.fatbin libnvJitLink.so.12)
 	@printf '#!/bin/sh\nexec tests/driver/programs.py %s\n' \
 	    '$(BIN) $(TESTS_DRIVER) $(CUDA_HOME) build/cuda $(TESTS_DRIVER_STATIC)' > $@
 	@chmod +x $@
