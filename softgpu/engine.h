@@ -55,8 +55,8 @@ void sg_print_flush(sg_print *);            /* writes what has been printed so f
 /* Takes the module (freed with the program). address_of[i] is the device address of module->variables[i]
    (.global, .const, and managed); initial values have been written by the driver. Programs of one space (a CUDA
    context) can call each other's functions by pointer. */
-int  sg_program_create(sg_engine *, struct ptx_module *module, const uint64_t *address_of, const void *space,
-                       sg_program **);
+int sg_program_create(sg_engine *, struct ptx_module *module, const uint64_t *address_of, const void *space,
+                      sg_program **);
 /* The driver has seen to it that no grid of it runs. A grid of another program that calls its functions may: it ends
    with CUDA_ERROR_INVALID_PC when it does so again. */
 void sg_program_destroy(sg_program *);

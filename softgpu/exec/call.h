@@ -10,7 +10,7 @@
    constant. */
 struct exec_value { exec_source row; uint32_t to, at, size; uint8_t bytes; bool in_row; };
 struct exec_call {
-    _Atomic(struct exec_function *) const *callee;       /* NULL: by pointer, in s[0], or the device provides it */
+    _Atomic(struct exec_function *) const *callee; /* NULL: by pointer, in s[0], or the device provides it */
     uint32_t argument_count, result_count;
     struct exec_value *arguments, *results;
 };

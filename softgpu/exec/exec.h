@@ -51,7 +51,11 @@ typedef void exec_handler(struct exec_warp *, const struct exec_insn *);
    arm64 can map, told apart by bits 32 and up. Addresses of code are never used twice, so that a pointer into a module
    that was unloaded leads nowhere: their window is the last, and has no end. */
 enum exec_window {
-    EXEC_WINDOW_SHARED = 0x8000, EXEC_WINDOW_LOCAL, EXEC_WINDOW_PARAM, EXEC_WINDOW_GRID, EXEC_WINDOW_LAUNCH,
+    EXEC_WINDOW_SHARED = 0x8000,
+    EXEC_WINDOW_LOCAL,
+    EXEC_WINDOW_PARAM,
+    EXEC_WINDOW_GRID,
+    EXEC_WINDOW_LAUNCH,
     EXEC_WINDOW_CODE
 };
 #define EXEC_WINDOW_BASE(window) ((uint64_t)(window) << 32)
@@ -154,18 +158,18 @@ struct sg_kernel {
        is a kernel without an entry. Its list grows at the front while blocks read it. */
     _Atomic(sg_kernel *) guests;
     sg_kernel *next_guest;
-    uint64_t running;                 /* grids of it; under the engine's lock */
+    uint64_t running; /* grids of it; under the engine's lock */
 };
 
 /* What a pointer to a function leads to. */
 struct exec_callee {
     const struct exec_function *function;
-    exec_handler *builtin;            /* instead: a function that the device provides */
-    int error;                        /* neither, and log says why */
+    exec_handler *builtin; /* instead: a function that the device provides */
+    int error;             /* neither, and log says why */
     char log[512];
 };
 
-enum { EXEC_CODE_STEP = 16, EXEC_CALL_STACK = 16 };   /* bytes of stack that hardware would at least need for a call */
+enum { EXEC_CODE_STEP = 16, EXEC_CALL_STACK = 16 }; /* bytes of stack that hardware would at least need for a call */
 struct sg_program {
     sg_engine *engine;
     /* sg_program_entry. A pointer, so that what kernels call stands below kernel.c. */
@@ -542,9 +546,9 @@ bool exec_check_start(struct exec_block *);
 void exec_check_free(struct exec_block *);
 
 /* functions.c */
-void exec_program_release(sg_program *);                    /* by one of its holders; frees it with the last one */
-void exec_guests_free(sg_kernel *);                         /* a list of guests */
-sg_kernel *exec_kernel_new(sg_program *);                   /* with room for its tables; NULL: no host memory */
+void exec_program_release(sg_program *);  /* by one of its holders; frees it with the last one */
+void exec_guests_free(sg_kernel *);       /* a list of guests */
+sg_kernel *exec_kernel_new(sg_program *); /* with room for its tables; NULL: no host memory */
 void exec_kernel_free(sg_kernel *);
 /* Decodes functions[index] and all that it calls directly. NULL: log says why not. Under the kernel's lock, or before
    anybody else knows the kernel. */
@@ -560,7 +564,7 @@ void *exec_kernel_own(sg_kernel *, size_t size);            /* zeroed memory fre
    NULL, or why it cannot be. */
 struct exec_locals {
     uint32_t *variables, *params, *returns;
-    uint32_t stack, size;             /* bytes: of variables, of all */
+    uint32_t stack, size; /* bytes: of variables, of all */
 };
 const char *exec_locals_place(const struct ptx_function *, struct exec_locals *);
 

@@ -103,8 +103,11 @@ void exec_kernel_free(sg_kernel *k)
 
 /* --- decoding --- */
 
-/* The functions to decode together: each once, those before `done` with all that they call in the list. */
-struct closure { uint32_t *list, count; bool *in; };
+/* The functions to decode together: each once. */
+struct closure {
+    uint32_t *list, count;
+    bool *in;
+};
 
 static void closure_add(struct closure *c, const sg_kernel *k, uint32_t index)
 {
@@ -148,7 +151,7 @@ const struct exec_function *exec_kernel_decode(sg_kernel *k, uint32_t index, cha
     if (!c.list || !c.in) {
         snprintf(log, log_size, "%s: no host memory", m->functions[index].name);
     } else {
-        c.list[c.count++] = index;    /* may be an entry, which no function calls */
+        c.list[c.count++] = index; /* may be an entry, which no function calls */
         c.in[index] = true;
         if (closure_decode(&c, k, log, log_size)) {
             /* A block that finds a function callable must find what it calls. */

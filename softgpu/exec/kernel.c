@@ -145,7 +145,7 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
     k->ptx = &m->functions[index];
     k->calls_pointers = r.calls_pointers;
     k->has_barriers = r.barriers;
-    k->has_cluster_barriers = r.cluster_barriers || r.calls_pointers;    /* another module may have some */
+    k->has_cluster_barriers = r.cluster_barriers || r.calls_pointers; /* another module may have some */
     k->uses = r.uses;
     memcpy(k->reached, r.function, m->function_count * sizeof *k->reached);
     if (layout_shared(k, &r) || !exec_depth_of(p, index, &depth)) {

@@ -197,7 +197,7 @@ static void run_call(struct exec_warp *w, const struct exec_insn *i)
 
 static void run_call_pointer(struct exec_warp *w, const struct exec_insn *i)
 {
-    sg_kernel *k = (sg_kernel *)(uintptr_t)w->block->grid->kernel;      /* what changes in it is behind its lock */
+    sg_kernel *k = (sg_kernel *)(uintptr_t)w->block->grid->kernel; /* what changes in it is behind its lock */
     const uint64_t *to = exec_row(w, i->s[0]);
     keep_equal(w, i, to, SG_CELL_64);
     uint64_t address = to[__builtin_ctz(w->mask)];

@@ -338,10 +338,9 @@ static bool copy_lane(struct exec_warp *w, const struct exec_insn *i, unsigned l
         uint32_t rank = (uint32_t)__builtin_ctz(ranks);
         if (!copy_box(w, i, lane, &t, from, c->ranks ? exec_shared_of_rank(w->block, shared, rank) : shared, &lines))
             return false;
-        if (c->to_shared &&
-            !exec_bytes_complete(w, &c->announce, lane,
-                                 c->ranks ? exec_shared_of_rank(w->block, announce, rank) : announce,
-                                 lines * sg_tensor_line_bytes(&t)))
+        if (c->to_shared && !exec_bytes_complete(w, &c->announce, lane,
+                                                 c->ranks ? exec_shared_of_rank(w->block, announce, rank) : announce,
+                                                 lines * sg_tensor_line_bytes(&t)))
             return false;
     }
     return true;

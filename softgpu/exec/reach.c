@@ -19,7 +19,7 @@
 struct work {
     struct exec_reach *r;
     struct ptx_module *module;
-    uint32_t *list, count;            /* functions whose bodies are to be looked at */
+    uint32_t *list, count; /* functions whose bodies are to be looked at */
 };
 
 static unsigned uses_of(const struct ptx_operand *o, const struct ptx_module *m)
@@ -56,7 +56,7 @@ static void reach_variable(struct work *w, uint32_t index)
 static void reach_operand(struct work *w, const struct ptx_operand *o, bool called)
 {
     w->r->uses |= uses_of(o, w->module);
-    if (o->kind == PTX_OP_FUNCTION && !w->module->functions[o->index].is_entry) {    /* an entry is launched */
+    if (o->kind == PTX_OP_FUNCTION && !w->module->functions[o->index].is_entry) { /* an entry is launched */
         w->r->takes_addresses |= !called;
         reach_function(w, o->index);
     }
@@ -92,7 +92,7 @@ static int reach_all(struct work *w, char *log, size_t log_size)
         uint32_t index = w->list[--w->count];
         const struct ptx_function *f = &w->module->functions[index];
         if (ptx_function_read(w->module, index, log, log_size))
-            return CUDA_ERROR_OUT_OF_MEMORY;           /* all else was checked when the module was read */
+            return CUDA_ERROR_OUT_OF_MEMORY; /* all else was checked when the module was read */
         for (uint32_t i = 0; i < f->instruction_count; i++) {
             const struct ptx_instruction *in = &f->instructions[i];
             for (uint32_t k = 0; k < in->operand_count; k++)
@@ -183,7 +183,9 @@ enum { NEW, OPEN, KNOWN };
 enum { DEEPEST = 1 << 30 };
 
 /* A function on the way from the first one: which of its calls are next, and which target of a call by pointer. */
-struct visit { uint32_t function, instruction, target; };
+struct visit {
+    uint32_t function, instruction, target;
+};
 
 static uint32_t sum(uint32_t a, uint32_t b) { return a + b < DEEPEST ? a + b : DEEPEST; }
 
@@ -202,10 +204,9 @@ static bool may_be_called(const struct ptx_function *f, const struct ptx_prototy
 {
     if (!f->address_taken || !f->defined || f->is_entry)
         return false;
-    return !prototype || (same_sizes(f->signature.returns, f->signature.return_count, prototype->returns,
-                                     prototype->return_count) &&
-                          same_sizes(f->signature.params, f->signature.param_count, prototype->params,
-                                     prototype->param_count));
+    return !prototype ||
+           (same_sizes(f->signature.returns, f->signature.return_count, prototype->returns, prototype->return_count) &&
+            same_sizes(f->signature.params, f->signature.param_count, prototype->params, prototype->param_count));
 }
 
 static const struct ptx_prototype *prototype_of(const struct ptx_function *f, const struct ptx_instruction *in)
@@ -260,7 +261,7 @@ static struct exec_locals locals_of(const struct ptx_function *f)
 {
     struct exec_locals l = { 0 };
     if (exec_locals_place(f, &l))
-        l.stack = l.size = DEEPEST;   /* decoding it will say why not */
+        l.stack = l.size = DEEPEST; /* decoding it will say why not */
     return l;
 }
 

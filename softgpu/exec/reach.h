@@ -5,12 +5,12 @@
 #include "softgpu/exec/exec.h"
 
 struct exec_reach {
-    bool *function;                   /* per function of the module: may run */
-    bool *variable;                   /* per variable of the module: may be used */
-    bool calls_pointers;              /* it calls functions by pointer */
-    bool takes_addresses;             /* it uses addresses of functions, or variables that begin with some */
+    bool *function;       /* per function of the module: may run */
+    bool *variable;       /* per variable of the module: may be used */
+    bool calls_pointers;  /* it calls functions by pointer */
+    bool takes_addresses; /* it uses addresses of functions, or variables that begin with some */
     bool barriers, cluster_barriers;
-    unsigned uses;                    /* SOFTGPU_USES_... */
+    unsigned uses; /* SOFTGPU_USES_... */
 };
 
 /* The deepest chain of calls that begins with a function: bytes of local memory per lane, those of the function itself
@@ -18,7 +18,7 @@ struct exec_reach {
 struct exec_depth {
     uint32_t local, stack;
     bool recursive;
-    uint8_t state;                    /* reach.c's own */
+    uint8_t state; /* reach.c's own */
 };
 
 /* What functions[index], an entry, may reach: a CUresult. In both cases exec_reach_free frees what there is. The caller

@@ -157,7 +157,7 @@ struct ptx_function {
     bool is_entry;
     bool defined;                     /* has a body; else declared only (vprintf, malloc … or unresolved) */
     bool noreturn;
-    bool address_taken;               /* an initialiser holds its address, or an instruction other than a call of it */
+    bool address_taken; /* an initialiser holds its address, or an instruction other than a call of it */
     enum ptx_linkage linkage;
     struct ptx_prototype signature;   /* its variables carry .offset */
     uint32_t param_size;              /* of the whole parameter block, bytes */

@@ -165,7 +165,11 @@ struct reader_relocation { struct ptx_relocation relocation; struct reader_name 
 struct reader_variable { struct ptx_variable variable; bool defined; };
 /* A body that was checked and not read. */
 struct reader_body { const char *start; uint32_t line, declared; };
-struct reader_function { struct ptx_function function; struct reader_body body; bool address_taken; };
+struct reader_function {
+    struct ptx_function function;
+    struct reader_body body;
+    bool address_taken;
+};
 
 struct ptx_reader {
     struct ptx_arena    *arena, *scratch;
@@ -326,7 +330,7 @@ bool link_variable(struct ptx_reader *, struct reader_name *, const struct ptx_v
                    bool *keep);
 bool link_function(struct ptx_reader *, struct reader_name *, const struct ptx_function *, uint32_t *slot, bool *keep);
 struct ptx_function *link_function_at(struct ptx_reader *, uint32_t slot);
-void link_take_address(struct ptx_reader *, uint32_t slot);       /* of a function: a pointer to it may exist */
+void link_take_address(struct ptx_reader *, uint32_t slot); /* of a function: a pointer to it may exist */
 void link_set_body(struct ptx_reader *, uint32_t slot, const struct reader_body *);
 bool link_finish_unit(struct ptx_reader *);
 struct ptx_module *link_finish(struct ptx_reader *);

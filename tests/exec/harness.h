@@ -32,7 +32,7 @@ void *gpu_variable(const char *name);
 unsigned gpu_module(void);
 void gpu_select(unsigned module);
 void gpu_unload(unsigned module);
-void gpu_set_space(const void *);                   /* of modules that are loaded from now on, until gpu_reset */
+void gpu_set_space(const void *); /* of modules that are loaded from now on, until gpu_reset */
 /* The message that asking for this kernel gives; NULL: it is fine. */
 const char *gpu_refuses(const char *ptx, const char *kernel);
 

@@ -1,5 +1,9 @@
 /* pointers.c: calls by pointer: what the function calls in turn, its shared memory and stack, functions of other
- * modules, and numbers that are no functions. */
+ * modules, and numbers that are no functions.
+ *
+ * shows: pointers to functions: a function that only pointers lead to can call others, use shared memory that its
+ *   kernel does not know of, and belong to another module; a number that is no function gives 718
+ */
 #include "tests/exec/main.h"
 
 #include <pthread.h>
@@ -9,22 +13,25 @@
 #include "softgpu/exec/exec.h"
 
 /* n and v are r1; CALL and CALL_POINTER replace r1 by the result for it. */
-#define FUNCTION(name, body)                                                                                           \
-    ".func (.param .b32 v) " name "(.param .b32 n)\n{\n.reg .pred p<4>; .reg .b32 r<16>; .reg .b64 a<8>; "            \
-    "P: .callprototype (.param .b32 _) _ (.param .b32 _);\nld.param.b32 r1, [n];\n" body                               \
+#define FUNCTION(name, body)                                                                               \
+    ".func (.param .b32 v) " name "(.param .b32 n)\n{\n.reg .pred p<4>; .reg .b32 r<16>; .reg .b64 a<8>; " \
+    "P: .callprototype (.param .b32 _) _ (.param .b32 _);\nld.param.b32 r1, [n];\n" body                   \
     "\nst.param.b32 [v], r1;\nret;\n}\n"
-#define CALL(name)                                                                                                     \
+#define CALL(name) \
     "{ .param .b32 x; .param .b32 y; st.param.b32 [x], r1; call.uni (y), " name ", (x); ld.param.b32 r1, [y]; }\n"
-#define CALL_POINTER(register)                                                                                         \
+#define CALL_POINTER(register) \
     "{ .param .b32 x; .param .b32 y; st.param.b32 [x], r1; call (y), " register ", (x), P; ld.param.b32 r1, [y]; }\n"
 /* A kernel that calls what [out] points to, with its thread's number, and stores the result at out + 8. */
-#define CALLER                                                                                                         \
-    KERNEL("caller", ".reg .b64 mine; mul.wide.u32 mine, r1, 4; add.u64 mine, mine, a0;\n"                             \
-                     "P: .callprototype (.param .b32 _) _ (.param .b32 _);\nld.global.u64 a1, [a0];\n"                 \
-                     CALL_POINTER("a1") "st.global.u32 [mine+8], r1;")
+#define CALLER                                                                                                       \
+    KERNEL("caller", ".reg .b64 mine; mul.wide.u32 mine, r1, 4; add.u64 mine, mine, a0;\n"                           \
+                     "P: .callprototype (.param .b32 _) _ (.param .b32 _);\nld.global.u64 a1, [a0];\n" CALL_POINTER( \
+                         "a1") "st.global.u32 [mine+8], r1;")
 #define TAKER(function) KERNEL("taker", "mov.u64 a1, " function "; st.global.u64 [a0], a1;")
 
-struct answer { uint64_t pointer; uint32_t values[1022]; };
+struct answer {
+    uint64_t pointer;
+    uint32_t values[1022];
+};
 
 static int call(struct answer *to, uint64_t pointer, uint32_t blocks, uint32_t threads)
 {
@@ -44,18 +51,41 @@ static uint64_t take(void)
 static void what_is_pointed_to_calls_others(void **state)
 {
     (void)state;
-    gpu_load(FUNCTION("leaf", "mad.lo.u32 r1, r1, 3, 1;") FUNCTION("middle", CALL("leaf") "add.u32 r1, r1, 100;")
-             FUNCTION("via", "mov.u32 r2, r1;" CALL("leaf") "mov.u32 r3, r1; mov.u32 r1, r2;" CALL("middle")
-                      "add.u32 r1, r1, r3;")
-             ".func (.param .b32 v) odd(.param .b32 n);\n"
-             FUNCTION("even", "setp.eq.u32 p1, r1, 0;\n@p1 bra E;\nsub.u32 r1, r1, 1;" CALL("odd") "bra D;\n"
-                      "E: mov.u32 r1, 1;\nD:")
-             FUNCTION("odd", "setp.eq.u32 p1, r1, 0;\n@p1 bra E;\nsub.u32 r1, r1, 1;" CALL("even") "bra D;\n"
-                      "E: mov.u32 r1, 0;\nD:")
-             ".global .align 8 .u64 table[2] = {via, odd};\n"
-             KERNEL("k", MINE "P: .callprototype (.param .b32 _) _ (.param .b32 _);\nand.b32 r4, r1, 1; "
-                    "mul.wide.u32 a1, r4, 8; mov.u64 a2, table; add.u64 a2, a2, a1; ld.global.u64 a3, [a2];\n"
-                    CALL_POINTER("a3") "st.global.u32 [mine], r1;"));
+    gpu_load(
+        FUNCTION("leaf", "mad.lo.u32 r1, r1, 3, 1;") FUNCTION("middle", CALL("leaf") "add.u32 r1, r1, 100;") FUNCTION(
+            "via",
+            "mov.u32 r2, r1;" CALL("leaf") "mov.u32 r3, r1; mov.u32 r1, r2;" CALL(
+                "middle") "add.u32 r1, r1, r3;") ".func (.param .b32 v) odd(.param .b32 n);\n" FUNCTION("even",
+                                                                                                        "setp.eq.u32 "
+                                                                                                        "p1, r1, "
+                                                                                                        "0;\n@p1 bra "
+                                                                                                        "E;\nsub.u32 "
+                                                                                                        "r1, r1, "
+                                                                                                        "1;" CALL(
+                                                                                                            "odd") "bra"
+                                                                                                                   " D;"
+                                                                                                                   "\n"
+                                                                                                                   "E: "
+                                                                                                                   "mov"
+                                                                                                                   ".u3"
+                                                                                                                   "2 "
+                                                                                                                   "r1,"
+                                                                                                                   " 1;"
+                                                                                                                   "\nD"
+                                                                                                                   ":")
+            FUNCTION("odd", "setp.eq.u32 p1, r1, 0;\n@p1 bra E;\nsub.u32 r1, r1, 1;" CALL(
+                                "even") "bra D;\n"
+                                        "E: mov.u32 r1, 0;\nD:") ".global .align 8 .u64 table[2] = {via, "
+                                                                 "odd};\n" KERNEL("k",
+                                                                                  MINE "P: .callprototype (.param .b32 "
+                                                                                       "_) _ (.param .b32 _);\nand.b32 "
+                                                                                       "r4, r1, 1; "
+                                                                                       "mul.wide.u32 a1, r4, 8; "
+                                                                                       "mov.u64 a2, table; add.u64 a2, "
+                                                                                       "a2, a1; ld.global.u64 a3, "
+                                                                                       "[a2];\n" CALL_POINTER(
+                                                                                           "a3") "st.global.u32 "
+                                                                                                 "[mine], r1;"));
     uint32_t *out = gpu_alloc(4 * 128);
     gpu_set_stack(4096);
     assert_int_equal(gpu_run("k", 4, 32, 1, ARG(out)), CUDA_SUCCESS);
@@ -65,25 +95,27 @@ static void what_is_pointed_to_calls_others(void **state)
 }
 
 /* 256 bytes of shared memory, a barrier, and the value of the neighbour. */
-#define SWAP(declare)                                                                                                  \
-    FUNCTION("swap", declare "mov.u32 r2, %tid.x; shl.b32 r3, r2, 2; mov.u32 r4, s; add.u32 r4, r4, r3; "              \
-                     "st.shared.u32 [r4], r1; bar.sync 0; xor.b32 r4, r3, 4; mov.u32 r5, s; add.u32 r4, r4, r5; "      \
+#define SWAP(declare)                                                                                             \
+    FUNCTION("swap",                                                                                              \
+             declare "mov.u32 r2, %tid.x; shl.b32 r3, r2, 2; mov.u32 r4, s; add.u32 r4, r4, r3; "                 \
+                     "st.shared.u32 [r4], r1; bar.sync 0; xor.b32 r4, r3, 4; mov.u32 r5, s; add.u32 r4, r4, r5; " \
                      "ld.shared.u32 r1, [r4]; bar.sync 0;")
 
 static void shared_memory_of_what_another_kernel_points_to(void **state)
 {
     (void)state;
     gpu_load(SWAP(".shared .align 4 .b8 s[256];") FUNCTION("unused", ".shared .b8 t[512]; st.shared.u32 [t], r1;")
-             TAKER("swap") CALLER KERNEL("plain", "st.global.u32 [a0], r1;") KERNEL("direct", CALL("unused")));
+                 TAKER("swap") CALLER KERNEL("plain", "st.global.u32 [a0], r1;") KERNEL("direct", CALL("unused")));
     struct answer *out = gpu_alloc(sizeof *out);
     assert_int_equal(call(out, take(), 2, 64), CUDA_SUCCESS);
     for (uint32_t i = 0; i < 128; i++)
         assert_int_equal(out->values[i], i ^ 1);
 
     /* as ptxas counts: what pointers may lead to belongs to all that call by pointer or take addresses */
-    static const struct { const char *kernel; size_t bytes; } sizes[] = {
-        { "taker", 256 }, { "caller", 256 }, { "plain", 0 }, { "direct", 512 }
-    };
+    static const struct {
+        const char *kernel;
+        size_t bytes;
+    } sizes[] = { { "taker", 256 }, { "caller", 256 }, { "plain", 0 }, { "direct", 512 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct sg_kernel_info info;
         sg_kernel_describe(gpu_kernel(sizes[i].kernel), &info);
@@ -95,8 +127,8 @@ static void functions_of_another_module(void **state)
 {
     (void)state;
     gpu_load(".global .align 4 .u32 base = 1000;\n" FUNCTION("add", "ld.global.u32 r2, [base]; add.u32 r1, r1, r2;")
-             FUNCTION("there", CALL("add") "ld.global.u32 r2, [base]; add.u32 r2, r2, 1; st.global.u32 [base], r2;")
-             TAKER("there"));
+                 FUNCTION("there", CALL("add") "ld.global.u32 r2, [base]; add.u32 r2, r2, 1; st.global.u32 [base], r2;")
+                     TAKER("there"));
     uint64_t there = take();
     uint32_t *base = gpu_variable("base");
     gpu_load(".global .align 4 .u32 base = 7;\n" FUNCTION("here", "add.u32 r1, r1, 5;") TAKER("here") CALLER);
@@ -116,9 +148,9 @@ static void functions_of_another_module(void **state)
 static void modules_call_each_other(void **state)
 {
     (void)state;
-#define STEP(name, what)                                                                                               \
-    ".global .align 8 .u64 list;\n"                                                                                    \
-    FUNCTION(name, "ld.global.u64 a1, [list]; " what "setp.gt.u32 p1, r1, 1000;\n@p1 bra E;\n" CALL_POINTER("a1") "E:")
+#define STEP(name, what)                                                             \
+    ".global .align 8 .u64 list;\n" FUNCTION(name, "ld.global.u64 a1, [list]; " what \
+                                                   "setp.gt.u32 p1, r1, 1000;\n@p1 bra E;\n" CALL_POINTER("a1") "E:")
     gpu_load(STEP("first", "add.u32 r1, r1, 300;") TAKER("first"));
     uint64_t *first_list = gpu_variable("list"), first = take();
     gpu_load(STEP("second", "shl.b32 r1, r1, 1;") TAKER("second") CALLER);
@@ -159,14 +191,26 @@ static void numbers_that_are_no_functions(void **state)
 {
     (void)state;
     gpu_load(FUNCTION("inside", "add.u32 r1, r1, 1;") FUNCTION("never", ".shared .b8 t[64]; st.shared.u32 [t], r1;")
-             KERNEL("kernel", "") KERNEL("taker", "mov.u64 a1, inside; st.global.u64 [a0], a1; mov.u64 a1, kernel; "
-                                                  "st.global.u64 [a0+8], a1;") CALLER);
+                 KERNEL("kernel", "") KERNEL("taker", "mov.u64 a1, inside; st.global.u64 [a0], a1; mov.u64 a1, kernel; "
+                                                      "st.global.u64 [a0+8], a1;") CALLER);
     uint64_t *taken = gpu_alloc(16);
     assert_int_equal(gpu_run("taker", 1, 1, 1, ARG(taken)), CUDA_SUCCESS);
     struct answer *out = gpu_alloc(sizeof *out);
     const uint64_t inside = taken[0], wrong[] = {
-        0, 1, UINT64_MAX, 0x7fffffffffff, inside + 1, inside - 1, inside - 16, inside + 16 /* never */, taken[1],
-        inside + (1 << 20), inside ^ UINT64_C(1) << 63, inside & UINT32_MAX, ARG(out), UINT64_C(1) << 47,
+        0,
+        1,
+        UINT64_MAX,
+        0x7fffffffffff,
+        inside + 1,
+        inside - 1,
+        inside - 16,
+        inside + 16 /* never */,
+        taken[1],
+        inside + (1 << 20),
+        inside ^ UINT64_C(1) << 63,
+        inside & UINT32_MAX,
+        ARG(out),
+        UINT64_C(1) << 47,
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (call(out, wrong[i], 1, 33) != CUDA_ERROR_INVALID_PC)
@@ -191,7 +235,7 @@ static void modules_that_have_gone(void **state)
         uint64_t pointer = take();
         assert_int_not_equal(pointer, before);
         gpu_select(caller);
-        if (round > 1)                                /* that of the last round has been called, and has gone */
+        if (round > 1) /* that of the last round has been called, and has gone */
             assert_int_equal(call(out, before, 1, 32), CUDA_ERROR_INVALID_PC);
         assert_int_equal(call(out, pointer, 1, 32), CUDA_SUCCESS);
         assert_int_equal(out->values[31], 93 + (round % 2 ? 111 : 222));
@@ -245,11 +289,13 @@ static void the_stack_that_pointers_need(void **state)
     (void)state;
     gpu_set_stack(1024);
     gpu_load(FUNCTION("large", FRAME("3000") "ld.local.u32 r1, [l+2996]; add.u32 r1, r1, 1;")
-             FUNCTION("caller_of_large", FRAME("3000") CALL("large") "ld.local.u32 r2, [l]; add.u32 r1, r1, r2;")
-             FUNCTION("again", ".local .align 8 .b8 l[64]; st.local.u32 [l], r1; setp.eq.u32 p1, r1, 0;\n@p1 bra E;\n"
-                      "sub.u32 r1, r1, 1; mov.u64 a1, again;\n" CALL_POINTER("a1") "ld.local.u32 r2, [l]; "
-                      "add.u32 r1, r1, r2;\nE:")
-             ".global .align 8 .u64 table[2] = {caller_of_large, again};\n" CALLER);
+                 FUNCTION("caller_of_large", FRAME("3000") CALL("large") "ld.local.u32 r2, [l]; add.u32 r1, r1, r2;")
+                     FUNCTION("again",
+                              ".local .align 8 .b8 l[64]; st.local.u32 [l], r1; setp.eq.u32 p1, r1, 0;\n@p1 bra E;\n"
+                              "sub.u32 r1, r1, 1; mov.u64 a1, again;\n" CALL_POINTER(
+                                  "a1") "ld.local.u32 r2, [l]; "
+                                        "add.u32 r1, r1, r2;\nE:") ".global .align 8 .u64 table[2] = {caller_of_large, "
+                                                                   "again};\n" CALLER);
     struct answer *out = gpu_alloc(sizeof *out);
     const uint64_t *table = gpu_variable("table");
     /* what is known before needs no limit */
@@ -285,11 +331,11 @@ static void calls_that_do_not_fit(void **state)
 static void functions_that_the_device_provides(void **state)
 {
     (void)state;
-    gpu_load(".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func elsewhere();\n"
-             KERNEL("k", MINE64 "P: .callprototype (.param .b64 _) _ (.param .b64 _);\nmov.u64 a1, malloc; "
+    gpu_load(".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func elsewhere();\n" KERNEL(
+        "k", MINE64 "P: .callprototype (.param .b64 _) _ (.param .b64 _);\nmov.u64 a1, malloc; "
                     "mov.u64 a2, 64;\n{ .param .b64 x; .param .b64 y; st.param.b64 [x], a2; call (y), a1, (x), P; "
                     "ld.param.b64 a3, [y]; }\nst.u64 [a3+56], a3; ld.u64 a4, [a3+56]; st.global.u64 [mine], a4;")
-             KERNEL("wrong", "P: .callprototype _ ();\nmov.u64 a1, elsewhere; call a1, (), P;"));
+                 KERNEL("wrong", "P: .callprototype _ ();\nmov.u64 a1, elsewhere; call a1, (), P;"));
     uint64_t *out = gpu_alloc(8 * 40);
     assert_int_equal(gpu_run("k", 1, 40, 1, ARG(out)), CUDA_SUCCESS);
     for (int i = 0; i < 40; i++)
@@ -306,16 +352,20 @@ static void many_blocks_call_first(void **state)
     size_t n = 0;
     for (int i = 0; i < FUNCTIONS; i++)
         n += (size_t)snprintf(text + n, sizeof text - n,
-                              FUNCTION("one%d", "mad.lo.u32 r1, r1, %d, 1;") FUNCTION("two%d", CALL("one%d") "xor.b32 "
-                              "r1, r1, %d;") FUNCTION("top%d", CALL("two%d") CALL("one%d")),
+                              FUNCTION("one%d", "mad.lo.u32 r1, r1, %d, 1;")
+                                  FUNCTION("two%d", CALL("one%d") "xor.b32 "
+                                                                  "r1, r1, %d;")
+                                      FUNCTION("top%d", CALL("two%d") CALL("one%d")),
                               i, i + 3, i, (i * 7) % FUNCTIONS < i ? (i * 7) % FUNCTIONS : i, i * 5, i, i, i);
     n += (size_t)snprintf(text + n, sizeof text - n, ".global .align 8 .u64 table[%d] = {top0", FUNCTIONS);
     for (int i = 1; i < FUNCTIONS; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, ", top%d", i);
-    snprintf(text + n, sizeof text - n, "};\n%s",
-             KERNEL("k", MINE "P: .callprototype (.param .b32 _) _ (.param .b32 _);\nrem.u32 r4, r1, 60; "
-                    "mul.wide.u32 a1, r4, 8; mov.u64 a2, table; add.u64 a2, a2, a1; ld.global.u64 a3, [a2];\n"
-                    CALL_POINTER("a3") "st.global.u32 [mine], r1;"));
+    snprintf(
+        text + n, sizeof text - n, "};\n%s",
+        KERNEL("k", MINE
+               "P: .callprototype (.param .b32 _) _ (.param .b32 _);\nrem.u32 r4, r1, 60; "
+               "mul.wide.u32 a1, r4, 8; mov.u64 a2, table; add.u64 a2, a2, a1; ld.global.u64 a3, [a2];\n" CALL_POINTER(
+                   "a3") "st.global.u32 [mine], r1;"));
     for (int round = 0; round < 4; round++) {
         gpu_load(text);
         uint32_t *out = gpu_alloc(4 * THREADS * BLOCKS);
@@ -332,8 +382,8 @@ static void many_blocks_call_first(void **state)
 static void kernels_are_not_called(void **state)
 {
     (void)state;
-    const char *why = gpu_refuses(".visible .entry e()\n{\n.shared .b8 s[4]; st.shared.b32 [s], 1; ret;\n}\n"
-                                  KERNEL("k", "call e, ();"), "k");
+    const char *why = gpu_refuses(
+        ".visible .entry e()\n{\n.shared .b8 s[4]; st.shared.b32 [s], 1; ret;\n}\n" KERNEL("k", "call e, ();"), "k");
     assert_non_null(why);
     assert_non_null(strstr(why, "launched, not called"));
 }
@@ -375,7 +425,7 @@ static void chains_of_any_length(void **state)
     pthread_t thread;
     pthread_attr_init(&small);
     assert_int_equal(pthread_attr_setstacksize(&small, 512 << 10), 0);
-    assert_int_equal(pthread_create(&thread, &small, ask, (void *)(uintptr_t)"k"), 0);
+    assert_int_equal(pthread_create(&thread, &small, ask, (void *)(uintptr_t) "k"), 0);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&small);
 }
