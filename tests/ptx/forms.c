@@ -39,7 +39,7 @@ static int decode(sg_engine *engine, struct ptx_module *module, char *log, size_
         exit(1);
     for (uint32_t i = 0; i < module->variable_count; i++)
         addresses[i] = ALL_VARIABLES;
-    if (sg_program_create(engine, module, addresses, &program))
+    if (sg_program_create(engine, module, addresses, NULL, &program))
         exit(1);
     free(addresses);
     int result = 0;
