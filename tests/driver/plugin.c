@@ -3,6 +3,7 @@
  *   COMPILER=N        stands for NVRTC, nvJitLink and libNVVM, in a copy that can be told from others by N: it knows
  *                     the N architectures 101, 102, …
  *   PLUGIN            a plugin that is linked with such a library, as extension modules of Python are
+ *   ONLY              a program that calls the plugin, which it is linked with
  *   ABOVE             nothing but a library that is linked with a plugin and with what that one calls
  *   none of these     a program: it opens the plugins that its arguments name with RTLD_LOCAL and calls them; an
  *                     argument "open=LIBRARY" opens the library itself and asks it with dlsym
@@ -77,6 +78,10 @@ int plugin(void)
 
 #elif defined(ABOVE)
 int nothing;
+
+#elif defined(ONLY)
+int plugin(void);
+int main(void) { return plugin(); }
 
 #else
 static int ask(const char *library)

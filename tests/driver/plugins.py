@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """plugins.py BIN FOLDER CUDA_LIBRARIES: libflyt-nvrtc.so and programs that have NVRTC in several ways; TAP on stdout.
 
+shows: first steps: a program that opens NVRTC itself needs no setting to have it translated for the software GPU
 shows: first steps: a plugin that is linked with NVRTC, nvJitLink or NVVM and opened with RTLD_LOCAL gets its own copy
 
 FOLDER has what tests/driver/plugin.c makes: the program, and plugins and compilers that know 3 and 5 architectures.
@@ -59,6 +60,16 @@ def good(done, wanted):
 @case
 def without_the_library():
     good(run(plugin(3), plugin(5), nvrtc="never"), own(3) + own(5))
+
+
+@case
+def a_program_that_opens_it_without_a_setting():
+    good(run(compiler(5), server="local:software", nvrtc=""), asked(5, True))
+
+
+@case
+def a_program_with_a_library_that_is_linked_with_it_without_a_setting():
+    good(run(plugin(3), server="local:software", nvrtc="", program="plugins-below"), for_software(3))
 
 
 @case

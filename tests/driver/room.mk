@@ -77,7 +77,7 @@ TESTS += $(TESTS_DRIVER)-setuid
 # Programs and plugins that have NVRTC in several ways. What stands for NVRTC here is plugin.c, too.
 TESTS_DRIVER_PLUGIN  := $(TESTS_DRIVER)/plugins
 TESTS_DRIVER_PLUGINS := $(addprefix $(TESTS_DRIVER_PLUGIN)/,libnvrtc-3.so libnvrtc-5.so plugin3.so plugin5.so \
-                          plugin-nvidia.so plugin-above.so plugins plugins-linked)
+                          plugin-nvidia.so plugin-above.so plugins plugins-linked plugins-below)
 TESTS_DRIVER_NVRTC    = $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
 $(filter-out %nvidia.so,$(TESTS_DRIVER_PLUGINS)): tests/driver/plugin.c
 	@mkdir -p $(@D)
@@ -88,6 +88,8 @@ $(TESTS_DRIVER_PLUGIN)/libnvrtc-5.so: plugin_flags = -DCOMPILER=5
 $(TESTS_DRIVER_PLUGIN)/plugin%.so: plugin_flags = -DPLUGIN
 $(TESTS_DRIVER_PLUGIN)/plugin3.so $(TESTS_DRIVER_PLUGIN)/plugins-linked: $(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so
 $(TESTS_DRIVER_PLUGIN)/plugin5.so: $(TESTS_DRIVER_PLUGIN)/libnvrtc-5.so
+$(TESTS_DRIVER_PLUGIN)/plugins-below: plugin_flags = -DONLY
+$(TESTS_DRIVER_PLUGIN)/plugins-below: $(TESTS_DRIVER_PLUGIN)/plugin3.so
 $(TESTS_DRIVER_PLUGIN)/plugin-nvidia.so: tests/driver/plugin.c
 	@mkdir -p $(@D)
 	[ ! -e $(TESTS_DRIVER_NVRTC)/libnvrtc.so.13 ] || $(CC) -shared -fPIC -DPLUGIN -DNO_NVVM -o $@ $< \

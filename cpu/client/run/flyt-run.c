@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpu/client/run/loader.h"
 #include "cpu/client/run/program.h"
 #include "cpu/common/version.h"
 
@@ -28,7 +29,8 @@ static const char help[] =
     "    Runs PROGRAM, unchanged, with Flyt's CUDA libraries, which send its CUDA calls to a GPU server. A program\n"
     "    with the shared CUDA runtime gets Flyt's libcudart. One with the static runtime (nvcc's default), or one\n"
     "    that uses the CUDA Driver API itself, gets Flyt's libcuda.so.1. Flyt's libraries cannot be loaded into\n"
-    "    programs that are fully static, setuid, or built for musl: flyt-run prints a warning and starts them.\n"
+    "    programs that are fully static, setuid, or built for musl: flyt-run prints a warning and starts them. It\n"
+    "    also says which library is missing where Flyt's cannot be loaded.\n"
     "\n"
     "OPTIONS\n"
     "    --server URI   The GPU server: tls://HOST:PORT?sha256=..., tcp://HOST:PORT, unix:///PATH, shm:///PATH, or\n"
@@ -57,14 +59,18 @@ static const char help[] =
     "                   Flyt's folders are put in front of it.\n"
     "    LD_PRELOAD     Flyt's libcudart is put in front of it for a program with a DT_RPATH, which the system\n"
     "                   would search before LD_LIBRARY_PATH; libflyt-nvrtc.so for programs that compile kernels.\n"
+    "    ASAN_OPTIONS, TSAN_OPTIONS\n"
+    "                   For programs built with these sanitizers begin with verify_asan_link_order=0 (with\n"
+    "                   LD_PRELOAD) and ignore_noninstrumented_modules=1.\n"
     "    PATH           For programs that compile kernels: begins with a folder whose nvcc and ptxas, where the GPU\n"
     "                   is the software GPU, make PTX in place of machine code.\n"
     "    TRITON_PTXAS_PATH, TRITON_PTXAS_BLACKWELL_PATH\n"
     "                   For the same programs: the ptxas of that folder, for Triton. Where the GPU is another one, it\n"
     "                   calls the program that the variable named before, or else Triton's own.\n"
-    "    FLYT_NVRTC     always or never: preload libflyt-nvrtc.so. Without it: for Python, and programs linked with\n"
-    "                   NVRTC, nvJitLink or NVVM. Where the GPU is Flyt's software GPU, it makes them produce PTX,\n"
-    "                   not machine code. never leaves out the folder of compilers too.\n"
+    "    FLYT_NVRTC     always or never: preload libflyt-nvrtc.so. Without it: for Python, and programs that are\n"
+    "                   linked with NVRTC, nvJitLink or NVVM, or name their functions. Where the GPU is Flyt's\n"
+    "                   software GPU, it makes them produce PTX, not machine code. never leaves out the folder of\n"
+    "                   compilers too.\n"
     "\n"
     "EXIT STATUS\n"
     "    The program's own; 125 for a wrong command line, 126 if PROGRAM cannot be executed, 127 if it is not found.\n"
@@ -202,6 +208,26 @@ static void warn(const struct program *program)
                 why, advice);
 }
 
+/* A warning too: the program may do without a GPU. */
+static void warn_of_libraries(const struct program *program, const struct loader_view *view)
+{
+    if (*view->problem && !program->foreign && !program->no_loader && !strstr(program->interpreter, "ld-musl"))
+        fprintf(stderr,
+                "flyt-run: warning: Flyt's libraries cannot be loaded here, so the program finds no GPU: %s. They need "
+                "glibc 2.31 or newer, and all files that lie beside flyt-run\n",
+                view->problem);
+}
+
+/* AddressSanitizer wants to be the first library, so that no other one takes its functions; ours take none of them.
+   ThreadSanitizer must not look for races in libraries that it has not compiled: it sees their accesses and not what
+   orders them. */
+static int set_sanitizers(const struct program *program)
+{
+    if (program->asan && getenv("LD_PRELOAD") && put_first("ASAN_OPTIONS", "verify_asan_link_order=0"))
+        return -1;
+    return program->tsan ? put_first("TSAN_OPTIONS", "ignore_noninstrumented_modules=1") : 0;
+}
+
 static int explain_failure(const char *name, const struct program *program, int error)
 {
     struct stat is;
@@ -223,6 +249,7 @@ static int explain_failure(const char *name, const struct program *program, int 
 int main(int argc, char **argv)
 {
     static struct program program;
+    static struct loader_view view;
     char folder[PATH_MAX];
     int at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
@@ -257,9 +284,14 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     program_read(argv[at], &program);
-    if (set_library_path(folder) || set_preload(folder, &program) || set_compiler(folder, &program))
+    if (set_library_path(folder))
+        return EXIT_USAGE;
+    loader_look(&program, folder, &view);
+    program.compiles |= view.compiles;
+    if (set_preload(folder, &program) || set_compiler(folder, &program) || set_sanitizers(&program))
         return EXIT_USAGE;
     warn(&program);
+    warn_of_libraries(&program, &view);
     execvp(argv[at], argv + at);
     return explain_failure(argv[at], &program, errno);
 }

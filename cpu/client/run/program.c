@@ -129,6 +129,8 @@ static void read_elf(const struct image *image, struct program *program)
         read_string(image->fd, strings + image->entries[i].d_un.d_val, needed, sizeof needed);
         if (strncmp(needed, "libcudart.so.", 13) == 0)
             memcpy(program->runtime, needed, sizeof needed);
+        program->asan |= strncmp(needed, "libasan.so.", 11) == 0;
+        program->tsan |= strncmp(needed, "libtsan.so.", 11) == 0;
         static const char *const compilers[] = { "libnvrtc.so.", "libnvJitLink.so.", "libnvvm.so." };
         for (size_t k = 0; k < sizeof compilers / sizeof compilers[0]; k++)
             program->compiles |= strncmp(needed, compilers[k], strlen(compilers[k])) == 0;

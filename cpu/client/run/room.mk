@@ -1,5 +1,5 @@
 # cpu/client/run: flyt-run, which starts programs with Flyt's libraries.
-RUN_OBJECTS := $(call objects,cpu/client/run/flyt-run.c cpu/client/run/program.c)
+RUN_OBJECTS := $(call objects,cpu/client/run/flyt-run.c cpu/client/run/loader.c cpu/client/run/program.c)
 PROGRAMS    += $(BIN)/flyt-run
 
 $(BIN)/flyt-run: $(RUN_OBJECTS)
