@@ -55,6 +55,22 @@ WHOLE_LTO   = $(if $(LTO),$(if $(QUICK),-fno-lto,$(LTO) $(OPTIMISE) -Wno-stringo
 $(foreach room,code common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += \
     $(if $(LTO),$(LTO) -ffat-lto-objects)
 
+# What a user's machine needs runs with the C library of older machines, too: its links have AGED_LDFLAGS, and $(AGED)
+# behind the "|" of what they need. OLD_GLIBC= (nothing) links with this machine's.
+OLD_GLIBC ?= $(if $(CHECKED),,2.31)
+AGED      := $(if $(OLD_GLIBC),$(BUILD)/glibc-$(OLD_GLIBC)/libc.so)
+AGED_LDFLAGS := $(if $(OLD_GLIBC),-L$(dir $(AGED)))
+$(AGED): tools/old-glibc cpu/common/old_glibc.c
+	tools/old-glibc $(@D) $(OLD_GLIBC) '$(CC)'
+
+# A library of ours is loaded into somebody's program. $(call inside,-lzstd -ltirpc …) gives the archives of other
+# projects' libraries, to be linked into it: the machine need not have them, and the program's own cannot take their
+# place. What ALONE adds keeps their names, and every name that is not marked as exported, inside.
+inside     = $(patsubst -l%,-l:lib%.a,$(filter-out -ldl -lm,$(1))) $(filter -ldl -lm,$(1))
+# A weak symbol that nobody of ours defines stays undefined, whatever the program has (a sanitizer's is the program's).
+OWN_WEAK  := $(if $(SANITIZE),,-Wl$(comma)-z$(comma)nodynamic-undefined-weak)
+ALONE     := -Wl,--exclude-libs,ALL -Wl,-Bsymbolic $(OWN_WEAK) $(AGED_LDFLAGS)
+
 JOBS       ?= $(shell nproc)
 
 PROGRAMS   :=
@@ -73,10 +89,11 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 VERSION_FILE := build/version
 $(shell control-managers/packaging/version --into $(VERSION_FILE))
 
-# What files of several rooms include, and cpu/api/room.mk makes.
+# What files of several rooms include, and cpu/api/room.mk and cpu/client/core/room.mk make.
 API_INCLUDED := $(addprefix $(BUILD)/generated/api/,$(addprefix driver/,entries.inc errors.inc null.inc server.inc \
                   soft_per_thread.inc symbols.inc types.h) \
-                  $(addprefix forward/,core.h defaults.inc hostile.inc server.h structures.h))
+                  $(addprefix forward/,core.h defaults.inc hostile.inc server.h structures.h)) \
+                $(BUILD)/generated/cpu/client/core/exported_names.h
 
 $(BUILD)/%.o: %.c | $(API_INCLUDED)
 	@mkdir -p $(@D)

@@ -13,10 +13,10 @@ SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_A
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 
 # Never unloaded: its threads live as long as the process.
-$(SOFTGPU_LIBRARY): $(SOFTGPU_OBJECTS)
+$(SOFTGPU_LIBRARY): $(SOFTGPU_OBJECTS) | $(AGED)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu.so -Wl,-z,nodelete -Wl,-Bsymbolic $(if $(SANITIZE),,-Wl,-z,defs) \
-	    -o $@ $^ -lzstd -llz4 -lm
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu.so -Wl,-z,nodelete $(ALONE) $(if $(SANITIZE),,-Wl,-z,defs) \
+	    -o $@ $^ $(call inside,-lzstd -llz4 -lm)
 
 # While softgpu/exec/ grows: no library before all of it is there.
 ifeq ($(filter-out $(wildcard $(SOFTGPU_EXEC_SOURCES)),$(SOFTGPU_EXEC_SOURCES)),)

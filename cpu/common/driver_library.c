@@ -23,7 +23,7 @@ static bool is_ours(void *library)
     if (chain && strcmp(chain, "1") == 0)
         return false;
     /* core_attach: a front end on the client core, which dlsym finds in what the library was linked with. */
-    return dlsym(library, DRIVER_LIBRARY_OURS) || dlsym(library, "core_attach");
+    return dlsym(library, DRIVER_LIBRARY_OURS) || dlsym(library, "flyt_core_attach");
 }
 
 void *driver_library_open(char *error, size_t size)

@@ -9,6 +9,7 @@
 
 static const char *const none[] = { NULL };
 static _Atomic(const char *const *) kept = none;
+static char **own;                   /* the list that this library made; NULL: none, or it was given another one */
 
 bool env_trusted(void) { return !getauxval(AT_SECURE); }
 
@@ -25,12 +26,13 @@ __attribute__((constructor)) static void keep(void)
         return;
     for (char **variable = environ; variable && *variable; variable++)
         count += is_ours(*variable) != 0;
-    const char **list = count ? calloc(count + 1, sizeof *list) : NULL;
+    char **list = count ? calloc(count + 1, sizeof *list) : NULL;
     for (char **variable = environ; list && *variable && at < count; variable++)
         if (is_ours(*variable) && (list[at] = strdup(*variable)))
             at++;
+    own = list;
     if (list)
-        atomic_store(&kept, list);
+        atomic_store(&kept, (const char *const *)list);
 }
 
 const char *env_get(const char *name)
@@ -51,4 +53,8 @@ const char *const *env_kept(void)
 __attribute__((visibility("default"))) void flyt_environment(const char *const *list)
 {
     atomic_store(&kept, list);
+    for (size_t i = 0; own && own[i]; i++)
+        free(own[i]);
+    free(own);
+    own = NULL;
 }

@@ -29,7 +29,7 @@ const char *env_get(const char *name);
 const char *const *env_kept(void);
 
 /* Exported by each library of Flyt's: from here on its kept list is this one, which must live as long as the
- * process. */
+ * process. To be called before anybody has asked the library for a variable: its own list is freed. */
 #define ENV_ADOPT "flyt_environment"
 typedef void env_adopt_function(const char *const *kept);
 env_adopt_function flyt_environment;

@@ -63,7 +63,8 @@ $(CPU_RPC_GENERATED)/%.o: $(CPU_RPC_GENERATED)/%.c $(CPU_RPC_GENERATED)/cpu_rpc_
 $(CPU_RPC_OBJECTS) $(CPU_RPC_TLS_OBJECTS): | $(CPU_RPC_HEADERS)
 
 $(BIN)/libflyt-tls.so: $(CPU_RPC_TLS_OBJECTS) $(CPU_RPC_OBJECTS) \
-    $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
+    $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c) | $(AGED)
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libflyt-tls.so $(ALL_LDFLAGS) -o $@ $^ $(CPU_RPC_LIBS) $(CPU_RPC_TLS_LIBS)
+	$(CC) -shared -Wl,-soname,libflyt-tls.so $(ALONE) $(ALL_LDFLAGS) -o $@ $^ \
+	    $(call inside,$(CPU_RPC_LIBS) $(CPU_RPC_TLS_LIBS))
 PROGRAMS += $(BIN)/libflyt-tls.so

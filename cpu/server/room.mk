@@ -27,8 +27,8 @@ $(BIN)/cricket-rpc-server: $(CPU_SERVER_MAIN_OBJECTS) $(CPU_COMMON_TICKET_OBJECT
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ $(CPU_SERVER_LIBS) $(CPU_RPC_TLS_LIBS) -o $@
 
-$(BIN)/libflyt-server.so: $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) $$(CPU_SERVER_BASE)
+$(BIN)/libflyt-server.so: $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) $$(CPU_SERVER_BASE) | $(AGED)
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libflyt-server.so $(ALL_LDFLAGS) $^ $(CPU_SERVER_LIBS) -o $@
+	$(CC) -shared -Wl,-soname,libflyt-server.so $(ALONE) $(ALL_LDFLAGS) $^ $(call inside,$(CPU_SERVER_LIBS)) -o $@
 
 PROGRAMS += $(BIN)/cricket-rpc-server $(BIN)/libflyt-server.so

@@ -105,6 +105,32 @@ $(TESTS_DRIVER)-plugins: tests/driver/plugins.py $(TESTS_DRIVER_PLUGINS) | $(PRO
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-plugins
 
+# Machines with little but an old C library. The program is one for these, too: its kernels are in a library, because a
+# program that this machine links has its constructors called by new C libraries only.
+TESTS_DRIVER_BARE := $(TESTS_DRIVER)/bare
+$(TESTS_DRIVER_BARE)/%.so: tests/cuda/vector_add.cu tests/cuda/check.h | $(RUNTIME_LIBRARIES) $(AGED)
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_NVCC) -cudart $* -Dmain=run -shared -Xcompiler -fPIC -Xlinker -soname=$(@F) $(AGED_LDFLAGS) \
+	    -Xlinker --allow-shlib-undefined
+$(TESTS_DRIVER_BARE)/static $(TESTS_DRIVER_BARE)/shared: %: %.so
+	echo 'int _Z3runv(void); int main(void) { return _Z3runv(); }' | $(CC) -x c -o $@ - -x none $< $(AGED_LDFLAGS) \
+	    -Wl,-rpath,'$$ORIGIN' -Wl,--allow-shlib-undefined
+$(TESTS_DRIVER_BARE)/musl: $(TESTS_DRIVER)/musl
+	@mkdir -p $(@D)
+	cp $< $@
+$(TESTS_DRIVER_BARE)/taker $(TESTS_DRIVER_BARE)/asan: tests/driver/sanitized.c
+	@mkdir -p $(@D)
+	$(CC) -O1 $(if $(filter %taker,$@),-DTAKER -rdynamic,-fsanitize=address) -o $@ $< -ldl
+$(TESTS_DRIVER_BARE)/asan-static: tests/cuda/vector_add.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_NVCC) -cudart static -Xcompiler -fsanitize=address
+TESTS_DRIVER_BARE_FILES := $(addprefix $(TESTS_DRIVER_BARE)/,static shared musl taker asan asan-static)
+$(TESTS_DRIVER)-alone: tests/driver/alone.py $(TESTS_DRIVER_BARE_FILES) | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/alone.py %s "$$@"\n' '$(BIN) $(TESTS_DRIVER_BARE)' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-alone
+LONG_TESTS += "$(TESTS_DRIVER)-alone bullseye bookworm trixie sid"
+
 # NVIDIA's own runtime as a second reference: the end-to-end programs run with it over our libcuda.so.1, and print what
 # they print with Flyt's runtime. Here the toolkit's shared runtime and the quick programs; the long tests run all
 # programs, those with the static runtime, and the runtimes of older releases.

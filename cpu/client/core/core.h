@@ -45,6 +45,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/client/core/exported_names.h"
+
+/* A function that front ends call: exported, as flyt_ and its name. */
 #define CORE_API __attribute__((visibility("default")))
 
 /* The codes that the core itself gives; numbers as in cuda.h. */

@@ -30,7 +30,7 @@ $(DRIVER_FORWARDED): $(BUILD)/generated/api/forward/driver.c | $(API_INCLUDED)
 
 # nodelete: a program that unloads it keeps addresses of its functions, and the core's threads run host functions
 # through it.
-$(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map | $(BIN)/libflyt-client.so
+$(DRIVER_LIBRARY): $(DRIVER_OBJECTS) $(DRIVER_GENERATED)/exports.map | $(BIN)/libflyt-client.so $(AGED)
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,libcuda.so.1 \
 	    -Wl,--version-script=$(DRIVER_GENERATED)/exports.map $(RUNTIME_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cpu/client/driver/driver.h"
+#include "cpu/common/thread_block.h"
 
 static atomic_bool initialised;
 bool driver_launches_block;
@@ -55,7 +56,7 @@ CUresult driver_unsupported(const char *name)
 
 /* What a host function has made current. Its other calls find no current context, and so their way to the answer 800.
    */
-static _Thread_local core_context *held;
+static THREAD_BLOCK core_context *held;
 
 void driver_hold(core_context *context) { held = context; }
 

@@ -13,18 +13,19 @@ $(NVML_STUBS:.c=.o): $(NVML_STUBS)
 	$(CC) $(ALL_CFLAGS) -Wno-missing-prototypes -c $< -o $@
 
 # A clock for programs that have other things of that name: nothing but NVML's functions is exported.
-$(NVML_LIBRARY): $(NVML_OBJECTS)
+$(NVML_LIBRARY): $(NVML_OBJECTS) | $(AGED)
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $^ -Wl,-soname,libnvidia-ml.so.1 $(RUNTIME_LDFLAGS) $(ALL_LDFLAGS) -ldl
 # NVIDIA's installer makes the name without a number too.
 $(BIN)/cudart/libnvidia-ml.so: | $(NVML_LIBRARY)
 	ln -sfn $(notdir $(NVML_LIBRARY)) $@
-$(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client.so
+$(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client.so $(AGED)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
+	$(CC) $(AGED_LDFLAGS) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
 
 # Flyt's own library, whatever else the machine has.
-$(BIN)/flyt-smi: $(call objects,$(addprefix cpu/client/nvml/,smi.c smi_show.c smi_query.c)) | $(NVML_LIBRARY)
+$(BIN)/flyt-smi: $(call objects,$(addprefix cpu/client/nvml/,smi.c smi_show.c smi_query.c)) | $(NVML_LIBRARY) $(AGED)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/cudart'
+	$(CC) $(AGED_LDFLAGS) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 \
+	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/cudart'
 PROGRAMS += $(BIN)/flyt-smi

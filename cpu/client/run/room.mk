@@ -4,15 +4,16 @@ PROGRAMS    += $(BIN)/flyt-run
 
 $(BIN)/flyt-run: $(RUN_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^
+	$(CC) $(if $(SANITIZE),,-static-pie) $(ALL_LDFLAGS) -o $@ $^
 
 # Preloaded by flyt-run: see interpose.h, and interpose.c for the options.
 RUN_NVRTC := $(BIN)/libflyt-nvrtc.so
 RUN_NVRTC_SOURCES := $(addprefix cpu/client/run/,interpose.c nvrtc.c nvvm.c jitlink.c)
-$(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h
+$(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h | $(AGED)
 	@mkdir -p $(@D)
 	$(CC) -shared -fPIC -I. -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden \
-	    -o $@ $(RUN_NVRTC_SOURCES) -Wl,-soname,libflyt-nvrtc.so -ldl
+	    -o $@ $(RUN_NVRTC_SOURCES) -Wl,-soname,libflyt-nvrtc.so \
+	    $(OWN_WEAK) $(AGED_LDFLAGS) -ldl
 PROGRAMS += $(RUN_NVRTC)
 
 # First in the PATH of programs that compile kernels.

@@ -12,7 +12,8 @@ RUNTIME_PRELOAD  := $(BIN)/cricket-client.so
 RUNTIME_CORE     ?= $(BIN)/libflyt-client.so
 # clang leaves the symbols of a sanitizer to the program. nodelete: the core's threads run host functions through us.
 RUNTIME_LDFLAGS  := $(if $(SANITIZE),,-Wl,-z,defs) \
-                    -Wl,-z,relro,-z,now,-z,nodelete,-Bsymbolic-functions,--enable-new-dtags
+                    -Wl,-z,relro,-z,now,-z,nodelete,-Bsymbolic-functions,--enable-new-dtags $(OWN_WEAK) \
+                    $(AGED_LDFLAGS)
 OBJCOPY          ?= objcopy
 
 # What cpu/api makes of the description: types, entry points, the names that each library exports.
@@ -32,7 +33,7 @@ $(BUILD)/cudart-$(1)/entries.o: $(call RUNTIME_GENERATED,$(1))/entries.c $(call 
 	$$(CC) $$(ALL_CFLAGS) -DFLYT_CUDART=$(1) -MMD -MP -c $$< -o $$@
 
 $(BIN)/cudart/$(RUNTIME_NODE_$(1)): $(call runtime_objects,$(1)) $(call RUNTIME_GENERATED,$(1))/exports.map \
-    | $(RUNTIME_CORE)
+    | $(RUNTIME_CORE) $(AGED)
 	@mkdir -p $$(@D)
 	$$(CC) -shared -o $$@ $$(filter %.o,$$^) -Wl,-soname,$(RUNTIME_NODE_$(1)) \
 	    -Wl,--version-script=$(call RUNTIME_GENERATED,$(1))/exports.map \
@@ -49,7 +50,7 @@ endef
 $(foreach v,$(RUNTIME_VERSIONS),$(eval $(call RUNTIME_RULES,$(v))))
 
 $(RUNTIME_PRELOAD): $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/cudart-$(v)/all.o) $(BUILD)/generated/api/preload.map \
-    | $(RUNTIME_CORE)
+    | $(RUNTIME_CORE) $(AGED)
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $(filter %.o,$^) -Wl,-soname,cricket-client.so \
 	    -Wl,--version-script=$(BUILD)/generated/api/preload.map \

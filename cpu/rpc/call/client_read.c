@@ -8,6 +8,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
+#include "cpu/common/thread_block.h"
 #include "cpu/common/lock.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ enum {
 };
 
 /* The client whose done function this thread is running, the innermost if there are several. */
-static _Thread_local const rpc_client *done_of;
+static THREAD_BLOCK const rpc_client *done_of;
 
 bool rpc_client_inside_done(const rpc_client *client)
 {

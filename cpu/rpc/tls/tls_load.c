@@ -36,7 +36,7 @@ static rpc_tls_connect_function *load(char *error)
     if (library)
         *(void **)&connect = dlsym(library, "rpc_channel_tls_connect");
     if (!connect)
-        rpc_explain(error, 0, "TLS is not to be had here: %s (libflyt-tls.so of Flyt and OpenSSL 3 are needed)",
+        rpc_explain(error, 0, "TLS is not to be had here: %s (libflyt-tls.so of Flyt is needed)",
                     dlerror());
     return connect;
 }

@@ -3,6 +3,7 @@
  *
  * A context is current per thread; context_use makes it so and remembers, since it is called before every operation.
  */
+#include "cpu/common/thread_block.h"
 #include "cpu/server/session.h"
 
 #include "cpu/common/lock.h"
@@ -10,7 +11,7 @@
 _Static_assert((int)FLYT_FIRST_STREAM == (int)FLYT_MAX_CONTEXTS, "the ids below are those of legacy streams");
 
 /* The serial of what this thread has made current; 0: nothing that is known here. */
-static _Thread_local uint64_t current;
+static THREAD_BLOCK uint64_t current;
 
 CUresult context_use(struct session *session, struct context *context)
 {

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/client/core/exported_names.h"
+
 #define TRACE_API __attribute__((visibility("default")))
 
 enum trace_kind {

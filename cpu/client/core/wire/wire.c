@@ -148,6 +148,26 @@ void wire_take_header(const flyt_head *head)
         session_set_sticky(head->sticky);
 }
 
+/* In words of our own: clnt_sperrno of libtirpc would bring much of that library into ours. */
+static const char *answer_problem(enum clnt_stat status)
+{
+    switch (status) {
+    case RPC_CANTDECODERES:
+        return "its result cannot be decoded";
+    case RPC_CANTDECODEARGS:
+        return "the server could not decode the arguments";
+    case RPC_PROGUNAVAIL:
+    case RPC_PROGVERSMISMATCH:
+        return "the server does not have this program or version";
+    case RPC_VERSMISMATCH:
+        return "the server has another version of ONC RPC";
+    case RPC_AUTHERROR:
+        return "the server refused the credentials";
+    default:
+        return "unknown status";
+    }
+}
+
 /* What a call gives whose transport failed. What becomes of a server that the session does not use is move.c's
    affair. */
 static int wire_failure(rpc_client *client, enum clnt_stat status)
@@ -170,7 +190,7 @@ static int wire_failure(rpc_client *client, enum clnt_stat status)
             return CORE_DEVICE_UNAVAILABLE;
         }
         log_error("the GPU server gave an answer that cannot be used (%s); the connection is closed",
-                  clnt_sperrno(status));
+                  answer_problem(status));
         session_lost(NULL, "it broke the protocol");
         rpc_client_shutdown(client);
         return CORE_DEVICE_UNAVAILABLE;

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""alone.py BIN FOLDER [SUITE...]: Flyt's libraries in machines that have nothing but a C library; TAP on stdout.
+
+shows: first steps: the client's libraries need only the C library, 2.31 or newer, and export only their own names
+shows: first steps: programs built with AddressSanitizer, and programs that have functions of the same names
+shows: first steps: a copied folder serves programs in an image without any other library; what is missing is named
+
+FOLDER has the programs `static` and `shared` (with that CUDA runtime, linked for an old C library), `musl`, and those
+of tests/driver/sanitized.c. SUITE is a release of Debian: the folder is tried in a small image of it, made by
+mmdebstrap from the network.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BIN, FOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
+SUITES = sys.argv[3:]
+OLDEST = (2, 31)
+C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libanl.so.1", "ld-linux-x86-64.so.2"}
+CUDA = r"(cuda|cu)[A-Z]\w*|__cuda[A-Z]\w*|libcudart\.so\.\d+(\.\d+)?"
+# What each exports, and what of ours it takes from another one.
+EXPORTS = {
+    "libflyt-client.so": r"flyt_\w+",
+    "libflyt-tls.so": r"rpc_channel_tls_connect|flyt_environment",
+    "libflyt-server.so": r"flyt_server_local(_end)?|flyt_environment",
+    "libsoftgpu.so": r"cu[A-Z]\w*|softgpu_(last_log|extent|graphs)|flyt_environment",
+    "libflyt-nvrtc.so": r"dlsym|(__)?(nvrtc|nvvm|nvJitLink)\w+",
+    "cricket-client.so": CUDA,
+    "cudart/libcudart.so.11.0": CUDA,
+    "cudart/libcudart.so.12": CUDA,
+    "cudart/libcudart.so.13": CUDA,
+    "cudart/libcuda.so.1": r"cu[A-Z]\w*|flyt_libcuda",
+    "cudart/libnvidia-ml.so.1": r"nvml[A-Z]\w*",
+    "cudart/flyt-nvml": "",
+    "flyt-smi": "",
+}
+SYMBOL = re.compile(r"^[0-9a-f]{16} .{7} (\S+)\s+[0-9a-f]+\s+(\(?[A-Za-z]\S*\)?)?\s+(?:0x\w\w )?(\S+)$")
+cases, work = [], tempfile.mkdtemp(prefix="flyt-alone-")
+
+
+class Skip(Exception):
+    pass
+
+
+def case(function):
+    cases.append((function.__name__.replace("_", " "), function))
+    return function
+
+
+# ---- what the files say ----
+
+def read(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def symbols(name):
+    """[(defined?, version or None, name)] of the dynamic symbols."""
+    found = []
+    for line in read("objdump", "-T", f"{BIN}/{name}").splitlines():
+        if match := SYMBOL.match(line):
+            version = (match[2] or "").strip("()")
+            found.append((match[1] != "*UND*", None if version in ("", "Base") else version, match[3]))
+    return found
+
+
+@case
+def they_need_the_C_library_only():
+    for name in EXPORTS:
+        needed = set(re.findall(r"NEEDED +(\S+)", read("objdump", "-p", f"{BIN}/{name}")))
+        others = needed - C_LIBRARY - {"libflyt-client.so", "libnvidia-ml.so.1"}
+        assert needed and not others, f"{name} needs {others}"
+
+
+@case
+def an_old_C_library_has_all_that_they_call():
+    for name in EXPORTS:
+        for version in re.findall(r"\(?GLIBC_([0-9.]+)", read("objdump", "-T", f"{BIN}/{name}")):
+            assert tuple(map(int, version.split("."))) <= OLDEST, f"{name} needs GLIBC_{version}"
+
+
+@case
+def they_export_their_own_names_only():
+    for name, pattern in EXPORTS.items():
+        exported = {symbol for defined, _, symbol in symbols(name) if defined}
+        others = {symbol for symbol in exported if not re.fullmatch(pattern, symbol)}
+        assert bool(exported) == bool(pattern) and not others, f"{name} exports {sorted(others)[:10]}"
+
+
+@case
+def what_they_call_is_the_C_librarys_or_ours():
+    """A weak symbol without a version would be anybody's."""
+    for name in EXPORTS:
+        ours = r"flyt_\w+|nvml[A-Z]\w*" if name.endswith(("nvml", "smi")) else r"flyt_\w+"
+        program = r"|_ITM_\w+|__gmon_start__" if not EXPORTS[name] else ""
+        others = {symbol for defined, version, symbol in symbols(name)
+                  if not defined and not version and not re.fullmatch(ours + program, symbol)}
+        assert not others, f"{name} calls {sorted(others)[:10]}"
+
+
+# ---- other programs ----
+
+class Server:
+    """At an address of this machine, for the time of a `with`."""
+
+    def __init__(self, address):
+        self.process = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", address],
+                                        text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.address = self.process.stdout.readline().split()[-1]
+
+    def __enter__(self):
+        return self.address
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+def run(program, server, **variables):
+    done = subprocess.run([f"{BIN}/flyt-run", "--server", server, f"{FOLDER}/{program}"], capture_output=True,
+                          text=True, timeout=100, env={**os.environ, **variables})
+    return f"{done.stdout}{done.returncode}", done.stderr
+
+
+@case
+def functions_of_the_same_names_are_not_called():
+    with Server("tls://127.0.0.1:0") as address:
+        for server in ("local:software", address):
+            assert run("taker", server) == ("result 42\n0", ""), run("taker", server)
+
+
+@case
+def AddressSanitizer_and_no_leaks():
+    with Server(f"unix://{work}/asan.sock") as address:
+        for server in ("local:software", address):
+            assert run("asan", server) == ("result 42\n0", ""), run("asan", server)
+        output, messages = run("asan-static", address)
+        assert output.endswith(PASSED) and not messages, (output, messages)
+        # It is to be the first library, and libflyt-nvrtc.so comes before it.
+        assert run("asan", address, FLYT_NVRTC="always") == ("result 42\n0", ""), "with libflyt-nvrtc.so"
+
+
+# ---- images ----
+
+def flyt_into(root):
+    """The folder, copied as a user would."""
+    os.makedirs(f"{root}/opt/flyt/cudart")
+    for name in (*EXPORTS, "flyt-run"):
+        shutil.copy(f"{BIN}/{name}", f"{root}/opt/flyt/{name}")
+    for name in ("static", "static.so", "shared", "shared.so", "musl"):
+        shutil.copy(f"{FOLDER}/{name}", f"{root}/opt/{name}")
+
+
+def inside(root, program, server, *, lacks=()):
+    """Runs the program in the image, without the files in `lacks`: (standard output and exit status, messages)."""
+    script = "mount -t proc none $0/proc && mount --rbind /dev $0/dev"
+    for path in lacks:
+        script += f" && mount --bind {work}/nothing $0{path}"
+    script += " && exec chroot $0 /opt/flyt/flyt-run --server \"$@\""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, root, server, program], capture_output=True,
+                          text=True, timeout=100)
+    return f"{done.stdout}{done.returncode}", done.stderr
+
+
+def can_make_images():
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        raise Skip("only root can change its root")
+
+
+def bare_image():
+    """The C library, and what the programs (not Flyt) are linked with."""
+    can_make_images()
+    root = f"{work}/bare"
+    if os.path.exists(root):
+        return root
+    for place in ("proc", "dev", "tmp", "lib64", "lib/x86_64-linux-gnu", "etc"):
+        os.makedirs(f"{root}/{place}")
+    listing = read("ldd", f"{FOLDER}/static.so")
+    paths = set(re.findall(r"(/\S+) \(0x", listing))
+    folder = os.path.dirname(next(path for path in paths if path.endswith("/libc.so.6")))
+    for path in paths | {f"{folder}/{name}" for name in C_LIBRARY}:
+        if os.path.exists(path):
+            shutil.copy(path, f"{root}/lib/x86_64-linux-gnu")
+    shutil.copy("/lib64/ld-linux-x86-64.so.2", f"{root}/lib64")
+    flyt_into(root)
+    return root
+
+
+PASSED = "vector_add: passed\n0"
+
+
+def all_transports(root):
+    for program in ("/opt/static", "/opt/shared"):
+        output, messages = inside(root, program, "local:software")
+        assert output.endswith(PASSED) and not messages, (program, output, messages)
+    with Server("tls://127.0.0.1:0") as address:
+        output, messages = inside(root, "/opt/static", address)
+        assert output.endswith(PASSED) and not messages, (output, messages)
+
+
+@case
+def in_an_image_with_the_C_library_only():
+    all_transports(bare_image())
+
+
+@case
+def a_library_that_is_missing_is_named():
+    root = bare_image()
+    output, messages = inside(root, "/opt/static", "local:software",
+                              lacks=["/lib/x86_64-linux-gnu/libanl.so.1"])
+    assert not output.endswith(PASSED), output
+    first = messages.splitlines()[0]
+    assert first.startswith("flyt-run: warning: Flyt's libraries cannot be loaded here"), messages
+    assert "libanl.so.1" in first, messages
+
+
+@case
+def an_image_of_musl():
+    """There is no glibc, and flyt-run starts all the same."""
+    output, messages = inside(bare_image(), "/opt/musl", "local:software", lacks=["/lib64/ld-linux-x86-64.so.2"])
+    assert output == "127" and "/opt/musl was built for musl (Alpine Linux)" in messages, (output, messages)
+    assert "cannot be loaded here" not in messages, messages
+
+
+def in_debian(suite):
+    def test():
+        can_make_images()
+        root = f"{work}/{suite}"
+        # Releases under development are signed for a few days only, and this machine's clock may be another.
+        done = subprocess.run(["mmdebstrap", "--variant=minbase", "--mode=root", suite, root,
+                               f"deb [check-valid-until=no] http://deb.debian.org/debian {suite} main"],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise Skip(f"mmdebstrap cannot make {suite}: {done.stderr.strip().splitlines()[-1:]}")
+        flyt_into(root)
+        all_transports(root)
+
+    return test
+
+
+cases += [(f"in an image of {suite}", in_debian(suite)) for suite in SUITES]
+
+
+def main():
+    failed = 0
+    with open(f"{work}/nothing", "w"):
+        pass
+    for number, (name, function) in enumerate(cases, 1):
+        try:
+            function()
+            print(f"ok {number} - {name}", flush=True)
+        except Skip as reason:
+            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
+        except Exception as problem:  # a failed test is reported, whatever it was
+            failed += 1
+            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ",
+                  flush=True)
+    print(f"1..{len(cases)}")
+    shutil.rmtree(work, ignore_errors=True)
+    return failed != 0
+
+
+sys.exit(main())
