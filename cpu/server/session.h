@@ -92,10 +92,15 @@ enum {
     SESSION_MARK_EVERY = 128,             /* operations between two markers */
     SESSION_QUEUE_CALLS = 65536,          /* waiting between reader and executor */
     SESSION_DEFERRED_CALLS = 131072,      /* waiting in streams; clients keep below it: client/core/stream/backlog.c */
+    /* waits for streams: a call that waits for a context waits for each of its streams. A program has one such call for
+       each of its threads */
+    SESSION_WAITS = 1 << 20,
+    SESSION_CALL_COST = 512,              /* bytes that an operation takes in the driver beside its arguments */
     SESSION_ENDS = 4,                     /* whoever is told when the session ends */
 };
 #define SESSION_QUEUE_BYTES    ((size_t)80 << 20)   /* bytes, likewise */
 #define SESSION_DEFERRED_BYTES ((size_t)128 << 20)
+#define SESSION_DRIVER_BYTES   ((size_t)256 << 20)  /* at most, of operations inside the driver: crowd.c */
 
 /* ---- code: images, and the loader (code.h) ---- */
 
@@ -154,8 +159,9 @@ struct session {
     struct objects { struct tree names; uint64_t count, last; } objects[KINDS];       /* object.c */
     uint64_t           order;
     struct list        ready;                         /* streams whose first deferred call is worth a try: deferred.c */
-    /* those that wait for room on lanes, and for things of their own */
-    struct list        congested, starved;
+    /* those that wait for room on lanes, for room in the driver, and for things of their own */
+    struct list        congested, crowded, starved;
+    struct crowd       crowd;
     struct list        late;                          /* what waits for deferred calls: late.c; the oldest first */
     struct window      window;
     struct host_memory host;

@@ -64,6 +64,7 @@ struct call {
     uint32_t xid;
     bool moved;
     size_t bytes;                         /* of the request, for bounds */
+    unsigned parts;                       /* operations that the driver makes of it, for bounds */
     /* of a stream operation */
     const struct operation *operation;
     struct stream *stream;

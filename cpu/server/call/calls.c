@@ -23,6 +23,7 @@ static void call_begin(struct call *call, const struct procedure *procedure, uin
     call->xid = xid;
     call->moved = false;
     call->bytes = bytes;
+    call->parts = 1;
     call->operation = NULL;
     call->stream = NULL;
     call->number = call->order = 0;

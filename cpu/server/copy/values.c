@@ -60,6 +60,7 @@ void serve_values(struct session *session, struct call *call)
     if (!server_stream_enter(session, call, args->stream))
         return;
     bool good = args->operations.operations_len > 0;
+    call->parts = args->operations.operations_len;
     for (u_int i = 0; good && i < args->operations.operations_len; i++)
         good = value_good(session, &args->operations.operations_val[i]);
     if (!good)

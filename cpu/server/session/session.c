@@ -65,6 +65,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->shares.lock, NULL);
     pthread_mutex_init(&session->report.speak, NULL);
     executor_open(session);
+    crowd_open(session);
     session_on_end(session, lanes_shutdown);
     session_on_end(session, executor_ended);
     bool named = ids_create(session);

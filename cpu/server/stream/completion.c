@@ -130,6 +130,8 @@ CUresult completion_mark(struct session *session, struct stream *stream, CUevent
     if (!marker)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *marker = (struct marker){ .event = event, .record = record, .node.key = number };
+    if (number >= stream->issued)
+        marker->entered = stream->entered;                /* else later operations are counted, too */
     if (record)
         record_hold(record);
     pthread_mutex_lock(&session->completion.lock);
@@ -163,6 +165,7 @@ static void completion_reach(struct session *session, struct stream *stream, uin
     for (struct waiter *waiter; (waiter = waiter_first(stream)) && waiter->number <= number;) {
         tree_remove(&stream->waiters, &waiter->node);
         stream->waiting--;
+        session->completion.waits--;
         waiter->next = NULL;
         waiter->result = result;
         *harvest->last = waiter;
@@ -214,6 +217,7 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
         place && place->key == waiter->number && place->tie == waiter->behind ? MARKER(place) : NULL;
     waiter->node = (struct tree_node){ .key = waiter->number, .tie = ++session->completion.serial };
     stream->waiting++;
+    bool too_many = ++session->completion.waits > SESSION_WAITS;
     if (behind)
         behind->waiter = waiter;
     else                                                  /* it may have been found complete already */
@@ -229,6 +233,8 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
     pthread_mutex_unlock(&session->completion.lock);
     completion_finish(session, &harvest);
     pthread_mutex_unlock(&session->completion.telling);
+    if (too_many && !atomic_load(&session->ended))
+        session_end(session, "too many of its calls wait for streams");
 }
 
 void completion_slot(struct session *session, struct stream *stream, struct slot *slot)
@@ -251,6 +257,8 @@ void completion_advance(struct session *session, struct stream *stream, uint64_t
     struct harvest harvest = { .last = &harvest.waiters };
     pthread_mutex_lock(&session->completion.telling);
     pthread_mutex_lock(&session->completion.lock);
+    if (number >= stream->issued)
+        crowd_leave(session, stream, stream->entered);
     completion_reach(session, stream, number, CUDA_SUCCESS, &harvest);
     pthread_mutex_unlock(&session->completion.lock);
     completion_finish(session, &harvest);
@@ -283,6 +291,7 @@ static bool completion_ask(struct session *session, struct stream *stream, struc
         /* before it counts as done: a waiter that comes now must learn it too */
         report_note(session, r);
         marker_remove(stream, marker);
+        crowd_leave(session, stream, marker->entered);
         completion_reach(session, stream, marker->node.key, r, harvest);
         if (marker->record) {
             marker->next = harvest->markers;
@@ -370,6 +379,7 @@ static void completion_abort_stream(struct session *session, struct stream *stre
         marker->next = harvest->markers;
         harvest->markers = marker;
     }
+    crowd_leave(session, stream, stream->entered);
     completion_reach(session, stream, stream->received, code, harvest);
 }
 

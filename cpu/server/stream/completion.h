@@ -38,6 +38,7 @@ struct completion {
     _Atomic unsigned watching;            /* how many */
     struct list     progressed;           /* streams with deferred calls whose done number has risen; the same */
     uint64_t        serial;               /* of markers and waiters */
+    unsigned        waits;                /* waiters of all streams */
     uint64_t        since;                /* when the youngest wait began, or something was last complete, ns */
     _Atomic uint64_t turns;               /* of the thread */
     _Atomic bool    in_driver;            /* somebody asks about markers; changed under the lock */

@@ -238,6 +238,35 @@ static void stream_mark_before(struct session *session, struct stream *stream)
 
 /* ---- order ---- */
 
+/* Streams whose last operations have no marker behind them are counted as if those were still inside. */
+static void stream_mark_some(struct session *session, struct context *context)
+{
+    enum { LOOKS = 16 };
+    for (int blocking = 0; blocking < 2; blocking++) {
+        struct list *busy = &context->busy[blocking], *link;
+        for (unsigned looks = 0; looks < LOOKS && (link = list_first(busy)); looks++) {
+            struct stream *other = LIST_OBJECT(link, struct stream, busy);
+            if (stream_lacks_marker(other))
+                stream_mark(session, other);
+            list_remove(link);
+            list_append(busy, link);
+        }
+    }
+}
+
+/* Looks whether any of what fills the driver is complete. False: not enough of it, and the call waits. */
+static __attribute__((noinline, cold)) bool stream_makes_room(struct session *session, struct call *call)
+{
+    struct stream *stream = call->stream;
+    stream_mark(session, stream);
+    stream_mark_some(session, stream->context);
+    completion_poll(session, stream);
+    if (!crowd_full(session, stream))
+        return true;
+    call->wants = &session->crowded;
+    return false;
+}
+
 /* Has the call's turn come, as far as can be told without the driver? */
 static bool stream_ready(struct session *session, struct call *call)
 {
@@ -248,6 +277,8 @@ static bool stream_ready(struct session *session, struct call *call)
         if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP)
             return false;
     }
+    if (crowd_full(session, stream) && call->operation->numbered && !stream_makes_room(session, call))
+        return false;
     /* what stands behind STREAM_DESTROY asks for the stream's end, and this list is not looked at again */
     if (stream->dead && !stream->handle)
         return true;
@@ -277,6 +308,8 @@ static bool stream_issue_now(struct session *session, struct call *call)
         return false;
     if (call->operation->numbered && !call->operation->own_number)
         stream->issued = call->number;
+    if (call->operation->numbered)
+        crowd_enter(session, stream, call);
     if (result != CUDA_SUCCESS)
         call_fail(session, call, (CUresult)result);
     if (stream->issued - stream->marked >= SESSION_MARK_EVERY)

@@ -17,6 +17,13 @@
 
 struct session;
 
+/* Bytes that all streams together have inside the driver (crowd.c). */
+struct crowd {
+    uint64_t         most;
+    uint64_t         entered;             /* since the session began; under session.lock */
+    _Atomic uint64_t left;                /* of them; under completion.lock, read by anybody */
+};
+
 /* One recording of an event: what STREAM_WAIT and EVENT_SYNC refer to. A new one is made when the last is still
    referred to, so that recording an event again does not change what an earlier wait meant. */
 struct record {
@@ -45,6 +52,7 @@ struct marker {
     CUevent event;                        /* a spare one, or record's */
     struct record *record;
     struct waiter *waiter;                /* that is behind it; NULL: none */
+    uint64_t entered;                     /* of the stream, up to here: crowd.c */
 };
 
 /* Somebody who waits for a number of a stream. First member of what finish knows about. */
@@ -68,6 +76,7 @@ struct stream {
     /* order; under session.lock */
     struct list of_context, busy, holding, unmarked;    /* members of the context's lists */
     uint64_t received, issued, marked;
+    uint64_t entered;                     /* bytes that it has given the driver; crowd.c */
     struct call *first, **last;           /* deferred */
     struct list parked;                   /* where it waits for its first deferred call's turn: deferred.c */
     struct tree_node head;                /* of context->heads */
@@ -87,6 +96,7 @@ struct stream {
     unsigned waiting;                     /* waiters, all of them */
     struct slot *slots, **slots_last;     /* staging in use, by number */
     _Atomic uint64_t done;
+    uint64_t left;                        /* of `entered`: what is known to be complete; crowd.c */
     struct list watched;                  /* member of completion.awaited or .watched */
     struct list progressed;               /* of completion.progressed */
     /* under report.lock */
@@ -126,6 +136,15 @@ CUresult stream_create_legacy(struct session *, struct context *);
 /* All of a context's streams go; deferred calls fail with CUDA_ERROR_CONTEXT_IS_DESTROYED. */
 void streams_drop_all(struct session *, struct context *);
 void streams_free(struct session *);
+
+/* ---- what the driver holds of all streams (crowd.c) ---- */
+
+void crowd_open(struct session *);
+/* Whether one more operation of the stream must wait because of what all streams have inside the driver. */
+bool crowd_full(const struct session *, const struct stream *);
+void crowd_enter(struct session *, struct stream *, const struct call *);     /* the driver has it. Under session.lock */
+/* The stream's operations are complete up to the place where it had entered so much. Under completion.lock. */
+void crowd_leave(struct session *, struct stream *, uint64_t entered);
 
 /* ---- deferred calls (deferred.c): which streams' first ones are worth a try. Under session.lock. ---- */
 

@@ -75,7 +75,7 @@ struct sg_binding *sgd_texref_bindings(const struct sgd_module *m)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
     const struct sgd_device *d = m->context->device;
-    struct sg_binding *all = calloc(m->texref_count, sizeof *all);
+    struct sg_binding *all = sgd_bindings_new(m->texref_count);
     for (uint32_t i = 0; all && i < m->texref_count; i++) {
         const struct texref_state *s = &m->texrefs[i].state;
         struct sg_texture *t = &all[i].texture;

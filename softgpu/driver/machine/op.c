@@ -4,6 +4,26 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
+#include "softgpu/ptx/budget.h"
+
+/* A program names many references in few bytes, and each launch of it that waits has a binding for each. */
+struct sg_binding *sgd_bindings_new(size_t count)
+{
+    if (!ptx_budget_take(count * sizeof(struct sg_binding)))
+        return NULL;
+    struct sg_binding *bindings = calloc(count, sizeof *bindings);
+    if (!bindings)
+        ptx_budget_give(count * sizeof *bindings);
+    return bindings;
+}
+
+static void bindings_free(const struct sg_binding *bindings, size_t count)
+{
+    if (!bindings)
+        return;
+    free((void *)(uintptr_t)bindings);
+    ptx_budget_give(count * sizeof *bindings);
+}
 
 struct sgd_op *sgd_op_new(enum sgd_op_kind kind)
 {
@@ -22,7 +42,7 @@ void sgd_op_free(struct sgd_op *op)
         free(op->copy.staged);
     if (op->kind == SGD_OP_LAUNCH) {
         free((void *)(uintptr_t)op->launch.launch.params);
-        free((void *)(uintptr_t)op->launch.launch.bindings);
+        bindings_free(op->launch.launch.bindings, op->launch.launch.binding_count);
         if (op->launch.module) {
             op->launch.module->running--;
             sgd_textures_release(op->launch.textures);

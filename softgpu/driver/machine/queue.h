@@ -102,6 +102,8 @@ struct sgd_op {
 };
 
 /* op.c */
+/* What a launch gets of its module's texture references, freed with it; of the budget for code. NULL: no memory. */
+struct sg_binding *sgd_bindings_new(size_t count);
 struct sgd_op *sgd_op_new(enum sgd_op_kind);
 void sgd_op_free(struct sgd_op *);
 bool sgd_op_depend(struct sgd_op *, struct sgd_stream *, uint64_t number);
