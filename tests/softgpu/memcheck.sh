@@ -1,11 +1,13 @@
 #!/bin/sh
-# memcheck.sh BIN PROGRAM: FLYT_SOFTGPU_MEMCHECK through Flyt, where the client cuts allocations out of mapped memory.
+# memcheck.sh BIN PROGRAM LOADER: FLYT_SOFTGPU_MEMCHECK through Flyt, where the client cuts allocations out of mapped
+# memory.
 # shows: software GPU: FLYT_SOFTGPU_MEMCHECK through Flyt: the bounds of cudaMalloc, of pools and of graphs' allocation
-#   nodes to the byte, freed memory, lines of the source.
+#   nodes to the byte, freed memory, lines of the source; a report is not lost, whichever call learns of the fault.
 set -u
-bin=$1 program=$2
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+bin=$1 program=$2 loader=$3
+folder=$(mktemp -d) server=
+out=$folder/out
+trap 'kill $server 2>/dev/null; rm -rf "$folder"' EXIT
 number=0 failed=0
 
 # run WHAT [VARIABLE=VALUE]
@@ -40,7 +42,7 @@ wrote_freed()
         grep -q "^$1: error 719\$" "$out"
 }
 
-echo 1..16
+echo 1..17
 for of in '' pool- graph-; do
     run ${of}nothing && [ "$(cat "$out")" = "${of}nothing: error 0" ]
     result "${of}nothing is reported where nothing is wrong" $?
@@ -61,4 +63,14 @@ for of in '' pool- graph-; do
     run ${of}beyond FLYT_SOFTGPU_MEMCHECK=0 && [ "$(cat "$out")" = "${of}beyond: error 0" ]
     result "off, nothing is checked: ${of}beyond" $?
 done
+
+# A server of its own: its workers' text travels with answers.
+mkfifo "$folder/ready"
+FLYT_SOFTGPU_MEMCHECK=1 "$bin/cricket-rpc-server" --gpu software --listen "unix://$folder/s" \
+    >"$folder/ready" 2>"$folder/log" &
+server=$!
+read -r _ <"$folder/ready"
+"$bin/flyt-run" --server "unix://$folder/s" "$loader" >"$out" 2>&1
+grep -q '^=* Invalid __global__ write of size 4 bytes$' "$out" && grep -q '^load: error 719$' "$out"
+result "the first call that learns of it loads a module" $?
 exit $failed

@@ -25,5 +25,8 @@ TESTS += "tests/softgpu/check_ptx.sh $(SOFTGPU_CHECK_PTX) build/cuda/vector_add"
 build/cuda/outside: tests/softgpu/outside.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -lineinfo -o $@ $<
-TESTS += "tests/softgpu/memcheck.sh $(BIN) build/cuda/outside"
-test-programs: build/cuda/outside
+$(BUILD)/tests/softgpu/load_after_fault: tests/softgpu/load_after_fault.c | $(DRIVER_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
+TESTS += "tests/softgpu/memcheck.sh $(BIN) build/cuda/outside $(BUILD)/tests/softgpu/load_after_fault"
+test-programs: build/cuda/outside $(BUILD)/tests/softgpu/load_after_fault

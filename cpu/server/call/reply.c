@@ -1,8 +1,10 @@
 /*
  * reply.c: what every reply begins with: result, latched and sticky error, completed numbers, printed text.
  *
- * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply. A stream's
- * completed number goes once per change, never in a reply that leaves an error behind. All under report.lock, so that
+ * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply that a thread of
+ * the program waits for, and with it what kernels have printed: the client answers later calls by itself, and a report
+ * of what went wrong would be lost. A stream's completed number goes once per change, never in a reply that leaves an
+ * error behind. All under report.lock, so that
  * any thread may answer; `news` says whether there is anything to tell, so that most replies need no lock. Who answers
  * has seen what happened before its call by whatever orders the two.
  *
@@ -142,18 +144,20 @@ void report_stop(struct session *session)
     }
 }
 
-/* Fills the head; the streams that it speaks of are to be dropped once it was sent. */
-static unsigned head_fill(struct report *report, flyt_head *head, bool latched, flyt_progress progress[HEAD_PROGRESS],
+/* Fills the head, with errors if a thread of the program waits for it. The streams that it speaks of are to be dropped
+   once it was sent. */
+static unsigned head_fill(struct report *report, flyt_head *head, bool waited, flyt_progress progress[HEAD_PROGRESS],
                           struct stream *said[HEAD_PROGRESS])
 {
     unsigned count = 0;
     pthread_mutex_lock(&report->lock);
-    if (latched) {
+    if (waited) {
         head->latched = (int)report->latched;
+        head->sticky = (int)report->sticky;
         report->latched = CUDA_SUCCESS;
     }
-    head->sticky = (int)report->sticky;
-    for (struct list *link; !report->latched && count < HEAD_PROGRESS && (link = list_first(&report->dirty));) {
+    bool left = report->latched || (report->sticky && !waited);
+    for (struct list *link; !left && count < HEAD_PROGRESS && (link = list_first(&report->dirty));) {
         struct stream *stream = LIST_OBJECT(link, struct stream, dirty);
         list_remove(link);
         said[count] = stream;
@@ -164,8 +168,9 @@ static unsigned head_fill(struct report *report, flyt_head *head, bool latched, 
     return count;
 }
 
+/* waited: a thread of the program waits for it. */
 static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, void *result, CUresult code,
-                       bool speaks, bool latched)
+                       bool speaks, bool waited)
 {
     struct report *report = &session->report;
     flyt_head *head = result;
@@ -175,11 +180,11 @@ static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, 
 
     report_note(session, code);
     head->result = (int)code;
-    speaks = speaks && report->text;
+    speaks = report->text && (speaks || (waited && atomic_load(&report->news) && report_sticky(session)));
     if (speaks)
         pthread_mutex_lock(&report->speak);
     if (atomic_load_explicit(&report->news, memory_order_acquire))
-        count = head_fill(report, head, latched, progress, said);
+        count = head_fill(report, head, waited, progress, said);
     head->progress.progress_val = progress;
     head->progress.progress_len = count;
     if (speaks)

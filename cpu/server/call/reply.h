@@ -38,11 +38,12 @@ void report_stop(struct session *);                               /* nothing is 
 CUresult report_sticky(struct session *);
 void report_clear_sticky(struct session *, CUresult which); /* and what is latched because of it */
 bool code_is_sticky(CUresult);
-/* result begins with a flyt_head, which is filled here and emptied again. speaks: with what kernels printed. */
+/* result begins with a flyt_head, which is filled here and emptied again. speaks: with what kernels printed, also where
+   no error makes it speak. */
 void session_reply(struct session *, uint32_t xid, xdrproc_t, void *result, CUresult, bool speaks);
 void session_reply_plain(struct session *, uint32_t xid, CUresult, bool speaks);
-/* Answers an EVENTS call. Neither printed text nor a latched error goes with it: they belong to the replies that
-   threads of the program wait for, one of which may be on its way. */
+/* Answers an EVENTS call. Neither printed text nor an error goes with it: they belong to the replies that threads of
+   the program wait for, one of which may be on its way. */
 void session_say(struct session *, uint32_t xid, events_result *);
 
 #endif
