@@ -135,6 +135,20 @@ def the_runtime_initialises_the_driver_api():
 
 
 @case
+def code_that_the_server_refuses():
+    """A library with two images of machine code only: it is named once. The program's own image is told of once."""
+    for library in "refused-static.so", "refused-shared.so":
+        done = run(sys.executable, "-c", f"import ctypes as c; l = c.CDLL({own(library)!r})\n"
+                   "print(l.first(), l.second(), l.first())")
+        assert done.stdout == "209 209 209\n", done
+        said = messages(done)
+        assert len(said) == 1 and re.search(rf"warning: {library} has .*\(error 209\).* may go on with", said[0]), done
+    done = run(own("refused"))
+    said = messages(done)
+    assert done.stdout == "209 209 209\n" and len(said) == 1 and "error: a code image of this program" in said[0], done
+
+
+@case
 def functions_of_the_driver_from_the_runtime():
     """cudaGetDriverEntryPoint finds them for a program that does not know libcuda."""
     program = ("import ctypes as c; r = c.CDLL(NAME); f, s, p = c.c_void_p(), c.c_int(), c.c_void_p(); "

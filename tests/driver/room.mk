@@ -32,6 +32,19 @@ $(TESTS_DRIVER)/alone $(TESTS_DRIVER)/quiet $(TESTS_DRIVER)/musl:
 	echo 'int puts(const char *); int main(void) { puts("$(@F)"); return 0; }' | $(CC) -x c -o $@ - \
 	    $(if $(filter alone,$(@F)),-static) $(if $(filter musl,$(@F)),-Wl$(comma)--dynamic-linker=/lib/ld-musl-x86_64.so.1)
 
+# Machine code only, which the software GPU refuses: in two images of a library, and in a program.
+TESTS_DRIVER_REFUSED := $(addprefix $(TESTS_DRIVER)/,refused-static.so refused-shared.so refused)
+TESTS_DRIVER_MACHINE  = $(NVCC) -gencode arch=compute_75,code=sm_75 -Wno-deprecated-gpu-targets -Xcompiler -fPIC -o $@
+$(TESTS_DRIVER)/refused-%.o: tests/driver/machine_code.cu
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_MACHINE) -c -DNAME=$* $<
+$(TESTS_DRIVER)/refused-%.so: $(TESTS_DRIVER)/refused-first.o $(TESTS_DRIVER)/refused-second.o
+	$(TESTS_DRIVER_MACHINE) -shared -cudart $* $^
+$(TESTS_DRIVER)/refused: tests/driver/machine_code.cu
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_MACHINE) -cudart shared -DNAME=first -DPROGRAM $<
+.SECONDARY: $(addprefix $(TESTS_DRIVER)/refused-,first.o second.o)
+
 # The driver API's own rules: contexts, modules, launches, handles that have ended.
 $(TESTS_DRIVER)/test_%: $(BUILD)/tests/driver/test_%.o | $(DRIVER_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
@@ -59,7 +72,8 @@ $(TESTS_DRIVER)-refused: tests/driver/refused.py $(TESTS_DRIVER_PROGRAMS) | $(PR
 	@chmod +x $@
 TESTS_DRIVER_COMPARED := $(addprefix $(TESTS_DRIVER)/static-,$(TESTS_DRIVER_STATIC)) \
                          $(addprefix build/cuda/,$(TESTS_DRIVER_STATIC))
-$(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TESTS_DRIVER_COMPARED) | $(PROGRAMS)
+$(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TESTS_DRIVER_REFUSED) \
+                          $(TESTS_DRIVER_COMPARED) | $(PROGRAMS)
 $(TESTS_DRIVER)-programs: | $(addprefix $(TESTS_DRIVER)/,link/lto.fatbin libnvJitLink.so.12)
 	@printf '#!/bin/sh\nexec tests/driver/programs.py %s\n' \
 	    '$(BIN) $(TESTS_DRIVER) $(CUDA_HOME) build/cuda $(TESTS_DRIVER_STATIC)' > $@

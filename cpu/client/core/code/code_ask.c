@@ -15,14 +15,12 @@
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/state.h"
 
-static const char *file_name(void) { return core_session.uri; }
-
-static void explain(const char *what, const char *name, int code, const char *log, size_t log_size)
+static void explain(const char *kernel, int code, const char *log, size_t log_size)
 {
     while (log_size && (log[log_size - 1] == '\n' || !log[log_size - 1]))
         log_size--;
-    log_error("%s%s%s cannot be used on the GPU server %s (error %d)%s%.*s", what, name ? " " : "", name ? name : "",
-              file_name(), code, log_size ? ": " : "", (int)log_size, log_size ? log : "");
+    log_error("the kernel %s cannot be used on the GPU server %s (error %d)%s%.*s", kernel, core_session.uri, code,
+              log_size ? ": " : "", (int)log_size, log_size ? log : "");
 }
 
 bool code_passing(int code)
@@ -81,7 +79,7 @@ int function_ask(struct function_question *q, const core_context *c, flyt_id mod
     }
     int code = q->code;
     if (code && !code_passing(code) && !(code == CORE_NOT_FOUND && q->f->sought))
-        explain("the kernel", q->f->name.text, code, q->result.log.log_val, q->result.log.log_len);
+        explain(q->f->name.text, code, q->result.log.log_val, q->result.log.log_len);
     if (!code && !parameters_sane(&q->result))
         code = CORE_UNKNOWN;
     struct core_parameter *parameters = code ? NULL : calloc(q->result.params.params_len + 1, sizeof *parameters);
@@ -159,7 +157,7 @@ int module_answered(struct module_question *q, int (*wait)(struct wire_call *))
 {
     int code = q->announces ? image_and_module(q, wait) : answers(q, wait);
     if (code && !code_passing(code)) {
-        explain("a code image of this program", NULL, code, q->result.log.log_val, q->result.log.log_len);
+        code_image_refused(q->image, code, q->result.log.log_val, q->result.log.log_len);
         free(q->image->log);
         q->image->log = q->result.log.log_len ? strndup(q->result.log.log_val, q->result.log.log_len) : NULL;
     }

@@ -1,0 +1,114 @@
+/*
+ * code_refused.c: what the user is told about a code image that the server refuses.
+ *
+ * Libraries carry the same code in several forms. They try an image, and go on with another one when it is refused:
+ * with the software GPU many have images of machine code only. So the message names the library, says that it may go
+ * on, and comes once for each library and error. An image of the program itself is named by nothing but its bytes, and
+ * told of once.
+ *
+ * Whose an image is: the object that its bytes lie in. NVIDIA's libraries unpack some of theirs into memory of their
+ * own; so where no object has the bytes, and one of these libraries made the call that needs the image, it is that
+ * library's. Looking for it takes a walk over the stack, only here.
+ */
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/client/core/code/code_state.h"
+#include "cpu/common/log.h"
+#include "cpu/client/core/wire/state.h"
+
+enum { TOLD_MOST = 64, FRAMES = 32 };
+
+/* A shared library's file name without folders, or NULL: the program, or what no object holds. */
+static const char *library_at(const void *address)
+{
+    Dl_info info;
+    struct link_map *object = NULL;
+    if (!dladdr1(address, &info, (void **)&object, RTLD_DL_LINKMAP) || !object || !*object->l_name)
+        return NULL;
+    const char *slash = strrchr(object->l_name, '/');
+    return slash ? slash + 1 : object->l_name;
+}
+
+static bool begins(const char *library, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strncmp(library, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+static const char *calling_library(void)
+{
+    /* ours, and the shared runtime, which calls for somebody else; NVIDIA's */
+    static const char *const between[] = { "libflyt-", "libcuda.so", "libcudart.so", "cricket-client.so" };
+    static const char *const nvidias[] = { "libcu", "libnv", "libnpp", "libnccl" };
+    void *frames[FRAMES];
+    int count = backtrace(frames, FRAMES);
+    for (int i = 0; i < count; i++) {
+        const char *library = library_at(frames[i]);
+        if (library && begins(library, between, sizeof between / sizeof *between))
+            continue;
+        return library && begins(library, nvidias, sizeof nvidias / sizeof *nvidias) ? library : NULL;
+    }
+    return NULL;
+}
+
+static const char *library_of(const core_image *image)
+{
+    const char *library = image->wrapper ? library_at(image->wrapper) : NULL;
+    Dl_info info;
+    if (library || (image->wrapper && dladdr(image->wrapper, &info)))
+        return library;                       /* a library's, or the program's own */
+    return calling_library();
+}
+
+static uint64_t mix(uint64_t sum, const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < size; i++)
+        sum = (sum ^ at[i]) * UINT64_C(0x100000001b3);      /* FNV-1a */
+    return sum;
+}
+
+/* Whether the user has been told of it. When the table is full everything is told. */
+static bool told_before(uint64_t what)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t told[TOLD_MOST];
+    static unsigned count;
+    bool known = false;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < count && !known; i++)
+        known = told[i] == what;
+    if (!known && count < TOLD_MOST)
+        told[count++] = what;
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+
+void code_image_refused(const core_image *image, int code, const char *log, size_t log_size)
+{
+    while (log_size && (log[log_size - 1] == '\n' || !log[log_size - 1]))
+        log_size--;
+    const char *library = library_of(image);
+    uint64_t what = mix(UINT64_C(0xcbf29ce484222325), &code, sizeof code);
+    what = library ? mix(what, library, strlen(library)) : mix(what, image->bundle.hash, sizeof image->bundle.hash);
+    const bool quiet = told_before(what);
+    if (quiet && !log_enabled(LOG_LEVEL_DEBUG))
+        return;
+    const char *colon = log_size ? ": " : "", *text = log_size ? log : "";
+    if (library)
+        log_message(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING,
+                    "%s has a code image that cannot be used on the GPU server %s (error %d)%s%.*s. The library may go "
+                    "on with other code; this is said once", library, core_session.uri, code, colon, (int)log_size,
+                    text);
+    else
+        log_message(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR,
+                    "a code image of this program cannot be used on the GPU server %s (error %d)%s%.*s",
+                    core_session.uri, code, colon, (int)log_size, text);
+}
