@@ -3,9 +3,10 @@
  *
  * A stream whose first deferred call may have become possible is in `ready`. Else it is where whoever gives it what it
  * lacks will find it (call->wants): at the recording of an event, at a function that is being loaded, where staging
- * memory, room on lanes or room in the driver is given out (in turn, as long as there is some), or in `starved`, which is tried with every
- * kick. Whatever it waits for, it is ready when something of its own has completed (completion.progressed). The order
- * between the legacy stream and the blocking ones needs no list: context->heads tells who is next.
+ * memory, room on lanes or room in the driver is given out (in turn, as long as there is some), or in `starved`, which
+ * is tried with every kick. Whatever it waits for, it is ready when something of its own has completed
+ * (completion.progressed). The order between the legacy stream and the blocking ones needs no list: context->heads tells
+ * who is next.
  */
 #include "cpu/server/session.h"
 

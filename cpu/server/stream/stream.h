@@ -142,7 +142,7 @@ void streams_free(struct session *);
 void crowd_open(struct session *);
 /* Whether one more operation of the stream must wait because of what all streams have inside the driver. */
 bool crowd_full(const struct session *, const struct stream *);
-void crowd_enter(struct session *, struct stream *, const struct call *);     /* the driver has it. Under session.lock */
+void crowd_enter(struct session *, struct stream *, const struct call *);     /* the driver has it; session.lock */
 /* The stream's operations are complete up to the place where it had entered so much. Under completion.lock. */
 void crowd_leave(struct session *, struct stream *, uint64_t entered);
 
