@@ -5,8 +5,8 @@
  * lacks will find it (call->wants): at the recording of an event, at a function that is being loaded, where staging
  * memory, room on lanes or room in the driver is given out (in turn, as long as there is some), or in `starved`, which
  * is tried with every kick. Whatever it waits for, it is ready when something of its own has completed
- * (completion.progressed). The order between the legacy stream and the blocking ones needs no list: context->heads tells
- * who is next.
+ * (completion.progressed). The order between the legacy stream and the blocking ones needs no list: context->heads
+ * tells who is next.
  */
 #include "cpu/server/session.h"
 
