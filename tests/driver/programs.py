@@ -149,6 +149,20 @@ def code_that_the_server_refuses():
 
 
 @case
+def compute_sanitizer_does_not_end_the_program():
+    """Its library takes a table that is refused for one that is there. So it gets one whose functions return 801."""
+    ask = ("l, t = c.CDLL('libcuda.so.1'), c.c_void_p()\n"
+           "for i in range(2): print(l.cuInit(0), l.cuGetExportTable(c.byref(t), b'?' * 16), t.value is not None)\n")
+    done = run(sys.executable, "-c", "import ctypes as c\n" + ask)
+    assert done.stdout == "0 1 False\n0 1 False\n" and "does not know" in done.stderr, done
+    call = "print(c.CFUNCTYPE(c.c_int)(c.cast(t, c.POINTER(c.c_void_p))[5])())"
+    load = f"import ctypes as c; c.CDLL({own('libsanitizer-collection.so')!r})\n"
+    done = run(sys.executable, "-c", load + ask + call)
+    assert done.stdout == "0 0 True\n0 0 True\n801\n", done
+    assert len(messages(done)) == 1 and "compute-sanitizer cannot watch" in done.stderr, done
+
+
+@case
 def functions_of_the_driver_from_the_runtime():
     """cudaGetDriverEntryPoint finds them for a program that does not know libcuda."""
     program = ("import ctypes as c; r = c.CDLL(NAME); f, s, p = c.c_void_p(), c.c_int(), c.c_void_p(); "

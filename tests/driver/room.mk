@@ -32,6 +32,11 @@ $(TESTS_DRIVER)/alone $(TESTS_DRIVER)/quiet $(TESTS_DRIVER)/musl:
 	echo 'int puts(const char *); int main(void) { puts("$(@F)"); return 0; }' | $(CC) -x c -o $@ - \
 	    $(if $(filter alone,$(@F)),-static) $(if $(filter musl,$(@F)),-Wl$(comma)--dynamic-linker=/lib/ld-musl-x86_64.so.1)
 
+# It has the name of compute-sanitizer's library, and nothing else.
+$(TESTS_DRIVER)/libsanitizer-collection.so:
+	@mkdir -p $(@D)
+	echo | $(CC) -x c -shared -o $@ -
+
 # Machine code only, which the software GPU refuses: in two images of a library, and in a program.
 TESTS_DRIVER_REFUSED := $(addprefix $(TESTS_DRIVER)/,refused-static.so refused-shared.so refused)
 TESTS_DRIVER_MACHINE  = $(NVCC) -gencode arch=compute_75,code=sm_75 -Wno-deprecated-gpu-targets -Xcompiler -fPIC -o $@
@@ -73,6 +78,7 @@ $(TESTS_DRIVER)-refused: tests/driver/refused.py $(TESTS_DRIVER_PROGRAMS) | $(PR
 TESTS_DRIVER_COMPARED := $(addprefix $(TESTS_DRIVER)/static-,$(TESTS_DRIVER_STATIC)) \
                          $(addprefix build/cuda/,$(TESTS_DRIVER_STATIC))
 $(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TESTS_DRIVER_REFUSED) \
+                          $(TESTS_DRIVER)/libsanitizer-collection.so \
                           $(TESTS_DRIVER_COMPARED) | $(PROGRAMS)
 $(TESTS_DRIVER)-programs: | $(addprefix $(TESTS_DRIVER)/,link/lto.fatbin libnvJitLink.so.12)
 	@printf '#!/bin/sh\nexec tests/driver/programs.py %s\n' \

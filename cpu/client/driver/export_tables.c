@@ -15,6 +15,7 @@
 
 #if FLYT_INTEROP
 
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -419,6 +420,35 @@ static const struct {
     { { 0xDA, 0x91, 0x51, 0xD3, 0x3A, 0xE6, 0xCC, 0x41, 0xA5, 0xC0, 0x4F, 0x26, 0xD5, 0x33, 0xE3, 0x28 }, NULL },
 };
 
+/* ---- compute-sanitizer ----
+ *
+ * It loads a library into the program, which would put checks into the machine code of kernels. The library does not
+ * bear that a table is refused: it ends the program with SIGSEGV. So there it gets a table all of whose functions return
+ * 801, and the program runs, unwatched. */
+
+static int unwatched(void) { return CUDA_ERROR_NOT_SUPPORTED; }
+
+enum { UNWATCHED_SLOTS = 128 };
+static const slot unwatched_table[UNWATCHED_SLOTS] = {
+    [0] = SLOT(sizeof(slot) * UNWATCHED_SLOTS),
+    [1 ... UNWATCHED_SLOTS - 1] = SLOT(unwatched),
+};
+
+static int is_sanitizer(struct dl_phdr_info *object, size_t size, void *unused)
+{
+    const char *slash = strrchr(object->dlpi_name, '/');
+    (void)size, (void)unused;
+    return strncmp(slash ? slash + 1 : object->dlpi_name, "libsanitizer-collection.so", 26) == 0;
+}
+
+static void tell_unwatched(void)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&told))
+        log_warning("compute-sanitizer cannot watch kernels that run on a GPU server: the program runs without it. "
+                    "FLYT_SOFTGPU_MEMCHECK=1 where the server runs finds what it would find (docs/debugging.md)");
+}
+
 /* One line for the first one: a profiler asks for dozens. */
 static void tell_unknown(const uint8_t id[16])
 {
@@ -439,6 +469,10 @@ const void *driver_export_table(const CUuuid *id)
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (memcmp(tables[i].id, id->bytes, sizeof tables[i].id) == 0)
             return tables[i].table;
+    if (dl_iterate_phdr(is_sanitizer, NULL)) {
+        tell_unwatched();
+        return unwatched_table;
+    }
     tell_unknown((const uint8_t *)id->bytes);
     return NULL;
 }
