@@ -13,7 +13,12 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { EVENTS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000, TRANSPORT_MINOR = 4 };
+enum {
+    EVENTS_MS = CTL_DEAD_SECONDS * 1000,
+    CALL_MS = CTL_CALL_SECONDS * 1000,
+    TRANSPORT_MINOR = 4,
+    UNREACHED_MINOR = 5
+};
 
 static void ask_events(struct manager *);
 
@@ -38,7 +43,9 @@ static void answered(void *context, int error, const char *why, void *object)
     if (error) {
         log_debug("event=no-answer program=%llu why=\"%s\"", (unsigned long long)program->key, why);
         program->sent = false;          /* asked again after the reconnection */
-        if (error == -ETIMEDOUT && program->state == PROGRAM_ASKING)
+        if (program->held)
+            program_tell(program, CTL_LOST, why, 0);
+        else if (error == -ETIMEDOUT && program->state == PROGRAM_ASKING)
             program_ask(program);
         return;
     }
@@ -71,6 +78,13 @@ int cluster_renew(struct program *program)
 {
     client_renew_args args = { .key = program->key };
     return call_about(program, CLIENT_RENEW, &args);
+}
+
+int cluster_unreached(struct program *program, uint64_t server, bool never, const char *why)
+{
+    client_unreached_args args = { .key = program->key, .server = server, .never = never,
+                                   .why = (char *)(uintptr_t)why };
+    return program->manager->takes_unreached ? call_about(program, CLIENT_UNREACHED, &args) : -ENOSYS;
 }
 
 static void transport_told(void *context, int error, const char *why, void *object)
@@ -242,6 +256,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
         manager->acknowledged = 0;
     manager_incarnation = peer->incarnation;
     manager->takes_transport = peer->minor >= TRANSPORT_MINOR;
+    manager->takes_unreached = peer->minor >= UNREACHED_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {
@@ -250,7 +265,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
             continue;
         fill_program(program, &running[count].prog);
         running[count].id = program->id;
-        running[count++].server = program->server;
+        running[count++].server = program->held ? program->held : program->server;
     }
     client_register_args args = { .host = manager->host, .programs = { count, running } };
     if (!running || link_call(link, CLIENT_REGISTER, &args, CALL_MS, registered, manager, error) != 0)

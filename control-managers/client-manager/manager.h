@@ -33,6 +33,8 @@ struct program {
     struct manager *manager;
     struct program *next;
     uint64_t key, id, server;
+    uint64_t unreached; /* the server of which the cluster manager was told that this program cannot use it */
+    uint64_t held;      /* ASKING for another one than this; 0: for its first */
     struct process process;
     uint32_t pid, uid; /* pid 0: of a namespace that we do not see into */
     char executable[CTL_MAX_PATH + 1];
@@ -65,7 +67,7 @@ struct manager {
     char why_away[512];            /* why the cluster manager is not there */
     bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
     bool registered, telling_ends;
-    bool takes_transport; /* the cluster manager is of a version that does */
+    bool takes_transport, takes_unreached; /* the cluster manager is of a version that does */
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
@@ -91,6 +93,8 @@ int cluster_open(struct manager *, char *error);
 /* 0, or -ENOTCONN. */
 int cluster_request(struct program *);
 int cluster_renew(struct program *);
+/* It does not reach its server; never: nor any other one of that node. 0, or -ENOTCONN, -ENOSYS. */
+int cluster_unreached(struct program *, uint64_t server, bool never, const char *why);
 /* How the program reaches its GPU server, if it has said so and the cluster manager is there. */
 void cluster_tell_transport(struct program *);
 void cluster_tell_ends(struct manager *);

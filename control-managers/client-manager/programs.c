@@ -89,8 +89,13 @@ static void set_answer(struct program *program, const program_answer *answer)
 void program_tell(struct program *program, ctl_code code, const char *text, unsigned position)
 {
     const program_answer answer = { .status = { code, (char *)(uintptr_t)text }, .position = position };
-    if (code > CTL_WAITING)
+    if (code > CTL_WAITING && program->held) {
+        program->state = PROGRAM_RUNNING; /* it goes on with the one that it has */
+        program->server = program->held;
+    } else if (code > CTL_WAITING) {
         program->state = PROGRAM_REFUSED;
+    }
+    program->held = code == CTL_WAITING ? program->held : 0;
     set_answer(program, &answer);
 }
 
@@ -112,6 +117,16 @@ static bool keep_safe_addresses(const struct manager *manager, const ctl_grant *
     return grant->addresses.addresses_len > 0 || given->addresses.addresses_len == 0;
 }
 
+/* A server that this VM must not use: the cluster manager is asked for one of another node, once. */
+static bool seek_other(struct program *program, uint64_t server, const char *why)
+{
+    if (program->unreached == server || cluster_unreached(program, server, true, why) != 0)
+        return false;
+    program->unreached = server;
+    program_tell(program, CTL_WAITING, why, 0);
+    return true;
+}
+
 void program_answered(struct program *program, const client_answer *given)
 {
     program_answer answer = { .status = given->status, .position = given->position };
@@ -127,6 +142,8 @@ void program_answered(struct program *program, const client_answer *given)
                  "the GPU server on node %s takes no TLS, and this VM has certificates: set virt-server.tls of"
                  " that node to \"on\", or tls.plain-servers of this VM's client manager to true",
                  given->grant.node);
+        if (seek_other(program, given->grant.server, text))
+            return;
         log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
                     program->pid, text);
         program_tell(program, CTL_DENIED, text, 0);
@@ -136,6 +153,7 @@ void program_answered(struct program *program, const client_answer *given)
         bool first = program->state != PROGRAM_RUNNING || program->server != given->grant.server;
         program->state = PROGRAM_RUNNING;
         program->server = given->grant.server;
+        program->held = 0;
         if (first) {
             log_info("event=program-granted program=%llu pid=%u server=%llu node=%s sms=%u memory=%llu",
                      (unsigned long long)program->key, program->pid, (unsigned long long)program->server,
@@ -151,6 +169,7 @@ void program_answered(struct program *program, const client_answer *given)
         log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
                     program->pid, given->status.text);
         program->state = PROGRAM_REFUSED;
+        program->held = 0;
     }
     set_answer(program, &answer);
 }
@@ -462,6 +481,31 @@ static void handle_wait(struct conn *conn, struct call *call, void *object)
     hold_call(program, call, BEAT_MS);
 }
 
+static void handle_unreached(struct conn *conn, struct call *call, void *object)
+{
+    const program_unreached_args *args = object;
+    struct program *program = ((struct visitor *)conn_context(conn))->program;
+    char text[CTL_MAX_TEXT + 1];
+    if (!program) {
+        const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
+        call_reply(call, &refusal);
+        return;
+    }
+    log_warning("event=server-unreached program=%llu pid=%u server=%llu why=\"%s\"", (unsigned long long)program->key,
+                program->pid, (unsigned long long)program->server, args->why);
+    if (program->state == PROGRAM_RUNNING && program->server == args->server) {
+        snprintf(text, sizeof text, "another place is looked for, since %.800s", args->why);
+        program->held = program->server;
+        program->server = 0;
+        program->state = PROGRAM_ASKING;
+        program_tell(program, CTL_WAITING, text, 0);
+        program->news = false;
+        if (cluster_unreached(program, args->server, false, args->why) != 0)
+            program_tell(program, CTL_LOST, "the cluster manager cannot be asked for another GPU server", 0);
+    }
+    hold_call(program, call, BEAT_MS);
+}
+
 static void handle_transport(struct conn *conn, struct call *call, void *object)
 {
     const ctl_transport *args = object;
@@ -513,6 +557,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_ATTACH] = { 1u << CTL_ROLE_PROGRAM, handle_attach },
     [PROGRAM_WAIT] = { 1u << CTL_ROLE_PROGRAM, handle_wait },
     [PROGRAM_TRANSPORT] = { 1u << CTL_ROLE_PROGRAM, handle_transport },
+    [PROGRAM_UNREACHED] = { 1u << CTL_ROLE_PROGRAM, handle_unreached },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

@@ -35,7 +35,8 @@ void state_save(struct manager *manager)
     for (const struct program *program = manager->programs; program; program = program->next)
         if (program->process.pid > 0 && program->state != PROGRAM_REFUSED)
             fprintf(out, "%llu %llu %llu %d %llu %u %s\n", (unsigned long long)program->key,
-                    (unsigned long long)program->id, (unsigned long long)program->server, (int)program->process.pid,
+                    (unsigned long long)program->id,
+                    (unsigned long long)(program->held ? program->held : program->server), (int)program->process.pid,
                     (unsigned long long)program->process.started, program->uid, program->executable);
     bool bad = ferror(out) != 0;
     if (fclose(out) != 0 || bad || rename(temporary, path) != 0)

@@ -14,8 +14,8 @@
  *
  * The files form layers. A file calls only files of its own or a lower layer, and no two files call each other:
  *
- *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, admin*.c, changes.c,
- *            load.c (reads the DB), main.c
+ *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, unreached.c, admin*.c,
+ *            changes.c, load.c (reads the DB), main.c
  *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, health.c, keys.c,
  *            push.c
  *   model    state.c, queue.c, entitlement.c, place.c
@@ -155,7 +155,7 @@ struct program {
     char *mode, *mode_why; /* ctl_transport; NULL: it has not said */
     uint32_t position;     /* in the queue, as counted last; 0: never */
     char why[256];         /* queued: what server_try said last */
-    uint32_t tries;        /* servers that failed to start */
+    uint32_t tries;        /* servers that failed to start, or that it did not reach */
     const void *avoid[PROGRAM_TRIES]; /* nodes, or GPUs of the only node, where that was; struct place_request */
     size_t avoid_count;
     bool lacks_room;       /* queued: not its VM's own servers stand in its way */
@@ -387,7 +387,10 @@ struct answer_buffers {
     ctl_uri addresses[CTL_MAX_ADDRESSES];
     char text[CTL_MAX_TEXT + 1];
 };
+struct vm *client_vm_of(struct conn *); /* whose client manager this is, and notes that it has spoken; NULL: of none */
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
+void program_refusal(uint64_t key, uint64_t id, ctl_code, char *text, client_answer *);
+void program_refused(struct cluster *, struct program *, const char *why); /* its refusal was answered; destroys it */
 void program_end(struct cluster *, struct program *, const char *why);
 /* Counts one. False: there were `burst` at once, and more than `per_second` since. */
 bool rate_passes(struct rate *, uint32_t burst, uint32_t per_second);
@@ -397,7 +400,7 @@ void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
-    client_handle_events, client_handle_transport;
+    client_handle_events, client_handle_transport, client_handle_unreached;
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);

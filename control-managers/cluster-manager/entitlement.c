@@ -32,6 +32,7 @@ struct place_request server_request(struct cluster *cluster, const struct progra
     request.asker = program;
     request.avoid = program->avoid;
     request.avoid_count = program->avoid_count;
+    request.tls = program->vm->session && conn_encrypted(program->vm->session->conn);
     request.machine = vm_names_machine(&program->vm->row) ? NULL : program->vm->machine;
     return request;
 }

@@ -352,6 +352,24 @@ static void tell_tenants(struct cluster *cluster, struct node *node, const char 
             program_notify(cluster, program, CLIENT_EVENT_SUSPECT, CTL_LOST, text);
 }
 
+/* Programs whose server was ordered, and has not started when its node falls silent, need not wait until the node is
+   lost, if there is another place. */
+static void let_starting_go(struct cluster *cluster, struct node *node, const char *text)
+{
+    struct place_result place;
+    for (struct server *server = node->servers, *next; server; server = next) {
+        next = server->node_next;
+        if (server->stopping || !server->ordered || server->adopted || !server->programs ||
+            server->state != CTL_SERVER_STARTING || server->row.state != CTL_SERVER_STARTING)
+            continue;
+        struct place_request request = server_request(cluster, server->programs);
+        if (place_choose(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_FOUND)
+            continue;
+        server->unused = true;
+        server_stop(cluster, server, CTL_LOST, text);
+    }
+}
+
 static void suspect(struct cluster *cluster, struct node *node)
 {
     struct event_about which = about(node);
@@ -361,6 +379,7 @@ static void suspect(struct cluster *cluster, struct node *node)
     snprintf(text, sizeof text, "node %s has been silent for %g s", node->row.name, cluster->values->suspect);
     cluster_event(cluster, ADMIN_WARNING, "node-suspect", &which,
                   "%s: nothing is placed there, its %zu servers are kept", text, node->server_count);
+    let_starting_go(cluster, node, text);
     tell_tenants(cluster, node, text);
 }
 

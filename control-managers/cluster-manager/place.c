@@ -100,16 +100,24 @@ static bool is_preferred(const struct place_gpu *gpu, const struct place_request
     return request->machine && *request->machine && strcmp(gpu->machine, request->machine) == 0;
 }
 
-/* Whether (preferred, score) of a beats that of b. */
-static bool better(bool a_preferred, double a, bool b_preferred, double b)
+/* What counts before the score: that the VM can use it, and then where it is. */
+static int rank_of(const struct place_gpu *gpu, const struct place_request *request)
 {
-    return a_preferred != b_preferred ? a_preferred : a < b;
+    bool preferred = is_preferred(gpu, request);
+    return 2 * (!request->tls || gpu->tls || preferred) + preferred;
+}
+
+/* Whether (rank, score) of a beats that of b. */
+static bool better(int a_rank, double a, int b_rank, double b)
+{
+    return a_rank != b_rank ? a_rank > b_rank : a < b;
 }
 
 enum place_verdict place_choose(const struct place_pool *pool, int policy, const struct place_request *request,
                                 struct place_result *best)
 {
-    bool found = false, possible = false, any = false, best_preferred = false;
+    bool found = false, possible = false, any = false;
+    int best_rank = 0;
     double best_score = 0;
     for (size_t i = 0; i < pool->count; i++) {
         const struct place_gpu *gpu = &pool->gpus[i];
@@ -125,12 +133,12 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
         result.sharing = choose_kind(pool, gpu, kinds, &result);
         if (!result.sharing)
             continue;
-        bool preferred = is_preferred(gpu, request);
+        int rank = rank_of(gpu, request);
         double score = place_policies[policy].score(gpu, &result);
-        if (!found || better(preferred, score, best_preferred, best_score)) {
+        if (!found || better(rank, score, best_rank, best_score)) {
             *best = result;
             best_score = score;
-            best_preferred = preferred;
+            best_rank = rank;
             found = true;
         }
     }
@@ -175,19 +183,19 @@ size_t place_keep(struct place_pool *pool, const struct place_request *request)
 {
     size_t best = (size_t)-1;
     double least = 0;
-    bool best_preferred = false;
+    int best_rank = 0;
     for (size_t i = 0; i < pool->count; i++) {
         struct place_gpu *gpu = &pool->gpus[i];
         struct place_result result;
         unsigned kinds = kinds_if_empty(gpu, request, &result);
         if (!kinds || !gpu->schedulable || gpu->keeper)
             continue;
-        bool preferred = is_preferred(gpu, request);
+        int rank = rank_of(gpu, request);
         double lacks = missing(gpu, kinds, &result);
-        if (best == (size_t)-1 || better(preferred, lacks, best_preferred, least)) {
+        if (best == (size_t)-1 || better(rank, lacks, best_rank, least)) {
             best = i;
             least = lacks;
-            best_preferred = preferred;
+            best_rank = rank;
         }
     }
     if (best != (size_t)-1)

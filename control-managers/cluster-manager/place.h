@@ -23,6 +23,7 @@ struct place_gpu {
     uint8_t sharing;  /* in use, one bit; 0: no server */
     bool schedulable; /* up, ready, not drained */
     bool sm_limits;   /* fewer SMs than all can be held */
+    bool tls;         /* programs reach servers there by TLS */
     uint32_t users;
     const void *keeper; /* the asker that waits for it gets it first; NULL: nobody waits */
 };
@@ -42,6 +43,7 @@ struct place_request {
     const char *machine;   /* preferred NULL: all nodes on that machine are preferred. NULL or "": none is */
     const void *const *avoid; /* nodes and GPUs (their owners) that will not do */
     size_t avoid_count;
+    bool tls;                 /* the VM has certificates: it may refuse servers of another machine that take no TLS */
 };
 
 struct place_result {

@@ -90,7 +90,7 @@ void program_fill_answer(struct cluster *cluster, struct program *program, clien
     answer->status.text = buffers->text;
 }
 
-static void refusal(uint64_t key, uint64_t id, ctl_code code, char *text, client_answer *answer)
+void program_refusal(uint64_t key, uint64_t id, ctl_code code, char *text, client_answer *answer)
 {
     *answer = (client_answer){ .status = { code, text }, .key = key, .prog = id };
 }
@@ -107,10 +107,10 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct message *m
         if (program && message->code == CTL_OK)
             program_fill_answer(cluster, program, &event->body.client_event_body_u.answer, buffers);
         else if (message->code != CTL_OK)
-            refusal(message->key, message->program, message->code, message->text,
+            program_refusal(message->key, message->program, message->code, message->text,
                     &event->body.client_event_body_u.answer);
         else
-            refusal(message->key, message->program, CTL_NOT_FOUND, (char *)"the program has ended",
+            program_refusal(message->key, message->program, CTL_NOT_FOUND, (char *)"the program has ended",
                     &event->body.client_event_body_u.answer);
         return;
     }
@@ -135,7 +135,7 @@ static void answer_events(struct session *session)
     free(buffers);
 }
 
-static struct vm *vm_of(struct conn *conn)
+struct vm *client_vm_of(struct conn *conn)
 {
     struct vm *vm = session_of(conn)->vm;
     if (vm) {
@@ -149,7 +149,7 @@ static struct vm *vm_of(struct conn *conn)
 void client_handle_events(struct conn *conn, struct call *call, void *object)
 {
     const client_events_args *args = object;
-    struct vm *vm = vm_of(conn);
+    struct vm *vm = client_vm_of(conn);
     if (!vm) {
         call_refuse(call);
         return;
@@ -190,7 +190,7 @@ void client_handle_ended(struct conn *conn, struct call *call, void *object)
 {
     const client_ended_args *args = object;
     ctl_plain_result result = { { CTL_OK, (char *)"" } };
-    struct vm *vm = vm_of(conn);
+    struct vm *vm = client_vm_of(conn);
     if (!vm) {
         call_refuse(call);
         return;
@@ -205,13 +205,20 @@ void client_handle_ended(struct conn *conn, struct call *call, void *object)
 
 /* ---- requests ---- */
 
+void program_refused(struct cluster *cluster, struct program *program, const char *why)
+{
+    struct event_about which = { .vm = program->vm->row.name };
+    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", program->executable, why);
+    program_destroy(cluster, program);
+}
+
 /* New programs of one VM: at once, and per second from then on. */
 enum { VM_REQUESTS = 2000, VM_REQUESTS_PER_SECOND = 100 };
 
 void client_handle_request(struct conn *conn, struct call *call, void *object)
 {
     const client_request_args *args = object;
-    struct vm *vm = vm_of(conn);
+    struct vm *vm = client_vm_of(conn);
     struct answer_buffers buffers;
     client_answer answer;
     ctl_code code = CTL_OK;
@@ -239,33 +246,34 @@ void client_handle_request(struct conn *conn, struct call *call, void *object)
         call_reply(call, &answer);
         return;
     }
-    refusal(args->prog.key, program ? program->id : 0, code, buffers.text, &answer);
+    program_refusal(args->prog.key, program ? program->id : 0, code, buffers.text, &answer);
     call_reply(call, &answer);
     struct event_about which = { .vm = vm->row.name };
-    cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", args->prog.executable,
-                  buffers.text);
     if (program)
-        program_destroy(cluster, program);
+        program_refused(cluster, program, buffers.text);
+    else
+        cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", args->prog.executable,
+                      buffers.text);
 }
 
 void client_handle_renew(struct conn *conn, struct call *call, void *object)
 {
     const client_renew_args *args = object;
-    struct vm *vm = vm_of(conn);
+    struct vm *vm = client_vm_of(conn);
     struct answer_buffers buffers;
     client_answer answer;
     struct program *program = vm ? map_get_id(&vm->by_key, args->key) : NULL;
     if (program)
         program_fill_answer(vm->cluster, program, &answer, &buffers);
     else
-        refusal(args->key, 0, CTL_NOT_FOUND, (char *)"there is no such program", &answer);
+        program_refusal(args->key, 0, CTL_NOT_FOUND, (char *)"there is no such program", &answer);
     call_reply(call, &answer);
 }
 
 void client_handle_transport(struct conn *conn, struct call *call, void *object)
 {
     const client_transport_args *args = object;
-    struct vm *vm = vm_of(conn);
+    struct vm *vm = client_vm_of(conn);
     struct program *program = vm ? map_get_id(&vm->by_key, args->key) : NULL;
     ctl_plain_result result = { { CTL_OK, (char *)"" } };
     if (!program)
@@ -340,7 +348,7 @@ static void end_unnamed(struct cluster *cluster, struct vm *vm, const client_reg
 void client_handle_register(struct conn *conn, struct call *call, void *object)
 {
     const client_register_args *args = object;
-    struct vm *vm = vm_of(conn);
+    struct vm *vm = client_vm_of(conn);
     if (!vm) {
         call_refuse(call);
         return;

@@ -8,12 +8,20 @@
 
 #include "cpu/common/explain.h"
 
-/* For a new program: none of a drained node. */
-static struct server *shared_server(const struct vm *vm)
+static bool is_avoided(const struct program *program, const struct server *server)
 {
-    for (struct server *server = vm->servers; server; server = server->vm_next)
+    for (size_t i = 0; i < program->avoid_count; i++)
+        if (program->avoid[i] == server->node || program->avoid[i] == server->gpu)
+            return true;
+    return false;
+}
+
+/* For a new program: none of a drained node. */
+static struct server *shared_server(const struct program *program)
+{
+    for (struct server *server = program->vm->servers; server; server = server->vm_next)
         if (!server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING &&
-            !server->node->row.drained)
+            !server->node->row.drained && !is_avoided(program, server))
             return server;
     return NULL;
 }
@@ -27,7 +35,7 @@ static bool has_limits(const struct server *server, const struct place_request *
 
 bool server_is_shared(const struct program *program)
 {
-    return program->vm->row.grouping && shared_server(program->vm);
+    return program->vm->row.grouping && shared_server(program);
 }
 
 /* Of those that could hold it: the first that is degraded, and why, behind the text. */
@@ -46,7 +54,7 @@ static void explain_degraded(struct cluster *cluster, const struct place_request
 ctl_code server_try(struct cluster *cluster, struct program *program, char *text)
 {
     struct vm *vm = program->vm;
-    struct server *server = vm->row.grouping ? shared_server(vm) : NULL;
+    struct server *server = vm->row.grouping ? shared_server(program) : NULL;
     struct place_result place;
     program->lacks_room = program->expects_place = false;
     if ((!server || !server->durable) && program_lacks_db(cluster, program, text))

@@ -221,6 +221,7 @@ void server_stop(struct cluster *cluster, struct server *server, ctl_code code, 
     snprintf(server->text, sizeof server->text, "%s", why);
     cluster_event(cluster, ADMIN_INFO, "server-stopping", &which, "%.900s", why);
     release_programs(cluster, server, code == CTL_OK ? CTL_LOST : code, server->text);
+    queue_retry(cluster);
     if (!server->ordered)
         return;                                 /* became_durable ends it */
     server->row.state = CTL_SERVER_STOPPING;

@@ -355,6 +355,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_RENEW] = { CLIENT, client_handle_renew },
     [CLIENT_EVENTS] = { CLIENT, client_handle_events },
     [CLIENT_TRANSPORT] = { CLIENT, client_handle_transport },
+    [CLIENT_UNREACHED] = { CLIENT, client_handle_unreached },
     [ADMIN_STATUS] = { VIEWER, admin_handle_status },
     [ADMIN_NODES] = { VIEWER, admin_handle_nodes },
     [ADMIN_NODE] = { OPERATOR, admin_handle_node }, /* REMOVE: ADMIN */

@@ -138,6 +138,7 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
         slot->memory = gpu->memory;
         slot->offered = (uint8_t)gpu->offered;
         slot->sm_limits = gpu->sm_limits;
+        slot->tls = node->tls;
         slot->schedulable = node->state == ADMIN_NODE_UP && node->registered && !node->row.drained && gpu->known &&
                             gpu->state == CTL_GPU_READY && gpu_may_be_tried(cluster, gpu);
     }

@@ -217,8 +217,9 @@ const char *const protocol_event_kinds[] = {
     "program-killed",  "program-refused",  "reload-refused",
     "reloaded",        "server-ended",     "server-lost",
     "server-placed",   "server-restarted", "server-running",
-    "server-stopped",  "server-stopping",  "vm-added",
-    "vm-changed",      "vm-removed",      "vm-suspended",     NULL,
+    "server-stopped",  "server-stopping",  "server-unreached",
+    "vm-added",        "vm-changed",       "vm-removed",
+    "vm-suspended",    NULL,
 };
 
 void protocol_text_clean(char *text)

@@ -164,9 +164,9 @@ static int connect_tcp(const char *uri, const struct rpc_address *address, uint6
 {
     struct addrinfo *found = NULL;
     int failure = look_up(address, deadline, &found);
-    if (failure != 0)
-        return rpc_explain(error, -EHOSTUNREACH, "connecting to %s: looking up %s: %s", uri, address->host,
-                           gai_strerror(failure));
+    if (failure != 0) /* -EHOSTUNREACH: the name server did not answer; later it may */
+        return rpc_explain(error, failure == EAI_AGAIN ? -EHOSTUNREACH : -EADDRNOTAVAIL,
+                           "connecting to %s: looking up %s: %s", uri, address->host, gai_strerror(failure));
     int fd = -EHOSTUNREACH;
     for (struct addrinfo *one = found; one;) {
         fd = connect_to(one->ai_addr, one->ai_addrlen, deadline);

@@ -75,6 +75,14 @@ static void test_transport(void **state)
               sizeof(manager_plain_result));
 }
 
+static void test_unreached(void **state)
+{
+    (void)state;
+    manager_unreached_args args = { .server = 1ull << 40, .why = TEXT("because") };
+    both_ways((xdrproc_t)xdr_manager_unreached_args, &args, (xdrproc_t)xdr_program_unreached_args,
+              sizeof(program_unreached_args));
+}
+
 static void test_numbers(void **state)
 {
     (void)state;
@@ -83,10 +91,12 @@ static void test_numbers(void **state)
     assert_int_equal(MANAGER_ATTACH, PROGRAM_ATTACH);
     assert_int_equal(MANAGER_WAIT, PROGRAM_WAIT);
     assert_int_equal(MANAGER_TRANSPORT, PROGRAM_TRANSPORT);
+    assert_int_equal(MANAGER_UNREACHED, PROGRAM_UNREACHED);
     assert_int_equal(MANAGER_MAJOR, CTL_MAJOR);
     assert_int_equal(MANAGER_ROLE_PROGRAM, CTL_ROLE_PROGRAM);
     assert_int_equal(MANAGER_OK, CTL_OK);
     assert_int_equal(MANAGER_WAITING, CTL_WAITING);
+    assert_int_equal(MANAGER_LOST, CTL_LOST);
     assert_int_equal(MANAGER_VERSION, CTL_VERSION);
     assert_int_equal(MANAGER_NEIGHBOUR, CTL_NEIGHBOUR);
     assert_int_equal(MANAGER_WAIT_NO, CLIENT_WAIT_NO);
@@ -104,7 +114,7 @@ static void test_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_hello), cmocka_unit_test(test_attach),
-                                        cmocka_unit_test(test_transport),
+                                        cmocka_unit_test(test_transport), cmocka_unit_test(test_unreached),
                                         cmocka_unit_test(test_numbers) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -428,6 +428,14 @@ void client_renew(struct fake_client *client, struct fake_program *program)
     assert_int_equal(link_call(client->link, CLIENT_RENEW, &args, 10000, requested, client, NULL), 0);
 }
 
+void client_unreached(struct fake_client *client, struct fake_program *program, bool never)
+{
+    client_unreached_args args = { program->key, program->server, never, (char *)"nobody answers there" };
+    program->running = false;
+    program->code = CTL_OK;
+    assert_int_equal(link_call(client->link, CLIENT_UNREACHED, &args, 10000, requested, client, NULL), 0);
+}
+
 void client_end(struct fake_client *client, struct fake_program *program)
 {
     u_quad_t key = program->key;

@@ -37,7 +37,7 @@ static int clear(void **state)
 static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred,
                               struct place_result *result)
 {
-    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL, NULL, 0 };
+    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL, NULL, 0, false };
     return place_choose(&pool, 0, &request, result);
 }
 
@@ -88,7 +88,7 @@ static void test_limits(void **state)
 static void test_choice(void **state)
 {
     struct place_result r;
-    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL, NULL, 0 };
+    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL, NULL, 0, false };
     (void)state;
     size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a),
            small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
@@ -99,7 +99,7 @@ static void test_choice(void **state)
     assert_int_equal(ask(16, 10, CTL_SHARING_TIME_SLICE, &node_b, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);                     /* preferred, not demanded */
     /* By machine: all nodes there. An unknown one, or another, is no preference. */
-    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1", NULL, 0 };
+    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1", NULL, 0, false };
     assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);
     for (int i = 0; i < 2; i++) {
@@ -111,6 +111,21 @@ static void test_choice(void **state)
     there.preferred = &node_b;
     assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, small);                     /* what was named comes first */
+    /* A VM with certificates: its own machine, or a node that takes TLS; but better one without than none. */
+    there.tls = true;
+    there.preferred = NULL;
+    assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, large);                     /* the VM's own machine */
+    there.machine = NULL;
+    assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, small);
+    pool.gpus[large].tls = true;
+    assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
+    assert_int_equal(r.gpu, large);
+    pool.gpus[large].tls = false;
+    there.tls = false;
+    there.machine = "10.0.0.1";
+    there.preferred = &node_b;
     /* Not there: another place if there is one, else never. A node or a GPU may be named. */
     const void *const avoid[] = { &node_b, pool.gpus[large].owner };
     there.avoid = avoid;
@@ -132,8 +147,8 @@ static void test_keep(void **state)
 {
     struct place_result r;
     int large, larger;
-    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0 },
-                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger, NULL, NULL, 0 };
+    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, false },
+                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger, NULL, NULL, 0, false };
     (void)state;
     add(8, 1000, CTL_SHARING_ALL, &node_a);             /* too small */
     size_t full = add(16, 1000, CTL_SHARING_ALL, &node_a), mps = add(16, 1000, CTL_SHARING_ALL, &node_a),
@@ -151,7 +166,7 @@ static void test_keep(void **state)
     assert_int_equal(place_choose(&pool, 0, &other, &r), PLACE_BUSY);
     assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, half);
-    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0 };
+    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, false };
     assert_int_equal(place_keep(&pool, &never), (size_t)-1);
 }
 

@@ -120,6 +120,8 @@ void client_open(struct fake_client *);
 void client_close(struct fake_client *);                            /* the connection ends; its programs go on */
 struct fake_program *client_run(struct fake_client *, client_wait); /* asks for a server; does not wait for it */
 void client_renew(struct fake_client *, struct fake_program *);     /* a new ticket; does not wait for it */
+/* It does not reach its server, or cannot use any of that node. */
+void client_unreached(struct fake_client *, struct fake_program *, bool never);
 void client_end(struct fake_client *, struct fake_program *);
 /* The next event from *at on that has not been acknowledged, which it then is: the manager sends events again until
    they are. NULL: no more. */

@@ -150,11 +150,13 @@ def restart(name):
     pid = daemon(name)
     with open(f"/proc/{pid}/cmdline", "rb") as file:
         command = file.read().decode().split("\0")[:-1]
+    with open(f"/proc/{pid}/environ", "rb") as file: # with the size of its GPU
+        environment = dict(item.split("=", 1) for item in file.read().decode().split("\0") if "=" in item)
     os.kill(pid, signal.SIGKILL)
     until(lambda: ended(pid), f"{name} has ended, and has let its lock go")
     with open(f"{FOLDER}/log/{name}.log", "a") as log:
         again = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                 env={**os.environ, "FLYT_LOG": "info"})
+                                 env={**environment, "FLYT_LOG": "info"})
     with open(f"/proc/{again.pid}/stat") as file:
         started = file.read().rsplit(")", 1)[1].split()[19]
     with open(f"{FOLDER}/run/{name}.pid", "w") as file:
@@ -214,6 +216,33 @@ def server_without_tls(env):
     ok("a VM with certificates uses no GPU server without TLS, unless that is configured")
 
 
+def half_migrated(env):
+    """The node that would be taken does not take TLS yet, and the other one does."""
+    ctl = [f"{BIN}/flytctl", "--json"]
+
+    def node_of_server():
+        run(PROGRAM, env)
+        listed = subprocess.run([*ctl, "server", "list"], env=env, capture_output=True, timeout=30).stdout
+        return ",".join(server["node"] for server in json.loads(listed))
+
+    usual = node_of_server()
+    other = {"node-1": "node-2", "node-2": "node-1"}[usual]
+    connected = times_connected(usual)
+    edit(usual, "virt-server = {", 'virt-server = { tls = "off";')
+    restart(usual)
+    until(lambda: times_connected(usual) > connected, f"{usual} is back")
+    subprocess.run([*ctl, "node", "drain", usual, "--wait", "30"], env=env, capture_output=True, timeout=60)
+    subprocess.run([*ctl, "node", "undrain", usual], env=env, capture_output=True, timeout=30)
+    status, text = run(PROGRAM, env)
+    need(status == 0 and "received over tls" in text, f"status {status}: {text}")
+    need(node_of_server() == other, node_of_server())
+    # It has to wait for the one that it can use.
+    subprocess.run([*ctl, "node", "drain", other, "--wait", "30"], env=env, capture_output=True, timeout=60)
+    status, text = run(PROGRAM, {**env, "FLYT_WAIT": "fail"})
+    need(status != 0 and "takes no TLS" in text, f"status {status}: {text}")
+    ok("in a cluster that is half way to TLS, a VM with certificates gets a GPU server of a node that takes it")
+
+
 def without_certificates(env):
     status, text = run(PROGRAM, env)
     need(status == 0 and "received over tls" not in text, f"status {status}: {text}")
@@ -228,6 +257,8 @@ def main():
         new_certificates(env)
         server_without_tls(env)
         subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], check=True, capture_output=True, timeout=60)
+        half_migrated(up("--tls", "--nodes", "2"))
+        subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], check=True, capture_output=True, timeout=60)
         without_certificates(up())
     except Exception as error:
         print(f"not ok {done + 1} - {error}", flush=True)
@@ -238,7 +269,7 @@ def main():
     finally:
         subprocess.run([f"{BIN}/flyt-local", "down", FOLDER], capture_output=True, timeout=60)
         shutil.rmtree(FOLDER, ignore_errors=True)
-        print(f"1..{done}" if done == 7 else "", flush=True)
+        print(f"1..{done}" if done == 8 else "", flush=True)
     return 0
 
 

@@ -4,3 +4,5 @@ $(BUILD)/tests/control_waiting: tests/control/waiting.py $(BUILD)/tests/control_
 	@printf '#!/bin/sh\nexec tests/control/waiting.py %s %s "$$@"\n' $(BIN) $(BUILD)/tests/control_client_program > $@
 	@chmod +x $@
 TESTS += $(BUILD)/tests/control_waiting@sleeps
+# The same while a link is lost.
+TESTS += "tests/control/link_lost.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"

@@ -133,7 +133,9 @@ static void unknown_name(void **state)
     print_message("# glibc looks names up in a thread that ThreadSanitizer does not know; it crashes in malloc\n");
     skip();
 #endif
-    assert_int_equal(rpc_channel_connect("tcp://no-such-name.invalid:1", 100, &channel, error), -EHOSTUNREACH);
+    /* Where there is no name server, nobody knows whether the name exists. */
+    int unknown = rpc_channel_connect("tcp://no-such-name.invalid:1", 100, &channel, error);
+    assert_true(unknown == -EADDRNOTAVAIL || unknown == -EHOSTUNREACH);
 }
 
 /* ---- unix ---- */

@@ -13,12 +13,16 @@ struct manager_place {                /* of a GPU server; freed by manager_place
     unsigned count;
     void    *ticket;
     size_t   ticket_size;
+    uint64_t server;                  /* its number in the cluster */
 };
 /* Whether a client manager is to be asked: where one is, or where one is installed and default_server (unix://) is not
    there. */
 bool manager_wanted(const char *default_server);
 /* A result code; what failed has been said. May wait in the queue. Asked again, it gives back what it got before. */
 int  manager_ask(struct manager_place *);
+/* The same after a server that this program does not reach: *place becomes another one, or stays as it is where there
+   is none. */
+int  manager_ask_other(struct manager_place *, const char *why);
 void manager_place_free(struct manager_place *);
 /* Tells the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
 void manager_tell_transport(const char *mode, const char *why);

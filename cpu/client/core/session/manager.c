@@ -35,6 +35,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_ATTACH] = { "MANAGER_ATTACH", RPC_CLASS_SYNC },
     [MANAGER_WAIT] = { "MANAGER_WAIT", RPC_CLASS_SYNC },
     [MANAGER_TRANSPORT] = { "MANAGER_TRANSPORT", RPC_CLASS_SYNC },
+    [MANAGER_UNREACHED] = { "MANAGER_UNREACHED", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -202,6 +203,7 @@ static int manager_take(manager_answer *answer, struct manager_place *place)
                   (unsigned long long)grant->server);
         return CORE_SYSTEM_NOT_READY;
     }
+    place->server = grant->server;
     place->ticket_size = grant->ticket.ticket_len;
     if (place->ticket_size)
         memcpy(place->ticket, grant->ticket.ticket_val, place->ticket_size);
@@ -236,6 +238,28 @@ int manager_ask(struct manager_place *place)
         code = CORE_SYSTEM_NOT_READY;
     }
     attach_wait_watch(NULL);
+    xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+    return code;
+}
+
+int manager_ask_other(struct manager_place *place, const char *why)
+{
+    manager_answer answer;
+    int code = CORE_OK;
+    memset(&answer, 0, sizeof answer);
+    if (!manager || manager_minor < MANAGER_MINOR_UNREACHED)
+        return CORE_OK;
+    manager_unreached_args args = { .server = place->server, .why = (char *)(uintptr_t)why };
+    attach_wait_watch(manager);
+    bool answered = manager_call(MANAGER_UNREACHED, (void *)(uintptr_t)xdr_manager_unreached_args, &args,
+                                 (void *)(uintptr_t)xdr_manager_answer, &answer) &&
+                    manager_wait(&answer);
+    attach_wait_watch(NULL);
+    /* Without an answer, and while the cluster manager is away, the server that there is may still come back. */
+    if (answered && answer.status.code != MANAGER_LOST) {
+        manager_place_free(place);
+        code = manager_take(&answer, place);
+    }
     xdr_free((xdrproc_t)xdr_manager_answer, &answer);
     return code;
 }

@@ -84,11 +84,16 @@ enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
 /* A server that the client manager named may be ending: a fault of a neighbour took its GPU, say. The client manager is
    asked for another one. */
 enum { ATTACH_ELSEWHERE = -2, ATTACH_SERVERS = 5, ATTACH_ELSEWHERE_MS = 300 };
+/* A server whose machine does not answer is tried for as long as a lost link may take to come back, at least for
+   ATTACH_REACH times session_connect_ms; FLYT_WAIT says otherwise. Between two tries the client manager is asked
+   whether there is a place elsewhere. */
+enum { ATTACH_UNREACHED = -3, ATTACH_REACH = 3, ATTACH_REACH_MS = 200 };
 #define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
 static struct {
-    uint64_t begun;
+    uint64_t begun, unreached; /* unreached: since when no server was reached; 0: one was, or none was tried */
     unsigned count, servers;
     bool to_use;
+    char why[RPC_ERROR_SIZE]; /* it was not reached */
 } attempt;
 
 static bool attach_held_up(void)
@@ -97,6 +102,24 @@ static bool attach_held_up(void)
         return false;
     log_info("the server %s ended the connection before this program had said who it is; trying again",
              core_session.uri);
+    return true;
+}
+
+/* The machine did not answer, as far as this try could tell. Whether there is to be another one. */
+static bool attach_unreached(int status, const char *error)
+{
+    if (status != -ETIMEDOUT && status != -EHOSTUNREACH && status != -ENETUNREACH && status != -ENETDOWN)
+        return false;
+    uint64_t now = clock_now(), most = (uint64_t)(ATTACH_REACH * session_connect_ms) * CLOCK_NS_PER_MS;
+    attempt.unreached = attempt.unreached ? attempt.unreached : attempt.begun;
+    bool in_line = attach_wait_wish() == ATTACH_WAIT_YES && core_session.managed;
+    if (attach_wait_wish() == ATTACH_WAIT_NO ||
+        (attach_wait_left() ? attach_wait_over() : !in_line && now - attempt.unreached >= most))
+        return false;
+    log_info("%s; trying again", error);
+    snprintf(attempt.why, sizeof attempt.why, "%s", error);
+    if (now - attempt.begun < ATTACH_REACH_MS * CLOCK_NS_PER_MS) /* the kernel knew at once */
+        nanosleep(&(struct timespec){ .tv_nsec = ATTACH_REACH_MS * CLOCK_NS_PER_MS }, NULL);
     return true;
 }
 
@@ -189,6 +212,8 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
     bool ended = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED || status == -ENOENT;
     if (ended && !more && attach_elsewhere())
         return ATTACH_ELSEWHERE;
+    if (!more && attach_unreached(status, error))
+        return managed ? ATTACH_UNREACHED : ATTACH_AGAIN;
     if (attach_wait_blame())
         return CORE_SYSTEM_NOT_READY;
     log_error("no GPU server answers at %s: %s. %s", uri, error,
@@ -447,7 +472,7 @@ static int attach_session(const struct manager_place *place)
     for (attempt.count = 1;; attempt.count++) {
         attempt.begun = clock_now();
         int code = attach_once(place);
-        if (code == ATTACH_AGAIN || code == ATTACH_ELSEWHERE)
+        if (code == ATTACH_AGAIN || code == ATTACH_ELSEWHERE || code == ATTACH_UNREACHED)
             attach_discard();
         if (code != ATTACH_AGAIN)
             return code;
@@ -456,14 +481,19 @@ static int attach_session(const struct manager_place *place)
 
 static int attach_managed(struct manager_place *place)
 {
+    int code = manager_ask(place);
     for (;;) {
-        int code = manager_ask(place);
         if (!code)
             code = attach_session(place);
-        if (code != ATTACH_ELSEWHERE)
+        if (code == ATTACH_UNREACHED) {
+            code = manager_ask_other(place, attempt.why);
+        } else if (code == ATTACH_ELSEWHERE) {
+            manager_place_free(place);
+            nanosleep(&(struct timespec){ .tv_nsec = ATTACH_ELSEWHERE_MS * CLOCK_NS_PER_MS }, NULL);
+            code = manager_ask(place);
+        } else {
             return code;
-        manager_place_free(place);
-        nanosleep(&(struct timespec){ .tv_nsec = ATTACH_ELSEWHERE_MS * CLOCK_NS_PER_MS }, NULL);
+        }
     }
 }
 

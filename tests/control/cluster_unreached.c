@@ -1,0 +1,129 @@
+/*
+ * GPU servers that programs do not reach, or that do not start because their node is silent.
+ * shows: cluster manager: a program that does not reach its GPU server gets one on another node that is free, within
+ *   what its VM is entitled to; one that waits for a node which falls silent does not wait until the node is lost
+ */
+#include "tests/control/cluster_rig.h"
+
+#include <stdio.h>
+
+#define GIB (UINT64_C(1) << 30)
+
+enum { SOON_MS = 5000 };
+
+static struct fake_node n1, n2;
+static struct fake_client a, b;
+
+/* n1 is the first. */
+static struct fake_program *begin(const char *settings)
+{
+    rig_create(settings);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(one->running, SOON_MS);
+    assert_string_equal(one->node, "n1");
+    return one;
+}
+
+static void open_other(unsigned sharing)
+{
+    node_open(&n2, "n2", 1, 16, 8 * GIB, sharing);
+}
+
+static void test_another_node(void **state)
+{
+    (void)state;
+    struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n");
+    open_other(CTL_SHARING_TIME_SLICE);
+    uint64_t first = one->server;
+    client_unreached(&a, one, false);
+    rig_until(one->running, SOON_MS);
+    assert_string_equal(one->node, "n2");
+    assert_true(n1.revoked && n1.revoked_last == one->id); /* its old ticket opens nothing */
+    rig_until(n1.server_count == 0, SOON_MS);              /* it was the only user, and the VM has no right to two */
+    /* An answer for a server that it does not have any more says what it has. */
+    uint64_t second = one->server;
+    one->server = first;
+    client_unreached(&a, one, false);
+    rig_until(one->running, SOON_MS);
+    assert_true(one->server == second);
+    admin_check_books();
+    rig_destroy();
+}
+
+/* Another program uses the server, and what the VM is entitled to is used up; or no other node is free. */
+static void test_nothing_else(void **state)
+{
+    (void)state;
+    struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n");
+    uint64_t server = one->server;
+    client_unreached(&a, one, false);
+    rig_until(one->running, SOON_MS);
+    assert_true(one->server == server);
+    struct fake_program *two = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(two->running, SOON_MS);
+    open_other(CTL_SHARING_TIME_SLICE);
+    client_unreached(&a, two, false);
+    rig_until(two->running, SOON_MS);
+    assert_true(two->server == server && two->ticket_size);
+    assert_int_equal(n2.starts, 0);
+    /* With the first one gone there is room. */
+    client_end(&a, one);
+    client_unreached(&a, two, false);
+    rig_until(two->running, SOON_MS);
+    assert_string_equal(two->node, "n2");
+    admin_check_books();
+    rig_destroy();
+}
+
+/* It could use no server of that node, ever: one that may wait waits for another node, and the other hears both
+   reasons. */
+static void test_never(void **state)
+{
+    (void)state;
+    struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n"), *holder;
+    open_other(CTL_SHARING_EXCLUSIVE);
+    client_create(&b, "vm-b", 4, GIB, CTL_SHARING_EXCLUSIVE, true, "");
+    holder = client_run(&b, CLIENT_WAIT_NO);
+    rig_until(holder->running, SOON_MS);
+    assert_string_equal(holder->node, "n2");
+    struct fake_program *patient = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(patient->running, SOON_MS);
+    client_unreached(&a, one, true);
+    rig_until(one->code == CTL_BUSY, SOON_MS);
+    assert_non_null(strstr(one->text, "nobody answers there; elsewhere: "));
+    client_unreached(&a, patient, true);
+    rig_until(patient->code == CTL_WAITING, SOON_MS);
+    client_end(&b, holder);
+    rig_until(patient->running, SOON_MS);
+    assert_string_equal(patient->node, "n2");
+    admin_check_books();
+    rig_destroy();
+}
+
+/* The node falls silent before its server has started. */
+static void test_silent_while_it_starts(void **state)
+{
+    (void)state;
+    rig_create("placement = { policy = \"first-fit\"; };\nsilence = { suspect = 1.0; lost = 60.0; };\n");
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 16, GIB, 0, true, "");
+    n1.hold_starts = true;
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(n1.starts == 1, SOON_MS);
+    open_other(CTL_SHARING_TIME_SLICE);
+    n1.mute = true;
+    rig_until(one->running, SOON_MS);
+    assert_string_equal(one->node, "n2");
+    rig_destroy();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_another_node), cmocka_unit_test(test_nothing_else),
+                                        cmocka_unit_test(test_never), cmocka_unit_test(test_silent_while_it_starts) };
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
