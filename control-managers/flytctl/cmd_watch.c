@@ -12,7 +12,8 @@
 const struct option_row events_options[] = {
     { "follow", 'f', NULL, "go on until interrupted", false },
     { "count", 'n', "N", "at most the last N (20)", false },
-    { "since", 0, "NUMBER", "those after this one", false },
+    { "since", 0, "TIME", "from 1h or 2d ago on, from 14:30 or 2026-11-23T14:30 (UTC) on; NUMBER: after that event",
+      false },
     { "kind", 0, "KIND", "only of this kind", true },
     { "vm", 0, "NAME", "only of this VM", false },
     { "node", 0, "NAME", "only of this node", false },
@@ -211,20 +212,24 @@ static bool wanted(const struct flytctl *ctl, const admin_event *event)
 /* Of further lines of an event's text. */
 enum { EVENT_INDENT = 21 };
 
-static void print_event(const struct flytctl *ctl, const admin_event *event)
+static const char *text_of(const json_t *row, const char *key)
 {
-    json_t *row = row_event(event);
+    const char *text = json_string_value(json_object_get(row, key));
+    return text && *text ? text : NULL;
+}
+
+/* The row stays the caller's. */
+static void print_event(const struct flytctl *ctl, json_t *row)
+{
     if (ctl->json) {
-        print_json_line(row);
+        print_json_line(json_incref(row));
         return;
     }
-    const char *time = json_string_value(json_object_get(row, "time"));
-    int at = printf("%.19s  %-7s  %-18s  ", time ? time : "-", json_string_value(json_object_get(row, "severity")),
-                    event->kind);
-    at += print_name(ctl, *event->vm ? event->vm : *event->node ? event->node : "-", at, 16);
-    print_text(ctl, event->text, at, 2, EVENT_INDENT);
+    const char *time = text_of(row, "time"), *vm = text_of(row, "vm"), *node = text_of(row, "node");
+    int at = printf("%.19s  %-7s  %-18s  ", time ? time : "-", text_of(row, "severity"), text_of(row, "kind"));
+    at += print_name(ctl, vm ? vm : node ? node : "-", at, 16);
+    print_text(ctl, text_of(row, "text") ? text_of(row, "text") : "", at, 2, EVENT_INDENT);
     fflush(stdout);
-    json_decref(row);
 }
 
 static bool known_kinds(struct flytctl *ctl)
@@ -246,47 +251,126 @@ static bool known_kinds(struct flytctl *ctl)
     return true;
 }
 
-/* With --json each event is a line of its own, so that they can be read as they come. */
-int command_events(struct flytctl *ctl)
+/* Which events are shown. */
+struct chosen {
+    uint64_t after;   /* with a higher number */
+    uint64_t newest;  /* that there is */
+    int64_t since;    /* not before, microseconds since 1970 */
+    uint64_t count;   /* of those that there are: the last ones */
+    bool some;        /* not all that follow each other: --kind, --vm, --node, --since TIME */
+    bool since_given; /* in one of its forms */
+};
+
+static bool choose(struct flytctl *ctl, struct chosen *chosen)
 {
-    uint64_t count = 20, since = 0;
-    bool follow = option_count(ctl, "follow") > 0, all = option(ctl, "since") != NULL;
-    if (!option_number(ctl, "count", 0, UINT32_MAX, &count) ||
-        !option_number(ctl, "since", 0, UINT64_MAX >> 1, &since) || !known_kinds(ctl))
-        return EXIT_USAGE;
-    if (!all) {
-        admin_status_result status;
-        int code = ask(ctl, ADMIN_STATUS, NULL, &status);
-        if (code)
+    const char *since = option(ctl, "since");
+    struct timespec now;
+    char *end;
+    *chosen = (struct chosen){ .count = 20, .since_given = since != NULL };
+    if (!option_number(ctl, "count", 0, UINT32_MAX, &chosen->count) || !known_kinds(ctl))
+        return false;
+    chosen->some = option_count(ctl, "kind") || option(ctl, "vm") || option(ctl, "node");
+    if (!since)
+        return true;
+    if (!option(ctl, "count"))
+        chosen->count = UINT32_MAX;
+    strtoull(since, &end, 10);
+    if (!*end)
+        return option_number(ctl, "since", 0, UINT64_MAX >> 1, &chosen->after);
+    clock_gettime(CLOCK_REALTIME, &now);
+    chosen->some = true;
+    if (parse_since(since, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, &chosen->since))
+        return true;
+    complain(ctl, EXIT_USAGE,
+             "--since wants an age (30s, 10m, 1h, 2d), a time (14:30, 2026-11-23, 2026-11-23T14:30:05; UTC) or the "
+             "number of an event, not '%s'",
+             since);
+    return false;
+}
+
+/* Where to begin so that none of those that are wanted is missed, and where what has happened ends. */
+static int find_ends(struct flytctl *ctl, struct chosen *chosen)
+{
+    admin_status_result status;
+    int code = ask(ctl, ADMIN_STATUS, NULL, &status);
+    if (code)
+        return code;
+    chosen->newest = status.last_event;
+    if (!chosen->some && !chosen->since_given)
+        chosen->after = status.last_event > chosen->count ? status.last_event - chosen->count : 0;
+    protocol_free((xdrproc_t)xdr_admin_status_result, &status);
+    return EXIT_FINE;
+}
+
+/* Those that are wanted are printed at the end, since only the last ones are. */
+static int show_past(struct flytctl *ctl, struct chosen *chosen, uint64_t *shown)
+{
+    json_t *rows = json_array();
+    while (chosen->after < chosen->newest) {
+        admin_events_args args = { .after = chosen->after };
+        admin_events_result result;
+        int code = ask(ctl, ADMIN_EVENTS, &args, &result);
+        if (code) {
+            json_decref(rows);
             return code;
-        since = status.last_event > count ? status.last_event - count : 0;
-        protocol_free((xdrproc_t)xdr_admin_status_result, &status);
+        }
+        bool none = result.events.events_len == 0;
+        for (unsigned i = 0; i < result.events.events_len; i++) {
+            const admin_event *event = &result.events.events_val[i];
+            chosen->after = event->number;
+            if (!wanted(ctl, event) || event->time < chosen->since || !chosen->count)
+                continue;
+            if (json_array_size(rows) == chosen->count)
+                json_array_remove(rows, 0);
+            json_array_append_new(rows, row_event(event));
+        }
+        protocol_free((xdrproc_t)xdr_admin_events_result, &result);
+        if (none)
+            break;
     }
-    uint64_t shown = 0, end = UINT64_MAX;
-    for (;;) {
-        admin_events_args args = { .after = since, .wait_ms = follow ? CTL_BEAT_SECONDS * 1000 : 0 };
+    size_t at;
+    json_t *row;
+    json_array_foreach(rows, at, row) print_event(ctl, row);
+    *shown = json_array_size(rows);
+    json_decref(rows);
+    return EXIT_FINE;
+}
+
+static int follow(struct flytctl *ctl, struct chosen *chosen)
+{
+    while (!ferror(stdout)) {           /* until nobody reads any more */
+        admin_events_args args = { .after = chosen->after, .wait_ms = CTL_BEAT_SECONDS * 1000 };
         admin_events_result result;
         int code = ask(ctl, ADMIN_EVENTS, &args, &result);
         if (code)
             return code;
-        if (end == UINT64_MAX && !follow)
-            end = result.last;
-        unsigned got = result.events.events_len;
-        for (unsigned i = 0; i < got; i++) {
+        for (unsigned i = 0; i < result.events.events_len; i++) {
             const admin_event *event = &result.events.events_val[i];
-            since = event->number;
-            if (wanted(ctl, event) && (follow || !all || !option(ctl, "count") || shown < count)) {
-                print_event(ctl, event);
-                shown++;
-            }
+            chosen->after = event->number;
+            if (!wanted(ctl, event))
+                continue;
+            json_t *row = row_event(event);
+            print_event(ctl, row);
+            json_decref(row);
         }
         protocol_free((xdrproc_t)xdr_admin_events_result, &result);
-        if (ferror(stdout))
-            return EXIT_FINE;
-        if (!follow && (got == 0 || since >= end))
-            break;
     }
-    if (!shown && !ctl->json)
-        printf("Nothing happened.\n");
     return EXIT_FINE;
+}
+
+/* With --json each event is a line of its own, so that they can be read as they come. */
+int command_events(struct flytctl *ctl)
+{
+    struct chosen chosen;
+    uint64_t shown = 0;
+    if (!choose(ctl, &chosen))
+        return EXIT_USAGE;
+    int code = find_ends(ctl, &chosen);
+    if (!code)
+        code = show_past(ctl, &chosen, &shown);
+    if (!code && option_count(ctl, "follow"))
+        return follow(ctl, &chosen);
+    if (!code && !shown && !ctl->json)
+        printf("Nothing happened.\n");
+    return code;
 }

@@ -108,6 +108,8 @@ bool option_number(struct flytctl *, const char *name, uint64_t min, uint64_t ma
 bool option_size(struct flytctl *, const char *name, uint64_t *bytes);
 bool option_switch(struct flytctl *, const char *name, bool *on);
 bool parse_id(struct flytctl *, const char *text, uint64_t *id);
+/* since.c: a moment, in microseconds since 1970; now: the same. false: it is none. */
+bool parse_since(const char *text, int64_t now, int64_t *when);
 
 /* ---- session.c ---- */
 

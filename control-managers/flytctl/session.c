@@ -243,14 +243,21 @@ void look_with(struct flytctl *ctl, const char *format, ...)
     va_end(list);
 }
 
+/* Milliseconds for which the answer is not to come. */
+static unsigned asked_to_wait(uint32_t procedure, const void *args)
+{
+    return procedure == ADMIN_EVENTS ? ((const admin_events_args *)args)->wait_ms
+           : procedure == ADMIN_TOP  ? ((const admin_top_args *)args)->wait_ms
+                                     : 0;
+}
+
 int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
 {
     char error[EXPLAIN_SIZE];
     int code = session_open(ctl);
     if (code)
         return code;
-    if (procedure != ADMIN_EVENTS)              /* that call waits for events */
-        loop_timer_start(ctl->loop, &ctl->tell, TELL_MS, tell_waiting, ctl->manager_uri);
+    loop_timer_start(ctl->loop, &ctl->tell, asked_to_wait(procedure, args) + TELL_MS, tell_waiting, ctl->manager_uri);
     code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms, result, error);
     loop_timer_stop(&ctl->tell);
     if (code == -ETIMEDOUT)

@@ -278,6 +278,32 @@ def events_as_they_come():
     need("vm-removed" in ctl("events"), "table")
 
 
+def numbers(*arguments):
+    return [json.loads(row)["number"] for row in ctl("events", "-j", *arguments).splitlines()]
+
+
+def events_of_long_ago():
+    """More events have come since than are shown, and than one answer of the cluster manager holds."""
+    names = [f"epsilon-{i}" for i in range(140)]
+    vms = [{"name": name, "sms": 1, "memory": 1 << 20} for name in names]
+    ctl("vm", "import", "-", stdin=json.dumps(vms), limit=60)
+    ctl("vm", "remove", *names)
+    need("n1 on" in ctl("events", "--kind", "node-joined"), "the node's coming is not shown any more")
+    every = numbers("--since", "1h")
+    need(every == numbers("--since", "0") == numbers("--since", "2020-01-01") and len(every) > 130, len(every))
+    need(numbers("--since", "1h", "-n", "3") == every[-3:] == numbers("-n", "3"), "the last three")
+    need(numbers("--since", "2100-01-01T00:00") == [] and "Nothing" in ctl("events", "--since", "0s"), "none")
+    for wrong in ("yesterday", "5x", "2026-13-01", "25:00", "-1h"):
+        ctl("events", "--since", wrong, expect=2)
+
+
+def top_is_quiet():
+    """It waits for the next picture, not for the cluster manager."""
+    done = subprocess.run([CTL, "top", "-n", "2", "-d", "2"], capture_output=True, text=True, timeout=30,
+                          env=environment)
+    need(done.returncode == 0 and done.stdout.count("Nodes ") == 2 and not done.stderr, done)
+
+
 def what_comes_later_says_so():
     for arguments in (["change-config", "-i", "alpha", "-s", "2"],
                       ["inc-resources", "--ip", "alpha", "--memory", "512"],
@@ -385,7 +411,8 @@ security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
 
 TESTS = [
     a_small_authority, bring_up, entitlements_live, export_and_import, many_pages, nodes, the_state_of_it_all,
-    reloading, a_silent_manager, the_key_that_signs_is_changed, events_as_they_come, what_comes_later_says_so,
+    reloading, a_silent_manager, the_key_that_signs_is_changed, events_as_they_come, events_of_long_ago, top_is_quiet,
+    what_comes_later_says_so,
     words_for_the_shell, tables_fit_the_terminal, from_another_machine, with_certificates,
 ]
 
