@@ -3,6 +3,7 @@
  * says on its output, and its log. A server tells its addresses on its output, a file, so that the next node manager
  * can read them too.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { MAX_LOG = 16 << 20, KEPT_LOG = 256 << 10, MAX_LINES = 1000 };
+enum { MAX_LOG = 16 << 20, KEPT_LOG = 256 << 10, MAX_LINES = 1000, LOGS_KEPT = 100 };
 
 /* ---- what it is given ---- */
 
@@ -76,6 +77,67 @@ void files_bound(const struct server *server)
 {
     bound_file(server, "log");
     bound_file(server, "output");
+}
+
+/* ---- what is kept of it ---- */
+
+/* Beside the folder of servers. */
+static bool logs_path(const struct node *node, char path[NODE_PATH_SIZE])
+{
+    const char *end = strrchr(node->servers_path, '/');
+    return snprintf(path, NODE_PATH_SIZE, "%.*s/logs", end ? (int)(end - node->servers_path) : 0,
+                    node->servers_path) < NODE_PATH_SIZE;
+}
+
+/* The oldest ones go: those of the lowest ids. */
+static void prune_logs(const char *path)
+{
+    struct dirent *entry;
+    do {
+        unsigned count = 0;
+        unsigned long long lowest = ULLONG_MAX;
+        char oldest[NAME_MAX + 1] = "";
+        DIR *dir = opendir(path);
+        while (dir && (entry = readdir(dir))) {
+            unsigned long long id = strtoull(entry->d_name, NULL, 10);
+            count += id != 0;
+            if (id && id < lowest) {
+                lowest = id;
+                snprintf(oldest, sizeof oldest, "%s", entry->d_name);
+            }
+        }
+        if (count <= LOGS_KEPT || unlinkat(dirfd(dir), oldest, 0) != 0)
+            oldest[0] = '\0';
+        if (dir)
+            closedir(dir);
+        if (!oldest[0])
+            return;
+    } while (true);
+}
+
+bool files_keep_log(const struct server *server, char kept_as[NODE_PATH_SIZE])
+{
+    char folder[NODE_PATH_SIZE], error[EXPLAIN_SIZE];
+    struct stat st;
+    bool kept = false;
+    int from = files_open_there(server, "log"), to = -1;
+    char *text = from >= 0 && fstat(from, &st) == 0 && S_ISREG(st.st_mode) && st.st_size ? malloc(KEPT_LOG) : NULL;
+    if (text && logs_path(server->node, folder) && state_make_folder(folder, 0700, error) == 0 &&
+        snprintf(kept_as, NODE_PATH_SIZE, "%s/%llu-%s.log", folder, (unsigned long long)server->id, server->vm) <
+            NODE_PATH_SIZE)
+        to = open(kept_as, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (to >= 0) {
+        ssize_t size = pread(from, text, KEPT_LOG, st.st_size > KEPT_LOG ? st.st_size - KEPT_LOG : 0);
+        kept = size > 0 && write(to, text, (size_t)size) == size;
+        close(to);
+        if (!kept)
+            unlink(kept_as);
+        prune_logs(folder);
+    }
+    if (from >= 0)
+        close(from);
+    free(text);
+    return kept;
 }
 
 void server_write_keys(struct server *server)

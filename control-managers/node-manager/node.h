@@ -188,6 +188,9 @@ void server_write_keys(struct server *);
 int files_open(const struct server *, const char *name, bool anew);
 /* Cuts what a server has written into its log and output, where it is too much. For the sweeper. */
 void files_bound(const struct server *);
+/* Keeps the end of its log when the server has gone, as STATE/logs/<id>-<vm>.log, which kept_as gets. False: it said
+   nothing, or there is no room. */
+bool files_keep_log(const struct server *, char kept_as[NODE_PATH_SIZE]);
 /* The last line of its log, for messages. */
 void files_last_words(const struct server *, char *out, size_t size);
 /* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is

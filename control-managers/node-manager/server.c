@@ -72,13 +72,16 @@ static void free_server(struct server *server)
 static void finish(struct server *server, ctl_server_state state)
 {
     struct node *node = server->node;
+    char kept_as[NODE_PATH_SIZE];
+    bool kept = files_keep_log(server, kept_as);
     server->state = state;
     server->workers = 0;
     server->used = 0;
     server->address_count = 0;
     log_message(state == CTL_SERVER_FAILED ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
-                "event=server-%s server=%llu vm=%s gpu=%s why=\"%s\"", state == CTL_SERVER_FAILED ? "failed" : "ended",
-                (unsigned long long)server->id, server->vm, server->gpu, server->why_text);
+                "event=server-%s server=%llu vm=%s gpu=%s%s%s why=\"%s\"",
+                state == CTL_SERVER_FAILED ? "failed" : "ended", (unsigned long long)server->id, server->vm,
+                server->gpu, kept ? " log=" : "", kept ? kept_as : "", server->why_text);
     if (server->start_order)
         node_report_order(node, server->start_order, server->why ? server->why : CTL_INTERNAL, server->why_text);
     node_report_server(node, server);

@@ -3,7 +3,7 @@
  * test, real GPU servers, and a disk that the test makes slow (slow_disk.c).
  * shows: attacks: a GPU server fills its folder with files and deep folders: the node manager answers meanwhile, and
   *   all of it is removed; one that goes beyond virt-server.max-files is ended
- * shows: node manager: it never waits for the disk
+ * shows: node manager: it never waits for the disk, and keeps the logs of servers that have gone
  */
 #include "tests/control/node_fake.h"
 
@@ -28,7 +28,7 @@ static pid_t start_node(void)
 {
     char config[128], program[256];
     static char preload[300], slow[160];
-    char *environment[] = { preload, slow, NULL };
+    char *environment[] = { preload, slow, (char *)(uintptr_t)"FLYT_LOG=info", NULL };
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", slow_disk);
     snprintf(slow, sizeof slow, "FLYT_TEST_SLOW=%s/slow", fake.folder);
     snprintf(config, sizeof config, "%s/node.conf", fake.folder);
@@ -261,6 +261,34 @@ static void test_empty_state(void **state)
     end_node(node);
 }
 
+/* What a server has said can be read when it has gone; of so many of them. */
+static void test_log_stays(void **state)
+{
+    enum { KEPT = 100 };
+    char path[200], name[64], text[4096] = "";
+    (void)state;
+    snprintf(path, sizeof path, "%s/state", fake.folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    strcat(path, "/logs");
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (int i = 0; i < KEPT; i++) {
+        snprintf(name, sizeof name, "state/logs/%d-vm0.log", i + 1);
+        fake_file(name, "of before\n");
+    }
+    pid_t node = start_node();
+    start_server(1000);
+    order_stop(1000);
+    fake_until(in_state(1000, CTL_SERVER_ENDED), SOON_MS);
+    assert_int_equal(entries("logs"), KEPT);
+    strcat(path, "/1000-vm1.log");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    assert_non_null(strstr(text, "event=serving"));
+    assert_non_null(strstr(fake_log(node), path));
+    end_node(node);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -285,6 +313,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_state, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_log_stays, setup, teardown),
     };
     if (argc != 3) {
         fprintf(stderr, "usage: %s BIN SLOW-DISK\n", argv[0]);
