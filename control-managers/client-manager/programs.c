@@ -194,15 +194,37 @@ static void describe_away(const struct manager *manager, char text[CTL_MAX_TEXT 
                  manager->why_away);
 }
 
+static void describe_asked(const struct manager *manager, char text[CTL_MAX_TEXT + 1])
+{
+    snprintf(text, CTL_MAX_TEXT + 1,
+             "the cluster manager at %s was asked and has not answered yet. Is it stopped or overloaded?",
+             manager->where);
+}
+
 static void give_up(struct loop_timer *timer, void *context)
 {
     struct program *program = context;
     char text[CTL_MAX_TEXT + 1];
     (void)timer;
-    if (program->state != PROGRAM_ASKING || program->manager->registered)
+    if (program->state != PROGRAM_ASKING)
         return;
-    describe_away(program->manager, text);
+    if (program->manager->registered)
+        describe_asked(program->manager, text);
+    else
+        describe_away(program->manager, text);
     program_tell(program, CTL_LOST, text, 0);
+}
+
+/* From when on it asks, whatever becomes of the connection. at_most: ms, where it was not to wait. */
+static void limit_asking(struct program *program, uint64_t at_most)
+{
+    const struct manager *manager = program->manager;
+    double seconds = program->wait == CLIENT_WAIT_NO ? 0
+                     : program->own_wait             ? program->wait_ms / 1000.0
+                                                     : manager->config->away_timeout;
+    if (!loop_timer_running(&program->away))
+        loop_timer_start(manager->loop, &program->away, seconds > 0 ? (uint64_t)(seconds * 1000) : at_most, give_up,
+                         program);
 }
 
 /* Waiting for what will not come by itself is of no use: the program is refused, else told why it waits. */
@@ -218,11 +240,9 @@ static void tell_away(struct program *program)
         program_tell(program, CTL_DENIED, text, 0);
         return;
     }
-    double seconds = program->wait == CLIENT_WAIT_NO ? 0
-                     : program->own_wait             ? program->wait_ms / 1000.0
-                                                     : manager->config->away_timeout;
-    if (!loop_timer_running(&program->away))
-        loop_timer_start(manager->loop, &program->away, (uint64_t)(seconds * 1000), give_up, program);
+    if (program->wait == CLIENT_WAIT_NO)
+        loop_timer_stop(&program->away);
+    limit_asking(program, 0);
     if (!program->answer.status.text || strcmp(program->answer.status.text, text) != 0)
         program_tell(program, CTL_WAITING, text, 0);
 }
@@ -241,7 +261,7 @@ void program_ask(struct program *program)
         return;
     if (cluster_request(program) == 0) {
         program->sent = true;
-        loop_timer_stop(&program->away);
+        limit_asking(program, CTL_CALL_SECONDS * 1000);
         return;
     }
     if (manager->lasts)
@@ -317,6 +337,10 @@ void program_terminate(struct program *program, const char *why)
 {
     log_warning("event=program-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
                 program->pid, why);
+    char text[CTL_MAX_TEXT + 1];
+    snprintf(text, sizeof text, "an administrator has ended this program: %.800s", why);
+    const program_answer ended = { .status = { CTL_DENIED, text } };
+    set_answer(program, &ended);        /* it asks when it loses its GPU server */
     int failure = process_signal(&program->process, SIGTERM);
     if (failure)
         log_error("event=program-not-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
@@ -451,9 +475,7 @@ static void handle_attach(struct conn *conn, struct call *call, void *object)
     log_info("event=program-started program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key,
              program->pid, program->uid, program->executable);
     state_save(manager);
-    snprintf(text, sizeof text,
-             "the cluster manager at %s was asked and has not answered yet. Is it stopped or overloaded?",
-             manager->where);
+    describe_asked(manager, text);
     const program_answer asking = { .status = { CTL_WAITING, text } };
     set_answer(program, &asking);
     program->news = false;

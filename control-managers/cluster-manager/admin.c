@@ -7,6 +7,12 @@
 #include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 
+/* So long a listing of programs waits for the client managers that come back after a start. */
+enum { GATHER_MS = 5000 };
+
+/* A program that is killed hears it from its client manager before it sees its connection end. */
+enum { KILL_MS = 1000 };
+
 enum { REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
 
 void admin_note_refusal(const struct session *session, const char *command, const char *why)
@@ -448,18 +454,19 @@ void admin_handle_server_stop(struct conn *conn, struct call *call, void *object
 
 /* ---- programs ---- */
 
-void admin_handle_programs(struct conn *conn, struct call *call, void *object)
+static void answer_programs(struct session *session)
 {
-    const admin_numbered_page *args = object;
-    struct cluster *cluster = session_of(conn)->cluster;
+    struct cluster *cluster = session->cluster;
     admin_program programs[CTL_MAX_PAGE];
-    char text[CTL_MAX_TEXT + 1] = "", empty[1] = "";
+    char text[CTL_MAX_TEXT + 1] = "", empty[1] = "", *vm = session->listing.vm, *node = session->listing.node;
     admin_programs_result result = { .status = { CTL_OK, text }, .programs = { 0, programs } };
-    struct vm *wanted = *args->vm ? vm_find(cluster, args->vm) : NULL;
+    struct vm *wanted = *vm ? vm_find(cluster, vm) : NULL;
     struct program *program;
-    for (size_t at = map_after_id(&cluster->programs, args->after); (program = map_at(&cluster->programs, at)); at++) {
-        if ((*args->vm && program->vm != wanted) ||
-            (*args->node && (!program->server || strcmp(args->node, program->server->row.node))))
+    session->listing.waits = false;
+    for (size_t at = map_after_id(&cluster->programs, session->after); (program = map_at(&cluster->programs, at));
+         at++) {
+        if ((*vm && program->vm != wanted) ||
+            (*node && (!program->server || strcmp(node, program->server->row.node))))
             continue;
         if (result.programs.programs_len == CTL_MAX_PAGE) {
             result.more = 1;
@@ -475,8 +482,40 @@ void admin_handle_programs(struct conn *conn, struct call *call, void *object)
         };
     }
     if (!result.programs.programs_len)
-        result.status.code = check_filter(cluster, args->vm, args->node, text);
-    call_reply(call, &result);
+        result.status.code = check_filter(cluster, vm, node, text);
+    if (result.status.code == CTL_OK && !programs_gathered(cluster))
+        snprintf(text, sizeof text,
+                 "some VMs with GPU servers are not connected since the cluster manager began anew, and have not said "
+                 "which programs run there");
+    call_reply(session->waiting, &result);
+}
+
+void admin_handle_programs(struct conn *conn, struct call *call, void *object)
+{
+    const admin_numbered_page *args = object;
+    struct session *session = session_of(conn);
+    struct cluster *cluster = session->cluster;
+    bool waits = loop_now(cluster->loop) < cluster->settled && !programs_gathered(cluster);
+    session_wait(session, call, answer_programs, GATHER_MS);
+    session->after = args->after;
+    session->listing.waits = waits;
+    snprintf(session->listing.vm, sizeof session->listing.vm, "%s", args->vm);
+    snprintf(session->listing.node, sizeof session->listing.node, "%s", args->node);
+    if (!waits)
+        session_wake(session);
+}
+
+/* The program had its second to end by itself: who does not, or has no client manager that ends it, loses the GPU. */
+static void end_on_node(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    (void)timer;
+    if (!program->server || !program->server->ordered)
+        return;
+    struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id,
+                               .program = program->id, .code = CTL_DENIED };
+    snprintf(message.text, sizeof message.text, "%s", program->why);
+    node_send_order(program->cluster, program->server->node, &message);
 }
 
 void admin_handle_program_kill(struct conn *conn, struct call *call, void *object)
@@ -499,13 +538,9 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
         program_refuse(cluster, program, CTL_DENIED, text);
     } else {
-        struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = program->server->row.id,
-                                   .program = program->id,
-                                 .code = CTL_DENIED };
-        snprintf(message.text, sizeof message.text, "%.500s", text);
-        if (program->server->ordered)
-            node_send_order(cluster, program->server->node, &message);
+        snprintf(program->why, sizeof program->why, "%.250s", text);
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
+        loop_timer_start(cluster->loop, &program->patience, away ? 0 : KILL_MS, end_on_node, program);
     }
     *text = '\0';
     if (away)
@@ -537,11 +572,17 @@ static void answer_events(struct session *session)
     const struct event_ring *ring = &session->cluster->events;
     admin_event events[CTL_MAX_PAGE];
     admin_events_result result = { .status = { CTL_OK, (char *)"" }, .events = { 0, events }, .last = session->after };
+    size_t from = 0, to = ring->count;          /* their numbers rise */
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (ring->events[(ring->start + middle) % ring->capacity].number <= session->after)
+            from = middle + 1;
+        else
+            to = middle;
+    }
     result.first = ring->count ? ring->events[ring->start].number : ring->next;
-    for (size_t i = 0; i < ring->count && result.events.events_len < CTL_MAX_PAGE; i++) {
+    for (size_t i = from; i < ring->count && result.events.events_len < CTL_MAX_PAGE; i++) {
         struct db_event *event = &ring->events[(ring->start + i) % ring->capacity];
-        if (event->number <= session->after)
-            continue;
         events[result.events.events_len++] = (admin_event){
             .number = event->number,
             .time = event->time,

@@ -136,6 +136,7 @@ struct vm {
     struct session *session;
     char machine[CTL_MAX_HOST + 1]; /* conn_peer_machine of its client manager's last connection; "" none */
     bool named;                     /* its client manager is there and has said which programs run */
+    bool came;                      /* it has, at least once since we began */
     bool suspended;                 /* it is connected, and silent: a machine that is paused, for example */
     struct outbox events;
     struct loop_timer silence; /* since its client manager went */
@@ -154,7 +155,7 @@ struct program {
     char *executable;
     char *mode, *mode_why; /* ctl_transport; NULL: it has not said */
     uint32_t position;     /* in the queue, as counted last; 0: never */
-    char why[256];         /* queued: what server_try said last */
+    char why[256];         /* queued: what server_try said last; killed: by whom */
     uint32_t tries;        /* servers that failed to start, or that it did not reach */
     const void *avoid[PROGRAM_TRIES]; /* nodes, or GPUs of the only node, where that was; struct place_request */
     size_t avoid_count;
@@ -166,7 +167,7 @@ struct program {
     client_wait wait; /* as asked */
     uint32_t wait_ms;
     int64_t since;
-    struct loop_timer patience;
+    struct loop_timer patience; /* in the queue; killed: until its node ends it */
 };
 
 /* Who gave an administrator's command: the name that was given, and, where nothing proves it, what is known of the one
@@ -190,7 +191,11 @@ struct session {
     /* the one call that waits */
     struct call *waiting;
     void (*answer)(struct session *); /* the waiting call, with what there is now */
-    uint64_t after;                   /* ADMIN_EVENTS */
+    uint64_t after;                   /* ADMIN_EVENTS, ADMIN_PROGRAMS */
+    struct {
+        bool waits; /* for programs_gathered */
+        char vm[CTL_MAX_NAME + 1], node[CTL_MAX_NAME + 1];
+    } listing; /* ADMIN_PROGRAMS */
     uint64_t renew_after;             /* loop_now before which no certificate is renewed: renew.c */
     struct loop_timer beat;
     struct session *next, **back;             /* all sessions */
@@ -276,6 +281,9 @@ void session_watch(struct session *); /* every event wakes the call that waits *
 /* Answers what waits, if anything, with what there is now. */
 void session_wake(struct session *);
 void session_forget_waiting(struct session *); /* the connection has ended */
+/* Whether all VMs with a GPU server have said which programs run. Soon after a start some have not. */
+bool programs_gathered(struct cluster *);
+void programs_gather(struct cluster *); /* one has: wakes the listings that wait for it, if all have */
 struct session *session_of(struct conn *);
 
 /* ---- state.c: making and unmaking things ---- */

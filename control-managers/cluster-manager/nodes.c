@@ -425,7 +425,9 @@ void node_tick(struct cluster *cluster)
         double silent = (double)(now - node->heard) / 1000;
         char why[256];
         health_tick(cluster, node);
-        if (node->state == ADMIN_NODE_LOST)
+        /* One that was only made known has not gone away. */
+        bool never_came = node->state == ADMIN_NODE_AWAY && !node->row.last_heard && !node->server_count;
+        if (node->state == ADMIN_NODE_LOST || never_came)
             continue;
         if (silent > CTL_DEAD_SECONDS && node->session)
             conn_close(node->session->conn, "the node manager is silent");

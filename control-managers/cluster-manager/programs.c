@@ -367,7 +367,8 @@ void client_handle_register(struct conn *conn, struct call *call, void *object)
     map_free(&vm->by_key);                      /* a client manager that began anew counts anew */
     for (u_int i = 0; i < args->programs.programs_len; i++)
         adopt(cluster, vm, &args->programs.programs_val[i]);
-    vm->named = true;
+    vm->named = vm->came = true;
+    programs_gather(cluster);
     for (struct server *server = vm->servers, *next; server; server = next) {
         next = server->vm_next;
         server_check_idle(cluster, server);

@@ -1,6 +1,7 @@
 /* rows.c: the cluster manager's rows as JSON. The keys are an interface: add, never rename. Memory is bytes. */
 #include "control-managers/flytctl/flytctl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,6 +302,8 @@ int list_programs(struct flytctl *ctl, const char *vm, const char *node, json_t 
             *rows = NULL;
             return code;
         }
+        if (*result.status.text)
+            fprintf(stderr, "flytctl: warning: %s\n", result.status.text);
         for (unsigned i = 0; i < result.programs.programs_len; i++)
             json_array_append_new(*rows, row_program(&result.programs.programs_val[i]));
         more = result.more && result.programs.programs_len;

@@ -241,6 +241,24 @@ static void test_restart(void **state)
     end_well(first, one);
 }
 
+/* A cluster manager that was asked and says nothing: as many seconds from then on, not from when that was noticed. */
+static void test_no_answer(void **state)
+{
+    int input;
+    (void)state;
+    kill(manager, SIGTERM);
+    fake_wait(manager, SOON_MS);
+    more_config = "away-timeout = 1.0;";
+    start_manager();
+    fake.silent = true;
+    uint64_t begun = loop_now(fake.loop);
+    pid_t program = start_program(&input);
+    fake_wait(program, SOON_MS);
+    assert_true(says(program, "was asked and has not answered yet"));
+    assert_true(loop_now(fake.loop) - begun < CTL_CALL_SECONDS * 1000);
+    close(input);
+}
+
 static void test_end_and_loss(void **state)
 {
     int input;
@@ -252,6 +270,21 @@ static void test_end_and_loss(void **state)
     fake_event(&body);
     int status = fake_wait(program, START_MS);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    close(input);
+    /* One that does not end by that loses its GPU, and hears why. */
+    signal(SIGTERM, SIG_IGN);
+    program = attach(&input);
+    signal(SIGTERM, SIG_DFL);
+    body.client_event_body_u.end.key = fake.request.prog.key;
+    fake_event(&body);
+    node_order_body end = { .kind = NODE_ORDER_END_PROGRAM };
+    end.node_order_body_u.end_program =
+        (node_end_program){ .server = 1, .prog = 1000 + fake.request.prog.key, .why = { CTL_DENIED, (char *)"" } };
+    fake_order(&end);
+    fake_until(says(program, "ended this program: an administrator wants it") || !fake_running(program), SOON_MS);
+    assert_true(says(program, "ended this program: an administrator wants it"));
+    kill(program, SIGKILL);
+    fake_wait(program, SOON_MS);
     close(input);
     /* Its server goes: the program hears why. */
     program = attach(&input);
@@ -335,6 +368,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_refused, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_cluster_away, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_restart, setup_cluster, teardown_cluster),
+        cmocka_unit_test_setup_teardown(test_no_answer, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_end_and_loss, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_memory_limit, setup_cluster, teardown_cluster),
         cmocka_unit_test_setup_teardown(test_without_ticket, setup_cluster, teardown_cluster),

@@ -189,6 +189,44 @@ static void test_adopted(void **state)
     rig_destroy();
 }
 
+static int listed; /* programs in the answer; -1: it has not come */
+static void took_programs(void *context, int error, const char *why, void *object)
+{
+    const admin_programs_result *result = object;
+    (void)context, (void)why;
+    assert_int_equal(error, 0);
+    assert_int_equal(result->status.code, CTL_OK);
+    listed = (int)result->programs.programs_len;
+}
+
+/* A listing right after a restart of the manager has the programs that it cannot know yet. */
+static void test_listing_after_a_restart(void **state)
+{
+    admin_numbered_page page = { .vm = (char *)"", .node = (char *)"" };
+    (void)state;
+    rig_create("");
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(one->running, 3000);
+    client_close(&a);
+    rig_signal(9);
+    rig_start();
+    rig_until(n1.registered, 10000);
+    listed = -1;
+    admin_status(); /* connects */
+    assert_int_equal(link_call(rig.admin, ADMIN_PROGRAMS, &page, 10000, took_programs, NULL, NULL), 0);
+    rig_run_ms(300);
+    assert_int_equal(listed, -1);
+    client_open(&a);
+    rig_until(listed >= 0, 3000);
+    assert_int_equal(listed, 1);
+    listed = -1;
+    assert_int_equal(link_call(rig.admin, ADMIN_PROGRAMS, &page, 10000, took_programs, NULL, NULL), 0);
+    rig_until(listed == 1, 1000);
+    rig_destroy();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_gives_way),
@@ -196,7 +234,8 @@ int main(void)
                                         cmocka_unit_test(test_unless_they_are_to_stay),
                                         cmocka_unit_test(test_nine_and_a_free_node),
                                         cmocka_unit_test(test_old_limits),
-                                        cmocka_unit_test(test_adopted) };
+                                        cmocka_unit_test(test_adopted),
+                                        cmocka_unit_test(test_listing_after_a_restart) };
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

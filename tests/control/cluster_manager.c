@@ -235,9 +235,12 @@ static void test_kill(void **state)
     assert_int_equal(admin_status().waiting, 0);
     kill_program(runs, "");
     rig_until(runs->end_asked, 5000);
+    assert_int_equal(n1.ended, 0); /* first it hears why */
+    rig_until(n1.ended == 1, 5000);
     client_close(&a);
     rig_run_ms(200);
     kill_program(runs, "client manager is not connected");
+    rig_until(n1.ended == 2, 500); /* nobody else ends it */
     rig_destroy();
 }
 

@@ -145,7 +145,9 @@ static void got_orders(void *context, int error, const char *why, void *object)
         else if (order->body.kind == NODE_ORDER_STOP)
             do_stop(node, order->body.node_order_body_u.stop.server);
         else if (order->body.kind == NODE_ORDER_END_PROGRAM &&
-                 order->body.node_order_body_u.end_program.why.code == CTL_OK) {
+                 order->body.node_order_body_u.end_program.why.code != CTL_OK)
+            node->ended++;
+        else if (order->body.kind == NODE_ORDER_END_PROGRAM) {
             node->revoked++;
             node->revoked_last = order->body.node_order_body_u.end_program.prog;
         } else if (order->body.kind == NODE_ORDER_KEYS) {

@@ -78,6 +78,7 @@ struct fake_node {
     bool fail_starts, hold_starts, hold_stops;
     uint64_t acknowledged;
     int starts, stops, ups, overcommits, bad_orders;
+    int ended;   /* programs that it was to end */
     int revoked; /* programs whose tickets count no more */
     uint64_t revoked_last;
     ctl_code refused;

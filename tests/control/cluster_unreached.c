@@ -119,10 +119,40 @@ static void test_silent_while_it_starts(void **state)
     rig_destroy();
 }
 
+/* A node that an administrator has made known, and whose node manager has never come, is not lost. */
+static void test_never_came(void **state)
+{
+    unsigned lost = 0, silent = 0;
+    (void)state;
+    rig_create("silence = { suspect = 1.0; lost = 2.0; };\n");
+    admin_node_add_args add = { .name = (char *)"n9" };
+    admin_vm_add_result added;
+    admin_call(ADMIN_NODE_ADD, &add, &added);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &added);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    n1.mute = true;
+    for (uint64_t end = loop_now(rig.loop) + SOON_MS; !lost;) {
+        admin_events_args args = { 0 };
+        admin_events_result result;
+        assert_true(loop_now(rig.loop) < end);
+        rig_run_ms(50);
+        admin_call(ADMIN_EVENTS, &args, &result);
+        for (u_int i = silent = 0; i < result.events.events_len; i++) {
+            bool is = strcmp(result.events.events_val[i].kind, "node-lost") == 0;
+            lost += is && strcmp(result.events.events_val[i].node, "n1") == 0;
+            silent += is && strcmp(result.events.events_val[i].node, "n9") == 0;
+        }
+        protocol_free((xdrproc_t)xdr_admin_events_result, &result);
+    }
+    assert_int_equal(silent, 0); /* it was made known before n1 spoke for the last time */
+    rig_destroy();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_another_node), cmocka_unit_test(test_nothing_else),
-                                        cmocka_unit_test(test_never), cmocka_unit_test(test_silent_while_it_starts) };
+                                        cmocka_unit_test(test_never), cmocka_unit_test(test_silent_while_it_starts),
+                                        cmocka_unit_test(test_never_came) };
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

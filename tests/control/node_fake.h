@@ -48,6 +48,7 @@ struct fake {
     client_request_args request; /* the last */
     uint64_t ended[FAKE_ENDED];
     ctl_status answer; /* to requests; CTL_OK: a grant for `server` */
+    bool silent;       /* gives none */
     uint64_t server;
 };
 extern struct fake fake;
