@@ -207,7 +207,7 @@ def completed(cluster, change):
 
 def add_node(database):
     with sqlite3.connect(database) as db:
-        db.execute("INSERT INTO nodes VALUES('n1', 'host-1', 0, 0, NULL)")
+        db.execute("INSERT INTO nodes (name, host, drained, last_heard) VALUES('n1', 'host-1', 0, 0)")
     db.close()
 
 

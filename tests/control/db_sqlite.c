@@ -171,29 +171,35 @@ static void a_newer_file_is_refused(void **state)
     assert_int_equal(db_open(uri, &db, error), -EPROTO);
     assert_non_null(strstr(error, "999"));
     command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'",
-            "PRAGMA user_version=2");
+            "PRAGMA user_version=3");
     assert_int_equal(db_open(uri, &db, error), 0);
     assert_int_equal(rows(db), 1);
     db_close(db);
 }
 
-/* Of before nodes had secrets. */
+/* Of before drains had reasons, and of before nodes had secrets. */
 static void an_older_file_is_brought_up_to_date(void **state)
 {
     (void)state;
     struct db *db;
     struct db_change change = { .action = DB_PUT, .kind = DB_NODE, .row.node = { .name = "n1", .host = "h" } };
+    static const char *const older[] = {
+        "ALTER TABLE nodes DROP COLUMN drain_reason; PRAGMA user_version=2",
+        "ALTER TABLE nodes DROP COLUMN drain_reason; ALTER TABLE nodes DROP COLUMN stored; PRAGMA user_version=1",
+    };
     assert_int_equal(db_open(uri, &db, error), 0);
     put(db, "k", "v");
     assert_int_equal(db_apply(db, &change, 1, error), 0);
     db_close(db);
-    command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])' %s '%s'",
-            "ALTER TABLE nodes DROP COLUMN stored; PRAGMA user_version=1");
-    assert_int_equal(db_open(uri, &db, error), 0);
-    assert_int_equal(rows(db), 2);
-    change.row.node.has_stored = true;
-    assert_int_equal(db_apply(db, &change, 1, error), 0);
-    db_close(db);
+    for (size_t i = 0; i < sizeof older / sizeof older[0]; i++) {
+        command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])' %s '%s'",
+                older[i]);
+        assert_int_equal(db_open(uri, &db, error), 0);
+        assert_int_equal(rows(db), 2);
+        change.row.node.has_stored = true;
+        assert_int_equal(db_apply(db, &change, 1, error), 0);
+        db_close(db);
+    }
 }
 
 static void what_is_no_database_is_left_alone(void **state)

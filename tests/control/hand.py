@@ -1,6 +1,7 @@
 """Daemons of a cluster, started by hand for a test: a folder, certificates, configurations, logs."""
 import glob
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,13 @@ started = []
 done = failed = 0
 today = 0                               # of daemons with a clock that the test moves: days from the real one
 os.environ["FLYT_LOG"] = "info"
+
+
+def protocol_minor():
+    """Of the control protocol; administrators of another one are refused."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "../../control-managers/common/control_prot.x")) as file:
+        return int(re.search(r"const CTL_MINOR = (\d+);", file.read()).group(1))
 
 
 def ok(condition, what):

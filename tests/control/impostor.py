@@ -84,7 +84,7 @@ def text(words):
     return struct.pack(">I", len(data)) + data + b"\0" * (-len(data) % 4)
 
 
-def hello(proof, minor=5):
+def hello(proof, minor=hand.protocol_minor()):
     status = struct.pack(">I", 0) + text("")
     return status + struct.pack(">II", 1, minor) + text("a fake") + struct.pack(">QI", 7, proof) + bytes(32)
 

@@ -76,7 +76,7 @@ class Stranger:
 
     def hello(self, role, name):
         """Whether it was accepted."""
-        result = self.call(HELLO, struct.pack(">3I", 1, 4, role) + text(name) + text("a stranger") +
+        result = self.call(HELLO, struct.pack(">3I", 1, hand.protocol_minor(), role) + text(name) + text("a stranger") +
                            struct.pack(">Q", 7) + os.urandom(32))
         return result is not None and struct.unpack(">I", result[:4])[0] == OK
 
