@@ -15,7 +15,9 @@
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/tenant_ledger.h"
 
-enum { MAX_WORKERS = 4096, MAX_ENTRIES = 4 * MAX_WORKERS };
+/* A server that was taken over may have any number of children, and of files about them: the loop looks at so many, and
+   puts so many files away, each time. */
+enum { MAX_WORKERS = 4096, MAX_ENTRIES = 4 * MAX_WORKERS, MAX_STALE = 1024 };
 struct worker { pid_t pid, inner; };
 
 static bool worker_read(pid_t pid, pid_t parent, pid_t *inner)
@@ -139,7 +141,7 @@ static uint64_t ledger_sum(const struct server *server, const struct worker *wor
 /* Visits the programs that are served now; files of workers that have gone are removed. */
 static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end, uint64_t *used)
 {
-    unsigned found = 0, count = 0, seen = 0;
+    unsigned found = 0, count = 0, seen = 0, stale = 0;
     DIR *dir;
     struct dirent *entry;
     struct worker *workers = NULL;
@@ -157,7 +159,8 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
             continue;
         const struct worker *worker = worker_find(workers, count, pid);
         if (!worker) {
-            sweep_aside(server->node, dirfd(dir), entry->d_name);
+            if (stale++ < MAX_STALE)
+                sweep_aside(server->node, dirfd(dir), entry->d_name);
         } else if (!wanted || wanted == program) {
             struct process process;
             found++;
