@@ -151,8 +151,7 @@ void mongo_row_match(const struct db_table *table, enum db_action action, const 
         bson_append_document_end(match, &range);
     } else if (table->kind == DB_VM) {
         /* By name, or the nameless one that has this vm_ip. */
-        bson_t either, named, nameless, missing;
-        bson_append_array_begin(match, "$or", -1, &either);
+        bson_t either = BSON_INITIALIZER, named, nameless, missing;
         bson_append_document_begin(&either, "0", -1, &named);
         append_text(&named, "name", row->vm.name);
         bson_append_document_end(&either, &named);
@@ -162,7 +161,8 @@ void mongo_row_match(const struct db_table *table, enum db_action action, const 
         bson_append_document_end(&nameless, &missing);
         append_text(&nameless, "vm_ip", row->vm.name);
         bson_append_document_end(&either, &nameless);
-        bson_append_array_end(match, &either);
+        bson_append_array(match, "$or", -1, &either);
+        bson_destroy(&either);
     } else {
         append_field(match, table, key, row);
     }

@@ -1,6 +1,7 @@
 # What belongs to the project as a whole.
 TESTS += "tests/tools/man.sh $(BIN)"
 TESTS += "tests/tools/version.sh $(BIN)"
+TESTS += tests/tools/setup.sh
 TESTS += tests/tools/circles.py tests/tools/lines.py tests/tools/runner.py tests/tools/check_next.py
 # What README.md and docs/setup.md say is in bin/.
 TESTS += $(if $(filter bin,$(BIN)),tests/tools/first_steps.py)
