@@ -11,7 +11,10 @@ CONTROL_COMMON_NAMES := authority.c renewal.c config.c config_values.c daemon.c 
                         tls.c
 CONTROL_COMMON_OBJECTS := $(call objects,$(addprefix control-managers/common/,$(CONTROL_COMMON_NAMES))) \
                           $(CONTROL_COMMON_GENERATED)/control_prot_xdr.o $(CONTROL_COMMON_CPU)
-CONTROL_COMMON_LIBS    := -luv -lconfig -lssl -lcrypto -ltirpc
+# libconfig has another name in each release of Debian. Its archive is linked in, where there is one, so that a package
+# of Debian 12 can be installed on 13.
+CONTROL_COMMON_CONFIG  := $(or $(if $(SANITIZE),,$(filter /%,$(shell $(CC) -print-file-name=libconfig.a))),-lconfig)
+CONTROL_COMMON_LIBS    := -luv $(CONTROL_COMMON_CONFIG) -lssl -lcrypto -ltirpc
 
 $(CONTROL_COMMON_GENERATED)/control_prot.x: control-managers/common/control_prot.x
 	@mkdir -p $(@D)

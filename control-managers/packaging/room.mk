@@ -20,7 +20,11 @@ install-cpu-client: all
 	@$(PACKAGING_ENVIRONMENT) control-managers/packaging/install CLIENT
 uninstall:
 	@$(PACKAGING_ENVIRONMENT) control-managers/packaging/install UNINSTALL
-deb: all
+deb:
+	@tools/setup --for package
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@control-managers/packaging/make-deb "$(abspath $(BIN))" "$(abspath build)"
-deb-client: all
+deb-client:
+	@tools/setup --for package
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@control-managers/packaging/make-deb "$(abspath $(BIN))" "$(abspath build)" client

@@ -132,6 +132,37 @@ def uninstall_takes_away_what_was_put():
     run(os.path.join(PACKAGING, "install"), "ALL", expect=2, DESTDIR=root, PREFIX="/a b;c")
 
 
+def beside_the_package():
+    """dpkg says that the package is installed: nothing of what it has, too, is touched. flyt-system only says what it
+    is asked for."""
+    place = os.path.join(work, "beside")
+    commands, calls = os.path.join(place, "commands"), os.path.join(place, "calls")
+    os.makedirs(commands)
+    for name, text in (("dpkg-query", '[ "$4" = flyt ] && echo "install ok installed"'),
+                       ("systemctl", ":"), ("systemd-sysusers", f"echo sysusers >>{calls}"),
+                       ("systemd-tmpfiles", f"echo tmpfiles >>{calls}")):
+        with open(os.open(os.path.join(commands, name), os.O_WRONLY | os.O_CREAT, 0o755), "w") as out:
+            out.write(f"#!/bin/sh\n{text}\n")
+    there = {"DESTDIR": "", "PREFIX": f"{place}/usr", "SYSCONFDIR": f"{place}/etc",
+             "PATH": f"{commands}:{os.environ['PATH']}"}
+    for what in ("ALL", "CMGRS", "CLIENT"):
+        said = run(os.path.join(PACKAGING, "install"), what, expect=3, **there).stderr
+        need("the package flyt is installed" in said and "make deb" in said, said)
+    need(not os.path.exists(calls) and not os.path.exists(f"{place}/usr"), "something was installed")
+    # Installed from source before the package came.
+    install("ALL", place, prefix="/usr", SYSCONFDIR="/etc")
+    with open(f"{place}/usr/libexec/flyt/.installed") as manifest:
+        lines = manifest.read()
+    with open(f"{place}/usr/libexec/flyt/.installed", "w") as manifest:
+        manifest.write(re.sub("^/", f"{place}/", lines, flags=re.M))
+    with open(f"{place}/usr/libexec/flyt/flyt-system", "w") as script:
+        script.write(f'#!/bin/sh\necho "$1" >>{calls}\n')
+    said = run(os.path.join(PACKAGING, "install"), "UNINSTALL", PURGE="1", **there).stderr
+    need("belong to the package flyt and stay" in said and not os.path.exists(calls), said)
+    need(os.path.exists(f"{place}/etc/flyt/node-manager.conf"), said)
+    need(not os.path.exists(f"{place}/usr/libexec/flyt"), said)
+
+
 def units():
     """Their programs are looked for in the test's root: systemd-analyze wants to find them."""
     if not shutil.which("systemd-analyze"):
@@ -198,8 +229,10 @@ def a_debian_package():
     package = run(os.path.join(PACKAGING, "make-deb"), BIN, work).stdout.strip()
     depends = run("dpkg-deb", "-f", package, "Depends").stdout
     need(run("dpkg-deb", "-f", package, "Version").stdout.strip() == version and f"_{version}_" in package, package)
-    need(all(name in depends for name in ("libuv1", "libmongoc-1.0-0", "libsqlite3-0", "libtirpc3"))
+    need(all(name in depends for name in ("libuv1", "libsqlite3-0", "passwd")) and "libmongoc" in depends
          and "flyt" not in depends, depends)
+    # Its name has a number that is another one in each release of Debian.
+    need("libconfig" not in depends, depends)
     root = os.path.join(work, "deb")
     run("dpkg-deb", "-x", package, root)
     there = files(root)
@@ -220,7 +253,7 @@ def a_debian_package():
 
 
 TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone,
-         uninstall_takes_away_what_was_put, units, users_and_folders,
+         uninstall_takes_away_what_was_put, beside_the_package, units, users_and_folders,
          first_start_makes_the_secret_once, log_rotation, a_debian_package]
 try:
     failures = run_all(TESTS)

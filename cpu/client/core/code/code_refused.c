@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/code/code_state.h"
+#include "code_state.h"
 #include "cpu/common/log.h"
 #include "cpu/client/core/wire/state.h"
 
