@@ -94,16 +94,21 @@ void print_json_line(json_t *json)
     json_decref(json);
 }
 
-/* Texts of peers are cleaned when they are decoded; ours may hold what a user typed. */
+/* Texts of peers are cleaned when they are decoded; ours may hold what a user typed or a certificate says. Our own have
+   lines. */
 json_t *json_text(const char *text)
 {
-    json_t *json = json_string(text ? text : "");
-    if (json)
-        return json;
-    char *copy = strdup(text);
-    if (copy)
-        protocol_text_clean(copy);
-    json = json_string(copy ? copy : "");
+    char *copy = strdup(text ? text : "");
+    if (!copy)
+        return json_string("");
+    for (char *at = copy, *end; *at; at = end + (*end != '\0')) {
+        end = at + strcspn(at, "\n");
+        char ends = *end;
+        *end = '\0';
+        protocol_text_clean(at);
+        *end = ends;
+    }
+    json_t *json = json_string(copy);
     free(copy);
     return json;
 }

@@ -136,6 +136,14 @@ def no_event_is_forged():
     need("fake-event" in shown and not any(letter in shown for letter in BIDI), shown)
 
 
+def a_certificate_with_a_deceptive_name():
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-utf8", "-keyout", path("bidi.key"), "-out", path("bidi.crt"), "-subj", f"/CN=admin:ann{BIDI}"],
+                   check=True, capture_output=True)
+    for shown in (ctl("ca", "show", path("bidi.crt")), ctl("ca", "show", "-j", path("bidi.crt"))):
+        need("admin:ann?" in shown and not any(letter in shown for letter in BIDI), shown)
+
+
 def audited(kind):
     """The newest line of that kind."""
     lines = [line for line in said("audit.log").splitlines() if f" event={kind} " in line]
@@ -215,5 +223,5 @@ def quiet_ends():
     need(lines and not any("role=admin" in line and " debug: " not in line for line in lines), lines[:5])
 
 
-sys.exit(run([bring_up, memory_is_given_back, monitoring, no_event_is_forged, what_was_refused, who_it_was,
-              a_server_is_stopped, priorities_for_the_journal, quiet_ends]))
+sys.exit(run([bring_up, memory_is_given_back, monitoring, no_event_is_forged, a_certificate_with_a_deceptive_name,
+              what_was_refused, who_it_was, a_server_is_stopped, priorities_for_the_journal, quiet_ends]))
