@@ -1,5 +1,5 @@
 # tests/common: the parts that both ends share.
-TESTS_COMMON_BINARIES := $(addprefix $(BUILD)/tests/common_,ids names small lock)
+TESTS_COMMON_BINARIES := $(addprefix $(BUILD)/tests/common_,ids names small lock patch)
 
 # Checked in every build, so that the check itself is tested.
 CFLAGS_tests_common_lock := $(if $(CHECKED),,-DFLYT_DEBUG_LOCKS)
