@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu/common/softgpu.h"
+
 enum { SG_GRANULE_SHIFT = 21, SG_MAX_WINDOWS = 256 };
 
 enum sg_rights { SG_READ = 1, SG_WRITE = 2 }; /* bits; shifted left by 2*device modulo 4 devices: see sg_rights_of */
@@ -34,6 +36,7 @@ struct sg_memory {
     struct sg_window windows[SG_MAX_WINDOWS];
 };
 extern struct sg_memory sg_memory;                  /* one address space per process, as in CUDA */
+extern _Atomic(softgpu_absent *) sg_absent;         /* asked before an access fails; NULL: nobody */
 
 /* May `device` (0..3; higher ones share rights with device & 3) touch [address, address+size) so? */
 static inline bool sg_memory_may(uint64_t address, uint64_t size, unsigned device, unsigned rights)

@@ -1,10 +1,11 @@
 /*
  * softgpu.h: what the server and the software GPU have agreed on beyond the CUDA Driver API, for graphs that kernels
- * launch. Other drivers refuse the numbers.
+ * launch, and for memory that is brought when a kernel touches it. Other drivers refuse the numbers.
  */
 #ifndef FLYT_COMMON_SOFTGPU_H
 #define FLYT_COMMON_SOFTGPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A CUfunction_attribute: what the kernel, or a function that it may call, does. Bits. */
@@ -21,5 +22,10 @@ struct softgpu_graph {
 /* What cudaGraphLaunch in such a kernel calls; it returns a cudaError_t. Called in threads of the software GPU, several
    at a time. The software GPU holds no lock. */
 typedef int softgpu_graph_launch(uint64_t owner, uint64_t executable, uint64_t graph, uint64_t stream);
+
+/* What a kernel's access to an address without memory calls, before it becomes error 700: true: there is memory now,
+   and the access is made. Called in threads of the software GPU, several at a time, which wait for the answer as long
+   as it takes. The software GPU holds no lock. kernel: its name in the PTX. */
+typedef bool softgpu_absent(uint64_t address, uint64_t size, bool writes, const char *kernel);
 
 #endif

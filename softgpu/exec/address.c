@@ -12,6 +12,7 @@
 #include "softgpu/memory.h"
 
 struct sg_memory sg_memory;
+_Atomic(softgpu_absent *) sg_absent;
 
 enum { SPREAD_SHIFT = 26 };
 
@@ -24,10 +25,18 @@ static void *local_piece(const struct exec_warp *w, unsigned lane, uint64_t offs
     return offset <= size && n <= size - offset && (offset & 15) + n <= 16 ? exec_local(w, lane, offset) : NULL;
 }
 
+__attribute__((noinline)) bool exec_brought(const struct exec_warp *w, uint64_t a, uint64_t n, unsigned rights)
+{
+    softgpu_absent *absent = atomic_load(&sg_absent);
+    return absent && absent(a, n, rights & SG_WRITE, w->block->grid->kernel->ptx->name) &&
+           sg_memory_may(a, n, w->granule_device, rights);
+}
+
 void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t n, unsigned rights)
 {
     if (!(a & EXEC_WINDOW_BIT))
-        return sg_memory_may(a, n, w->granule_device, rights) ? (void *)(uintptr_t)a : NULL;
+        return sg_memory_may(a, n, w->granule_device, rights) || exec_brought(w, a, n, rights) ? (void *)(uintptr_t)a
+                                                                                              : NULL;
     uint64_t offset = a & UINT32_MAX, size = 0;
     unsigned char *base = NULL;
     sg_grid *g = w->block->grid;
@@ -187,7 +196,7 @@ enum exec_found exec_address(struct exec_warp *w, const struct exec_insn *i, uns
         if (sg_memory_may(s.first + (uint64_t)low * n, (uint64_t)(high - low + 1) * n, w->granule_device, rights))
             return EXEC_FOUND_CONTIGUOUS;
     } else if (!s.spread) {
-        if (!sg_memory_may(s.first, n, w->granule_device, rights))
+        if (!sg_memory_may(s.first, n, w->granule_device, rights) && !exec_brought(w, s.first, n, rights))
             return fault(w, i, (unsigned)__builtin_ctz(w->mask), s.first, CUDA_ERROR_ILLEGAL_ADDRESS);
         w->address[0] = s.first;
         return EXEC_FOUND_UNIFORM;

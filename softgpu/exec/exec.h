@@ -585,6 +585,8 @@ static inline uintptr_t exec_found_address(const struct exec_warp *w, enum exec_
 }
 /* One lane, any generic address. NULL: not accessible. */
 void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uint64_t n, unsigned rights);
+/* Whether memory that the kernel may touch so has been brought to the address, which had none. Waits. */
+bool exec_brought(const struct exec_warp *, uint64_t address, uint64_t n, unsigned rights);
 
 /* builtin.c */
 exec_handler *exec_builtin_find(const char *name);

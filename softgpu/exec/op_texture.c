@@ -241,7 +241,7 @@ static bool surface_place(struct exec_warp *w, const struct exec_insn *i, unsign
     if (layer >= t->layers)
         layer = t->layers - 1;
     *address = t->base + (uint64_t)at[0] + (uint64_t)at[1] * t->pitch + (uint64_t)(at[2] + layer) * t->slice;
-    if (!sg_memory_may(*address, size, w->granule_device, rights)) {
+    if (!sg_memory_may(*address, size, w->granule_device, rights) && !exec_brought(w, *address, size, rights)) {
         exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "surface whose memory is gone", l, *address);
         return false;
     }

@@ -45,7 +45,7 @@ CUresult cuMemFreeHost(void *p)
     return r;
 }
 
-static CUresult do_register(struct sgd_context *c, uint64_t p, size_t size, unsigned flags)
+static CUresult do_register(struct sgd_context *c, uint64_t p, size_t size, unsigned flags, bool shut)
 {
     struct sgd_memory *m = calloc(1, sizeof *m);
     if (!m)
@@ -68,11 +68,12 @@ static CUresult do_register(struct sgd_context *c, uint64_t p, size_t size, unsi
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     m->window = (unsigned)slot;
-    sgd_space_rights(first, last - first, ~0u, flags & CU_MEMHOSTREGISTER_READ_ONLY ? SG_READ : SG_READ | SG_WRITE);
+    unsigned rights = shut ? 0 : flags & CU_MEMHOSTREGISTER_READ_ONLY ? SG_READ : SG_READ | SG_WRITE;
+    sgd_space_rights(first, last - first, ~0u, rights);
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
+static CUresult host_register(void *p, size_t size, unsigned flags, bool shut)
 {
     struct sgd_context *c;
     CUresult r = sgd_enter_current(&c);
@@ -92,9 +93,26 @@ CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
     else if (sgd_space_inside(a) && !sgd_space_shared(a))
         r = CUDA_ERROR_INVALID_VALUE;
     else
-        r = do_register(c, a, size, flags);
+        r = do_register(c, a, size, flags, shut);
     sgd_leave();
     return r;
+}
+
+CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned flags) { return host_register(p, size, flags, false); }
+
+/* For servers that bring memory when a kernel touches it: registered memory is shut until it is opened: an access to it
+   asks (softgpu_absences). It may be shut again. */
+__attribute__((visibility("default"))) CUresult softgpu_register_shut(void *p, size_t size, unsigned flags);
+CUresult softgpu_register_shut(void *p, size_t size, unsigned flags) { return host_register(p, size, flags, true); }
+__attribute__((visibility("default"))) void softgpu_shut(uint64_t address, uint64_t size, bool shut);
+void softgpu_shut(uint64_t address, uint64_t size, bool shut)
+{
+    if (sgd_enter())
+        return;
+    const struct sgd_memory *m = sgd_memory_find(address);
+    if (m && m->kind == SGD_MEMORY_REGISTERED && size <= m->at.base + m->at.size - address)
+        sgd_space_rights(address, size, ~0u, shut ? 0 : SG_READ | SG_WRITE);
+    sgd_leave();
 }
 
 CUresult cuMemHostRegister(void *p, size_t size, unsigned flags) { return cuMemHostRegister_v2(p, size, flags); }

@@ -121,3 +121,7 @@ int softgpu_extent(uint64_t address, uint64_t size, int state)
 __attribute__((visibility("default"))) void softgpu_graphs(softgpu_graph_launch *launch);
 void softgpu_graphs(softgpu_graph_launch *launch) { atomic_store(&graph_launch, launch); }
 softgpu_graph_launch *sgd_graph_launcher(void) { return atomic_load(&graph_launch); }
+
+/* For servers that bring memory when a kernel touches it (calls/host.c has the rest). */
+__attribute__((visibility("default"))) void softgpu_absences(softgpu_absent *absent);
+void softgpu_absences(softgpu_absent *absent) { atomic_store(&sg_absent, absent); }
