@@ -43,6 +43,7 @@
  *   report.speak      while a reply that carries printed text is put together and sent
  *   measuring, charging  (charge.c) also taken without session.lock
  *   the lock of device_graph.c, of all sessions
+ *   mirror.lock       before events.lock; also taken by threads of the software GPU, which hold nothing
  *   shares.lock, staging.lock, insides.lock, gates_lock, lanes.lock, report.lock, events.lock,
  *   executor.queue_lock, loader.lock, pulse.lock:
  *                    leaves, never two at once
@@ -165,6 +166,7 @@ struct session {
     struct list        late;                          /* what waits for deferred calls: late.c; the oldest first */
     struct window      window;
     struct host_memory host;
+    struct mirror      mirror;
     struct symbol_range *symbols;
     size_t             symbol_count, symbol_room;
     struct images      images;
@@ -194,7 +196,7 @@ typedef int lanes_open_function(int fd, void *context, rpc_channel **out, char *
 struct session_options {
     const struct gpu *gpu;
     bool in_process;
-    size_t host_memory;                   /* in_process: so much that both sides share; 0: none */
+    size_t host_memory;                   /* in_process: so much that both sides share; 0: none. Else: see mirror.c */
     bool disposable;                      /* the process ends with the session: nothing is given back piece by piece */
     struct text *text;                    /* what is captured of stdout and stderr, NULL: nothing */
     struct image_cache *cache;

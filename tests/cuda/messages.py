@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/cuda/messages.py [--bin DIR]: what a user sees when something is wrong; TAP on stdout.
 
-shows: messages: a bad address, page-locked memory that does not suffice, a server that is not there, a fat binary
-   cut in half, a kernel with no PTX, no memory left
+shows: messages: a bad address, page-locked memory that does not suffice, pinned memory that a kernel cannot reach
+   over a network, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
 shows: statistics: a table and JSON whose rows add up; switches of FLYT_PERF as documented
 shows: the image cache: the second start of a program sends no code
 shows: life and death: client or server killed, server stopped, a long kernel, a neighbour that faults
@@ -74,6 +74,40 @@ def host_memory_that_does_not_suffice(_):
         return f"exit status {done.returncode}, server {status}:\n{done.stdout}{done.stderr}{log}"
     told = done.stderr.count("of page-locked memory do not fit in the 26 MiB")
     return None if told == 1 and "--host-memory" in done.stderr else f"said {told} times:\n{done.stderr}"
+
+
+@case
+def pinned_memory_that_a_kernel_cannot_reach_over_a_network(_):
+    """The message names kernel, address and reason. Where it can be had, the kernel just runs."""
+    folder = tempfile.mkdtemp(prefix="flyt-pinned.")
+    small = Server(BIN, "tcp", "software", folder, {}, more=["--host-memory", "8M"])
+    kernel, problem = r"kernel \S*store\S* writes to address 0x[0-9a-f]+, which is ", None
+    try:
+        for what, perf, *patterns in (
+                ("registered", "", kernel + "registered host memory of this program", "cudaHostGetDevicePointer",
+                 "end 700"),
+                ("freed", "", kernel + "no memory, but lies among the pinned host memory", "freed", "end 700"),
+                ("large", "", kernel + "pinned host memory of this program", "--host-memory", "end 700"),
+                ("large", "no_pull", "262144 KiB of pinned host memory at 0x", "--host-memory", "launch 2"),
+                ("by way of device memory", "", None),
+                ("by way of device memory", "no_pull", "pinned host memory", "parameter of the launch", "end 700")):
+            done = subprocess.run([os.path.join(BIN, "flyt-run"), "--server", small.uri, f"{PROGRAMS}/pinned_kernels",
+                                   what], capture_output=True, text=True, timeout=60,
+                                  env={**ENVIRONMENT, "FLYT_PERF": perf})
+            text = done.stdout + done.stderr
+            address = re.search(r"address (0x[0-9a-f]+): launch", text)
+            if patterns[0] is None:
+                wrong = None if done.returncode == 0 and not done.stderr else f"it failed:\n{text}"
+            else:
+                wrong = says(done, *patterns)
+            if not wrong and what in ("registered", "freed", "large") and text.count(address[1]) < 2:
+                wrong = f"the message does not name the address:\n{text}"
+            if wrong:
+                problem = f"{problem or ''}{what}, {perf}: {wrong}\n"
+        small.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return problem
 
 
 @case

@@ -112,7 +112,8 @@ CUDA_TEST_E2E := $(filter-out $(CUDA_TEST_NOT_$(firstword $(subst -, ,$(FLAVOUR)
 # leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
 # on the transport most; make check-long takes all.
 CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs ipc ipc_events ipc_handles ipc_killed ipc_pools joined lanes locked \
-                  memory pinned printing sticky streams stress threads vector_add waiting wide
+                  memory pinned pinned_kernels pinned_random printing sticky streams stress threads vector_add \
+                  waiting wide
 CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))
 cuda_test_not_short = $(if $(filter %-short,$(1)),build/cuda/many)
 cuda_test_picked = $(if $(filter %-some,$(1)),$(CUDA_TEST_SOME),$(filter-out $(cuda_test_not_short),$(CUDA_TEST_E2E)))
@@ -181,6 +182,13 @@ $(BUILD)/tests/managed_calls: tests/cuda/managed_calls.py tests/cuda/e2e.py buil
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/managed_calls)
 LONG_TESTS += $(foreach where,local shm tcp,"tests/cuda/e2e.py --bin $(BIN) --arguments '2 3000' --transport $(where) build/cuda/managed_random")
+
+# Pinned memory in kernels over a network, on a GPU whose kernels cannot wait for it, as NVIDIA's.
+CUDA_TEST_PINNED := tests/cuda/e2e.py --bin $(BIN) --transport tcp
+ifeq (,$(findstring thread,$(FLAVOUR)))
+TESTS      += "env FLYT_PERF=no_pull $(CUDA_TEST_PINNED) build/cuda/pinned_kernels build/cuda/pinned_random"
+LONG_TESTS += $(foreach seed,1 2 3,"$(CUDA_TEST_PINNED) --arguments '$(seed) 5000' --chaos $(seed) build/cuda/pinned_random")
+endif
 
 # Programs in containers.
 $(BUILD)/tests/containers: tests/cuda/containers.py tests/cuda/e2e.py build/cuda/pinned | $(PROGRAMS)

@@ -281,6 +281,14 @@ int core_host_device_pointer(void *host, uint64_t *address)
 {
     return *address = (uint64_t)(uintptr_t)host, fake.host_mapping_error;
 }
+
+int core_host_map(void *host, uint64_t *address) { return core_host_device_pointer(host, address); }
+
+bool core_host_reached(void *host)
+{
+    uint64_t address;
+    return core_host_device_pointer(host, &address) == 0;
+}
 int core_host_flags(void *host, unsigned *flags)
 {
     const struct core_range *range = range_at((uint64_t)(uintptr_t)host);

@@ -128,7 +128,8 @@ const char *peer_printed(struct peer *peer)
 
 void peer_hello(struct peer *peer)
 {
-    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR, .host = (char *)"here",
+    hello_args args = { .major = FLYT_PROTOCOL_MAJOR, .minor = FLYT_PROTOCOL_MINOR,
+                        .capabilities = peer->capabilities, .host = (char *)"here",
                         .executable = (char *)"/bin/test", .pid = (u_int)getpid() };
     memset(&peer->hello, 0, sizeof peer->hello);
     enum clnt_stat status = flyt_hello_1(&args, &peer->hello, peer->stub);

@@ -18,6 +18,7 @@ struct peer {
     struct flyt_server_local *local;      /* in this process, or NULL */
     flyt_server_local_end_function *end;
     hello_result hello;
+    uint64_t capabilities;                /* of the client, for HELLO */
     uint64_t base, granule;               /* of the window */
     uint32_t context;                     /* which one the calls below name; set it to have another */
     flyt_head last;                       /* of the last peer_… call; only the numbers */

@@ -1,6 +1,6 @@
 # tests/server: the session and the server processes, spoken to by hand.
-TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory tenant image_cache lanes \
-                       pulse graphs knock shares crowd
+TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory mirror \
+                       tenant image_cache lanes pulse graphs knock shares crowd
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
@@ -21,7 +21,7 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-TESTS_SERVER_SOFTGPU := crowd software shares lanes hostile local devices contexts handles host_memory pulse graphs
+TESTS_SERVER_SOFTGPU := crowd software shares lanes hostile local devices contexts handles host_memory mirror pulse graphs
 $(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
 # It has the session's own code, which looks for the software GPU beside the program first.

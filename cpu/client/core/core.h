@@ -213,8 +213,11 @@ CORE_API int core_host_allocate(size_t size, unsigned flags, void **out);    /* 
 CORE_API int core_host_free(void *);
 CORE_API int core_host_register(void *, size_t, unsigned flags);
 CORE_API int core_host_unregister(void *);
-/* Device address of mapped pinned memory; 801 where client and GPU share no memory. */
+/* Device address of pinned or registered memory; 801: it has none. core_host_map: the program asks, and may give it to
+   kernels by ways that are not seen. */
 CORE_API int core_host_device_pointer(void *host, uint64_t *address);
+CORE_API int core_host_map(void *host, uint64_t *address);
+CORE_API bool core_host_reached(void *host); /* copies on the device may name it */
 CORE_API int core_host_flags(void *host, unsigned *flags);
 
 enum core_memory_kind { CORE_UNKNOWN_MEMORY, CORE_DEVICE_MEMORY, CORE_PINNED_MEMORY, CORE_REGISTERED_MEMORY };

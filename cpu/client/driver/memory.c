@@ -144,7 +144,7 @@ static int host_device_pointer(CUdeviceptr *out, void *pointer, unsigned flags)
     int error = driver_enter(&context);
     if (error)
         return error;
-    return out && pointer && !flags ? core_host_device_pointer(pointer, out) : CUDA_ERROR_INVALID_VALUE;
+    return out && pointer && !flags ? core_host_map(pointer, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static int host_flags(unsigned *flags, void *pointer)

@@ -13,11 +13,9 @@
 static bool reached(const struct graph_side *side)
 {
     struct core_range range;
-    uint64_t address;
     if (!core_address_lookup(side->base, &range) || range.kind == CORE_UNKNOWN_MEMORY)
         return false;
-    return range.kind == CORE_DEVICE_MEMORY ||
-           core_host_device_pointer((void *)(uintptr_t)range.base, &address) == CORE_OK;
+    return range.kind == CORE_DEVICE_MEMORY || core_host_reached((void *)(uintptr_t)range.base);
 }
 
 static bool kind_fits(const struct graph_parameters *p)

@@ -51,7 +51,7 @@ static const char help[] =
     "    FLYT_STATS     1: as --stats. json: the same for machines, one object on a line of stderr.\n"
     "    FLYT_PERF      Switches optimisations off, to measure or to narrow down a fault: a list of no_async,\n"
     "                   no_batch, no_cache, no_pipeline, no_shm, no_payload, no_lanes, no_ahead, no_early,\n"
-    "                   no_graph, no_userfault, no_spin, separated by commas.\n"
+    "                   no_graph, no_userfault, no_pull, no_spin, separated by commas.\n"
     "    FLYT_LOG       error, warning (default), info or debug.\n"
     "    CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER\n"
     "                   As with NVIDIA's driver.\n"

@@ -172,7 +172,7 @@ static int host_device_pointer(void **out, void *pointer, unsigned flags)
         return error;
     if (!out || !pointer || flags)
         return cudaErrorInvalidValue;
-    if ((error = core_host_device_pointer(pointer, &address)))
+    if ((error = core_host_map(pointer, &address)))
         return error;
     *out = (void *)(uintptr_t)address;
     return cudaSuccess;

@@ -11,11 +11,21 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 
+/* Something to say, in order. kernel: what the event points to. */
 struct due {
     struct due *next;
-    uint32_t id;
-    int status;
+    flyt_event event;
+    char kernel[FLYT_MAX_SHORT];
 };
+
+static void dues_free(struct due *due)
+{
+    while (due) {
+        struct due *next = due->next;
+        free(due);
+        due = next;
+    }
+}
 
 int events_start(struct session *session)
 {
@@ -26,11 +36,8 @@ int events_start(struct session *session)
 void events_stop(struct session *session)
 {
     struct events *events = &session->speaker;
-    while (events->first) {
-        struct due *next = events->first->next;
-        free(events->first);
-        events->first = next;
-    }
+    dues_free(events->first);
+    events->first = NULL;
     pthread_mutex_destroy(&events->lock);
 }
 
@@ -40,23 +47,20 @@ static void events_answer(struct session *session)
 {
     FLYT_ASSERT_HELD(&session->speaker.lock);
     struct events *events = &session->speaker;
+    struct due *taken = events->first, **rest = &taken;
     flyt_event said[FLYT_MAX_EVENTS];
     events_result result;
     memset(&result, 0, sizeof result);
     result.serial = ++events->serial;
-    while (events->first && result.events.events_len < FLYT_MAX_EVENTS) {
-        struct due *due = events->first;
-        flyt_event *event = &said[result.events.events_len++];
-        memset(event, 0, sizeof *event);
-        event->kind = FLYT_EVENT_HOST_FUNCTION;
-        event->flyt_event_u.due.id = due->id;
-        event->flyt_event_u.due.status = due->status;
-        events->first = due->next;
-        if (!events->first)
-            events->last = &events->first;
+    while (*rest && result.events.events_len < FLYT_MAX_EVENTS) {
+        said[result.events.events_len++] = (*rest)->event;
+        rest = &(*rest)->next;
         events->count--;
-        free(due);
     }
+    events->first = *rest;
+    *rest = NULL;
+    if (!events->first)
+        events->last = &events->first;
     if (events->recall && result.events.events_len < FLYT_MAX_EVENTS) {
         flyt_event *event = &said[result.events.events_len++];
         memset(event, 0, sizeof *event);
@@ -71,6 +75,7 @@ static void events_answer(struct session *session)
     result.events.events_val = said;
     events->outstanding = false;
     session_say(session, events->xid, &result);
+    dues_free(taken);
 }
 
 void events_asked(struct session *session, uint32_t xid)
@@ -87,15 +92,20 @@ void events_asked(struct session *session, uint32_t xid)
     pthread_mutex_unlock(&events->lock);
 }
 
-void events_due(struct session *session, uint32_t id, int status)
+static void say(struct session *session, const flyt_event *event, const char *kernel)
 {
     struct events *events = &session->speaker;
     struct due *due = malloc(sizeof *due);
     if (!due) {
-        session_end(session, "no memory left to tell of a host function");
+        session_end(session, "no memory left to tell of a host function, or of memory that a kernel wants");
         return;
     }
-    *due = (struct due){ .id = id, .status = status };
+    due->next = NULL;
+    due->event = *event;
+    if (kernel) {
+        snprintf(due->kernel, sizeof due->kernel, "%s", kernel);
+        due->event.flyt_event_u.wanted.kernel = due->kernel;
+    }
     pthread_mutex_lock(&events->lock);
     *events->last = due;
     events->last = &due->next;
@@ -103,6 +113,17 @@ void events_due(struct session *session, uint32_t id, int status)
     if (events->outstanding)
         events_answer(session);
     pthread_mutex_unlock(&events->lock);
+}
+
+void events_due(struct session *session, uint32_t id, int status)
+{
+    say(session, &(flyt_event){ .kind = FLYT_EVENT_HOST_FUNCTION, .flyt_event_u = { .due = { id, status } } }, NULL);
+}
+
+void events_wanted(struct session *session, const flyt_host_wanted *wanted)
+{
+    say(session, &(flyt_event){ .kind = FLYT_EVENT_HOST_WANTED, .flyt_event_u = { .wanted = *wanted } },
+        wanted->kernel);
 }
 
 void events_recall(void *context, uint32_t number, uint64_t bytes)

@@ -32,6 +32,7 @@ int  events_serve(struct session *, rpc_request *);               /* notify_call
 /* the call is outstanding now; an older one is answered */
 void events_asked(struct session *, uint32_t xid);
 void events_due(struct session *, uint32_t id, int status);       /* a host function's turn */
+void events_wanted(struct session *, const flyt_host_wanted *);   /* a kernel waits there (mirror.c) */
 void events_recall(void *session, uint32_t number, uint64_t bytes);      /* tenant.h asks for unused credit */
 void events_lost(struct session *, const char *why);               /* it is about to end: the client should know why */
 void events_beat(struct session *, uint64_t now);                 /* by the completion thread */

@@ -64,6 +64,9 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     *(void **)&gpu->last_log = dlsym(library, "softgpu_last_log");
     *(void **)&gpu->extent = dlsym(library, "softgpu_extent");
     *(void **)&gpu->graphs = dlsym(library, "softgpu_graphs");
+    *(void **)&gpu->absences = dlsym(library, "softgpu_absences");
+    *(void **)&gpu->register_shut = dlsym(library, "softgpu_register_shut");
+    *(void **)&gpu->shut = dlsym(library, "softgpu_shut");
     return 0;
 }
 

@@ -37,6 +37,12 @@ struct gpu {
     int (*extent)(uint64_t address, uint64_t size, int state);
     /* The software GPU's: says what becomes of cudaGraphLaunch in kernels. NULL elsewhere. */
     void (*graphs)(softgpu_graph_launch *);
+    /* The software GPU's: says who brings memory that a kernel touches and that is not there, or shut. NULL
+       elsewhere. */
+    void (*absences)(softgpu_absent *);
+    /* With it: MemHostRegister of memory that is shut, and shutting and opening a part of it. */
+    CUresult (*register_shut)(void *, size_t, unsigned flags);
+    void (*shut)(uint64_t address, uint64_t size, bool shut);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

@@ -280,6 +280,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
 {
     struct session_options options = {
         .disposable = true,
+        .host_memory = host_memory,
         .admit = usher ? worker_refuse : ticket_check,
         .lane_open = worker_lane_open,
         .greeted = worker_greeted,

@@ -7,6 +7,9 @@
  * driver as page-locked, and `at` knows for every granule which range it belongs to. The client may write any of it at
  * any time: nothing is believed for standing there.
  *
+ * Where the two sides share no memory (over a network), the window is mirrored: what HOST_ADD gives is memory of this
+ * process, and mirror.c keeps it equal to the client's. At most `limit` bytes of it are added at one time.
+ *
  * A range is registered through one context, and known to all (portable). When that context ends, another one takes the
  * range over, or the next that is made; until then nothing can be given to a device anyway.
  *
@@ -31,22 +34,26 @@ size_t host_memory_default(void)
 
 /* ---- the window ---- */
 
+/* Addresses are free, but a client reserves them, too. */
+#define MIRROR_SIZE (UINT64_C(64) << 30)
+
 static void *window_map(struct session *session, uint64_t at, uint64_t *size)
 {
     struct rpc_shared_memory shared = { .fd = -1 };
-    int flags = MAP_FIXED_NOREPLACE | (session->in_process ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED);
-    if (session->in_process) {
+    bool sharing = !session->in_process && rpc_server_shared_memory(session->server, &shared) && shared.payload_size;
+    int flags = MAP_FIXED_NOREPLACE | (sharing ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    session->host.mirrored = !session->in_process && !sharing;
+    if (session->in_process)
         *size = session->host.wanted;
-    } else {
-        *size = rpc_server_shared_memory(session->server, &shared) ? shared.payload_size : 0;
-    }
+    else
+        *size = sharing ? shared.payload_size : session->host.mirrors ? MIRROR_SIZE : 0;
     *size &= ~(uint64_t)(FLYT_HOST_GRANULE - 1);
     if (!*size || !session->gpu->MemHostRegister || !session->gpu->MemHostUnregister || at + *size < at) {
         *size = 0;
         return NULL;
     }
-    void *memory = mmap((void *)(uintptr_t)at, *size, session->in_process ? PROT_NONE : PROT_READ | PROT_WRITE, flags,
-                        shared.fd, (off_t)shared.payload);
+    void *memory = mmap((void *)(uintptr_t)at, *size, sharing ? PROT_READ | PROT_WRITE : PROT_NONE, flags, shared.fd,
+                        (off_t)shared.payload);
     if (memory != MAP_FAILED && (uint64_t)(uintptr_t)memory == at)
         return memory;
     log_info(
@@ -82,7 +89,8 @@ void host_memory_open(struct session *session, uint64_t at)
     void *memory = window_map(session, at, &size);
     if (!memory)
         return;
-    madvise(memory, size, MADV_HUGEPAGE);         /* where the system gives them for shared memory */
+    if (!host->mirrored)
+        madvise(memory, size, MADV_HUGEPAGE);     /* where the system gives them for shared memory */
     madvise(memory, size, MADV_DONTDUMP);         /* writing a core would make every page of it */
     host->at = calloc(size / FLYT_HOST_GRANULE, sizeof(struct host_range *));
     if (!host->at) {
@@ -91,6 +99,8 @@ void host_memory_open(struct session *session, uint64_t at)
     }
     host->base = at;
     host->size = size;
+    if (host->mirrored)
+        mirror_open(session);
 }
 
 /* Nothing of it is registered. */
@@ -102,7 +112,7 @@ void host_memory_close(struct session *session)
     else if (host->size)
         munmap((void *)(uintptr_t)host->base, host->size);
     free(host->at);
-    *host = (struct host_memory){ .wanted = host->wanted };
+    *host = (struct host_memory){ .wanted = host->wanted, .mirrors = host->mirrors, .pulls = host->pulls };
 }
 
 bool host_memory_here(const struct session *session, uint64_t address)
@@ -126,9 +136,10 @@ static CUresult range_register(struct session *session, struct host_range *range
     void *memory = (void *)(uintptr_t)range->address;
     CUdeviceptr seen = 0;
     CUresult r = context_use(session, context);
+    const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     if (r == CUDA_SUCCESS)
-        r = session->gpu->MemHostRegister(memory, range->size,
-                                          CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        r = range->shut ? session->gpu->register_shut(memory, range->size, flags)
+                        : session->gpu->MemHostRegister(memory, range->size, flags);
     if (r != CUDA_SUCCESS)
         return r;
     r = session->gpu->MemHostGetDevicePointer(&seen, memory, 0);
@@ -151,14 +162,27 @@ static CUresult range_unregister(struct session *session, struct host_range *ran
     return r;
 }
 
-static void range_drop(struct host_memory *host, struct host_range *range)
+/* The range, or NULL, lies there from here on. Kernels look, too, if the memory is mirrored. */
+static void range_place(struct session *session, const struct host_range *of, struct host_range *range)
 {
+    struct host_memory *host = &session->host;
+    pthread_mutex_lock(&session->mirror.lock);
+    for (uint64_t i = 0; i < of->size / FLYT_HOST_GRANULE; i++)
+        host->at[(of->address - host->base) / FLYT_HOST_GRANULE + i] = range;
+    host->shut |= range && range->shut;
+    pthread_mutex_unlock(&session->mirror.lock);
+}
+
+static void range_drop(struct session *session, struct host_range *range)
+{
+    struct host_memory *host = &session->host;
     struct host_range **at = &host->ranges;
     while (*at != range)
         at = &(*at)->next;
     *at = range->next;
-    for (uint64_t i = 0; i < range->size / FLYT_HOST_GRANULE; i++)
-        host->at[(range->address - host->base) / FLYT_HOST_GRANULE + i] = NULL;
+    range_place(session, range, NULL);
+    if (range->base)
+        mirror_range_end(host, range);
     free(range);
 }
 
@@ -176,7 +200,7 @@ static void ranges_take_over(struct session *session, struct context *context)
         log_warning("event=host-memory-lost session=%llu bytes=%llu error=%d: its context has ended; copies from and "
                     "to it fail",
                     (unsigned long long)session->id, (unsigned long long)range->size, (int)r);
-        range_drop(&session->host, range);
+        range_drop(session, range);
     }
 }
 
@@ -200,7 +224,7 @@ void host_memory_stop(struct session *session)
 {
     while (session->host.ranges) {
         range_unregister(session, session->host.ranges);
-        range_drop(&session->host, session->host.ranges);
+        range_drop(session, session->host.ranges);
     }
     host_memory_close(session);
 }
@@ -220,9 +244,12 @@ static bool host_granules(const struct host_memory *host, const host_args *args,
 
 /* In one process the client has mapped the memory. The server does not rely on that: it writes marks there, and an
    address without access would end the program. */
-static bool range_usable(const struct session *session, const host_args *args)
+static bool range_usable(struct session *session, struct host_range *range)
 {
-    return !session->in_process || mprotect((void *)(uintptr_t)args->address, args->size, PROT_READ | PROT_WRITE) == 0;
+    if (session->host.mirrored)
+        return mirror_range_begin(&session->host, range);
+    return !session->in_process ||
+           mprotect((void *)(uintptr_t)range->address, range->size, PROT_READ | PROT_WRITE) == 0;
 }
 
 void serve_host_add(struct session *session, struct call *call)
@@ -240,16 +267,13 @@ void serve_host_add(struct session *session, struct call *call)
     struct host_range *range = r == CUDA_SUCCESS ? calloc(1, sizeof *range) : NULL;
     if (!range && r == CUDA_SUCCESS)
         r = CUDA_ERROR_OUT_OF_MEMORY;
-    if (range && !range_usable(session, args)) {
-        free(range);
-        range = NULL;
-        r = CUDA_ERROR_OUT_OF_MEMORY;
-    }
     if (range) {
-        *range = (struct host_range){ .address = args->address, .size = args->size };
-        r = range_register(session, range, context);
+        *range = (struct host_range){ .address = args->address, .size = args->size, .shut = mirror_pulls(session) };
+        r = range_usable(session, range) ? range_register(session, range, context) : CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (r != CUDA_SUCCESS) {
+        if (range && range->base)
+            mirror_range_end(host, range);
         free(range);
         call_fail(session, call, r);
         return;
@@ -257,8 +281,7 @@ void serve_host_add(struct session *session, struct call *call)
     range->next = host->ranges;
     host->ranges = range;
     host->ever_used = true;
-    for (uint64_t i = 0; i < count; i++)
-        host->at[first + i] = range;
+    range_place(session, range, range);
     session_reply_plain(session, call->xid, CUDA_SUCCESS, false);
 }
 
@@ -311,6 +334,6 @@ void serve_host_remove(struct session *session, struct call *call)
     if (r == CUDA_SUCCESS)
         r = range_unregister(session, range);
     if (r == CUDA_SUCCESS)
-        range_drop(host, range);
+        range_drop(session, range);
     session_reply_plain(session, call->xid, r, false);
 }

@@ -6,9 +6,12 @@
 #define FLYT_SERVER_MEMORY_H
 
 #include <cuda.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cpu/common/list.h"
 
 struct context;
 struct device;
@@ -61,14 +64,19 @@ void memory_symbols_drop(struct session *, struct module *);
 struct host_range {
     uint64_t address, size;
     struct context *context;              /* through which it is registered; NULL: not now */
+    uint8_t *base;                        /* mirrored: what client and server had in common last; else NULL */
+    bool shut;                            /* mirrored: kernels wait before it */
     struct host_range *next;
 };
 
 struct host_memory {
     uint64_t base, size;                  /* the host window; size 0: none */
-    struct host_range **at;               /* by granule */
+    struct host_range **at;               /* by granule. Mirrored: changed under mirror.lock, too */
     struct host_range *ranges;
-    size_t wanted;                        /* in one process: so much */
+    size_t wanted;                        /* in one process: so much; mirrored: at most so much is added */
+    bool mirrors, pulls;                  /* the client has FLYT_CAP_MIRROR, FLYT_CAP_PULL */
+    bool mirrored, shut;                  /* shut: some range is */
+    uint64_t added;                       /* bytes, while mirrored */
     bool ever_used;
 };
 
@@ -80,5 +88,31 @@ bool host_memory_here(const struct session *, uint64_t address);  /* in the host
 bool host_memory_known(const struct session *, uint64_t address, uint64_t size);
 void host_memory_context_here(struct session *, struct context *); /* it has been made */
 void host_memory_context_gone(struct session *, struct context *); /* it is about to go, and it is idle */
+
+/* ---- mirrored host memory (mirror.c, and what kernels wait for: mirror_wanted.c) ---- */
+
+struct mirror {
+    pthread_mutex_t lock;                 /* a leaf, but for events.lock */
+    struct list of_all;                   /* linked: kernels may wait for this session's client */
+    struct wanted *first;                 /* parts that kernels wait for, the newest first */
+    uint32_t last;                        /* id of one */
+    unsigned waiting;                     /* threads of the GPU in here */
+    bool started, ended;
+    pthread_cond_t answered;
+};
+
+int  mirror_start(struct session *);
+void mirror_open(struct session *);       /* there is a window */
+void mirror_ended(struct session *);      /* the client is gone: nobody brings anything */
+/* No kernel waits any more, nor will one. */
+void mirror_stop(struct session *);
+/* Zeros at the addresses, and what is beside them. False: no memory, or too much. */
+bool mirror_range_begin(struct host_memory *, struct host_range *);
+void mirror_range_end(struct host_memory *, struct host_range *);
+bool mirror_pulls(const struct session *);                  /* FLYT_CAP_PULL */
+/* By the completion thread: what is wanted now, and later, behind all news of what the device did before, telling the
+   client of it. */
+uint32_t mirror_newest(struct session *);
+void mirror_tell(struct session *, uint32_t newest);
 
 #endif

@@ -68,13 +68,14 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     crowd_open(session);
     session_on_end(session, lanes_shutdown);
     session_on_end(session, executor_ended);
+    session_on_end(session, mirror_ended);
     bool named = ids_create(session);
     int r = rpc_server_create(channel, &rpc_flyt_program, &session->server, error);
     if (r != 0) {
         session_destroy(session);
         return r;
     }
-    if (!named || events_start(session) != 0 || host_functions_start(session) != 0 ||
+    if (!named || events_start(session) != 0 || mirror_start(session) != 0 || host_functions_start(session) != 0 ||
         insides_start(session) != 0 || devices_create(session, error) != 0) {
         if (!error[0])
             snprintf(error, RPC_ERROR_SIZE, "no memory for a session");
@@ -101,6 +102,7 @@ void session_destroy(struct session *session)
         return;
     }
     lanes_destroy(session);
+    mirror_stop(session);
     for (int kind = 0; kind < KINDS; kind++)
         id_map_destroy(session->ids[kind]);
     free(session->devices);
@@ -186,6 +188,8 @@ void serve_hello(struct session *session, struct call *call)
         hello_refuse(session, call, CUDA_ERROR_NOT_PERMITTED, text);
         return;
     }
+    session->host.mirrors = args->capabilities & FLYT_CAP_MIRROR;
+    session->host.pulls = args->capabilities & FLYT_CAP_PULL;
     if (devices_snapshot(session->gpu, &devices, &count, text) < 0 ||
         (!session->window.base && memory_window_reserve(session, text) < 0)) {
         text[FLYT_MAX_SHORT - 1] = 0;
@@ -205,6 +209,8 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;
     result.capabilities |= session->shareable ? FLYT_CAP_SHARES : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
+    result.capabilities |= session->host.size && session->host.mirrored ? FLYT_CAP_MIRROR : 0;
+    result.capabilities |= mirror_pulls(session) ? FLYT_CAP_PULL : 0;
     result.capabilities |= session->in_process && strcmp(session->gpu->kind, "software") == 0 ? FLYT_CAP_TOUCH : 0;
     result.server = server;
     result.refusal = (char *)(uintptr_t)"";
@@ -370,6 +376,7 @@ static void session_close(struct session *session)
         return;
     }
     executor_free(session);
+    mirror_stop(session);
     for (int kind = 0; kind < KINDS; kind++)
         if (server_kinds[kind].stop)
             server_kinds[kind].stop(session);

@@ -467,7 +467,9 @@ static void *completion_main(void *context)
     struct completion *completion = &session->completion;
     for (;;) {
         uint64_t began = clock_now();
+        uint32_t wanted = mirror_newest(session);
         completion_round(session);
+        mirror_tell(session, wanted);
         uint64_t now = clock_now();
         events_beat(session, now);
         pthread_mutex_lock(&completion->lock);

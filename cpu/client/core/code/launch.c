@@ -19,6 +19,7 @@
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/wire/perf.h"
 #include "texref.h"
@@ -437,11 +438,23 @@ static launch_args launch_arguments(const struct client_stream *s, const struct 
     };
 }
 
+/* heed: HEED_MIRROR: pinned memory over a network, which the kernel may use. */
+static int mirror_prepare(struct client_stream *s, const void *parameters, size_t size, unsigned heed)
+{
+    if (!(heed & HEED_MIRROR))
+        return CORE_OK;
+    mirror_room->note(parameters, size);
+    return mirror_room->before_work(s);
+}
+
 /* The usual launch goes as it will travel, its parameters packed where they will stand. */
-static int launch_send(struct client_stream *s, const struct core_launch *l, const struct loaded_function *loaded)
+static inline __attribute__((always_inline)) int launch_send(struct client_stream *s, const struct core_launch *l,
+                                                             const struct loaded_function *loaded, unsigned heed)
 {
     uint8_t record[RPC_CALL_ROOM + QUICK_LAUNCH_ROOM + PARAMETERS_ON_STACK], *body = record + RPC_CALL_ROOM;
     int code = pack(l, &loaded->info, body + QUICK_LAUNCH_PARAMETERS);
+    if (!code)
+        code = mirror_prepare(s, body + QUICK_LAUNCH_PARAMETERS, loaded->info.parameter_bytes, heed);
     if (code)
         return code;
     const launch_args args = launch_arguments(s, l, loaded);
@@ -460,6 +473,9 @@ static int launch_send_whole(struct client_stream *s, const struct core_launch *
     if (!parameters)
         return CORE_OUT_OF_MEMORY;
     int code = pack(l, &loaded->info, parameters);
+    if (!code)
+        code = mirror_prepare(s, parameters, loaded->info.parameter_bytes,
+                              atomic_load_explicit(&launch_heed, memory_order_relaxed));
     if (!code) {
         for (uint32_t i = 0; i < l->attribute_count; i++) {
             attributes[i].id = l->attributes[i].id;
@@ -490,7 +506,10 @@ static int launch_with_care(struct client_stream *s, const struct core_launch *l
     if (code)
         return code;
     bool whole = l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || heed & HEED_STATS;
-    return whole ? launch_send_whole(s, l, loaded, NULL) : launch_send(s, l, loaded);
+    code = whole ? launch_send_whole(s, l, loaded, NULL) : launch_send(s, l, loaded, heed);
+    if (heed & HEED_MIRROR)
+        mirror_work_sent();
+    return code;
 }
 
 int core_launch_check(core_context *c, const struct core_launch *l)
@@ -515,7 +534,7 @@ static inline __attribute__((always_inline)) int launch_now(struct client_stream
     unsigned heed = atomic_load_explicit(&launch_heed, memory_order_relaxed);
     if (__builtin_expect(l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK || heed, 0))
         return launch_with_care(s, l, loaded, heed);
-    return launch_send(s, l, loaded);
+    return launch_send(s, l, loaded, 0);
 }
 
 /* As launch_with_care does it. */
@@ -525,7 +544,10 @@ static int launch_in_graph(struct client_stream *s, const struct op_launch *laun
     int code = managed_before_work(s);
     if (!code)
         code = texrefs_before_launch();
-    return code ? code : launch_send_whole(s, launch->launch, launch->loaded, &graph);
+    code = code ? code : launch_send_whole(s, launch->launch, launch->loaded, &graph);
+    if (mirror_heeded())
+        mirror_work_sent();
+    return code;
 }
 
 int launch_op(struct client_stream *s, const struct op *op)

@@ -33,6 +33,7 @@
 #include "cpu/client/core/memory/host.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/perf.h"
@@ -76,6 +77,8 @@ static int copy_here(struct client_stream *s, const struct copy_span *span)
 {
     const struct host_rows to = rows_of(&span->to, &span->extent), from = rows_of(&span->from, &span->extent);
     int code = stream_wait_for(s);
+    if (!code)
+        code = mirror_synchronised();
     for (size_t z = 0; z < to.slices && !code; z++)
         for (size_t y = 0; y < to.rows; y++)
             memmove(to.address + z * to.slice_pitch + y * to.pitch,
@@ -110,9 +113,30 @@ static int copy_in_pinned(struct client_stream *s, struct copy_cut *left)
     return code || !left->bytes ? code : copy_send_deferred(s, left);
 }
 
+/* Pinned memory that kernels use over a network, while they may be at it: the copy's turn must have come. */
+static bool in_use(const struct copy_plan *plan, const struct core_box *side)
+{
+    const struct host_rows rows = rows_of(side, &plan->span.extent);
+    return plan->pinned && mirror_in_use(&rows);
+}
+
+/* What kernels wrote there has come when this returns 0. */
+static int settle(struct client_stream *s)
+{
+    int code = stream_wait_for(s);
+    return code ? code : mirror_synchronised();
+}
+
 static int copy_in(struct client_stream *s, const struct copy_plan *plan)
 {
     struct copy_cut left = copy_cut_begin(&plan->span);
+    if (in_use(plan, &plan->span.from)) {
+        if (!plan->blocking)
+            return copy_send_deferred(s, &left);
+        int settled = settle(s);
+        if (settled)
+            return settled;
+    }
     if (!plan->blocking)
         return plan->pinned ? copy_in_pinned(s, &left) : copy_send(s, &left, LANES_WAIT_A_MOMENT);
     int code = may_be_early(s) ? CORE_OK : stream_wait_for(s);
@@ -121,6 +145,19 @@ static int copy_in(struct client_stream *s, const struct copy_plan *plan)
     bool wait = !stream_known_light(s) || plan->pinned || lanes_wanted(left.bytes, false) || managed(plan);
     code = copy_send(s, &left, LANES_WAIT);
     return code || (!wait && early_return_may(s)) ? code : stream_wait_for(s);
+}
+
+/* ---- from the device ---- */
+
+static int copy_out(struct client_stream *s, const struct copy_plan *plan)
+{
+    bool pending = plan->pinned && !plan->blocking;
+    if (in_use(plan, &plan->span.to)) {
+        int code = pending ? mirror_room->fence(s) : settle(s);
+        if (code)
+            return code;
+    }
+    return pending ? copy_begin_pending(s, &plan->span) : copy_receive(s, &plan->span);
 }
 
 /* ---- the plan ---- */
@@ -228,7 +265,7 @@ int copy_op(struct client_stream *s, const struct op *op)
     case COPY_HERE: return copy_here(s, &plan->span);
     case COPY_REACH: return copy_reach(s, plan);
     case COPY_IN: return copy_in(s, plan);
-    default: return plan->pinned && !plan->blocking ? copy_begin_pending(s, &plan->span) : copy_receive(s, &plan->span);
+    default: return copy_out(s, plan);
     }
 }
 
@@ -262,6 +299,8 @@ static int copy(core_context *c, core_stream stream, const struct core_box *to, 
     struct client_stream *s;
     struct op op = { .kind = OP_COPY, .copy = { .span = { *to, *from, *e }, .blocking = blocking } };
     uint64_t begun = stats_copy_begins(), bytes = copy_bytes(&op.copy.span);
+    op.copy.span.to.address = mirror_host(to->address);
+    op.copy.span.from.address = mirror_host(from->address);
     if (!e->width || !e->height || !e->depth)
         return CORE_OK;
     int code = client_stream_enter(c, stream, &s);
@@ -270,8 +309,8 @@ static int copy(core_context *c, core_stream stream, const struct core_box *to, 
     stats_copy_ends(begun, counted_as(&op.copy), bytes);
     if (blocking && atomic_load_explicit(&address_any_synchronous, memory_order_relaxed) &&
         (address_is_synchronous(to->address) || address_is_synchronous(from->address)))
-        return stream_wait_for(s);
-    return CORE_OK;
+        code = stream_wait_for(s);
+    return code || !blocking ? code : mirror_synchronised();
 }
 
 int core_copy(core_context *c, core_stream stream, void *to, const void *from, size_t size, enum core_direction stated,

@@ -7,6 +7,7 @@
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/op.h"
 
 /* Pinned memory that the device does not reach. */
@@ -34,7 +35,7 @@ static int set_pinned(struct client_stream *s, const struct op_set *set)
 {
     int code;
     if (set->blocking) {
-        if (!(code = stream_wait_for(s)))
+        if (!(code = stream_wait_for(s)) && !(code = mirror_synchronised()))
             set_here(set);
         return code;
     }
@@ -63,10 +64,11 @@ int set_op(struct client_stream *s, const struct op *op)
     return code || !(set->pinned || set->managed) || !set->blocking ? code : stream_wait_for(s);
 }
 
-int core_set(core_context *c, core_stream stream, const struct core_box *to, const struct core_extent *e,
+int core_set(core_context *c, core_stream stream, const struct core_box *at, const struct core_extent *e,
              uint32_t value, unsigned element, bool blocking)
 {
     CANCEL_DEFERRED;
+    const struct core_box place = { mirror_host(at->address), at->pitch, at->height }, *to = &place;
     struct client_stream *s;
     struct copy_side side;
     struct core_extent in_bytes = *e;

@@ -1,6 +1,7 @@
 /*
  * host.h: host memory that this process, the worker and the device share: the host window behind the window of device
- * addresses (cpu_rpc_prot.x says what it is). Over a network there is none, and everything here says so.
+ * addresses (cpu_rpc_prot.x says what it is). Over a network nothing is shared; there the window is mirrored, and its
+ * memory is this process's alone (mirror.h).
  */
 #ifndef FLYT_CLIENT_CORE_HOST_H
 #define FLYT_CLIENT_CORE_HOST_H
@@ -12,9 +13,11 @@
 /* At attach. The addresses are reserved; what is used of them is mapped from the file at `offset`, or, where the
    server is in this process (fd -1), is memory of its own. */
 void host_space_open(uint64_t base, uint64_t size, int fd, uint64_t offset);
-bool host_space_any(void);
-bool host_space_holds(uint64_t address);                    /* lies in the window */
-/* Page-locked memory, in whole pages, known to the device; 0: none. May wait. */
+/* At attach: no memory is shared, but the server mirrors what lies in the window. */
+void host_space_open_mirrored(uint64_t base, uint64_t size);
+bool host_space_any(void);                                  /* there is memory that both sides share */
+bool host_space_holds(uint64_t address);                    /* lies in the window, mirrored or shared */
+/* Page-locked memory, in whole pages, known to the device, or mirrored; 0: none. May wait. */
 uint64_t host_space_take(size_t size);
 void host_space_give(uint64_t address);                     /* nothing uses it any more. May wait */
 

@@ -2,8 +2,10 @@
  * host_memory.c: pinned and registered host memory.
  *
  * Pinned memory lies in the host window (host_space.c), where the device reads and writes it under the address that
- * the program has. Where there is no such window, or no room left in it, it is ordinary memory of this process from
- * the top of the session's window, so that no device address ever equals one of its own; the GPU cannot reach it.
+ * the program has. Over a network the window is mirrored: the memory is this process's alone, and the server has a copy
+ * of what kernels use (mirror.h). Where there is no such window, or no room left in it, it is ordinary memory of this
+ * process from the top of the session's window, so that no device address ever equals one of its own; the GPU cannot
+ * reach it.
  *
  * Registered memory stays where and what it is, and its copies pass through chunks or calls. With FLYT_REGISTER=remap
  * its pages are replaced by pages of the host window with the same contents, until it is unregistered: then it is the
@@ -26,6 +28,7 @@
 #include "cpu/client/core/stream/context.h"
 #include "host.h"
 #include "memory.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/state.h"
@@ -180,7 +183,7 @@ static uint64_t remap_find(uint64_t address, uint64_t size)
 
 uint64_t host_shared(uint64_t address, size_t size)
 {
-    return host_space_holds(address) ? address : remap_find(address, size);
+    return !host_space_any() ? 0 : host_space_holds(address) ? address : remap_find(address, size);
 }
 
 /* ---- pinned memory ---- */
@@ -192,6 +195,8 @@ static int allocate_shared(size_t size, unsigned flags, void **out)
     if (!at)
         return CORE_NOT_FOUND;
     int code = address_add(CORE_PINNED_MEMORY, NULL, at, size, flags);
+    if (!code && mirror_any && (code = mirror_room->add(at, size)))
+        address_remove(CORE_PINNED_MEMORY, at, NULL);
     if (code)
         host_space_give(at);
     *out = (void *)(uintptr_t)at;
@@ -239,6 +244,8 @@ int core_host_free(void *host)
     code = settle_everything();
     uint64_t from = core_session.window, size = core_session.window_size;
     if (host_space_holds(range.base)) {
+        if (mirror_any)
+            mirror_room->remove(range.base);
         host_space_give(range.base);
         return code;
     }
@@ -297,6 +304,8 @@ int core_host_unregister(void *host)
     }
     code = settle_everything();
     remap_end((uint64_t)(uintptr_t)host);
+    if (mirror_any)
+        mirror_room->alias_end((uint64_t)(uintptr_t)host);
     return code;
 }
 
@@ -314,8 +323,29 @@ int core_host_device_pointer(void *host, uint64_t *address)
         return code;
     if (!pinned(host, &range))
         return CORE_INVALID_VALUE;
-    *address = host_shared((uint64_t)(uintptr_t)host, 1);
+    uint64_t at = (uint64_t)(uintptr_t)host;
+    *address = host_shared(at, 1);
+    if (!*address && range.kind == CORE_REGISTERED_MEMORY && mirror_any)
+        *address = mirror_room->alias(at, range.base, range.size);
+    else if (!*address && mirror_holds(at))
+        *address = at;
     return *address ? CORE_OK : CORE_NOT_SUPPORTED;
+}
+
+int core_host_map(void *host, uint64_t *address)
+{
+    CANCEL_DEFERRED;
+    int code = core_host_device_pointer(host, address);
+    if (!code && mirror_any)
+        mirror_room->asked(*address);
+    return code;
+}
+
+bool core_host_reached(void *host)
+{
+    CANCEL_DEFERRED;
+    uint64_t at = (uint64_t)(uintptr_t)host;
+    return !core_enter() && (host_shared(at, 1) || mirror_holds(at));
 }
 
 int core_host_flags(void *host, unsigned *flags)

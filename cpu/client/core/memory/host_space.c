@@ -8,6 +8,9 @@
  * go on using the old ones. The server refuses while work is under way; then the run stays a spare one and is tried
  * again.
  *
+ * Where no memory is shared (over a network), the window is mirrored: what is used of it is memory of this process
+ * alone, and the server hears of it when a kernel wants it (mirror.c).
+ *
  * Only runs are mapped. The rest of the window is reserved without access: a program that locks its memory (mlockall)
  * would else lock all of the window, which is many GiB.
  */
@@ -19,6 +22,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "host.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/wire.h"
 
@@ -40,7 +44,7 @@ static struct {
     struct run    **at;               /* by granule */
     struct run     *cut, *spare;
     uint64_t        spare_bytes;
-    bool            told;
+    bool            mirrored, told;
 } space = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void host_space_open(uint64_t base, uint64_t size, int fd, uint64_t offset)
@@ -51,9 +55,15 @@ void host_space_open(uint64_t base, uint64_t size, int fd, uint64_t offset)
     space.size = size;
 }
 
+void host_space_open_mirrored(uint64_t base, uint64_t size)
+{
+    host_space_open(base, size, -1, 0);
+    space.mirrored = true;
+}
+
 bool host_space_any(void)
 {
-    return space.size != 0;
+    return space.size != 0 && !space.mirrored;
 }
 
 bool host_space_holds(uint64_t address)
@@ -63,14 +73,14 @@ bool host_space_holds(uint64_t address)
 
 /* ---- what is mapped ---- */
 
-/* A forked child does not get it: what it wrote there would be the parent's, and the device's. */
+/* A forked child does not get what is shared: what it wrote there would be the parent's, and the device's. */
 static bool map(uint64_t address, uint64_t size)
 {
-    int flags = MAP_SHARED | MAP_FIXED | (space.fd < 0 ? MAP_ANONYMOUS : 0);
+    int flags = (space.mirrored ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED | (space.fd < 0 ? MAP_ANONYMOUS : 0);
     void *memory = mmap((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE, flags, space.fd,
                         space.fd < 0 ? 0 : (off_t)(space.offset + (address - space.base)));
-    if (memory == MAP_FAILED)
-        return false;
+    if (memory == MAP_FAILED || space.mirrored)
+        return memory != MAP_FAILED;
     madvise(memory, size, MADV_DONTFORK);
     madvise(memory, size, MADV_HUGEPAGE);     /* where the system gives them for shared memory */
     return true;
@@ -113,7 +123,8 @@ static bool run_end(struct run *run)
 {
     FLYT_ASSERT_HELD(&space.lock);
     host_args args = { .address = run->address, .size = run->size };
-    if (wire_plain(FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args))
+    if (space.mirrored ? !mirror_room->forget(run->address, run->size)
+                       : wire_plain(FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args) != CORE_OK)
         return false;
     unmap(run->address, run->size);
     place(run, NULL);
@@ -159,6 +170,10 @@ static void tell(size_t size, int code)
                     "they and others like "
                     "them become ordinary memory, which is copied once more. See the server's log",
                     size, code);
+    else if (space.mirrored)
+        log_warning("%zu bytes of page-locked memory, and others like them, cannot be reached by kernels: of such "
+                    "memory a program has at most %llu MiB where it reaches its GPU server over a network",
+                    size, (unsigned long long)(space.size >> 20));
     else
         log_warning(
             "%zu bytes of page-locked memory do not fit in the %llu MiB that this program shares with the GPU server; "
@@ -193,7 +208,9 @@ static struct run *run_begin(size_t wanted)
     *run = (struct run){ .address = address, .size = count * FLYT_HOST_GRANULE };
     host_args args = { .address = run->address, .size = run->size };
     bool mapped = map(run->address, run->size);
-    int code = mapped ? wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args) : CORE_OUT_OF_MEMORY;
+    int code = mapped ? CORE_OK : CORE_OUT_OF_MEMORY;
+    if (!code && !space.mirrored)
+        code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
     if (code) {
         if (mapped)
             unmap(run->address, run->size);
@@ -324,6 +341,8 @@ int host_space_save(struct move *move)
 {
     struct moving_space *moving = move->of[KIND_HOST_MEMORY] = calloc(1, sizeof *moving);
     uint64_t granule = 0, bytes = 0, end = 0;
+    if (space.mirrored)
+        return moving ? mirror_room->save(move) : CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&space.lock);
     trim(0);                                      /* what is spare need not move */
     for (const struct run *run; (run = run_from(&granule)); end = run->address + run->size - space.base)
@@ -343,6 +362,8 @@ int host_space_restore(struct move *move)
     struct moving_space *moving = move->of[KIND_HOST_MEMORY];
     uint64_t granule = 0, count = space.size / FLYT_HOST_GRANULE;
     const struct run *run;
+    if (space.mirrored)
+        return CORE_OK;                           /* the new server hears of it when a kernel wants it */
     rpc_client_shared_memory(core_session.client, &moving->shared);
     while (space.at && (run = run_from(&granule))) {
         if (!moving->runs && !(moving->runs = calloc(count, sizeof *moving->runs)))
@@ -383,7 +404,7 @@ void host_space_moved(struct move *move, bool moved)
         else
             madvise(at, run->size, MADV_DONTFORK);
     }
-    if (moved && moving) {
+    if (moved && moving && !space.mirrored) {
         space.fd = moving->shared.fd;
         space.offset = moving->shared.payload;
         space.size = space.size < move->target_host ? space.size : move->target_host;

@@ -11,6 +11,7 @@
 #include "extent.h"
 #include "heap.h"
 #include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/stream/pool_notes.h"
 #include "share.h"
@@ -82,7 +83,7 @@ int memory_settle(core_context *owner)
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
         if (!owner || c == owner || atomic_load(&c->cross_context))
             code = context_settle(c);
-    return code;
+    return code ? code : mirror_synchronised();
 }
 
 int core_memory_settle(core_context *owner)

@@ -12,6 +12,7 @@
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/wire/state.h"
 
 static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
@@ -59,6 +60,10 @@ static void act(rpc_client *client, const flyt_event *event)
     case FLYT_EVENT_LOST:
         session_lost(NULL, event->flyt_event_u.why);
         rpc_client_shutdown(client);
+        break;
+    case FLYT_EVENT_HOST_WANTED:
+        if (mirror_any)
+            mirror_room->wanted(&event->flyt_event_u.wanted);
         break;
     case FLYT_EVENT_BEAT:
     case FLYT_EVENT_LIMITS:

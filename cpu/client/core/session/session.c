@@ -28,6 +28,7 @@
 #include "kinds.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/perf.h"
@@ -242,7 +243,8 @@ static int hello_say(const void *ticket, size_t ticket_size, flyt_wish wish, hel
     executable[length > 0 ? length : 0] = 0;
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
                         .minor = FLYT_PROTOCOL_MINOR,
-                        .capabilities = FLYT_CAP_BEATS,
+                        .capabilities = FLYT_CAP_BEATS | (mirror_room ? FLYT_CAP_MIRROR : 0) |
+                                        (mirror_room && !core_perf.no_pull ? FLYT_CAP_PULL : 0),
                         .host = host,
                         .executable = executable,
                         .pid = (u_int)getpid(),
@@ -315,13 +317,18 @@ static int reserve(uint64_t at, uint64_t size)
     return error;
 }
 
-/* The host window, whose addresses are reserved here (in process: by the server). Without it copies are slower, and
-   nothing else. */
+/* The host window, whose addresses are reserved here (in process: by the server). Without it copies are slower, or,
+   over a network, kernels reach no pinned memory. */
 static void attach_host(uint64_t at, uint64_t size)
 {
     struct rpc_shared_memory shared = { .fd = -1 };
     if (!size || core_perf.no_payload)
         return;
+    if (core_session.hello.capabilities & FLYT_CAP_MIRROR) {
+        host_space_open_mirrored(at, size);
+        mirror_open(at, size);
+        return;
+    }
     if (!core_session.in_process &&
         (!rpc_client_shared_memory(core_session.client, &shared) || shared.payload_size < size))
         return;
@@ -560,7 +567,7 @@ static int move_window(struct move *move)
                          &result);
         xdr_free((xdrproc_t)xdr_window_result, &result);
     }
-    move->target_host = host_usable(core_session.window, result.host_size);
+    move->target_host = hello->capabilities & FLYT_CAP_MIRROR ? 0 : host_usable(core_session.window, result.host_size);
     return code || result.window != core_session.window
                ? move_refuse(move, code, "the new server cannot use the addresses from 0x%llx on",
                              (unsigned long long)core_session.window)

@@ -11,6 +11,7 @@
 
 #include "cpu/common/cancel.h"
 #include "context.h"
+#include "mirror.h"
 #include "op.h"
 #include "cpu/client/core/wire/state.h"
 
@@ -117,14 +118,30 @@ static int keep(struct stream_keeper *keeper, struct client_stream *s, const str
     return CORE_OK;
 }
 
+/* A copy or a set of mirrored pinned memory, whose turn the server decides: it uses the server's copy of the memory. */
+static bool reach_mirrored(const struct op *op, struct op *changed)
+{
+    *changed = *op;
+    if (op->kind == OP_SET && !op->set.reach && !op->set.blocking)
+        return (changed->set.reach = mirror_reach(op->set.to.address)) != 0;
+    if (op->kind != OP_COPY || op->copy.blocking || !op->copy.pinned || op->copy.to_device == op->copy.from_device)
+        return false;
+    struct core_box *side = op->copy.to_device ? &changed->copy.span.from : &changed->copy.span.to;
+    changed->copy.route = COPY_REACH;
+    return (side->address = mirror_reach(side->address)) != 0;
+}
+
 static int take(struct op_sink *sink, struct client_stream *s, const struct op *op)
 {
     struct core_condition *q = (struct core_condition *)(void *)((char *)sink - offsetof(struct core_condition, sink));
+    struct op changed;
     bool can = op->kind == OP_LAUNCH || op->kind == OP_CONDITION ||
                (op->kind == OP_SET && op->set.reach && !op->set.blocking) ||
                (op->kind == OP_COPY && op->copy.route == COPY_REACH && !op->copy.blocking);
     if (can)
         return op_send(s, op);
+    if (reach_mirrored(op, &changed))
+        return op_send(s, &changed);
     q->refused = true;
     return CORE_NOT_SUPPORTED;
 }
@@ -193,8 +210,11 @@ int condition_op(struct client_stream *s, const struct op *op)
 {
     condition_args args = *op->condition.args;
     args.stream = s->wire;
-    return stream_send(s, &(struct stream_call){ FLYT_CONDITION, (xdrproc_t)xdr_condition_args, &args, true,
-                                                 op->condition.bytes }, NULL);
+    int code = stream_send(s, &(struct stream_call){ FLYT_CONDITION, (xdrproc_t)xdr_condition_args, &args, true,
+                                                     op->condition.bytes }, NULL);
+    if (mirror_heeded())
+        mirror_work_sent();
+    return code;
 }
 
 /* In one block: the operation, its arguments, the bodies, their calls, and the bytes of these. */

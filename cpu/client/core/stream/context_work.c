@@ -10,6 +10,7 @@
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "managed.h"
+#include "mirror.h"
 #include "pending.h"
 #include "cpu/client/core/wire/perf.h"
 #include "pool_notes.h"
@@ -62,12 +63,12 @@ int core_context_synchronize(core_context *c)
     if (!core_perf.no_cache && atomic_load(&c->heard_at) >= atomic_load(&c->sent)) {
         core_count_local();
         pool_release();
-        return CORE_OK;
+        return mirror_synchronised();
     }
     if ((code = context_finish(c)))
         return code;
     pool_release();
-    return CORE_OK;
+    return mirror_synchronised();
 }
 
 int context_round_trip(void)

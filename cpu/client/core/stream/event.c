@@ -15,6 +15,7 @@
 #include "cpu/client/core/memory/event_shared.h"
 #include "event_state.h"
 #include "cpu/client/core/code/forward.h"
+#include "mirror.h"
 #include "op.h"
 #include "pending.h"
 #include "cpu/client/core/wire/perf.h"
@@ -266,13 +267,13 @@ int core_event_synchronize(core_event token)
         code = cells->synchronize(&cell);
         cells->close(&cell);
         pool_release();
-        return code;
+        return code ? code : mirror_synchronised();
     }
     struct recorded r = event_recorded(e);
     if (!r.stream || known_heard(&r)) {
         core_count_local();
         pool_release();
-        return CORE_OK;
+        return mirror_synchronised();
     }
     code = event_ask(e, FLYT_EVENT_SYNC);
     if (code)
@@ -280,7 +281,7 @@ int core_event_synchronize(core_event token)
     learn_done(&r, stream_finished);
     pending_wait(&r.point);
     pool_release();
-    return CORE_OK;
+    return mirror_synchronised();
 }
 
 int core_event_query(core_event token)
@@ -294,12 +295,12 @@ int core_event_query(core_event token)
     if (cell_of(e, &cell)) {
         code = cells->query(&cell);
         cells->close(&cell);
-        return code;
+        return code ? code : mirror_synchronised();
     }
     struct recorded r = event_recorded(e);
     if (!r.stream || known_done(&r)) {
         core_count_local();
-        return CORE_OK;
+        return mirror_synchronised();
     }
     if (wire_not_ready_yet(&e->asked, stream_is_published(r.stream) && atomic_load(&r.stream->token) == r.stream_token))
         return CORE_NOT_READY;
@@ -310,7 +311,7 @@ int core_event_query(core_event token)
     if (code)
         return code;
     learn_done(&r, stream_ended);
-    return pending_any(&r.point) ? CORE_NOT_READY : CORE_OK;
+    return pending_any(&r.point) ? CORE_NOT_READY : mirror_synchronised();
 }
 
 /* When it was recorded, in ms after the context's reference event. */

@@ -14,6 +14,7 @@
 #include "cpu/client/core/wire/notify.h"
 #include "host_function.h"
 #include "managed.h"
+#include "mirror.h"
 #include "op.h"
 #include "pending.h"
 #include "cpu/client/core/wire/state.h"
@@ -60,9 +61,12 @@ static void *host_run(void *unused)
         hosts.first = f.next;
         pthread_mutex_unlock(&hosts.lock);
         pending_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
+        mirror_synchronised();                   /* what fails is every later call's error */
         if (!f.status || f.on_error)
             f.function(f.user, f.status);
         managed_host_function_ended();
+        if (mirror_heeded())
+            mirror_room->host_function_ended();
         if (f.writes)
             pending_writer_ends();
         throttle_ends();

@@ -1,5 +1,5 @@
 /* managed.c: the core's way to the room of managed memory, if it is there. */
-#include "managed.h"
+#include "mirror.h"
 
 #include "cpu/common/cancel.h"
 
@@ -11,9 +11,11 @@ int core_graph_begins(core_context *c, core_stream token)
 {
     CANCEL_DEFERRED;
     struct client_stream *s;
-    if (!(atomic_load_explicit(&launch_heed, memory_order_relaxed) & HEED_MANAGED))
+    if (!(atomic_load_explicit(&launch_heed, memory_order_relaxed) & (HEED_MANAGED | HEED_MIRROR)))
         return CORE_OK;
     int code = client_stream_find(c, token, &s);
+    if (!code && mirror_heeded())
+        code = mirror_room->before_work(s);
     return code ? code : managed_before_work(s);
 }
 

@@ -27,7 +27,7 @@ struct managed_room {
 extern const struct managed_room *managed_room;             /* NULL: there is none */
 
 /* Reasons why a launch must do more than be sent, as bits. */
-enum { HEED_STATS = 1, HEED_MANAGED = 2, HEED_TEXREFS = 4 };
+enum { HEED_STATS = 1, HEED_MANAGED = 2, HEED_TEXREFS = 4, HEED_MIRROR = 8 };
 extern atomic_uint launch_heed;
 
 /* HEED_MANAGED: the program has pages open that a kernel may want. It orders its writes to them before its launch, so

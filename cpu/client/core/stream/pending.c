@@ -143,6 +143,18 @@ static bool any_on(const core_context *c, uint64_t serial)
     return false;
 }
 
+bool pending_any_where(const struct point *p, bool (*where)(const struct host_rows *))
+{
+    if (!atomic_load(&pending_copies.count))
+        return false;
+    bool found = false;
+    pthread_mutex_lock(&pending_copies.lock);
+    for (const struct pending_copy *o = pending_copies.first; o && !found; o = o->next)
+        found = where(&o->place) && pending_before(o, p);
+    pthread_mutex_unlock(&pending_copies.lock);
+    return found;
+}
+
 /* ---- waiting ---- */
 
 bool pending_any(const struct point *p)
@@ -175,6 +187,21 @@ void pending_wait_memory(const struct point *p, const struct host_rows *place)
     pthread_mutex_lock(&pending_copies.lock);
     for (struct pending_copy *o = pending_copies.first; o;) {
         bool first = pending_overlap(&o->place, place) && pending_before(o, p);
+        if (first)
+            pthread_cond_wait(&pending_copies.arrived, &pending_copies.lock);
+        o = first ? pending_copies.first : o->next;
+    }
+    pthread_mutex_unlock(&pending_copies.lock);
+}
+
+void pending_wait_done(const struct host_rows *place)
+{
+    if (!atomic_load(&pending_copies.count))
+        return;
+    CANCEL_OFF;
+    pthread_mutex_lock(&pending_copies.lock);
+    for (struct pending_copy *o = pending_copies.first; o;) {
+        bool first = pending_overlap(&o->place, place) && atomic_load(&o->at.number) <= stream_done(o->stream);
         if (first)
             pthread_cond_wait(&pending_copies.arrived, &pending_copies.lock);
         o = first ? pending_copies.first : o->next;

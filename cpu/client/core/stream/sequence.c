@@ -20,6 +20,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
 #include "context.h"
+#include "mirror.h"
 #include "op.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
@@ -473,7 +474,12 @@ int core_sequence_launch(core_sequence *q, core_context *c, core_stream stream, 
         return code;
     if (segment >= q->segment_count)
         return CORE_INVALID_VALUE;
+    bool mirrored = mirror_heeded();
+    if (mirrored && (code = mirror_room->before_work(s)))
+        return code;
     for (uint32_t i = q->segments[segment].first; i < q->segments[segment].end && !code; i++)
         code = chunk_launch(q, &q->chunks[i], s);
+    if (mirrored)
+        mirror_work_sent();
     return code;
 }

@@ -14,6 +14,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/client/core/wire/device.h"
 #include "managed.h"
+#include "mirror.h"
 #include "move.h"
 #include "pending.h"
 #include "cpu/client/core/wire/perf.h"
@@ -438,7 +439,7 @@ int core_stream_synchronize(core_context *c, core_stream token)
     if (code || (code = stream_wait_for(s)))
         return code;
     pool_release();
-    return CORE_OK;
+    return mirror_synchronised();
 }
 
 int core_stream_query(core_context *c, core_stream token)
@@ -450,7 +451,7 @@ int core_stream_query(core_context *c, core_stream token)
         return code;
     if (!core_perf.no_cache && stream_known_idle(s)) {
         core_count_local();
-        return CORE_OK;
+        return mirror_synchronised();
     }
     /* What the legacy stream waits for in others is not in its own number. */
     if (wire_not_ready_yet(&s->asked, stream_is_published(s) && !stream_is_legacy(s)))
@@ -464,7 +465,7 @@ int core_stream_query(core_context *c, core_stream token)
     if (code)
         return code;
     stream_ended(s, point.number);
-    return pending_any(&point) ? CORE_NOT_READY : CORE_OK;
+    return pending_any(&point) ? CORE_NOT_READY : mirror_synchronised();
 }
 
 int core_stream_info(core_context *c, core_stream token, struct core_stream_info *out)

@@ -10,6 +10,7 @@
 #include "cpu/common/log.h"
 #include "device.h"
 #include "cpu/client/core/memory/host.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "state.h"
 
 enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103,
@@ -153,7 +154,7 @@ static void take_attributes(struct table *t, const flyt_device *from)
         t->known[a->name] = true;
     }
     for (unsigned i = 0; i < sizeof denied / sizeof denied[0]; i++) {
-        if (denied[i] == CAN_MAP_HOST && host_space_any())
+        if (denied[i] == CAN_MAP_HOST && (host_space_any() || mirror_any))
             continue;
         if (denied[i] == MANAGED_MEMORY &&
             (!core_session.in_process || core_session.hello.capabilities & FLYT_CAP_TOUCH))

@@ -17,6 +17,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "perf.h"
 #include "state.h"
 #include "stats.h"
@@ -24,6 +25,7 @@
 
 #define QUERY_LEAST_NS UINT64_C(10000)
 #define QUERY_MOST_NS  UINT64_C(200000)
+enum { ILLEGAL_ADDRESS = 700 };
 
 static struct {
     atomic_uint_fast64_t serial, confirmed, news;
@@ -146,6 +148,8 @@ void wire_take_header(const flyt_head *head)
         session_latch(head->latched);
     if (head->sticky)
         session_set_sticky(head->sticky);
+    if (head->sticky == ILLEGAL_ADDRESS && mirror_any)
+        mirror_room->fault();
 }
 
 /* In words of our own: clnt_sperrno of libtirpc would bring much of that library into ours. */

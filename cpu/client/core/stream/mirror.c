@@ -1,0 +1,57 @@
+/* mirror.c: the core's way to mirrored pinned memory, if it is there. */
+#include "mirror.h"
+
+#include "cpu/common/log.h"
+#include "cpu/client/core/wire/state.h"
+
+const struct mirror_room *mirror_room;
+bool mirror_any;
+atomic_uint_fast64_t mirror_launched, mirror_settled;
+
+void mirror_open(uint64_t base, uint64_t size)
+{
+    mirror_any = mirror_room != NULL;
+    if (mirror_any)
+        mirror_room->open(base, size);
+}
+
+static int host_call(uint32_t procedure, uint64_t address, uint64_t size)
+{
+    host_args args = { .address = address, .size = size };
+    return wire_plain(procedure, (xdrproc_t)xdr_host_args, &args);
+}
+
+int mirror_call_add(uint64_t address, uint64_t size) { return host_call(FLYT_HOST_ADD, address, size); }
+int mirror_call_remove(uint64_t address, uint64_t size) { return host_call(FLYT_HOST_REMOVE, address, size); }
+
+int mirror_call_patch(const void *bytes, size_t size, bool more)
+{
+    host_patch_args args = { more, { (u_int)size, (char *)(uintptr_t)bytes } };
+    return wire_send(FLYT_HOST_PATCH, (xdrproc_t)xdr_host_patch_args, &args);
+}
+
+int mirror_call_changes(uint64_t from, uint64_t *next, bool (*apply)(const uint8_t *bytes, size_t size))
+{
+    host_changes_args args = { .from = from };
+    host_changes_result result = { 0 };
+    int code = wire_call(FLYT_HOST_CHANGES, (xdrproc_t)xdr_host_changes_args, &args, (xdrproc_t)xdr_host_changes_result,
+                         &result);
+    bool good = apply((const uint8_t *)result.patch.patch_val, result.patch.patch_len);
+    *next = good ? result.next : 0;
+    xdr_free((xdrproc_t)xdr_host_changes_result, &result);
+    if (good)
+        return code;
+    log_error("the GPU server told of changes in pinned memory that it does not have; the connection is closed");
+    session_lost(NULL, "it broke the protocol");
+    rpc_client_shutdown(core_session.client);
+    return CORE_DEVICE_UNAVAILABLE;
+}
+
+void mirror_call_served(flyt_id id, int code)
+{
+    host_served_args args = { .id = id, .result = code };
+    wire_send(FLYT_HOST_SERVED, (xdrproc_t)xdr_host_served_args, &args);
+    mirror_call_flush();
+}
+
+void mirror_call_flush(void) { rpc_client_flush(core_session.client); }

@@ -1,0 +1,557 @@
+/*
+ * mirror.c: the areas, the pieces, and what changed in them.
+ *
+ * The memory of the program is its own, as if there were no mirror: nothing watches its accesses, system calls and
+ * other threads use it as they like. Beside each piece stands its base: the bytes that both sides had in common last.
+ * So the bytes that the program has changed are those that differ from the base. They are looked for before each work
+ * that may want them, in the pieces only; that costs a look at each page of them. A patch has no byte that did not
+ * change, so both sides may use different bytes of one page at the same time.
+ *
+ * The launches count: while mirror_launched is not mirror_settled, a synchronisation asks what the device has changed.
+ *
+ * Lock: of the areas and the pieces, held over the calls that patch, so that two patches never cross. Inside it those
+ * of the connection and of the pending copies may be taken; not those of host_space.c.
+ */
+#include "mirrored.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/memory/host.h"
+#include "cpu/client/core/stream/host_function.h"
+#include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/stream/pending.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/common/lock.h"
+#include "cpu/common/log.h"
+#include "cpu/common/patch.h"
+#include "cpu/common/tree.h"
+
+enum { PAGE = 4096, PATCH_ROOM = 256 * 1024, PIECES_OF_AREA = 32, LOOKS_MOST = 8 };
+
+struct area {
+    struct tree_node node;            /* key: address */
+    uint64_t size;
+    uint8_t *host;
+    uint64_t registered;              /* base of the registered memory that it stands for; 0: pinned memory */
+    bool     kernels;                 /* kernels use it, as far as is known */
+};
+struct piece {
+    struct tree_node node;            /* key: address */
+    uint64_t size;
+    uint8_t *base;                    /* what both sides had in common last */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    uint64_t base, size;              /* of the window; written once, at attach */
+    struct tree areas, pieces;
+    struct patch patch;
+    uint64_t found;                   /* bytes of patches, ever */
+    bool unheard;                     /* no answer has come since the last patch */
+    atomic_uint used, aliases;        /* areas that kernels use; those of registered memory */
+} mirror = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void mirror_begin(uint64_t base, uint64_t size)
+{
+    mirror.base = base;
+    mirror.size = size;
+}
+
+bool mirror_inside(uint64_t address) { return address - mirror.base < mirror.size; }
+
+/* A kernel's access waits until the memory has been brought. */
+static bool pulls(void) { return core_session.hello.capabilities & FLYT_CAP_PULL; }
+
+/* ---- areas ---- */
+
+static struct area *area_find(uint64_t address)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    struct area *a = TREE_OBJECT(tree_at_or_below(&mirror.areas, address, 0), struct area, node);
+    return a && address - a->node.key < a->size ? a : NULL;
+}
+
+/* The first area that ends above the address. */
+static struct area *area_above(uint64_t address)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    struct area *a = area_find(address);
+    return a ? a : TREE_OBJECT(tree_at_or_above(&mirror.areas, address, 0), struct area, node);
+}
+
+static struct area *area_behind(const struct area *a) { return area_above(a->node.key + a->size); }
+
+static struct piece *piece_find(uint64_t address)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    struct piece *p = TREE_OBJECT(tree_at_or_below(&mirror.pieces, address, 0), struct piece, node);
+    return p && address - p->node.key < p->size ? p : NULL;
+}
+
+static void area_use(struct area *a)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    if (!a->kernels)
+        atomic_fetch_add(&mirror.used, 1);
+    a->kernels = true;
+}
+
+static int area_add(uint64_t address, uint64_t size, void *host, uint64_t registered)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    struct area *a = malloc(sizeof *a);
+    if (!a)
+        return CORE_OUT_OF_MEMORY;
+    *a = (struct area){ .node.key = address, .size = (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), .host = host,
+                        .registered = registered };
+    tree_insert(&mirror.areas, &a->node);
+    atomic_fetch_or(&launch_heed, HEED_MIRROR);
+    return CORE_OK;
+}
+
+static void area_end(struct area *a)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    tree_remove(&mirror.areas, &a->node);
+    if (a->kernels)
+        atomic_fetch_sub(&mirror.used, 1);
+    free(a);
+    if (!tree_first(&mirror.areas))
+        atomic_fetch_and(&launch_heed, ~(unsigned)HEED_MIRROR);
+}
+
+int mirror_add(uint64_t address, uint64_t size)
+{
+    pthread_mutex_lock(&mirror.lock);
+    int code = area_add(address, size, (void *)(uintptr_t)address, 0);
+    pthread_mutex_unlock(&mirror.lock);
+    return code;
+}
+
+void mirror_remove(uint64_t address)
+{
+    mirror_synchronised();
+    pthread_mutex_lock(&mirror.lock);
+    struct area *a = area_find(address);
+    if (a)
+        area_end(a);
+    pthread_mutex_unlock(&mirror.lock);
+}
+
+bool mirror_has(uint64_t address)
+{
+    if (!mirror_inside(address))
+        return false;
+    pthread_mutex_lock(&mirror.lock);
+    bool held = area_find(address) != NULL;
+    pthread_mutex_unlock(&mirror.lock);
+    return held;
+}
+
+bool mirror_area(uint64_t address, uint64_t *base, uint64_t *size)
+{
+    pthread_mutex_lock(&mirror.lock);
+    const struct area *a = mirror_inside(address) ? area_find(address) : NULL;
+    if (a) {
+        *base = (uint64_t)(uintptr_t)a->host;
+        *size = a->size;
+    }
+    pthread_mutex_unlock(&mirror.lock);
+    return a != NULL;
+}
+
+static void used(uint64_t address)
+{
+    pthread_mutex_lock(&mirror.lock);
+    struct area *a = mirror_inside(address) ? area_find(address) : NULL;
+    if (a)
+        area_use(a);
+    pthread_mutex_unlock(&mirror.lock);
+}
+
+/* ---- registered memory ---- */
+
+static struct area *alias_find(uint64_t registered)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    struct area *a = TREE_OBJECT(tree_first(&mirror.areas), struct area, node);
+    while (a && a->registered != registered)
+        a = TREE_OBJECT(tree_next(&mirror.areas, &a->node), struct area, node);
+    return a;
+}
+
+uint64_t mirror_alias(uint64_t address, uint64_t base, uint64_t size)
+{
+    uint64_t first = base & ~(uint64_t)(PAGE - 1), length = base + size - first, at = 0;
+    if (!mirror.size)
+        return 0;
+    pthread_mutex_lock(&mirror.lock);
+    struct area *a = alias_find(base);
+    if (a)
+        at = a->node.key;
+    pthread_mutex_unlock(&mirror.lock);
+    if (!at && (at = host_space_take(length))) {
+        /* Only the numbers are wanted. */
+        mprotect((void *)(uintptr_t)at, (length + PAGE - 1) & ~(uint64_t)(PAGE - 1), PROT_NONE);
+        pthread_mutex_lock(&mirror.lock);
+        int code = area_add(at, length, (void *)(uintptr_t)first, base);
+        if (!code)
+            atomic_fetch_add(&mirror.aliases, 1);
+        pthread_mutex_unlock(&mirror.lock);
+        at = code ? 0 : at;
+    }
+    return at ? at + (address - first) : 0;
+}
+
+void mirror_alias_end(uint64_t base)
+{
+    if (!atomic_load(&mirror.aliases))
+        return;
+    mirror_synchronised();
+    pthread_mutex_lock(&mirror.lock);
+    struct area *a = alias_find(base);
+    uint64_t at = a ? a->node.key : 0, size = a ? a->size : 0;
+    if (a) {
+        area_end(a);
+        atomic_fetch_sub(&mirror.aliases, 1);
+    }
+    pthread_mutex_unlock(&mirror.lock);
+    if (!at)
+        return;
+    mprotect((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE);
+    host_space_give(at);
+}
+
+uint64_t mirror_behind(uint64_t address)
+{
+    if (!mirror_inside(address) || !atomic_load_explicit(&mirror.aliases, memory_order_relaxed))
+        return address;
+    pthread_mutex_lock(&mirror.lock);
+    const struct area *a = area_find(address);
+    if (a)
+        address = (uint64_t)(uintptr_t)a->host + (address - a->node.key);
+    pthread_mutex_unlock(&mirror.lock);
+    return address;
+}
+
+/* ---- to the server ---- */
+
+/* What has been gathered. more: there is more of it, and kernels see none without the rest. */
+static int patch_send(bool more)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    struct patch *p = &mirror.patch;
+    size_t used = p->used;
+    p->used = 0;
+    mirror.unheard = true;
+    return mirror_call_patch(p->bytes, used, more);
+}
+
+/* What the program has changed in the piece: of its areas only, for the rest is nobody's. */
+static int piece_send(struct piece *p)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    uint64_t end = p->node.key + p->size;
+    int code = CORE_OK;
+    for (struct area *a = area_above(p->node.key); a && a->node.key < end && !code; a = area_behind(a)) {
+        uint64_t from = a->node.key > p->node.key ? a->node.key : p->node.key;
+        uint64_t to = a->node.key + a->size < end ? a->node.key + a->size : end;
+        while (from < to && !code) {
+            size_t used = mirror.patch.used;
+            from += patch_add(&mirror.patch, from, a->host + (from - a->node.key), p->base + (from - p->node.key),
+                              to - from);
+            mirror.found += mirror.patch.used - used;
+            code = from < to ? patch_send(true) : CORE_OK;
+        }
+    }
+    return code;
+}
+
+/* The program may write meanwhile: data, and then a word that says so. Who finds the word must find the data. So this
+   looks again until a look finds nothing new: then all that was written before that look is in the patch, and nothing
+   that was written later. A program that never pauses is not waited for. */
+static int pieces_send(void)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    int code = CORE_OK;
+    bool any = false, more = true;
+    for (int looks = 0; more && looks < LOOKS_MOST && !code; looks++) {
+        uint64_t found = mirror.found;
+        for (struct tree_node *n = tree_first(&mirror.pieces); n && !code; n = tree_next(&mirror.pieces, n))
+            code = piece_send(TREE_OBJECT(n, struct piece, node));
+        more = mirror.found != found;
+        any |= more;
+    }
+    return code || !any ? code : patch_send(false);
+}
+
+/* The piece around the address, which the server gets. Small areas share a granule; a large one is cut into so many
+   pieces at most, since the server has room for few ranges that are not neighbours. */
+static int piece_add(const struct area *a, uint64_t address)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    const uint64_t granule = FLYT_HOST_GRANULE;
+    uint64_t first = a->node.key & ~(granule - 1), end = (a->node.key + a->size + granule - 1) & ~(granule - 1);
+    uint64_t unit = ((end - first) / PIECES_OF_AREA + granule - 1) & ~(granule - 1);
+    unit = unit ? unit : granule;
+    uint64_t at = first + (address - first) / unit * unit, size = end - at < unit ? end - at : unit;
+    if (!mirror.patch.bytes) {
+        mirror.patch.room = PATCH_ROOM;
+        mirror.patch.bytes = malloc(PATCH_ROOM);
+    }
+    struct piece *p = mirror.patch.bytes ? malloc(sizeof *p) : NULL;
+    void *base = p ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                   : MAP_FAILED;
+    int code = base == MAP_FAILED ? CORE_OUT_OF_MEMORY : mirror_call_add(at, size);
+    if (code) {
+        if (base != MAP_FAILED)
+            munmap(base, size);
+        free(p);
+        return code;
+    }
+    *p = (struct piece){ .node.key = at, .size = size, .base = base };
+    tree_insert(&mirror.pieces, &p->node);
+    code = piece_send(p);
+    return code ? code : patch_send(false);
+}
+
+int mirror_bring(uint64_t address)
+{
+    pthread_mutex_lock(&mirror.lock);
+    struct area *a = mirror_inside(address) ? area_find(address) : NULL;
+    int code = a ? CORE_OK : CORE_INVALID_VALUE;
+    if (a)
+        area_use(a);
+    if (a && !piece_find(address))
+        code = piece_add(a, address);
+    pthread_mutex_unlock(&mirror.lock);
+    return code;
+}
+
+static int area_bring(const struct area *a)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    int code = CORE_OK;
+    for (uint64_t at = a->node.key; at < a->node.key + a->size && !code;) {
+        const struct piece *p = piece_find(at);
+        if (p)
+            at = p->node.key + p->size;
+        else
+            code = piece_add(a, at);
+    }
+    return code;
+}
+
+/* All of the areas that kernels are known to use: for a GPU whose kernels cannot wait. */
+static int areas_bring(void)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    int code = CORE_OK;
+    for (struct area *a = area_above(mirror.base); a && !code; a = area_behind(a))
+        if (a->kernels && (code = area_bring(a)))
+            log_error("%llu KiB of pinned host memory at 0x%llx, which a kernel is to use, cannot be brought to the "
+                      "GPU server (error %d); start cricket-rpc-server with a larger --host-memory",
+                      (unsigned long long)(a->size >> 10), (unsigned long long)(uintptr_t)a->host, code);
+    return code;
+}
+
+uint64_t mirror_bring_all(uint64_t address)
+{
+    pthread_mutex_lock(&mirror.lock);
+    struct area *a = mirror_inside(address) ? area_find(address) : NULL;
+    bool there = a && area_bring(a) == CORE_OK;
+    if (a)
+        area_use(a);
+    pthread_mutex_unlock(&mirror.lock);
+    return there ? address : 0;
+}
+
+/* ---- from the server ---- */
+
+/* A patch_place: what lies in no area any more goes nowhere. */
+static bool place(void *unused, uint64_t address, size_t size, uint8_t **memory, uint8_t **base)
+{
+    static uint8_t nowhere[PATCH_LINES * PATCH_LINE] __attribute__((aligned(PATCH_LINE)));
+    (void)unused;
+    const struct piece *p = piece_find(address);
+    if (!p || size > p->size - (address - p->node.key))
+        return false;
+    const struct area *a = area_find(address);
+    *memory = a ? a->host + (address - a->node.key) : nowhere;
+    *base = p->base + (address - p->node.key);
+    return true;
+}
+
+/* A page belongs to one area at most, and a run of a patch to one page. */
+static bool changes_apply(const uint8_t *bytes, size_t size) { return patch_apply(bytes, size, place, NULL); }
+
+static int changes_fetch(void)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    uint64_t from = mirror.base;
+    int first = CORE_OK;
+    while (from) {
+        uint64_t next = 0;
+        int code = mirror_call_changes(from, &next, changes_apply);
+        mirror.unheard = false;
+        from = code || next <= from ? 0 : next;
+        first = first ? first : code;
+    }
+    return first;
+}
+
+static bool everything_idle(void)
+{
+    for (core_context *c = context_next(NULL); c; c = context_next(c))
+        if (!context_known_idle(c))
+            return false;
+    return true;
+}
+
+int mirror_fetch(void)
+{
+    pthread_mutex_lock(&mirror.lock);
+    uint64_t launched = atomic_load(&mirror_launched);
+    bool idle = everything_idle();
+    int code = tree_first(&mirror.pieces) ? changes_fetch() : CORE_OK;
+    if (idle)
+        atomic_store(&mirror_settled, launched);
+    pthread_mutex_unlock(&mirror.lock);
+    return code;
+}
+
+/* ---- work ---- */
+
+bool mirror_in_kernels(void) { return atomic_load_explicit(&mirror.used, memory_order_relaxed) != 0; }
+
+void mirror_note(const void *parameters, size_t size)
+{
+    uint64_t word;
+    for (size_t at = 0; at + sizeof word <= size; at += sizeof word) {
+        memcpy(&word, (const uint8_t *)parameters + at, sizeof word);
+        if (mirror_inside(word))
+            used(word);
+    }
+}
+
+static bool rows_used(const struct host_rows *rows)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    const uint8_t *end = rows->address + (rows->slices - 1) * rows->slice_pitch + (rows->rows - 1) * rows->pitch +
+                         rows->width;
+    for (struct area *a = area_above(mirror.base); a; a = area_behind(a))
+        if (a->kernels && rows->address < a->host + a->size && a->host < end)
+            return true;
+    return false;
+}
+
+bool mirror_used_by_work(const struct host_rows *rows)
+{
+    if (!atomic_load_explicit(&mirror.used, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&mirror.lock);
+    bool used = rows_used(rows);
+    pthread_mutex_unlock(&mirror.lock);
+    return used;
+}
+
+/* A host function begins and ends with both sides equal. */
+static void nothing(void *user, int status) { (void)user, (void)status; }
+
+int mirror_fence(struct client_stream *s) { return host_function_put(s, nothing, NULL, true, false); }
+
+/* A copy into such memory that has not arrived must reach the server before the stream goes on. */
+int mirror_before_work(struct client_stream *s)
+{
+    if (s->keeper)
+        return CORE_OK;                       /* it is recorded: its launch comes here */
+    atomic_fetch_add(&mirror_launched, 1);
+    if (!atomic_load(&mirror.used))
+        return CORE_OK;
+    const struct point next = stream_point_next(s);
+    pthread_mutex_lock(&mirror.lock);
+    bool wanted = pending_any_where(&next, rows_used);
+    int code = pulls() ? CORE_OK : areas_bring();
+    code = code ? code : pieces_send();
+    pthread_mutex_unlock(&mirror.lock);
+    return code || !wanted ? code : mirror_fence(s);
+}
+
+/* That the function has ended is told out of the order of calls, and would overtake a patch: an answer of the server
+   comes first. The patch may be one that another thread has sent just now. */
+void mirror_function_ended(void)
+{
+    pthread_mutex_lock(&mirror.lock);
+    int code = pieces_send();
+    if (!code && mirror.unheard)
+        code = context_round_trip();
+    mirror.unheard = false;
+    pthread_mutex_unlock(&mirror.lock);
+    if (code)
+        session_latch(code);
+}
+
+bool mirror_refresh(void)
+{
+    pthread_mutex_lock(&mirror.lock);
+    bool stale = mirror_stale() && atomic_load(&mirror.used) && session_ready() && !atomic_load(&core_session.sticky);
+    if (stale)
+        pieces_send();                        /* what fails is every later call's error */
+    mirror_call_flush();
+    pthread_mutex_unlock(&mirror.lock);
+    return stale;
+}
+
+/* ---- pieces end ---- */
+
+static bool piece_end(struct piece *p)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    if (mirror_call_remove(p->node.key, p->size))
+        return false;
+    tree_remove(&mirror.pieces, &p->node);
+    munmap(p->base, p->size);
+    free(p);
+    return true;
+}
+
+bool mirror_forget(uint64_t address, uint64_t size)
+{
+    bool all = true;
+    pthread_mutex_lock(&mirror.lock);
+    for (struct tree_node *n; all && (n = tree_at_or_above(&mirror.pieces, address, 0)) && n->key - address < size;)
+        all = piece_end(TREE_OBJECT(n, struct piece, node));
+    pthread_mutex_unlock(&mirror.lock);
+    return all;
+}
+
+/* All work has ended. The new server gets the pieces that kernels want there. */
+int mirror_save(struct move *move)
+{
+    int code = mirror_synchronised();
+    if (!mirror_forget(mirror.base, mirror.size))
+        return move_refuse(move, code, "pinned memory that its kernels use cannot be taken back from the old server");
+    if (atomic_load(&mirror.used) && !(move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_MIRROR))
+        return move_refuse(move, 0, "its kernels use pinned memory, and the new server does not mirror it");
+    return code;
+}
+
+/* Where kernels wait, the thread that answers them says more, with names. */
+void mirror_fault(void)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (!pulls() && mirror_heeded() && !atomic_flag_test_and_set(&told))
+        log_error("a kernel has touched an address that is not mapped (error 700). This program has pinned host "
+                  "memory, and reaches its GPU over a network: there kernels of this GPU reach pinned memory whose "
+                  "address is a parameter of the launch, or was asked for with cudaHostGetDevicePointer, and no other");
+}
+
+void mirror_asked(uint64_t address)
+{
+    if (!pulls())
+        used(address);
+}
