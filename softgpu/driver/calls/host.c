@@ -68,8 +68,9 @@ static CUresult do_register(struct sgd_context *c, uint64_t p, size_t size, unsi
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     m->window = (unsigned)slot;
-    unsigned rights = shut ? 0 : flags & CU_MEMHOSTREGISTER_READ_ONLY ? SG_READ : SG_READ | SG_WRITE;
-    sgd_space_rights(first, last - first, ~0u, rights);
+    if (shut && sgd_space_shut(first, last - first))
+        return CUDA_SUCCESS;
+    sgd_space_rights(first, last - first, ~0u, flags & CU_MEMHOSTREGISTER_READ_ONLY ? SG_READ : SG_READ | SG_WRITE);
     return CUDA_SUCCESS;
 }
 
@@ -110,8 +111,9 @@ void softgpu_shut(uint64_t address, uint64_t size, bool shut)
     if (sgd_enter())
         return;
     const struct sgd_memory *m = sgd_memory_find(address);
-    if (m && m->kind == SGD_MEMORY_REGISTERED && size <= m->at.base + m->at.size - address)
-        sgd_space_rights(address, size, ~0u, shut ? 0 : SG_READ | SG_WRITE);
+    bool here = m && m->kind == SGD_MEMORY_REGISTERED && size <= m->at.base + m->at.size - address;
+    if (here && !(shut && sgd_space_shut(address, size)))
+        sgd_space_rights(address, size, ~0u, SG_READ | SG_WRITE);
     sgd_leave();
 }
 

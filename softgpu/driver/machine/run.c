@@ -128,6 +128,8 @@ bool sgd_value_reached(const struct sgd_op *op, CUresult *error)
         return false;
     }
     *error = CUDA_SUCCESS;
+    if (sgd_space_is_shut(a, op->value.wide ? 8 : 4))
+        return false;                        /* as a kernel: not before all of what belongs to the value is there */
     if (op->value.wide)
         got = atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)a, memory_order_acquire);
     else

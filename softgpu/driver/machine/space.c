@@ -43,8 +43,9 @@ static const uint64_t main_sizes[] = { UNDER_TSAN ? 64ull << 30 : 1ull << 40, 25
 /* Neither libraries, nor AddressSanitizer, nor the sessions' windows lie there. */
 #define MAIN_HINT UINT64_C(0x110000000000)
 
-/* room: bytes of rights[]; sharers: registered ranges in a window that grows, 0: it is another kind of window */
-static struct { uint64_t room; bool used; unsigned sharers; } slots[SG_MAX_WINDOWS];
+/* room: bytes of rights[]; sharers: registered ranges in a window that grows, 0: it is another kind of window; shut: of
+   the same size as rights[], bytes that are not 0 for granules that are shut, NULL: none ever was */
+static struct { uint64_t room; bool used; unsigned sharers; _Atomic uint8_t *_Atomic shut; } slots[SG_MAX_WINDOWS];
 enum { SHARED_ROOM = 1 << 15 };             /* granules that a shared window can grow to, at least: 64 GiB */
 static uint64_t main_base, main_size;
 static struct sgd_extents reservations;     /* struct reservation */
@@ -107,6 +108,7 @@ static int window_new(uint64_t base, uint64_t size, uint64_t room)
         if (rights == MAP_FAILED)
             return -1;
         atomic_store(&w->rights, (_Atomic uint8_t *)rights);
+        atomic_store(&slots[slot].shut, NULL);
         slots[slot].room = need;
     }
     slots[slot].used = true;
@@ -207,9 +209,47 @@ void sgd_space_rights(uint64_t base, uint64_t size, unsigned device_mask, unsign
         return;
     unsigned clear = spread(device_mask, SG_READ | SG_WRITE), set = spread(device_mask, rights);
     uint64_t off = base - atomic_load(&w->base), last = (off + size - 1) >> SG_GRANULE_SHIFT;
-    _Atomic uint8_t *of = atomic_load(&w->rights);
-    for (uint64_t g = off >> SG_GRANULE_SHIFT; g <= last; g++)
+    _Atomic uint8_t *of = atomic_load(&w->rights), *shut = atomic_load(&slots[w - sg_memory.windows].shut);
+    for (uint64_t g = off >> SG_GRANULE_SHIFT; g <= last; g++) {
         atomic_store(&of[g], (uint8_t)((atomic_load(&of[g]) & ~clear) | set));
+        if (shut)
+            atomic_store(&shut[g], 0);
+    }
+}
+
+bool sgd_space_shut(uint64_t base, uint64_t size)
+{
+    struct sg_window *w = window_of(base);
+    uint32_t slot = w ? (uint32_t)(w - sg_memory.windows) : 0;
+    if (!w || !size)
+        return false;
+    if (!atomic_load(&slots[slot].shut)) {
+        void *shut = mmap(NULL, slots[slot].room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                          -1, 0);
+        if (shut == MAP_FAILED)
+            return false;
+        atomic_store(&slots[slot].shut, (_Atomic uint8_t *)shut);
+    }
+    _Atomic uint8_t *of = atomic_load(&w->rights), *shut = atomic_load(&slots[slot].shut);
+    uint64_t off = base - atomic_load(&w->base), last = (off + size - 1) >> SG_GRANULE_SHIFT;
+    for (uint64_t g = off >> SG_GRANULE_SHIFT; g <= last; g++) {
+        atomic_store(&shut[g], 1);               /* first: who finds no rights must find this */
+        atomic_store(&of[g], 0);
+    }
+    return true;
+}
+
+bool sgd_space_is_shut(uint64_t address, uint64_t size)
+{
+    const struct sg_window *w = window_of(address);
+    const _Atomic uint8_t *shut = w ? atomic_load(&slots[w - sg_memory.windows].shut) : NULL;
+    uint64_t off = w ? address - atomic_load(&w->base) : 0;
+    if (!shut || size > atomic_load(&w->size) - off)
+        return false;
+    for (uint64_t g = off >> SG_GRANULE_SHIFT, last = (off + size - 1) >> SG_GRANULE_SHIFT; g <= last; g++)
+        if (atomic_load(&shut[g]))
+            return true;
+    return false;
 }
 
 unsigned sgd_space_rights_of(uint64_t address, int device)
@@ -226,7 +266,8 @@ bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights)
     for (unsigned d = 0; d < 4; d++)
         if (sg_memory_may(address, size, d, rights))
             return true;
-    return false;
+    /* Only kernels stand before what is shut. A piece may be so in parts. */
+    return size && sgd_space_is_shut(address, size) && window_of(address) == window_of(address + size - 1);
 }
 
 /* ---- reservations --------------------------------------------------------------------------------------- */

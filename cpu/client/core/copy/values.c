@@ -7,20 +7,41 @@
 
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/op.h"
 
 enum { WAIT_CONDITIONS = 0x3, WRITE_FLAGS = 0x1, BARRIER_FLAGS = 0x1 };
 #define WAIT_FLUSH (1u << 30)
 
+/* Mirrored pinned memory goes to the server first. */
+static int mirrored_prepare(struct client_stream *s, const struct core_value *list, unsigned count)
+{
+    bool any = false;
+    for (unsigned i = 0; i < count; i++) {
+        bool here = mirror_holds(list[i].address);
+        if (here && !mirror_reach(list[i].address))
+            return CORE_OUT_OF_MEMORY;
+        any |= here;
+    }
+    return any ? mirror_room->before_work(s) : CORE_OK;
+}
+
 int values_op(struct client_stream *s, const struct op *op)
 {
     const struct core_value *list = op->values.list;
     flyt_value sent[FLYT_MAX_VALUES];
+    bool mirrored = mirror_heeded();
+    int code = mirrored ? mirrored_prepare(s, list, op->values.count) : CORE_OK;
+    if (code)
+        return code;
     for (unsigned i = 0; i < op->values.count; i++)
         sent[i] = (flyt_value){ (int)list[i].kind, list[i].address, list[i].value, list[i].flags };
     values_args args = { .stream = s->wire, .operations = { op->values.count, sent } };
-    return stream_send(s, &(struct stream_call){ FLYT_VALUES, (xdrproc_t)xdr_values_args, &args, .weighty = true },
+    code = stream_send(s, &(struct stream_call){ FLYT_VALUES, (xdrproc_t)xdr_values_args, &args, .weighty = true },
                        NULL);
+    if (mirrored)
+        mirror_work_sent();
+    return code;
 }
 
 int values_keep(const struct op *op, struct op **out)
@@ -49,7 +70,8 @@ static int check(const struct client_stream *s, const struct core_value *v)
         return CORE_INVALID_VALUE;
     struct copy_side side;
     const struct core_box box = { v->address, size, 1 };
-    bool good = !copy_side(s, &box, &(struct core_extent){ size, 1, 1 }, &side) && side.reach && !side.managed;
+    bool good = !copy_side(s, &box, &(struct core_extent){ size, 1, 1 }, &side) && !side.managed &&
+                (side.reach || mirror_holds(v->address));
     return good ? CORE_OK : CORE_INVALID_VALUE;
 }
 
