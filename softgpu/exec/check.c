@@ -285,7 +285,8 @@ static bool check_global(struct exec_warp *w, struct check_site *s, unsigned lan
     if (found == SHADOW_FINE && known)
         return true;
     unsigned rights = (s->read ? SG_READ : 0) | (s->write ? SG_WRITE : 0);
-    if (found == SHADOW_FINE && sg_memory_may(address, n, w->granule_device, rights))
+    if (found == SHADOW_FINE && (sg_memory_may(address, n, w->granule_device, rights) ||
+                                 exec_brought(w, address, n, rights)))
         return true;
     report_access(w, s, lane, address, n, "__global__",
                   found == SHADOW_FREED ? " has been freed" : " is out of bounds",

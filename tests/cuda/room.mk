@@ -186,7 +186,8 @@ LONG_TESTS += $(foreach where,local shm tcp,"tests/cuda/e2e.py --bin $(BIN) --ar
 # Pinned memory in kernels over a network, on a GPU whose kernels cannot wait for it, as NVIDIA's.
 CUDA_TEST_PINNED := tests/cuda/e2e.py --bin $(BIN) --transport tcp
 ifeq (,$(findstring thread,$(FLAVOUR)))
-TESTS      += "env FLYT_PERF=no_pull $(CUDA_TEST_PINNED) build/cuda/pinned_kernels build/cuda/pinned_random"
+TESTS      += "env FLYT_PERF=no_pull $(CUDA_TEST_PINNED) build/cuda/pinned_kernels build/cuda/pinned_random" \
+              "env FLYT_SOFTGPU_MEMCHECK=1 $(CUDA_TEST_PINNED) build/cuda/pinned_random"
 LONG_TESTS += $(foreach seed,1 2 3,"$(CUDA_TEST_PINNED) --arguments '$(seed) 5000' --chaos $(seed) build/cuda/pinned_random")
 endif
 
