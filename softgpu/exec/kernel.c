@@ -199,35 +199,3 @@ int sg_program_kernel(sg_program *p, const char *name, sg_kernel **out, char *lo
             return sg_program_entry(p, i, out, log, log_size);
     return CUDA_ERROR_NOT_FOUND;
 }
-
-void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
-{
-    const struct ptx_function *f = k->ptx;
-    const struct sg_limits *l = &k->program->engine->limits;
-    const struct exec_function *code = atomic_load_explicit(&k->functions[k->index], memory_order_acquire);
-    *info = (struct sg_kernel_info){ .function = f,
-                                     .static_shared = k->static_shared,
-                                     .local_bytes = k->local_static,
-                                     .uses = k->uses,
-                                     .calls_pointers = k->calls_pointers,
-                                     .ptx_version = k->program->module->target,
-                                     .binary_version = l->cc_major * 10 + l->cc_minor };
-    unsigned most = l->max_threads_per_block;
-    for (int pass = 0; pass < 2; pass++) {
-        const uint32_t *n = pass ? f->req_ntid : f->max_ntid;
-        if (n[0]) {
-            unsigned limit = n[0] * (n[1] ? n[1] : 1) * (n[2] ? n[2] : 1);
-            most = limit < most ? limit : most;
-        }
-    }
-    unsigned registers = code->registers < 16 ? 16 : code->registers;
-    unsigned cap = most ? l->regs_per_block / ((most + 31) / 32 * 32) : 255;
-    cap = cap > 255 ? 255 : cap & ~7u;
-    if (f->max_nreg && f->max_nreg < cap)
-        cap = f->max_nreg;
-    info->registers = registers < cap ? registers : cap;
-    info->max_threads = most;
-    for (uint32_t v = 0; v < k->program->module->variable_count; v++)
-        if (k->program->module->variables[v].space == PTX_SPACE_CONST)
-            info->const_bytes += k->program->module->variables[v].size;
-}

@@ -23,6 +23,8 @@ unsigned exec_blocks_that_fit(const struct sg_limits *l, const struct exec_sm *s
     n = by_threads < n ? by_threads : n;
     unsigned by_registers = (l->regs_per_sm - sm->registers) / (registers * warps_threads);
     n = by_registers < n ? by_registers : n;
+    unsigned at_most = exec_warps_of_registers(l, registers) / (warps_threads / 32);
+    n = at_most < n ? at_most : n;
     size_t each = (shared + l->shared_reserved + 127) / 128 * 128;
     if (each) {
         size_t by_shared = (l->shared_per_sm - sm->shared) / each;

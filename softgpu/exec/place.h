@@ -5,6 +5,14 @@
 
 #include "softgpu/exec/exec.h"
 
+/* Warps whose threads have so many registers each, on an SM. It has four parts, and a warp has those of one. */
+static inline unsigned exec_warps_of_registers(const struct sg_limits *l, unsigned registers)
+{
+    enum { PARTS = 4, UNIT = 8 };
+    unsigned of_warp = (registers + UNIT - 1) / UNIT * UNIT * l->warp_size;
+    return of_warp ? l->regs_per_sm / PARTS / of_warp * PARTS : 0;
+}
+
 /* How many more blocks of that size the SM has room for. registers: of a thread. shared: bytes of a block. */
 unsigned exec_blocks_that_fit(const struct sg_limits *, const struct exec_sm *, unsigned threads, unsigned registers,
                               size_t shared);

@@ -1,3 +1,5 @@
+// shows: registers of kernels: as many as a GPU's compiler would give, so that blocks are as large as on a GPU, and
+//   launches that need more are refused with 701
 // shows: function attributes: registers, shared, local and constant bytes, limits, dynamic shared memory beyond 48 KiB
 // shows: occupancy: blocks per SM fall with block size and shared memory; the suggested block size can be launched
 #include "check.h"
@@ -34,9 +36,76 @@ __global__ void together(int *data, int *out)
     data[i] = out[i] * 2;
 }
 
+
+// 100 numbers that are all needed until the end: two registers each. ptxas gives it 228 for compute capability 9.0.
+enum { NUMBERS = 100 };
+__host__ __device__ static inline void mix(double *v)
+{
+#pragma unroll
+    for (int round = 0; round < 3; round++)
+#pragma unroll
+        for (int i = 0; i < NUMBERS; i++)
+            v[i] = v[i] * v[(i * 7 + 1) % NUMBERS] + v[(i + 13) % NUMBERS];
+}
+__device__ static inline void mix_all(double *p)
+{
+    double v[NUMBERS];
+#pragma unroll
+    for (int i = 0; i < NUMBERS; i++)
+        v[i] = p[i * 37 + threadIdx.x];
+    mix(v);
+#pragma unroll
+    for (int i = 0; i < NUMBERS; i++)
+        p[i * 37 + threadIdx.x] = v[i];
+}
+__global__ void hungry(double *p) { mix_all(p); }
+__global__ void __launch_bounds__(1024) hungry_1024(double *p) { mix_all(p); }
+__global__ void __launch_bounds__(128, 6) hungry_128_6(double *p) { mix_all(p); }
+
+// Programs choose the size of their blocks by the registers of a kernel.
+static void test_registers()
+{
+    struct cudaFuncAttributes a;
+    int blocks = -1;
+    MUST(cudaFuncGetAttributes(&a, hungry));
+    HOLDS(a.numRegs > 170 && a.numRegs <= 255 && a.maxThreadsPerBlock == 256);
+    MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, hungry, 256, 0));
+    HOLDS(blocks == 1);
+    MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, hungry, 257, 0));
+    HOLDS(blocks == 0);
+    MUST(cudaFuncGetAttributes(&a, hungry_1024));
+    HOLDS(a.numRegs == 64 && a.maxThreadsPerBlock == 1024);
+    MUST(cudaFuncGetAttributes(&a, hungry_128_6));
+    HOLDS(a.numRegs == 80 && a.maxThreadsPerBlock == 128);
+    MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, hungry_128_6, 128, 0));
+    HOLDS(blocks == 6);
+    MUST(cudaFuncGetAttributes(&a, bounded));
+    HOLDS(a.numRegs <= 16);
+
+    const int count = NUMBERS * 37 + 256;
+    double *p, *host = (double *)malloc(count * sizeof *host), v[NUMBERS];
+    for (int i = 0; i < count; i++)
+        host[i] = 1 / (i + 2.0);
+    MUST(cudaMalloc(&p, count * sizeof *p));
+    MUST(cudaMemcpy(p, host, count * sizeof *p, cudaMemcpyHostToDevice));
+    hungry<<<1, 512>>>(p);
+    GIVES(cudaErrorLaunchOutOfResources, cudaGetLastError());
+    for (int i = 0; i < NUMBERS; i++)
+        v[i] = host[i * 37];
+    mix(v);
+    hungry<<<1, 1>>>(p);
+    GIVES(cudaSuccess, cudaGetLastError());
+    MUST(cudaMemcpy(host, p, count * sizeof *p, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < NUMBERS; i++)
+        HOLDS(host[i * 37] - v[i] < 1e-9 && v[i] - host[i * 37] < 1e-9);
+    MUST(cudaFree(p));
+    free(host);
+}
+
 int main()
 {
     struct cudaFuncAttributes a;
+    test_registers();
     MUST(cudaFuncGetAttributes(&a, shared_user));
     HOLDS(a.sharedSizeBytes == 1024 && a.maxThreadsPerBlock == 1024 && a.numRegs > 0 && a.ptxVersion >= 70);
     MUST(cudaFuncGetAttributes(&a, bounded));

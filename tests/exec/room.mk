@@ -1,6 +1,6 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
-EXEC_TEST_NAMES := basic blocks calls carries children clusters faults fragments grids litmus matrix meeting memory \
-                   pointers progress tensors textures warps wgmma whole
+EXEC_TEST_NAMES := attributes basic blocks calls carries children clusters faults fragments grids litmus matrix \
+                   meeting memory pointers progress tensors textures warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
@@ -31,3 +31,10 @@ $(EXEC_BENCH): $(call objects,tests/exec/bench.c cpu/common/env.c cpu/common/log
 .PHONY: bench-softgpu
 bench-softgpu: $(EXEC_BENCH)
 	$(EXEC_BENCH)
+
+# The registers of kernels, as the software GPU estimates them and as ptxas gives them: tests/exec/registers.py.
+EXEC_REGISTERS := $(BUILD)/registers-of
+$(EXEC_REGISTERS): $(call objects,tests/exec/needs.c cpu/common/env.c cpu/common/log.c cpu/common/tree.c) \
+    $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS) -lm

@@ -1,0 +1,207 @@
+/* shows: Registers of kernels: as ptxas counts them, bounded as kernels declare; what costs a GPU none counts none */
+/* attributes.c: what is said of a kernel that a GPU's driver would have compiled. What ptxas of CUDA 13.0 says of the
+   same text for sm_120 stands beside it. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/exec/main.h"
+
+static struct sg_kernel_info describe(const char *name)
+{
+    struct sg_kernel_info info;
+    sg_kernel_describe(gpu_kernel(name), &info);
+    return info;
+}
+
+static void near(unsigned registers, unsigned ptxas)
+{
+    unsigned off = registers > ptxas ? registers - ptxas : ptxas - registers;
+    if (off * 10 > ptxas * 2 && off > 4)
+        fail_msg("%u registers; ptxas gives %u", registers, ptxas);
+}
+
+/* Text that grows. */
+struct text {
+    char *at;
+    size_t used, room;
+};
+static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char *form, ...)
+{
+    if (t->room - t->used < 256) {
+        t->room = t->room ? 2 * t->room : 4096;
+        t->at = realloc(t->at, t->room);
+        assert_non_null(t->at);
+    }
+    va_list list;
+    va_start(list, form);
+    t->used += (size_t)vsnprintf(t->at + t->used, t->room - t->used, form, list);
+    va_end(list);
+}
+
+/* A kernel that loads `count` doubles, and stores all of them behind a barrier. */
+static void add_live(struct text *t, const char *directives, unsigned count)
+{
+    add(t, ".visible .entry k(.param .u64 p) %s {\n.reg .b32 r; .reg .b64 a, b, c, d; .reg .f64 f<%u>;\n", directives,
+        count);
+    add(t, "ld.param.u64 a, [p]; cvta.to.global.u64 b, a; mov.u32 r, %%tid.x; mul.wide.u32 c, r, 8;\n");
+    add(t, "add.s64 d, b, c;\n");
+    for (unsigned i = 0; i < count; i++)
+        add(t, "ld.global.f64 f%u, [d + %u];\n", i, i * 512);
+    add(t, "bar.sync 0;\n");
+    for (unsigned i = 0; i < count; i++)
+        add(t, "st.global.f64 [d + %u], f%u;\n", i * 7 % count * 512, i);
+    add(t, "ret;\n}\n");
+}
+
+static struct sg_kernel_info live(const char *directives, unsigned count)
+{
+    struct text t = { 0 };
+    add_live(&t, directives, count);
+    gpu_load(t.at);
+    free(t.at);
+    struct sg_kernel_info info = describe("k");
+    gpu_reset();
+    return info;
+}
+
+static void live_values_count(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned values, ptxas;
+    } known[] = {
+        { 2, 10 },   { 5, 16 },   { 10, 26 },   { 20, 46 },   { 30, 66 },   { 40, 86 },
+        { 60, 126 }, { 80, 166 }, { 100, 206 }, { 120, 246 }, { 200, 254 },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        near(live("", known[i].values).registers, known[i].ptxas);
+}
+
+static void blocks_follow(void **state)
+{
+    (void)state;
+    assert_int_equal(live("", 2).max_threads, 1024);
+    assert_int_equal(live("", 60).max_threads, 512);
+    assert_int_equal(live("", 100).max_threads, 256);
+    struct text t = { 0 };
+    add_live(&t, "", 100);
+    gpu_load(t.at);
+    free(t.at);
+    assert_int_equal(sg_occupancy(gpu_limits(), gpu_kernel("k"), 256, 0), 1);
+    assert_int_equal(sg_occupancy(gpu_limits(), gpu_kernel("k"), 128, 0), 2);
+    assert_int_equal(sg_occupancy(gpu_limits(), gpu_kernel("k"), 288, 0), 0);
+    uint64_t argument = ARG(gpu_alloc(1 << 20));
+    const struct gpu_shape shape = { .grid = { 1, 1, 1 }, .block = { 512, 1, 1 } };
+    assert_int_equal(gpu_launch("k", &shape, 1, &argument, 20), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+}
+
+static void declarations_bound(void **state)
+{
+    (void)state;
+    assert_int_equal(live(".maxntid 1024, 1, 1", 100).registers, 64);
+    assert_int_equal(live(".reqntid 32, 16, 1", 100).registers, 128);
+    assert_int_equal(live(".maxntid 128 .minnctapersm 8", 100).registers, 64);
+    assert_int_equal(live(".maxntid 128 .minnctapersm 1000", 100).registers, 16);
+    assert_int_equal(live(".maxnreg 40", 100).registers, 40);
+    assert_int_equal(live(".maxntid 256 .maxnreg 200", 100).registers, 200);
+    near(live(".minnctapersm 8", 100).registers, 206); /* means nothing by itself */
+    struct sg_kernel_info info = live(".maxntid 1024, 1024, 64", 100);
+    assert_int_equal(info.registers, 64);
+    assert_int_equal(info.max_threads, 1024);
+}
+
+/* Parameters, constants, copies, and what is the same for all threads: 200 values, and ptxas gives 14. */
+static void some_values_cost_nothing(void **state)
+{
+    (void)state;
+    struct text t = { 0 };
+    add(&t, ".visible .entry k(.param .u64 p, .param .u32 n) {\n.reg .b32 r<200>; .reg .b64 a<4>; .reg .f32 f<100>;\n"
+            "ld.param.u64 a0, [p]; ld.param.u32 r0, [n]; cvta.to.global.u64 a1, a0; mov.u32 r1, %%ctaid.x;\n");
+    for (unsigned i = 2; i < 100; i++)
+        add(&t, "mad.lo.u32 r%u, r0, %u, r1;\n", i, i * i);
+    add(&t, "mov.u32 r100, r2;\n");
+    for (unsigned i = 101; i < 199; i++)
+        add(&t, "add.u32 r%u, r%u, r%u;\n", i, i - 1, i - 99);
+    add(&t, "mov.u32 r199, %%tid.x; mul.wide.u32 a2, r199, 4; add.u64 a3, a1, a2; st.global.u32 [a3], r198; ret;\n}\n");
+    gpu_load(t.at);
+    free(t.at);
+    near(describe("k").registers, 14);
+}
+
+/* ptxas gives 4 and 24. */
+static void small_ones(void **state)
+{
+    (void)state;
+    gpu_load(".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+             ".visible .entry empty() { ret; }\n"
+             ".visible .entry prints() { .reg .b64 a; .reg .b32 r; mov.u64 a, 0;\n"
+             "{ .param .b64 x; .param .b64 y; .param .b32 z; st.param.b64 [x], a; st.param.b64 [y], a;\n"
+             "call.uni (z), vprintf, (x, y); ld.param.b32 r, [z]; } ret; }\n");
+    assert_int_equal(describe("empty").registers, 4);
+    assert_int_equal(describe("prints").registers, 24);
+}
+
+/* A function that the kernel calls needs what it needs. */
+static void callees_count(void **state)
+{
+    (void)state;
+    struct text t = { 0 };
+    add(&t, ".func f(.param .b64 p) {\n.reg .b64 a; .reg .f64 f<100>; ld.param.u64 a, [p];\n");
+    for (unsigned i = 0; i < 100; i++)
+        add(&t, "ld.global.f64 f%u, [a + %u];\n", i, i * 512);
+    add(&t, "bar.sync 0;\n");
+    for (unsigned i = 0; i < 100; i++)
+        add(&t, "st.global.f64 [a + %u], f%u;\n", i * 7 % 100 * 512, i);
+    add(&t, "ret;\n}\n.visible .entry k(.param .u64 p) {\n.reg .b64 a; ld.param.u64 a, [p];\n"
+            "{ .param .b64 x; st.param.b64 [x], a; call.uni f, (x); } ret;\n}\n");
+    gpu_load(t.at);
+    free(t.at);
+    near(describe("k").registers, 206);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Both at once: 60,000 instructions in a row, and 20,000 small blocks. */
+static void large_kernels_are_quick(void **state)
+{
+    (void)state;
+    enum { ROW = 60000, BLOCKS = 20000 };
+    struct text t = { 0 };
+    add(&t,
+        ".visible .entry k(.param .u64 p) {\n.reg .b32 r<%d>; .reg .pred q; .reg .b64 a;\nld.param.u64 a, [p];\n"
+        "mov.u32 r0, %%tid.x;\n",
+        ROW + 1);
+    for (unsigned i = 1; i <= ROW; i++)
+        add(&t, i % 16 ? "add.u32 r%u, r%u, r%u;\n" : "ld.global.u32 r%u, [a + %u];\n", i, i - 1, i / 2);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        add(&t, "setp.eq.u32 q, r%u, 7; @q bra L%u; xor.b32 r1, r1, r%u; L%u:\n", i * 3, i, i * 3 + 1, i);
+    add(&t, "st.global.u32 [a], r1; ret;\n}\n");
+    gpu_load(t.at);
+    free(t.at);
+    sg_kernel *k = gpu_kernel("k");
+    struct sg_kernel_info info;
+    double begin = cpu_seconds();
+    sg_kernel_describe(k, &info);
+    assert_in_range((uintmax_t)(cpu_seconds() - begin), 0, 4);
+    assert_in_range(info.registers, 16, 255);
+    begin = cpu_seconds();
+    for (int i = 0; i < 100000; i++)
+        sg_kernel_describe(k, &info); /* each launch does it */
+    assert_in_range((uintmax_t)(cpu_seconds() - begin), 0, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EXEC_TEST(live_values_count),        EXEC_TEST(blocks_follow), EXEC_TEST(declarations_bound),
+        EXEC_TEST(some_values_cost_nothing), EXEC_TEST(small_ones),    EXEC_TEST(callees_count),
+        EXEC_TEST(large_kernels_are_quick),
+    };
+    return EXEC_MAIN(tests);
+}

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""registers.py: how near the software GPU's estimate of the registers of kernels is to what ptxas gives them.
+
+    make build/plain/registers-of
+    tests/exec/registers.py FILE.ptx ...                  compares, for sm_90 and sm_120
+    tests/exec/registers.py --fit FILE.ptx ...            makes weights for softgpu/exec/needs.c from one part of the
+                                                          files, and says how they do on it and on the other part
+
+The parts are made by the folder of a file, or where its name has "__" by what stands before the last one. What ptxas
+said is kept beside the file (FILE.ptx.sm_90), so that it is asked once. The arguments may be folders, too.
+"""
+
+import argparse
+import collections
+import os
+import re
+import subprocess
+import sys
+import zlib
+
+MACHINES = {"sm_90": (2048, 32), "sm_120": (1536, 40)}  # threads of an SM; registers with which all have room
+REGISTERS, UNIT, LEAST, OF_CALLS, OF_NOTHING = 65536, 8, 8, 24, 4
+FOR_1024, DOUBT = 64, 10
+NAMES = "path name as_sm_90 as_sm_120 narrow instructions calls unknown threads blocks most".split()
+
+
+def ptx_files(paths):
+    for path in paths:
+        if os.path.isdir(path):
+            for folder, _, names in os.walk(path):
+                yield from sorted(os.path.join(folder, name) for name in names if name.endswith(".ptx"))
+        else:
+            yield path
+
+
+def asked(ptxas, path, machine):
+    """What ptxas -v says of the file, or None where it refuses it."""
+    kept = f"{path}.{machine}"
+    if not os.path.exists(kept):
+        command = [ptxas, f"-arch={machine}", "-v", "-o", os.devnull, path]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        with open(kept, "w", encoding="utf-8") as file:
+            file.write(result.stdout + result.stderr if result.returncode == 0 else "refused\n")
+    with open(kept, encoding="utf-8") as file:
+        return file.read()
+
+
+def registers_of(text):
+    found, kernel = {}, None
+    for line in text.splitlines():
+        match = re.search(r"Compiling entry function '([^']+)'", line)
+        if match:
+            kernel = match.group(1)
+        match = re.search(r"Used (\d+) registers", line)
+        if match and kernel:
+            found[kernel] = int(match.group(1))
+            kernel = None
+    return found
+
+
+class Kernel:
+    def __init__(self, line, truth):
+        fields = line.split("\t")
+        values = dict(zip(NAMES, fields))
+        self.path, self.name = values["path"], values["name"]
+        self.truth = {machine: found[self.name] for machine, found in truth.items()}
+        self.estimate = {machine: int(values["as_" + machine]) for machine in MACHINES}
+        for name in NAMES[4:]:
+            setattr(self, name, int(values[name]))
+        self.measures = [float(field) for field in fields[len(NAMES) :]]
+        self.weight = 1.0
+
+    def project(self):
+        folder, name = os.path.split(os.path.abspath(self.path))
+        return name.rsplit("__", 1)[0] if "__" in name else folder
+
+    def bounded(self, registers):
+        """As sg_kernel_describe bounds it."""
+        most = 255
+        if self.threads:
+            most = REGISTERS // ((self.threads + 31) // 32 * 32 * max(self.blocks, 1)) // UNIT * UNIT
+        if self.most:
+            most = min(most, self.most)
+        return min(registers, most, 255)
+
+    def weigh(self, preferred, must, room):
+        """As exec_registers_weigh does it."""
+        lowest = OF_CALLS if self.unknown else LEAST
+        if self.instructions <= 1:
+            return OF_NOTHING
+        needed = must[0] + must[1] * self.narrow + must[2] * self.calls
+        liked = sum(w * m for w, m in zip(preferred, self.measures))
+        if needed > room:
+            registers = int(min(needed, 255) + UNIT - 2) // UNIT * UNIT
+        elif liked >= room:
+            registers = room
+        else:
+            registers = lowest if liked < lowest else int(liked + 1) // 2 * 2
+        if registers > FOR_1024 and needed < FOR_1024 + DOUBT:
+            registers = FOR_1024
+        return min(max(registers, lowest), 255)
+
+
+def read(program, ptxas, paths):
+    kernels = []
+    files = list(ptx_files(paths))
+    truth = {path: {m: registers_of(asked(ptxas, path, m)) for m in MACHINES} for path in files}
+    for at in range(0, len(files), 50):
+        lines = subprocess.run([program, *files[at : at + 50]], capture_output=True, text=True, check=False).stdout
+        for line in lines.splitlines():
+            path, name = line.split("\t")[:2]
+            if all(name in found for found in truth[path].values()):
+                kernels.append(Kernel(line, truth[path]))
+    same = collections.Counter((k.name, *k.measures) for k in kernels)  # templates of libraries stand in many files
+    for k in kernels:
+        k.weight = same[(k.name, *k.measures)] ** -0.5
+    return kernels, len(files)
+
+
+def describe(errors):
+    errors = sorted(errors)
+    at = [errors[min(len(errors) - 1, int(len(errors) * part))] for part in (0.5, 0.9, 0.95)]
+    over = sum(error > 0.3 for error in errors) / len(errors)
+    return (
+        f"{len(errors)} kernels, median {at[0]:.1%}, p90 {at[1]:.1%}, p95 {at[2]:.1%}, "
+        f"mean {sum(errors) / len(errors):.1%}, over 30 %: {over:.1%}"
+    )
+
+
+def errors_of(kernels, machine, estimate):
+    return [abs(k.bounded(estimate(k)) - k.truth[machine]) / k.truth[machine] for k in kernels]
+
+
+# ---- fitting ----
+
+
+def wanted(k, machine, room):
+    """(registers, only too many count, only too few count) of what a kernel prefers; None: nothing can be learned."""
+    truth = k.truth[machine]
+    lowest = OF_CALLS if k.unknown else LEAST
+    if k.instructions <= 1:
+        return None
+    return min(truth, room), truth <= lowest, truth >= room - 1
+
+
+def fit_preferred(kernels, machine, room, rounds=1500):
+    """Least relative deviations, those above a quarter five times, by subgradients (Adam)."""
+    rows = [(k.measures, *wanted(k, machine, room), k.weight) for k in kernels if wanted(k, machine, room)]
+    count = len(rows[0][0])
+    scale = [max(sum(row[0][i] for row in rows) / len(rows), 0.2) for i in range(count)]
+    rows = [([m / s for m, s in zip(row[0], scale)], *row[1:]) for row in rows]
+    weights, first, second, mean = [4.0] * count, [0.0] * count, [0.0] * count, [0.0] * count
+    for step in range(1, rounds + 1):
+        slope = [0.0] * count
+        for measures, truth, many, few, weight in rows:
+            off = sum(w * m for w, m in zip(weights, measures)) - truth
+            if (off > 0 and few) or (off < 0 and many):
+                continue
+            push = weight / truth * (5 if abs(off) > truth / 4 else 1) * (1 if off > 0 else -1)
+            for i, m in enumerate(measures):
+                slope[i] += push * m
+        rate = 0.2 * (1 - step / rounds) + 0.002
+        for i in range(count):
+            slope[i] /= len(rows)
+            first[i] = 0.9 * first[i] + 0.1 * slope[i]
+            second[i] = 0.99 * second[i] + 0.01 * slope[i] ** 2
+            weights[i] -= rate * first[i] / (1 - 0.9**step) / ((second[i] / (1 - 0.99**step)) ** 0.5 + 1e-8)
+            mean[i] += weights[i] / 100 if step > rounds - 100 else 0
+    return [m / s for m, s in zip(mean, scale)]
+
+
+def fit(kernels, machine):
+    room = MACHINES[machine][1]
+    preferred = fit_preferred(kernels, machine, room)
+    best = None
+    for constant in range(0, 17):
+        for factor in (0.9, 0.95, 1.0, 1.05, 1.1):
+            for calls in (0, 4, 8, 12):
+                must = (constant / 2, factor, calls)
+                errors = errors_of(kernels, machine, lambda k, must=must: k.weigh(preferred, must, room))
+                loss = sum(k.weight * (e + 3 * max(0, e - 0.25)) for k, e in zip(kernels, errors))
+                if best is None or loss < best[0]:
+                    best = (loss, must)
+    return preferred, best[1], room
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default="build/plain/registers-of")
+    parser.add_argument("--ptxas", default=os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin/ptxas")
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--worst", type=int, default=0, help="shows so many of the kernels with the largest errors")
+    parser.add_argument("paths", nargs="+")
+    options = parser.parse_args()
+    kernels, files = read(options.program, options.ptxas, options.paths)
+    if not kernels:
+        sys.exit("no kernel of these files is known to both")
+    parts = [[], []]
+    for k in kernels:
+        parts[zlib.crc32(k.project().encode()) % 2].append(k)
+    print(f"{files} files, {len(kernels)} kernels")
+    for machine, (threads, room) in MACHINES.items():
+        print(f"{machine}: {describe(errors_of(kernels, machine, lambda k, m=machine: k.estimate[m]))}")
+        for part, name in zip(parts, ("the part that the weights are made from", "the other part")):
+            if part:
+                print(f"    {name}: {describe(errors_of(part, machine, lambda k, m=machine: k.estimate[m]))}")
+        wrong = [
+            sum((k.bounded(k.estimate[machine]) > 64) == a and (k.truth[machine] > 64) == b for k in kernels)
+            for a, b in ((True, True), (True, False), (False, True))
+        ]
+        print(f"    over 64 registers: {wrong[0]} by both, {wrong[1]} by the estimate only, {wrong[2]} by ptxas only")
+        if options.fit and all(parts):
+            preferred, must, _ = fit(parts[0], machine)
+            for part, name in zip(parts, ("made from", "the other part")):
+                errors = errors_of(part, machine, lambda k, p=preferred, m=must, r=room: k.weigh(p, m, r))
+                print(f"    fitted, {name}: {describe(errors)}")
+            numbers = ", ".join(f"{w:.2f}" for w in preferred), ", ".join(f"{w:.2f}" for w in must)
+            print(f"    threads_{threads} = {{ {room}, {{ {numbers[0]} }}, {{ {numbers[1]} }} }}")
+        worst = sorted(kernels, key=lambda k, m=machine: -abs(k.bounded(k.estimate[m]) - k.truth[m]) / k.truth[m])
+        for k in worst[: options.worst]:
+            print(f"    {k.truth[machine]} {k.bounded(k.estimate[machine])} {k.name} {k.path}")
+
+
+if __name__ == "__main__":
+    main()
