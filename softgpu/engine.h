@@ -83,7 +83,9 @@ struct sg_kernel_info {
     const struct ptx_function *function;    /* name, parameters with offsets and sizes */
     unsigned max_threads;                   /* per block, from .maxntid/.reqntid and registers */
     unsigned registers;                     /* as the device would count them, for occupancy */
-    size_t static_shared, local_bytes, const_bytes;
+    size_t static_shared, const_bytes;
+    size_t local_bytes;                     /* of a thread, here: variables, and arguments of calls */
+    size_t stack_bytes;                     /* of a thread, as a GPU counts them: arguments are in registers */
     unsigned ptx_version, binary_version; /* 90, 130 */
     unsigned uses;                          /* SOFTGPU_USES_... */
     bool calls_pointers;                    /* it may call functions of other modules */

@@ -5,7 +5,7 @@
 #include "softgpu/exec/place.h"
 #include "softgpu/exec/pressure.h"
 
-enum { REGISTERS_LEAST = 16, REGISTERS_MOST = 255, REGISTERS_UNIT = 8 };
+enum { REGISTERS_LEAST = 16, REGISTERS_MOST = 255, REGISTERS_UNIT = 8, STACK_UNIT = 8, OF_NONE = 4 };
 
 /* Threads of a block, as the kernel was declared: at most `most`. */
 static unsigned declared_threads(const struct ptx_function *f, unsigned most)
@@ -21,28 +21,42 @@ static unsigned declared_threads(const struct ptx_function *f, unsigned most)
     return most;
 }
 
-/* Those of the kernel and of all that it calls by name; what it calls by pointer is not known. Looked at once: it takes
-   about as long as decoding. Two threads at a time come to the same. */
-static unsigned registers_needed(const sg_kernel *k)
+static unsigned registers_of(const sg_kernel *k, const struct exec_function *code)
 {
-    _Atomic uint32_t *kept = &((sg_kernel *)(uintptr_t)k)->registers;
-    const struct ptx_module *m = k->program->module;
-    unsigned most = atomic_load_explicit(kept, memory_order_relaxed);
-    if (most)
-        return most;
-    for (uint32_t i = 0; i < m->function_count; i++) {
+    struct exec_measures measures;
+    return exec_registers_measure(k->program->module, code->ptx, &measures)
+               ? exec_registers_weigh(&measures, k->program->engine->limits.max_threads_per_sm)
+               : code->registers;
+}
+
+/* Looks at the kernel and at all that it calls by name; what it calls by pointer is not known. Once: it takes about as
+   long as decoding, and each launch asks. Two threads at a time come to the same. The stack: .local variables of the
+   kernel, and of the function that has most among the others. */
+static void look(sg_kernel *k)
+{
+    unsigned most = OF_NONE, own = 0, called = 0;
+    for (uint32_t i = 0; i < k->program->module->function_count; i++) {
         const struct exec_function *code = atomic_load_explicit(&k->functions[i], memory_order_acquire);
-        struct exec_measures measures;
         if (!code || !code->ptx->defined)
             continue;
-        unsigned here = exec_registers_measure(m, code->ptx, &measures)
-                            ? exec_registers_weigh(&measures, k->program->engine->limits.max_threads_per_sm)
-                            : code->registers;
-        most = here > most ? here : most;
+        unsigned registers = registers_of(k, code);
+        unsigned stack = (code->stack_size + STACK_UNIT - 1) / STACK_UNIT * STACK_UNIT;
+        most = registers > most ? registers : most;
+        if (i == k->index)
+            own = stack;
+        else
+            called = stack > called ? stack : called;
     }
-    most = most > REGISTERS_MOST ? REGISTERS_MOST : most;
-    atomic_store_explicit(kept, most, memory_order_relaxed);
-    return most;
+    atomic_store_explicit(&k->stack_bytes, own + called, memory_order_relaxed);
+    /* release: who sees it sees the stack */
+    atomic_store_explicit(&k->registers, most < REGISTERS_MOST ? most : REGISTERS_MOST, memory_order_release);
+}
+
+static unsigned registers_needed(const sg_kernel *k)
+{
+    if (!atomic_load_explicit(&k->registers, memory_order_acquire))
+        look((sg_kernel *)(uintptr_t)k);
+    return atomic_load_explicit(&k->registers, memory_order_relaxed);
 }
 
 /* .maxntid, .reqntid, .minnctapersm and .maxnreg bound them, as they bound what ptxas gives. *threads: of a block. */
@@ -74,6 +88,7 @@ void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
                                      .ptx_version = k->program->module->target,
                                      .binary_version = l->cc_major * 10 + l->cc_minor };
     info->registers = registers_bounded(k, &info->max_threads);
+    info->stack_bytes = atomic_load_explicit(&k->stack_bytes, memory_order_relaxed);
     unsigned room = exec_warps_of_registers(l, info->registers) * l->warp_size;
     if (room < info->max_threads)
         info->max_threads = room;

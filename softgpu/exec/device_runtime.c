@@ -299,7 +299,7 @@ static uint64_t function_attribute(struct exec_warp *w, const struct exec_insn *
     if (!k)
         return INVALID;
     w->block->grid->engine->describe(k, &info);
-    const uint64_t values[] = { info.max_threads, info.static_shared, info.const_bytes,   info.local_bytes,
+    const uint64_t values[] = { info.max_threads, info.static_shared, info.const_bytes,   info.stack_bytes,
                                 info.registers,   info.ptx_version,   info.binary_version };
     uint64_t which = exec_call_argument(w, i->extra, 1, lane);
     if (which >= sizeof values / sizeof *values)

@@ -160,6 +160,19 @@ static void callees_count(void **state)
     near(describe("k").registers, 206);
 }
 
+/* ptxas gives a stack frame of 72 bytes. An argument of a call is in registers. */
+static void local_memory(void **state)
+{
+    (void)state;
+    gpu_load(".func f(.param .b64 p, .param .align 8 .b8 q[64]) { ret; }\n"
+             ".visible .entry k(.param .u64 p) {\n.local .align 4 .b8 v[65]; .reg .b32 r, s; .reg .b64 a, b, c;\n"
+             "ld.param.u64 a, [p]; mov.u32 r, %tid.x; cvt.u64.u32 b, r; mov.u64 c, v; add.u64 c, c, b;\n"
+             "st.local.u8 [c], r; ld.local.u8 s, [v + 3]; st.global.u32 [a], s;\n"
+             "{ .param .b64 x; .param .align 8 .b8 y[64]; st.param.b64 [x], a; call.uni f, (x, y); } ret; }\n");
+    assert_int_equal(describe("k").stack_bytes, 72);
+    assert_in_range(describe("k").local_bytes, 72, 300);
+}
+
 static double cpu_seconds(void)
 {
     struct timespec t;
@@ -200,7 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXEC_TEST(live_values_count),        EXEC_TEST(blocks_follow), EXEC_TEST(declarations_bound),
-        EXEC_TEST(some_values_cost_nothing), EXEC_TEST(small_ones),    EXEC_TEST(callees_count),
+        EXEC_TEST(some_values_cost_nothing), EXEC_TEST(small_ones),    EXEC_TEST(callees_count), EXEC_TEST(local_memory),
         EXEC_TEST(large_kernels_are_quick),
     };
     return EXEC_MAIN(tests);

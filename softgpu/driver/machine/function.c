@@ -90,7 +90,7 @@ CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_att
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)f->info.max_threads; break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->info.static_shared; break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = (int)f->info.const_bytes; break;
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)f->info.local_bytes; break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)f->info.stack_bytes; break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = (int)f->info.registers; break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = (int)f->info.ptx_version; break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = (int)f->info.binary_version; break;
