@@ -395,6 +395,33 @@ static void for_libraries(void **state)
     OK(cuLibraryUnload(library));
 }
 
+/* What NVIDIA's runtime asks before it waits for the device: of a context, or of the current one. An error there came
+   back as the result of a later call of cuBLAS 12.4.5. */
+static void checks_of_a_context(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[16] = { 0x26, 0x3E, 0x88, 0x60, 0x7C, 0xD2, 0x61, 0x43,
+                                       0x92, 0xF6, 0xBB, 0xD5, 0x00, 0x6D, 0xFA, 0x7E };
+    CUuuid id;
+    CUcontext current;
+    CUresult (*const *table)(CUcontext, uint32_t *, void **);
+    uint32_t flags = 7;
+    void *more = NULL;
+    memcpy(&id, bytes, sizeof id);
+    OK(cuCtxGetCurrent(&current));
+    assert_non_null(current);
+    OK(cuGetExportTable((const void **)&table, &id));
+    OK(table[2](current, &flags, &more));
+    assert_int_equal(flags, 0);
+    flags = 7;
+    OK(table[2](NULL, &flags, &more));
+    assert_int_equal(flags, 0);
+    FAILS(CUDA_ERROR_INVALID_VALUE, table[2](NULL, NULL, &more));
+    OK(cuCtxSetCurrent(NULL));
+    FAILS(CUDA_ERROR_INVALID_CONTEXT, table[2](NULL, &flags, &more));
+    OK(cuCtxSetCurrent(current));
+}
+
 /* ---- addresses of functions ---- */
 
 static void *entry(const char *name, int version, cuuint64_t flags)
@@ -445,6 +472,7 @@ int main(void)
         cmocka_unit_test(memory_and_pointers),
         cmocka_unit_test(streams_and_events),
         cmocka_unit_test(for_libraries),
+        cmocka_unit_test(checks_of_a_context),
         cmocka_unit_test(addresses),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -160,11 +160,15 @@ static const slot storage_table[] = { SLOT(storage_put), SLOT(storage_remove), S
 
 /* ---- checks of a context ---- */
 
+/* NULL is the current context: the runtime of 12.4 asks so before it waits for the device. cublasDestroy of 12.4.5 does
+   not look at that wait's result, and an error would be the result of the next call of cuBLAS. */
 static int context_check(CUcontext context, uint32_t *flags, void **unused)
 {
     (void)unused;
-    if (!context || !flags)
+    if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!context && !driver_thread_context())
+        return CUDA_ERROR_INVALID_CONTEXT;
     *flags = 0;
     return CUDA_SUCCESS;
 }
@@ -423,7 +427,7 @@ static const struct {
 /* ---- compute-sanitizer ----
  *
  * It loads a library into the program, which would put checks into the machine code of kernels. The library does not
- * bear that a table is refused: it ends the program with SIGSEGV. So there it gets a table all of whose functions return
+ * bear that a table is refused: it ends the program with SIGSEGV. So there it gets a table whose functions all return
  * 801, and the program runs, unwatched. */
 
 static int unwatched(void) { return CUDA_ERROR_NOT_SUPPORTED; }
