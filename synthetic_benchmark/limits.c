@@ -5,9 +5,12 @@
  *
  *   memcpy BYTES           one thread copies between two warm buffers gbs
  *   line spin|futex        two processes hand one cache line to and fro                   p50_ns, p99_ns
+ *   message spin           the same with a call of 48 bytes and an answer of 64, each copied in, published with its length
+ *                          behind a full fence, and copied out: what a ring in shared memory cannot do without
  *   tcp spin|block         64 bytes to and fro over a loopback TCP connection             p50_ns, p99_ns
  *   unix spin|block        the same over a unix socket                                    p50_ns, p99_ns
  *   stream N BYTES         BYTES over N TCP connections, written and read in large pieces gbs
+ *   seal BYTES             one process seals BYTES as TLS does, the other opens as many, at the same time gbs
  *   pipe BYTES             BYTES through chunks of shared memory, one process copies in, the other out: gbs
  *
  * The two ends are processes on CPUs A and B (default: the first two that this process may use; equal where there is
@@ -20,6 +23,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <netinet/tcp.h>
+#include <openssl/evp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -180,6 +184,68 @@ static int measure_line(const char *policy)
     for (uint64_t end = now() + budget_ns, t = now(); t < end && count < SAMPLES; count++) {
         line_set(l, &l->ball[0], count + 1);
         line_wait(l, &l->ball[1], count);
+        uint64_t after = now();
+        samples[count] = after - t;
+        t = after;
+    }
+    print_times(count);
+    return finish(child);
+}
+
+/* ---- a message each way, beside its length ---- */
+
+enum { CALL = 48, ANSWER = 64, NEAR = 112 };
+
+struct side {
+    _Alignas(128) _Atomic uint64_t count;       /* messages published; 128: two cache lines, as in cpu/rpc/shm/ring.h */
+    uint64_t size;
+    uint8_t bytes[NEAR];
+    _Alignas(128) _Atomic uint32_t sleeps;      /* the writer looks whether it has to wake somebody; nobody sleeps here */
+};
+_Static_assert(sizeof(struct side) == 256, "one pair of lines each");
+
+static void message_send(struct side *to, const uint8_t *bytes, size_t size, uint64_t number)
+{
+    memcpy(to->bytes, bytes, size);
+    to->size = size;
+    atomic_store_explicit(&to->count, number, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&to->sleeps, memory_order_relaxed))
+        abort();
+}
+
+static void message_take(struct side *from, uint8_t *bytes, uint64_t number)
+{
+    while (atomic_load_explicit(&from->count, memory_order_acquire) != number)
+        pause_cpu();
+    size_t size = from->size;
+    memcpy(bytes, from->bytes, size < NEAR ? size : NEAR);
+    __asm__ volatile("" : : "r"(bytes) : "memory");
+}
+
+static void message_answer(void *context)
+{
+    struct side *sides = context;
+    uint8_t bytes[NEAR] = { 0 };
+    for (uint64_t number = 1;; number++) {
+        message_take(&sides[0], bytes, number);
+        message_send(&sides[1], bytes, ANSWER, number);
+    }
+}
+
+static int measure_message(void)
+{
+    struct side *sides = shared(2 * sizeof *sides);
+    if (!sides)
+        return fail("shared memory");
+    pid_t child = other(message_answer, sides);
+    if (child < 0)
+        return fail("fork");
+    uint8_t bytes[NEAR] = { 0 };
+    unsigned count = 0;
+    for (uint64_t end = now() + budget_ns, t = now(); t < end && count < SAMPLES; count++) {
+        message_send(&sides[0], bytes, CALL, count + 1);
+        message_take(&sides[1], bytes, count + 1);
         uint64_t after = now();
         samples[count] = after - t;
         t = after;
@@ -402,6 +468,87 @@ static int measure_pipe(size_t bytes)
     return finish(child);
 }
 
+/* ---- sealing and opening ---- */
+
+/* A record of TLS 1.3 with AES-128-GCM, the cipher that both ends of Flyt prefer: 16 KiB, one byte of its kind, a tag of
+   16 bytes, a nonce for each record. */
+enum { RECORD = 16384, TAG = 16, ADDITIONAL = 5 };
+
+struct sealing {
+    _Alignas(128) _Atomic uint64_t asked, done;     /* rounds that the opening end was asked for, and has done */
+    size_t bytes;
+    uint8_t record[RECORD + TAG];                   /* the one that is opened again and again */
+};
+
+static const uint8_t key[16] = "0123456789abcdef", nonce[12] = "nonce", additional[ADDITIONAL] = { 23, 3, 3, 64, 16 };
+
+static int seal(EVP_CIPHER_CTX *cipher, const uint8_t *from, uint8_t *record)
+{
+    int n;
+    return EVP_EncryptInit_ex(cipher, NULL, NULL, NULL, nonce) &&
+           EVP_EncryptUpdate(cipher, NULL, &n, additional, ADDITIONAL) &&
+           EVP_EncryptUpdate(cipher, record, &n, from, RECORD) && EVP_EncryptFinal_ex(cipher, record + RECORD, &n) &&
+           EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_GET_TAG, TAG, record + RECORD);
+}
+
+static int open_record(EVP_CIPHER_CTX *cipher, const uint8_t *record, uint8_t *to)
+{
+    int n;
+    return EVP_DecryptInit_ex(cipher, NULL, NULL, NULL, nonce) &&
+           EVP_DecryptUpdate(cipher, NULL, &n, additional, ADDITIONAL) &&
+           EVP_DecryptUpdate(cipher, to, &n, record, RECORD) &&
+           EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_SET_TAG, TAG, (void *)(uintptr_t)(record + RECORD)) &&
+           EVP_DecryptFinal_ex(cipher, to + RECORD, &n);
+}
+
+static void open_records(void *context)
+{
+    struct sealing *s = context;
+    uint8_t *to = malloc(s->bytes);
+    EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new();
+    if (!to || !cipher || !EVP_DecryptInit_ex(cipher, EVP_aes_128_gcm(), NULL, key, nonce))
+        return;
+    memset(to, 1, s->bytes);
+    for (uint64_t number = 0;; number++) {
+        wait_while(&s->asked, number);
+        for (size_t at = 0; at + RECORD <= s->bytes; at += RECORD)
+            if (!open_record(cipher, s->record, to + at))
+                return;
+        atomic_store_explicit(&s->done, number + 1, memory_order_release);
+    }
+}
+
+/* Both ends work at the same time, as they do for one copy: a byte costs the sealing on one CPU and the opening on the
+   other. */
+static int measure_seal(size_t bytes)
+{
+    struct sealing *s = shared(sizeof *s);
+    uint8_t *from = malloc(bytes), *record = malloc(sizeof s->record);
+    EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new();
+    if (!s || !from || !record || !cipher || bytes % RECORD ||
+        !EVP_EncryptInit_ex(cipher, EVP_aes_128_gcm(), NULL, key, nonce))
+        return fail("memory, or no AES-128-GCM (BYTES is a multiple of 16 KiB)");
+    memset(from, 1, bytes);
+    s->bytes = bytes;
+    if (!seal(cipher, from, s->record))
+        return fail("sealing");
+    pid_t child = other(open_records, s);
+    if (child < 0)
+        return fail("fork");
+    unsigned rounds = 0;
+    for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
+        uint64_t began = now();
+        atomic_store_explicit(&s->asked, rounds + 1, memory_order_release);
+        for (size_t at = 0; at < bytes; at += RECORD)
+            if (!seal(cipher, from + at, record))
+                return fail("sealing");
+        wait_while(&s->done, rounds);
+        samples[rounds] = now() - began;
+    }
+    print_speed(rounds, bytes);
+    return finish(child);
+}
+
 /* ---- the command line ---- */
 
 static void choose_cpus(void)
@@ -427,21 +574,26 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--cpus") != 0 || sscanf(argv[i + 1], "%d,%d", &cpus[0], &cpus[1]) != 2)
             break;
     const char *what = i < argc ? argv[i] : "", *first = i + 1 < argc ? argv[i + 1] : "";
-    if (strcmp(what, "line") == 0 || strcmp(what, "tcp") == 0 || strcmp(what, "unix") == 0)
+    if (strcmp(what, "line") == 0 || strcmp(what, "message") == 0 || strcmp(what, "tcp") == 0 ||
+        strcmp(what, "unix") == 0)
         placed = 0;
     pin(placed);
     if (strcmp(what, "line") == 0)
         return measure_line(first);
+    if (strcmp(what, "message") == 0)
+        return measure_message();
     if (strcmp(what, "tcp") == 0 || strcmp(what, "unix") == 0)
         return measure_socket(what, first);
     if (strcmp(what, "memcpy") == 0 && *first)
         return measure_memcpy(strtoull(first, NULL, 10));
+    if (strcmp(what, "seal") == 0 && *first)
+        return measure_seal(strtoull(first, NULL, 10));
     if (strcmp(what, "pipe") == 0 && *first)
         return measure_pipe(strtoull(first, NULL, 10));
     if (strcmp(what, "stream") == 0 && i + 2 < argc)
         return measure_stream(atoi(first), strtoull(argv[i + 2], NULL, 10));
     fprintf(stderr,
-            "usage: limits [--cpus A,B] [--ms N] memcpy BYTES | line spin|futex | tcp spin|block | unix spin|block | "
-            "stream CONNECTIONS BYTES | pipe BYTES\n");
+            "usage: limits [--cpus A,B] [--ms N] memcpy BYTES | line spin|futex | message spin | tcp spin|block | "
+            "unix spin|block | stream CONNECTIONS BYTES | pipe BYTES | seal BYTES\n");
     return 2;
 }

@@ -23,7 +23,7 @@ $(BENCH_DIR)/driver: synthetic_benchmark/driver.c | $(DRIVER_LIBRARY)
 
 $(BENCH_LIMITS): $(BUILD)/synthetic_benchmark/limits.o
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcrypto
 
 $(BENCH_LINK): $(BUILD)/synthetic_benchmark/link.o
 	@mkdir -p $(@D)
