@@ -5,8 +5,8 @@
  *
  *   memcpy BYTES           one thread copies between two warm buffers gbs
  *   line spin|futex        two processes hand one cache line to and fro                   p50_ns, p99_ns
- *   message spin           the same with a call of 48 bytes and an answer of 64, each copied in, published with its length
- *                          behind a full fence, and copied out: what a ring in shared memory cannot do without
+ *   message spin           the same with a call of 48 bytes and an answer of 64, each copied in, published behind a
+ *                          full fence, and copied out: what a ring in shared memory cannot do without p50_ns, p99_ns
  *   tcp spin|block         64 bytes to and fro over a loopback TCP connection             p50_ns, p99_ns
  *   unix spin|block        the same over a unix socket                                    p50_ns, p99_ns
  *   stream N BYTES         BYTES over N TCP connections, written and read in large pieces gbs
@@ -200,7 +200,7 @@ struct side {
     _Alignas(128) _Atomic uint64_t count;       /* messages published; 128: two cache lines, as in cpu/rpc/shm/ring.h */
     uint64_t size;
     uint8_t bytes[NEAR];
-    _Alignas(128) _Atomic uint32_t sleeps;      /* the writer looks whether it has to wake somebody; nobody sleeps here */
+    _Alignas(128) _Atomic uint32_t sleeps;      /* the writer looks whether it has to wake somebody; never */
 };
 _Static_assert(sizeof(struct side) == 256, "one pair of lines each");
 
@@ -480,7 +480,8 @@ struct sealing {
     uint8_t record[RECORD + TAG];                   /* the one that is opened again and again */
 };
 
-static const uint8_t key[16] = "0123456789abcdef", nonce[12] = "nonce", additional[ADDITIONAL] = { 23, 3, 3, 64, 16 };
+static const uint8_t key[16] = "0123456789abcdef", nonce[12] = "nonce";
+static const uint8_t additional[ADDITIONAL] = { 23, 3, 3, 64, 16 };
 
 static int seal(EVP_CIPHER_CTX *cipher, const uint8_t *from, uint8_t *record)
 {
