@@ -470,8 +470,7 @@ static int measure_pipe(size_t bytes)
 
 /* ---- sealing and opening ---- */
 
-/* A record of TLS 1.3 with AES-128-GCM, which both ends of Flyt prefer: 16 KiB, one byte of its kind, a tag of 16 bytes,
-   a nonce for each record. */
+/* A record of TLS 1.3 with AES-128-GCM, which both ends of Flyt prefer: 16 KiB, a tag of 16 bytes, a nonce for each. */
 enum { RECORD = 16384, TAG = 16, ADDITIONAL = 5 };
 
 struct sealing {
