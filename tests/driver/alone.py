@@ -2,7 +2,8 @@
 """alone.py BIN FOLDER [SUITE...]: Flyt's libraries in machines that have nothing but a C library; TAP on stdout.
 
 shows: first steps: the client's libraries need only the C library, 2.31 or newer, and export only their own names
-shows: first steps: programs built with AddressSanitizer, and programs that have functions of the same names
+shows: first steps: programs built with AddressSanitizer or ThreadSanitizer, or with functions of the same names
+shows: first steps: a program with a limit on its addresses gets a smaller window, and else an error that says so
 shows: first steps: a copied folder serves programs in an image without any other library; what is missing is named
 
 FOLDER has the programs `static` and `shared` (with that CUDA runtime, linked for an old C library), `musl`, and those
@@ -37,6 +38,7 @@ EXPORTS = {
     "cudart/flyt-nvml": "",
     "flyt-smi": "",
 }
+PASSED = "vector_add: passed\n0"
 SYMBOL = re.compile(r"^[0-9a-f]{16} .{7} (\S+)\s+[0-9a-f]+\s+(\(?[A-Za-z]\S*\)?)?\s+(?:0x\w\w )?(\S+)$")
 cases, work = [], tempfile.mkdtemp(prefix="flyt-alone-")
 
@@ -124,22 +126,51 @@ def run(program, server, **variables):
     return f"{done.stdout}{done.returncode}", done.stderr
 
 
+def good(done):
+    assert done == ("result 42\n0", ""), "\n".join(done)
+
+
 @case
 def functions_of_the_same_names_are_not_called():
     with Server("tls://127.0.0.1:0") as address:
         for server in ("local:software", address):
-            assert run("taker", server) == ("result 42\n0", ""), run("taker", server)
+            good(run("taker", server))
 
 
 @case
 def AddressSanitizer_and_no_leaks():
     with Server(f"unix://{work}/asan.sock") as address:
         for server in ("local:software", address):
-            assert run("asan", server) == ("result 42\n0", ""), run("asan", server)
+            good(run("asan", server))
         output, messages = run("asan-static", address)
         assert output.endswith(PASSED) and not messages, (output, messages)
         # It is to be the first library, and libflyt-nvrtc.so comes before it.
-        assert run("asan", address, FLYT_NVRTC="always") == ("result 42\n0", ""), "with libflyt-nvrtc.so"
+        good(run("asan", address, FLYT_NVRTC="always"))
+
+
+@case
+def ThreadSanitizer_and_no_races():
+    """It leaves few addresses to programs: the window is another one."""
+    with Server(f"unix://{work}/tsan.sock") as address:
+        for server in ("local:software", address):
+            good(run("tsan", server))
+
+
+def limited(gib, server):
+    done = subprocess.run(["prlimit", f"--as={gib << 30}", f"{BIN}/flyt-run", "--server", server, f"{FOLDER}/static"],
+                          capture_output=True, text=True, timeout=100)
+    return f"{done.stdout}{done.returncode}", done.stderr
+
+
+@case
+def a_limit_on_addresses():
+    with Server(f"unix://{work}/limit.sock") as address:
+        for server in ("local:software", address):
+            for gib in (24, 400):
+                output, messages = limited(gib, server)
+                assert output.endswith(PASSED) and not messages, (server, gib, output, messages)
+        output, messages = limited(3, address)
+        assert "ulimit -v unlimited" in messages and not output.endswith(PASSED), (output, messages)
 
 
 # ---- images ----
@@ -186,9 +217,6 @@ def bare_image():
     shutil.copy("/lib64/ld-linux-x86-64.so.2", f"{root}/lib64")
     flyt_into(root)
     return root
-
-
-PASSED = "vector_add: passed\n0"
 
 
 def all_transports(root):

@@ -138,13 +138,16 @@ $(TESTS_DRIVER_BARE)/static $(TESTS_DRIVER_BARE)/shared: %: %.so
 $(TESTS_DRIVER_BARE)/musl: $(TESTS_DRIVER)/musl
 	@mkdir -p $(@D)
 	cp $< $@
-$(TESTS_DRIVER_BARE)/taker $(TESTS_DRIVER_BARE)/asan: tests/driver/sanitized.c
+$(addprefix $(TESTS_DRIVER_BARE)/,taker asan tsan): tests/driver/sanitized.c
 	@mkdir -p $(@D)
-	$(CC) -O1 $(if $(filter %taker,$@),-DTAKER -rdynamic,-fsanitize=address) -o $@ $< -ldl
+	$(CC) -O1 $(sanitized_flags) -o $@ $< -ldl
+$(TESTS_DRIVER_BARE)/taker: sanitized_flags := -DTAKER -rdynamic
+$(TESTS_DRIVER_BARE)/asan: sanitized_flags := -fsanitize=address
+$(TESTS_DRIVER_BARE)/tsan: sanitized_flags := -fsanitize=thread
 $(TESTS_DRIVER_BARE)/asan-static: tests/cuda/vector_add.cu tests/cuda/check.h
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart static -Xcompiler -fsanitize=address
-TESTS_DRIVER_BARE_FILES := $(addprefix $(TESTS_DRIVER_BARE)/,static shared musl taker asan asan-static)
+TESTS_DRIVER_BARE_FILES := $(addprefix $(TESTS_DRIVER_BARE)/,static shared musl taker asan tsan asan-static)
 $(TESTS_DRIVER)-alone: tests/driver/alone.py $(TESTS_DRIVER_BARE_FILES) | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec tests/driver/alone.py %s "$$@"\n' '$(BIN) $(TESTS_DRIVER_BARE)' > $@
 	@chmod +x $@

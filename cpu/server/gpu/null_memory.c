@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cpu/common/address_space.h"
 #include "cpu/common/lock.h"
 
 #define NULL_GRANULE ((uint64_t)2 << 20)
@@ -49,20 +50,19 @@ CUresult null_MemGetAllocationGranularity(size_t *bytes, const CUmemAllocationPr
 static void *null_reserve(uint64_t size, uint64_t hint)
 {
     if (hint) {
-        void *at = mmap((void *)(uintptr_t)hint, size, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        void *at = address_space_take(hint, size, MAP_FIXED_NOREPLACE);
         if (at == (void *)(uintptr_t)hint)
             return at;
         if (at != MAP_FAILED)
-            munmap(at, size);
+            address_space_give(at, size);
     }
-    char *at = mmap(NULL, size + NULL_GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at = address_space_take(0, size + NULL_GRANULE, 0);
     if (at == MAP_FAILED)
         return NULL;
     uintptr_t aligned = ((uintptr_t)at + NULL_GRANULE - 1) & ~(uintptr_t)(NULL_GRANULE - 1);
     if (aligned > (uintptr_t)at)
-        munmap(at, aligned - (uintptr_t)at);
-    munmap((void *)(aligned + size), (uintptr_t)at + NULL_GRANULE - aligned);
+        address_space_give(at, aligned - (uintptr_t)at);
+    address_space_give((void *)(aligned + size), (uintptr_t)at + NULL_GRANULE - aligned);
     return (void *)aligned;
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/address_space.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/credit.h"
@@ -22,27 +23,24 @@
 #include "cpu/server/tenant/usage.h"
 
 /* Where neither a Linux process nor the CUDA driver usually has anything, all below 2^46; then wherever the driver
-   likes. ThreadSanitizer leaves only what is below 2^39 to programs, beside the usual places. */
-#if defined __has_feature
-#if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
+   likes. The low ones are for a session in the process of a program with ThreadSanitizer. */
 static const uint64_t window_hints[] = {
-#ifndef __SANITIZE_THREAD__
     UINT64_C(0x200000000000), UINT64_C(0x210000000000), UINT64_C(0x240000000000), UINT64_C(0x280000000000),
     UINT64_C(0x2c0000000000), UINT64_C(0x180000000000), UINT64_C(0x140000000000), UINT64_C(0x380000000000),
-#else
-    UINT64_C(0x001000000000), UINT64_C(0x003000000000), UINT64_C(0x005000000000),
-#endif
     0, 0, 0, 0,
 };
-static const uint64_t window_sizes[] = { UINT64_C(1) << 40, UINT64_C(1) << 38, UINT64_C(1) << 36, UINT64_C(1) << 34 };
+static const uint64_t window_hints_narrow[] = {
+    ADDRESS_SPACE_LOW, UINT64_C(0x003000000000), UINT64_C(0x005000000000), 0, 0, 0, 0, 0, 0, 0, 0, 0,
+};
+static const uint64_t window_sizes[] = { UINT64_C(1) << 40, UINT64_C(1) << 38, UINT64_C(1) << 36, UINT64_C(1) << 34,
+                                         UINT64_C(1) << 32 };
 
 enum {
     WINDOW_HINTS = sizeof window_hints / sizeof *window_hints,
     WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes
 };
+
+_Static_assert(sizeof window_hints == sizeof window_hints_narrow, "as many");
 
 CUmemAllocationProp memory_properties(const struct session *session, const struct device *device)
 {
@@ -115,9 +113,10 @@ int memory_window_reserve(struct session *session, char *error)
     struct window *window = &session->window;
     char name[64];
     CUresult r = window_granularity(session, &window->granularity);
+    const uint64_t *hints = address_space_is_narrow() ? window_hints_narrow : window_hints;
     for (; r == CUDA_SUCCESS && window->attempt < WINDOW_HINTS; window->attempt++)
         for (int i = 0; i < WINDOW_SIZES; i++) {
-            int status = window_reserve(session, window_hints[window->attempt], window_sizes[i]);
+            int status = window_reserve(session, hints[window->attempt], window_sizes[i]);
             if (status == -ENOMEM) {
                 snprintf(error, RPC_ERROR_SIZE, "no memory for the table of the address window");
                 return -1;

@@ -15,6 +15,7 @@
  * instead of nothing, and a window's address space stays until none runs.
  */
 #include "softgpu/driver/machine/machine.h"
+#include "cpu/common/address_space.h"
 #include "cpu/common/gaps.h"
 #include "cpu/common/log.h"
 
@@ -23,22 +24,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
-#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* Address space is free, but ThreadSanitizer leaves little of it. */
-static const uint64_t main_sizes[] = { UNDER_TSAN ? 64ull << 30 : 1ull << 40, 256ull << 30, 32ull << 30, 4ull << 30 };
+/* Address space is free, but ThreadSanitizer leaves little of it: there the smaller ones. */
+static const uint64_t main_sizes[] = { 1ull << 40, 256ull << 30, 64ull << 30, 32ull << 30, 4ull << 30 };
+enum { MAIN_SIZES = sizeof main_sizes / sizeof *main_sizes, NARROW_SIZE = 2 };
 
 /* Neither libraries, nor AddressSanitizer, nor the sessions' windows lie there. */
 #define MAIN_HINT UINT64_C(0x110000000000)
@@ -61,12 +53,11 @@ static uint64_t granules(uint64_t size) { return (size + SGD_GRANULE - 1) >> SG_
 
 static void *take(uint64_t hint, uint64_t size, bool must)
 {
-    void *p = mmap((void *)(uintptr_t)hint, size, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (must ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+    void *p = address_space_take(hint, size, must ? MAP_FIXED_NOREPLACE : 0);
     if (p == MAP_FAILED)
         return NULL;
     if (must && (uint64_t)(uintptr_t)p != hint) {        /* an old kernel takes the flag for a hint */
-        munmap(p, size);
+        address_space_give(p, size);
         return NULL;
     }
     return p;
@@ -82,9 +73,9 @@ static uint64_t take_aligned(uint64_t size, uint64_t alignment)
         return 0;
     uint64_t at = (uint64_t)(uintptr_t)p, base = (at + alignment - 1) & ~(alignment - 1);
     if (base > at)
-        munmap(p, base - at);
+        address_space_give(p, base - at);
     if (at + alignment > base)
-        munmap((void *)(uintptr_t)(base + size), at + alignment - base);
+        address_space_give((void *)(uintptr_t)(base + size), at + alignment - base);
     return base;
 }
 
@@ -278,9 +269,10 @@ CUresult sgd_space_start(void)
 {
     /* At the same place in each process, if it is free: then what the driver places lies at the same addresses there,
        and a session can move (docs/moving.md). */
+    const bool narrow = address_space_is_narrow();
     main_size = main_sizes[0];
-    main_base = !UNDER_TSAN && take(MAIN_HINT, main_size, true) ? MAIN_HINT : 0;
-    for (size_t i = 0; i < sizeof main_sizes / sizeof *main_sizes && !main_base; i++) {
+    main_base = !narrow && take(MAIN_HINT, main_size, true) ? MAIN_HINT : 0;
+    for (size_t i = narrow ? NARROW_SIZE : 0; i < MAIN_SIZES && !main_base; i++) {
         main_size = main_sizes[i];
         main_base = take_aligned(main_size, SGD_GRANULE);
     }

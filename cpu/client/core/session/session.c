@@ -20,6 +20,7 @@
 #include "cpu/rpc/transport/liveness.h"
 #include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
+#include "attach_window.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
@@ -34,7 +35,7 @@
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/stats.h"
 
-enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64 };
+enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64, OWN_WINDOW_AFTER = 7 };
 
 static const char *const default_uri = "unix:///run/flyt/server.sock";
 
@@ -304,19 +305,6 @@ static uint64_t host_usable(uint64_t window, uint64_t size)
     return size % FLYT_HOST_GRANULE == 0 && size <= SIZE_MAX / 4 && at + size > at ? size : 0;
 }
 
-/* Reserves [at, at + size). 0, or errno. */
-static int reserve(uint64_t at, uint64_t size)
-{
-    void *got = mmap((void *)(uintptr_t)at, size, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (got == (void *)(uintptr_t)at)
-        return 0;
-    int error = got == MAP_FAILED ? errno : EEXIST;
-    if (got != MAP_FAILED)
-        munmap(got, size);
-    return error;
-}
-
 /* The host window, whose addresses are reserved here (in process: by the server). Without it copies are slower, or,
    over a network, kernels reach no pinned memory. */
 static void attach_host(uint64_t at, uint64_t size)
@@ -344,6 +332,19 @@ static void grant_refuse(void)
     core_session.hello.granted = (flyt_wish){ 0 };
 }
 
+/* The window that this side chooses: its address, or 0. *host: as in attach_window. */
+static uint64_t attach_own(uint64_t refused, uint64_t *host)
+{
+    uint64_t size = 0, host_size = 0, at = attach_window_own(refused, &size, &host_size);
+    if (!at)
+        return 0;
+    core_session.window_size = size;
+    *host = host_usable(at, host_size);
+    if (*host && attach_window_reserve(at + size, *host))
+        *host = 0;
+    return at;
+}
+
 /* Reserves the same numbers here that the server reserved there; asks for other ones while they are taken. */
 static int attach_window(void)
 {
@@ -352,13 +353,22 @@ static int attach_window(void)
     for (int i = 0; i < WINDOW_OFFERS && offer; i++) {
         if (core_session.in_process)
             break;
-        int error = reserve(offer, size + host);
-        if (error && host && (error = reserve(offer, size)) == 0)
+        int error = attach_window_reserve(offer, size + host);
+        if (error && host && (error = attach_window_reserve(offer, size)) == 0)
             host = 0;                         /* something lies behind the window: it is done without */
         if (!error)
             break;
-        if (error == ENOMEM || error == EAGAIN) {
-            log_error("cannot reserve %llu GiB of addresses for GPU memory: %s", (unsigned long long)(size >> 30),
+        bool limited = error == ENOMEM || error == EAGAIN;
+        grant_refuse();
+        uint64_t own = limited || i == OWN_WINDOW_AFTER ? attach_own(offer, &host) : 0;
+        if (own) {
+            offer = own;
+            size = core_session.window_size;
+            break;
+        }
+        if (limited) {
+            log_error("cannot reserve %llu GiB of addresses for GPU memory, or at least 4: %s",
+                      (unsigned long long)(size >> 30),
                       error == ENOMEM
                           ? "the limit on this program's addresses is lower. Raise it (`ulimit -v unlimited`)"
                           : "this program locks its memory (mlockall), and the system counts reserved addresses as "
@@ -366,7 +376,6 @@ static int attach_window(void)
                             "that limit (`ulimit -l unlimited`)");
             return CORE_OUT_OF_MEMORY;
         }
-        grant_refuse();
         window_args args = { .refused = offer };
         window_result result = { 0 };
         int code = wire_call(FLYT_WINDOW, (xdrproc_t)xdr_window_args, &args, (xdrproc_t)xdr_window_result, &result);
