@@ -154,6 +154,13 @@ $(TESTS_DRIVER)-alone: tests/driver/alone.py $(TESTS_DRIVER_BARE_FILES) | $(PROG
 TESTS += $(TESTS_DRIVER)-alone
 LONG_TESTS += "$(TESTS_DRIVER)-alone bullseye bookworm trixie sid"
 
+# With Flyt's runtime only: NVIDIA's takes more than the smallest stack for itself.
+$(TESTS_DRIVER)/small_stacks: tests/driver/small_stacks.cu tests/cuda/check.h
+	@mkdir -p $(@D)
+	$(TESTS_DRIVER_NVCC) -cudart shared
+TESTS += $(foreach where,local shm tcp tls,\
+    "tests/cuda/e2e.py --bin $(BIN) --transport $(where) $(TESTS_DRIVER)/small_stacks")
+
 # NVIDIA's own runtime as a second reference: the end-to-end programs run with it over our libcuda.so.1, and print what
 # they print with Flyt's runtime. Here the toolkit's shared runtime and the quick programs; the long tests run all
 # programs, those with the static runtime, and the runtimes of older releases.

@@ -351,8 +351,8 @@ CUresult driver_cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *out)
 CUresult driver_cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
                                          const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters)
 {
-    struct core_value room[GRAPH_VALUES_MOST];
-    ADD(graph_read_batch(parameters, room, &p));
+    GRAPH_ROOM room = NULL;
+    ADD(graph_read_batch(parameters, &room, &p));
 }
 
 CUresult driver_cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *out)
@@ -367,15 +367,15 @@ CUresult driver_cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_
 
 CUresult driver_cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters)
 {
-    struct core_value room[GRAPH_VALUES_MOST];
-    CHANGE(graph_read_batch(parameters, room, &p));
+    GRAPH_ROOM room = NULL;
+    CHANGE(graph_read_batch(parameters, &room, &p));
 }
 
 CUresult driver_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec executable, CUgraphNode node,
                                                    const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters)
 {
-    struct core_value room[GRAPH_VALUES_MOST];
-    CHANGE_EXECUTABLE(graph_read_batch(parameters, room, &p));
+    GRAPH_ROOM room = NULL;
+    CHANGE_EXECUTABLE(graph_read_batch(parameters, &room, &p));
 }
 
 /* ---- any kind ---- */
@@ -384,8 +384,8 @@ static int add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, 
                    CUgraphNodeParams *parameters)
 {
     struct graph_parameters p;
-    struct core_value room[GRAPH_VALUES_MOST];
-    int error = graph_read_any(parameters, room, &p);
+    GRAPH_ROOM room = NULL;
+    int error = graph_read_any(parameters, &room, &p);
     if (!error)
         error = add(node, graph, before, edges, count, &p);
     if (!error && p.kind == GRAPH_ALLOCATE)
@@ -424,12 +424,12 @@ CUresult driver_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *handle,
 
 CUresult driver_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *parameters)
 {
-    struct core_value room[GRAPH_VALUES_MOST];
-    CHANGE(graph_read_any(parameters, room, &p));
+    GRAPH_ROOM room = NULL;
+    CHANGE(graph_read_any(parameters, &room, &p));
 }
 
 CUresult driver_cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraphNodeParams *parameters)
 {
-    struct core_value room[GRAPH_VALUES_MOST];
-    CHANGE_EXECUTABLE(graph_read_any(parameters, room, &p));
+    GRAPH_ROOM room = NULL;
+    CHANGE_EXECUTABLE(graph_read_any(parameters, &room, &p));
 }

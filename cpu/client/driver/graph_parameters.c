@@ -203,8 +203,7 @@ int graph_read_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_para
     return error;
 }
 
-int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct core_value room[GRAPH_VALUES_MOST],
-                     struct graph_parameters *out)
+int graph_read_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct core_value **room, struct graph_parameters *out)
 {
     int error = begin(GRAPH_VALUES, p ? p->ctx : NULL, p, out);
     return error ? error : graph_read_values(p->count, p->paramArray, p->flags, room, &out->values);
@@ -226,7 +225,7 @@ static int read_condition(const CUDA_CONDITIONAL_NODE_PARAMS *p, struct graph_pa
 }
 
 /* The structures of CUgraphNodeParams begin as the older ones do. */
-int graph_read_any(const CUgraphNodeParams *p, struct core_value room[GRAPH_VALUES_MOST], struct graph_parameters *out)
+int graph_read_any(const CUgraphNodeParams *p, struct core_value **room, struct graph_parameters *out)
 {
     int error = driver_ready();
     if (error || !p)

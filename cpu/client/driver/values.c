@@ -24,25 +24,28 @@ static struct core_value value_of(const CUstreamBatchMemOpParams *p)
 }
 
 int graph_read_values(unsigned count, const CUstreamBatchMemOpParams *parameters, unsigned flags,
-                      struct core_value room[GRAPH_VALUES_MOST], struct graph_values *out)
+                      struct core_value **room, struct graph_values *out)
 {
     if (!parameters || !count || count > GRAPH_VALUES_MOST || flags)
         return CUDA_ERROR_INVALID_VALUE;
+    struct core_value *list = *room = malloc(count * sizeof *list);
+    if (!list)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     for (unsigned i = 0; i < count; i++)
-        room[i] = value_of(&parameters[i]);
-    *out = (struct graph_values){ room, count, parameters, count * sizeof *parameters };
+        list[i] = value_of(&parameters[i]);
+    *out = (struct graph_values){ list, count, parameters, count * sizeof *parameters };
     return CUDA_SUCCESS;
 }
 
 static int batch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams *parameters, unsigned flags)
 {
     core_context *context;
-    struct core_value room[GRAPH_VALUES_MOST];
+    GRAPH_ROOM room = NULL;
     struct graph_values values = { 0 };
     bool kept = false;
     int error = driver_enter(&context);
     if (!error)
-        error = graph_read_values(count, parameters, flags, room, &values);
+        error = graph_read_values(count, parameters, flags, &room, &values);
     if (!error && capture_any())
         error = capture_values(context, stream, &values, &kept);
     return error || kept ? error : core_values(context, stream, values.list, values.count);

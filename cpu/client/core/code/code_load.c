@@ -137,15 +137,14 @@ struct loading {
 static bool few_add(void *context, const char *text, size_t size)
 {
     struct few *few = context;
-    char name[FLYT_MAX_NAME + 1];
-    if (few->count == FEW_FUNCTIONS || size > FLYT_MAX_NAME) {
+    char *name = few->count < FEW_FUNCTIONS && size <= FLYT_MAX_NAME ? strndup(text, size) : NULL;
+    if (!name) {
         few->count = 0;
         return false;
     }
-    memcpy(name, text, size);
-    name[size] = 0;
     if (code_function_add(few->image, name, true, &few->functions[few->count]) == CORE_OK)
         few->count++;
+    free(name);
     return true;
 }
 
@@ -262,18 +261,19 @@ int code_module_load(core_image *image, core_context *c, const struct few *few)
     static const struct few none;
     unsigned count;
     core_variable **variables = unplaced(image, c, &count);
-    if (!variables && count)
-        return CORE_OUT_OF_MEMORY;
-    int code = CORE_OK;
+    struct loading *l = malloc(sizeof *l); /* too large for the stacks of some threads */
+    int code = l && (variables || !count) ? CORE_OK : CORE_OUT_OF_MEMORY;
     unsigned at = 0;
-    do {
+    while (!code) {
         unsigned part = count - at < FLYT_MAX_SYMBOLS ? count - at : FLYT_MAX_SYMBOLS;
-        struct loading l;
-        code = loading_begin(&l, image, c, variables + at, part, at ? &none : few);
+        code = loading_begin(l, image, c, variables + at, part, at ? &none : few);
         if (!code)
-            code = loading_end(&l, wire_wait);
+            code = loading_end(l, wire_wait);
         at += part;
-    } while (!code && at < count);
+        if (at >= count)
+            break;
+    }
+    free(l);
     free(variables);
     return code;
 }

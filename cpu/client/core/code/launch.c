@@ -1,7 +1,7 @@
 /*
  * launch.c: kernel launches, and what is asked about functions.
  *
- * A launch takes no lock but its stream's, allocates nothing (parameters beyond 4 KiB and attributes excepted) and
+ * A launch takes no lock but its stream's, allocates nothing (parameters beyond 1 KiB and attributes excepted) and
  * sends one call. What native checks at the launch is checked here: attributes of the device and the function are
  * local.
  */
@@ -24,7 +24,7 @@
 #include "cpu/client/core/wire/perf.h"
 #include "texref.h"
 
-enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_STACK = 4096 };
+enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_STACK = 1024 };
 /* What the programming guide promises for every device, and the most that a kernel may ask for. */
 enum { PORTABLE_BLOCKS_OF_CLUSTER = 8, MOST_BLOCKS_OF_CLUSTER = 16 };
 
@@ -466,12 +466,12 @@ static int launch_send_whole(struct client_stream *s, const struct core_launch *
                              const struct softgpu_graph *graph)
 {
     uint32_t count = l->attribute_count;
-    flyt_launch_attribute attributes[FLYT_MAX_LAUNCH_ATTRIBUTES];
     if (count + (graph != NULL) > FLYT_MAX_LAUNCH_ATTRIBUTES)
         return CORE_INVALID_VALUE;
-    uint8_t *parameters = malloc(loaded->info.parameter_bytes + 1);
-    if (!parameters)
+    flyt_launch_attribute *attributes = malloc((count + 1) * sizeof *attributes + loaded->info.parameter_bytes);
+    if (!attributes)
         return CORE_OUT_OF_MEMORY;
+    uint8_t *parameters = (uint8_t *)(attributes + count + 1);
     int code = pack(l, &loaded->info, parameters);
     if (!code)
         code = mirror_prepare(s, parameters, loaded->info.parameter_bytes,
@@ -492,7 +492,7 @@ static int launch_send_whole(struct client_stream *s, const struct core_launch *
         code = stream_send(s, &(struct stream_call){ FLYT_LAUNCH, (xdrproc_t)xdr_launch_args, &args, true,
                                                      args.params.params_len }, NULL);
     }
-    free(parameters);
+    free(attributes);
     return code;
 }
 

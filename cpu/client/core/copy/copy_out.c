@@ -5,6 +5,7 @@
 #include "copy_engine.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "copy_part.h"
 #include "cpu/common/clock.h"
@@ -18,11 +19,11 @@ struct receiving {
     struct client_stream *stream;
     struct copy_cut left;
     size_t bytes;
-    struct copy_part parts[PARTS_IN_FLIGHT];
     unsigned begun, ended;
     bool chunks, lanes; /* by chunks; over lanes, from some part on */
     struct submitted last;
     int code; /* of the first part that failed: the rest is not asked for */
+    struct copy_part parts[PARTS_IN_FLIGHT];
 };
 
 /* False: nothing is left, or first a part has to come that is on its way. */
@@ -45,34 +46,48 @@ static bool begin_next(struct receiving *r)
     return true;
 }
 
-int copy_receive(struct client_stream *s, const struct copy_span *span)
+static int receive(struct receiving *r, const struct copy_span *span)
 {
-    struct receiving r = { .stream = s, .left = copy_cut_begin(span), .bytes = copy_bytes(span) };
+    struct client_stream *s = r->stream;
     struct point before = stream_point_next(s);
     const struct host_rows place = rows_of(&span->to, &span->extent);
     pending_wait_memory(&before, &place);
-    r.chunks = chunks_serve(r.bytes);
-    r.lanes = lanes_wanted(r.bytes, false);
-    bool all_on_lanes = r.lanes;
+    r->chunks = chunks_serve(r->bytes);
+    r->lanes = lanes_wanted(r->bytes, false);
+    bool all_on_lanes = r->lanes;
     uint64_t start = clock_now(), heard = 0;
     for (;;) {
-        while (begin_next(&r))
+        while (begin_next(r))
             ;
-        if (r.ended == r.begun)
+        if (r->ended == r->begun)
             break;
-        struct copy_part *part = &r.parts[r.ended++ % PARTS_IN_FLIGHT];
+        struct copy_part *part = &r->parts[r->ended++ % PARTS_IN_FLIGHT];
         size_t bytes = rows_size(&part->to);
         int code = copy_part_wait(part);
-        if (!r.code)
-            r.code = code;
-        uint64_t now = r.lanes ? 0 : clock_now();
+        if (!r->code)
+            r->code = code;
+        uint64_t now = r->lanes ? 0 : clock_now();
         if (heard && now && bytes == CHUNK_SIZE) /* the first part may have waited for its stream */
             lanes_pace(bytes, now - heard);
         heard = now;
     }
-    if (!r.code)
-        stream_finished(s, atomic_load(&r.last.number));
-    if (!r.code && all_on_lanes)
-        lanes_copied_out(r.bytes, clock_now() - start);
-    return r.code;
+    if (!r->code)
+        stream_finished(s, atomic_load(&r->last.number));
+    if (!r->code && all_on_lanes)
+        lanes_copied_out(r->bytes, clock_now() - start);
+    return r->code;
+}
+
+/* The parts are not on the stack, which may be small. */
+int copy_receive(struct client_stream *s, const struct copy_span *span)
+{
+    struct receiving *r = calloc(1, sizeof *r);
+    if (!r)
+        return CORE_OUT_OF_MEMORY;
+    r->stream = s;
+    r->left = copy_cut_begin(span);
+    r->bytes = copy_bytes(span);
+    int code = receive(r, span);
+    free(r);
+    return code;
 }

@@ -29,16 +29,17 @@ static int mirrored_prepare(struct client_stream *s, const struct core_value *li
 int values_op(struct client_stream *s, const struct op *op)
 {
     const struct core_value *list = op->values.list;
-    flyt_value sent[FLYT_MAX_VALUES];
     bool mirrored = mirror_heeded();
     int code = mirrored ? mirrored_prepare(s, list, op->values.count) : CORE_OK;
-    if (code)
-        return code;
+    flyt_value *sent = code ? NULL : malloc(op->values.count * sizeof *sent);
+    if (!sent)
+        return code ? code : CORE_OUT_OF_MEMORY;
     for (unsigned i = 0; i < op->values.count; i++)
         sent[i] = (flyt_value){ (int)list[i].kind, list[i].address, list[i].value, list[i].flags };
     values_args args = { .stream = s->wire, .operations = { op->values.count, sent } };
-    code = stream_send(s, &(struct stream_call){ FLYT_VALUES, (xdrproc_t)xdr_values_args, &args, .weighty = true },
-                       NULL);
+    const struct stream_call call = { FLYT_VALUES, (xdrproc_t)xdr_values_args, &args, .weighty = true };
+    code = stream_send(s, &call, NULL);
+    free(sent);
     if (mirrored)
         mirror_work_sent();
     return code;

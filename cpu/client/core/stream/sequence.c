@@ -332,9 +332,12 @@ static bool same(const struct core_sequence *q, size_t i)
 /* Sends the calls that differ from `first` on, as many as a message holds. *behind: the next to be looked at. */
 static int upload_some(const struct core_sequence *q, size_t first, size_t *behind)
 {
-    flyt_graph_call calls[FLYT_MAX_GRAPH_CALLS];
     const struct contents *c = &q->next;
-    size_t count = 0, bytes = 0, i = first;
+    size_t count = 0, bytes = 0, i = first, most = c->count - first;
+    flyt_graph_call *calls = calloc(most < FLYT_MAX_GRAPH_CALLS ? most + 1 : FLYT_MAX_GRAPH_CALLS, sizeof *calls);
+    *behind = i;
+    if (!calls)
+        return CORE_OUT_OF_MEMORY;
     for (; i < c->count && count < FLYT_MAX_GRAPH_CALLS && bytes < MESSAGE_MOST && !same(q, i); i++) {
         const struct kept *call = &c->calls[i];
         calls[count++] = (flyt_graph_call){ call->procedure, { call->size, (char *)c->bytes + call->at } };
@@ -342,7 +345,9 @@ static int upload_some(const struct core_sequence *q, size_t first, size_t *behi
     }
     *behind = i;
     graph_set_args args = { q->wire, (u_int)c->count, (u_int)first, { (u_int)count, calls } };
-    return wire_send(FLYT_GRAPH_SET, (xdrproc_t)xdr_graph_set_args, &args);
+    int code = wire_send(FLYT_GRAPH_SET, (xdrproc_t)xdr_graph_set_args, &args);
+    free(calls);
+    return code;
 }
 
 static int upload(struct core_sequence *q)

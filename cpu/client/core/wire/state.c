@@ -17,6 +17,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "deep.h"
 #include "state.h"
 
 enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_MOVING, STATE_FAILED, STATE_CHILD };
@@ -162,6 +163,8 @@ void session_closes(int code)
     failure = code;
 }
 
+static int attach_deep(void *to_use) { return session_attach(*(const bool *)to_use); }
+
 static int attach(bool to_use)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
@@ -178,7 +181,7 @@ static int attach(bool to_use)
     now = atomic_load(&state);
     if (now == STATE_NEW) {
         atomic_store(&state, STATE_ATTACHING);
-        failure = session_attach(to_use);
+        failure = deep_call(attach_deep, &to_use);
         pthread_mutex_lock(&loss_lock);       /* so a loss is told here, or by session_lost, and never by neither */
         if (!failure && (failure = atomic_load(&core_session.sticky)))
             log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);

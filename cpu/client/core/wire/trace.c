@@ -154,6 +154,9 @@ static void print_arguments(struct trace_line *line, struct trace_call *call, bo
 
 /* ---- calls ---- */
 
+/* What a call needs to be printed: not on its stack, which may be small. Without memory it is not printed. */
+struct lines { struct trace_line part, whole; };
+
 void trace_enter(struct trace_call *call, const struct trace_front *front, const struct trace_function *function,
                  const void *const *arguments)
 {
@@ -161,14 +164,17 @@ void trace_enter(struct trace_call *call, const struct trace_front *front, const
     if (call->hidden)
         return;
     int kept_errno = errno;
-    struct trace_line known = { 0 }, line = { 0 };
-    print_arguments(&known, call, false, false);
-    trace_print(&line, "[%d] %s(%s", (int)gettid(), function->name, known.text);
-    pthread_mutex_lock(&writing);
-    leave_unfinished();
-    write_all(line.text, line.used);
-    call->id = open_call = ++last_call;
-    pthread_mutex_unlock(&writing);
+    struct lines *lines = calloc(1, sizeof *lines);
+    if (lines) {
+        print_arguments(&lines->part, call, false, false);
+        trace_print(&lines->whole, "[%d] %s(%s", (int)gettid(), function->name, lines->part.text);
+        pthread_mutex_lock(&writing);
+        leave_unfinished();
+        write_all(lines->whole.text, lines->whole.used);
+        call->id = open_call = ++last_call;
+        pthread_mutex_unlock(&writing);
+        free(lines);
+    }
     errno = kept_errno;
     call->began = clock_now();
 }
@@ -177,30 +183,32 @@ void trace_leave(struct trace_call *call, const void *result)
 {
     uint64_t took = clock_now() - call->began;
     depth--;
-    if (call->hidden)
-        return;
     int kept_errno = errno;
+    struct lines *lines = call->hidden ? NULL : calloc(1, sizeof *lines);
+    if (!lines)
+        return;
     const struct trace_type *type = call->function->result;
-    struct trace_line rest = { 0 }, line = { 0 };
+    struct trace_line *rest = &lines->part, *line = &lines->whole;
     uint64_t code = result ? trace_number(result, type->size) : 0;
-    print_arguments(&rest, call, true, call->function->result_is_error && code);
-    trace_print(&rest, ")");
+    print_arguments(rest, call, true, call->function->result_is_error && code);
+    trace_print(rest, ")");
     if (result) {
-        trace_print(&rest, " = ");
-        trace_print_value(&rest, call->front, type, result);
+        trace_print(rest, " = ");
+        trace_print_value(rest, call->front, type, result);
         if (call->function->result_is_error && code)
-            trace_print(&rest, " (%u)", (unsigned)code);
+            trace_print(rest, " (%u)", (unsigned)code);
     }
     pthread_mutex_lock(&writing);
     if (open_call != call->id) {
         leave_unfinished();
-        trace_print(&line, "[%d] <... %s resumed>", (int)gettid(), call->function->name);
+        trace_print(line, "[%d] <... %s resumed>", (int)gettid(), call->function->name);
     }
-    trace_print(&line, "%s <%llu.%09llu>", rest.text, (unsigned long long)(took / CLOCK_NS_PER_SECOND),
+    trace_print(line, "%s <%llu.%09llu>", rest->text, (unsigned long long)(took / CLOCK_NS_PER_SECOND),
                 (unsigned long long)(took % CLOCK_NS_PER_SECOND));
-    line.text[line.used++] = '\n';       /* trace_print leaves room for it */
-    write_all(line.text, line.used);
+    line->text[line->used++] = '\n';       /* trace_print leaves room for it */
+    write_all(line->text, line->used);
     open_call = 0;
     pthread_mutex_unlock(&writing);
+    free(lines);
     errno = kept_errno;
 }
