@@ -60,13 +60,16 @@ $(foreach room,code common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPT
 OLD_GLIBC ?= $(if $(CHECKED),,2.31)
 AGED      := $(if $(OLD_GLIBC),$(BUILD)/glibc-$(OLD_GLIBC)/libc.so)
 AGED_LDFLAGS := $(if $(OLD_GLIBC),-L$(dir $(AGED)))
+ifneq ($(AGED),)
 $(AGED): tools/old-glibc cpu/common/old_glibc.c
 	tools/old-glibc $(@D) $(OLD_GLIBC) '$(CC)'
+endif
 
 # A library of ours is loaded into somebody's program. $(call inside,-lzstd -ltirpc …) gives the archives of other
 # projects' libraries, to be linked into it: the machine need not have them, and the program's own cannot take their
-# place. What ALONE adds keeps their names, and every name that is not marked as exported, inside.
-inside     = $(patsubst -l%,-l:lib%.a,$(filter-out -ldl -lm,$(1))) $(filter -ldl -lm,$(1))
+# place. What ALONE adds keeps their names, and every name that is not marked as exported, inside. Builds with a
+# sanitizer take the shared ones, of which it knows the functions.
+inside     = $(if $(SANITIZE),$(1),$(patsubst -l%,-l:lib%.a,$(filter-out -ldl -lm,$(1))) $(filter -ldl -lm,$(1)))
 # A weak symbol that nobody of ours defines stays undefined, whatever the program has (a sanitizer's is the program's).
 OWN_WEAK  := $(if $(SANITIZE),,-Wl$(comma)-z$(comma)nodynamic-undefined-weak)
 ALONE     := -Wl,--exclude-libs,ALL -Wl,-Bsymbolic $(OWN_WEAK) $(AGED_LDFLAGS)
