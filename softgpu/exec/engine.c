@@ -421,7 +421,7 @@ static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
     g->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     g->shared_size = k->static_shared + launch->dynamic_shared;
     g->local_size = k->local_static;
-    if (k->recursive || k->calls_pointers) {
+    if (k->stack_limited) {
         /* The limit on stacks is the least that there is. Arguments of calls live in local memory too, beside what it
            is about. */
         if (g->launch.stack < k->stack_static)

@@ -139,7 +139,7 @@ struct sg_kernel {
     size_t static_shared;             /* without what is reserved: dynamic shared memory begins behind both */
     unsigned shared_align;
     bool calls_pointers;              /* it calls functions by pointer */
-    bool recursive;                   /* or takes stack in amounts that are not known before */
+    bool stack_limited;               /* how deep its calls are is not known before */
     bool has_barriers;                /* of a block */
     bool has_cluster_barriers;        /* or calls what may have some */
     unsigned uses;                    /* SOFTGPU_USES_... */

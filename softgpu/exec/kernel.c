@@ -152,7 +152,7 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
         result = CUDA_ERROR_OUT_OF_MEMORY;
         goto out;
     }
-    k->recursive = depth.recursive;
+    k->stack_limited = depth.recursive || r.calls_pointers;
     k->local_static = depth.local;
     k->stack_static = depth.stack;
     /* Everything that runs without a pointer's help is decoded now, so that its errors show now. */

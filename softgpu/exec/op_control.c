@@ -166,7 +166,7 @@ static void enter(struct exec_warp *w, const struct exec_insn *i, const struct e
     struct exec_frame *caller = w->frame;
     const sg_grid *g = w->block->grid;
     uint32_t stack = caller->stack_used + EXEC_CALL_STACK + f->stack_size;
-    if (caller->local_top + f->local_size > g->local_size || (g->kernel->recursive && stack > g->launch.stack)) {
+    if (caller->local_top + f->local_size > g->local_size || (g->kernel->stack_limited && stack > g->launch.stack)) {
         exec_fault(w, i, CUDA_ERROR_HARDWARE_STACK_ERROR, "stack overflow (cuCtxSetLimit sets the size of stacks)");
         return;
     }

@@ -312,6 +312,26 @@ static void the_stack_that_pointers_need(void **state)
     gpu_set_stack(1024);
 }
 
+/* Functions that need neither parameters nor local memory call each other without end, in a kernel whose own calls are
+   of a depth that is known. */
+static void recursion_through_another_module_ends(void **state)
+{
+    (void)state;
+#define NEXT(name)                                                                             \
+    ".global .align 8 .u64 next;\n.func " name "()\n{\n.reg .b64 a; P: .callprototype _ ();\n" \
+    "ld.global.u64 a, [next]; call a, (), P; ret;\n}\n" TAKER(name)
+    gpu_load(NEXT("first"));
+    uint64_t *first_next = gpu_variable("next"), first = take();
+    gpu_load(NEXT("second"));
+    uint64_t *second_next = gpu_variable("next");
+    *first_next = take();
+    *second_next = first;
+    gpu_load(KERNEL("k", "P: .callprototype _ ();\nld.global.u64 a1, [a0]; call a1, (), P;"));
+    uint64_t *out = gpu_alloc(8);
+    *out = first;
+    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_ERROR_HARDWARE_STACK_ERROR);
+}
+
 /* The call names one parameter of 4 bytes and one result; what it leads to has others. */
 static void calls_that_do_not_fit(void **state)
 {
@@ -443,6 +463,7 @@ int main(void)
         EXEC_TEST(modules_go_in_any_order),
         EXEC_TEST(another_context_has_other_functions),
         EXEC_TEST(the_stack_that_pointers_need),
+        EXEC_TEST(recursion_through_another_module_ends),
         EXEC_TEST(calls_that_do_not_fit),
         EXEC_TEST(functions_that_the_device_provides),
         EXEC_TEST(many_blocks_call_first),
