@@ -101,7 +101,7 @@ static uint32_t check(const struct exec_block *b, const struct sg_launch *l)
             return CONFIGURATION;
         threads *= l->block[i];
     }
-    if (threads > limits->max_threads_per_block ||
+    if (threads > limits->max_threads_per_block || l->dynamic_shared > limits->shared_per_block_optin ||
         l->dynamic_shared + info.static_shared > limits->shared_per_block_optin)
         return CONFIGURATION;
     return threads > info.max_threads ? OUT_OF_RESOURCES : FINE;

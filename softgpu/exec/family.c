@@ -16,6 +16,7 @@
 
 struct link { struct link *next; struct exec_task *task; };
 struct exec_task {
+    struct exec_task *next_over;      /* exec_family_over */
     sg_grid *grid;                    /* NULL: only a place in a stream */
     uint32_t waits, refs;
     bool over;
@@ -69,19 +70,37 @@ static void put_ready(sg_grid *g, sg_grid **ready)
     *ready = g;
 }
 
-void exec_family_over(struct exec_task *t, sg_grid **ready)
+/* The task has ended. Its successors that wait for nothing any more and have no grid are put into *list, as are its
+   references to them. */
+static void task_end(struct exec_task *t, sg_grid **ready, struct exec_task **list)
 {
     struct link *next, *l = t->successors;
     t->over = true;
     t->successors = NULL;
     for (; l; l = next) {
+        struct exec_task *s = l->task;
         next = l->next;
-        if (!--l->task->waits && l->task->grid)
-            put_ready(l->task->grid, ready);
-        else if (!l->task->waits)
-            exec_family_over(l->task, ready);
-        task_unref(l->task);
         free(l);
+        if (!--s->waits && !s->grid) {
+            s->next_over = *list;
+            *list = s;
+            continue;
+        }
+        if (!s->waits)
+            put_ready(s->grid, ready);
+        task_unref(s);
+    }
+}
+
+/* With a loop, not by recursion: kernels make chains of any length. */
+void exec_family_over(struct exec_task *t, sg_grid **ready)
+{
+    struct exec_task *list = NULL;
+    task_end(t, ready, &list);
+    while ((t = list)) {
+        list = t->next_over;
+        task_end(t, ready, &list);
+        task_unref(t);
     }
 }
 

@@ -148,6 +148,8 @@ static int place_elements(struct exec_decoder *d, struct exec_part *p, const str
             struct where at = f->layout == EXEC_LAYOUT_WMMA  ? place_wmma(f, l, n, p->per_lane)
                               : f->layout == EXEC_LAYOUT_MMA ? place_mma(f, l, n, per)
                                                              : place_quarters(f, l, n, per == 1);
+            if (at.row >= f->rows || at.column >= f->columns || at.matrix >= matrices)
+                return decode_error(d, "a matrix of %u by %u", f->rows, f->columns);
             p->place[n * SG_LANES + l] = (uint16_t)(at.matrix * total + at.row * f->columns + at.column);
         }
     return 0;

@@ -169,6 +169,8 @@ static int decode_pack(struct exec_decoder *d, enum ptx_type type, bool unpack)
     if (unpack ? decode_source(d, &d->in->operands[1], type, &insn.s[0])
                : decode_destination(d, &d->in->operands[0], type, &insn.d, &declared))
         return -1;
+    if (!unpack && ptx_type_size(declared) != size)
+        return decode_error(d, "a value of %u bytes into a register of type %s", size, ptx_type_name(declared));
     return decode_put_guarded(d, insn);
 }
 

@@ -232,6 +232,21 @@ static int decode_scales(struct exec_decoder *d, struct matrix *x)
                : 0;
 }
 
+static bool is_result(enum exec_element t, bool integer) { return integer ? t == E_S32 : t == E_F16 || t == E_F32; }
+
+/* Of D, A, B and C. What computes the product counts on it: put_real(), for one, has places for no narrower results. */
+static bool types_known(const enum exec_element types[4])
+{
+    const struct exec_element_traits *a = &exec_elements[types[1]], *b = &exec_elements[types[2]];
+    if (types[1] == E_F64 || types[2] == E_F64)
+        return types[0] == E_F64 && types[1] == E_F64 && types[2] == E_F64 && types[3] == E_F64;
+    return types[1] && types[2] && a->integer == b->integer && a->bits == b->bits && is_result(types[0], a->integer) &&
+           is_result(types[3], a->integer);
+}
+
+/* The room that multiply_double() has. */
+static bool has_doubles_shape(const struct matrix *x) { return x->m <= 16 && x->n == 8 && x->k <= 16; }
+
 static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
 {
     const struct ptx_instruction *in = d->in;
@@ -261,10 +276,7 @@ static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
             types[i] = types[i] == E_E2M1 ? E_E2M1_PACKED : E_NONE;
     x->clamp = decode_has(d, "satfinite");
     x->xor_popc = decode_has(d, "xor");
-    bool integer = exec_elements[types[1]].integer;
-    if (exec_elements[types[2]].integer != integer || exec_elements[types[0]].integer != integer ||
-        exec_elements[types[3]].integer != integer || (types[1] == E_F64) != (types[0] == E_F64) ||
-        (x->m > 16 && types[1] == E_F64) || (x->k > 16 && types[1] == E_F64) || x->m * x->k > 32 * EXEC_MATRIX_INNER)
+    if (!types_known(types) || (types[1] == E_F64 && !has_doubles_shape(x)))
         return decode_error(d, "types of its matrices");
     bool sparse = decode_has(d, "sp") || decode_has(d, "sp::ordered_metadata");
     if (sparse && (layout != EXEC_LAYOUT_MMA || x->m != 16 || types[1] == E_F64 || in->operand_count < 6 ||

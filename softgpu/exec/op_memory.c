@@ -346,6 +346,8 @@ static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
     n->vector = decode_has(d, "v2") ? 2 : decode_has(d, "v4") ? 4 : decode_has(d, "v8") ? 8 : 1;
     bool given;
     enum ptx_space space = decode_space(d, &given);
+    if (n->size * n->vector > 32 || (n->size == 16 && n->vector > 1))
+        return decode_error(d, "a vector of %u values of %u bytes", n->vector, n->size);
     if (n->size * n->vector > 16 && space != PTX_SPACE_GLOBAL && space != PTX_SPACE_GENERIC)
         return decode_error(d, "more than 16 bytes at once are for .global");
     if (type >= PTX_S8 && type <= PTX_S64)

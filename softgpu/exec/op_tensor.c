@@ -171,6 +171,8 @@ static bool line_global(struct exec_warp *w, const struct exec_insn *i, unsigned
         reduce.size = unit.shared;
         if (!reduce.type || !exec_reduces(&reduce))
             return fault(w, i, lane, at, CUDA_ERROR_ILLEGAL_INSTRUCTION, "no such reduction of the tensor's type");
+        if (at % reduce.size) /* a map that a kernel has made */
+            return fault(w, i, lane, at, CUDA_ERROR_MISALIGNED_ADDRESS, "global memory of a tensor copy");
         exec_reduce(w, &reduce, p, mine, n);
         return true;
     }
