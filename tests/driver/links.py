@@ -6,6 +6,7 @@ With LTO IR in a fat binary also that. It also asks NVVM for that architecture.
 
 import argparse
 import ctypes
+import struct
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("linker", type=ctypes.CDLL)
@@ -26,7 +27,7 @@ FORTY = (
 )
 # What nothing calls need not be complete.
 UNUSED = HEAD + b".extern .func missing;\n.visible .func unused { call missing; ret; }\n"
-PTX, LTOIR, FATBIN, LIBRARY, UNKNOWN, INVALID_OPTION = 2, 3, 4, 6, 99, 7
+PTX, LTOIR, FATBIN, LIBRARY, ANY, UNKNOWN, INVALID_OPTION = 2, 3, 4, 6, 10, 99, 7
 UNRECOGNIZED_OPTION, MISSING_ARCH, INVALID_INPUT, PTX_COMPILE, UNRECOGNIZED_INPUT = 1, 2, 3, 4, 12
 LTO_NOT_ENABLED, UNRECOGNIZED_ARCH = 18, 16
 
@@ -107,6 +108,12 @@ def inputs_are_checked(architecture, lto):
     good(linker.nvJitLinkDestroy(ctypes.byref(handle)))
 
 
+def lto_of(fatbin):
+    """What the first entry of a fat binary has. (cpu/code/fatbin.c describes the form.)"""
+    head, size = struct.unpack_from("<IQ", fatbin, 20)
+    return fatbin[16 + head : 16 + head + size]
+
+
 def ptx_of(architecture, lto):
     """The result of a link can be PTX."""
     size = ctypes.c_size_t()
@@ -146,7 +153,9 @@ def main():
     good(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
     print("result", run(image))
     if lto:
-        print("lto", run(link([architecture, b"-lto"], lto, kind=FATBIN)))
+        bare = lto_of(lto)
+        for data, kind in (lto, FATBIN), (lto, ANY), (bare, LTOIR), (bare, ANY):
+            print("lto", run(link([architecture, b"-lto"], data, kind=kind)))
         ptx_of(architecture, lto)
     if not nvvm:
         return

@@ -264,7 +264,7 @@ def linked_at_run_time():
         raise Skip(f"{library} is not there")
     places = [os.path.join(CUDA_HOME, folder, "libnvvm.so.4") for folder in ("nvvm/lib64", "lib")]
     compiler = [f"--nvvm={place}" for place in places if os.path.exists(place)][:1]
-    wanted = LINKED + "lto 42\n" + ("architecture True\noption False\n" if compiler else "")
+    wanted = LINKED + 4 * "lto 42\n" + ("architecture True\noption False\n" if compiler else "")
     done = run(sys.executable, LINKS, library, "--lto", own("link/lto.fatbin"), *compiler)
     assert done.stdout == wanted and not done.stderr, done
     done = run(sys.executable, LINKS, library, "--unchecked", FLYT_NVRTC="never")

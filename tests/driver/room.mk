@@ -67,7 +67,7 @@ $(TESTS_DRIVER)/link/linked.a: $(TESTS_DRIVER)/link/linked.o
 # What links.py gives to nvJitLink, and an nvJitLink that is older than the device.
 $(TESTS_DRIVER)/link/lto.fatbin: tests/driver/lto.cu
 	@mkdir -p $(@D)
-	$(NVCC) -gencode arch=compute_75,code=lto_75 -Wno-deprecated-gpu-targets -rdc=true -fatbin -o $@ $<
+	$(NVCC) -gencode arch=compute_75,code=lto_75 --no-compress -rdc=true -fatbin -o $@ $<
 $(TESTS_DRIVER)/libnvJitLink.so.12: tests/driver/old_linker.c
 	@mkdir -p $(@D)
 	$(CC) -O1 -shared -fPIC -Wl,-soname,$(@F) -o $@ $<

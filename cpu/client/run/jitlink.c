@@ -273,7 +273,10 @@ static bool is_lto(jitlink *link, int kind, const void *data, size_t size)
 
 static int sniffed(const unsigned char *data, size_t size)
 {
+    static const unsigned char lto[4] = { 0xed, 0x43, 0x4e, 0x7f };
     enum { MACHINE = 18, CUDA_MACHINE = 190 }; /* e_machine of ELF, EM_CUDA */
+    if (size >= 4 && !memcmp(data, lto, 4))
+        return LTOIR;
     if (size >= 8 && !memcmp(data, "!<arch>\n", 8))
         return LIBRARY;
     if (size >= 4 && !memcmp(data, container, 4))
