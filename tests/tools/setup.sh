@@ -45,7 +45,7 @@ say $? "pip says that the disk is full, and so does set-up"
 command_of python3 '[ "$3" = --version ]'
 command_of df 'echo Filesystem; echo "/dev/sda 10000 9997 3 100% /"'
 set_up tools/setup; got=$?
-[ "$got" = 5 ] && grep -q 'has only 3 MB left' "$work/said"; say $? "a disk that is nearly full is named with what is left"
+[ "$got" = 5 ] && grep -q 'has only 3 MB left' "$work/said"; say $? "a disk that is nearly full is named"
 command_of df 'echo Filesystem; echo "/dev/sda 1000000 0 1000000 0% /"'
 set_up tools/setup; got=$?
 [ "$got" = 4 ] && grep -q 'no CUDA Toolkit on' "$work/said"; say $? "another failure is none of the disk"
