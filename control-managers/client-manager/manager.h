@@ -33,7 +33,7 @@ struct program {
     struct manager *manager;
     struct program *next;
     uint64_t key, id, server;
-    uint64_t unreached; /* the server of which the cluster manager was told that this program cannot use it */
+    uint64_t unreached; /* the server that this program cannot use, as the cluster manager knows */
     uint64_t held;      /* ASKING for another one than this; 0: for its first */
     struct process process;
     uint32_t pid, uid; /* pid 0: of a namespace that we do not see into */

@@ -16,8 +16,8 @@ extern size_t ptx_budget_most;
 bool ptx_budget_take(size_t bytes);
 void ptx_budget_give(size_t bytes);
 size_t ptx_budget_taken(void);
-/* Whether the calling thread has been refused since it last asked. Tells a text that is too much from one that is
-   wrong. */
+/* Whether the calling thread has been refused since it last asked. Distinguishes a text that is too much from one
+   that is wrong. */
 bool ptx_budget_refused(void);
 
 #endif

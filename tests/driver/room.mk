@@ -273,9 +273,10 @@ TESTS += $(TESTS_DRIVER)-ending
 
 # Two servers in a row.
 TESTS_DRIVER_CHAIN := tests/driver/chain.py $(BIN)
+TESTS_DRIVER_CHAINED := $(addprefix build/cuda/,vector_add memory streams sticky pinned printing descriptors) \
+                        $(TESTS_DRIVER)/conformance/texrefs
 $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) $(TESTS_DRIVER)/conformance/texrefs | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec $(TESTS_DRIVER_CHAIN) %s\n' \
-	    '$(addprefix build/cuda/,vector_add memory streams sticky pinned printing descriptors) $(TESTS_DRIVER)/conformance/texrefs' > $@
+	@printf '#!/bin/sh\nexec $(TESTS_DRIVER_CHAIN) %s\n' '$(TESTS_DRIVER_CHAINED)' > $@
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-chain "env FLYT_SOFTGPU_DEVICES=2 $(TESTS_DRIVER_CHAIN) build/cuda/peers"
 LONG_TESTS += "$(TESTS_DRIVER_CHAIN) $(CUDA_TEST_PROGRAMS)"

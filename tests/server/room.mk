@@ -21,7 +21,8 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-TESTS_SERVER_SOFTGPU := crowd software shares lanes hostile local devices contexts handles host_memory mirror pulse graphs
+TESTS_SERVER_SOFTGPU := crowd software shares lanes hostile local devices contexts handles host_memory mirror pulse \
+                        graphs
 $(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
 # It has the session's own code, which looks for the software GPU beside the program first.

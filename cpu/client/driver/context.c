@@ -56,8 +56,8 @@ static int retain(CUcontext *context, CUdevice device)
     return error;
 }
 
-/* The contexts' users outside are told before the context ends, since they may still call with it. In a process that
-   ends the context ends with it. */
+/* The contexts' users outside are notified before the context ends, since they may still call with it. In a process
+   that ends the context ends with it. */
 static int release(CUdevice device)
 {
     struct core_context_info info;

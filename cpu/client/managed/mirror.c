@@ -481,8 +481,8 @@ int mirror_before_work(struct client_stream *s)
     return code || !wanted ? code : mirror_fence(s);
 }
 
-/* That the function has ended is told out of the order of calls, and would overtake a patch: an answer of the server
-   comes first. The patch may be one that another thread has sent just now. */
+/* That the function has ended is reported out of the order of calls, and would overtake a patch: an answer of the
+   server comes first. The patch may be one that another thread has sent just now. */
 void mirror_function_ended(void)
 {
     pthread_mutex_lock(&mirror.lock);

@@ -95,7 +95,7 @@ static bool is_problem(const char *text)
     return strstr(text, "not found") || strstr(text, "error while loading");
 }
 
-/* The lines that tell of a problem, without their indents, separated by "; ". */
+/* The lines that name a problem, without their indents, separated by "; ". */
 static void collect_problems(char *text, char *out, size_t size)
 {
     size_t used = 0;
@@ -139,7 +139,7 @@ void loader_look(const struct program *program, const char *folder, struct loade
     char *text = dynamic ? listing(loader, program->path, strpbrk(library, " :") ? NULL : library) : NULL;
     if (text)
         view->compiles = listed_compilers(text, folder) || names_compilers(program->path);
-    /* A problem may be the program's own, which the loader tells when it starts. */
+    /* A problem may be the program's own, which the loader reports when it starts. */
     if (!text || is_problem(text) || strpbrk(library, " :")) {
         free(text);
         text = listing(loader, library, NULL);

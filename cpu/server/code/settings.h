@@ -3,7 +3,7 @@
  *
  * A launch may have to wait for its turn, and the program goes on and changes the function's attributes meanwhile. What
  * they were when the launch was received counts for it. So the values are never changed: a call that sets one replaces
- * all of them, and a launch keeps those that it found. The driver is told before it is given the launch. All under
+ * all of them, and a launch keeps those that it found. The driver gets them before the launch. All under
  * session.lock.
  */
 #ifndef FLYT_SERVER_SETTINGS_H
@@ -21,7 +21,7 @@ CUresult settings_set(struct session *, struct function *, int attribute, int va
    under an earlier limit. */
 CUresult settings_take(struct session *, struct function *, uint32_t shared, struct settings **out);
 void settings_drop(struct settings *);   /* NULL is allowed */
-/* Tells the driver what it does not know of them. NULL: what the function began with. Its context is current. */
+/* Gives the driver what it does not know of them. NULL: what the function began with. Its context is current. */
 CUresult settings_apply(struct session *, struct function *, const struct settings *);
 /* Gives the driver those that the function has now: before the driver is asked about it. */
 CUresult settings_apply_now(struct session *, struct function *);

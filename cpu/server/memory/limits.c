@@ -2,7 +2,7 @@
  * limits.c: a context's limits (stack, heap …), and how much memory its device has left for this program.
  *
  * A launch has the stack that the limit gave it when it was called. So a limit that is lowered while launches wait
- * becomes lower for the driver when they have been issued; the program is told the new value at once. One that is
+ * becomes lower for the driver when they have been issued; the program sees the new value at once. One that is
  * raised is raised at once: more stack than it was promised hurts no kernel.
  */
 #include "cpu/server/session.h"

@@ -3,8 +3,8 @@
  *
  * The software GPU asks here (absent) before an access fails. The thread of the GPU waits until the client has sent the
  * memory and has said so (HOST_SERVED), or, where the memory is shut, until the patch is complete. The client must know
- * which copies the kernel came behind. So it is told by the completion thread, after that has looked at every stream
- * once more and has told what it found.
+ * which copies the kernel came behind. So the completion thread reports it, after it has looked at every stream
+ * once more and has reported what it found.
  */
 #include "cpu/server/session.h"
 

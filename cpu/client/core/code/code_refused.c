@@ -1,10 +1,10 @@
 /*
- * code_refused.c: what the user is told about a code image that the server refuses.
+ * code_refused.c: the message about a code image that the server refuses.
  *
  * Libraries carry the same code in several forms. They try an image, and go on with another one when it is refused:
  * with the software GPU many have images of machine code only. So the message names the library, says that it may go
  * on, and comes once for each library and error. An image of the program itself is named by nothing but its bytes, and
- * told of once.
+ * the message about it comes once.
  *
  * Whose an image is: the object that its bytes lie in. NVIDIA's libraries unpack some of theirs into memory of their
  * own; so where no object has the bytes, and one of these libraries made the call that needs the image, it is that
@@ -21,7 +21,7 @@
 #include "cpu/common/log.h"
 #include "cpu/client/core/wire/state.h"
 
-enum { TOLD_MOST = 64, FRAMES = 32 };
+enum { PRINTED_MOST = 64, FRAMES = 32 };
 
 /* A shared library's file name without folders, or NULL: the program, or what no object holds. */
 static const char *library_at(const void *address)
@@ -75,18 +75,18 @@ static uint64_t mix(uint64_t sum, const void *bytes, size_t size)
     return sum;
 }
 
-/* Whether the user has been told of it. When the table is full everything is told. */
-static bool told_before(uint64_t what)
+/* Whether the message has been printed. When the table is full, every message is printed. */
+static bool printed_before(uint64_t what)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static uint64_t told[TOLD_MOST];
+    static uint64_t printed[PRINTED_MOST];
     static unsigned count;
     bool known = false;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < count && !known; i++)
-        known = told[i] == what;
-    if (!known && count < TOLD_MOST)
-        told[count++] = what;
+        known = printed[i] == what;
+    if (!known && count < PRINTED_MOST)
+        printed[count++] = what;
     pthread_mutex_unlock(&lock);
     return known;
 }
@@ -98,7 +98,7 @@ void code_image_refused(const core_image *image, int code, const char *log, size
     const char *library = library_of(image);
     uint64_t what = mix(UINT64_C(0xcbf29ce484222325), &code, sizeof code);
     what = library ? mix(what, library, strlen(library)) : mix(what, image->bundle.hash, sizeof image->bundle.hash);
-    const bool quiet = told_before(what);
+    const bool quiet = printed_before(what);
     if (quiet && !log_enabled(LOG_LEVEL_DEBUG))
         return;
     const char *colon = log_size ? ": " : "", *text = log_size ? log : "";

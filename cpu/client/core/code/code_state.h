@@ -144,7 +144,7 @@ void module_dismiss(struct module_question *);
 /* Asks, unless that was done with the module, and fills in what was answered. A result code. */
 int function_ask(struct function_question *, const core_context *, flyt_id module, struct core_function_info *);
 void function_question_end(struct function_question *);
-/* Tells the user that the server refuses the image with that code and log, once for each library (code_refused.c). */
+/* Prints that the server refuses the image with that code and log, once for each library (code_refused.c). */
 void code_image_refused(const core_image *, int code, const char *log, size_t log_size);
 /* Errors that a later try may not meet. */
 bool code_passing(int code);

@@ -20,8 +20,8 @@ struct manager_place {                /* of a GPU server; freed by manager_place
 bool manager_wanted(const char *default_server);
 /* A result code; what failed has been said. May wait in the queue. Asked again, it gives back what it got before. */
 int  manager_ask(struct manager_place *);
-/* The same after a server that this program does not reach: *place becomes another one, or stays as it is where there
-   is none. */
+/* Asks for another server than one that this program does not reach: *place becomes another one, or stays as it is
+   where there is none. */
 int  manager_ask_other(struct manager_place *, const char *why);
 void manager_place_free(struct manager_place *);
 /* Tells the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */

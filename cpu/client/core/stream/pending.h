@@ -12,7 +12,7 @@ void pending_wait(const struct point *);                       /* all that come 
 /* all up to serial, of all streams of the context (NULL: of all) */
 void pending_wait_context(const core_context *, uint64_t serial);
 void pending_wait_memory(const struct point *, const struct host_rows *);       /* those that write there */
-/* those that write there and have ended, as far as the server has told: not those that still wait for work */
+/* those that write there and have ended, as far as the server has reported: not those that still wait for work */
 void pending_wait_done(const struct host_rows *);
 bool pending_any(const struct point *);
 /* Does one come before the point and write such rows? Its lock is held meanwhile. */
