@@ -13,10 +13,15 @@
 
 typedef unsigned long long wide;
 struct Big { unsigned v[5]; };
+struct __align__(16) Quad { unsigned v[4]; };
+struct Tiny { unsigned char a, b, c; };
 
 typedef unsigned (*Plain)(unsigned, int);
 typedef wide (*Wide)(wide, unsigned, int);
 typedef Big (*Large)(Big, int);
+typedef struct Quad (*QuadFunction)(struct Quad, int);
+typedef struct Tiny (*TinyFunction)(struct Tiny, unsigned, int);
+typedef long long (*Many)(signed char, short, wide, double, unsigned char, unsigned, int);
 typedef float (*Real)(float, short, unsigned char, int);
 typedef void (*Into)(unsigned *, int);
 typedef unsigned (*Callback)(unsigned, Plain, int);
@@ -41,9 +46,15 @@ BOTH inline unsigned shrink(const Big &b)
         x = x * 31 + b.v[i];
     return x;
 }
+BOTH inline Quad quad(unsigned x)
+{
+    Quad q = { { x, x * 3, x ^ 0x5a5a5a5au, ~x } };
+    return q;
+}
+BOTH inline unsigned four(const Quad &q) { return q.v[0] + (q.v[1] ^ q.v[2]) * 3 + q.v[3]; }
 /* Whole numbers of up to 4095: sums and products of two of them are exact. */
 BOTH inline float real(unsigned x) { return (float)(x & 4095); }
-BOTH inline unsigned whole(float f) { return (unsigned)(int)f; }
+BOTH inline unsigned whole(double f) { return (unsigned)(int)f; }
 
 enum { TAKEN = 2 };
 

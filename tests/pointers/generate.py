@@ -15,11 +15,14 @@ import argparse
 import random
 import sys
 
-SIGNATURES = ("plain", "wide", "large", "real", "into", "callback")
+SIGNATURES = ("plain", "wide", "large", "quad", "tiny", "many", "real", "into", "callback")
 HEADS = {
     "plain": "unsigned {name}(unsigned x, int d)",
     "wide": "wide {name}(wide w, unsigned y, int d)",
     "large": "Big {name}(Big b, int d)",
+    "quad": "Quad {name}(Quad q, int d)",
+    "tiny": "Tiny {name}(Tiny t, unsigned y, int d)",
+    "many": "long long {name}(signed char a, short b, wide w, double f, unsigned char z, unsigned y, int d)",
     "real": "float {name}(float f, short y, unsigned char z, int d)",
     "into": "void {name}(unsigned *p, int d)",
     "callback": "unsigned {name}(unsigned x, Plain g, int d)",
@@ -28,6 +31,9 @@ ENTER = {
     "plain": "unsigned r = x;",
     "wide": "unsigned r = fold(w) ^ y;",
     "large": "unsigned r = shrink(b);",
+    "quad": "unsigned r = four(q);",
+    "tiny": "unsigned r = y ^ (t.a | t.b << 8 | t.c << 16);",
+    "many": "unsigned r = (unsigned)(a * 3 + b) ^ fold(w) ^ whole(f) * 5 ^ (z + y);",
     "real": "unsigned r = whole(f * 3 - y) + z;",
     "into": "unsigned r = *p;",
     "callback": "unsigned r = x;",
@@ -36,11 +42,14 @@ LEAVE = {
     "plain": "return r;",
     "wide": "return spread(r) + y;",
     "large": "b.v[r % 5] = r; return b;",
+    "quad": "q.v[r % 4] ^= r; return q;",
+    "tiny": "t.b = (unsigned char)(r >> 3); t.c ^= (unsigned char)r; return t;",
+    "many": "return (long long)(int)r * 3;",
     "real": "return real(r);",
     "into": "*p = r; return;",
     "callback": "return r;",
 }
-POINTERS = {"plain": "Plain", "wide": "Wide", "large": "Large", "real": "Real", "into": "Into", "callback": "Callback"}
+POINTERS = {kind: kind.capitalize() for kind in SIGNATURES} | {"quad": "QuadFunction", "tiny": "TinyFunction"}
 
 
 class Generator:
@@ -95,6 +104,16 @@ class Generator:
             return f"r ^= fold({callee}(spread({x}), r * {self.number(9)}, {d}));"
         if kind == "large":
             return f"r += shrink({callee}(grow({x}), {d}));"
+        if kind == "quad":
+            return f"r ^= four({callee}(quad({x}), {d}));"
+        if kind == "tiny":
+            local = self.local_name()
+            return (f"{{ Tiny {local} = {{ (unsigned char)r, {self.number(256)}, (unsigned char)(r >> 9) }}; "
+                    f"{local} = {callee}({local}, {x}, {d}); "
+                    f"r = mix(r, {local}.a + {local}.b * 7u + {local}.c * 65u); }}")
+        if kind == "many":
+            return (f"r += fold((wide){callee}((signed char)r, (short)(r >> 5), spread({x}), real(r >> 2), "
+                    f"(unsigned char)(r >> 11), {self.number()}u, {d}));")
         if kind == "real":
             return f"r = mix(r, whole({callee}(real({x}), (short)(r % 1000), (unsigned char)r, {d})));"
         if kind == "into":

@@ -4,9 +4,9 @@ POINTERS_NVCC  := $(NVCC) -cudart shared -gencode arch=compute_75$(comma)code=co
                   -Wno-deprecated-gpu-targets -diag-suppress 177 -Itests/pointers
 POINTERS_UNITS := optimised debug little
 # unit: first seed, programs, options
-pointers_optimised := 1 50
-pointers_debug     := 1001 100 -G
-pointers_little    := 2001 50 -Xcicc -O1
+pointers_optimised := 1 30
+pointers_debug     := 1001 140 -G
+pointers_little    := 2001 30 -Xcicc -O1
 
 build/pointers/%.cu: tests/pointers/generate.py
 	@mkdir -p $(@D)
