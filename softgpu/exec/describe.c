@@ -5,7 +5,14 @@
 #include "softgpu/exec/place.h"
 #include "softgpu/exec/pressure.h"
 
-enum { REGISTERS_LEAST = 16, REGISTERS_MOST = 255, REGISTERS_UNIT = 8, STACK_UNIT = 8, OF_NONE = 4 };
+enum {
+    REGISTERS_LEAST = 16,
+    REGISTERS_MOST = 255,
+    REGISTERS_FOR_1024 = 64,
+    REGISTERS_UNIT = 8,
+    STACK_UNIT = 8,
+    OF_NONE = 4
+};
 
 /* Threads of a block, as the kernel was declared: at most `most`. */
 static unsigned declared_threads(const struct ptx_function *f, unsigned most)
@@ -59,7 +66,8 @@ static unsigned registers_needed(const sg_kernel *k)
     return atomic_load_explicit(&k->registers, memory_order_relaxed);
 }
 
-/* .maxntid, .reqntid, .minnctapersm and .maxnreg bound them, as they bound what ptxas gives. *threads: of a block. */
+/* In doubt, a block of 1,024 threads can be launched: a program that does so has run on a GPU.
+   .maxntid, .reqntid, .minnctapersm and .maxnreg bound them, as they bound what ptxas gives. *threads: of a block. */
 static unsigned registers_bounded(const sg_kernel *k, unsigned *threads)
 {
     const struct sg_limits *l = &k->program->engine->limits;
@@ -71,6 +79,8 @@ static unsigned registers_bounded(const sg_kernel *k, unsigned *threads)
         blocks = !blocks ? 1 : blocks > l->max_blocks_per_sm ? l->max_blocks_per_sm : blocks;
         most = l->regs_per_block / (all * blocks) / REGISTERS_UNIT * REGISTERS_UNIT;
         most = most > REGISTERS_MOST ? REGISTERS_MOST : most < REGISTERS_LEAST ? REGISTERS_LEAST : most;
+    } else if (registers > REGISTERS_FOR_1024 && registers <= REGISTERS_FOR_1024 + REGISTERS_UNIT) {
+        registers = REGISTERS_FOR_1024;
     }
     if (f->max_nreg && f->max_nreg < most)
         most = f->max_nreg;

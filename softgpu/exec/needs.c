@@ -12,8 +12,6 @@ enum {
     OF_CALLS = 24, /* a function that is not known may use so many; NVIDIA's printf and malloc are such */
     LEAST = 8,
     OF_NOTHING = 4,
-    FOR_1024 = 64,
-    DOUBT = 10,
 };
 
 /* Made by tests/exec/registers.py --fit, against ptxas for compute capability 9.0 and for 12.0. room: with so many
@@ -21,8 +19,8 @@ enum {
 static const struct weights {
     unsigned room;
     double preferred[MEASURES], must[3];
-} threads_2048 = { 32, { 3.59, 0.51, 0.34, 0.32, 0.08, -0.64, 0.53, 0.71 }, { 0.00, 1.00, 8.00 } },
-  threads_1536 = { 40, { 2.81, 0.50, 0.51, 0.24, 0.10, -1.06, 0.66, 1.20 }, { 2.50, 0.95, 8.00 } };
+} threads_2048 = { 32, { 3.02, 0.56, 0.37, 0.33, 0.06, -1.29, -0.46, 0.79 }, { 0.00, 1.00, 8.00 } },
+  threads_1536 = { 40, { 2.45, 0.58, 0.54, 0.26, 0.07, -1.76, -0.19, 1.14 }, { 0.00, 1.00, 8.00 } };
 
 static bool is(const struct ptx_instruction *in, const char *opcode) { return !strcmp(in->opcode, opcode); }
 
@@ -102,9 +100,6 @@ unsigned exec_registers_weigh(const struct exec_measures *m, unsigned threads_pe
         registers = w->room;
     else
         registers = preferred < lowest ? lowest : (unsigned)(preferred + 1) / 2 * 2; /* mostly, they are even */
-    /* In doubt, a block of 1,024 threads can be launched: a program that does so has run on a GPU. */
-    if (registers > FOR_1024 && must < FOR_1024 + DOUBT)
-        registers = FOR_1024;
     registers = registers < lowest ? lowest : registers;
     return registers > MOST ? MOST : registers;
 }

@@ -212,10 +212,10 @@ static void large_kernels_are_quick(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EXEC_TEST(live_values_count),        EXEC_TEST(blocks_follow), EXEC_TEST(declarations_bound),
-        EXEC_TEST(some_values_cost_nothing), EXEC_TEST(small_ones), EXEC_TEST(callees_count),
-        EXEC_TEST(local_memory),
-        EXEC_TEST(large_kernels_are_quick),
+        EXEC_TEST(live_values_count),  EXEC_TEST(blocks_follow),
+        EXEC_TEST(declarations_bound), EXEC_TEST(some_values_cost_nothing),
+        EXEC_TEST(small_ones),         EXEC_TEST(callees_count),
+        EXEC_TEST(local_memory),       EXEC_TEST(large_kernels_are_quick),
     };
     return EXEC_MAIN(tests);
 }

@@ -20,7 +20,7 @@ import zlib
 
 MACHINES = {"sm_90": (2048, 32), "sm_120": (1536, 40)}  # threads of an SM; registers with which all have room
 REGISTERS, UNIT, LEAST, OF_CALLS, OF_NOTHING = 65536, 8, 8, 24, 4
-FOR_1024, DOUBT = 64, 10
+FOR_1024 = 64
 NAMES = "path name as_sm_90 as_sm_120 narrow instructions calls unknown threads blocks most".split()
 
 
@@ -77,6 +77,8 @@ class Kernel:
     def bounded(self, registers):
         """As sg_kernel_describe bounds it."""
         most = 255
+        if not self.threads and FOR_1024 < registers <= FOR_1024 + UNIT:
+            registers = FOR_1024
         if self.threads:
             most = REGISTERS // ((self.threads + 31) // 32 * 32 * max(self.blocks, 1)) // UNIT * UNIT
         if self.most:
@@ -96,8 +98,6 @@ class Kernel:
             registers = room
         else:
             registers = lowest if liked < lowest else int(liked + 1) // 2 * 2
-        if registers > FOR_1024 and needed < FOR_1024 + DOUBT:
-            registers = FOR_1024
         return min(max(registers, lowest), 255)
 
 
@@ -144,7 +144,7 @@ def wanted(k, machine, room):
 
 
 def fit_preferred(kernels, machine, room, rounds=1500):
-    """Least relative deviations, those above a quarter five times, by subgradients (Adam)."""
+    """Least relative deviations, those above a quarter twice, by subgradients (Adam)."""
     rows = [(k.measures, *wanted(k, machine, room), k.weight) for k in kernels if wanted(k, machine, room)]
     count = len(rows[0][0])
     scale = [max(sum(row[0][i] for row in rows) / len(rows), 0.2) for i in range(count)]
@@ -156,7 +156,7 @@ def fit_preferred(kernels, machine, room, rounds=1500):
             off = sum(w * m for w, m in zip(weights, measures)) - truth
             if (off > 0 and few) or (off < 0 and many):
                 continue
-            push = weight / truth * (5 if abs(off) > truth / 4 else 1) * (1 if off > 0 else -1)
+            push = weight / truth * (2 if abs(off) > truth / 4 else 1) * (1 if off > 0 else -1)
             for i, m in enumerate(measures):
                 slope[i] += push * m
         rate = 0.2 * (1 - step / rounds) + 0.002
