@@ -14,7 +14,7 @@
 
 /* RUN_MOST: instructions of a run that are ordered, ALL_MOST: of a function. More would say nothing new: such code asks
    for more than ptxas gives anyway. */
-enum { RUN_MOST = 1500, ALL_MOST = 200000, LOOP_MOST = 100, ROUNDS = 4, SPACES = 3 };
+enum { RUN_MOST = 1500, ALL_MOST = 200000, CROSSING_MOST = 1024, LOOP_MOST = 100, ROUNDS = 4, SPACES = 3 };
 
 static bool is(const struct ptx_instruction *in, const char *opcode) { return !strcmp(in->opcode, opcode); }
 
@@ -239,11 +239,17 @@ static void wait_in_order(struct eager *e, struct order *o, uint32_t x)
 
 /* ---- making the steps ---- */
 
+/* Lists of more would take much memory, where the code asks for more registers than there are anyway. */
+static bool has_targets(const struct eager *e, const struct ptx_instruction *in)
+{
+    return is(in, "bra") && e->v->crossing_count <= CROSSING_MOST;
+}
+
 /* What is alive where the branch goes to must be there until then. */
 static uint32_t add_target(const struct eager *e, const struct ptx_instruction *in, uint32_t *list)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; is(in, "bra") && i < in->operand_count; i++) {
+    for (uint32_t i = 0; has_targets(e, in) && i < in->operand_count; i++) {
         if (in->operands[i].kind != PTX_OP_LABEL)
             continue;
         const uint64_t *alive = e->v->in + (size_t)e->v->flow.block_of[in->operands[i].index] * e->v->words;
@@ -284,7 +290,7 @@ static void measure(const struct eager *e, uint32_t begin, uint32_t end, size_t 
                 continue;
             *steps += e->pointer[i] ? 2 : 1;
             *registers += v->read_at[i + 1] - v->read_at[i] + 2 * (v->write_at[i + 1] - v->write_at[i]) + 1;
-            if (is(&v->f->instructions[i], "bra"))
+            if (has_targets(e, &v->f->instructions[i]))
                 *registers += v->crossing_count;
         }
 }
@@ -452,17 +458,18 @@ static unsigned pressure_of(struct eager *e, uint32_t begin, uint32_t end, unsig
 
 /* ---- loops of one block ---- */
 
-static bool steps_by_constant(const struct ptx_function *f, uint32_t first, uint32_t end, uint32_t reg)
+/* copied: it may be a copy of what is changed, which PTX has at the end of a round. */
+static bool steps_by_constant(const struct ptx_function *f, uint32_t first, uint32_t end, uint32_t reg, bool copied)
 {
     for (uint32_t i = first; i < end; i++) {
         const struct ptx_instruction *in = &f->instructions[i];
         bool sets = in->operand_count > 1 && in->operands[0].kind == PTX_OP_REGISTER && in->operands[0].reg == reg;
         if (!sets)
             continue;
-        if ((is(in, "add") || is(in, "sub")) && in->operands[2].kind == PTX_OP_INTEGER)
+        if ((is(in, "add") || is(in, "sub")) && in->operand_count > 2 && in->operands[2].kind == PTX_OP_INTEGER)
             return true;
-        if (is(in, "mov") && in->operands[1].kind == PTX_OP_REGISTER && in->operands[1].reg != reg &&
-            steps_by_constant(f, first, i, in->operands[1].reg))
+        if (copied && is(in, "mov") && in->operands[1].kind == PTX_OP_REGISTER &&
+            steps_by_constant(f, first, i, in->operands[1].reg, false))
             return true;
     }
     return false;
@@ -474,11 +481,11 @@ static bool is_counted(const struct ptx_function *f, uint32_t first, uint32_t en
     const struct ptx_instruction *branch = &f->instructions[end - 1];
     for (uint32_t i = first; is(branch, "bra") && branch->guard >= 0 && i < end; i++) {
         const struct ptx_instruction *in = &f->instructions[i];
-        if (!is(in, "setp") || in->operands[0].kind != PTX_OP_REGISTER ||
+        if (!is(in, "setp") || !in->operand_count || in->operands[0].kind != PTX_OP_REGISTER ||
             in->operands[0].reg != (uint32_t)branch->guard)
             continue;
         for (uint32_t k = 1; k < in->operand_count; k++)
-            if (in->operands[k].kind == PTX_OP_REGISTER && steps_by_constant(f, first, end, in->operands[k].reg))
+            if (in->operands[k].kind == PTX_OP_REGISTER && steps_by_constant(f, first, end, in->operands[k].reg, true))
                 return true;
     }
     return false;

@@ -186,7 +186,7 @@ static uint32_t stands_for(const struct facts *k, const struct ptx_instruction *
                                                                                                     : PRESSURE_NONE;
     if (!wide || has_type(in, "f"))
         return PRESSURE_NONE;
-    if (is(in, "add") && in->operands[2].kind == PTX_OP_INTEGER && k->v->cost[source] == 2)
+    if (is(in, "add") && by_constant && in->operands[2].kind == PTX_OP_INTEGER && k->v->cost[source] == 2)
         return source; /* an offset */
     bool widens = (is(in, "mul") && has(in, "wide") && by_constant) || is(in, "cvt");
     bool scales = is(in, "shl") && by_constant && source != from->reg; /* what has been made wide */
@@ -196,8 +196,8 @@ static uint32_t stands_for(const struct facts *k, const struct ptx_instruction *
 static bool widens_a_number(const struct facts *k, const struct ptx_instruction *in, uint32_t result)
 {
     const struct ptx_operand *from = &in->operands[1];
-    return is(in, "cvt") && is_wide(k->v, result) && !has_type(in, "f") && from->kind == PTX_OP_REGISTER &&
-           cost_of(k->v->f->registers[from->reg].type) == 1;
+    return is(in, "cvt") && in->operand_count > 1 && is_wide(k->v, result) && !has_type(in, "f") &&
+           from->kind == PTX_OP_REGISTER && cost_of(k->v->f->registers[from->reg].type) == 1;
 }
 
 static bool leave_out(struct facts *k, const struct ptx_instruction *in, uint32_t result)
