@@ -426,8 +426,13 @@ static bool check_body(struct ptx_reader *reader, struct ptx_function *function,
     function_leave_scopes(reader);
     names_forget_passing(reader);
     ptx_arena_reset(reader->passing);
-    if (!reader->unfit)
+    if (!reader->unfit) {
+        const char *end = reader->token.start;      /* of what stands behind the closing brace */
+        while (end > body->start && end[-1] != '}')
+            end--;
+        body->size = (size_t)(end - body->start);
         return good;
+    }
 
     reader->unfit = reader->failed = false;
     body->start = NULL;

@@ -3,8 +3,9 @@
  *
  * Reading a module checks every body, so that a mistake shows when the module is loaded, but keeps none: most kernels
  * of a library are never launched, and their tree takes some eight times the room of their text. The module keeps
- * the text and the reader with its names. A body is then read as if it were the first time: names that the module
- * declared behind it are not known to it (horizon).
+ * the text and the reader with its names; of a text that is mostly something else (initial values, debug information,
+ * blanks) it keeps the bodies alone. A body is then read as if it were the first time: names that the module declared
+ * behind it are not known to it (horizon).
  *
  * A body that changes the module (variables of module scope declared inside it) or looks at what later declarations
  * change (.calltargets, x[1]) is read at once. So is every body of a link of several texts, where each text has names
@@ -16,8 +17,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "softgpu/ptx/budget.h"
 #include "softgpu/ptx/reader.h"
 
 struct later_body { struct reader_body text; atomic_bool ready; };
@@ -28,17 +31,62 @@ struct ptx_later {                    /* in the module's arena */
     struct later_body *bodies;        /* of module->functions; text.start NULL: nothing is left to read */
 };
 
-/* Replaces the text by a copy that lives as long as the module. The NUL behind it ends what scan.c looks at. */
+/* NULL: there is no memory, or not so much in the budget. */
+static char *text_make(size_t room)
+{
+    if (!ptx_budget_take(room))
+        return NULL;
+    char *text = malloc(room);
+    if (!text)
+        ptx_budget_give(room);
+    return text;
+}
+
+void later_drop_text(struct ptx_reader *reader)
+{
+    free(reader->text);
+    ptx_budget_give(reader->text_room);
+    reader->text = NULL;
+    reader->text_room = 0;
+}
+
+/* Replaces the text by a copy that lives as long as the module needs it. The NUL behind it ends what scan.c looks at. */
 bool later_start(struct ptx_reader *reader, struct ptx_source *source)
 {
     size_t size = strnlen(source->text, source->size);
-    char *text = ptx_arena_string(reader->arena, source->text, size);
     char *name = ptx_arena_string(reader->arena, reader->unit_name, strlen(reader->unit_name));
     reader->passing = ptx_arena_create();
-    if (!text || !name || !reader->passing)
+    reader->text = text_make(size + 1);
+    if (!reader->text || !name || !reader->passing)
         return reader_error(reader, 0, "out of memory for a text of %zu bytes", size);
-    *source = (struct ptx_source){ .text = text, .size = size, .name = name };
+    reader->text_room = size + 1;
+    memcpy(reader->text, source->text, size);
+    reader->text[size] = 0;
+    *source = (struct ptx_source){ .text = reader->text, .size = size, .name = name };
     return true;
+}
+
+/* Keeps the bodies alone, if that is less than half of the text. */
+static void text_shrink(struct ptx_reader *reader, struct later_body *bodies, uint32_t count)
+{
+    size_t room = 1;
+    for (uint32_t i = 0; i < count; i++)
+        room += bodies[i].text.start ? bodies[i].text.size + 1 : 0;
+    char *text = room < reader->text_room / 2 ? text_make(room) : NULL, *at = text;
+    if (!text)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        struct reader_body *body = &bodies[i].text;
+        if (!body->start)
+            continue;
+        memcpy(at, body->start, body->size);
+        at[body->size] = 0;
+        body->start = at;
+        at += body->size + 1;
+    }
+    later_drop_text(reader);
+    reader->text = text;
+    reader->text_room = room;
 }
 
 /* The module is whole: it owns the reader from now on. */
@@ -51,6 +99,7 @@ bool later_keep(struct ptx_reader *reader, struct ptx_module *module)
     const struct reader_function *functions = reader->functions.items;
     for (uint32_t i = 0; i < module->function_count; i++)
         bodies[i].text = functions[i].body;
+    text_shrink(reader, bodies, module->function_count);
     pthread_mutex_init(&later->lock, NULL);
     later->reader = reader;
     later->bodies = bodies;
@@ -76,6 +125,7 @@ static int read_body(struct ptx_reader *reader, struct ptx_function *function, c
     reader->members = 0;              /* they were counted when the body was checked */
     reader->horizon = body->declared;
     reader->cursor = body->start;
+    reader->end = body->start + body->size;
     reader->line = body->line;
     lexer_next(reader);
     bool good = function_read_body(reader, &fresh);

@@ -6,6 +6,7 @@
 
 void reader_free(struct ptx_reader *reader)
 {
+    later_drop_text(reader);
     reader_drop_lists(reader);
     names_free(reader);
     if (reader->c_locale)

@@ -164,7 +164,7 @@ struct reader_relocation { struct ptx_relocation relocation; struct reader_name 
 
 struct reader_variable { struct ptx_variable variable; bool defined; };
 /* A body that was checked and not read. */
-struct reader_body { const char *start; uint32_t line, declared; };
+struct reader_body { const char *start; size_t size; uint32_t line, declared; };
 struct reader_function {
     struct ptx_function function;
     struct reader_body body;
@@ -187,6 +187,8 @@ struct ptx_reader {
     uint64_t             init_bytes;
     uint32_t             members;     /* variables made by x<10> */
 
+    char                *text;        /* of which bodies are read later; owned. NULL: there is none */
+    size_t               text_room;   /* bytes that it takes of the budget */
     const char          *unit_name;
     uint32_t             unit;
     const char          *cursor, *end;
@@ -314,6 +316,7 @@ bool scan_instructions(struct ptx_reader *);                      /* went over a
 /* later.c */
 bool later_start(struct ptx_reader *, struct ptx_source *);
 bool later_keep(struct ptx_reader *, struct ptx_module *);
+void later_drop_text(struct ptx_reader *);
 struct ptx_reader *later_end(struct ptx_later *);                 /* the reader, for the caller to free */
 
 /* instruction.c, operand.c */

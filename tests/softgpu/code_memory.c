@@ -58,16 +58,40 @@ static unsigned fill(const void *image, CUmodule *modules, unsigned most)
     return count;
 }
 
+/* Of a text that has little but blanks a module keeps little: what is unpacked is given back. */
+static void blanks_are_not_kept(void **state)
+{
+    (void)state;
+    enum { MANY = 3 * LIMIT / TEXT };
+    CUmodule modules[MANY];
+    for (int i = 0; i < MANY; i++) {
+        CUfunction f;
+        OK(cuModuleLoadData(&modules[i], bomb));
+        OK(cuModuleGetFunction(&f, modules[i], "k"));
+    }
+    for (int i = 0; i < MANY; i++)
+        OK(cuModuleUnload(modules[i]));
+}
+
+/* The same, with the blanks inside the kernel. */
 static void modules_are_bounded(void **state)
 {
     (void)state;
     CUmodule modules[LIMIT / TEXT + 1];
+    char *text = malloc(TEXT + 1);
+    assert_non_null(text);
+    memset(text, ' ', TEXT);
+    text[TEXT] = 0;
+    memcpy(text, kernel, sizeof kernel - 1);
+    *strchr(text, '}') = ' ';
+    text[TEXT - 1] = '}';
     for (int pass = 0; pass < 2; pass++) { /* the second time there is as much room as the first time */
-        unsigned count = fill(bomb, modules, LIMIT / TEXT + 1);
+        unsigned count = fill(text, modules, LIMIT / TEXT + 1);
         assert_in_range(count, 2, LIMIT / TEXT - 1);
         while (count)
             OK(cuModuleUnload(modules[--count]));
     }
+    free(text);
 }
 
 static void several_containers_are_bounded(void **state)
@@ -140,6 +164,7 @@ static void decoded_kernels_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blanks_are_not_kept),
         cmocka_unit_test(modules_are_bounded),
         cmocka_unit_test(several_containers_are_bounded),
         cmocka_unit_test(links_are_bounded),
