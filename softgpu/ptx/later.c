@@ -50,7 +50,7 @@ void later_drop_text(struct ptx_reader *reader)
     reader->text_room = 0;
 }
 
-/* Replaces the text by a copy that lives as long as the module needs it. The NUL behind it ends what scan.c looks at. */
+/* Replaces the text by a copy that lives as long as it is needed. The NUL behind it ends what scan.c looks at. */
 bool later_start(struct ptx_reader *reader, struct ptx_source *source)
 {
     size_t size = strnlen(source->text, source->size);
