@@ -62,6 +62,7 @@ bool later_start(struct ptx_reader *reader, struct ptx_source *source)
     reader->text_room = size + 1;
     memcpy(reader->text, source->text, size);
     reader->text[size] = 0;
+    reader->unit_name = name; /* messages about bodies need it as long */
     *source = (struct ptx_source){ .text = reader->text, .size = size, .name = name };
     return true;
 }

@@ -1,6 +1,7 @@
 /* shows: The server: very many streams that stand still: what the driver holds of all of them together is bounded, the
  *   operation that lets them go on gets through, and then all of them run in order */
 /* crowd.c: bytes inside the driver, of all streams of a session (cpu/server/crowd.c). */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ static void many_streams_stand_still(void **state)
     uint32_t counted[STREAMS], bytes;
     char log[200];
     setenv("FLYT_TENANT_HOST_MEMORY", HOST_MEMORY, 1);
-    peer_local(&p, "software");
+    peer_library(&p, "software");
     struct session *session = *(struct session **)(void *)p.local;    /* its first member: cpu/server/local.c */
     peer_hello(&p);
     assert_int_equal(peer_map(&p, p.base, p.granule), 0);
@@ -93,9 +94,11 @@ static void many_streams_stand_still(void **state)
 static void calls_that_wait_are_bounded(void **state)
 {
     (void)state;
+    struct server server;
     struct peer p;
     enum { MANY = 2000, CALLS = 2 * SESSION_WAITS / MANY };
-    peer_library(&p, "software");
+    server_start(&server, "software", NULL);
+    peer_connect(&p, server.uri[0]);
     peer_hello(&p);
     assert_int_equal(peer_map(&p, p.base, p.granule), 0);
     peer_set(&p, 0, p.base, p.granule / 4, 0, 4);
@@ -122,6 +125,7 @@ static void calls_that_wait_are_bounded(void **state)
     peer_close(&p);
     free(calls);
     free(results);
+    server_stop(&server, SIGTERM);
 }
 
 int main(void)

@@ -25,8 +25,6 @@ TESTS_SERVER_SOFTGPU := crowd software shares lanes hostile local devices contex
                         graphs
 $(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
-# It has the session's own code, which looks for the software GPU beside the program first.
-$(BUILD)/tests/server_crowd: CPU_SERVER_LIBS += -Wl,-rpath,$(abspath $(BIN))
 $(BUILD)/tests/server_knock: $(CPU_COMMON_TICKET_OBJECTS)
 $(BUILD)/tests/server_knock: CPU_SERVER_LIBS += -lcrypto
 
