@@ -540,7 +540,7 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
     } else {
         snprintf(program->why, sizeof program->why, "%.250s", text);
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
-        loop_timer_start(cluster->loop, &program->patience, away ? 0 : KILL_MS, end_on_node, program);
+        loop_timer_start(cluster->loop, &program->end, away ? 0 : KILL_MS, end_on_node, program);
     }
     *text = '\0';
     if (away)

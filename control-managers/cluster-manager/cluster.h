@@ -167,7 +167,8 @@ struct program {
     client_wait wait; /* as asked */
     uint32_t wait_ms;
     int64_t since;
-    struct loop_timer patience; /* in the queue; killed: until its node ends it */
+    struct loop_timer patience;
+    struct loop_timer end; /* killed: until its node ends it */
 };
 
 /* Who gave an administrator's command: the name that was given, and, where nothing proves it, what is known of the one

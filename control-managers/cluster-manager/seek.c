@@ -158,12 +158,11 @@ static uint64_t patience_of(const struct cluster *cluster, const struct program 
 
 void program_limit_wait(struct cluster *cluster, struct program *program)
 {
-    uint64_t patience = patience_of(cluster, program), waited = (uint64_t)(loop_time() - program->since) / 1000;
-    if (!program_may_wait(cluster, program))
-        loop_timer_start(cluster->loop, &program->patience, SETTLE_MS, patience_over, program);
-    else if (patience)
-        loop_timer_start(cluster->loop, &program->patience, patience > waited ? patience - waited : 1, patience_over,
-                         program);
+    uint64_t most = patience_of(cluster, program), waited = (uint64_t)(loop_time() - program->since) / 1000;
+    bool waits = program_may_wait(cluster, program);
+    uint64_t left = !waits ? SETTLE_MS : most > waited ? most - waited : 1;
+    if (!waits || most)
+        loop_timer_start(cluster->loop, &program->patience, left, patience_over, program);
 }
 
 ctl_code server_seek(struct cluster *cluster, struct program *program, client_wait wait, unsigned wait_ms, char *text)

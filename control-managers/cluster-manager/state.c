@@ -241,6 +241,7 @@ void program_destroy(struct cluster *cluster, struct program *program)
     program_leave_queue(cluster, program);
     program_attach(program, NULL);
     loop_timer_stop(&program->patience);
+    loop_timer_stop(&program->end);
     *program->vm_back = program->vm_next;
     if (program->vm_next)
         program->vm_next->vm_back = program->vm_back;

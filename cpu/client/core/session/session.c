@@ -107,7 +107,7 @@ static bool attach_held_up(void)
     return true;
 }
 
-/* The machine did not answer, as far as this try could tell. Whether there is to be another one. */
+/* After a try to connect to a machine that may not have answered: whether there is to be another try. */
 static bool attach_unreached(int status, const char *error)
 {
     if (status != -ETIMEDOUT && status != -EHOSTUNREACH && status != -ENETUNREACH && status != -ENETDOWN)
