@@ -180,7 +180,11 @@ def stop_thread(pid, tid, seconds):
     ptrace(INTERRUPT, tid)
     os.waitpid(tid, 0x40000000)                         # __WALL
     time.sleep(seconds)
-    ptrace(DETACH, tid)
+    try:
+        ptrace(DETACH, tid)
+    except OSError as error:                            # its process has ended, and waits for its tracer
+        os.waitpid(tid, 0x40000000)
+        raise AssertionError(f"thread {tid} of {pid} ended while it was stopped") from error
 
 
 # ---- a program on its way to the server ----
@@ -305,10 +309,14 @@ class Table:
             program.kill()
 
     def thread_stopped(self, transport, state):
-        program, _ = self.in_state(transport, state)
+        most = 6                                        # threads; the kernel must run until the last one has gone on
+        program, _ = self.in_state(transport, state, kernel=1.5 * most + 1 if STATES[state] else None)
         try:
-            for tid in sorted(map(int, os.listdir(f"/proc/{program.pid}/task")))[:6]:
-                stop_thread(program.pid, tid, 1.5 * self.silence)
+            try:
+                for tid in sorted(map(int, os.listdir(f"/proc/{program.pid}/task")))[:most]:
+                    stop_thread(program.pid, tid, 1.5 * self.silence)
+            except AssertionError as error:
+                raise AssertionError(f"{error}: {program.text()}") from error
             goes_on(program)
         finally:
             program.kill()
