@@ -13,9 +13,10 @@
 
 #define FLYT_RELEASE "1.0"
 
-/* Room for a program's name, a blank and the version. */
-enum { VERSION_ROOM = 96 };
+/* VERSION_ROOM: for a program's name, a blank and the version. VERSION_MOST: of a version; both definitions of
+   flyt_version have this size, so that link-time optimisation sees one type. */
+enum { VERSION_ROOM = 96, VERSION_MOST = 64 };
 
-extern const char flyt_version[];
+extern const char flyt_version[VERSION_MOST];
 
 #endif

@@ -4,4 +4,4 @@
  */
 #include "cpu/common/version.h"
 
-__attribute__((weak)) const char flyt_version[] = FLYT_RELEASE;
+__attribute__((weak)) const char flyt_version[VERSION_MOST] = FLYT_RELEASE;
