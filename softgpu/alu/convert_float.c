@@ -169,19 +169,68 @@ SG_INLINE uint32_t small_of(uint32_t from, struct small_float f, uint64_t flags)
     const bool negative = from >> 31 && (from & 0x7fffffff) <= 0x7f800000;
     return flags & SG_CVT_RELU && negative ? 0 : small_from_f32(from, f, SMALL_RN, true);
 }
-#define SMALL_PAIR(name, FORMAT, SHIFT)                                                                   \
-    CVT_PAIR(name##_f32, SMALL_RN, small_of(a, FORMAT, flags) << SHIFT | small_of(b, FORMAT, flags))      \
-    CVT(name##_f16x2, uint32_t, uint32_t, SMALL_RN,                                                       \
-        small_of(half_bits(a >> 16, FORMAT_F16), FORMAT, flags) << SHIFT |                                \
-            small_of(half_bits(a, FORMAT_F16), FORMAT, flags))                                            \
-    CVT(f16x2_##name, uint32_t, uint32_t, SMALL_RN,                                                       \
-        to_half(float_bits(small_to_f32(a >> SHIFT & 0xff, FORMAT)), FORMAT_F16, SMALL_RN, flags) << 16 | \
+/* A pair of ue8m0 scales bf16x2 after it is converted from something smaller. */
+enum { SCALE_ONE = 0x7f7f };
+SG_INLINE float scale_of(uint32_t x)
+{
+    return bits_float(pick32(x == 255, NAN_F32, pick32(x != 0, x << 23, 0x00400000)));
+}
+SG_INLINE uint32_t bf16x2_of(float high, float low, uint32_t scales, uint64_t flags)
+{
+    return to_half(float_bits(high * scale_of(scales >> 8 & 0xff)), FORMAT_BF16, SMALL_RN, flags) << 16 |
+           to_half(float_bits(low * scale_of(scales & 0xff)), FORMAT_BF16, SMALL_RN, flags);
+}
+#define SMALL_PAIR(name, FORMAT, SHIFT)                                                                             \
+    CVT_PAIR(name##_f32, SMALL_RN, small_of(a, FORMAT, flags) << SHIFT | small_of(b, FORMAT, flags))                \
+    CVT(name##_f16x2, uint32_t, uint32_t, SMALL_RN,                                                                 \
+        small_of(half_bits(a >> 16, FORMAT_F16), FORMAT, flags) << SHIFT |                                          \
+            small_of(half_bits(a, FORMAT_F16), FORMAT, flags))                                                      \
+    CVT(name##_bf16x2, uint32_t, uint32_t, SMALL_RN,                                                                \
+        small_of(half_bits(a >> 16, FORMAT_BF16), FORMAT, flags) << SHIFT |                                         \
+            small_of(half_bits(a, FORMAT_BF16), FORMAT, flags))                                                     \
+    CVT(bf16x2_##name, uint32_t, uint32_t, SMALL_RN,                                                                \
+        bf16x2_of(small_to_f32(a >> SHIFT & 0xff, FORMAT), small_to_f32(a % (1u << SHIFT), FORMAT), SCALE_ONE, \
+                  flags))                                                                                           \
+    CVT_PAIR(                                                                                                       \
+        bf16x2_##name##_scaled, SMALL_RN,                                                                           \
+        bf16x2_of(small_to_f32(a >> SHIFT & 0xff, FORMAT), small_to_f32(a % (1u << SHIFT), FORMAT), b, flags)) \
+    CVT(f16x2_##name, uint32_t, uint32_t, SMALL_RN,                                                                 \
+        to_half(float_bits(small_to_f32(a >> SHIFT & 0xff, FORMAT)), FORMAT_F16, SMALL_RN, flags) << 16 |           \
             to_half(float_bits(small_to_f32(a & ((1u << SHIFT) - 1), FORMAT)), FORMAT_F16, SMALL_RN, flags))
 SMALL_PAIR(e4m3, FORMAT_E4M3, 8)
 SMALL_PAIR(e5m2, FORMAT_E5M2, 8)
 SMALL_PAIR(e2m1, FORMAT_E2M1, 4)
 SMALL_PAIR(e2m3, FORMAT_E2M3, 8)
 SMALL_PAIR(e3m2, FORMAT_E3M2, 8)
+
+/* s2f6: signed numbers of 1/64 in eight bits, divided by the scale before; always .satfinite, NaN is the largest. */
+SG_INLINE uint32_t fixed_of(uint32_t from, uint32_t scale, uint64_t flags)
+{
+    float x = integral_f32(bits_float(from) / scale_of(scale & 0xff) * 64, SG_RN);
+    const float least = flags & SG_CVT_RELU ? 0 : -128;
+    x = x < least ? least : x;
+    return (uint32_t)(int32_t)(x < 127 ? x : 127) & 0xff;
+}
+SG_INLINE uint32_t fixed_pair(uint32_t high, uint32_t low, uint32_t scales, uint64_t flags)
+{
+    return fixed_of(high, scales >> 8, flags) << 8 | fixed_of(low, scales, flags);
+}
+SG_INLINE uint32_t bf16x2_of_fixed(uint32_t x, uint32_t scales, uint64_t flags)
+{
+    return bf16x2_of((float)(int8_t)(x >> 8) / 64, (float)(int8_t)x / 64, scales, flags);
+}
+CVT_PAIR(fixed_f32, SMALL_RN, fixed_pair(a, b, SCALE_ONE, flags))
+static void fixed_f32_scaled(const struct sg_rows *r)
+{
+    uint32_t *d = ROW_OF(uint32_t, r->d);
+    const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1), *c = SOURCE(uint32_t, 2);
+    const uint64_t flags = r->immediate;
+    SG_FOR_LANES(i) d[i] = fixed_pair(a[i], b[i], c[i], flags);
+}
+CVT(fixed_bf16x2, uint32_t, uint32_t, SMALL_RN, fixed_pair(a & 0xffff0000, a << 16, SCALE_ONE, flags))
+CVT_PAIR(fixed_bf16x2_scaled, SMALL_RN, fixed_pair(a & 0xffff0000, a << 16, b, flags))
+CVT(bf16x2_fixed, uint32_t, uint32_t, SMALL_RN, bf16x2_of_fixed(a, SCALE_ONE, flags))
+CVT_PAIR(bf16x2_fixed_scaled, SMALL_RN, bf16x2_of_fixed(a, b, flags))
 
 /* ---- .rs: random bits of the last operand decide how to round ---- */
 
@@ -285,6 +334,10 @@ const struct sg_convert_float_table SG_CLONE(sg_convert_float_table) = {
     .pair_random = { f16x2_random, bf16x2_random },
     .four_random = { e4m3_random, e5m2_random, e2m1_random, e2m3_random, e3m2_random },
     .small_from_f32 = SMALLS(, _f32), .small_from_f16x2 = SMALLS(, _f16x2), .small_to_f16x2 = SMALLS(f16x2_, ),
+    .small_from_bf16x2 = SMALLS(, _bf16x2), .small_to_bf16x2 = { SMALLS(bf16x2_, ), SMALLS(bf16x2_, _scaled) },
+    .fixed_from_f32 = { fixed_f32_SMALL_RN, fixed_f32_scaled },
+    .fixed_from_bf16x2 = { fixed_bf16x2_SMALL_RN, fixed_bf16x2_scaled_SMALL_RN },
+    .fixed_to_bf16x2 = { bf16x2_fixed_SMALL_RN, bf16x2_fixed_scaled_SMALL_RN },
     .ue8m0_from_f32 = { ue8m0_f32_SMALL_RZ, ue8m0_f32_SMALL_RP }, .ue8m0_from_bf16x2 = { ue8m0_bf16x2_SMALL_RZ,
                                                                                          ue8m0_bf16x2_SMALL_RP },
     .ue8m0_to_bf16x2 = bf16x2_ue8m0_SMALL_RN,

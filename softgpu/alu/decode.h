@@ -18,11 +18,11 @@
     X(u8, PTX_U8, 8) X(u16, PTX_U16, 16) X(u32, PTX_U32, 32) X(u64, PTX_U64, 64)                          \
     X(s8, PTX_S8, 8) X(s16, PTX_S16, 16) X(s32, PTX_S32, 32) X(s64, PTX_S64, 64)                          \
     X(u2, PTX_B32, 32) X(s2, PTX_B32, 32) X(u4, PTX_B32, 32) X(s4, PTX_B32, 32)                           \
-    X(u16x2, PTX_B32, 32) X(s16x2, PTX_B32, 32)                                                           \
+    X(u16x2, PTX_B32, 32) X(s16x2, PTX_B32, 32) X(u8x4, PTX_B32, 32) X(s8x4, PTX_B32, 32)                 \
     X(f16, PTX_F16, 16) X(bf16, PTX_BF16, 16) X(f16x2, PTX_F16X2, 32) X(bf16x2, PTX_BF16X2, 32)           \
     X(tf32, PTX_B32, 32) X(f32, PTX_F32, 32) X(f32x2, PTX_F32X2, 64) X(f64, PTX_F64, 64)                  \
     X(e4m3x2, PTX_B16, 16) X(e5m2x2, PTX_B16, 16) X(e2m1x2, PTX_B8, 8) X(e2m3x2, PTX_B16, 16)             \
-    X(e3m2x2, PTX_B16, 16) X(ue8m0x2, PTX_B16, 16)                                                        \
+    X(e3m2x2, PTX_B16, 16) X(ue8m0x2, PTX_B16, 16) X(s2f6x2, PTX_B16, 16)                                 \
     X(e4m3x4, PTX_B32, 32) X(e5m2x4, PTX_B32, 32) X(e2m1x4, PTX_B16, 16) X(e2m3x4, PTX_B32, 32)           \
     X(e3m2x4, PTX_B32, 32)
 enum sg_type {
@@ -45,6 +45,7 @@ enum sg_word {
 #define X(name) SG_WORD_##name,
     SG_WORDS(X)
 #undef X
+    SG_WORD_scaled,                                   /* scaled::n2::ue8m0 */
     SG_WORD_COUNT
 };
 typedef unsigned __int128 sg_words;                   /* a set of them */

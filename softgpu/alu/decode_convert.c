@@ -137,10 +137,12 @@ static int decode_pairs(struct sg_decode *d)
 {
     const struct sg_convert_float_table *table = float_tables[d->level];
     const enum sg_type to = d->type[0], from = d->type[1];
-    const bool rounds_to_power = to == SG_T_ue8m0x2, two = from == SG_T_f32;
+    const bool rounds_to_power = to == SG_T_ue8m0x2, two = from == SG_T_f32, scaled = sg_has(d, W(scaled));
     sg_alu_function *function = NULL;
     sg_words allowed = W(rn) | W(relu), rounds = W(rn);
-    const sg_words finite = small_of(to) >= 0 || rounds_to_power ? W(satfinite) : 0;
+    /* always with .satfinite, which those rows imply */
+    const bool is_finite = small_of(to) >= 0 || to == SG_T_s2f6x2;
+    const sg_words finite = is_finite || rounds_to_power ? W(satfinite) : 0;
 
     if ((to == SG_T_f16x2 || to == SG_T_bf16x2) && two) {
         allowed |= W_ROUNDS | W(satfinite) | W(ftz);
@@ -150,7 +152,16 @@ static int decode_pairs(struct sg_decode *d)
         function = table->small_from_f32[small_of(to)];
     else if (small_of(to) >= 0 && from == SG_T_f16x2)
         function = table->small_from_f16x2[small_of(to)];
-    else if (small_of(from) >= 0 && to == SG_T_f16x2)
+    else if (small_of(to) >= 0 && from == SG_T_bf16x2)
+        function = table->small_from_bf16x2[small_of(to)];
+    else if (to == SG_T_bf16x2 && (small_of(from) >= 0 || from == SG_T_s2f6x2)) {
+        allowed |= W(satfinite) | W(scaled);
+        function =
+            from == SG_T_s2f6x2 ? table->fixed_to_bf16x2[scaled] : table->small_to_bf16x2[scaled][small_of(from)];
+    } else if (to == SG_T_s2f6x2 && (two || from == SG_T_bf16x2)) {
+        allowed |= W(scaled);
+        function = (two ? table->fixed_from_f32 : table->fixed_from_bf16x2)[scaled];
+    } else if (small_of(from) >= 0 && to == SG_T_f16x2)
         function = table->small_to_f16x2[small_of(from)];
     else if (rounds_to_power && (two || from == SG_T_bf16x2)) {
         allowed = rounds = W(rz) | W(rp);
@@ -162,11 +173,14 @@ static int decode_pairs(struct sg_decode *d)
         return no_conversion(d);
     if (sg_allow(d, allowed | finite, 2, 2) || sg_need_one(d, rounds, "rounding"))
         return -1;
-    if (small_of(to) >= 0 && !sg_has(d, W(satfinite)))
+    if (is_finite && !sg_has(d, W(satfinite)))
         return sg_fail(d, "cvt to %s without .satfinite", sg_type_text(to));
-    if (small_of(to) >= 0) /* implied in those rows */
+    if (is_finite)
         d->alu->immediate &= ~(uint64_t)SG_CVT_SATFINITE;
-    sg_shape(d, to, from, two ? from : SG_T_none, SG_T_none);
+    if (two)
+        sg_shape(d, to, from, from, scaled ? SG_T_ue8m0x2 : SG_T_none, SG_T_none);
+    else
+        sg_shape(d, to, from, scaled ? SG_T_ue8m0x2 : SG_T_none, SG_T_none);
     return sg_choose(d, function);
 }
 

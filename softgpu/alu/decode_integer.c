@@ -13,24 +13,30 @@ static enum sg_type twice(enum sg_type t)
                            : SG_T_none;
 }
 
-/* u16x2 and s16x2 */
-static int decode_pair(struct sg_decode *d)
+static int packed_of(enum sg_type t)
 {
-    static const signed char operations[] = { [SG_OP_ADD] = SG_PAIR_ADD, [SG_OP_SUB] = SG_PAIR_SUB,
-                                              [SG_OP_MIN] = SG_PAIR_MIN,
-                                              [SG_OP_MAX] = SG_PAIR_MAX, [SG_OP_NEG] = SG_PAIR_NEG };
+    return t == SG_T_u16x2 ? 0 : t == SG_T_s16x2 ? 1 : t == SG_T_u8x4 ? 2 : t == SG_T_s8x4 ? 3 : -1;
+}
+
+static int decode_packed(struct sg_decode *d)
+{
     const enum sg_type t = d->type[0];
-    const bool is_signed = t == SG_T_s16x2, relu = sg_has(d, W(relu));
-    if (d->operation != SG_OP_ADD && d->operation != SG_OP_SUB && d->operation != SG_OP_MIN &&
-        d->operation != SG_OP_MAX && d->operation != SG_OP_NEG)
-        return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(t));
-    if (sg_allow(d, d->operation == SG_OP_MIN || d->operation == SG_OP_MAX ? W(relu) : 0, 1, 1))
+    const bool relu = sg_has(d, W(relu)), sat = sg_has(d, W(sat));
+    int operation;
+    switch (d->operation) {
+    case SG_OP_ADD: operation = sat ? SG_PACKED_ADD_SAT : SG_PACKED_ADD; break;
+    case SG_OP_SUB: operation = sat ? SG_PACKED_SUB_SAT : SG_PACKED_SUB; break;
+    case SG_OP_MIN: operation = relu ? SG_PACKED_MIN_RELU : SG_PACKED_MIN; break;
+    case SG_OP_MAX: operation = relu ? SG_PACKED_MAX_RELU : SG_PACKED_MAX; break;
+    case SG_OP_NEG: operation = SG_PACKED_NEG; break;
+    default: return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(t));
+    }
+    const bool selects = d->operation == SG_OP_MIN || d->operation == SG_OP_MAX,
+               adds = d->operation == SG_OP_ADD || d->operation == SG_OP_SUB;
+    if (sg_allow(d, selects ? W(relu) : adds ? W(sat) : 0, 1, 1))
         return -1;
     sg_shape(d, t, t, d->operation == SG_OP_NEG ? SG_T_none : t, SG_T_none);
-    int operation = operations[d->operation];
-    if (relu)
-        operation = d->operation == SG_OP_MIN ? SG_PAIR_MIN_RELU : SG_PAIR_MAX_RELU;
-    return sg_choose(d, integer_tables[d->level]->pair[operation][is_signed]);
+    return sg_choose(d, integer_tables[d->level]->packed[operation][packed_of(t)]);
 }
 
 /* mul, mad and madc: which part of the product */
@@ -47,8 +53,8 @@ int sg_decode_integer(struct sg_decode *d)
     sg_words allowed = 0, parts = 0;
     int operation = -1, sources = 2;
 
-    if (t == SG_T_u16x2 || t == SG_T_s16x2)
-        return decode_pair(d);
+    if (packed_of(t) >= 0)
+        return decode_packed(d);
     if (d->type_count != 1 || kind < 0)
         return sg_fail(d, "no %s of %s", d->instruction->opcode, sg_type_text(d->type_count ? t : SG_T_none));
     switch (d->operation) {

@@ -18,6 +18,7 @@ static const char *const words[SG_WORD_COUNT] = {
 #define X(name) [SG_WORD_##name] = #name,
     SG_WORDS(X)
 #undef X
+        [SG_WORD_scaled] = "scaled::n2::ue8m0",
 };
 
 const char *sg_type_text(enum sg_type t) { return types[t].text; }

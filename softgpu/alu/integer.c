@@ -85,6 +85,7 @@ static inline uint32_t saturate_s32(int64_t x)
 {
     return (uint32_t)(int32_t)(x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x);
 }
+ROW2(add_sat_u32, uint32_t, uint32_t, uint32_t, a + b < a ? UINT32_MAX : a + b)
 ROW2(add_sat_s32, uint32_t, uint32_t, uint32_t, saturate_s32((int64_t)(int32_t)a + (int32_t)b))
 ROW2(sub_sat_s32, uint32_t, uint32_t, uint32_t, saturate_s32((int64_t)(int32_t)a - (int32_t)b))
 ROW3(mad_hi_sat_s32, uint32_t, uint32_t, uint32_t, uint32_t,
@@ -177,7 +178,34 @@ PAIR_ROW(pair_min_s16, int16_t, a < b ? a : b)
 PAIR_ROW(pair_max_s16, int16_t, a > b ? a : b)
 PAIR_ROW(pair_min_relu_s16, int16_t, a < 0 || b < 0 ? 0 : a < b ? a : b)
 PAIR_ROW(pair_max_relu_s16, int16_t, a < 0 && b < 0 ? 0 : a > b ? a : b)
+PAIR_ROW(pair_add_sat_u16, int32_t, a + b > 0xffff ? 0xffff : a + b)
+PAIR_ROW(pair_add_sat_s16, int16_t, a + b < INT16_MIN ? INT16_MIN : a + b > INT16_MAX ? INT16_MAX : a + b)
 ROW1(pair_neg, uint32_t, uint32_t, ((0 - a) & 0xffff) | ((0 - (a >> 16)) << 16))
+
+/* Four bytes in one register */
+#define FOUR_ROW(name, T, EXPRESSION)                                          \
+    static inline uint32_t byte_##name(uint32_t x, uint32_t y, unsigned shift) \
+    {                                                                          \
+        const int a = (T)(x >> shift), b = (T)(y >> shift);                    \
+        (void)b;                                                               \
+        return (uint32_t)((EXPRESSION)&0xff) << shift;                         \
+    }                                                                          \
+    ROW2(name, uint32_t, uint32_t, uint32_t,                                   \
+         byte_##name(a, b, 0) | byte_##name(a, b, 8) | byte_##name(a, b, 16) | byte_##name(a, b, 24))
+FOUR_ROW(four_add, uint8_t, a + b)
+FOUR_ROW(four_sub, uint8_t, a - b)
+FOUR_ROW(four_min_u8, uint8_t, a < b ? a : b)
+FOUR_ROW(four_max_u8, uint8_t, a > b ? a : b)
+FOUR_ROW(four_min_s8, int8_t, a < b ? a : b)
+FOUR_ROW(four_max_s8, int8_t, a > b ? a : b)
+FOUR_ROW(four_min_relu_s8, int8_t, a < 0 || b < 0 ? 0 : a < b ? a : b)
+FOUR_ROW(four_max_relu_s8, int8_t, a < 0 && b < 0 ? 0 : a > b ? a : b)
+FOUR_ROW(four_add_sat_u8, uint8_t, a + b > UINT8_MAX ? UINT8_MAX : a + b)
+FOUR_ROW(four_sub_sat_u8, uint8_t, a < b ? 0 : a - b)
+FOUR_ROW(four_add_sat_s8, int8_t, a + b < INT8_MIN ? INT8_MIN : a + b > INT8_MAX ? INT8_MAX : a + b)
+FOUR_ROW(four_sub_sat_s8, int8_t, a - b < INT8_MIN ? INT8_MIN : a - b > INT8_MAX ? INT8_MAX : a - b)
+ROW1(four_neg, uint32_t, uint32_t,
+     byte_four_sub(0, a, 0) | byte_four_sub(0, a, 8) | byte_four_sub(0, a, 16) | byte_four_sub(0, a, 24))
 
 #define ALL6(name) { [SG_U16] = name##_u16, [SG_S16] = name##_s16, [SG_U32] = name##_u32, [SG_S32] = name##_s32,      \
                      [SG_U64] = name##_u64, [SG_S64] = name##_s64 }
@@ -197,7 +225,7 @@ const struct sg_integer_table SG_CLONE(sg_integer_table) = {
         [SG_INTEGER_ABS] = SIGNED3(abs), [SG_INTEGER_NEG] = SIGNED3(neg),
         [SG_INTEGER_MIN] = ALL6(min), [SG_INTEGER_MAX] = ALL6(max),
         [SG_INTEGER_MIN_RELU] = ONLY_S32(min_relu), [SG_INTEGER_MAX_RELU] = ONLY_S32(max_relu),
-        [SG_INTEGER_ADD_SAT] = ONLY_S32(add_sat), [SG_INTEGER_SUB_SAT] = ONLY_S32(sub_sat),
+        [SG_INTEGER_ADD_SAT] = BOTH32(add_sat), [SG_INTEGER_SUB_SAT] = ONLY_S32(sub_sat),
         [SG_INTEGER_MAD_HI_SAT] = ONLY_S32(mad_hi_sat),
         [SG_INTEGER_MUL24_LO] = BOTH32(mul24_lo), [SG_INTEGER_MUL24_HI] = BOTH32(mul24_hi),
         [SG_INTEGER_MAD24_LO] = BOTH32(mad24_lo), [SG_INTEGER_MAD24_HI] = BOTH32(mad24_hi),
@@ -208,10 +236,15 @@ const struct sg_integer_table SG_CLONE(sg_integer_table) = {
         [SG_INTEGER_MADC_LO] = MAD_CARRY4(madc_lo), [SG_INTEGER_MADC_LO_CC] = MAD_CARRY4(madc_lo_cc),
         [SG_INTEGER_MADC_HI] = MAD_CARRY4(madc_hi), [SG_INTEGER_MADC_HI_CC] = MAD_CARRY4(madc_hi_cc),
     },
-    .pair = {
-        [SG_PAIR_ADD] = { pair_add, pair_add }, [SG_PAIR_SUB] = { pair_sub, pair_sub },
-        [SG_PAIR_MIN] = { pair_min_u16, pair_min_s16 }, [SG_PAIR_MAX] = { pair_max_u16, pair_max_s16 },
-        [SG_PAIR_MIN_RELU] = { NULL, pair_min_relu_s16 }, [SG_PAIR_MAX_RELU] = { NULL, pair_max_relu_s16 },
-        [SG_PAIR_NEG] = { NULL, pair_neg },
+    .packed = {
+        [SG_PACKED_ADD] = { pair_add, pair_add, four_add, four_add },
+        [SG_PACKED_SUB] = { pair_sub, pair_sub, four_sub, four_sub },
+        [SG_PACKED_MIN] = { pair_min_u16, pair_min_s16, four_min_u8, four_min_s8 },
+        [SG_PACKED_MAX] = { pair_max_u16, pair_max_s16, four_max_u8, four_max_s8 },
+        [SG_PACKED_MIN_RELU] = { NULL, pair_min_relu_s16, NULL, four_min_relu_s8 },
+        [SG_PACKED_MAX_RELU] = { NULL, pair_max_relu_s16, NULL, four_max_relu_s8 },
+        [SG_PACKED_ADD_SAT] = { pair_add_sat_u16, pair_add_sat_s16, four_add_sat_u8, four_add_sat_s8 },
+        [SG_PACKED_SUB_SAT] = { NULL, NULL, four_sub_sat_u8, four_sub_sat_s8 },
+        [SG_PACKED_NEG] = { pair_neg, pair_neg, NULL, four_neg },
     },
 };

@@ -32,12 +32,22 @@ enum sg_integer_operation {
 #undef X
     SG_INTEGER_OPERATION_COUNT
 };
-/* 16-bit pairs (u16x2, s16x2), in this order. */
-enum sg_pair_operation { SG_PAIR_ADD, SG_PAIR_SUB, SG_PAIR_MIN, SG_PAIR_MAX, SG_PAIR_MIN_RELU, SG_PAIR_MAX_RELU,
-                         SG_PAIR_NEG, SG_PAIR_COUNT };
+/* Several numbers in one register (u16x2, s16x2, u8x4, s8x4), in this order. */
+enum sg_packed_operation {
+    SG_PACKED_ADD,
+    SG_PACKED_SUB,
+    SG_PACKED_MIN,
+    SG_PACKED_MAX,
+    SG_PACKED_MIN_RELU,
+    SG_PACKED_MAX_RELU,
+    SG_PACKED_ADD_SAT,
+    SG_PACKED_SUB_SAT,
+    SG_PACKED_NEG,
+    SG_PACKED_COUNT
+};
 struct sg_integer_table {
     sg_alu_function *row[SG_INTEGER_OPERATION_COUNT][SG_INT_COUNT];
-    sg_alu_function *pair[SG_PAIR_COUNT][2];
+    sg_alu_function *packed[SG_PACKED_COUNT][4];
 };
 SG_CLONE_DECLARE(const struct sg_integer_table, sg_integer_table);
 
@@ -129,7 +139,9 @@ struct sg_convert_float_table {
     sg_alu_function *pair[2][SG_ROUND_COUNT];                                 /* two f32 to [f16x2, bf16x2][mode] */
     sg_alu_function *pair_random[2], *four_random[SG_CVT_SMALL_COUNT];        /* .rs: the last operand has the bits */
     sg_alu_function *small_from_f32[SG_CVT_SMALL_COUNT], *small_from_f16x2[SG_CVT_SMALL_COUNT];
-    sg_alu_function *small_to_f16x2[SG_CVT_SMALL_COUNT];
+    sg_alu_function *small_from_bf16x2[SG_CVT_SMALL_COUNT];
+    sg_alu_function *small_to_f16x2[SG_CVT_SMALL_COUNT], *small_to_bf16x2[2][SG_CVT_SMALL_COUNT]; /* [scaled] */
+    sg_alu_function *fixed_from_f32[2], *fixed_from_bf16x2[2], *fixed_to_bf16x2[2];               /* s2f6x2 [scaled] */
     sg_alu_function *ue8m0_from_f32[2], *ue8m0_from_bf16x2[2], *ue8m0_to_bf16x2;   /* [rz, rp] */
 };
 SG_CLONE_DECLARE(const struct sg_convert_float_table, sg_convert_float_table);

@@ -362,6 +362,122 @@ static void test_small_formats(void **state)
             }
 }
 
+/* The small formats from and to bf16, and s2f6: signed 1/64 in eight bits. A scale is the power of two of a ue8m0. */
+static double scale_of(uint32_t s) { return s == 255 ? (double)NAN : ldexp(1, (int)s - 127); }
+static uint32_t expect_bf16(double x, bool relu, bool finite)
+{
+    const uint32_t sign = signbit(x) ? 0x8000 : 0;
+    if (x != x)
+        return 0x7fff;
+    if (relu && sign)
+        return 0;
+    return isinf(x) ? sign | (finite ? 0x7f7f : 0x7f80) : x == 0 ? sign : exact_round(BF16, exact_of(x), 'n', finite);
+}
+static uint32_t expect_fixed(double x, bool relu)
+{
+    const double y = nearbyint(x * 64); /* to even */
+    return x != x || y > 127 ? 127 : relu && y < 0 ? 0 : (uint32_t)(int32_t)(y < -128 ? -128 : y) & 0xff;
+}
+static uint32_t random_scales(void)
+{
+    const uint32_t near = (uint32_t)(alu_random() % 24 + 115) << 8 | (uint32_t)(alu_random() % 24 + 115);
+    return alu_random() & 1 ? near : (uint32_t)alu_random() & 0xffff;
+}
+/* flags: 1 .relu, 2 .satfinite, 4 .scaled */
+static const char *modified(char text[96], const char *to, const char *from, unsigned flags)
+{
+    snprintf(text, 96, "cvt.rn%s%s%s.%s.%s", flags & 2 ? ".satfinite" : "", flags & 1 ? ".relu" : "",
+             flags & 4 ? ".scaled::n2::ue8m0" : "", to, from);
+    return text;
+}
+static void test_bf16_of_small(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 6 * 8; k++)
+        ALU_LEVELS(level)
+        {
+            const unsigned flags = k % 8, kind = k / 8, shift = kind < 5 ? smalls[kind].shift : 8;
+            const struct format f = kind < 5 ? *smalls[kind].format : E4M3;
+            const uint32_t patterns = kind < 5 ? 1u << (1 + f.exponent_bits + f.fraction_bits) : 256;
+            struct alu_case c;
+            struct alu_run run = { 0 };
+            char text[96];
+            alu_get(&c, level, modified(text, "bf16x2", kind < 5 ? smalls[kind].name : "s2f6x2", flags),
+                    flags & 4 ? 2 : 1);
+            for (unsigned round = 0; round < 300; round++) {
+                uint32_t part[32][2];
+                for (unsigned i = 0; i < 32; i++) {
+                    part[i][0] = (uint32_t)(round * 32 + i) % patterns;
+                    part[i][1] = (uint32_t)alu_random() % patterns;
+                    run.s[0].u.w[i] = part[i][0] << shift | part[i][1];
+                    run.s[1].u.w[i] = flags & 4 ? random_scales() : 0x7f7f;
+                }
+                alu_execute(&c, &run);
+                for (unsigned i = 0; i < 32; i++)
+                    for (unsigned at = 0; at < 2; at++) {
+                        const double x = kind < 5 ? format_double(f, part[i][at]) : (double)(int8_t)part[i][at] / 64,
+                                     y = x * scale_of(run.s[1].u.w[i] >> (at ? 0 : 8) & 0xff);
+                        assert_int_equal(run.d.u.w[i] >> (at ? 0 : 16) & 0xffff, expect_bf16(y, flags & 1, flags & 2));
+                    }
+            }
+        }
+}
+static void test_small_of_bf16(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 5 * 2; k++)
+        ALU_LEVELS(level)
+        {
+            const struct format f = *smalls[k / 2].format;
+            struct alu_case c;
+            struct alu_run run = { 0 };
+            char text[96];
+            alu_get(&c, level, modified(text, smalls[k / 2].name, "bf16x2", 2 | k % 2), 1);
+            for (unsigned x = 0; x < 0x10000; x += 32) { /* every one, in both places */
+                for (unsigned i = 0; i < 32; i++)
+                    run.s[0].u.w[i] = (x + i) << 16 | (0xffff - x - i);
+                alu_execute(&c, &run);
+                for (unsigned i = 0; i < 32; i++)
+                    assert_int_equal(run.d.u.w[i], expect_small(f, format_double(BF16, x + i), k % 2)
+                                                           << smalls[k / 2].shift |
+                                                       expect_small(f, format_double(BF16, 0xffff - x - i), k % 2));
+            }
+        }
+}
+static void test_fixed(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 8; k++)
+        ALU_LEVELS(level)
+        {
+            const unsigned flags = 2 | (k & 1) | (k & 2 ? 4 : 0), pair = k >> 2;
+            struct alu_case c;
+            struct alu_run run = { 0 };
+            char text[96];
+            alu_get(&c, level, modified(text, "s2f6x2", pair ? "bf16x2" : "f32", flags),
+                    2 - pair + (flags & 4 ? 1 : 0));
+            for (unsigned round = 0; round < 600; round++) {
+                for (unsigned i = 0; i < 32; i++) {
+                    for (unsigned s = 0; s < 2; s++) /* most of them where there is something to round */
+                        run.s[s].u.w[i] = alu_random() % 4
+                                              ? u32((float)ldexp((double)(int64_t)(alu_random() % 1025 - 512),
+                                                                 (int)(alu_random() % 8) - 12))
+                                              : (uint32_t)alu_float(8, 23);
+                    if (pair)
+                        run.s[0].u.w[i] = (run.s[0].u.w[i] & 0xffff0000) | run.s[1].u.w[i] >> 16;
+                    run.s[2 - pair].u.w[i] = flags & 4 ? random_scales() : 0x7f7f;
+                }
+                alu_execute(&c, &run);
+                for (unsigned i = 0; i < 32; i++) {
+                    const uint32_t a = run.s[0].u.w[i], scales = run.s[2 - pair].u.w[i];
+                    const double high = f32(pair ? a & 0xffff0000 : a), low = f32(pair ? a << 16 : run.s[1].u.w[i]);
+                    assert_int_equal(run.d.u.w[i], expect_fixed(high / scale_of(scales >> 8), flags & 1) << 8 |
+                                                       expect_fixed(low / scale_of(scales & 0xff), flags & 1));
+                }
+            }
+        }
+}
+
 static void test_pairs(void **state)
 {
     (void)state;
@@ -635,6 +751,10 @@ static void test_refusals(void **state)
         { "cvt.rs.f16.f32", 2, "f16" },
         { "cvt.rs.satfinite.e4m3x4.f32", 5, "operands" },
         { "cvt.rs.rn.f16x2.f32", 3, "rn" },
+        { "cvt.rn.s2f6x2.f32", 2, "satfinite" },
+        { "cvt.rn.satfinite.s2f6x2.f16x2", 1, "f16x2" },
+        { "cvt.rn.scaled::n2::ue8m0.f16x2.e4m3x2", 2, "scaled" },
+        { "cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2", 1, "operands" },
     };
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
@@ -648,6 +768,9 @@ int main(void)
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_tf32),
         cmocka_unit_test(test_small_formats),
+        cmocka_unit_test(test_bf16_of_small),
+        cmocka_unit_test(test_small_of_bf16),
+        cmocka_unit_test(test_fixed),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_random_pairs),
         cmocka_unit_test(test_random_fours),

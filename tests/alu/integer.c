@@ -69,7 +69,7 @@ static wide reference(enum op op, struct type t, uint64_t a0, uint64_t b0, uint6
     case NEG: return -a;
     case MIN: return a < b ? a : b;
     case MAX: return a > b ? a : b;
-    case ADD_SAT: return saturate(a + b);
+    case ADD_SAT: return t.is_signed ? saturate(a + b) : a + b > UINT32_MAX ? UINT32_MAX : a + b;
     case SUB_SAT: return saturate(a - b);
     case MAD_HI_SAT: return saturate(high + c);
     case MUL24_LO: return product24;
@@ -101,7 +101,7 @@ static const struct { const char *text; enum op op; unsigned sources, types;
     { "neg", NEG, 1, U(1) | U(3) | U(5) },
     { "min", MIN, 2, INT6 },
     { "max", MAX, 2, INT6 },
-    { "add.sat", ADD_SAT, 2, U(3) },
+    { "add.sat", ADD_SAT, 2, U(2) | U(3) },
     { "sub.sat", SUB_SAT, 2, U(3) },
     { "mad.hi.sat", MAD_HI_SAT, 3, U(3) },
     { "mul24.lo", MUL24_LO, 2, U(2) | U(3) },
@@ -205,34 +205,53 @@ static void test_carry(void **state)
             }
 }
 
-static uint16_t pair_reference(enum op op, bool is_signed, uint16_t a, uint16_t b)
+/* One of the numbers of 16 or 8 bits. */
+static uint32_t part_reference(enum op op, struct type t, uint32_t a, uint32_t b)
 {
-    return (uint16_t)cut((uwide)reference(op, (struct type){ "", 16, is_signed }, a, b, 0), 16);
+    const wide highest = ((wide)1 << (t.bits - t.is_signed)) - 1, least = t.is_signed ? -highest - 1 : 0;
+    wide x = reference(op == ADD_SAT ? ADD : op == SUB_SAT ? SUB : op, t, a, b, 0);
+    if (op == ADD_SAT || op == SUB_SAT)
+        x = x > highest ? highest : x < least ? least : x;
+    return (uint32_t)cut((uwide)x, t.bits);
 }
-static void test_pairs(void **state)
+static void test_packed(void **state)
 {
     (void)state;
-    static const struct { const char *text; enum op op; bool is_signed; } pairs[] = {
-        { "add.u16x2", ADD, 0 }, { "add.s16x2", ADD, 1 }, { "min.u16x2", MIN, 0 }, { "min.s16x2", MIN,
-                                                                                     1 }, { "max.u16x2", MAX, 0 },
-        { "max.s16x2", MAX, 1 }, { "min.relu.s16x2", MIN_RELU, 1 }, { "max.relu.s16x2", MAX_RELU, 1 },
+    static const struct {
+        const char *text;
+        enum op op;
+    } forms[] = { { "add", ADD },         { "sub", SUB },           { "min", MIN },
+                  { "max", MAX },         { "min.relu", MIN_RELU }, { "max.relu", MAX_RELU },
+                  { "add.sat", ADD_SAT }, { "sub.sat", SUB_SAT },   { "neg", NEG } };
+    static const struct type kinds[] = {
+        { "u16x2", 16, false }, { "s16x2", 16, true }, { "u8x4", 8, false }, { "s8x4", 8, true }
     };
-    for (size_t o = 0; o < sizeof pairs / sizeof *pairs; o++)
+    for (size_t k = 0; k < 4 * sizeof forms / sizeof *forms; k++)
         ALU_LEVELS(level) {
+            const struct type t = kinds[k % 4];
+            const enum op op = forms[k / 4].op;
+            const bool lacks = ((op == MIN_RELU || op == MAX_RELU) && !t.is_signed) ||
+                               (op == SUB_SAT && t.bits == 16) || (op == NEG && k % 4 == 2);
             struct alu_case c;
             struct alu_run run = { 0 };
-            alu_get(&c, level, pairs[o].text, 2);
+            char text[32];
+            snprintf(text, sizeof text, "%s.%s", forms[k / 4].text, t.name);
+            if (lacks)
+                continue;
+            alu_get(&c, level, text, op == NEG ? 1 : 2);
             for (unsigned round = 0; round < 100; round++) {
                 for (unsigned i = 0; i < 32; i++)
                     for (unsigned s = 0; s < 2; s++)
-                        run.s[s].u.w[i] = (uint32_t)(alu_integer(16) | alu_integer(16) << 16);
+                        run.s[s].u.w[i] = (uint32_t)(alu_integer(t.bits) | alu_integer(t.bits) << 16) |
+                                          (t.bits == 8 ? (uint32_t)(alu_integer(8) << 8 | alu_integer(8) << 24) : 0);
                 alu_execute(&c, &run);
                 for (unsigned i = 0; i < 32; i++) {
-                    const uint32_t a = run.s[0].u.w[i], b = run.s[1].u.w[i];
-                    const uint32_t low = pair_reference(pairs[o].op, pairs[o].is_signed, (uint16_t)a, (uint16_t)b);
-                    const uint32_t high =
-                        pair_reference(pairs[o].op, pairs[o].is_signed, (uint16_t)(a >> 16), (uint16_t)(b >> 16));
-                    assert_int_equal(run.d.u.w[i], low | high << 16);
+                    uint32_t want = 0;
+                    for (unsigned at = 0; at < 32; at += t.bits)
+                        want |= part_reference(op, t, (uint32_t)cut(run.s[0].u.w[i] >> at, t.bits),
+                                               (uint32_t)cut(run.s[1].u.w[i] >> at, t.bits))
+                                << at;
+                    assert_int_equal(run.d.u.w[i], want);
                 }
             }
         }
@@ -243,6 +262,11 @@ static void test_refusals(void **state)
     (void)state;
     static const struct alu_refused refused[] = {
         { "add.sat.u64", 2, "sat" },
+        { "sub.sat.u32", 2, "sat" },
+        { "sub.sat.u16x2", 2, "sat" },
+        { "min.relu.u8x4", 2, "relu" },
+        { "neg.u8x4", 1, "u8x4" },
+        { "mul.lo.u8x4", 2, "u8x4" },
         { "add.quick.s32", 2, "'quick'" },
         { "add", 2, "type" },
         { "mul.s32", 2, ".lo" },
@@ -265,8 +289,7 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_operations), cmocka_unit_test(test_carry),
-                                        cmocka_unit_test(test_pairs),
-                                        cmocka_unit_test(test_refusals) };
+                                        cmocka_unit_test(test_packed), cmocka_unit_test(test_refusals) };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
