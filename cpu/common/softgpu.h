@@ -28,4 +28,8 @@ typedef int softgpu_graph_launch(uint64_t owner, uint64_t executable, uint64_t g
    as it takes. The software GPU holds no lock. kernel: its name in the PTX. */
 typedef bool softgpu_absent(uint64_t address, uint64_t size, bool writes, const char *kernel);
 
+/* What a kernel calls at a fence of system scope, and before a release: what it wrote before must be seen before what
+   it writes behind it, also by the host. Called as the function above. */
+typedef void softgpu_released(void);
+
 #endif

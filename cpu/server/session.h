@@ -43,7 +43,8 @@
  *   report.speak      while a reply that carries printed text is put together and sent
  *   measuring, charging  (charge.c) also taken without session.lock
  *   the lock of device_graph.c, of all sessions
- *   mirror.lock       before events.lock; also taken by threads of the software GPU, which hold nothing
+ *   mirror.contents, mirror.lock     the latter before events.lock; also taken by threads of the software GPU, which
+ *                    hold nothing
  *   shares.lock, staging.lock, insides.lock, gates_lock, lanes.lock, report.lock, events.lock,
  *   executor.queue_lock, loader.lock, pulse.lock:
  *                    leaves, never two at once

@@ -13,6 +13,7 @@
 
 struct sg_memory sg_memory;
 _Atomic(softgpu_absent *) sg_absent;
+_Atomic(softgpu_released *) sg_released;
 
 enum { SPREAD_SHIFT = 26 };
 

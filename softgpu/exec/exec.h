@@ -40,6 +40,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "softgpu/engine.h"
+#include "softgpu/memory.h"
 #include "softgpu/alu/alu.h"
 
 struct exec_warp;
@@ -109,6 +110,7 @@ enum {
     EXEC_LABEL = 32,                  /* d is a PTX instruction to go to: becomes target, and cost */
     EXEC_ADDRESS_FRAME = 16,          /* counts from the frame's local memory */
     EXEC_READS_SHARED = 64,           /* or may: generic loads */
+    EXEC_SYSTEM = 128,                /* an atomic operation that releases at system scope */
 };
 
 struct exec_function {
@@ -587,6 +589,13 @@ static inline uintptr_t exec_found_address(const struct exec_warp *w, enum exec_
 }
 /* One lane, any generic address. NULL: not accessible. */
 void *exec_address_lane(struct exec_warp *, unsigned lane, uint64_t address, uint64_t n, unsigned rights);
+/* At a fence of system scope, and before a release. */
+static inline void exec_release(void)
+{
+    softgpu_released *released = atomic_load_explicit(&sg_released, memory_order_relaxed);
+    if (__builtin_expect(released != NULL, 0))
+        released();
+}
 /* Whether memory that the kernel may touch so has been brought to the address, which had none. Waits. */
 bool exec_brought(const struct exec_warp *, uint64_t address, uint64_t n, unsigned rights);
 

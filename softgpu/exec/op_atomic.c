@@ -150,6 +150,8 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
         return;
     if (i->order == EXEC_SEQ_CST)
         exec_fence_full();
+    if (i->flags & EXEC_SYSTEM)
+        exec_release();
     const void *b = exec_row(w, i->s[1]), *c = i->s[2] ? exec_row(w, i->s[2]) : b;
     unsigned char *to = i->d != UINT32_MAX ? w->rows + i->d : NULL;
     for (uint32_t m = w->mask; m; m &= m - 1) {
@@ -364,6 +366,8 @@ static int decode_atom(struct exec_decoder *d)
     enum ptx_type type = (enum ptx_type)n.type, declared = type;
     n.vector = decode_has(d, "v2") ? 2 : decode_has(d, "v4") ? 4 : decode_has(d, "v8") ? 8 : 1;
     n.order = decode_has(d, "sc") ? EXEC_SEQ_CST : EXEC_ACQ_REL;
+    if (decode_has(d, "sys") && (decode_has(d, "release") || decode_has(d, "acq_rel")))
+        n.flags |= EXEC_SYSTEM;
     uint32_t at = red ? 0 : 1;
     if (in->operand_count < at + 2 + (n.kind == CAS))
         return decode_error(d, "%u operands", in->operand_count);

@@ -196,11 +196,13 @@ static void run_fence(struct exec_warp *w, const struct exec_insn *i)
         exec_fence_full();
     else
         exec_fence_acq_rel();
+    if (i->kind)                              /* of system scope */
+        exec_release();
 }
 
 static int decode_fence(struct exec_decoder *d)
 {
-    struct exec_insn n = { .run = run_fence, .order = EXEC_ACQ_REL };
+    struct exec_insn n = { .run = run_fence, .order = EXEC_ACQ_REL, .kind = decode_has(d, "sys") };
     /* membar is fence.sc; within a block one core runs all, in order */
     if ((!strcmp(d->in->opcode, "membar") && !decode_has(d, "cta")) || (decode_has(d, "sc") && !decode_has(d, "cta")))
         n.order = EXEC_SEQ_CST;

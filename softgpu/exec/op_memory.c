@@ -243,8 +243,10 @@ static void run_store(struct exec_warp *w, const struct exec_insn *i)
     enum exec_found found = exec_address(w, i, size, size, SG_WRITE);
     if (found == EXEC_FOUND_NONE)
         return;
-    if (i->order != EXEC_RELAXED)
+    if (i->order != EXEC_RELAXED) {
         exec_fence_acq_rel();
+        exec_release();
+    }
     const void *row = exec_row(w, i->s[1]);
     if (found >= EXEC_FOUND_CONTIGUOUS && (bytes == 8) == (size == 8) && size <= 8) {
         if (w->mask == UINT32_MAX)
@@ -262,8 +264,10 @@ static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
     enum exec_found found = exec_address(w, i, size * n, size * n, SG_WRITE);
     if (found == EXEC_FOUND_NONE)
         return;
-    if (i->order != EXEC_RELAXED)
+    if (i->order != EXEC_RELAXED) {
         exec_fence_acq_rel();
+        exec_release();
+    }
     const void *rows[MAX_VECTOR];
     unsigned char *all = w->temp[0];
     for (unsigned k = 0; k < n; k++)

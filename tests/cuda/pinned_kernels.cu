@@ -5,6 +5,7 @@
 // shows: pinned memory in kernels: counters and atomics over many launches without a wait, of two streams in order
 // shows: pinned memory in kernels: copies and sets of the same memory keep to the order of the streams
 // shows: pinned memory in kernels: program and kernel write different bytes of one word while the kernel runs
+// shows: pinned memory in kernels: program and kernel wait for words of each other without any call
 // shows: pinned memory in kernels: graphs, also launched again after the program has written
 // shows: pinned memory in kernels: read(2) and other threads fill it; allocated again it has nothing of before
 // shows: pinned memory in kernels: registered memory by its device pointer; what else lies in its pages stays
@@ -47,6 +48,22 @@ __global__ void late_byte(volatile int *gate, volatile unsigned char *to, int va
     while (!*gate)
         __nanosleep(20000);
     to[4] = (unsigned char)value;
+}
+
+// Answers requests of the program as they come.
+__global__ void mailbox(volatile int *request, volatile int *answer, const volatile int *in, int *out, int n,
+                        int rounds)
+{
+    for (int round = 1; round <= rounds; round++) {
+        while (*request != round)
+            __nanosleep(20000);
+        for (int i = threadIdx.x; i < n; i += blockDim.x)
+            out[i] = in[i] + round;
+        __threadfence_system();
+        __syncthreads();
+        if (threadIdx.x == 0)
+            *answer = round;
+    }
 }
 
 static bool indirect = true;                 // a kernel may find the pointer in device memory
@@ -376,6 +393,30 @@ static void one_word()
     MUST(cudaStreamDestroy(other));
 }
 
+// No call between: the program and the kernel wait for each other's words, and find what was written before them. The
+// word of the answer lies before what it announces, and the word of the request behind.
+static void without_calls()
+{
+    enum { N = 3000, ROUNDS = 12 };
+    int *all = pinned<int>(2 * N + 64), *in = all + 32, *out = in + N;
+    int *request = all + 2 * N + 63, *answer = all;
+    if (!indirect)
+        return;                              // docs/pinned-memory.md: such a GPU promises no order
+    memset(all, 0, (2 * N + 64) * sizeof(int));
+    mailbox<<<1, 64>>>(request, answer, in, out, N, ROUNDS);
+    GIVES(cudaErrorNotReady, cudaStreamQuery(0));
+    cudaGetLastError();
+    for (int round = 1; round <= ROUNDS; round++) {
+        fill(in, N, round);
+        __atomic_store_n(request, round, __ATOMIC_RELEASE);
+        while (__atomic_load_n(answer, __ATOMIC_ACQUIRE) != round)
+            usleep(100);
+        HOLDS(same(out, N, round, round));
+    }
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaFreeHost(all));
+}
+
 static void graphs()
 {
     enum { N = 3000 };
@@ -625,6 +666,7 @@ int main(int argc, char **argv)
     beside_copies(500);
     beside_copies(90000);
     one_word();
+    without_calls();
     graphs();
     from_outside();
     again();

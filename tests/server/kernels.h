@@ -2,7 +2,8 @@
 #ifndef FLYT_TESTS_SERVER_KERNELS_H
 #define FLYT_TESTS_SERVER_KERNELS_H
 
-/* add(p, n): p[i] += 1 for i < n; spin(p): until *p is not 0; bad(): writes to address 8. */
+/* add(p, n): p[i] += 1 for i < n; spin(p): until *p is not 0; bad(): writes to address 8; tell(p): p[1024] = 7, and
+   behind a fence of system scope p[0] = 1. */
 static const char kernels_ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .global .align 4 .u32 counter;\n.global .texref texture;\n.global .surfref surface;\n"
@@ -19,6 +20,9 @@ static const char kernels_ptx[] =
     " ld.param.u64 %d1, [spin_p];\n"
     "LOOP: nanosleep.u32 50000; ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %q, %r1, 0; @%q bra LOOP;\n"
     " ret;\n}\n"
+    ".visible .entry tell(.param .u64 tell_p)\n{\n"
+    " .reg .b64 %d<2>; ld.param.u64 %d1, [tell_p];\n"
+    " st.global.u32 [%d1+4096], 7; membar.sys; st.global.u32 [%d1], 1; ret;\n}\n"
     ".visible .entry bad()\n{\n"
     " .reg .b64 %d<2>; mov.u64 %d1, 8; st.global.u32 [%d1], 0; ret;\n}\n";
 

@@ -11,7 +11,7 @@
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"
 
-enum { INVALID = 1, NO_MEMORY = 2, NOT_READY = 600, ILLEGAL = 700, ADD = 1, SPIN = 2, STREAM = 64 };
+enum { INVALID = 1, NO_MEMORY = 2, NOT_READY = 600, ILLEGAL = 700, ADD = 1, SPIN = 2, TELL = 3, STREAM = 64 };
 #define GRANULE ((uint64_t)FLYT_HOST_GRANULE)
 
 static struct server server;
@@ -29,6 +29,7 @@ static void connect_to(struct fixture *f, const struct server *to, uint64_t capa
     assert_int_equal(peer_load(&f->peer, 1, kernels_ptx, NULL, 0), 0);
     assert_int_equal(peer_function(&f->peer, ADD, 1, "add", &bytes), 0);
     assert_int_equal(peer_function(&f->peer, SPIN, 1, "spin", &bytes), 0);
+    assert_int_equal(peer_function(&f->peer, TELL, 1, "tell", &bytes), 0);
     peer_stream_create(&f->peer, STREAM, 1);
 }
 
@@ -320,6 +321,60 @@ static void a_kernel_that_polls(void **state)
     assert_int_equal(take(f, f->host, GRANULE), 0);
 }
 
+/* What a kernel wrote before a fence comes before what it wrote behind it, although it lies behind it. */
+static void what_kernels_tell(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t at = f->host, first, second;
+    assert_int_equal(add(f, f->host, GRANULE), 0);
+    patch(f, NULL, 0, false);
+    for (int round = 0; round < 3; round++) {
+        put(f, at, 0);
+        put(f, at + 4096, 0);
+        peer_launch(&f->peer, TELL, STREAM, 1, 1, &at, 8);
+        assert_int_equal(peer_stream_sync(&f->peer, STREAM), 0);
+        assert_int_equal(take(f, f->host, GRANULE), NOT_READY);      /* first it has to be asked for */
+        host_changes_args args = { 0 };
+        host_changes_result result = { 0 };
+        assert_int_equal(flyt_host_changes_1(&args, &result, f->peer.stub), RPC_SUCCESS);
+        assert_true(!result.head.result && !result.next && result.patch.patch_len == 2 * 17);
+        memcpy(&first, result.patch.patch_val, 8);
+        memcpy(&second, result.patch.patch_val + 17, 8);
+        assert_true(first == at + 4096 && second == at);
+        xdr_free((xdrproc_t)xdr_host_changes_result, (char *)&result);
+    }
+    assert_int_equal(take(f, f->host, GRANULE), 0);
+}
+
+/* More of them than the server keeps for a client that does not ask. */
+static void too_much_to_tell(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t at = f->host;
+    there_begin(f, GRANULE);
+    assert_int_equal(add(f, f->host, GRANULE), 0);
+    patch(f, NULL, 0, false);
+    for (int round = 0; round < 12; round++) {
+        launch_add(f, f->host + 8192, 400000);
+        peer_launch(&f->peer, TELL, STREAM, 1, 1, &at, 8);
+    }
+    assert_int_equal(peer_stream_sync(&f->peer, STREAM), 0);
+    unsigned asked = 0;
+    for (uint64_t from = 1; from; asked++) {
+        host_changes_args args = { from };
+        host_changes_result result = { 0 };
+        assert_int_equal(flyt_host_changes_1(&args, &result, f->peer.stub), RPC_SUCCESS);
+        assert_true(patch_apply((uint8_t *)result.patch.patch_val, result.patch.patch_len, place, NULL));
+        from = result.next;
+        xdr_free((xdrproc_t)xdr_host_changes_result, (char *)&result);
+    }
+    assert_true(asked < 40 && word(f->host) == 1 && word(f->host + 4096) == 7);
+    for (uint64_t i = 0; i < 400000; i += 997)
+        assert_int_equal(word(f->host + 8192 + 4 * i), 12);
+    assert_int_equal(take(f, f->host, GRANULE), 0);
+    there_end();
+}
+
 static void memory_that_nobody_has(void **unused)
 {
     (void)unused;
@@ -408,6 +463,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_kernel_waits_for_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(patches_that_belong_together, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kernel_that_polls, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_kernels_tell, setup, teardown),
+        cmocka_unit_test_setup_teardown(too_much_to_tell, setup, teardown),
         cmocka_unit_test(memory_that_nobody_has),
         cmocka_unit_test(clients_that_end),
         cmocka_unit_test(limits),

@@ -30,7 +30,7 @@
 #include "cpu/common/patch.h"
 #include "cpu/common/tree.h"
 
-enum { PAGE = 4096, PATCH_ROOM = 256 * 1024, PIECES_OF_AREA = 32, LOOKS_MOST = 8 };
+enum { PAGE = 4096, PATCH_ROOM = 256 * 1024, PIECES_OF_AREA = 32, LOOKS_MOST = 8, CUTS_MOST = 1024 };
 
 struct area {
     struct tree_node node;            /* key: address */
@@ -50,7 +50,7 @@ static struct {
     uint64_t base, size;              /* of the window; written once, at attach */
     struct tree areas, pieces;
     struct patch patch;
-    uint64_t found;                   /* bytes of patches, ever */
+    uint64_t found;                   /* bytes of patches, both ways, ever */
     bool unheard;                     /* no answer has come since the last patch */
     atomic_uint used, aliases;        /* areas that kernels use; those of registered memory */
 } mirror = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -372,33 +372,37 @@ uint64_t mirror_bring_all(uint64_t address)
 
 /* ---- from the server ---- */
 
-/* A patch_place: what lies in no area any more goes nowhere. */
+/* A patch_place: what lies in no area any more goes nowhere. A run of a patch belongs to one page. */
 static bool place(void *unused, uint64_t address, size_t size, uint8_t **memory, uint8_t **base)
 {
-    static uint8_t nowhere[PATCH_LINES * PATCH_LINE] __attribute__((aligned(PATCH_LINE)));
+    static uint8_t nowhere[2][PAGE] __attribute__((aligned(PATCH_LINE)));
     (void)unused;
-    const struct piece *p = piece_find(address);
-    if (!p || size > p->size - (address - p->node.key))
+    if (!mirror_inside(address) || size > PAGE - address % PAGE)
         return false;
+    const struct piece *p = piece_find(address);
     const struct area *a = area_find(address);
-    *memory = a ? a->host + (address - a->node.key) : nowhere;
-    *base = p->base + (address - p->node.key);
+    *memory = a ? a->host + (address - a->node.key) : nowhere[0];
+    *base = p ? p->base + (address - p->node.key) : nowhere[1];
     return true;
 }
 
-/* A page belongs to one area at most, and a run of a patch to one page. */
-static bool changes_apply(const uint8_t *bytes, size_t size) { return patch_apply(bytes, size, place, NULL); }
+static bool changes_apply(const uint8_t *bytes, size_t size)
+{
+    mirror.found += size;
+    return patch_apply(bytes, size, place, NULL);
+}
 
 static int changes_fetch(void)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     uint64_t from = mirror.base;
     int first = CORE_OK;
-    while (from) {
+    for (unsigned again = 0; from && again < CUTS_MOST;) {
         uint64_t next = 0;
         int code = mirror_call_changes(from, &next, changes_apply);
         mirror.unheard = false;
-        from = code || next <= from ? 0 : next;
+        again += next == from;
+        from = code || next < from ? 0 : next;
         first = first ? first : code;
     }
     return first;
@@ -412,14 +416,21 @@ static bool everything_idle(void)
     return true;
 }
 
-int mirror_fetch(void)
+static int fetch(void)
 {
-    pthread_mutex_lock(&mirror.lock);
+    FLYT_ASSERT_HELD(&mirror.lock);
     uint64_t launched = atomic_load(&mirror_launched);
     bool idle = everything_idle();
     int code = tree_first(&mirror.pieces) ? changes_fetch() : CORE_OK;
     if (idle)
         atomic_store(&mirror_settled, launched);
+    return code;
+}
+
+int mirror_fetch(void)
+{
+    pthread_mutex_lock(&mirror.lock);
+    int code = fetch();
     pthread_mutex_unlock(&mirror.lock);
     return code;
 }
@@ -443,7 +454,10 @@ static bool rows_used(const struct host_rows *rows)
     FLYT_ASSERT_HELD(&mirror.lock);
     const uint8_t *end = rows->address + (rows->slices - 1) * rows->slice_pitch + (rows->rows - 1) * rows->pitch +
                          rows->width;
-    for (struct area *a = area_above(mirror.base); a; a = area_behind(a))
+    /* Pinned memory is found by its address. Registered memory lies anywhere, and there is little of it. */
+    bool aliases = atomic_load(&mirror.aliases) != 0;
+    struct area *a = area_above(aliases ? mirror.base : (uint64_t)(uintptr_t)rows->address);
+    for (; a && (aliases || a->host < end); a = area_behind(a))
         if (a->kernels && rows->address < a->host + a->size && a->host < end)
             return true;
     return false;
@@ -495,12 +509,14 @@ void mirror_function_ended(void)
         session_latch(code);
 }
 
-bool mirror_refresh(void)
+bool mirror_refresh(bool *news)
 {
     pthread_mutex_lock(&mirror.lock);
+    uint64_t found = mirror.found;
     bool stale = mirror_stale() && atomic_load(&mirror.used) && session_ready() && !atomic_load(&core_session.sticky);
-    if (stale)
-        pieces_send();                        /* what fails is every later call's error */
+    if (stale && !pieces_send())              /* what fails is every later call's error */
+        fetch();
+    *news = mirror.found != found;
     mirror_call_flush();
     pthread_mutex_unlock(&mirror.lock);
     return stale;

@@ -7,7 +7,7 @@
  * kernel waits for the kernel itself.
  *
  * As long as work is under way that uses pinned memory, the thread also sends now and then what the program has
- * changed. A kernel may wait for that.
+ * changed, and fetches what kernels have changed. The other side may wait for that.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ struct wanted {
     char kernel[FLYT_MAX_SHORT];
 };
 
-enum { REFRESH_LEAST_NS = 1000000, REFRESH_MOST_NS = 20000000, REFRESH_SHARE = 20 };
+enum { REFRESH_LEAST_NS = 1000000, REFRESH_MOST_NS = 20000000, REFRESH_SHARE = 3 };
 
 static struct {
     pthread_mutex_t lock;
@@ -83,16 +83,17 @@ static void serve(const struct wanted *w)
     mirror_call_served(w->id, code);
 }
 
-/* Rarely where it costs much, and where the work takes long. How long until the next time; 0: no work is under way. */
+/* Rarely where it costs much, and where nothing changes. How long until the next time; 0: no work is under way. */
 static uint64_t refresh(uint64_t pause)
 {
     uint64_t begun = clock_now();
+    bool news;
     atomic_store(&queue.watching, false);     /* first: a launch that comes now says so again */
-    if (!mirror_refresh())
+    if (!mirror_refresh(&news))
         return 0;
     atomic_store(&queue.watching, true);
     uint64_t took = (clock_now() - begun) * REFRESH_SHARE;
-    pause += pause / 4;
+    pause = news ? REFRESH_LEAST_NS : pause + pause / 4;
     pause = pause < REFRESH_MOST_NS ? pause : REFRESH_MOST_NS;
     return pause > took ? pause : took;
 }

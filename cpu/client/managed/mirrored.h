@@ -31,9 +31,9 @@ int  mirror_bring(uint64_t address);
 bool mirror_area(uint64_t address, uint64_t *base, uint64_t *size);
 bool mirror_inside(uint64_t address);                       /* an address of the window */
 bool mirror_in_kernels(void);                               /* kernels use some of it, as far as is known */
-/* A kernel may wait for a word that the program writes: what the program has changed goes to the server. False: no work
-   that may look is under way. */
-bool mirror_refresh(void);
+/* A kernel may wait for a word that the program writes, and the program for one that a kernel writes: what either side
+   has changed goes to the other one. False: no work that may look is under way. *news: something has changed. */
+bool mirror_refresh(bool *news);
 
 /* ---- mirror_wanted.c ---- */
 

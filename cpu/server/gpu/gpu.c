@@ -65,6 +65,7 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     *(void **)&gpu->extent = dlsym(library, "softgpu_extent");
     *(void **)&gpu->graphs = dlsym(library, "softgpu_graphs");
     *(void **)&gpu->absences = dlsym(library, "softgpu_absences");
+    *(void **)&gpu->releases = dlsym(library, "softgpu_releases");
     *(void **)&gpu->register_shut = dlsym(library, "softgpu_register_shut");
     *(void **)&gpu->shut = dlsym(library, "softgpu_shut");
     return 0;

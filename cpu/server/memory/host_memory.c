@@ -166,11 +166,13 @@ static CUresult range_unregister(struct session *session, struct host_range *ran
 static void range_place(struct session *session, const struct host_range *of, struct host_range *range)
 {
     struct host_memory *host = &session->host;
+    pthread_mutex_lock(&session->mirror.contents);
     pthread_mutex_lock(&session->mirror.lock);
     for (uint64_t i = 0; i < of->size / FLYT_HOST_GRANULE; i++)
         host->at[(of->address - host->base) / FLYT_HOST_GRANULE + i] = range;
     host->shut |= range && range->shut;
     pthread_mutex_unlock(&session->mirror.lock);
+    pthread_mutex_unlock(&session->mirror.contents);
 }
 
 static void range_drop(struct session *session, struct host_range *range)
@@ -329,7 +331,7 @@ void serve_host_remove(struct session *session, struct call *call)
     struct host_range *range = host_granules(host, args, &first, &count) ? host->at[first] : NULL;
     CUresult r =
         range && range->address == args->address && range->size == args->size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (r == CUDA_SUCCESS && !session_idle(session))
+    if (r == CUDA_SUCCESS && (!session_idle(session) || session->mirror.first_cut))
         r = CUDA_ERROR_NOT_READY;
     if (r == CUDA_SUCCESS)
         r = range_unregister(session, range);

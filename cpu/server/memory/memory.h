@@ -18,6 +18,7 @@ struct device;
 struct module;
 struct session;
 
+struct cut;
 struct handle;
 struct share_part;
 /* A piece of MAP, which belongs to a context, or where a handle is mapped (`shared`, handle.c). */
@@ -92,6 +93,9 @@ void host_memory_context_gone(struct session *, struct context *); /* it is abou
 /* ---- mirrored host memory (mirror.c, and what kernels wait for: mirror_wanted.c) ---- */
 
 struct mirror {
+    pthread_mutex_t contents;             /* of the ranges and their bases; before lock */
+    struct cut *first_cut, **last_cut;    /* what kernels have released, in its order; under contents */
+    size_t cut_bytes;
     pthread_mutex_t lock;                 /* a leaf, but for events.lock */
     struct list of_all;                   /* linked: kernels may wait for this session's client */
     struct wanted *first;                 /* parts that kernels wait for, the newest first */
@@ -110,6 +114,9 @@ void mirror_stop(struct session *);
 bool mirror_range_begin(struct host_memory *, struct host_range *);
 void mirror_range_end(struct host_memory *, struct host_range *);
 bool mirror_pulls(const struct session *);                  /* FLYT_CAP_PULL */
+/* What kernels have changed by now is told before what they change later. By threads of the GPU. */
+void mirror_cut(struct session *);
+void mirror_cuts_drop(struct mirror *);
 /* By the completion thread: what is wanted now, and later, behind all news of what the device did before, telling the
    client of it. */
 uint32_t mirror_newest(struct session *);

@@ -5,12 +5,17 @@
  * in place. Beside each range stands its base: the bytes that client and server had in common last. The client sends
  * what it has changed (HOST_PATCH) before work that may look, and asks for what the device has changed (HOST_CHANGES)
  * when it has waited for work: the bytes that differ from the base.
+ *
+ * A program may also look, without a call, for what a kernel writes: first data, and behind a fence a word that says
+ * so. Who sees the word must see the data. So the software GPU tells of each fence of system scope, and of each release
+ * (released): what kernels have changed by then becomes a cut, and cuts are sent in their order. Beyond CUTS_MOST bytes
+ * nothing is cut any more until the client has asked; what is left of a cut has no order.
+ *
  * A range that a kernel touches need not be there: mirror_wanted.c.
  */
 #include "cpu/server/session.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +24,18 @@
 #include "cpu/common/log.h"
 #include "cpu/common/patch.h"
 
-enum { CHANGES_ROOM = 512 * 1024 };
+enum { CHANGES_ROOM = 512 * 1024, CUTS_MOST = 4 << 20, PAGE = 4096, PAGES = FLYT_HOST_GRANULE / PAGE };
+
+struct cut {
+    struct cut *next;
+    size_t size;
+    uint8_t bytes[];
+};
+
+bool mirror_pulls(const struct session *session)
+{
+    return session->host.mirrored && session->host.size && session->host.pulls && session->gpu->absences;
+}
 
 /* ---- ranges; under session.lock ---- */
 
@@ -92,7 +108,9 @@ void serve_host_patch(struct session *session, struct call *call)
     const host_patch_args *args = &call->args.host_patch;
     if (args->patch.patch_len)
         ranges_shut(session, true);
+    pthread_mutex_lock(&session->mirror.contents);
     bool good = patch_apply((const uint8_t *)args->patch.patch_val, args->patch.patch_len, place, session);
+    pthread_mutex_unlock(&session->mirror.contents);
     if (!args->more || !good)
         ranges_shut(session, false);
     if (!good)
@@ -108,8 +126,94 @@ static struct host_range *range_above(const struct host_memory *host, uint64_t a
     return granule < host->size / FLYT_HOST_GRANULE ? host->at[granule] : NULL;
 }
 
+/* Appends what the device has changed of [from, end of the range) to the patch. How far it came. Pages that nobody has
+   touched yet are not touched here either. */
+static uint64_t range_cut(struct patch *patch, const struct host_range *range, uint64_t from)
+{
+    unsigned char resident[PAGES];
+    uint64_t end = range->address + range->size;
+    while (from < end) {
+        uint64_t granule = from & ~(uint64_t)(FLYT_HOST_GRANULE - 1), beyond = granule + FLYT_HOST_GRANULE;
+        if (mincore((void *)(uintptr_t)granule, FLYT_HOST_GRANULE, resident) != 0)
+            memset(resident, 1, sizeof resident);
+        while (from < beyond) {
+            uint64_t next = (from / PAGE + 1) * PAGE, left = next - from;
+            size_t seen = left;
+            if (resident[(from - granule) / PAGE] & 1)
+                seen = patch_add(patch, from, (uint8_t *)(uintptr_t)from, range->base + (from - range->address), left);
+            from += seen;
+            if (seen < left)
+                return from;
+        }
+    }
+    return end;
+}
+
+/* The same of all ranges that end above the address. The next address to look at; 0: that was all. */
+static uint64_t ranges_cut(const struct session *session, struct patch *patch, uint64_t from)
+{
+    FLYT_ASSERT_HELD(&session->mirror.contents);
+    struct host_range *range;
+    while ((range = range_above(&session->host, from))) {
+        from = range_cut(patch, range, from > range->address ? from : range->address);
+        if (from < range->address + range->size)
+            return from;
+    }
+    return 0;
+}
+
+static void cut_take(struct mirror *mirror, struct patch *patch)
+{
+    FLYT_ASSERT_HELD(&mirror->contents);
+    for (struct cut *cut; (cut = mirror->first_cut) && cut->size <= patch->room - patch->used;) {
+        memcpy(patch->bytes + patch->used, cut->bytes, cut->size);
+        patch->used += cut->size;
+        mirror->cut_bytes -= cut->size;
+        if (!(mirror->first_cut = cut->next))
+            mirror->last_cut = &mirror->first_cut;
+        free(cut);
+    }
+}
+
+/* One cut: what has changed from that address on, as much as it holds. *next as ranges_cut says. NULL: nothing, or no
+   memory. */
+static struct cut *cut_make(const struct session *session, uint64_t from, uint64_t *next)
+{
+    FLYT_ASSERT_HELD(&session->mirror.contents);
+    struct cut *cut = malloc(sizeof *cut + CHANGES_ROOM), *fitted;
+    struct patch patch = { .bytes = cut ? cut->bytes : NULL, .room = CHANGES_ROOM };
+    *next = cut ? ranges_cut(session, &patch, from) : 0;
+    if (!patch.used) {
+        free(cut);
+        return NULL;
+    }
+    cut->next = NULL;
+    cut->size = patch.used;
+    fitted = realloc(cut, sizeof *cut + patch.used);
+    if (fitted)
+        cut = fitted;
+    return cut;
+}
+
+void mirror_cut(struct session *session)
+{
+    struct mirror *mirror = &session->mirror;
+    pthread_mutex_lock(&mirror->contents);
+    uint64_t from = session->host.added ? session->host.base : 0;
+    while (from && mirror->cut_bytes < CUTS_MOST) {
+        struct cut *cut = cut_make(session, from, &from);
+        if (!cut)
+            break;
+        *mirror->last_cut = cut;
+        mirror->last_cut = &cut->next;
+        mirror->cut_bytes += cut->size;
+    }
+    pthread_mutex_unlock(&mirror->contents);
+}
+
 void serve_host_changes(struct session *session, struct call *call)
 {
+    struct mirror *mirror = &session->mirror;
     uint64_t from = call->args.host_changes.from & ~(uint64_t)(PATCH_LINE - 1);
     struct patch patch = { .bytes = malloc(CHANGES_ROOM), .room = CHANGES_ROOM };
     host_changes_result result;
@@ -119,15 +223,26 @@ void serve_host_changes(struct session *session, struct call *call)
         free(patch.bytes);
         return;
     }
-    struct host_range *range;
-    while (!result.next && (range = range_above(&session->host, from))) {
-        uint64_t at = from > range->address ? from : range->address, left = range->address + range->size - at;
-        size_t seen = patch_add(&patch, at, (uint8_t *)(uintptr_t)at, range->base + (at - range->address), left);
-        from = at + seen;
-        result.next = seen < left ? from : 0;
-    }
+    pthread_mutex_lock(&mirror->contents);
+    cut_take(mirror, &patch);
+    if (mirror->first_cut)
+        result.next = from > session->host.base ? from : session->host.base;
+    else
+        result.next = ranges_cut(session, &patch, from);
+    pthread_mutex_unlock(&mirror->contents);
     result.patch.patch_val = (char *)patch.bytes;
     result.patch.patch_len = (u_int)patch.used;
     session_reply(session, call->xid, (xdrproc_t)xdr_host_changes_result, &result, CUDA_SUCCESS, false);
     free(patch.bytes);
+}
+
+void mirror_cuts_drop(struct mirror *mirror)
+{
+    while (mirror->first_cut) {
+        struct cut *next = mirror->first_cut->next;
+        free(mirror->first_cut);
+        mirror->first_cut = next;
+    }
+    mirror->last_cut = &mirror->first_cut;
+    mirror->cut_bytes = 0;
 }

@@ -29,7 +29,7 @@ static bool here(const struct session *session, uint64_t address)
 }
 
 static struct {
-    pthread_mutex_t lock;                 /* before mirror.lock */
+    pthread_mutex_t lock;                 /* before mirror.contents and mirror.lock */
     struct list sessions;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -181,17 +181,26 @@ void serve_host_served(struct session *session, struct call *call)
 
 /* ---- the session ---- */
 
-bool mirror_pulls(const struct session *session)
+/* A softgpu_released. */
+static void released(void)
 {
-    return session->host.mirrored && session->host.size && session->host.pulls && session->gpu->absences;
+    pthread_mutex_lock(&all.lock);
+    for (struct list *link = list_first(&all.sessions); link; link = list_next(&all.sessions, link)) {
+        struct mirror *mirror = LIST_OBJECT(link, struct mirror, of_all);
+        mirror_cut((struct session *)(void *)((char *)mirror - offsetof(struct session, mirror)));
+    }
+    pthread_mutex_unlock(&all.lock);
 }
 
 int mirror_start(struct session *session)
 {
     struct mirror *mirror = &session->mirror;
+    mirror->last_cut = &mirror->first_cut;
     int r = pthread_mutex_init(&mirror->lock, NULL);
     if (r == 0 && (r = pthread_cond_init(&mirror->answered, NULL)) != 0)
         pthread_mutex_destroy(&mirror->lock);
+    if (r == 0)
+        r = pthread_mutex_init(&mirror->contents, NULL);
     mirror->started = r == 0;
     return r;
 }
@@ -204,6 +213,7 @@ void mirror_open(struct session *session)
     list_append(&all.sessions, &session->mirror.of_all);
     pthread_mutex_unlock(&all.lock);
     session->gpu->absences(absent);
+    session->gpu->releases(released);
 }
 
 void mirror_ended(struct session *session)
@@ -230,7 +240,9 @@ void mirror_stop(struct session *session)
     while (mirror->waiting)
         pthread_cond_wait(&mirror->answered, &mirror->lock);
     pthread_mutex_unlock(&mirror->lock);
+    mirror_cuts_drop(mirror);
     pthread_cond_destroy(&mirror->answered);
     pthread_mutex_destroy(&mirror->lock);
+    pthread_mutex_destroy(&mirror->contents);
     mirror->started = false;
 }

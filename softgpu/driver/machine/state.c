@@ -125,3 +125,5 @@ softgpu_graph_launch *sgd_graph_launcher(void) { return atomic_load(&graph_launc
 /* For servers that bring memory when a kernel touches it (calls/host.c has the rest). */
 __attribute__((visibility("default"))) void softgpu_absences(softgpu_absent *absent);
 void softgpu_absences(softgpu_absent *absent) { atomic_store(&sg_absent, absent); }
+__attribute__((visibility("default"))) void softgpu_releases(softgpu_released *released);
+void softgpu_releases(softgpu_released *released) { atomic_store(&sg_released, released); }
