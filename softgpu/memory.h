@@ -37,7 +37,7 @@ struct sg_memory {
 };
 extern struct sg_memory sg_memory;                  /* one address space per process, as in CUDA */
 extern _Atomic(softgpu_absent *) sg_absent;         /* asked before an access fails; NULL: nobody */
-extern _Atomic(softgpu_released *) sg_released;     /* told of fences and releases; NULL: nobody */
+extern _Atomic(softgpu_released *) sg_released;     /* called at fences and releases; or NULL */
 
 /* May `device` (0..3; higher ones share rights with device & 3) touch [address, address+size) so? */
 static inline bool sg_memory_may(uint64_t address, uint64_t size, unsigned device, unsigned rights)

@@ -40,7 +40,7 @@ struct gpu {
     /* The software GPU's: says who brings memory that a kernel touches and that is not there, or shut. NULL
        elsewhere. */
     void (*absences)(softgpu_absent *);
-    /* With it: says who is told of fences of system scope and releases in kernels. */
+    /* With it: sets the function that kernels call at a fence of system scope and before a release. */
     void (*releases)(softgpu_released *);
     /* With it: MemHostRegister of memory that is shut, and shutting and opening a part of it. */
     CUresult (*register_shut)(void *, size_t, unsigned flags);

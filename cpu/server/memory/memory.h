@@ -114,7 +114,7 @@ void mirror_stop(struct session *);
 bool mirror_range_begin(struct host_memory *, struct host_range *);
 void mirror_range_end(struct host_memory *, struct host_range *);
 bool mirror_pulls(const struct session *);                  /* FLYT_CAP_PULL */
-/* What kernels have changed by now is told before what they change later. By threads of the GPU. */
+/* The client gets what kernels have changed by now before what they change later. Called by threads of the GPU. */
 void mirror_cut(struct session *);
 void mirror_cuts_drop(struct mirror *);
 /* By the completion thread: what is wanted now, and later, behind all news of what the device did before, telling the

@@ -7,7 +7,7 @@
  * when it has waited for work: the bytes that differ from the base.
  *
  * A program may also look, without a call, for what a kernel writes: first data, and behind a fence a word that says
- * so. Who sees the word must see the data. So the software GPU tells of each fence of system scope, and of each release
+ * so. Who sees the word must see the data. So the software GPU reports each fence of system scope, and of each release
  * (released): what kernels have changed by then becomes a cut, and cuts are sent in their order. Beyond CUTS_MOST bytes
  * nothing is cut any more until the client has asked; what is left of a cut has no order.
  *
@@ -149,7 +149,8 @@ static uint64_t range_cut(struct patch *patch, const struct host_range *range, u
     return end;
 }
 
-/* The same of all ranges that end above the address. The next address to look at; 0: that was all. */
+/* Adds to the patch what kernels have changed, in all ranges that end above the address.
+   The next address to look at; 0: that was all. */
 static uint64_t ranges_cut(const struct session *session, struct patch *patch, uint64_t from)
 {
     FLYT_ASSERT_HELD(&session->mirror.contents);

@@ -15,6 +15,8 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
 #include "code_state.h"
+#include "cpu/client/core/api_code.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"

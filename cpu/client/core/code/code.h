@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_code.h"
 #include "cpu/client/core/wire/wire.h"
 
 struct image_part { const void *data; size_t size; };

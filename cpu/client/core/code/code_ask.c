@@ -12,6 +12,7 @@
 #include "cpu/common/softgpu.h"
 #include "cpu/common/log.h"
 #include "code_state.h"
+#include "cpu/client/core/api_code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/state.h"
 

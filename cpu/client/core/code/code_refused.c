@@ -19,6 +19,7 @@
 
 #include "code_state.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_code.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { PRINTED_MOST = 64, FRAMES = 32 };

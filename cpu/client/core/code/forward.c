@@ -1,4 +1,5 @@
 /* forward.c: the ids of what forwarded calls name. See forward.h. */
+#include "cpu/client/core/api_code.h"
 #include "cpu/client/core/code/forward.h"
 
 #include "cpu/client/core/wire/device.h"

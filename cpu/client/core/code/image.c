@@ -10,6 +10,7 @@
 #include "cpu/code/hash.h"
 #include "cpu/code/kernels.h"
 #include "code.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 

@@ -16,6 +16,7 @@
 #include "api/forward/core.h"
 #include "cpu/rpc/quick.h"
 #include "code.h"
+#include "cpu/client/core/api_code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/stream/managed.h"

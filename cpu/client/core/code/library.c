@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_code.h"
 #include "cpu/common/cancel.h"
 #include "registry.h"
 

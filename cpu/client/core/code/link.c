@@ -5,6 +5,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/code/fatbin.h"
 #include "code.h"
+#include "cpu/client/core/api_code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/wire.h"
 

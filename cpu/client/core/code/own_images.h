@@ -4,7 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_OWN_IMAGES_H
 #define FLYT_CLIENT_CORE_OWN_IMAGES_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_errors.h"
 
 /* For a front end that hears of the program's images only when they are used: looks for those in its executable, so
    that they can be loaded with the first context. Once. */

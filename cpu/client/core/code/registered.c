@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/api_code.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
 #include "code_state.h"

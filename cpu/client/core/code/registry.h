@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_errors.h"
 
 struct registry_slot { _Atomic(const void *) key; _Atomic(void *) value; };
 struct registry_table { size_t mask, used; struct registry_table *older; struct registry_slot slots[]; };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cpu/common/cancel.h"
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_code.h"
 #include "forward.h"
 
 static int encode(core_context *c, tensor_map_args *args, void *map)

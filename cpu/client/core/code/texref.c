@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "code_state.h"
+#include "cpu/client/core/api_code.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"

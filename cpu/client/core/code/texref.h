@@ -9,7 +9,8 @@
 #ifndef FLYT_CLIENT_CORE_TEXREF_H
 #define FLYT_CLIENT_CORE_TEXREF_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_code.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/common/texref.h"
 
 typedef struct core_texref core_texref;

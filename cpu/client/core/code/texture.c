@@ -3,6 +3,7 @@
 #include "api/forward/core.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/texel.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/memory/memory.h"
 
 /* The server's driver sees pieces of memory, and an allocation is a part of one (memory.c). */

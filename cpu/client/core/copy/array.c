@@ -13,6 +13,7 @@
 
 #include "api/driver/types.h"
 #include "api/forward/core.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"

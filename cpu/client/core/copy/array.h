@@ -4,7 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_ARRAY_H
 #define FLYT_CLIENT_CORE_ARRAY_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_copy.h"
 
 /* Whether an address is one of a box in an array (core_array_box); such addresses have no memory. */
 bool array_address(uint64_t address);

@@ -19,6 +19,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/memory/host.h"
 #include "cpu/client/core/wire/state.h"
 

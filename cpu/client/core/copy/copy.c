@@ -30,6 +30,8 @@
 #include "array.h"
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_copy.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/memory/host.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"

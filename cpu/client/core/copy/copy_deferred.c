@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/stream/stream.h"
 

@@ -5,6 +5,7 @@
 #define FLYT_CLIENT_CORE_COPY_ENGINE_H
 
 #include "lanes.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/wire/span.h"
 
 /* copy.c. Where a box lies. kind: of its first byte; CORE_UNKNOWN_MEMORY: pageable. reach: where the device finds it;

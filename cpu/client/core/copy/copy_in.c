@@ -5,6 +5,7 @@
 
 #include "copy_part.h"
 #include "cpu/common/clock.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/wire/state.h"
 

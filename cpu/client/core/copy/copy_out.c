@@ -9,6 +9,7 @@
 
 #include "copy_part.h"
 #include "cpu/common/clock.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/perf.h"
 

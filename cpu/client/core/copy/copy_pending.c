@@ -13,6 +13,7 @@
 
 #include "copy_engine.h"
 #include "cpu/common/lock.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/stream/pending_copy.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/state.h"

@@ -11,6 +11,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "lane_state.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/state.h"
 
 /* ---- from the device: reading ---- */

@@ -4,6 +4,7 @@
 
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"

@@ -7,6 +7,7 @@
 
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/op.h"
 

@@ -9,6 +9,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/early_return.h"
 #include "memory.h"

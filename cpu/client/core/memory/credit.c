@@ -15,6 +15,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "cpu/rpc/credit.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "heap.h"

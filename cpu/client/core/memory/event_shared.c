@@ -28,6 +28,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu/client/core/api_copy.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/context.h"
 #include "memory.h"
 #include "share.h"

@@ -5,7 +5,7 @@
 #ifndef FLYT_CLIENT_CORE_EVENT_SHARED_H
 #define FLYT_CLIENT_CORE_EVENT_SHARED_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_stream.h"
 
 struct cell_arena;
 /* Where an event's cell is. arena NULL: it has none. */

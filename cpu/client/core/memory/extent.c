@@ -2,6 +2,7 @@
 #include "extent.h"
 
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/wire/state.h"
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/wire/device.h"
 #include "handle_state.h"
 #include "cpu/client/core/stream/pool_notes.h"

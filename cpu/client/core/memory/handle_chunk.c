@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "handle_state.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/state.h"
 
 int handle_chunk_make(int device, uint64_t size, const struct rights *others, struct handle_chunk *out)

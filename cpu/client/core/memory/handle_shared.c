@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/stream/early_return.h"
 #include "handle_state.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/stream/context.h"
 #include "heap.h"
 

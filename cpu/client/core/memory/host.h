@@ -6,7 +6,7 @@
 #ifndef FLYT_CLIENT_CORE_HOST_H
 #define FLYT_CLIENT_CORE_HOST_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_session.h"
 
 /* ---- host_space.c: which parts of the window are in use ---- */
 

@@ -25,6 +25,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/context.h"
 #include "host.h"
 #include "memory.h"

@@ -22,6 +22,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "host.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/wire.h"

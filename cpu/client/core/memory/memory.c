@@ -7,6 +7,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/context.h"
 #include "extent.h"
 #include "heap.h"

@@ -4,7 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_MEMORY_H
 #define FLYT_CLIENT_CORE_MEMORY_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_memory.h"
 
 /* ---- address.c ---- */
 

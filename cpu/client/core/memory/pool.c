@@ -25,6 +25,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/ids.h"
 #include "cpu/common/lock.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/wire/device.h"
 #include "extent.h"
 #include "memory.h"

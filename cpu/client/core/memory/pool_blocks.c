@@ -10,6 +10,7 @@
  */
 #include <stdlib.h>
 
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/device.h"
 #include "extent.h"
 #include "memory.h"

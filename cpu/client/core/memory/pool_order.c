@@ -9,6 +9,7 @@
  */
 #include "pool.h"
 
+#include "cpu/client/core/api_stream.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/stream/pool_notes.h"
 

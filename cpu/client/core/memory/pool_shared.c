@@ -16,6 +16,7 @@
 
 #include "cpu/code/hash.h"
 #include "cpu/common/list.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/state.h"
 

@@ -13,6 +13,7 @@
 #include "api/forward/core.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "memory.h"

@@ -4,7 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_SHARE_H
 #define FLYT_CLIENT_CORE_SHARE_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
 struct handle_chunk;

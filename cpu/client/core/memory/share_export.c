@@ -12,6 +12,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/tree.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/early_return.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"

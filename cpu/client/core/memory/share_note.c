@@ -13,6 +13,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/fd.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 

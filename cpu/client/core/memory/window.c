@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "cpu/client/core/api_errors.h"
 #include "cpu/common/tree.h"
 #include "memory.h"
 

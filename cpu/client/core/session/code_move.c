@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/api_code.h"
 #include "cpu/client/core/code/code_state.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/wire.h"

@@ -20,6 +20,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "api/forward/core.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "kinds.h"

@@ -7,6 +7,7 @@
 
 #include "cpu/common/clock.h"
 #include "api/forward/core.h"
+#include "cpu/client/core/api_stream.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/event_state.h"
 #include "cpu/client/core/stream/move.h"

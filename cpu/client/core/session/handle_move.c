@@ -2,6 +2,7 @@
  * handle_move.c: handles and their mappings on a move to another server (move.h). The new server makes each handle
  * under its old name and maps it where the program has it; what it holds is copied.
  */
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory/handle_state.h"
 #include "cpu/client/core/stream/move.h"

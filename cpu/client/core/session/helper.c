@@ -9,6 +9,7 @@
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/memory/memory.h"

@@ -1,4 +1,5 @@
 /* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/copy/array.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_session.h"
 
 /* A session begins them in this order, and moves them in it; a context that has ended gives them back in it. */
 enum client_kind {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cpu/client/core/api_session.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
 #include "cpu/server/listener/local.h"

@@ -20,6 +20,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
 

@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/memory/extent.h"
 #include "cpu/client/core/memory/heap.h"
 #include "cpu/client/core/stream/move.h"

@@ -19,6 +19,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_stream.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/notify.h"

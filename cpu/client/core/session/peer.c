@@ -10,6 +10,7 @@
 
 #include "api/forward/core.h"
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/stream/context.h"
 #include "kinds.h"
 #include "cpu/client/core/memory/memory.h"

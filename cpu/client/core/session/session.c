@@ -18,6 +18,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/transport/liveness.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
 #include "attach_window.h"

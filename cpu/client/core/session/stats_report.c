@@ -7,6 +7,7 @@
 
 #include "cpu/common/cancel.h"
 #include "kinds.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/stats_rows.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 

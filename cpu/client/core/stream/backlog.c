@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 
 #include "cpu/common/lock.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/state.h"
 #include "stream.h"
 

@@ -13,6 +13,8 @@
 #include "context.h"
 #include "mirror.h"
 #include "op.h"
+#include "cpu/client/core/api_copy.h"
+#include "cpu/client/core/api_graph.h"
 #include "cpu/client/core/wire/state.h"
 
 struct core_condition {

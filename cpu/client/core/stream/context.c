@@ -10,6 +10,7 @@
 
 #include "cpu/common/lock.h"
 #include "context.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/state.h"
 

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "cpu/client/core/api_stream.h"
 #include "cpu/common/cancel.h"
 #include "context.h"
 

@@ -12,6 +12,7 @@
 #include "managed.h"
 #include "mirror.h"
 #include "pending.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/perf.h"
 #include "pool_notes.h"
 

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "cpu/client/core/api_stream.h"
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
 #include "early_return.h"

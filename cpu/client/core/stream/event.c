@@ -12,6 +12,7 @@
 #include "cpu/common/ids.h"
 #include "api/forward/core.h"
 #include "context.h"
+#include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/memory/event_shared.h"
 #include "event_state.h"
 #include "cpu/client/core/code/forward.h"

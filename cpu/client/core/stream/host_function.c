@@ -11,6 +11,7 @@
 
 #include "cpu/common/cancel.h"
 #include "context.h"
+#include "cpu/client/core/api_stream.h"
 #include "cpu/client/core/wire/notify.h"
 #include "host_function.h"
 #include "managed.h"

@@ -22,6 +22,7 @@
 #include "cpu/common/lock.h"
 #include "context.h"
 #include "pending.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/perf.h"
 
 static struct { pthread_mutex_t lock; } lists = { .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -1,6 +1,7 @@
 /* managed.c: the core's way to the room of managed memory, if it is there. */
 #include "mirror.h"
 
+#include "cpu/client/core/api_code.h"
 #include "cpu/common/cancel.h"
 
 const struct managed_room *managed_room;

@@ -2,6 +2,7 @@
 #include "mirror.h"
 
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/state.h"
 
 const struct mirror_room *mirror_room;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/device.h"
 #include "move.h"
 #include "cpu/client/core/wire/wire.h"

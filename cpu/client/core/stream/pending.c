@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cpu/client/core/api_session.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
 #include "context.h"

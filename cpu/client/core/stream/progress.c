@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "context.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { CHUNK = 256, CHUNKS = 4096 };

@@ -7,6 +7,7 @@
 #include "cpu/common/lock.h"
 #include "host_function.h"
 #include "early_return.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/state.h"
 
 /* ---- numbers ---- */

@@ -22,6 +22,7 @@
 #include "context.h"
 #include "mirror.h"
 #include "op.h"
+#include "cpu/client/core/api_graph.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
 

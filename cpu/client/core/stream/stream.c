@@ -12,6 +12,7 @@
 #include "cpu/common/ids.h"
 #include "cpu/common/list.h"
 #include "cpu/common/lock.h"
+#include "cpu/client/core/api_stream.h"
 #include "cpu/client/core/wire/device.h"
 #include "managed.h"
 #include "mirror.h"

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_code.h"
 #include "cpu/common/list.h"
 #include "cpu/client/core/wire/wire.h"
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/api_code.h"
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "stream.h"

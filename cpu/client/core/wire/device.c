@@ -9,6 +9,7 @@
 
 #include "cpu/common/log.h"
 #include "device.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/memory/host.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "state.h"

@@ -4,7 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_DEVICE_H
 #define FLYT_CLIENT_CORE_DEVICE_H
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 

@@ -24,7 +24,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_errors.h"
 #include "error_log.h"
 
 /* NVIDIA's sizes: so many messages, each in so many bytes; a buffer of 25,600 bytes holds all. */

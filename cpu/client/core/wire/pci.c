@@ -1,7 +1,7 @@
 /* pci.c: finds a device by its PCI address as a program writes it. */
 #include <stdio.h>
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_session.h"
 
 struct pci_address {
     unsigned domain, bus, device, function;

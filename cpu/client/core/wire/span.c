@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cpu/client/core/api_copy.h"
 #include "cpu/common/past_cache.h"
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }

@@ -6,7 +6,7 @@
 
 #include <sys/uio.h>
 
-#include "cpu/client/core/core.h"
+#include "cpu/client/core/api_copy.h"
 
 /* A copy of any shape: extent.height * extent.depth rows of extent.width bytes on both sides. A line is a box with one
    row; the pitches and heights of its sides say nothing. */

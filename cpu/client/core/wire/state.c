@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/api_graph.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/session/attach.h"
 #include "cpu/common/cancel.h"

@@ -15,6 +15,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"
 #include "stats_rows.h"

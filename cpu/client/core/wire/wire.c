@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/stream.h"
 #include "cpu/common/cancel.h"

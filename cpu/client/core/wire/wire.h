@@ -6,7 +6,6 @@
 
 #include <stdatomic.h>
 
-#include "cpu/client/core/core.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
