@@ -1,8 +1,8 @@
 /*
- * test_ops.c: a stream's operations as data (op.h): each kind is kept instead of sent, and sent later.
+ * test_ops.c: a stream's operations as data (op.h): each kind is recorded instead of sent, and sent later.
  *
- * shows: client core: every operation of a stream passes through one place, where it can be kept; kept ones hold copies
- *   of a launch's parameters, and do in their order what they would have done
+ * shows: client core: every operation of a stream passes through one place, where it can be recorded; a recorded call
+ *   has copies of a launch's parameters, and recorded operations do in their order what they would have done
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,15 +15,49 @@
 #include "cpu/client/core/stream/op.h"
 #include "work.h"
 
-static struct keeper { struct op_sink sink; struct op *kept[64]; int count; } keeper;
+/* An operation that points to nothing of the caller's is recorded itself, any other as the call that op_send makes of
+   it: encoded, as graphs record them. */
+static struct recording {
+    struct stream_recorder recorder; /* first: the structure is found by it */
+    struct recorded { struct op op; struct stream_call call; uint8_t bytes[256]; u_int size; } list[64];
+    int count;
+    unsigned kinds;
+} recording;
 
-static int take(struct op_sink *sink, struct client_stream *s, const struct op *op)
+static int take(struct stream_recorder *recorder, struct client_stream *s, const struct op *op)
 {
-    struct keeper *k = (struct keeper *)sink;         /* sink is the first member */
-    (void)s;
-    int code = op_keep(op, &k->kept[k->count]);
-    k->count += code == 0;
+    struct recording *r = (struct recording *)recorder;
+    int code = CORE_OK;
+    if (op->kind == OP_VALUES || op->kind == OP_LAUNCH || op->kind == OP_CONDITION || op->kind == OP_GRAPH_END)
+        code = op_send(s, op);
+    else
+        r->list[r->count++] = (struct recorded){ .op = *op };
+    if (code == CORE_OK)
+        r->kinds |= 1u << op->kind;
     return code;
+}
+
+static int keep(struct stream_recorder *recorder, struct client_stream *s, const struct stream_call *call,
+                const uint8_t *body, size_t size)
+{
+    struct recording *r = (struct recording *)recorder;
+    struct recorded *next = &r->list[r->count++];
+    (void)s;
+    if (!body)
+        size = xdr_sizeof(call->encode, call->args);
+    *next = (struct recorded){ .call = *call, .size = (u_int)size };
+    CHECK(size <= sizeof next->bytes && stream_call_put(call, body, next->bytes, size));
+    return CORE_OK;
+}
+
+static bool_t put_bytes(XDR *xdr, struct recorded *r) { return xdr_opaque(xdr, (char *)r->bytes, r->size); }
+
+static int replay(struct client_stream *s, struct recorded *r)
+{
+    if (!r->size)
+        return op_send(s, &r->op);
+    struct stream_call call = { r->call.procedure, (xdrproc_t)put_bytes, r, r->call.weighty, r->call.bytes };
+    return stream_send(s, &call, NULL);
 }
 
 static uint64_t calls(void)
@@ -63,10 +97,10 @@ static void give_all(core_stream t, core_event e, uint64_t a, uint64_t variable,
     CHECK(copy_out(on(0), t, pinned, a, 256, false) == 0);
     CHECK(core_event_record(on(0), e, t, 0) == 0 && core_stream_wait(on(0), t, e, 0) == 0);
     CHECK(core_host_function(on(0), t, hear, user, false) == 0);
-    CHECK(launch("fill", t, (void *[]){ &a, NULL, NULL }) == 1);          /* found when it is given, kept or not */
+    CHECK(launch("fill", t, (void *[]){ &a, NULL, NULL }) == 1);          /* found when it is given, recorded or not */
 }
 
-static void body_kept(void)
+static void body_recorded(void)
 {
     fake_start();
     uint64_t a = allocate(4096);
@@ -87,32 +121,27 @@ static void body_kept(void)
           core_variable_add(image, "shared", 4, false, &v) == 0 &&
           core_variable_address(on(0), v, &variable, &size) == 0);
     CHECK(client_stream_find(on(0), t, &s) == 0);
-    keeper.sink.take = take;
-    atomic_store(&s->sink, &keeper.sink);
+    recording.recorder = (struct stream_recorder){ take, keep };
+    atomic_store(&s->recorder, &recording.recorder);
     uint64_t before = calls(), sent = atomic_load(&s->sent);
     give_all(t, e, a, variable, pinned, &user);
-    atomic_store(&s->sink, NULL);
-    CHECK(keeper.count == 13 && calls() == before && atomic_load(&s->sent) == sent);
-    unsigned kinds = 0;
-    for (int i = 0; i < keeper.count; i++)
-        kinds |= 1u << keeper.kept[i]->kind;
-    CHECK(kinds == (1u << OP_KINDS) - 1);
+    atomic_store(&s->recorder, NULL);
+    CHECK(recording.count == 13 && calls() == before && atomic_load(&s->sent) == sent);
+    CHECK(recording.kinds == (1u << OP_KINDS) - 1);
     /* twice, as a graph may be launched */
     for (int round = 0; round < 2; round++) {
         heard = 0;
         memset(pinned, 0, 256);
         CHECK(fill(t, a, 64, 0) == 0);
-        for (int i = 0; i < keeper.count; i++)
-            CHECK(op_send(s, keeper.kept[i]) == 0);
+        for (int i = 0; i < recording.count; i++)
+            CHECK(replay(s, &recording.list[i]) == 0);
         CHECK(core_stream_synchronize(on(0), t) == 0 && core_event_query(e) == 0);
         CHECK(pinned[0] == 5 && pinned[1] == 6 && pinned[2] == 0x07070707 && pinned[3] == 5);
         CHECK(pinned[4] == 5 && pinned[5] == 6 && pinned[6] == 0x07070707 && pinned[63] == 5 && heard == 9);
     }
-    for (int i = 0; i < keeper.count; i++)
-        free(keeper.kept[i]);
 }
 
-TEST(ops, body_kept)
+TEST(ops, body_recorded)
 
 int main(void)
 {

@@ -481,7 +481,7 @@ int mirror_fence(struct client_stream *s) { return host_function_put(s, nothing,
 /* A copy into such memory that has not arrived must reach the server before the stream goes on. */
 int mirror_before_work(struct client_stream *s)
 {
-    if (s->keeper)
+    if (stream_recorder(s))
         return CORE_OK;                       /* it is recorded: its launch comes here */
     atomic_fetch_add(&mirror_launched, 1);
     if (!atomic_load(&mirror.used))

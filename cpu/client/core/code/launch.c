@@ -558,33 +558,6 @@ int launch_op(struct client_stream *s, const struct op *op)
     return launch_now(s, op->launch.launch, op->launch.loaded);
 }
 
-/* In one piece of memory: the operation, the launch, its attributes, its parameters. */
-int launch_keep(const struct op *op, struct op **out)
-{
-    const struct core_launch *l = op->launch.launch;
-    const struct core_function_info *info = &op->launch.loaded->info;
-    struct { struct op op; struct core_launch launch; struct core_launch_attribute attributes[]; } *kept;
-    size_t attributes = l->attribute_count * sizeof *l->attributes;
-    if (!(kept = malloc(sizeof *kept + attributes + info->parameter_bytes)))
-        return CORE_OUT_OF_MEMORY;
-    uint8_t *parameters = (uint8_t *)kept->attributes + attributes;
-    kept->op = *op;
-    kept->op.launch.launch = &kept->launch;
-    kept->launch = *l;
-    kept->launch.arguments = NULL;
-    kept->launch.packed = parameters;
-    kept->launch.packed_size = info->parameter_bytes;
-    kept->launch.attributes = kept->attributes;
-    if (attributes)
-        memcpy(kept->attributes, l->attributes, attributes);
-    int code = pack(l, info, parameters);
-    if (code)
-        free(kept);
-    else
-        *out = &kept->op;
-    return code;
-}
-
 int core_launch_in_graph(core_context *c, const struct core_launch *l, uint64_t executable, bool current)
 {
     CANCEL_DEFERRED;
@@ -613,8 +586,8 @@ int core_launch(core_context *c, const struct core_launch *l)
         return CORE_INVALID_HANDLE;           /* a stream of another context */
     if ((code = check(c, l, loaded)))
         return code;
-    /* Most operations are launches: where no sink takes them, they go on without the table. */
-    if (__builtin_expect(atomic_load_explicit(&s->sink, memory_order_acquire) != NULL, 0))
+    /* Most operations are launches: where nothing records them, they go on without the table. */
+    if (__builtin_expect(stream_recorder(s) != NULL, 0))
         return op_submit(s, &(struct op){ .kind = OP_LAUNCH, .launch = { .launch = l, .loaded = loaded } });
     return launch_now(s, l, loaded);
 }

@@ -3,7 +3,6 @@
  * or pinned memory that it reaches; CUDA does not allow managed memory.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
@@ -44,18 +43,6 @@ int values_op(struct client_stream *s, const struct op *op)
     if (mirrored)
         mirror_work_sent();
     return code;
-}
-
-int values_keep(const struct op *op, struct op **out)
-{
-    size_t size = op->values.count * sizeof *op->values.list;
-    struct op *kept = malloc(sizeof *kept + size);
-    if (!kept)
-        return CORE_OUT_OF_MEMORY;
-    *kept = *op;
-    kept->values.list = memcpy(kept + 1, op->values.list, size);
-    *out = kept;
-    return CORE_OK;
 }
 
 static int check(const struct client_stream *s, const struct core_value *v)

@@ -113,7 +113,7 @@ bool moment_join(struct order *o, const struct moment *m, struct client_stream *
 {
     core_event event;
     /* Later calls of that stream may wait for this one. */
-    if (order_ended(o) || atomic_load(&o->stream->sink) || stream_point(o->stream).number != m->own.number ||
+    if (order_ended(o) || stream_recorder(o->stream) || stream_point(o->stream).number != m->own.number ||
         !mark(o->stream, &event))
         return false;
     bool exact = stream_point(o->stream).number == m->own.number + 1;
@@ -127,7 +127,7 @@ bool moment_join(struct order *o, const struct moment *m, struct client_stream *
 void order_end(struct order *o)
 {
     core_event event;
-    if (!atomic_load(&o->stream->sink) && mark(o->stream, &event))
+    if (!stream_recorder(o->stream) && mark(o->stream, &event))
         o->last = event;
 }
 

@@ -3,11 +3,10 @@
  * says (CONDITION in cpu_rpc_prot.x).
  *
  * The bodies are recorded by the functions that would send their calls: a stand-in takes the place of the server's
- * inner stream. Its sink decides what a body can have, and its keeper takes the encoded calls.
+ * inner stream. Its recorder decides what a body can have, and takes the encoded calls.
  */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cpu/common/cancel.h"
 #include "context.h"
@@ -18,8 +17,7 @@
 #include "cpu/client/core/wire/state.h"
 
 struct core_condition {
-    struct op_sink sink;
-    struct stream_keeper keeper;
+    struct stream_recorder recorder;          /* first: the structure is found by it */
     struct stand_in *stand_in;
     core_stream stream;                       /* the stand-in's token */
     enum core_condition_kind kind;
@@ -57,8 +55,7 @@ static struct stand_in *stand_in_take(void)
 
 static void stand_in_give(struct stand_in *s)
 {
-    s->stream.keeper = NULL;
-    atomic_store(&s->stream.sink, NULL);
+    atomic_store(&s->stream.recorder, NULL);
     pthread_mutex_lock(&stand_ins.lock);
     s->next = stand_ins.spare;
     stand_ins.spare = s;
@@ -94,24 +91,16 @@ static bool bytes_grow(struct core_condition *q, size_t bytes)
     return true;
 }
 
-static int keep(struct stream_keeper *keeper, struct client_stream *s, const struct stream_call *call,
+static int keep(struct stream_recorder *recorder, struct client_stream *s, const struct stream_call *call,
                 const uint8_t *body, size_t size)
 {
-    struct core_condition *q =
-        (struct core_condition *)(void *)((char *)keeper - offsetof(struct core_condition, keeper));
+    struct core_condition *q = (struct core_condition *)recorder;
     (void)s;
     if (!body)
         size = xdr_sizeof(call->encode, call->args);
-    bool good = q->used + size <= FLYT_MAX_GRAPH_ARGS && bytes_grow(q, size) &&
-                grow((void **)&q->calls, q->call_count, &q->call_room, sizeof *q->calls);
-    if (good && body) {
-        memcpy(q->bytes + q->used, body, size);
-    } else if (good) {
-        XDR xdr;
-        xdrmem_create(&xdr, (char *)q->bytes + q->used, (u_int)size, XDR_ENCODE);
-        good = call->encode(&xdr, call->args);
-    }
-    if (!good) {
+    if (q->used + size > FLYT_MAX_GRAPH_ARGS || !bytes_grow(q, size) ||
+        !grow((void **)&q->calls, q->call_count, &q->call_room, sizeof *q->calls) ||
+        !stream_call_put(call, body, q->bytes + q->used, size)) {
         q->exhausted = true;
         return CORE_OUT_OF_MEMORY;
     }
@@ -133,9 +122,9 @@ static bool reach_mirrored(const struct op *op, struct op *changed)
     return (side->address = mirror_reach(side->address)) != 0;
 }
 
-static int take(struct op_sink *sink, struct client_stream *s, const struct op *op)
+static int take(struct stream_recorder *recorder, struct client_stream *s, const struct op *op)
 {
-    struct core_condition *q = (struct core_condition *)(void *)((char *)sink - offsetof(struct core_condition, sink));
+    struct core_condition *q = (struct core_condition *)recorder;
     struct op changed;
     bool can = op->kind == OP_LAUNCH || op->kind == OP_CONDITION ||
                (op->kind == OP_SET && op->set.reach && !op->set.blocking) ||
@@ -175,10 +164,9 @@ int core_condition_create(core_context *c, uint64_t word, enum core_condition_ki
         free(q);
         return CORE_OUT_OF_MEMORY;
     }
-    *q = (struct core_condition){ .sink = { take }, .keeper = { keep }, .stand_in = s, .stream = stream, .kind = kind,
+    *q = (struct core_condition){ .recorder = { take, keep }, .stand_in = s, .stream = stream, .kind = kind,
                                   .word = word };
-    s->stream.keeper = &q->keeper;
-    atomic_store(&s->stream.sink, &q->sink);
+    atomic_store(&s->stream.recorder, &q->recorder);
     *out = q;
     *stand_in = stream;
     return CORE_OK;
@@ -217,40 +205,6 @@ int condition_op(struct client_stream *s, const struct op *op)
     if (mirror_heeded())
         mirror_work_sent();
     return code;
-}
-
-/* In one block: the operation, its arguments, the bodies, their calls, and the bytes of these. */
-int condition_keep(const struct op *op, struct op **out)
-{
-    struct whole { struct op op; condition_args args; } *kept;
-    const condition_args *args = op->condition.args;
-    const u_int body_count = args->bodies.bodies_len;
-    size_t call_count = 0, size = 0;
-    for (u_int i = 0; i < body_count; i++)
-        call_count += args->bodies.bodies_val[i].calls.calls_len;
-    for (u_int i = 0; i < body_count; i++)
-        for (u_int k = 0; k < args->bodies.bodies_val[i].calls.calls_len; k++)
-            size += args->bodies.bodies_val[i].calls.calls_val[k].args.args_len;
-    if (!(kept = malloc(sizeof *kept + body_count * sizeof(flyt_body) + call_count * sizeof(flyt_graph_call) + size)))
-        return CORE_OUT_OF_MEMORY;
-    flyt_body *bodies = (flyt_body *)(kept + 1);
-    flyt_graph_call *calls = (flyt_graph_call *)(bodies + body_count);
-    char *bytes = (char *)(calls + call_count);
-    *kept = (struct whole){ *op, *args };
-    kept->op.condition.args = &kept->args;
-    kept->args.bodies.bodies_val = bodies;
-    for (u_int i = 0; i < body_count; i++) {
-        bodies[i] = args->bodies.bodies_val[i];
-        flyt_graph_call *first = calls;
-        for (u_int k = 0; k < bodies[i].calls.calls_len; k++, calls++) {
-            *calls = bodies[i].calls.calls_val[k];
-            calls->args.args_val = memcpy(bytes, calls->args.args_val, calls->args.args_len);
-            bytes += calls->args.args_len;
-        }
-        bodies[i].calls.calls_val = first;
-    }
-    *out = &kept->op;
-    return CORE_OK;
 }
 
 static int submit(core_condition *q, struct client_stream *s)

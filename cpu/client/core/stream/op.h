@@ -1,6 +1,6 @@
 /*
  * op.h: an operation of a stream, as data (op.c). What a program gives a stream is checked, becomes one of these, and
- * goes through op_submit. So a stream can keep its operations instead of sending them, as a capture does.
+ * goes through op_submit. So a stream's operations can be recorded instead of sent (struct stream_recorder).
  *
  * A new operation is a kind here, its arguments, and a row of the table in op.c.
  */
@@ -43,12 +43,12 @@ struct op {
             uint64_t managed;         /* bytes of managed memory, from the first to the last one */
         } set;
         struct op_prefetch { uint64_t address; size_t size; int device; } prefetch;
-        /* The list is the caller's, unless op_keep has made a copy of it. */
+        /* The list is the caller's. */
         struct op_values {
             const struct core_value *list;
             unsigned count;
         } values;
-        /* What the launch points to is the caller's, unless op_keep has made a copy of it. */
+        /* What the launch points to is the caller's. */
         struct op_launch {
             const struct core_launch *launch;
             const struct loaded_function *loaded;
@@ -60,54 +60,30 @@ struct op {
             struct client_event *event;
             unsigned flags;
         } event; /* recorded, or waited for */
-        /* The arguments are the caller's, unless op_keep has made a copy of them; the stream in them does not count.
-           bytes: of the calls in the bodies */
+        /* The arguments are the caller's; the stream in them does not count. bytes: of the calls in the bodies */
         struct op_condition { const struct condition_args *args; size_t bytes; } condition;
         struct op_extent { uint64_t address, size; flyt_extent_state state; } extent;
         struct op_host { void (*function)(void *user, int status); void *user; bool on_error; } host;
     };
 };
 
-/* Takes a stream's operations in place of the server: `take` returns what the program's call returns. */
-struct op_sink {
-    int (*take)(struct op_sink *, struct client_stream *, const struct op *);
-};
+/* How an operation of each kind is sent. */
+typedef int op_sender(struct client_stream *, const struct op *);
+extern op_sender *const op_senders[OP_KINDS];
 
-/* One row for each kind. keep: NULL: a plain copy will do. */
-extern const struct op_row {
-    int (*send)(struct client_stream *, const struct op *);
-    int (*keep)(const struct op *, struct op **out);
-} op_rows[OP_KINDS];
+static inline int op_send(struct client_stream *s, const struct op *op) { return op_senders[op->kind](s, op); }
 
-static inline int op_send(struct client_stream *s, const struct op *op) { return op_rows[op->kind].send(s, op); }
-
-/* Sends it, or gives it to the stream's sink. */
+/* Sends it, or gives it to the stream's recorder. */
 static inline int op_submit(struct client_stream *s, const struct op *op)
 {
-    struct op_sink *sink = atomic_load_explicit(&s->sink, memory_order_acquire);
-    return __builtin_expect(sink != NULL, 0) ? sink->take(sink, s, op) : op_send(s, op);
+    struct stream_recorder *recorder = stream_recorder(s);
+    return __builtin_expect(recorder != NULL, 0) ? recorder->take(recorder, s, op) : op_send(s, op);
 }
-
-/* A copy that lives until the caller frees it (free), with all that the operation points to except what is the
-   program's own: memory, and `user`. 1: a launch lacks parameters; 2: no memory. */
-int op_keep(const struct op *, struct op **out);
 
 /* ---- the rows ---- */
 
-int copy_op(struct client_stream *, const struct op *);
-int set_op(struct client_stream *, const struct op *);
-int prefetch_op(struct client_stream *, const struct op *);
-int values_op(struct client_stream *, const struct op *);
-int values_keep(const struct op *, struct op **out);
-int launch_op(struct client_stream *, const struct op *);
-int launch_keep(const struct op *, struct op **out);
-int event_record_op(struct client_stream *, const struct op *);
-int event_wait_op(struct client_stream *, const struct op *);
-int host_function_op(struct client_stream *, const struct op *);
-int condition_op(struct client_stream *, const struct op *);
-int condition_keep(const struct op *, struct op **out);
-int graph_end_op(struct client_stream *, const struct op *);
-int extent_op(struct client_stream *, const struct op *);
+op_sender copy_op, set_op, prefetch_op, values_op, launch_op, event_record_op, event_wait_op, host_function_op,
+    condition_op, graph_end_op, extent_op;
 
 /* ---- sequence.c ---- */
 

@@ -3,6 +3,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "cpu/common/lock.h"
 #include "host_function.h"
@@ -73,8 +74,9 @@ static void number_begin(struct numbering *n, struct client_stream *s, bool weig
 int stream_send(struct client_stream *s, const struct stream_call *call, struct point *point)
 {
     struct numbering mine;
-    if (__builtin_expect(s->keeper != NULL, 0))
-        return s->keeper->keep(s->keeper, s, call, NULL, 0);
+    struct stream_recorder *recorder = stream_recorder(s);
+    if (__builtin_expect(recorder != NULL, 0))
+        return recorder->keep(recorder, s, call, NULL, 0);
     throttle_enter(s, 0);
     backlog_enter(s);
     if (call->weighty && stream_is_blocking(s))
@@ -91,9 +93,10 @@ int stream_send(struct client_stream *s, const struct stream_call *call, struct 
 int stream_send_ready(struct client_stream *s, uint32_t procedure, uint8_t *record, size_t size)
 {
     struct numbering mine;
-    if (__builtin_expect(s->keeper != NULL, 0))
-        return s->keeper->keep(s->keeper, s, &(struct stream_call){ procedure, .weighty = true },
-                               record + RPC_CALL_ROOM, size);
+    struct stream_recorder *recorder = stream_recorder(s);
+    if (__builtin_expect(recorder != NULL, 0))
+        return recorder->keep(recorder, s, &(struct stream_call){ procedure, .weighty = true }, record + RPC_CALL_ROOM,
+                              size);
     throttle_enter(s, 0);
     backlog_enter(s);
     if (stream_is_blocking(s))
@@ -103,6 +106,17 @@ int stream_send_ready(struct client_stream *s, uint32_t procedure, uint8_t *reco
     int code = wire_send_ready(procedure, record, size, &mine.place);
     pthread_mutex_unlock(&s->lock);
     return code;
+}
+
+bool stream_call_put(const struct stream_call *call, const uint8_t *body, uint8_t *to, size_t size)
+{
+    if (body) {
+        memcpy(to, body, size);
+        return true;
+    }
+    XDR xdr;
+    xdrmem_create(&xdr, (char *)to, (u_int)size, XDR_ENCODE);
+    return call->encode(&xdr, call->args);
 }
 
 struct sharing {

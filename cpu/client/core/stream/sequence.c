@@ -1,10 +1,9 @@
 /*
  * sequence.c: what a graph gives its streams, kept by the server and given again at one message (GRAPH_LAUNCH).
  *
- * A sequence is recorded by the functions that would send it: the streams have a sink meanwhile, which decides what can
- * be kept, and a keeper, which takes the encoded calls in place of the connection. The stream of a launch is not known
- * yet; a stand-in takes its place. What has been recorded is compared with what the server has, and only what differs
- * is sent.
+ * A sequence is recorded by the functions that would send it: the streams have a recorder meanwhile, which decides what
+ * can be kept, and takes the encoded calls in place of the connection. The stream of a launch is not known yet; a
+ * stand-in takes its place. What has been recorded is compared with what the server has, and only what differs is sent.
  *
  * A segment is launched in chunks of at most FLYT_MAX_GRAPH_CALLS calls, each one message. A launch numbers the calls
  * of each stream, as the server will, and says of the events in it where they are recorded now: a call that comes later
@@ -58,8 +57,7 @@ struct segment {
 };
 
 struct core_sequence {
-    struct op_sink sink;
-    struct stream_keeper keeper;
+    struct stream_recorder recorder; /* first: the structure is found by it */
     id_token token;
     uint32_t wire;
     bool sent;                /* the server has a graph of this id */
@@ -125,25 +123,17 @@ static bool room_make(struct contents *c, size_t bytes)
 }
 
 /* The arguments are encoded now: what they point to is the caller's. */
-static int keep(struct stream_keeper *keeper, struct client_stream *s, const struct stream_call *call,
+static int keep(struct stream_recorder *recorder, struct client_stream *s, const struct stream_call *call,
                 const uint8_t *body, size_t size)
 {
-    struct core_sequence *q = (struct core_sequence *)(void *)((char *)keeper - offsetof(struct core_sequence, keeper));
+    struct core_sequence *q = (struct core_sequence *)recorder;
     struct contents *c = &q->next;
     uint32_t stream = 0;
     while (q->streams[stream] != s)
         stream++;
     if (!body)
         size = xdr_sizeof(call->encode, call->args);
-    bool good = size <= FLYT_MAX_GRAPH_ARGS && room_make(c, size);
-    if (good && body) {
-        memcpy(c->bytes + c->used, body, size);
-    } else if (good) {
-        XDR xdr;
-        xdrmem_create(&xdr, (char *)c->bytes + c->used, (u_int)size, XDR_ENCODE);
-        good = call->encode(&xdr, call->args);
-    }
-    if (!good) {
+    if (size > FLYT_MAX_GRAPH_ARGS || !room_make(c, size) || !stream_call_put(call, body, c->bytes + c->used, size)) {
         q->refused = q->exhausted = true;
         return CORE_OUT_OF_MEMORY;
     }
@@ -162,15 +152,15 @@ static int keep_event(struct core_sequence *q, struct client_stream *s, const st
         op->kind == OP_EVENT_RECORD
             ? (struct stream_call){ FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &record, false, 0 }
             : (struct stream_call){ FLYT_STREAM_WAIT, (xdrproc_t)xdr_event_wait_args, &wait, true, 0 };
-    int code = keep(&q->keeper, s, &call, NULL, 0);
+    int code = keep(&q->recorder, s, &call, NULL, 0);
     if (!code)
         q->next.calls[q->next.count - 1].event = op->event.event;
     return code;
 }
 
-static int take(struct op_sink *sink, struct client_stream *s, const struct op *op)
+static int take(struct stream_recorder *recorder, struct client_stream *s, const struct op *op)
 {
-    struct core_sequence *q = (struct core_sequence *)(void *)((char *)sink - offsetof(struct core_sequence, sink));
+    struct core_sequence *q = (struct core_sequence *)recorder;
     switch (op->kind) {
     case OP_LAUNCH:
     case OP_CONDITION:
@@ -206,7 +196,7 @@ int core_sequence_create(core_sequence **out)
     struct core_sequence *q = calloc(1, sizeof *q);
     if (!q)
         return CORE_OUT_OF_MEMORY;
-    *q = (struct core_sequence){ .sink = { take }, .keeper = { keep } };
+    *q = (struct core_sequence){ .recorder = { take, keep } };
     if (!(q->token = id_table_add(table, q, &q->wire))) {
         free(q);
         return CORE_OUT_OF_MEMORY;
@@ -217,10 +207,8 @@ int core_sequence_create(core_sequence **out)
 
 static void streams_attach(struct core_sequence *q, bool recording_now)
 {
-    for (unsigned i = 0; i < q->stream_count; i++) {
-        q->streams[i]->keeper = recording_now ? &q->keeper : NULL;
-        atomic_store(&q->streams[i]->sink, recording_now ? &q->sink : NULL);
-    }
+    for (unsigned i = 0; i < q->stream_count; i++)
+        atomic_store(&q->streams[i]->recorder, recording_now ? &q->recorder : NULL);
 }
 
 static void recorded_forget(struct core_sequence *q)

@@ -132,8 +132,7 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     s->published = progress_published(index);
     s->base = 0;
     s->counted = 0;
-    atomic_store(&s->sink, NULL);
-    s->keeper = NULL;
+    atomic_store(&s->recorder, NULL);
     pthread_mutex_lock(&s->lock);             /* a launch that raced with the end of the stream that it was */
     free(s->attributes);
     s->attributes = NULL;

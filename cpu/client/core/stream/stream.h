@@ -21,8 +21,8 @@
    the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:
    enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
 struct client_stream;
-struct op_sink;
-struct stream_keeper;
+struct op;
+struct stream_recorder;
 struct point {
     const struct client_stream *stream;
     uint64_t number, serial, legacy_before;
@@ -68,8 +68,7 @@ struct client_stream {
     core_context *context;
     unsigned flags;
     int      priority;
-    struct op_sink *_Atomic sink;     /* takes what it is given (op.h); NULL: the server does */
-    struct stream_keeper *keeper;     /* keeps its calls instead of sending them; NULL: they are sent */
+    struct stream_recorder *_Atomic recorder; /* records what the stream is given; NULL: it goes to the server */
     struct stream_attributes *attributes; /* NULL: the usual ones; under lock */
     uint64_t counted;                 /* the context's `sent` with the last call; under lock */
     /* The lists of its context that it is in (idle.c, early_return.c). listed is changed under both locks: the stream's
@@ -132,11 +131,21 @@ struct stream_call { uint32_t procedure; xdrproc_t encode; void *args; bool weig
 int stream_send(struct client_stream *, const struct stream_call *, struct point *point);
 /* as wire_send_ready; weighty */
 int stream_send_ready(struct client_stream *, uint32_t procedure, uint8_t *record, size_t size);
-/* Keeps a stream's ASYNC calls (sequence.c). body: the encoded arguments; NULL: `call` has them. */
-struct stream_keeper {
-    int (*keep)(struct stream_keeper *, struct client_stream *, const struct stream_call *, const uint8_t *body,
+/* Records what a stream is given, in place of the server (sequence.c, condition.c).
+   take: gets each operation (op.h), and returns what the program's call returns. It refuses the operation, or records
+   it: with op_send, whose calls then come to `keep` instead of the connection.
+   keep: gets an encoded call. body: its arguments; NULL: `call` has them, and they are the caller's. */
+struct stream_recorder {
+    int (*take)(struct stream_recorder *, struct client_stream *, const struct op *);
+    int (*keep)(struct stream_recorder *, struct client_stream *, const struct stream_call *, const uint8_t *body,
                 size_t size);
 };
+/* For `keep`: writes the arguments, which have this size. */
+bool stream_call_put(const struct stream_call *, const uint8_t *body, uint8_t *to, size_t size);
+static inline struct stream_recorder *stream_recorder(const struct client_stream *s)
+{
+    return atomic_load_explicit(&s->recorder, memory_order_acquire);
+}
 /* An ASYNC call by which each of these streams is given several, at one place of the session's sequence. The streams
    differ. calls: how many; weighty: the last one of them that may run long or fail, from 1, 0: none; bytes: of all
    their arguments. place: of the last one, `number` included. */
