@@ -28,7 +28,7 @@ static sg_kernel *kernel_at(const struct exec_warp *w, uint64_t address)
     sg_kernel *k = NULL;
     if (index == UINT32_MAX || !p->module->functions[index].is_entry || !p->module->functions[index].defined)
         return NULL;
-    return p->entry(p, index, &k, NULL, 0) ? NULL : k;
+    return sg_program_entry(p, index, &k, NULL, 0) ? NULL : k;
 }
 
 static void read_dim(struct exec_warp *w, const struct exec_call *c, uint32_t argument, unsigned lane, uint32_t to[3])
@@ -94,7 +94,7 @@ static uint32_t check(const struct exec_block *b, const struct sg_launch *l)
     const struct ptx_function *f = l->kernel->ptx;
     struct sg_kernel_info info;
     uint64_t threads = 1;
-    b->grid->engine->describe(l->kernel, &info);
+    sg_kernel_describe(l->kernel, &info);
     for (int i = 0; i < 3; i++) {
         if (!l->grid[i] || !l->block[i] || l->grid[i] > limits->max_grid[i] || l->block[i] > limits->max_block[i] ||
             (f->req_ntid[0] && l->block[i] != (f->req_ntid[i] ? f->req_ntid[i] : 1)))
@@ -125,7 +125,7 @@ static uint32_t launch_buffer(struct exec_block *b, uint64_t address, uint64_t s
     struct exec_buffer *buffer = b->buffers[slot];
     uint32_t result = b->grid->depth >= DEEPEST ? TOO_DEEP : check(b, &buffer->launch);
     if (result == FINE)
-        result = translate(b->grid->engine->launch_child(b, &buffer->launch, stream));
+        result = translate(exec_launch_child(b, &buffer->launch, stream));
     free(buffer);
     b->buffers[slot] = NULL;
     return result;
@@ -298,7 +298,7 @@ static uint64_t function_attribute(struct exec_warp *w, const struct exec_insn *
     const sg_kernel *k = kernel_at(w, exec_call_argument(w, i->extra, 2, lane));
     if (!k)
         return INVALID;
-    w->block->grid->engine->describe(k, &info);
+    sg_kernel_describe(k, &info);
     const uint64_t values[] = { info.max_threads, info.static_shared, info.const_bytes,   info.stack_bytes,
                                 info.registers,   info.ptx_version,   info.binary_version };
     uint64_t which = exec_call_argument(w, i->extra, 1, lane);
@@ -310,11 +310,10 @@ static uint64_t function_attribute(struct exec_warp *w, const struct exec_insn *
 /* MaxActiveBlocksPerMultiprocessor…(to, function, block size, dynamic shared memory, flags) */
 static uint64_t occupancy(struct exec_warp *w, const struct exec_insn *i, unsigned lane)
 {
-    const sg_engine *e = w->block->grid->engine;
     const sg_kernel *k = kernel_at(w, exec_call_argument(w, i->extra, 1, lane));
     if (!k)
         return INVALID;
-    unsigned n = e->occupancy(&e->limits, k, (uint32_t)exec_call_argument(w, i->extra, 2, lane),
+    unsigned n = sg_occupancy(&w->block->grid->engine->limits, k, (uint32_t)exec_call_argument(w, i->extra, 2, lane),
                               exec_call_argument(w, i->extra, 3, lane));
     return give(w, i, lane, exec_call_argument(w, i->extra, 0, lane), n, 4);
 }

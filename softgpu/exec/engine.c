@@ -24,8 +24,6 @@
 /* In nanoseconds. A shorter nap costs more than it saves; a longer one would hold up the end of a grid that failed. */
 enum { SHORTEST_NAP = 20000, LONGEST_NAP = 1000000 };
 
-static int launch_child(struct exec_block *, const struct sg_launch *, uint64_t stream);
-
 int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos,
                      sg_engine **out)
 {
@@ -44,9 +42,6 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     }
     e->thread_count = threads > 1024 ? 1024 : threads;
     e->chaos = chaos;
-    e->launch_child = launch_child;
-    e->describe = sg_kernel_describe;
-    e->occupancy = sg_occupancy;
     e->grids_end = &e->grids;
     e->ready_end = &e->ready;
     e->next_code = EXEC_WINDOW_BASE(EXEC_WINDOW_CODE) + 4096;
@@ -471,7 +466,7 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
 }
 
 /* What a thread of the block launches. How many may wait is a limit of the context. */
-static int launch_child(struct exec_block *b, const struct sg_launch *launch, uint64_t stream)
+int exec_launch_child(struct exec_block *b, const struct sg_launch *launch, uint64_t stream)
 {
     enum { PENDING = CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT };
     sg_engine *e = b->grid->engine;

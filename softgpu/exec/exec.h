@@ -155,9 +155,6 @@ struct sg_kernel {
     struct exec_owned { struct exec_owned *next; } *owned;
     _Atomic size_t taken;             /* bytes of the budget for code (softgpu/ptx/budget.h) */
     pthread_mutex_t lock;             /* decoding of what is called by pointer, and new guests */
-    /* Finds what a pointer of this kernel leads to, and decodes it when it is first called: see pointer.h. A pointer,
-       so that op_control.c stands below the decoder. */
-    void (*find)(sg_kernel *, uint64_t address, struct exec_callee *);
     /* Functions of other programs that this kernel has called, decoded for it: one guest for each such program. A guest
        is a kernel without an entry. Its list grows at the front while blocks read it. */
     _Atomic(sg_kernel *) guests;
@@ -176,8 +173,6 @@ struct exec_callee {
 enum { EXEC_CODE_STEP = 16, EXEC_CALL_STACK = 16 }; /* bytes of stack that hardware would at least need for a call */
 struct sg_program {
     sg_engine *engine;
-    /* sg_program_entry. A pointer, so that what kernels call stands below kernel.c. */
-    int (*entry)(sg_program *, uint32_t index, sg_kernel **, char *log, size_t log_size);
     sg_program *next, **back;         /* of the engine */
     struct ptx_module *module;
     uint64_t *address_of;
@@ -337,10 +332,6 @@ struct sg_engine {
     struct exec_sm *sms;
     sg_grid *grids, **grids_end;      /* in launch order; until the last block and the last child have ended */
     uint64_t waiting_children;        /* launched by kernels, and not begun */
-    /* For what kernels call; pointers, so that it stands below engine.c. stream: see family.h */
-    int (*launch_child)(struct exec_block *, const struct sg_launch *, uint64_t stream);
-    void (*describe)(const sg_kernel *, struct sg_kernel_info *);
-    unsigned (*occupancy)(const struct sg_limits *, const sg_kernel *, unsigned block_size, size_t dynamic_shared);
     struct exec_block *ready, **ready_end;
     uint64_t grid_ids;
     sg_program *programs;
@@ -484,6 +475,9 @@ static inline void exec_blend(struct exec_warp *w, uint32_t d, unsigned cell, co
             memcpy(to + 16 * l, (const unsigned char *)from + 16 * l, 16);
         }
 }
+
+/* engine.c: a thread of the block launches a kernel. stream: see family.h. Returns a CUresult. */
+int exec_launch_child(struct exec_block *, const struct sg_launch *, uint64_t stream);
 
 /* frame.c */
 struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_function *, struct exec_frame *parent,

@@ -28,7 +28,6 @@ int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *a
     if (module->variable_count)
         memcpy(p->address_of, address_of, module->variable_count * sizeof *p->address_of);
     p->engine = e;
-    p->entry = sg_program_entry;
     p->module = module;
     p->space = space;
     p->holders = 1;
@@ -140,7 +139,6 @@ static int kernel_build(sg_program *p, uint32_t index, sg_kernel **out, char *lo
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result)
         goto out;
-    k->find = exec_pointer_find;
     k->index = index;
     k->ptx = &m->functions[index];
     k->calls_pointers = r.calls_pointers;

@@ -1,6 +1,7 @@
 /* op_control.c: branches, calls, returns, ends; the thread's stack. */
 #include "softgpu/exec/call.h"
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/pointer.h"
 
 #include <cuda.h>
 #include <stdlib.h>
@@ -206,7 +207,7 @@ static void run_call_pointer(struct exec_warp *w, const struct exec_insn *i)
     found.builtin = NULL;
     found.function = index == UINT32_MAX ? NULL : atomic_load_explicit(&k->callable[index], memory_order_acquire);
     if (!found.function)
-        k->find(k, address, &found);
+        exec_pointer_find(k, address, &found);
     if (found.function)
         enter(w, i, found.function);
     else if (found.builtin)
