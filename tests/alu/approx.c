@@ -23,9 +23,8 @@ static const struct { const char *name; double (*exact)(double); double relative
     { "cos", cos, 0x1p-22, 0x1.6a09p-21, -1e6, 1e6 },          { "tanh", tanh, 0x1p-11, 0, -INFINITY, INFINITY },
 };
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
-    (void)state;
     for (size_t o = 0; o < sizeof functions / sizeof *functions; o++)
         for (unsigned ftz = 0; ftz < 2; ftz++)
             ALU_LEVELS(level) {
@@ -113,9 +112,8 @@ static const struct { const char *text; float in, out;
     { "tanh.approx.f32", NAN, NAN },
     { "ex2.approx.f32", NAN, NAN },
 };
-static void test_specials(void **state)
+TEST(test_specials)
 {
-    (void)state;
     for (size_t o = 0; o < sizeof specials / sizeof *specials; o++)
         ALU_LEVELS(level) {
             struct alu_case c;
@@ -133,9 +131,8 @@ static void test_specials(void **state)
 }
 
 /* Far from 0, where reduction by pi needs more digits than a double has */
-static void test_far_angles(void **state)
+TEST(test_far_angles)
 {
-    (void)state;
     ALU_LEVELS(level) {
         struct alu_case c;
         struct alu_run run = { 0 };
@@ -148,9 +145,8 @@ static void test_far_angles(void **state)
     }
 }
 
-static void test_division(void **state)
+TEST(test_division)
 {
-    (void)state;
     for (unsigned full = 0; full < 2; full++)
         for (unsigned ftz = 0; ftz < 2; ftz++)
             ALU_LEVELS(level) {
@@ -181,9 +177,8 @@ static void test_division(void **state)
             }
 }
 
-static void test_f64(void **state)
+TEST(test_f64)
 {
-    (void)state;
     ALU_LEVELS(level) {
         static const char *const texts[] = { "rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "rsqrt.approx.f64" };
         for (unsigned o = 0; o < 3; o++) {
@@ -216,11 +211,4 @@ static void test_f64(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_errors), cmocka_unit_test(test_specials),
-                                        cmocka_unit_test(test_far_angles), cmocka_unit_test(test_division),
-                                        cmocka_unit_test(test_f64) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -240,9 +240,8 @@ static const struct { const char *text; reference *reference; unsigned bits; boo
     { "prmt.b32.rc16", prmt, 32, 0, 6, 3, 32 },
 };
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     for (size_t o = 0; o < sizeof cases / sizeof *cases; o++)
         ALU_LEVELS(level) {
             struct alu_case c;
@@ -278,9 +277,8 @@ static void test_bits(void **state)
 }
 
 /* Every table, and the predicate forms */
-static void test_lop3(void **state)
+TEST(test_lop3)
 {
-    (void)state;
     ALU_LEVELS(level)
         for (unsigned form = 0; form < 3; form++) {
             struct alu_case c;
@@ -318,9 +316,8 @@ static void test_lop3(void **state)
         }
 }
 
-static void test_predicates(void **state)
+TEST(test_predicates)
 {
-    (void)state;
     static const char *const texts[] = { "and.pred", "or.pred", "xor.pred", "not.pred" };
     ALU_LEVELS(level)
         for (unsigned o = 0; o < 4; o++) {
@@ -337,9 +334,8 @@ static void test_predicates(void **state)
         }
 }
 
-static void test_resize(void **state)
+TEST(test_resize)
 {
-    (void)state;
     struct alu_row from, to;
     for (unsigned i = 0; i < 32; i++)
         from.u.w[i] = 0xffffff80 + i;
@@ -354,9 +350,8 @@ static void test_resize(void **state)
     assert_null(sg_alu_resize(PTX_PRED, PTX_U32));
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct alu_refused refused[] = {
         { "and.u32", 2, "u32" },      { "shl.s32", 2, "s32" },
         { "shf.l.b32", 3, "mode" },   { "shf.wrap.b32", 3, "direction" },
@@ -369,11 +364,4 @@ static void test_refusals(void **state)
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_bits), cmocka_unit_test(test_lop3),
-                                        cmocka_unit_test(test_predicates), cmocka_unit_test(test_resize),
-                                        cmocka_unit_test(test_refusals) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

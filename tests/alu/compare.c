@@ -97,9 +97,8 @@ static bool truth(const struct alu_case *c, const struct alu_run *run, const str
            (t->pair ? outcome(t, a >> (16 * half) & 0xffff, b >> (16 * half) & 0xffff, ftz) : outcome(t, a, b, ftz));
 }
 
-static void test_setp(void **state)
+TEST(test_setp)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         for (unsigned comparison = 0; comparison < 18; comparison++)
             for (unsigned combination = 0; combination < 4; combination++)
@@ -138,9 +137,8 @@ static void test_setp(void **state)
                     }
 }
 
-static void test_set(void **state)
+TEST(test_set)
 {
-    (void)state;
     static const struct { const char *name; uint32_t value; bool pair;
     } results[] = { { "u32", UINT32_MAX, 0 }, { "s32", UINT32_MAX, 0 }, { "f32", 0x3f800000, 0 }, { "f16", 0x3c00, 0 },
                     { "bf16", 0x3f80, 0 },    { "f16x2", 0x3c00, 1 },   { "bf16x2", 0x3f80, 1 } };
@@ -182,9 +180,8 @@ static void test_set(void **state)
                     }
 }
 
-static void test_selection(void **state)
+TEST(test_selection)
 {
-    (void)state;
     static const char *const names[] = { "b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64" };
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         ALU_LEVELS(level)
@@ -221,9 +218,8 @@ static void test_selection(void **state)
             }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct alu_refused refused[] = {
         { "setp.s32", 2, "comparison" },
         { "setp.lt.gt.s32", 2, "comparison" },
@@ -239,10 +235,4 @@ static void test_refusals(void **state)
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_setp), cmocka_unit_test(test_set),
-                                        cmocka_unit_test(test_selection), cmocka_unit_test(test_refusals) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

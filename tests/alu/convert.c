@@ -25,9 +25,8 @@ static uint64_t integer_cut(struct integer t, wide x)
     return t.bits == 64 ? (uint64_t)x : (uint64_t)x & (((uint64_t)1 << t.bits) - 1);
 }
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
-    (void)state;
     for (unsigned from = 0; from < 8; from++)
         for (unsigned to = 0; to < 8; to++)
             for (unsigned sat = 0; sat < 2; sat++)
@@ -87,9 +86,8 @@ static uint64_t float_round(unsigned kind, struct exact x, char mode)
     return u64(d);
 }
 
-static void test_integers_to_floats(void **state)
+TEST(test_integers_to_floats)
 {
-    (void)state;
     for (unsigned from = 0; from < 8; from++)
         for (unsigned to = 0; to < 4; to++)
             for (unsigned m = 0; m < 4; m++)
@@ -144,9 +142,8 @@ static uint64_t float_pattern(unsigned kind, unsigned round, unsigned lane)
 }
 #define ROUNDS(kind) ((kind) < 2 ? 2048u : 60u)
 
-static void test_floats_to_integers(void **state)
+TEST(test_floats_to_integers)
 {
-    (void)state;
     for (unsigned from = 0; from < 4; from++)
         for (unsigned to = 0; to < 8; to++)
             for (unsigned m = 0; m < 4; m++)
@@ -244,9 +241,8 @@ static void check_floats(enum sg_cpu level, unsigned to, unsigned from, unsigned
     }
 }
 
-static void test_floats(void **state)
+TEST(test_floats)
 {
-    (void)state;
     for (unsigned from = 0; from < 4; from++)
         for (unsigned to = 0; to < 4; to++)
             for (unsigned m = 0; m < 4; m++)
@@ -261,9 +257,8 @@ static void test_floats(void **state)
                     }
 }
 
-static void test_tf32(void **state)
+TEST(test_tf32)
 {
-    (void)state;
     static const struct { const char *name; char letter; } roundings[] = { { "rn", 'n' }, { "rz", 'z' },
                                                                            { "rna", 'a' } };
     for (unsigned m = 0; m < 3; m++)
@@ -304,9 +299,8 @@ static uint32_t expect_small(struct format f, double x, bool relu)
         return (signbit(x) ? 1u << (f.exponent_bits + f.fraction_bits) : 0) | (x == 0 ? 0 : format_highest(f));
     return exact_round(f, exact_of(x), 'n', true);
 }
-static void test_small_formats(void **state)
+TEST(test_small_formats)
 {
-    (void)state;
     for (unsigned k = 0; k < 5; k++)
         for (unsigned relu = 0; relu < 2; relu++)
             ALU_LEVELS(level) {
@@ -390,9 +384,8 @@ static const char *modified(char text[96], const char *to, const char *from, uns
              flags & 4 ? ".scaled::n2::ue8m0" : "", to, from);
     return text;
 }
-static void test_bf16_of_small(void **state)
+TEST(test_bf16_of_small)
 {
-    (void)state;
     for (unsigned k = 0; k < 6 * 8; k++)
         ALU_LEVELS(level)
         {
@@ -422,9 +415,8 @@ static void test_bf16_of_small(void **state)
             }
         }
 }
-static void test_small_of_bf16(void **state)
+TEST(test_small_of_bf16)
 {
-    (void)state;
     for (unsigned k = 0; k < 5 * 2; k++)
         ALU_LEVELS(level)
         {
@@ -444,9 +436,8 @@ static void test_small_of_bf16(void **state)
             }
         }
 }
-static void test_fixed(void **state)
+TEST(test_fixed)
 {
-    (void)state;
     for (unsigned k = 0; k < 8; k++)
         ALU_LEVELS(level)
         {
@@ -478,9 +469,8 @@ static void test_fixed(void **state)
         }
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
-    (void)state;
     for (unsigned bf = 0; bf < 2; bf++)
         for (unsigned m = 0; m < 2; m++)
             for (unsigned relu = 0; relu < 2; relu++)
@@ -545,9 +535,8 @@ static uint32_t near_format(struct format f, uint32_t random, unsigned bits)
     return u32((float)(alu_random() & 1 ? value + lost * gap : -(value + lost * gap)));
 }
 
-static void test_random_pairs(void **state)
+TEST(test_random_pairs)
 {
-    (void)state;
     for (unsigned flags = 0; flags < 8; flags++)
         ALU_LEVELS(level)
         {
@@ -592,9 +581,8 @@ static uint32_t random_of_four(uint32_t x, unsigned which, bool narrow)
     return which & 1 ? shared : reversed;
 }
 
-static void test_random_fours(void **state)
+TEST(test_random_fours)
 {
-    (void)state;
     for (unsigned k = 0; k < 5; k++)
         for (unsigned relu = 0; relu < 2; relu++)
             ALU_LEVELS(level)
@@ -630,9 +618,8 @@ static void test_random_fours(void **state)
 }
 
 /* f16 and bf16 of each other are rounded to nearest where the instruction does not say how. */
-static void test_default_rounding(void **state)
+TEST(test_default_rounding)
 {
-    (void)state;
     for (unsigned to = 0; to < 2; to++)
         ALU_LEVELS(level)
         {
@@ -653,9 +640,8 @@ static void test_default_rounding(void **state)
 }
 
 /* ue8m0 is a power of two; checked by its definition, over every bf16 */
-static void test_ue8m0(void **state)
+TEST(test_ue8m0)
 {
-    (void)state;
     for (unsigned flags = 0; flags < 4; flags++)
         ALU_LEVELS(level) {
             const bool up = flags & 1, finite = flags & 2;
@@ -693,9 +679,8 @@ static void test_ue8m0(void **state)
         }
 }
 
-static void test_pack(void **state)
+TEST(test_pack)
 {
-    (void)state;
     static const struct { const char *text; unsigned bits; bool is_signed;
     } packs[] = {
         { "cvt.pack.sat.u16.s32", 16, 0 },   { "cvt.pack.sat.s16.s32", 16, 1 },   { "cvt.pack.sat.u8.s32.b32", 8, 0 },
@@ -729,9 +714,8 @@ static void test_pack(void **state)
         }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct alu_refused refused[] = {
         { "cvt.f32.s32", 1, "rounding" },
         { "cvt.s32.f32", 1, "rounding" },
@@ -759,26 +743,4 @@ static void test_refusals(void **state)
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_integers_to_floats),
-        cmocka_unit_test(test_floats_to_integers),
-        cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_small_formats),
-        cmocka_unit_test(test_bf16_of_small),
-        cmocka_unit_test(test_small_of_bf16),
-        cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_random_pairs),
-        cmocka_unit_test(test_random_fours),
-        cmocka_unit_test(test_default_rounding),
-        cmocka_unit_test(test_ue8m0),
-        cmocka_unit_test(test_pack),
-        cmocka_unit_test(test_refusals),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -20,9 +20,8 @@ static bool understood(const char *text, char *why, size_t size)
     return false;
 }
 
-static void test_demand(void **state)
+TEST(test_demand)
 {
-    (void)state;
     char why[160];
     for (size_t i = 0; i < sizeof demanded / sizeof *demanded; i++)
         if (!understood(demanded[i], why, sizeof why))
@@ -90,9 +89,8 @@ static const struct { const char *pattern, *types;
     { "cvt.rn.f16x2.%", "e4m3x2 e5m2x2 e2m1x2 e2m3x2 e3m2x2 f32" },
 };
 
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         char types[160], why[160] = "";
         snprintf(types, sizeof types, "%s", forms[i].types);
@@ -106,9 +104,4 @@ static void test_types(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_demand), cmocka_unit_test(test_types) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

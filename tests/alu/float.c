@@ -73,9 +73,8 @@ static void related(uint64_t *v, unsigned exponent_bits, unsigned fraction_bits)
         v[1] = (v[0] ^ (alu_random() & 1 ? sign : 0)) + alu_random() % 3;
 }
 
-static void test_f32(void **state)
+TEST(test_f32)
 {
-    (void)state;
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
         for (unsigned m = 0; m < 4; m++)
             for (unsigned flags = 0; flags < 4; flags++)
@@ -109,9 +108,8 @@ static void test_f32(void **state)
                 }
 }
 
-static void test_f32x2(void **state)
+TEST(test_f32x2)
 {
-    (void)state;
     for (size_t o = 0; o < 4; o++)
         for (unsigned m = 0; m < 4; m++)
             for (unsigned ftz = 0; ftz < 2; ftz++)
@@ -150,9 +148,8 @@ static uint32_t widened(uint32_t x, bool bf)
                                        : ldexp(x & 0x3ff, -24))) |
                     (x & 0x8000) << 16;
 }
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     for (size_t o = 0; o < 4; o++)
         for (unsigned m = 0; m < 4; m++)
             for (unsigned flags = 0; flags < 4; flags++)
@@ -183,9 +180,8 @@ static void test_mixed(void **state)
                 }
 }
 
-static void test_f64(void **state)
+TEST(test_f64)
 {
-    (void)state;
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
         for (unsigned m = 0; m < 4; m++)
             ALU_LEVELS(level) {
@@ -231,9 +227,8 @@ static uint32_t expect_extremum(bool least, bool nan, uint32_t a, uint32_t b)
         return least ? (a >> 31 ? a : b) : (a >> 31 ? b : a);
     return (f32(a) < f32(b)) == least ? a : b;
 }
-static void test_extrema(void **state)
+TEST(test_extrema)
 {
-    (void)state;
     for (unsigned flags = 0; flags < 32; flags++)
         ALU_LEVELS(level) {
             const bool least = flags & 1, ftz = flags & 2, nan = flags & 4, absolute = flags & 8, three = flags & 16;
@@ -295,9 +290,8 @@ static void test_extrema(void **state)
     }
 }
 
-static void test_signs_and_kinds(void **state)
+TEST(test_signs_and_kinds)
 {
-    (void)state;
     static const char *const tests[] = { "finite", "infinite", "number", "notanumber", "normal", "subnormal" };
     ALU_LEVELS(level) {
         struct alu_case c;
@@ -345,9 +339,8 @@ static void test_signs_and_kinds(void **state)
     }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct alu_refused refused[] = {
         { "fma.f32", 3, "rounding" },    { "add.rn.rz.f32", 2, "rounding" },
         { "add.ftz.f64", 2, "ftz" },     { "div.rn.sat.f32", 2, "sat" },
@@ -360,12 +353,4 @@ static void test_refusals(void **state)
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_f32),     cmocka_unit_test(test_f32x2),
-                                        cmocka_unit_test(test_mixed),   cmocka_unit_test(test_f64),
-                                        cmocka_unit_test(test_extrema), cmocka_unit_test(test_signs_and_kinds),
-                                        cmocka_unit_test(test_refusals) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -51,9 +51,8 @@ static uint32_t operand(struct format f)
     return (uint32_t)alu_float(f.exponent_bits, f.fraction_bits);
 }
 
-static void test_arithmetic(void **state)
+TEST(test_arithmetic)
 {
-    (void)state;
     static const struct {
         const char *name;
         enum op op;
@@ -97,9 +96,8 @@ static void test_arithmetic(void **state)
 }
 
 /* The NaN that tensor copies write beyond the edges makes +0 where it is a factor; no other NaN does. */
-static void test_out_of_bounds(void **state)
+TEST(test_out_of_bounds)
 {
-    (void)state;
     static const uint32_t marks[] = { 0x7ff7, 0xfff7, 0x7fff, 0x7ff6, 0x7fc0 };
     for (unsigned k = 0; k < 4; k++)
         for (unsigned flags = 0; flags < 3; flags++)
@@ -141,9 +139,8 @@ static void test_out_of_bounds(void **state)
 }
 
 /* A product that is a tie, and a third operand too small for double to see: the sum is no tie */
-static void test_beyond_double(void **state)
+TEST(test_beyond_double)
 {
-    (void)state;
     ALU_LEVELS(level) {
         struct alu_case c;
         struct alu_run run = { 0 };
@@ -170,9 +167,8 @@ static uint32_t expect_extremum(struct format f, bool least, bool nan, uint32_t 
         return (a >> 15) == least ? a : b;
     return (x < y) == least ? a : b;
 }
-static void test_extrema_and_signs(void **state)
+TEST(test_extrema_and_signs)
 {
-    (void)state;
     for (unsigned k = 0; k < 4; k++)
         for (unsigned flags = 0; flags < 16; flags++)
             ALU_LEVELS(level) {
@@ -219,9 +215,8 @@ static void test_extrema_and_signs(void **state)
 }
 
 /* Every f16 and bf16: rounded to nearest, give or take what lies within 2^-22 of a tie */
-static void test_functions(void **state)
+TEST(test_functions)
 {
-    (void)state;
     for (unsigned k = 0; k < 4; k++)
         for (unsigned tangent = 0; tangent < 2; tangent++)
             ALU_LEVELS(level) {
@@ -261,9 +256,8 @@ static void test_functions(void **state)
             }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct alu_refused refused[] = {
         { "add.rz.f16", 2, "rz" },   { "add.sat.bf16", 2, "sat" },         { "fma.f16", 3, "rounding" },
         { "div.rn.f16", 2, "f16" },  { "fma.rn.sat.relu.f16", 3, "relu" }, { "fma.rn.oob.ftz.f16", 3, "ftz" },
@@ -272,11 +266,4 @@ static void test_refusals(void **state)
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_beyond_double),
-                                        cmocka_unit_test(test_out_of_bounds), cmocka_unit_test(test_extrema_and_signs),
-                                        cmocka_unit_test(test_functions),     cmocka_unit_test(test_refusals) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -6,17 +6,8 @@
 #ifndef TESTS_ALU_HARNESS_H
 #define TESTS_ALU_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "softgpu/alu/decode.h"
+#include "tests/lib/unit.h"
 
 struct alu_case {
     char text[128];

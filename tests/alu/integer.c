@@ -113,9 +113,8 @@ static const struct { const char *text; enum op op; unsigned sources, types;
     { "max.relu", MAX_RELU, 2, U(3) },
 };
 
-static void test_operations(void **state)
+TEST(test_operations)
 {
-    (void)state;
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
         for (unsigned k = 0; k < 6; k++) {
             const struct type t = types[k];
@@ -165,9 +164,8 @@ static const struct { const char *opcode; bool product, hi, subtract, reads, wri
     { "mad.lo.cc", 1, 0, 0, 0, 1 }, { "mad.hi.cc", 1, 1, 0, 0, 1 }, { "madc.lo", 1, 0, 0, 1, 0 },
     { "madc.lo.cc", 1, 0, 0, 1, 1 }, { "madc.hi", 1, 1, 0, 1, 0 }, { "madc.hi.cc", 1, 1, 0, 1, 1 },
 };
-static void test_carry(void **state)
+TEST(test_carry)
 {
-    (void)state;
     for (size_t o = 0; o < sizeof carries / sizeof *carries; o++)
         for (unsigned k = 2; k < 6; k++)
             ALU_LEVELS(level) {
@@ -214,9 +212,8 @@ static uint32_t part_reference(enum op op, struct type t, uint32_t a, uint32_t b
         x = x > highest ? highest : x < least ? least : x;
     return (uint32_t)cut((uwide)x, t.bits);
 }
-static void test_packed(void **state)
+TEST(test_packed)
 {
-    (void)state;
     static const struct {
         const char *text;
         enum op op;
@@ -257,9 +254,8 @@ static void test_packed(void **state)
         }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct alu_refused refused[] = {
         { "add.sat.u64", 2, "sat" },
         { "sub.sat.u32", 2, "sat" },
@@ -286,10 +282,4 @@ static void test_refusals(void **state)
     alu_check_refused(refused, sizeof refused / sizeof *refused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_operations), cmocka_unit_test(test_carry),
-                                        cmocka_unit_test(test_packed), cmocka_unit_test(test_refusals) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

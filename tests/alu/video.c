@@ -88,9 +88,8 @@ static const char *pick_mode(const char *name)
                                               : "";
 }
 
-static void test_scalar(void **state)
+TEST(test_scalar)
 {
-    (void)state;
     static const char *const names[] = { "add", "sub", "absdiff", "min", "max", "shl", "shr", "set" };
     static const char *const seconds[] = { "", ".add", ".min", ".max" };
     for (unsigned trial = 0; trial < 6000; trial++) {
@@ -137,9 +136,8 @@ static void test_scalar(void **state)
     }
 }
 
-static void test_vmad(void **state)
+TEST(test_vmad)
 {
-    (void)state;
     static const char *const scales[] = { "", ".shr7", ".shr15" };
     for (unsigned trial = 0; trial < 2000; trial++) {
         const unsigned dt = alu_random() & 1, at = alu_random() & 1, bt = alu_random() & 1,
@@ -174,9 +172,8 @@ static void test_vmad(void **state)
     }
 }
 
-static void test_simd(void **state)
+TEST(test_simd)
 {
-    (void)state;
     static const char *const names[] = { "add", "sub", "avrg", "absdiff", "min", "max", "set" };
     for (unsigned trial = 0; trial < 6000; trial++) {
         const char *name = names[alu_random() % 7], *mode = pick_mode(name);
@@ -236,9 +233,8 @@ static void test_simd(void **state)
     }
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct { const char *text; unsigned sources; const char *d, *a, *b, *reason; } refused[] = {
         { "vadd.u32.u32", 2, "", "", "", "types" }, { "vadd.u32.u32.u16", 2, "", "", "",
                                                       "u16" }, { "vadd.u32.u32.u32.add", 3, "b0", "", "", "not both" },
@@ -261,10 +257,4 @@ static void test_refusals(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalar), cmocka_unit_test(test_vmad),
-                                        cmocka_unit_test(test_simd), cmocka_unit_test(test_refusals) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -7,16 +7,9 @@
 
 #include <elf.h>
 #include <lz4.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zstd.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* ---- making containers ---- */
 
@@ -111,9 +104,8 @@ static void whole(struct made *made, uint8_t *elf, size_t *elf_size)
     add_entry(made, 77, 1, PLAIN, NULL, "12345678", 8);
 }
 
-static void entries(void **state)
+TEST(entries)
 {
-    (void)state;
     static struct made made;
     uint8_t elf[1024];
     size_t elf_size, cursor = 0;
@@ -142,9 +134,8 @@ static void entries(void **state)
     assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, &why), 0);
 }
 
-static void no_containers(void **state)
+TEST(no_containers)
 {
-    (void)state;
     struct made made;
     begin(&made);
     size_t cursor = 0;
@@ -194,9 +185,8 @@ static int walk(const uint8_t *bytes, size_t size)
     return status;
 }
 
-static void cut_off(void **state)
+TEST(cut_off)
 {
-    (void)state;
     static struct made made;
     uint8_t elf[1024];
     size_t elf_size;
@@ -213,9 +203,8 @@ static void cut_off(void **state)
     }
 }
 
-static void damaged(void **state)
+TEST(damaged)
 {
-    (void)state;
     static struct made made;
     uint8_t elf[1024];
     size_t elf_size;
@@ -232,9 +221,8 @@ static void damaged(void **state)
 }
 
 /* Claims that cannot be true are refused before memory is taken. */
-static void lies(void **state)
+TEST(lies)
 {
-    (void)state;
     static struct made made;
     struct fatbin_entry entry;
     size_t cursor;
@@ -262,9 +250,8 @@ static void lies(void **state)
     assert_non_null(strstr(why, "scrambled"));
 }
 
-static void elf_sizes(void **state)
+TEST(elf_sizes)
 {
-    (void)state;
     uint8_t bytes[1024];
     size_t size = make_elf(bytes);
     assert_int_equal(fatbin_elf_size(bytes, sizeof bytes), size);
@@ -364,10 +351,5 @@ int main(int count, char **names)
             status |= read_file(names[i]);
         return status;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entries), cmocka_unit_test(no_containers), cmocka_unit_test(cut_off),
-        cmocka_unit_test(damaged), cmocka_unit_test(lies), cmocka_unit_test(elf_sizes),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

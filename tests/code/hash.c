@@ -1,19 +1,10 @@
 /* hash: BLAKE2b-256 of code images, whole and in pieces. */
-#include <string.h>
-
 #include "cpu/code/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "tests/lib/unit.h"
 
-#include <cmocka.h>
-
-static void hashes(void **state)
+TEST(hashes)
 {
-    (void)state;
     /* BLAKE2b-256 of "abc", as b2sum -l 256 prints it */
     static const uint8_t abc[HASH_SIZE] = {
         0xbd, 0xdd, 0x81, 0x3c, 0x63, 0x42, 0x39, 0x72, 0x31, 0x71, 0xef, 0x3f, 0xee, 0x98, 0x57, 0x9b,
@@ -38,9 +29,8 @@ static void hashes(void **state)
 }
 
 /* The vector is what Python's hashlib.blake2b makes of it. */
-static void keyed(void **state)
+TEST(keyed)
 {
-    (void)state;
     static const uint8_t abc[HASH_SIZE] = {
         0xd6, 0x3a, 0x32, 0xd3, 0xe4, 0x47, 0x38, 0xd7, 0x90, 0x7f, 0x96, 0x43, 0x16, 0xc2, 0x41, 0xad,
         0xab, 0xa0, 0xab, 0xfe, 0xab, 0xc3, 0x23, 0x49, 0x67, 0x75, 0x78, 0xa1, 0x5a, 0x20, 0x3f, 0x7f };
@@ -61,9 +51,4 @@ static void keyed(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(hashes), cmocka_unit_test(keyed) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

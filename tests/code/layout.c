@@ -4,14 +4,8 @@
 #include "cpu/code/layout.h"
 
 #include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static const char ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -27,9 +21,8 @@ static void expect(const struct layout *layout, unsigned index, uint32_t offset,
     assert_int_equal(layout->params[index].size, size);
 }
 
-static void of_ptx(void **state)
+TEST(of_ptx)
 {
-    (void)state;
     layout_image *image = NULL;
     struct layout layout;
     char log[256];
@@ -53,9 +46,8 @@ static void of_ptx(void **state)
     layout_close(NULL);
 }
 
-static void bad_ptx(void **state)
+TEST(bad_ptx)
 {
-    (void)state;
     layout_image *image = NULL;
     char log[256] = "";
     assert_int_equal(
@@ -91,9 +83,8 @@ static const unsigned char two_parameters[] = {
     3, 0x19, 16, 0,
 };
 
-static void of_cubin(void **state)
+TEST(of_cubin)
 {
-    (void)state;
     unsigned char *cubin = malloc(CUBIN);
     layout_image *image = NULL;
     struct layout layout;
@@ -111,9 +102,8 @@ static void of_cubin(void **state)
 }
 
 /* Every byte behind the magic number, changed in turn: the cubin is refused or read, never out of bounds. */
-static void damaged_cubin(void **state)
+TEST(damaged_cubin)
 {
-    (void)state;
     unsigned char *cubin = malloc(CUBIN);
     char log[256];
     assert_non_null(cubin);
@@ -129,9 +119,8 @@ static void damaged_cubin(void **state)
     free(cubin);
 }
 
-static void no_image(void **state)
+TEST(no_image)
 {
-    (void)state;
     static const char empty[64] = "    ";
     layout_image *image = NULL;
     char log[256] = "";
@@ -144,9 +133,8 @@ static void no_image(void **state)
 }
 
 /* The same container again and again: what is extracted together is bounded. */
-static void large_texts(void **state)
+TEST(large_texts)
 {
-    (void)state;
     enum { TEXT = 4096, CONTAINERS = 5, FIT = 3 };
     struct { uint8_t header[16], entry[0x40], text[TEXT]; } fat = { 0 };
     const uint32_t magic = FATBIN_CONTAINER_MAGIC, header = sizeof fat.entry, sm = 75;
@@ -174,11 +162,4 @@ static void large_texts(void **state)
     layout_text_most = before;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(of_ptx), cmocka_unit_test(bad_ptx), cmocka_unit_test(of_cubin),
-                                        cmocka_unit_test(damaged_cubin), cmocka_unit_test(no_image),
-                                        cmocka_unit_test(large_texts) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

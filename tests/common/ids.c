@@ -3,23 +3,16 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { MANY = 100000, THREADS = 4, TURNS = 20000 };
 
 static char objects[MANY];
 
-static void table_basics(void **state)
+TEST(table_basics)
 {
-    (void)state;
     id_table *table = id_table_create(7, 64);
     assert_non_null(table);
     uint32_t index = 0;
@@ -68,9 +61,8 @@ static void count_visit(void *object, id_token token, void *context)
     ++*(unsigned *)context;
 }
 
-static void table_grows(void **state)
+TEST(table_grows)
 {
-    (void)state;
     id_table *table = id_table_create(1, 0);
     id_token *tokens = malloc(MANY * sizeof *tokens);
     for (uint32_t i = 0; i < MANY; i++) {
@@ -137,9 +129,8 @@ static void *look(void *context)
     return NULL;
 }
 
-static void table_threads(void **state)
+TEST(table_threads)
 {
-    (void)state;
     pthread_t changers[THREADS], reader;
     shared = id_table_create(3, 64);
     atomic_store(&finished, false);
@@ -162,9 +153,8 @@ static void count_map(uint32_t id, void *object, void *context)
     ++*(unsigned *)context;
 }
 
-static void map(void **state)
+TEST(map)
 {
-    (void)state;
     id_map *ids = id_map_create(MANY);
     assert_non_null(ids);
     assert_null(id_map_find(ids, 0));
@@ -195,12 +185,4 @@ static void map(void **state)
     id_table_destroy(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_basics), cmocka_unit_test(table_grows), cmocka_unit_test(table_threads),
-        cmocka_unit_test(map),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

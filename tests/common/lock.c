@@ -3,21 +3,13 @@
  *
  * shows: locks: a function that says which lock it needs is believed only where this thread holds it
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <semaphore.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cpu/common/lock.h"
+#include "tests/lib/unit.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;
@@ -111,18 +103,16 @@ static void waits_in_turn(void)
     pthread_join(thread, NULL);
 }
 
-static void test_held(void **state)
+TEST(test_held)
 {
-    (void)state;
     char said[512];
     assert_int_equal(outcome_of(holds_it, said, sizeof said), 0);
     assert_int_equal(outcome_of(waits_in_turn, said, sizeof said), 0);
     assert_string_equal(said, "");
 }
 
-static void test_not_held(void **state)
+TEST(test_not_held)
 {
-    (void)state;
     char said[512];
     assert_int_equal(outcome_of(assert_held, said, sizeof said), SIGABRT);
     assert_non_null(strstr(said, "needs &lock, but no thread holds it"));
@@ -132,9 +122,4 @@ static void test_not_held(void **state)
     assert_non_null(strstr(said, "needs &lock, but thread "));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_held), cmocka_unit_test(test_not_held) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

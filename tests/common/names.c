@@ -5,12 +5,7 @@
  */
 #include "cpu/common/driver_names.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static void one(void) {}
 static void two(void) {}
@@ -29,9 +24,8 @@ static void (*find(const char *name, int version, uint64_t flags, enum driver_en
     return driver_entry_find(table, sizeof table / sizeof table[0], name, version, flags, status);
 }
 
-static void entry_points(void **state)
+TEST(entry_points)
 {
-    (void)state;
     static const struct {
         const char *name; int version; uint64_t flags; void (*address)(void); enum driver_entry_status status;
     } cases[] = {
@@ -57,9 +51,8 @@ static const struct driver_entry generated[] = {
 };
 
 /* The search relies on the order of the rows. */
-static void generated_rows_are_in_order(void **state)
+TEST(generated_rows_are_in_order)
 {
-    (void)state;
     for (size_t i = 1; i < sizeof generated / sizeof generated[0]; i++) {
         const struct driver_entry *a = &generated[i - 1], *b = &generated[i];
         int order = strcmp(a->name, b->name);
@@ -69,9 +62,8 @@ static void generated_rows_are_in_order(void **state)
     }
 }
 
-static void errors(void **state)
+TEST(errors)
 {
-    (void)state;
     assert_string_equal(driver_error_name(0), "CUDA_SUCCESS");
     assert_string_equal(driver_error_text(0), "no error");
     assert_string_equal(driver_error_name(902), "CUDA_ERROR_STREAM_CAPTURE_MERGE");
@@ -82,10 +74,4 @@ static void errors(void **state)
     assert_null(driver_error_text(1000));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entry_points), cmocka_unit_test(generated_rows_are_in_order), cmocka_unit_test(errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,14 +1,7 @@
 /* patch: what changed in memory that two sides have, there and back, and bytes that are no patch. */
 #include "cpu/common/patch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { SIZE = 64 * 1024, ROOM = 3 * SIZE };
 #define AT UINT64_C(0x200000000000)
@@ -58,9 +51,8 @@ static uint64_t any(void)
     return state ^= state << 17;
 }
 
-static void nothing_changed(void **unused)
+TEST(nothing_changed)
 {
-    (void)unused;
     struct side s = side_new();
     assert_int_equal(made(&s, ROOM), 0);
     s.memory[70] = 5;
@@ -71,9 +63,8 @@ static void nothing_changed(void **unused)
     side_free(&s);
 }
 
-static void both_sides_change(void **unused)
+TEST(both_sides_change)
 {
-    (void)unused;
     struct side a = side_new(), b = side_new();
     uint8_t *model = calloc(1, SIZE);
     for (int round = 0; round < 300; round++) {
@@ -103,9 +94,8 @@ static void both_sides_change(void **unused)
     free(model);
 }
 
-static void no_patch(void **unused)
+TEST(no_patch)
 {
-    (void)unused;
     struct side s = side_new();
     memset(s.memory + 100, 7, 500);
     size_t used = made(&s, ROOM);
@@ -130,13 +120,4 @@ static void no_patch(void **unused)
     side_free(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_changed),
-        cmocka_unit_test(both_sides_change),
-        cmocka_unit_test(no_patch),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -8,19 +8,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { TEXT_SIZE = 1 << 18 };
 
@@ -49,9 +42,8 @@ static const char *logged(void)
     return text;
 }
 
-static void levels(void **state)
+TEST_WITH(levels, log_set_up, NULL)
 {
-    (void)state;
     char wanted[128];
     errno = ENOENT;
     log_set_name("small");
@@ -66,9 +58,8 @@ static void levels(void **state)
     assert_string_equal(logged(), wanted);
 }
 
-static void long_line(void **state)
+TEST_WITH(long_line, log_set_up, NULL)
 {
-    (void)state;
     static char many[20000];
     memset(many, 'x', sizeof many - 1);
     log_error("%s", many);
@@ -81,9 +72,8 @@ static void long_line(void **state)
 }
 
 /* What a peer wrote can break neither the line nor the quotes. */
-static void foreign_text(void **state)
+TEST(foreign_text)
 {
-    (void)state;
     char out[16];
     assert_string_equal(log_text(out, sizeof out, "plain"), "plain");
     assert_string_equal(log_text(out, sizeof out, "a\nb\t\"c\" \x7f"), "a b 'c'  ");
@@ -98,9 +88,8 @@ static void foreign_text(void **state)
 }
 
 /* What fills an event's values never ends a value, and never begins another one. */
-static void events(void **state)
+TEST_WITH(events, log_set_up, NULL)
 {
-    (void)state;
     char wanted[1024];
     const char *fake = "x\" event=fake y=\"z";
     log_error("event=one vm=%s why=\"%s\"%s: %s and 100%%", fake, fake, " more=1", "so\nit is");
@@ -118,9 +107,8 @@ static void events(void **state)
 }
 
 /* $JOURNAL_STREAM names the descriptor: the priority stands before each line. It names another one: it does not. */
-static void journal(void **state)
+TEST_WITH(journal, log_set_up, NULL)
 {
-    (void)state;
     char wanted[256];
     struct stat status;
     assert_int_equal(fstat(log_pipe[1], &status), 0);
@@ -146,9 +134,8 @@ static void *log_many(void *context)
 }
 
 /* What several threads write does not mix within a line. */
-static void threads(void **state)
+TEST_WITH(threads, log_set_up, NULL)
 {
-    (void)state;
     pthread_t a, b;
     assert_int_equal(pthread_create(&a, NULL, log_many, "a"), 0);
     assert_int_equal(pthread_create(&b, NULL, log_many, "b"), 0);
@@ -165,9 +152,8 @@ static void threads(void **state)
     assert_int_equal(lines, 400);
 }
 
-static void times(void **state)
+TEST(times)
 {
-    (void)state;
     uint64_t before = clock_now();
     assert_true(clock_now() >= before);
     assert_int_equal(clock_poll_timeout(before), 0);
@@ -183,9 +169,8 @@ static void times(void **state)
 }
 
 /* Every alignment of both ends, every size around the lines, and not a byte beside the target. */
-static void past_cache(void **state)
+TEST(past_cache)
 {
-    (void)state;
     enum { ROOM = 1024, MOST = 300, LARGE = 3 << 20 };
     static uint8_t from[ROOM], to[ROOM], wanted[ROOM];
     for (unsigned i = 0; i < ROOM; i++)
@@ -234,9 +219,8 @@ static int descriptors_child(void)
     return 0;
 }
 
-static void descriptors(void **state)
+TEST(descriptors)
 {
-    (void)state;
     pid_t child = fork();
     if (child == 0)
         _exit(descriptors_child());
@@ -248,13 +232,5 @@ static void descriptors(void **state)
 int main(void)
 {
     unsetenv("FLYT_LOG");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(levels, log_set_up), cmocka_unit_test_setup(long_line, log_set_up),
-        cmocka_unit_test_setup(threads, log_set_up), cmocka_unit_test(foreign_text),
-        cmocka_unit_test_setup(events, log_set_up), cmocka_unit_test_setup(journal, log_set_up),
-        cmocka_unit_test(times),
-        cmocka_unit_test(past_cache), cmocka_unit_test(descriptors),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }
