@@ -119,10 +119,9 @@ static pid_t attach(int *input)
     return program;
 }
 
-static void test_life(void **state)
+TEST_WITH(test_life, setup_cluster, teardown_cluster)
 {
     int input, other;
-    (void)state;
     pid_t program = attach(&input);
     assert_int_equal(fake.request.prog.pid, program);
     assert_int_equal(fake.request.prog.uid, getuid());
@@ -139,10 +138,9 @@ static void test_life(void **state)
     fake_until(was_ended(key), 1000);
 }
 
-static void test_wait_in_line(void **state)
+TEST_WITH(test_wait_in_line, setup_cluster, teardown_cluster)
 {
     int input;
-    (void)state;
     fake.answer = (ctl_status){ CTL_WAITING, (char *)(uintptr_t)"all GPUs are taken" };
     pid_t program = start_program(&input);
     fake_until(says(program, "place 1 in the queue: all GPUs are taken"), START_MS);
@@ -163,10 +161,9 @@ static void test_wait_in_line(void **state)
     fake_until(was_ended(key), SOON_MS);
 }
 
-static void test_refused(void **state)
+TEST_WITH(test_refused, setup_cluster, teardown_cluster)
 {
     int input;
-    (void)state;
     fake.answer = (ctl_status){ CTL_BUSY, (char *)(uintptr_t)"no GPU is free, and vm1 does not wait in line" };
     snprintf(wait_variable, sizeof wait_variable, "FLYT_WAIT=fail");
     pid_t program = start_program(&input);
@@ -178,10 +175,9 @@ static void test_refused(void **state)
     fake_until(was_ended(fake.request.prog.key), SOON_MS);
 }
 
-static void test_cluster_away(void **state)
+TEST_WITH(test_cluster_away, setup_cluster, teardown_cluster)
 {
     int input, waiting;
-    (void)state;
     pid_t program = attach(&input);
     uint64_t key = fake.request.prog.key;
     fake_deaf(1);
@@ -213,10 +209,9 @@ static void test_cluster_away(void **state)
     fake_until(was_ended(key), SOON_MS);
 }
 
-static void test_restart(void **state)
+TEST_WITH(test_restart, setup_cluster, teardown_cluster)
 {
     int one, two;
-    (void)state;
     pid_t first = attach(&one);
     uint64_t key = fake.request.prog.key;
     pid_t second = attach(&two);
@@ -242,10 +237,9 @@ static void test_restart(void **state)
 }
 
 /* A cluster manager that was asked and says nothing: as many seconds from then on, not from when that was noticed. */
-static void test_no_answer(void **state)
+TEST_WITH(test_no_answer, setup_cluster, teardown_cluster)
 {
     int input;
-    (void)state;
     kill(manager, SIGTERM);
     fake_wait(manager, SOON_MS);
     more_config = "away-timeout = 1.0;";
@@ -259,10 +253,9 @@ static void test_no_answer(void **state)
     close(input);
 }
 
-static void test_end_and_loss(void **state)
+TEST_WITH(test_end_and_loss, setup_cluster, teardown_cluster)
 {
     int input;
-    (void)state;
     pid_t program = attach(&input);
     client_event_body body = { .kind = CLIENT_EVENT_END };
     body.client_event_body_u.end = (client_notice){ .key = fake.request.prog.key, .server = 1,
@@ -307,10 +300,9 @@ static void test_end_and_loss(void **state)
 }
 
 /* The limit is the VM's, over all its programs, and what one held that was killed is there again. */
-static void test_memory_limit(void **state)
+TEST_WITH(test_memory_limit, setup_cluster, teardown_cluster)
 {
     int one, two, three;
-    (void)state;
     program_memory = "40";
     pid_t first = attach(&one);
     assert_true(says(first, "of 64 MiB free"));
@@ -346,10 +338,9 @@ static void test_memory_limit(void **state)
 }
 
 /* A server of a cluster serves nobody without a ticket. */
-static void test_without_ticket(void **state)
+TEST_WITH(test_without_ticket, setup_cluster, teardown_cluster)
 {
     char path[256];
-    (void)state;
     for (u_int i = 0; i < fake_server(1)->addresses.addresses_len; i++) {
         snprintf(server_variable, sizeof server_variable, "FLYT_SERVER=%s", fake_server(1)->addresses.addresses_val[i]);
         snprintf(path, sizeof path, "%s", program_name);
@@ -362,23 +353,11 @@ static void test_without_ticket(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_life, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_wait_in_line, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_refused, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_cluster_away, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_restart, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_no_answer, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_end_and_loss, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_memory_limit, setup_cluster, teardown_cluster),
-        cmocka_unit_test_setup_teardown(test_without_ticket, setup_cluster, teardown_cluster),
-    };
     if (argc != 3) {
         fprintf(stderr, "usage: %s BIN PROGRAM\n", argv[0]);
         return 2;
     }
     fake_bin = argv[1];
     program_name = argv[2];
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

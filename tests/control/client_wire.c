@@ -1,16 +1,8 @@
 /* cpu/rpc/manager_prot.x holds the part of control_prot.x that programs need: each message of one is read by the
  * other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "control-managers/common/protocol.h"
 #include "cpu/rpc/manager_prot.h"
+#include "tests/lib/unit.h"
 
 /* Encodes `from`, decodes it as the other's type, encodes that: the same bytes. */
 static void both_ways(xdrproc_t encode, void *from, xdrproc_t decode, size_t size)
@@ -36,9 +28,8 @@ static void both_ways(xdrproc_t encode, void *from, xdrproc_t decode, size_t siz
 }
 #define TEXT(text) ((char *)(uintptr_t)(text))
 
-static void test_hello(void **state)
+TEST(test_hello)
 {
-    (void)state;
     manager_hello_args args = { .major = 1, .minor = 2, .role = MANAGER_ROLE_PROGRAM, .name = TEXT("pid-1"),
                                 .software = TEXT("x"), .incarnation = 1ull << 40 };
     memset(args.nonce, 7, sizeof args.nonce);
@@ -49,9 +40,8 @@ static void test_hello(void **state)
               sizeof(manager_hello_result));
 }
 
-static void test_attach(void **state)
+TEST(test_attach)
 {
-    (void)state;
     manager_attach_args args = { .executable = TEXT("/bin/x"), .wait = MANAGER_WAIT_YES, .wait_ms = 7 };
     both_ways((xdrproc_t)xdr_manager_attach_args, &args, (xdrproc_t)xdr_program_attach_args,
               sizeof(program_attach_args));
@@ -65,9 +55,8 @@ static void test_attach(void **state)
     both_ways((xdrproc_t)xdr_program_answer, &answer, (xdrproc_t)xdr_manager_answer, sizeof(manager_answer));
 }
 
-static void test_transport(void **state)
+TEST(test_transport)
 {
-    (void)state;
     manager_transport args = { .mode = TEXT("shared-memory"), .why = TEXT("because") };
     both_ways((xdrproc_t)xdr_manager_transport, &args, (xdrproc_t)xdr_ctl_transport, sizeof(ctl_transport));
     ctl_plain_result result = { .status = { CTL_INVALID, TEXT("why") } };
@@ -75,17 +64,15 @@ static void test_transport(void **state)
               sizeof(manager_plain_result));
 }
 
-static void test_unreached(void **state)
+TEST(test_unreached)
 {
-    (void)state;
     manager_unreached_args args = { .server = 1ull << 40, .why = TEXT("because") };
     both_ways((xdrproc_t)xdr_manager_unreached_args, &args, (xdrproc_t)xdr_program_unreached_args,
               sizeof(program_unreached_args));
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-    (void)state;
     assert_int_equal(MANAGER_PROGRAM, CTL_PROGRAM);
     assert_int_equal(MANAGER_HELLO, CTL_HELLO);
     assert_int_equal(MANAGER_ATTACH, PROGRAM_ATTACH);
@@ -111,11 +98,4 @@ static void test_numbers(void **state)
         assert_int_equal(bounds[i][0], bounds[i][1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_hello), cmocka_unit_test(test_attach),
-                                        cmocka_unit_test(test_transport), cmocka_unit_test(test_unreached),
-                                        cmocka_unit_test(test_numbers) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

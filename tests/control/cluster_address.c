@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 
 #include "control-managers/common/db.h"
 
@@ -49,9 +48,8 @@ static void try(const char *name, const char *secret)
     rig_until(client.registered || client.downs, 5000);
 }
 
-static void test_by_address(void **state)
+TEST(test_by_address)
 {
-    (void)state;
     rig_security = "address-identity = true;";
     rig_create("");
     put_vms();
@@ -92,9 +90,8 @@ static void test_by_address(void **state)
     rig_destroy();
 }
 
-static void test_off_by_default(void **state)
+TEST(test_off_by_default)
 {
-    (void)state;
     rig_security = "";
     rig_create("");
     put_vms();
@@ -135,12 +132,11 @@ static void renewed(void *context, int error, const char *why, void *object)
         last.status.code = ((client_answer *)object)->status.code;
 }
 
-static void test_claims_of_others(void **state)
+TEST(test_claims_of_others)
 {
     static struct fake_node node;
     static struct fake_client owner, thief;
     struct claims claims = { 0 };
-    (void)state;
     rig_security = "";
     rig_create("");
     node_open(&node, "n1", 1, 16, UINT64_C(8) << 30, CTL_SHARING_TIME_SLICE);
@@ -207,11 +203,4 @@ static void test_claims_of_others(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_by_address), cmocka_unit_test(test_off_by_default),
-                                        cmocka_unit_test(test_claims_of_others) };
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -5,8 +5,6 @@
  */
 #include "tests/control/cluster_rig.h"
 
-#include <stdio.h>
-
 #define GIB (UINT64_C(1) << 30)
 
 enum { SOON_MS = 5000 };
@@ -49,9 +47,8 @@ static struct fake_program *begin(void)
     return runs;
 }
 
-static void test_elsewhere_at_once(void **state)
+TEST(test_elsewhere_at_once)
 {
-    (void)state;
     struct fake_program *runs = begin();
     node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     node_action("n1", ADMIN_NODE_DRAIN, "new fan");
@@ -79,9 +76,8 @@ static void test_elsewhere_at_once(void **state)
 }
 
 /* There is no other node: new programs wait, or fail, until this one is used again. */
-static void test_nowhere_else(void **state)
+TEST(test_nowhere_else)
 {
-    (void)state;
     struct fake_program *runs = begin();
     node_action("n1", ADMIN_NODE_DRAIN, "");
     struct fake_program *hasty = client_run(&a, CLIENT_WAIT_NO), *patient = client_run(&a, CLIENT_WAIT_YES);
@@ -96,9 +92,8 @@ static void test_nowhere_else(void **state)
 }
 
 /* It stays drained when the manager begins anew, and what is found idle there ends then. */
-static void test_after_a_restart(void **state)
+TEST(test_after_a_restart)
 {
-    (void)state;
     struct fake_program *runs = begin();
     node_action("n1", ADMIN_NODE_DRAIN, "new fan");
     rig_until(n1.server_count == 1, SOON_MS);
@@ -113,11 +108,4 @@ static void test_after_a_restart(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_elsewhere_at_once), cmocka_unit_test(test_nowhere_else),
-                                        cmocka_unit_test(test_after_a_restart) };
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -5,9 +5,6 @@
 #include "tests/control/cluster_rig.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,12 +39,11 @@ static unsigned lines_with(const char *name, const char *words)
 }
 
 /* A VM that asks without end: the history and the log keep room for others, and what administrators did stays. */
-static void test_flood(void **state)
+TEST(test_flood)
 {
     enum { FLOOD = 6000, AT_ONCE = 500 };
     char settings[200];
     unsigned sent = 0;
-    (void)state;
     snprintf(settings, sizeof settings, "log = { events = 1000; audit = \"/tmp/flyt-audit-%d\"; };\n", (int)getpid());
     rig_create(settings);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -76,11 +72,10 @@ static void test_flood(void **state)
 }
 
 /* Strangers at every door that say nothing, or nonsense, while a program starts and ends. */
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
     enum { STRANGERS = 60 };
     int fds[STRANGERS];
-    (void)state;
     static struct fake_node n1;
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -112,14 +107,13 @@ static void test_hostile(void **state)
 }
 
 /* Many VMs ask, end and vanish at once, while the node counts for itself what it is ordered to run. */
-static void test_storm(void **state)
+TEST(test_storm)
 {
     enum { CLIENTS = 12, ROUNDS = 25 };
     static struct fake_client clients[CLIENTS];
     static struct fake_node nodes[3];
     char name[16];
     unsigned seed = 12345;
-    (void)state;
     rig_create("virt-server-auto-deallocate = { grace-period = 0.01; };\n");
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "n%d", i);
@@ -167,13 +161,4 @@ static void test_storm(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_storm),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -7,8 +7,6 @@
  */
 #include "tests/control/cluster_rig.h"
 
-#include <stdio.h>
-
 #define GIB (UINT64_C(1) << 30)
 
 static struct fake_node n1, n2;
@@ -33,9 +31,8 @@ static void set_grouping(const char *vm, bool on)
 
 /* One that comes gets the place, whether it would wait or not; and one that waits already gets it when it becomes
  * idle. */
-static void test_gives_way(void **state)
+TEST(test_gives_way)
 {
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -60,9 +57,8 @@ static void test_gives_way(void **state)
 }
 
 /* Only as many give way as are needed, only where that helps, and none where another GPU is free. */
-static void test_no_more_than_needed(void **state)
+TEST(test_no_more_than_needed)
 {
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 8, GIB, 0, true, "");
@@ -91,9 +87,8 @@ static void test_no_more_than_needed(void **state)
 }
 
 /* As configured: servers stay for their VMs. */
-static void test_unless_they_are_to_stay(void **state)
+TEST(test_unless_they_are_to_stay)
 {
-    (void)state;
     rig_create("virt-server-auto-deallocate = { enabled = false; };\n");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -109,11 +104,10 @@ static void test_unless_they_are_to_stay(void **state)
 
 /* The VM's programs get servers of their own from now on, and the one that all of them had is idle. The node of the
    idle one is slow to end it; nine programs come, and the other node is free. */
-static void test_nine_and_a_free_node(void **state)
+TEST(test_nine_and_a_free_node)
 {
     enum { NINE = 9, AT_ONCE = 4 };             /* placement.ungrouped-programs */
     struct fake_program *programs[NINE];
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 16, 4 * GIB, 0, true, "");
@@ -139,9 +133,8 @@ static void test_nine_and_a_free_node(void **state)
 }
 
 /* What the VM is entitled to has changed: nobody is given the old idle server. */
-static void test_old_limits(void **state)
+TEST(test_old_limits)
 {
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -163,9 +156,8 @@ static void test_old_limits(void **state)
 }
 
 /* After a restart of the manager a server is not idle because nobody has named its programs yet. */
-static void test_adopted(void **state)
+TEST(test_adopted)
 {
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -200,10 +192,9 @@ static void took_programs(void *context, int error, const char *why, void *objec
 }
 
 /* A listing right after a restart of the manager has the programs that it cannot know yet. */
-static void test_listing_after_a_restart(void **state)
+TEST(test_listing_after_a_restart)
 {
     admin_numbered_page page = { .vm = (char *)"", .node = (char *)"" };
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -227,16 +218,4 @@ static void test_listing_after_a_restart(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_gives_way),
-                                        cmocka_unit_test(test_no_more_than_needed),
-                                        cmocka_unit_test(test_unless_they_are_to_stay),
-                                        cmocka_unit_test(test_nine_and_a_free_node),
-                                        cmocka_unit_test(test_old_limits),
-                                        cmocka_unit_test(test_adopted),
-                                        cmocka_unit_test(test_listing_after_a_restart) };
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 
 #define GIB (UINT64_C(1) << 30)
 static const char settings[] = "silence = { suspect = 2.0; lost = 4.0; client-lost = 60.0; };\n";
@@ -46,10 +45,9 @@ static void renew(struct fake_client *client, struct fake_program *program)
     rig_until(program->answers > answers, 5000);
 }
 
-static void test_change(void **state)
+TEST(test_change)
 {
     uint8_t first[TICKET_KEY_SIZE];
-    (void)state;
     rig_create(settings);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -86,9 +84,8 @@ static void test_change(void **state)
 }
 
 /* A node that has not heard of the new key yet is not given tickets that it would refuse. */
-static void test_deaf_node(void **state)
+TEST(test_deaf_node)
 {
-    (void)state;
     rig_create(settings);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     node_open(&n2, "n2", 1, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -116,10 +113,9 @@ static void test_deaf_node(void **state)
 }
 
 /* Not for ever: seven old keys at once are enough. */
-static void test_too_often(void **state)
+TEST(test_too_often)
 {
     ctl_plain_result result;
-    (void)state;
     rig_create(settings);
     for (int i = 0; i < TICKET_MAX_KEYS - 1; i++)
         rotate();
@@ -133,10 +129,6 @@ static void test_too_often(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_change), cmocka_unit_test(test_deaf_node),
-                                        cmocka_unit_test(test_too_often) };
     rig_ticket_seconds = 3;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -6,8 +6,6 @@
  */
 #include "tests/control/cluster_rig.h"
 
-#include <stdio.h>
-
 #define GIB (UINT64_C(1) << 30)
 enum { OVERTAKING = 3, SMALL = 8 };
 static const char settings[] =
@@ -76,10 +74,9 @@ static struct fake_program *begin(struct fake_program *programs[SMALL])
     return waiting;
 }
 
-static void test_large_is_served(void **state)
+TEST(test_large_is_served)
 {
     struct fake_program *programs[SMALL] = { NULL };
-    (void)state;
     struct fake_program *waiting = begin(programs);
     int held = overtake(programs, waiting);
     assert_int_equal(held, 2 + OVERTAKING);
@@ -103,10 +100,9 @@ static void test_large_is_served(void **state)
 }
 
 /* It has waited for long enough: what was kept for it is free again at once. */
-static void test_change_of_mind(void **state)
+TEST(test_change_of_mind)
 {
     struct fake_program *programs[SMALL] = { NULL };
-    (void)state;
     struct fake_program *waiting = begin(programs);
     int held = overtake(programs, waiting);
     assert_true(held > 0);
@@ -116,10 +112,9 @@ static void test_change_of_mind(void **state)
 }
 
 /* The kept GPU's node goes: another that could hold it is kept. */
-static void test_another_gpu(void **state)
+TEST(test_another_gpu)
 {
     struct fake_program *programs[SMALL] = { NULL };
-    (void)state;
     struct fake_program *waiting = begin(programs);
     int held = overtake(programs, waiting);
     assert_true(held > 0);
@@ -133,11 +128,4 @@ static void test_another_gpu(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_large_is_served), cmocka_unit_test(test_change_of_mind),
-                                        cmocka_unit_test(test_another_gpu) };
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,9 +26,8 @@ static void begin(unsigned vms)
 }
 
 /* A program starts, another joins its server, both end, the grace period passes, everything is back. */
-static void test_life(void **state)
+TEST(test_life)
 {
-    (void)state;
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_MPS | CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, CTL_SHARING_MPS, true, "");
@@ -56,11 +54,10 @@ static void test_life(void **state)
     rig_destroy();
 }
 
-static void test_tickets(void **state)
+TEST(test_tickets)
 {
     struct ticket ticket;
     char error[CONTROL_ERROR_SIZE];
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, CTL_SHARING_TIME_SLICE, true, "");
@@ -81,9 +78,8 @@ static void test_tickets(void **state)
 }
 
 /* Tickets of a program that has ended, or from before its VM's new secret, count no more: the node is told. */
-static void test_tickets_end(void **state)
+TEST(test_tickets_end)
 {
-    (void)state;
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, CTL_SHARING_TIME_SLICE, true, "");
@@ -103,9 +99,8 @@ static void test_tickets_end(void **state)
     rig_destroy();
 }
 
-static void test_host_preferred_and_best_fit(void **state)
+TEST(test_host_preferred_and_best_fit)
 {
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 1, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
     node_open(&n2, "n2", 1, 32, 32 * GIB, CTL_SHARING_TIME_SLICE);
@@ -124,13 +119,12 @@ static void test_host_preferred_and_best_fit(void **state)
 
 /* A unix socket is offered where VM and node are one machine: by what the entitlement names, else by where both are
    connected from, and a loopback address names no machine. All parties of this rig are connected from one machine. */
-static void test_same_machine(void **state)
+TEST(test_same_machine)
 {
     static const struct { const char *host; bool same; } cases[] = {
         { "", true },         { "127.0.0.1", true }, { "::1", true },        { "localhost", true },
         { "10.9.9.9", false }, { "n1", true },       { "host-of-n1", true }, { "n2", false },
     };
-    (void)state;
     rig_create("");
     node_open(&n1, "n1", 8, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -149,9 +143,8 @@ static void test_same_machine(void **state)
 }
 
 /* Waiting in line, failing at once, and what can never be. */
-static void test_line(void **state)
+TEST(test_line)
 {
-    (void)state;
     rig_create(quick);
     client_create(&c, "vm-c", 64, GIB, 0, true, "");
     struct fake_program *early = client_run(&c, CLIENT_WAIT_NO);
@@ -183,10 +176,9 @@ static void test_line(void **state)
 }
 
 /* One server for each program, within what the VM is entitled to as a whole. */
-static void test_ungrouped(void **state)
+TEST(test_ungrouped)
 {
     struct fake_program *programs[5];
-    (void)state;
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 8, GIB, 0, false, "");
@@ -219,9 +211,8 @@ static void kill_program(const struct fake_program *program, const char *answer)
 }
 
 /* An administrator ends programs: one that runs, one that waits, and one whose client manager is away. */
-static void test_kill(void **state)
+TEST(test_kill)
 {
-    (void)state;
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
@@ -245,9 +236,8 @@ static void test_kill(void **state)
 }
 
 /* A start that fails is tried elsewhere, and then refused with the node's reason. */
-static void test_failed_start(void **state)
+TEST(test_failed_start)
 {
-    (void)state;
     begin(1);
     n1.fail_starts = true;
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
@@ -258,9 +248,8 @@ static void test_failed_start(void **state)
 }
 
 /* The node falls silent: suspect, lost, tenants told; it comes back and its old servers are stopped. */
-static void test_silent_node(void **state)
+TEST(test_silent_node)
 {
-    (void)state;
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
@@ -280,9 +269,8 @@ static void test_silent_node(void **state)
 }
 
 /* Nobody takes a GPU from a node that is away. When an administrator has removed that node, it may be elsewhere. */
-static void test_foreign_gpu(void **state)
+TEST(test_foreign_gpu)
 {
-    (void)state;
     static struct fake_node thief = { .name = "thief", .host = "host-of-thief", .gpus_of = "n1", .gpu_count = 1,
                                       .gpu_sms = 10, .gpu_memory = GIB, .sharing = CTL_SHARING_EXCLUSIVE };
     begin(1);
@@ -308,9 +296,8 @@ static void test_foreign_gpu(void **state)
 }
 
 /* A node that was suspect speaks again on the same connection: it is used again, at once. */
-static void test_node_speaks_again(void **state)
+TEST(test_node_speaks_again)
 {
-    (void)state;
     begin(2);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
@@ -329,9 +316,8 @@ static void test_node_speaks_again(void **state)
 }
 
 /* The manager itself is stopped for longer than it bears silence: that was nobody's silence but its own. */
-static void test_manager_stopped(void **state)
+TEST(test_manager_stopped)
 {
-    (void)state;
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
@@ -346,9 +332,8 @@ static void test_manager_stopped(void **state)
 }
 
 /* A short cut of the node's line disturbs nobody. */
-static void test_node_reconnects(void **state)
+TEST(test_node_reconnects)
 {
-    (void)state;
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
@@ -397,22 +382,19 @@ static void crash(int number)
     rig_destroy();
 }
 
-static void test_crash(void **state)
+TEST(test_crash)
 {
-    (void)state;
     crash(SIGKILL);
 }
 
-static void test_restart(void **state)
+TEST(test_restart)
 {
-    (void)state;
     crash(SIGTERM);
 }
 
 /* While the manager is down, a program ends and a server dies: both are noticed when it is back. */
-static void test_changes_while_down(void **state)
+TEST(test_changes_while_down)
 {
-    (void)state;
     rig_create(quick);
     node_open(&n1, "n1", 2, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 8, GIB, 0, true, "");
@@ -435,10 +417,9 @@ static void test_changes_while_down(void **state)
 
 /* With a server for each program: those whose programs ended meanwhile are given back as soon as node and VM have said
  * what runs. */
-static void test_ended_while_down(void **state)
+TEST(test_ended_while_down)
 {
     struct fake_program *programs[4];
-    (void)state;
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 8, GIB, 0, false, "");
@@ -459,9 +440,8 @@ static void test_ended_while_down(void **state)
 }
 
 /* A client manager that is away for a moment changes nothing; one that stays away has lost its programs. */
-static void test_silent_client(void **state)
+TEST(test_silent_client)
 {
-    (void)state;
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running, 5000);
@@ -480,11 +460,10 @@ static void test_silent_client(void **state)
 }
 
 /* Who is who: secrets, roles, doors. */
-static void test_credentials(void **state)
+TEST(test_credentials)
 {
     struct fake_client thief = { .name = "vm-a" };
     struct fake_node pretender = { .name = "n9", .host = "x" };
-    (void)state;
     rig_create("");
     client_create(&a, "vm-a", 8, GIB, 0, true, "");
     memcpy(thief.secret.bytes, "guess", thief.secret.size = 5);
@@ -515,12 +494,11 @@ static void test_credentials(void **state)
     rig_destroy();
 }
 
-static void test_admin(void **state)
+TEST(test_admin)
 {
     admin_vm_add_result added;
     admin_vms_result vms;
     ctl_plain_result plain;
-    (void)state;
     begin(1);
     /* The same name again; nonsense. */
     admin_vm_add_args again = { .vm = { .name = (char *)"vm-a", .sms = 1, .memory = GIB } };
@@ -585,10 +563,9 @@ static void test_admin(void **state)
 }
 
 /* A second one finds the ports in use, and says where they were chosen. */
-static void test_port_in_use(void **state)
+TEST(test_port_in_use)
 {
     char command[512];
-    (void)state;
     rig_create("");
     admin_status();
     snprintf(command, sizeof command,
@@ -601,11 +578,10 @@ static void test_port_in_use(void **state)
 }
 
 /* SIGHUP: what can change does, a file with mistakes changes nothing. */
-static void test_reload(void **state)
+TEST(test_reload)
 {
     ctl_plain_result plain;
     FILE *file;
-    (void)state;
     rig_create("");
     file = fopen(rig.config, "a");
     fputs("placement = { policy = \"spread\"; };\n", file);
@@ -630,33 +606,7 @@ static void test_reload(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),
-        cmocka_unit_test(test_tickets),
-        cmocka_unit_test(test_tickets_end),
-        cmocka_unit_test(test_host_preferred_and_best_fit),
-        cmocka_unit_test(test_same_machine),
-        cmocka_unit_test(test_line),
-        cmocka_unit_test(test_ungrouped),
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_failed_start),
-        cmocka_unit_test(test_silent_node),
-        cmocka_unit_test(test_foreign_gpu),
-        cmocka_unit_test(test_node_speaks_again),
-        cmocka_unit_test(test_manager_stopped),
-        cmocka_unit_test(test_node_reconnects),
-        cmocka_unit_test(test_crash),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_changes_while_down),
-        cmocka_unit_test(test_ended_while_down),
-        cmocka_unit_test(test_silent_client),
-        cmocka_unit_test(test_credentials),
-        cmocka_unit_test(test_admin),
-        cmocka_unit_test(test_port_in_use),
-        cmocka_unit_test(test_reload),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     if (getenv("FLYT_TEST_ONLY"))
         cmocka_set_test_filter(getenv("FLYT_TEST_ONLY"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

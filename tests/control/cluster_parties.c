@@ -2,8 +2,6 @@
 #include "tests/control/cluster_rig.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* ---- those that are open, for rig_destroy ---- */
 

@@ -1,17 +1,8 @@
 /* Placement by itself: whatever is asked in whatever order, no GPU is promised twice. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "control-managers/cluster-manager/place.h"
 #include "control-managers/cluster-manager/schema.h"
 #include "control-managers/common/protocol.h"
+#include "tests/lib/unit.h"
 
 static struct place_pool pool;
 static int node_a, node_b;
@@ -41,10 +32,9 @@ static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, 
     return place_choose(&pool, 0, &request, result);
 }
 
-static void test_sharing(void **state)
+TEST_WITH(test_sharing, clear, NULL)
 {
     struct place_result r;
-    (void)state;
     size_t gpu = add(16, 1000, CTL_SHARING_ALL, &node_a);
     assert_int_equal(ask(4, 100, CTL_SHARING_MPS, NULL, &r), PLACE_FOUND);
     place_take(&pool, r.gpu, r.sharing, r.sms, r.memory);
@@ -68,10 +58,9 @@ static void test_sharing(void **state)
     assert_int_equal(r.sharing, CTL_SHARING_TIME_SLICE);
 }
 
-static void test_limits(void **state)
+TEST_WITH(test_limits, clear, NULL)
 {
     struct place_result r;
-    (void)state;
     size_t gpu = add(16, 1000, CTL_SHARING_ALL, &node_a);
     pool.gpus[gpu].sm_limits = false;                   /* a part of the SMs cannot be held: refused, not ignored */
     assert_int_equal(ask(8, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_NEVER);
@@ -85,11 +74,10 @@ static void test_limits(void **state)
     assert_int_equal(ask(16, 100, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_NO_GPUS);
 }
 
-static void test_choice(void **state)
+TEST_WITH(test_choice, clear, NULL)
 {
     struct place_result r;
     const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL, NULL, 0, false };
-    (void)state;
     size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a),
            small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
     assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
@@ -143,13 +131,12 @@ static void test_choice(void **state)
 }
 
 /* The GPU where least has to become free; of those that could hold it, are in service and kept for nobody. */
-static void test_keep(void **state)
+TEST_WITH(test_keep, clear, NULL)
 {
     struct place_result r;
     int large, larger;
     const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, false },
                                other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger, NULL, NULL, 0, false };
-    (void)state;
     add(8, 1000, CTL_SHARING_ALL, &node_a);             /* too small */
     size_t full = add(16, 1000, CTL_SHARING_ALL, &node_a), mps = add(16, 1000, CTL_SHARING_ALL, &node_a),
            half = add(16, 1000, CTL_SHARING_ALL, &node_b), drained = add(16, 1000, CTL_SHARING_ALL, &node_b);
@@ -170,10 +157,9 @@ static void test_keep(void **state)
     assert_int_equal(place_keep(&pool, &never), (size_t)-1);
 }
 
-static void test_overcommit(void **state)
+TEST_WITH(test_overcommit, clear, NULL)
 {
     struct place_result r;
-    (void)state;
     add(16, 1000, CTL_SHARING_TIME_SLICE, &node_a);
     pool.overcommit_sms = 2;
     for (int i = 0; i < 2; i++) {
@@ -186,13 +172,12 @@ static void test_overcommit(void **state)
 }
 
 /* Random servers come and go; the invariants of place.h are checked by other means after each step. */
-static void test_random(void **state)
+TEST_WITH(test_random, clear, NULL)
 {
     enum { GPUS = 12, SERVERS = 200, STEPS = 60000 };
     struct held { bool used; size_t gpu; unsigned sharing; uint32_t sms; uint64_t memory; } held[SERVERS] = { { 0 } };
     uint32_t seed = 1;
     int placed = 0;
-    (void)state;
     for (int i = 0; i < GPUS; i++)
         add(8u << i % 4, UINT64_C(1) << (30 + i % 3), 1 + (unsigned)i % 15, i % 2 ? &node_a : &node_b);
     for (int step = 0; step < STEPS; step++) {
@@ -232,13 +217,7 @@ static void test_random(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_sharing, clear),    cmocka_unit_test_setup(test_limits, clear),
-        cmocka_unit_test_setup(test_choice, clear),     cmocka_unit_test_setup(test_keep, clear),
-        cmocka_unit_test_setup(test_overcommit, clear), cmocka_unit_test_setup(test_random, clear),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = unit_run(NULL, NULL);
     place_free(&pool);
     return failed;
 }

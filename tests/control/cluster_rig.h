@@ -5,19 +5,12 @@
 #ifndef FLYT_TESTS_CONTROL_CLUSTER_RIG_H
 #define FLYT_TESTS_CONTROL_CLUSTER_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/types.h>
-
-#include <cmocka.h>
 
 #include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
 #include "cpu/common/ticket.h"
+#include "tests/lib/unit.h"
 
 enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
 

@@ -16,7 +16,6 @@
 
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -387,9 +386,8 @@ static void kill_and_restart(void)
                 text));
 }
 
-static void test_scale(void **state)
+TEST(test_scale)
 {
-    (void)state;
     rig_address = "0.0.0.0";
     rig_create("silence = { client-lost = 600; };");
     rig.patient = true;
@@ -431,7 +429,6 @@ static void test_scale(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scale) };
     struct rlimit files;
     const char *manager = getenv("FLYT_TEST_CLUSTER_MANAGER");
     node_count = argc > 1 ? atoi(argv[1]) : 20;
@@ -448,11 +445,9 @@ int main(int argc, char **argv)
         return 77;
     }
     targets = vm_count >= MANY_VMS;
-    setvbuf(stdout, NULL, _IOLBF, 0);
     nodes = calloc((size_t)node_count, sizeof *nodes);
     clients = calloc((size_t)vm_count, sizeof *clients);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int result = cmocka_run_group_tests(tests, NULL, NULL);
+    int result = unit_run(NULL, NULL);
     free(nodes);
     free(clients);
     return result;

@@ -5,8 +5,6 @@
  */
 #include "tests/control/cluster_rig.h"
 
-#include <stdio.h>
-
 #define GIB (UINT64_C(1) << 30)
 
 enum { SOON_MS = 5000, PROGRAMS = 5 };
@@ -66,10 +64,9 @@ static void add_clients(void)
     }
 }
 
-static void test_elsewhere(void **state)
+TEST(test_elsewhere)
 {
     char text[CTL_MAX_TEXT + 1];
-    (void)state;
     begin(1);
     node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     add_clients();
@@ -98,9 +95,8 @@ static void test_elsewhere(void **state)
 }
 
 /* The other node is taken: who was to wait waits for it, and who was not hears why. */
-static void test_other_is_taken(void **state)
+TEST(test_other_is_taken)
 {
-    (void)state;
     begin(1);
     node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&other, "other", 2, GIB, CTL_SHARING_EXCLUSIVE, true, "");
@@ -121,10 +117,9 @@ static void test_other_is_taken(void **state)
 }
 
 /* There is no other node: another GPU of this one, and then the reason. */
-static void test_no_other(void **state)
+TEST(test_no_other)
 {
     char text[CTL_MAX_TEXT + 1];
-    (void)state;
     begin(2);
     add_clients();
     struct fake_program *one = client_run(&clients[0], CLIENT_WAIT_YES);
@@ -147,11 +142,4 @@ static void test_no_other(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_elsewhere), cmocka_unit_test(test_other_is_taken),
-                                        cmocka_unit_test(test_no_other) };
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -5,8 +5,6 @@
  */
 #include "tests/control/cluster_rig.h"
 
-#include <stdio.h>
-
 #define GIB (UINT64_C(1) << 30)
 
 enum { SOON_MS = 5000 };
@@ -31,9 +29,8 @@ static void open_other(unsigned sharing)
     node_open(&n2, "n2", 1, 16, 8 * GIB, sharing);
 }
 
-static void test_another_node(void **state)
+TEST(test_another_node)
 {
-    (void)state;
     struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n");
     open_other(CTL_SHARING_TIME_SLICE);
     uint64_t first = one->server;
@@ -53,9 +50,8 @@ static void test_another_node(void **state)
 }
 
 /* Another program uses the server, and what the VM is entitled to is used up; or no other node is free. */
-static void test_nothing_else(void **state)
+TEST(test_nothing_else)
 {
-    (void)state;
     struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n");
     uint64_t server = one->server;
     client_unreached(&a, one, false);
@@ -79,9 +75,8 @@ static void test_nothing_else(void **state)
 
 /* It could use no server of that node, ever: one that may wait waits for another node, and the other hears both
    reasons. */
-static void test_never(void **state)
+TEST(test_never)
 {
-    (void)state;
     struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n"), *holder;
     open_other(CTL_SHARING_EXCLUSIVE);
     client_create(&b, "vm-b", 4, GIB, CTL_SHARING_EXCLUSIVE, true, "");
@@ -103,9 +98,8 @@ static void test_never(void **state)
 }
 
 /* The node falls silent before its server has started. */
-static void test_silent_while_it_starts(void **state)
+TEST(test_silent_while_it_starts)
 {
-    (void)state;
     rig_create("placement = { policy = \"first-fit\"; };\nsilence = { suspect = 1.0; lost = 60.0; };\n");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 16, GIB, 0, true, "");
@@ -120,10 +114,9 @@ static void test_silent_while_it_starts(void **state)
 }
 
 /* A node that an administrator has made known, and whose node manager has never come, is not lost. */
-static void test_never_came(void **state)
+TEST(test_never_came)
 {
     unsigned lost = 0, silent = 0;
-    (void)state;
     rig_create("silence = { suspect = 1.0; lost = 2.0; };\n");
     admin_node_add_args add = { .name = (char *)"n9" };
     admin_vm_add_result added;
@@ -148,12 +141,4 @@ static void test_never_came(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_another_node), cmocka_unit_test(test_nothing_else),
-                                        cmocka_unit_test(test_never), cmocka_unit_test(test_silent_while_it_starts),
-                                        cmocka_unit_test(test_never_came) };
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -7,7 +7,6 @@
 #include "tests/control/common_peer.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,9 +121,8 @@ static int renews(X509 *old, const char *asked, EVP_PKEY *key, EVP_PKEY *signer,
     return failure;
 }
 
-static void test_renews(void **state)
+TEST(test_renews)
 {
-    (void)state;
     char error[CONTROL_ERROR_SIZE], *chain, name[64], first[CERTIFICATE_NUMBER_SIZE], line[CERTIFICATE_NUMBER_SIZE];
     EVP_PKEY *key = EVP_EC_gen("P-256"), *fresh = EVP_EC_gen("P-256");
     X509 *old = due("client:vm1", 20 * DAY, key);
@@ -161,9 +159,8 @@ static void refused(X509 *old, const char *asked, EVP_PKEY *key, EVP_PKEY *signe
         fail_msg("'%s' lacks '%s'", error, word);
 }
 
-static void test_refuses(void **state)
+TEST(test_refuses)
 {
-    (void)state;
     char error[CONTROL_ERROR_SIZE], *chain = NULL;
     EVP_PKEY *key = EVP_EC_gen("P-256"), *other = EVP_EC_gen("P-256"), *weak = EVP_RSA_gen(1024),
              *larger = EVP_EC_gen("P-384");
@@ -190,9 +187,8 @@ static void test_refuses(void **state)
     EVP_PKEY_free(larger);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     char error[CONTROL_ERROR_SIZE];
     struct authority *none = NULL;
     EVP_PKEY *key = EVP_EC_gen("P-256");
@@ -261,9 +257,8 @@ static bool connects(struct tls_context *listener, struct tls_context *caller, c
     return good;
 }
 
-static void test_stolen(void **state)
+TEST(test_stolen)
 {
-    (void)state;
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *cluster = made(AUTHORITY_LEAF, "cluster:main", "serverAuth", DAY, key, root, root_key);
     X509 *node = made(AUTHORITY_LEAF, "node:n1", "clientAuth", DAY, key, issuer, issuer_key);
@@ -294,13 +289,4 @@ static void test_stolen(void **state)
     EVP_PKEY_free(key);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_renews),
-        cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_stolen),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return unit_run(setup, teardown); }

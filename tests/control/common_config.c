@@ -1,17 +1,9 @@
 /* Configurations: every mistake is found, with its line; values arrive. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "control-managers/common/config.h"
 #include "control-managers/common/protocol.h"
+#include "tests/lib/unit.h"
 
 static const char *const colours[] = { "red", "green", NULL };
 struct values {
@@ -64,10 +56,9 @@ static struct config *load(const char *text, char **problems)
     return config;
 }
 
-static void test_initial(void **state)
+TEST(test_initial)
 {
     char *problems;
-    (void)state;
     struct config *config = config_load(&schema, NULL, &problems);
     assert_null(problems);
     const struct values *values = config_values(config);
@@ -80,10 +71,9 @@ static void test_initial(void **state)
     config_free(config);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
     char *problems;
-    (void)state;
     struct config *config =
         load("a = { name = \"n-1\"; path = \"/x\"; uri = \"tcp://h:1\"; secret = \"env:X\"; text = \"t\"; };\n"
              "b = {\n count = 10;\n port = 0; grace-period = 3; size = \"2G\"; on = false; colour = \"green\";\n"
@@ -105,7 +95,7 @@ static void test_values(void **state)
     config_free(config);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
     /* text, line, what the complaint says */
     static const struct { const char *text; int line; const char *says; } mistakes[] = {
@@ -137,7 +127,6 @@ static void test_mistakes(void **state)
         { "a = { name = { x = 1; }; };", 1, "wrong type" },
     };
     char place[96];
-    (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         char *problems;
         assert_null(load(mistakes[i].text, &problems));
@@ -150,11 +139,10 @@ static void test_mistakes(void **state)
 }
 
 /* All of them at once. */
-static void test_several(void **state)
+TEST(test_several)
 {
     char *problems;
     int lines = 0;
-    (void)state;
     assert_null(load("a = { nam = 1; };\nb = { count = 99; on = 3; };\nc = 1;\n", &problems));
     for (const char *at = problems; *at; at++)
         lines += *at == '\n';
@@ -165,10 +153,9 @@ static void test_several(void **state)
     free(problems);
 }
 
-static void test_restart(void **state)
+TEST(test_restart)
 {
     char *problems, text[200];
-    (void)state;
     struct config *old = load("a = { text = \"1\"; }; b = { list = [\"p\"]; };", &problems);
     struct config *same = load("a = { text = \"2\"; }; b = { list = [\"p\"]; };", &problems);
     struct config *other = load("a = { text = \"1\"; }; b = { port = 9; list = [\"q\"]; };", &problems);
@@ -180,7 +167,7 @@ static void test_restart(void **state)
     config_free(other);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
     static const struct { const char *text; uint64_t size;
     } good[] = {
@@ -194,7 +181,6 @@ static void test_sizes(void **state)
     };
     static const char *const bad[] = { "", "-1", "G", "1.5G", "16384P", "99999999999999999999", "1GG", "1 G", "0x10" };
     uint64_t size;
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_int_equal(config_parse_size(good[i].text, &size), 0);
         assert_int_equal(size, good[i].size);
@@ -203,12 +189,4 @@ static void test_sizes(void **state)
         assert_int_not_equal(config_parse_size(bad[i], &size), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_initial), cmocka_unit_test(test_values), cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_several), cmocka_unit_test(test_restart), cmocka_unit_test(test_sizes),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -8,7 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,10 +87,9 @@ static size_t words(uint8_t *out, const uint32_t *in, size_t count)
 #define LAST 0x80000000u
 #define CALL_OF(size, program, version, procedure) LAST | (size), 7, 0, 2, program, version, procedure, 0, 0, 0, 0
 
-static void test_malformed(void **state)
+TEST(test_malformed)
 {
     uint8_t bytes[256];
-    (void)state;
     begin();
     expect_end("GET / HTTP/1.0\r\n\r\n", 18, -EMSGSIZE);               /* a length of 1.2 GB */
     const uint32_t huge[] = { LAST | 0x7fffffff };
@@ -124,11 +122,10 @@ static void test_malformed(void **state)
 }
 
 /* NULL is answered to anybody. */
-static void test_null(void **state)
+TEST(test_null)
 {
     uint8_t bytes[64];
     const uint32_t ping[] = { CALL_OF(40, CTL_PROGRAM, 1, 0) };
-    (void)state;
     begin();
     int fd = host_raw();
     assert_int_equal(send(fd, bytes, words(bytes, ping, 11), 0), 44);
@@ -139,12 +136,11 @@ static void test_null(void **state)
 }
 
 /* A record in three fragments, the arguments byte by byte. */
-static void test_fragments(void **state)
+TEST(test_fragments)
 {
     uint8_t bytes[512], out[64];
     const uint32_t a[] = { 16, 7, 0, 2, CTL_PROGRAM }, b[] = { 4, 1 }, c[] = { LAST | 20, 0, 0, 0, 0, 0 };
     size_t size = words(bytes, a, 5);
-    (void)state;
     size += words(bytes + size, b, 2);
     size += words(bytes + size, c, 6);
     begin();
@@ -161,10 +157,9 @@ static void test_fragments(void **state)
 }
 
 /* One that says nothing, one that says half of something, and one that never stops beginning: each is cut off. */
-static void test_silent(void **state)
+TEST(test_silent)
 {
     uint8_t half[] = { 0x80, 0, 0, 40, 0, 0 };
-    (void)state;
     begin();
     int silent = host_raw(), slow = host_raw(), before = host.closed;
     assert_int_equal(send(slow, half, sizeof half, 0), (ssize_t)sizeof half);
@@ -181,12 +176,11 @@ static void test_silent(void **state)
 }
 
 /* One that asks much and takes nothing: what waits for it is bounded, and it is cut off. */
-static void test_reads_nothing(void **state)
+TEST(test_reads_nothing)
 {
     enum { CALLS = 400000 };
     static uint8_t bytes[44 * 1000];
     const uint32_t ping[] = { CALL_OF(40, CTL_PROGRAM, 1, 0) };
-    (void)state;
     begin();
     for (int i = 0; i < 1000; i++)
         words(bytes + 44 * i, ping, 11);
@@ -204,13 +198,12 @@ static void test_reads_nothing(void **state)
 }
 
 /* Text of a peer never brings control characters into a log or a terminal; NUL ends the connection. */
-static void test_text(void **state)
+TEST(test_text)
 {
     char text[] = "a\x1b[31mb\nc\xff\xc3\xa4\xc2\x9b";
     /* Overrides (RLO), marks (LRM, ALM), isolates (FSI), separators of lines, BOM; a joiner may stay. */
     char bidi[] = "a\xe2\x80\xae" "b\xe2\x80\x8e" "c\xd8\x9c" "d\xe2\x81\xa8" "e\xe2\x80\xa8" "f\xef\xbb\xbf"
                   "g\xe2\x80\x8d" "h";
-    (void)state;
     protocol_text_clean(text);
     assert_string_equal(text, "a?[31mb?c?\xc3\xa4??");
     protocol_text_clean(bidi);
@@ -227,12 +220,4 @@ static void test_text(void **state)
     free(out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_malformed), cmocka_unit_test(test_null), cmocka_unit_test(test_fragments),
-        cmocka_unit_test(test_silent), cmocka_unit_test(test_reads_nothing), cmocka_unit_test(test_text),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- timers and posts ---- */
@@ -15,11 +14,10 @@ static void note(struct loop_timer *timer, void *context)
     fired[fired_count++] = (int)(intptr_t)context;
 }
 
-static void test_timers(void **state)
+TEST(test_timers)
 {
     struct loop *loop = loop_create();
     struct loop_timer timers[40] = { { 0 } };
-    (void)state;
     fired_count = 0;
     for (int i = 0; i < 40; i++)
         loop_timer_start(loop, &timers[i], (unsigned)((i * 17) % 40) * 3 + 1, note, (void *)(intptr_t)((i * 17) % 40));
@@ -52,11 +50,10 @@ static void slow(struct loop_timer *timer, void *context)
 }
 
 /* Asked to stop while timers are overdue, it stops. */
-static void test_stop(void **state)
+TEST(test_stop)
 {
     struct loop *loop = loop_create();
     struct loop_timer a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
-    (void)state;
     hits = 0;
     alarm(20);
     loop_timer_start(loop, &a, 1, slow, NULL);
@@ -77,11 +74,10 @@ static void second(struct loop_timer *timer, void *context) { (void)timer; secon
 
 /* While this process does not run, its clock stands still: what was to follow keeps its distance, and nobody seems
  * silent. */
-static void test_slept(void **state)
+TEST(test_slept)
 {
     struct loop *loop = loop_create();
     struct loop_timer a = { 0 }, b = { 0 };
-    (void)state;
     told_at = loop_now(loop);
     first_at = second_at = 0;
     loop_timer_start(loop, &a, 100, first, loop);
@@ -108,11 +104,10 @@ static void *poster(void *loop)
     return NULL;
 }
 
-static void test_posts(void **state)
+TEST(test_posts)
 {
     struct loop *loop = loop_create();
     pthread_t thread;
-    (void)state;
     posted = 0;
     pthread_create(&thread, NULL, poster, loop);
     while (posted < 1000)
@@ -161,7 +156,7 @@ static void guest_open(struct guest *guest, const char *name, const struct secre
     assert_int_equal(link_open(host.loop, &options, &guest->link, error), 0);
 }
 
-static void test_handshake(void **state)
+TEST(test_handshake)
 {
     struct guest good, bad, unwanted, trusted, mute;
     struct secret wrong = { .size = 5, .bytes = "wrong" };
@@ -188,11 +183,10 @@ static void test_handshake(void **state)
     host_stop();
 }
 
-static void test_handshake_unix(void **state)
+TEST(test_handshake_unix)
 {
     char uri[64];
     void *inner = uri;
-    (void)state;
     snprintf(uri, sizeof uri, "unix:///tmp/flyt-test-%d.sock", (int)getpid());
     test_handshake(&inner);
     assert_int_equal(access(uri + 7, F_OK), -1);    /* the listener took its socket along */
@@ -208,13 +202,12 @@ static void answered(void *context, int error, const char *why, void *result)
         assert_int_equal(((admin_status_result *)result)->nodes, 42);
 }
 
-static void test_calls(void **state)
+TEST(test_calls)
 {
     struct guest guest;
     char error[CONTROL_ERROR_SIZE];
     admin_events_args wait = { .wait_ms = 1 };
     admin_events_result nothing = { .last = 5 };
-    (void)state;
     answers = 0;
     host_start("tcp://127.0.0.1:0", NULL);
     guest_open(&guest, "ann", &host.secret, NULL);
@@ -253,13 +246,12 @@ static void test_calls(void **state)
 }
 
 /* More waiting calls than a connection may have: reading stops, and goes on when some are answered. */
-static void test_many_waiting(void **state)
+TEST(test_many_waiting)
 {
     struct guest guest;
     char error[CONTROL_ERROR_SIZE];
     admin_events_args wait = { .wait_ms = 1 };
     admin_events_result nothing = { .last = 5 };
-    (void)state;
     answers = 0;
     host_start("tcp://127.0.0.1:0", NULL);
     guest_open(&guest, "ann", &host.secret, NULL);
@@ -281,12 +273,11 @@ static void test_many_waiting(void **state)
 }
 
 /* The listener goes and comes back: calls in flight fail at once, the link finds it again. */
-static void test_reconnect(void **state)
+TEST(test_reconnect)
 {
     struct guest guest;
     char error[CONTROL_ERROR_SIZE], uri[CTL_MAX_URI + 1];
     admin_events_args wait = { .wait_ms = 1 };
-    (void)state;
     answers = 0;
     host_start("tcp://127.0.0.1:0", NULL);
     snprintf(uri, sizeof uri, "%s", loop_listener_uri(host.listener));
@@ -319,13 +310,12 @@ static void test_reconnect(void **state)
     loop_destroy(loop);
 }
 
-static void test_wait(void **state)
+TEST(test_wait)
 {
     const char *uris[2] = { NULL, NULL };
     char error[CONTROL_ERROR_SIZE];
     struct link *link;
     admin_status_result result;
-    (void)state;
     host_start("tcp://127.0.0.1:0", NULL);
     uris[0] = loop_listener_uri(host.listener);
     struct link_options options = { .uris = uris, .role = CTL_ROLE_ADMIN, .name = "ann", .secret = &host.secret,
@@ -344,14 +334,4 @@ static void test_wait(void **state)
     host_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timers), cmocka_unit_test(test_stop),         cmocka_unit_test(test_slept),
-        cmocka_unit_test(test_posts),  cmocka_unit_test(test_handshake),    cmocka_unit_test(test_handshake_unix),
-        cmocka_unit_test(test_calls),  cmocka_unit_test(test_many_waiting), cmocka_unit_test(test_reconnect),
-        cmocka_unit_test(test_wait),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

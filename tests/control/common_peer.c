@@ -1,7 +1,6 @@
 #include "tests/control/common_peer.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

@@ -2,18 +2,10 @@
 #ifndef FLYT_TESTS_CONTROL_COMMON_PEER_H
 #define FLYT_TESTS_CONTROL_COMMON_PEER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "control-managers/common/hello.h"
 #include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
+#include "tests/lib/unit.h"
 
 /* What the listener does: HELLO and AUTH; ADMIN_STATUS answered at once; ADMIN_EVENTS kept until `release`. */
 struct host {

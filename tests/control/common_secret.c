@@ -1,26 +1,18 @@
 /* Secrets: files, sources, proofs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 
 #include "cpu/common/secret.h"
+#include "tests/lib/unit.h"
 
 static char path[64], error[1024];
 
-static void test_files(void **state)
+TEST(test_files)
 {
     struct secret secret;
     char source[80], long_text[SECRET_MAX_SIZE + 2];
-    (void)state;
     snprintf(path, sizeof path, "/tmp/flyt-secret-%d", (int)getpid());
     assert_int_equal(secret_write(path, "swordfish\n", 10, error), 0);
     assert_int_equal(secret_read(path, &secret, error), 0);
@@ -56,10 +48,9 @@ static mode_t mode_of(const char *file)
 }
 
 /* What root writes into a folder that it has made for a group's files belongs to that group, which may read it. */
-static void test_for_daemon(void **state)
+TEST(test_for_daemon)
 {
     char folder[64], file[80];
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/flyt-secret-folder-%d", (int)getpid());
     snprintf(file, sizeof file, "%s/secret", folder);
     assert_int_equal(mkdir(folder, 0755), 0);
@@ -84,10 +75,9 @@ static void test_for_daemon(void **state)
     rmdir(folder);
 }
 
-static void test_sources(void **state)
+TEST(test_sources)
 {
     struct secret secret;
-    (void)state;
     setenv("FLYT_TEST_SECRET", "from outside", 1);
     assert_int_equal(secret_resolve("env:FLYT_TEST_SECRET", false, &secret, error), 0);
     assert_int_equal(secret.size, 12);
@@ -98,11 +88,10 @@ static void test_sources(void **state)
     assert_int_equal(secret.size, 0);
 }
 
-static void test_proofs(void **state)
+TEST(test_proofs)
 {
     struct secret right = { .size = 5, .bytes = "right" }, wrong = { .size = 5, .bytes = "wrong" };
     uint8_t stored[SECRET_STORED_SIZE], proof[SECRET_PROOF_SIZE], one[32] = { 1 }, two[32] = { 2 }, transcript[200];
-    (void)state;
     secret_stored(&right, stored);
     size_t size = secret_transcript(one, two, 2, "vm-7", transcript, sizeof transcript);
     assert_int_equal(size, 72);
@@ -120,13 +109,12 @@ static void test_proofs(void **state)
 }
 
 /* The listener proves itself too, and both proofs belong to one connection. */
-static void test_answers(void **state)
+TEST(test_answers)
 {
     struct secret right = { .size = 5, .bytes = "right" }, wrong = { .size = 5, .bytes = "wrong" };
     uint8_t stored[SECRET_STORED_SIZE], proof[SECRET_PROOF_SIZE], answer[SECRET_PROOF_SIZE], transcript[200],
         other[200];
     uint8_t one[32] = { 1 }, two[32] = { 2 };
-    (void)state;
     secret_stored(&right, stored);
     size_t plain = secret_transcript(one, two, 2, "vm-7", transcript, sizeof transcript);
     memcpy(other, transcript, plain);
@@ -148,21 +136,13 @@ static void test_answers(void **state)
     assert_false(secret_answer_verify(&wrong, transcript, size, answer));
 }
 
-static void test_make(void **state)
+TEST(test_make)
 {
     char a[SECRET_TEXT_SIZE + 1], b[SECRET_TEXT_SIZE + 1];
-    (void)state;
     assert_int_equal(secret_make(a), 0);
     assert_int_equal(secret_make(b), 0);
     assert_int_equal(strspn(a, "0123456789abcdef"), SECRET_TEXT_SIZE);
     assert_string_not_equal(a, b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_for_daemon),
-                                        cmocka_unit_test(test_sources), cmocka_unit_test(test_proofs),
-                                        cmocka_unit_test(test_answers), cmocka_unit_test(test_make) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,18 +1,11 @@
 /* Tickets: what is signed is believed, nothing else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 
 #include "cpu/common/ticket.h"
+#include "tests/lib/unit.h"
 
 #define SECOND INT64_C(1000000)
 static char path[64], error[1024];
@@ -46,11 +39,10 @@ static size_t make(uint8_t *out, struct ticket *ticket)
     return size;
 }
 
-static void test_round(void **state)
+TEST(test_round)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
     struct ticket in, out;
-    (void)state;
     size_t size = make(bytes, &in);
     assert_int_equal(ticket_verify(key, 1, bytes, size, now, 42, &out, error), 0);
     assert_string_equal(in.tenant, out.tenant);        /* field by field: what is between them is nobody's */
@@ -63,11 +55,10 @@ static void test_round(void **state)
 }
 
 /* Every single bit counts, and so does the length. */
-static void test_tampered(void **state)
+TEST(test_tampered)
 {
     uint8_t bytes[TICKET_MAX_SIZE + 1] = { 0 };
     struct ticket in, out;
-    (void)state;
     size_t size = make(bytes, &in);
     for (size_t i = 0; i < 8 * size; i++) {
         bytes[i / 8] ^= (uint8_t)(1 << i % 8);
@@ -81,11 +72,10 @@ static void test_tampered(void **state)
     assert_int_equal(ticket_verify(key, 1, bytes, size, now, 42, &out, error), 0);
 }
 
-static void test_times(void **state)
+TEST(test_times)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
     struct ticket in, out;
-    (void)state;
     size_t size = make(bytes, &in);
     assert_int_equal(ticket_verify(key, 1, bytes, size, now + 59 * SECOND, 42, &out, error), 0);
     assert_int_equal(ticket_verify(key, 1, bytes, size, now + 60 * SECOND, 42, &out, error), -EKEYEXPIRED);
@@ -94,11 +84,10 @@ static void test_times(void **state)
     assert_non_null(strstr(error, "clocks"));
 }
 
-static void test_others(void **state)
+TEST(test_others)
 {
     uint8_t bytes[TICKET_MAX_SIZE], keys[2][TICKET_KEY_SIZE] = { { 0 } };
     struct ticket in, out;
-    (void)state;
     size_t size = make(bytes, &in);
     assert_int_equal(ticket_verify(key, 1, bytes, size, now, 41, &out, error), -EACCES);
     assert_int_equal(ticket_verify(keys, 1, bytes, size, now, 42, &out, error), -EKEYREJECTED);
@@ -107,12 +96,11 @@ static void test_others(void **state)
     assert_int_equal(ticket_verify(key, 0, bytes, size, now, 42, &out, error), -EKEYREJECTED);
 }
 
-static void test_replay(void **state)
+TEST(test_replay)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
     struct ticket first, ticket;
     struct ticket_guard *guard = ticket_guard_create(100);
-    (void)state;
     make(bytes, &first);
     assert_int_equal(ticket_guard_use(guard, &first, 1, now, error), 0);
     assert_int_equal(ticket_guard_use(guard, &first, 1, now, error), -EALREADY);
@@ -129,13 +117,12 @@ static void test_replay(void **state)
     ticket_guard_destroy(guard);
 }
 
-static void test_key(void **state)
+TEST(test_key)
 {
     struct ticket_signer *again;
     uint8_t same[TICKET_KEY_SIZE];
     struct stat status;
     FILE *file;
-    (void)state;
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 07777, 0600);
     assert_int_equal(ticket_signer_open(path, &again, error), 0);
@@ -152,12 +139,4 @@ static void test_key(void **state)
     assert_int_equal(ticket_signer_open(path, &again, error), -EINVAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round), cmocka_unit_test(test_tampered), cmocka_unit_test(test_times),
-        cmocka_unit_test(test_others), cmocka_unit_test(test_replay), cmocka_unit_test(test_key),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return unit_run(setup, teardown); }

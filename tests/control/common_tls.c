@@ -2,7 +2,6 @@
 #include "tests/control/common_peer.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,11 +67,10 @@ static int load(const char *ca, const char *name, struct tls_context **out, char
     return tls_context_create(&files, out, error);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
     struct tls_context *context;
     char error[CONTROL_ERROR_SIZE];
-    (void)state;
     assert_int_equal(load("ca", "cluster", &context, error), 0);
     tls_context_release(context);
     assert_int_equal(load("no", "such", &context, error), -ENOENT);
@@ -136,12 +134,11 @@ static void answered(void *context, int error, const char *why, void *result)
     ((struct guest *)context)->answers++;
 }
 
-static void test_connections(void **state)
+TEST(test_connections)
 {
     struct tls_context *server = NULL, *admin = NULL, *thief = NULL;
     struct guest good, plain, stolen, careful;
     char error[CONTROL_ERROR_SIZE];
-    (void)state;
     if (load("ca", "cluster", &server, error) || load("ca", "admin", &admin, error) ||
         load("otherca", "thief", &thief, error))
         fail_msg("%s", error);
@@ -195,12 +192,11 @@ static void test_connections(void **state)
 }
 
 /* A listener that takes both: each peer is served as it comes, and bytes that are neither get nowhere. */
-static void test_both(void **state)
+TEST(test_both)
 {
     struct tls_context *server = NULL, *admin = NULL, *thief = NULL;
     struct guest good, plain, stolen;
     char error[CONTROL_ERROR_SIZE], byte;
-    (void)state;
     if (load("ca", "cluster", &server, error) || load("ca", "admin", &admin, error) ||
         load("otherca", "thief", &thief, error))
         fail_msg("%s", error);
@@ -242,12 +238,11 @@ static void test_both(void **state)
 }
 
 /* The reason of a refusal and the end of the connection often come in one piece: the reason counts. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
     struct tls_context *server = NULL, *admin = NULL;
     struct guest unwanted, wrong;
     char error[CONTROL_ERROR_SIZE];
-    (void)state;
     if (load("ca", "cluster", &server, error) || load("ca", "admin", &admin, error))
         fail_msg("%s", error);
     host_start("tcp://127.0.0.1:0", server);
@@ -270,10 +265,7 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files), cmocka_unit_test(test_connections),
-                                        cmocka_unit_test(test_both), cmocka_unit_test(test_refused) };
     if (system("openssl version >/dev/null 2>&1") != 0)
         return 77;
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return unit_run(setup, teardown);
 }

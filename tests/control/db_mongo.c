@@ -9,20 +9,12 @@
  */
 #include <errno.h>
 #include <mongoc/mongoc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "control-managers/common/db.h"
 #include "cpu/common/explain.h"
+#include "tests/lib/unit.h"
 
 static const char *uri;
 static char error[EXPLAIN_SIZE];
@@ -114,7 +106,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void documents_of_existing_installations(void **state)
+TEST_WITH(documents_of_existing_installations, setup, teardown)
 {
     /* As the shell writes them: numbers are doubles. */
     insert("vm_required_resources", BCON_NEW("vm_ip", "10.1.0.2", "host_ip", "10.1.0.1", "compute_units",
@@ -136,7 +128,7 @@ static void documents_of_existing_installations(void **state)
     assert_int_equal(found.rows[1].vm.sms, 8);
 }
 
-static void fields_of_others_stay(void **state)
+TEST_WITH(fields_of_others_stay, setup, teardown)
 {
     insert("vm_required_resources",
            BCON_NEW("vm_ip", "10.1.0.2", "host_ip", "h", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1),
@@ -160,7 +152,7 @@ static void fields_of_others_stay(void **state)
     assert_int_equal(count("vm_required_resources", BCON_NEW(NULL)), 0);
 }
 
-static void changes_of_others_are_seen(void **state)
+TEST_WITH(changes_of_others_are_seen, setup, teardown)
 {
     load(*state, DB_VM);
     assert_int_equal(found.count, 0);
@@ -172,7 +164,7 @@ static void changes_of_others_are_seen(void **state)
     assert_int_equal(db_apply(*state, &taken, 1, error), -EEXIST);
 }
 
-static void senseless_documents_are_left_out(void **state)
+TEST_WITH(senseless_documents_are_left_out, setup, teardown)
 {
     insert("vm_required_resources", BCON_NEW("vm_ip", "good", "compute_units", BCON_INT32(1), "memory", BCON_INT32(1)));
     insert("vm_required_resources", BCON_NEW("vm_ip", "good", "compute_units", BCON_INT32(2), "memory", BCON_INT32(2)));
@@ -192,7 +184,7 @@ static void senseless_documents_are_left_out(void **state)
     assert_string_equal(found.rows[0].vm.name, "good");
 }
 
-static void texts_that_were_cut_within_a_character(void **state)
+TEST_WITH(texts_that_were_cut_within_a_character, setup, teardown)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_META };
     snprintf(change.row.meta.key, sizeof change.row.meta.key, "k");
@@ -203,7 +195,7 @@ static void texts_that_were_cut_within_a_character(void **state)
     assert_string_equal(found.rows[0].meta.value, "half ??");
 }
 
-static void what_a_dead_manager_began_is_completed(void **state)
+TEST_WITH(what_a_dead_manager_began_is_completed, setup, teardown)
 {
     db_close(*state);
     bson_t *operations = BCON_NEW("0", "{", "on", BCON_INT32(4), "match", "{", "_id", "a", "}", "update", "{", "$set",
@@ -221,7 +213,7 @@ static void what_a_dead_manager_began_is_completed(void **state)
     assert_int_equal(count("flyt_journal", BCON_NEW(NULL)), 0);
 }
 
-static void a_journal_that_makes_no_sense_is_dropped(void **state)
+TEST_WITH(a_journal_that_makes_no_sense_is_dropped, setup, teardown)
 {
     db_close(*state);
     bson_t *operations = BCON_NEW("0", "{", "on", BCON_INT32(99), "}");
@@ -235,7 +227,7 @@ static void a_journal_that_makes_no_sense_is_dropped(void **state)
 }
 
 /* Two managers would both hand out the same GPUs. */
-static void one_manager_at_a_time(void **state)
+TEST_WITH(one_manager_at_a_time, setup, teardown)
 {
     struct db *second;
     char pid[32];
@@ -259,7 +251,7 @@ static void lease_of(const char *token, const char *host, int64_t pid)
 }
 
 /* On another machine its death shows only by its silence. */
-static void a_silent_manager_is_replaced(void **state)
+TEST_WITH(a_silent_manager_is_replaced, setup, teardown)
 {
     struct db *db;
     db_close(*state);
@@ -276,7 +268,7 @@ static void a_silent_manager_is_replaced(void **state)
 }
 
 /* It was frozen, and another has taken over meanwhile: nothing that it had in mind is written any more. */
-static void a_replaced_manager_writes_nothing(void **state)
+TEST_WITH(a_replaced_manager_writes_nothing, setup, teardown)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_META };
     snprintf(change.row.meta.key, sizeof change.row.meta.key, "late");
@@ -295,20 +287,7 @@ static int documents(void)
     mongoc_uri_t *parsed = mongoc_uri_new(uri);
     client = mongoc_client_new_from_uri_with_error(parsed, &failure);
     mongoc_uri_destroy(parsed);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(documents_of_existing_installations, setup, teardown),
-        cmocka_unit_test_setup_teardown(fields_of_others_stay, setup, teardown),
-        cmocka_unit_test_setup_teardown(changes_of_others_are_seen, setup, teardown),
-        cmocka_unit_test_setup_teardown(senseless_documents_are_left_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(texts_that_were_cut_within_a_character, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_dead_manager_began_is_completed, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_journal_that_makes_no_sense_is_dropped, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_manager_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_silent_manager_is_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_replaced_manager_writes_nothing, setup, teardown),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failures = cmocka_run_group_tests_name("documents", tests, NULL, NULL);
+    int failures = unit_run(NULL, NULL);
     mongoc_client_destroy(client);
     return failures;
 }

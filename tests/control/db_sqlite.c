@@ -5,22 +5,14 @@
   *   versions
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "control-managers/common/db.h"
 #include "cpu/common/explain.h"
+#include "tests/lib/unit.h"
 
 static char folder[64], path[128], uri[160], error[EXPLAIN_SIZE];
 
@@ -68,9 +60,8 @@ static int rows(struct db *db)
     return count;
 }
 
-static void nobody_else_may_read_it(void **state)
+TEST_WITH(nobody_else_may_read_it, setup, teardown)
 {
-    (void)state;
     mode_t before = umask(0);
     struct db *db;
     assert_int_equal(db_open(uri, &db, error), 0);
@@ -94,9 +85,8 @@ static void nobody_else_may_read_it(void **state)
 }
 
 /* Two managers would both hand out the same GPUs. */
-static void one_manager_at_a_time(void **state)
+TEST_WITH(one_manager_at_a_time, setup, teardown)
 {
-    (void)state;
     struct db *first, *second;
     assert_int_equal(db_open(uri, &first, error), 0);
     assert_int_equal(db_open(uri, &second, error), -EBUSY);
@@ -113,9 +103,8 @@ static void one_manager_at_a_time(void **state)
     db_close(second);
 }
 
-static void a_killed_manager_leaves_all_it_was_promised(void **state)
+TEST_WITH(a_killed_manager_leaves_all_it_was_promised, setup, teardown)
 {
-    (void)state;
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);
     pid_t child = fork();
@@ -159,9 +148,8 @@ static void command(const char *format, const char *sql)
     assert_int_equal(system(line), 0);
 }
 
-static void a_newer_file_is_refused(void **state)
+TEST_WITH(a_newer_file_is_refused, setup, teardown)
 {
-    (void)state;
     struct db *db;
     assert_int_equal(db_open(uri, &db, error), 0);
     put(db, "k", "v");
@@ -178,9 +166,8 @@ static void a_newer_file_is_refused(void **state)
 }
 
 /* Of before drains had reasons, and of before nodes had secrets. */
-static void an_older_file_is_brought_up_to_date(void **state)
+TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
 {
-    (void)state;
     struct db *db;
     struct db_change change = { .action = DB_PUT, .kind = DB_NODE, .row.node = { .name = "n1", .host = "h" } };
     static const char *const older[] = {
@@ -202,9 +189,8 @@ static void an_older_file_is_brought_up_to_date(void **state)
     }
 }
 
-static void what_is_no_database_is_left_alone(void **state)
+TEST_WITH(what_is_no_database_is_left_alone, setup, teardown)
 {
-    (void)state;
     command("head -c 5000 /dev/zero | tr '\\0' 'x' > %s%s", "");
     struct db *db;
     assert_int_equal(db_open(uri, &db, error), -EBADMSG);
@@ -214,9 +200,8 @@ static void what_is_no_database_is_left_alone(void **state)
     assert_int_equal(now.st_size, 5000);
 }
 
-static void rows_that_others_spoilt_are_named(void **state)
+TEST_WITH(rows_that_others_spoilt_are_named, setup, teardown)
 {
-    (void)state;
     struct db *db;
     assert_int_equal(db_open(uri, &db, error), 0);
     db_close(db);
@@ -230,9 +215,8 @@ static void rows_that_others_spoilt_are_named(void **state)
     db_close(db);
 }
 
-static void bad_addresses(void **state)
+TEST(bad_addresses)
 {
-    (void)state;
     struct db *db;
     assert_int_equal(db_open("sqlite://relative.db", &db, error), -EINVAL);
     assert_int_equal(db_open("postgres://x:secret@y/", &db, error), -EINVAL);
@@ -241,9 +225,8 @@ static void bad_addresses(void **state)
     assert_non_null(strstr(error, "folder"));
 }
 
-static void addresses_are_shown_without_passwords(void **state)
+TEST(addresses_are_shown_without_passwords)
 {
-    (void)state;
     char clean[128], made[256];
     assert_string_equal(db_uri_clean("mongodb://ann:p@ss/w@host:1/db?authSource=admin", clean, sizeof clean),
                         "mongodb://host:1/db");
@@ -255,19 +238,4 @@ static void addresses_are_shown_without_passwords(void **state)
     assert_int_equal(db_uri_mongo("hhhhhhhhhhhh", 1, NULL, NULL, "x", made, 16, error), -ENAMETOOLONG);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nobody_else_may_read_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_manager_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_killed_manager_leaves_all_it_was_promised, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_newer_file_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_older_file_is_brought_up_to_date, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_database_is_left_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(rows_that_others_spoilt_are_named, setup, teardown),
-        cmocka_unit_test(bad_addresses),
-        cmocka_unit_test(addresses_are_shown_without_passwords),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("SQLite", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -6,18 +6,10 @@
   *   over MongoDB
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "control-managers/common/db.h"
 #include "cpu/common/explain.h"
+#include "tests/lib/unit.h"
 
 static const char *uri;
 static char error[EXPLAIN_SIZE];
@@ -158,14 +150,14 @@ static struct db_change node_change(enum db_action action, const char *name, boo
 
 /* ---- tests ---- */
 
-static void empty_is_empty(void **state)
+TEST_WITH(empty_is_empty, setup, teardown)
 {
     load(*state, DB_ALL);
     assert_int_equal(found.count, 0);
     assert_int_equal(db_apply(*state, NULL, 0, error), 0);
 }
 
-static void vms_come_back_as_written(void **state)
+TEST_WITH(vms_come_back_as_written, setup, teardown)
 {
     struct db_change change = vm_change(DB_PUT, "alpha", 7, 2048);
     struct db_vm *vm = &change.row.vm;
@@ -204,7 +196,7 @@ static void vms_come_back_as_written(void **state)
     assert_false(back->has_stored);
 }
 
-static void other_kinds_come_back_as_written(void **state)
+TEST_WITH(other_kinds_come_back_as_written, setup, teardown)
 {
     struct db_change changes[] = { server_change(DB_PUT, 123456789012345, "alpha"), event_change(DB_PUT, 3),
                                    meta_change(DB_PUT, "next-id", "99"), node_change(DB_PUT, "n1", true) };
@@ -249,7 +241,7 @@ static void other_kinds_come_back_as_written(void **state)
     assert_int_equal(found.count, 4);
 }
 
-static void longest_texts_fit(void **state)
+TEST_WITH(longest_texts_fit, setup, teardown)
 {
     struct db_change changes[2] = { event_change(DB_PUT, 1), vm_change(DB_PUT, "x", 1, 1) };
     memset(changes[0].row.event.text, 'e', DB_TEXT_SIZE - 1);
@@ -270,7 +262,7 @@ static void longest_texts_fit(void **state)
         }
 }
 
-static void rows_come_by_key(void **state)
+TEST_WITH(rows_come_by_key, setup, teardown)
 {
     struct db_change changes[] = { vm_change(DB_PUT, "c", 3, 1),  vm_change(DB_PUT, "a", 1, 1),
                                    vm_change(DB_PUT, "b", 2, 1),  server_change(DB_PUT, 30, "c"),
@@ -288,7 +280,7 @@ static void rows_come_by_key(void **state)
     assert_int_equal(found.rows[2].server.id, 200);
 }
 
-static void visiting_stops_when_told(void **state)
+TEST_WITH(visiting_stops_when_told, setup, teardown)
 {
     struct db_change changes[] = { server_change(DB_PUT, 1, "a"), server_change(DB_PUT, 2, "a"),
                                    server_change(DB_PUT, 3, "a") };
@@ -303,7 +295,7 @@ static void visiting_stops_when_told(void **state)
     assert_int_equal(found.count, 3);
 }
 
-static void deletions(void **state)
+TEST_WITH(deletions, setup, teardown)
 {
     struct db_change changes[] = { vm_change(DB_PUT, "a", 1, 1),        vm_change(DB_PUT, "b", 2, 1),
                                    server_change(DB_PUT, 1, "a"),       vm_change(DB_DELETE, "a", 0, 0),
@@ -317,7 +309,7 @@ static void deletions(void **state)
 }
 
 /* In one batch the last word counts, in the order given. */
-static void batches_keep_their_order(void **state)
+TEST_WITH(batches_keep_their_order, setup, teardown)
 {
     struct db_change changes[] = { meta_change(DB_PUT, "k", "1"),    meta_change(DB_PUT, "k", "2"),
                                    meta_change(DB_DELETE, "k", ""),  meta_change(DB_PUT, "k", "3"),
@@ -329,7 +321,7 @@ static void batches_keep_their_order(void **state)
     assert_string_equal(found.rows[0].meta.value, "3");
 }
 
-static void a_taken_name_refuses_the_whole_batch(void **state)
+TEST_WITH(a_taken_name_refuses_the_whole_batch, setup, teardown)
 {
     struct db_change first = vm_change(DB_INSERT, "a", 1, 1);
     apply(*state, &first, 1);
@@ -355,7 +347,7 @@ static void a_taken_name_refuses_the_whole_batch(void **state)
     assert_int_equal(db_apply(*state, &first, 1, error), -EEXIST);
 }
 
-static void nonsense_is_refused(void **state)
+TEST_WITH(nonsense_is_refused, setup, teardown)
 {
     struct db_change changes[] = { meta_change(DB_PUT, "good", "1"), meta_change(DB_PUT, "", "1") };
     assert_int_equal(db_apply(*state, changes, 2, error), -EINVAL);
@@ -370,7 +362,7 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(found.count, 0);
 }
 
-static void events_newest_and_trimmed(void **state)
+TEST_WITH(events_newest_and_trimmed, setup, teardown)
 {
     struct db_change changes[20];
     for (unsigned i = 0; i < 20; i++)
@@ -389,7 +381,7 @@ static void events_newest_and_trimmed(void **state)
 }
 
 /* What was applied is there for who opens it later. */
-static void everything_outlives_the_handle(void **state)
+TEST_WITH(everything_outlives_the_handle, setup, teardown)
 {
     struct db_change changes[] = { vm_change(DB_PUT, "a", 1, 1), server_change(DB_PUT, 1, "a"),
                                    meta_change(DB_PUT, "k", "v"),
@@ -405,7 +397,7 @@ static void everything_outlives_the_handle(void **state)
     assert_int_equal(found.count, 5);
 }
 
-static void large_batches(void **state)
+TEST_WITH(large_batches, setup, teardown)
 {
     /* More of each kind than a server gives in its first answer (101), few enough for the slow one of the tests. */
     enum { COUNT = 360, PART = 180 };
@@ -430,23 +422,7 @@ int main(int argc, char **argv)
     }
     uri = argv[1];
     found.rows = calloc(MAX_ROWS, sizeof *found.rows);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(empty_is_empty, setup, teardown),
-        cmocka_unit_test_setup_teardown(vms_come_back_as_written, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_kinds_come_back_as_written, setup, teardown),
-        cmocka_unit_test_setup_teardown(longest_texts_fit, setup, teardown),
-        cmocka_unit_test_setup_teardown(rows_come_by_key, setup, teardown),
-        cmocka_unit_test_setup_teardown(visiting_stops_when_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(deletions, setup, teardown),
-        cmocka_unit_test_setup_teardown(batches_keep_their_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_taken_name_refuses_the_whole_batch, setup, teardown),
-        cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(events_newest_and_trimmed, setup, teardown),
-        cmocka_unit_test_setup_teardown(everything_outlives_the_handle, setup, teardown),
-        cmocka_unit_test_setup_teardown(large_batches, setup, teardown),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failures = cmocka_run_group_tests_name("resource DB", tests, NULL, NULL);
+    int failures = unit_run(NULL, NULL);
     free(found.rows);
     return failures;
 }

@@ -5,20 +5,12 @@
 #ifndef FLYT_TESTS_CONTROL_NODE_FAKE_H
 #define FLYT_TESTS_CONTROL_NODE_FAKE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/types.h>
-
-#include <cmocka.h>
 
 #include "control-managers/common/hello.h"
 #include "control-managers/common/loop.h"
 #include "cpu/common/ticket.h"
+#include "tests/lib/unit.h"
 
 enum { FAKE_REPORTS = 512, FAKE_ENDED = 64, FAKE_QUEUE = 16 };
 

@@ -162,9 +162,24 @@ static void assert_it_answers(void)
     assert_int_equal(fake_done(number)->code, CTL_OK);
 }
 
-static void test_ended(void **state)
+static int setup(void **state)
 {
     (void)state;
+    more_config = "";
+    fake_start();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    slow(false);
+    fake_stop();
+    return 0;
+}
+
+TEST_WITH(test_ended, setup, teardown)
+{
     pid_t node = start_node();
     start_server(1);
     start_server(2);
@@ -184,9 +199,8 @@ static void test_ended(void **state)
 }
 
 /* What an earlier process of a server has left is put away before the next one begins. */
-static void test_crashed(void **state)
+TEST_WITH(test_crashed, setup, teardown)
 {
-    (void)state;
     pid_t node = start_node(), server = start_server(1);
     fill(own(1, "programs"), FILES);
     slow(true);
@@ -202,9 +216,8 @@ static void test_crashed(void **state)
 }
 
 /* What the node manager had no time to remove goes when it is there again. */
-static void test_left_behind(void **state)
+TEST_WITH(test_left_behind, setup, teardown)
 {
-    (void)state;
     pid_t node = start_node();
     start_server(1);
     fill(own(1, "more"), FILES);
@@ -220,9 +233,8 @@ static void test_left_behind(void **state)
     end_node(node);
 }
 
-static void test_too_many(void **state)
+TEST_WITH(test_too_many, setup, teardown)
 {
-    (void)state;
     more_config = "max-files = 100;";
     pid_t node = start_node();
     start_server(1);
@@ -244,10 +256,9 @@ static void test_too_many(void **state)
 }
 
 /* The machine has crashed before the state of a server was on its disk. */
-static void test_empty_state(void **state)
+TEST_WITH(test_empty_state, setup, teardown)
 {
     char path[160];
-    (void)state;
     pid_t node = start_node();
     end_node(node);
     for (int id = 7; id < 9; id++) {
@@ -262,11 +273,10 @@ static void test_empty_state(void **state)
 }
 
 /* What a server has said can be read when it has gone; of so many of them. */
-static void test_log_stays(void **state)
+TEST_WITH(test_log_stays, setup, teardown)
 {
     enum { KEPT = 100 };
     char path[200], name[64], text[4096] = "";
-    (void)state;
     snprintf(path, sizeof path, "%s/state", fake.folder);
     assert_int_equal(mkdir(path, 0755), 0);
     strcat(path, "/logs");
@@ -289,38 +299,13 @@ static void test_log_stays(void **state)
     end_node(node);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    more_config = "";
-    fake_start();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    slow(false);
-    fake_stop();
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ended, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_crashed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_too_many, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_empty_state, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_log_stays, setup, teardown),
-    };
     if (argc != 3) {
         fprintf(stderr, "usage: %s BIN SLOW-DISK\n", argv[0]);
         return 2;
     }
     fake_bin = argv[1];
     slow_disk = realpath(argv[2], NULL);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

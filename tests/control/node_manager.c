@@ -130,10 +130,9 @@ static int numbers_seen(pid_t pid, const char *folder)
 }
 
 /* One tenant's server sees neither another's folder nor its processes, where the kernel gives namespaces. */
-static void test_apart(void **state)
+TEST_WITH(test_apart, setup, teardown)
 {
     char path[128];
-    (void)state;
     pid_t node = start_node(), one = start_server(1), two = start_server(2);
     snprintf(path, sizeof path, "%s/state/servers", fake.folder);
     if (strstr(fake_log(node), "sandbox-incomplete")) {
@@ -150,9 +149,8 @@ static void test_apart(void **state)
     end_node(node);
 }
 
-static void test_life(void **state)
+TEST_WITH(test_life, setup, teardown)
 {
-    (void)state;
     environment[0] = (char *)(uintptr_t)"FLYT_SOFTGPU_SMS=6";
     environment[1] = (char *)(uintptr_t)"FLYT_SOFTGPU_MEMORY=256M";
     pid_t node = start_node();
@@ -194,9 +192,8 @@ static void test_life(void **state)
     end_node(node);
 }
 
-static void test_refusals(void **state)
+TEST_WITH(test_refusals, setup, teardown)
 {
-    (void)state;
     pid_t node = start_node();
     ctl_server_spec spec;
     const struct { ctl_code code; unsigned sms, sharing; uint64_t memory; const char *gpu, *words; } tries[] = {
@@ -221,9 +218,8 @@ static void test_refusals(void **state)
     end_node(node);
 }
 
-static void test_crash(void **state)
+TEST_WITH(test_crash, setup, teardown)
 {
-    (void)state;
     char path[128];
     pid_t node = start_node(), server = start_server(1);
     /* Worker 2 of the one that is killed served program 9; worker 2 of the next one does not. */
@@ -248,9 +244,8 @@ static void test_crash(void **state)
     end_node(node);
 }
 
-static void test_taken_over(void **state)
+TEST_WITH(test_taken_over, setup, teardown)
 {
-    (void)state;
     pid_t node = start_node(), one = start_server(1), two = start_server(2);
     kill(node, SIGKILL);
     fake_wait(node, SOON_MS);
@@ -294,11 +289,10 @@ static void test_taken_over(void **state)
     end_node(node);
 }
 
-static void test_does_not_start(void **state)
+TEST_WITH(test_does_not_start, setup, teardown)
 {
     ctl_server_spec spec;
     char path[128];
-    (void)state;
     fake_file("broken", "#!/bin/sh\necho this server is broken >&2\nexit 9\n");
     snprintf(path, sizeof path, "%s/broken", fake.folder);
     assert_int_equal(chmod(path, 0755), 0);
@@ -340,9 +334,8 @@ static void test_does_not_start(void **state)
 }
 
 /* A program that has ended by itself, or whose VM has a new secret: the server is told, and nobody is killed. */
-static void test_program_revoked(void **state)
+TEST_WITH(test_program_revoked, setup, teardown)
 {
-    (void)state;
     char path[160];
     struct stat st;
     pid_t node = start_node(), server = start_server(1);
@@ -362,9 +355,8 @@ static void test_program_revoked(void **state)
 }
 
 /* A server that writes without end fills no disk: its log is cut while it runs. */
-static void test_log_is_bounded(void **state)
+TEST_WITH(test_log_is_bounded, setup, teardown)
 {
-    (void)state;
     ctl_server_spec spec;
     char path[128];
     struct stat st = { 0 };
@@ -417,9 +409,8 @@ static const char *variable(pid_t pid, const char *name)
 
 /* A fault that takes the whole GPU: all servers on it are ended, tenants are told whose it was, and it is ready again.
    A server can report one of its own, and cannot write where others read. */
-static void test_gpu_fault(void **state)
+TEST_WITH(test_gpu_fault, setup, teardown)
 {
-    (void)state;
     char path[300];
     int code = 719;
     struct stat word;
@@ -464,11 +455,10 @@ static void test_gpu_fault(void **state)
 }
 
 /* What NVML and the driver say is reported; without MPS a part of the SMs is refused, saying why. */
-static void test_nvidia(void **state)
+TEST_WITH(test_nvidia, setup, teardown)
 {
     static char path[300];
     char target[160];
-    (void)state;
     const char *const names[] = { "libnvidia-ml.so.1", "libcuda.so.1" };
     for (int i = 0; i < 2; i++) {
         snprintf(target, sizeof target, "%s/%s", fake.folder, names[i]);
@@ -560,9 +550,8 @@ static void assert_unhurt(void)
             assert_null(strstr(fake.reports[i].node_report_body_u.server.status.text, "words of another"));
 }
 
-static void test_taken_over_server(void **state)
+TEST_WITH(test_taken_over_server, setup, teardown)
 {
-    (void)state;
     char path[200], folder[200];
     pid_t node = start_node(), server = start_server(1);
     snprintf(path, sizeof path, "%s/victim", fake.folder);
@@ -600,25 +589,11 @@ static void test_taken_over_server(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_life, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_apart, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_crash, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_does_not_start, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_log_is_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_program_revoked, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_taken_over_server, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_gpu_fault, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nvidia, setup, teardown),
-    };
     if (argc != 3) {
         fprintf(stderr, "usage: %s BIN STAND-INS\n", argv[0]);
         return 2;
     }
     fake_bin = argv[1];
     stand_ins = realpath(argv[2], NULL);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -5,15 +5,6 @@
  * shows: virtual machine: the node manager makes each VM's memory as configured, never changes or removes one that
   *   somebody has open, and follows no link
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -24,6 +15,7 @@
 
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/log.h"
+#include "tests/lib/unit.h"
 
 enum { MIB = 1 << 20 };
 
@@ -101,10 +93,9 @@ static void holder_end(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void made_as_configured(void **state)
+TEST_WITH(made_as_configured, begin, end)
 {
     char wanted[256];
-    (void)state;
     regions_make(&node);
     assert_int_equal(is().st_size, 64 * MIB);
     assert_int_equal(is().st_mode & 07777, 0600);
@@ -123,9 +114,8 @@ static void made_as_configured(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void groups(void **state)
+TEST_WITH(groups, begin, end)
 {
-    (void)state;
     const struct group *own = getgrgid(getgid());
     assert_non_null(own);
     config.shared_memory_group = own->gr_name;
@@ -143,19 +133,17 @@ static void groups(void **state)
     }
 }
 
-static void encrypted_servers_have_none(void **state)
+TEST_WITH(encrypted_servers_have_none, begin, end)
 {
-    (void)state;
     tls = true;
     assert_false(argument("vm"));
     assert_int_equal(access(path, F_OK), -1);
 }
 
 /* Its contents stay, and so does its size while somebody has it open. */
-static void a_file_that_is_there(void **state)
+TEST_WITH(a_file_that_is_there, begin, end)
 {
     char text[8] = "";
-    (void)state;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0644);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 64 * MIB), 0);
@@ -185,11 +173,10 @@ static void a_file_that_is_there(void **state)
 }
 
 /* Who may write in the folder must not make the node manager give away, cut or remove another file. */
-static void tricks(void **state)
+TEST_WITH(tricks, begin, end)
 {
     char target[128];
     struct stat found;
-    (void)state;
     snprintf(target, sizeof target, "%s/precious", folder);
     int fd = open(target, O_RDWR | O_CREAT, 0640);
     assert_true(fd >= 0);
@@ -213,7 +200,7 @@ static void tricks(void **state)
     }
 }
 
-static void items(void **state)
+TEST(items)
 {
     static const struct { const char *text; bool good; uint64_t size; unsigned programs; } table[] = {
         { "vm1=512M:8", true, 512ull * MIB, 8 },
@@ -233,7 +220,6 @@ static void items(void **state)
         { "vm1=-16M", false, 0, 0 },
         { "vm1=99999999999999999999G", false, 0, 0 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         size_t name = 0;
         uint64_t size = 0;
@@ -248,14 +234,4 @@ static void items(void **state)
     }
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(made_as_configured), CASE(groups), CASE(encrypted_servers_have_none),
-        CASE(a_file_that_is_there), CASE(tricks), cmocka_unit_test(items),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

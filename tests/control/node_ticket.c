@@ -4,15 +4,6 @@
  * shows: tickets: forged, expired, replayed, cut, changed, another server's and another cluster's are refused by the
   *   GPU server
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,6 +12,7 @@
 
 #include "cpu/common/ticket.h"
 #include "cpu/server/listener/ticket.h"
+#include "tests/lib/unit.h"
 
 static char folder[] = "/tmp/flyt-ticket-XXXXXX";
 static struct ticket_signer *ours, *theirs;
@@ -91,11 +83,10 @@ static int teardown(void **state)
     return system(command);
 }
 
-static void test_accepted_once(void **state)
+TEST(test_accepted_once)
 {
     uint8_t bytes[TICKET_MAX_SIZE], other[TICKET_MAX_SIZE];
     char path[160];
-    (void)state;
     size_t size = make(ours, 42, 60, bytes), other_size = make(ours, 42, 60, other);
     assert_int_equal(ticket_check(bytes, size, refusal), 0);
     refused(bytes, size, "used already");
@@ -105,10 +96,9 @@ static void test_accepted_once(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
-    (void)state;
     refused(NULL, 0, "wants a ticket");
     refused("nonsense", 8, "not accepted");
     size_t size = make(ours, 43, 60, bytes);
@@ -130,11 +120,10 @@ static void test_refused(void **state)
 }
 
 /* The node manager has been told that the program has ended, or that its VM has a new secret. */
-static void test_revoked(void **state)
+TEST(test_revoked)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
     char path[160];
-    (void)state;
     snprintf(path, sizeof path, "%s/revoked", folder);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/revoked/5", folder);
@@ -148,11 +137,10 @@ static void test_revoked(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-static void test_keys_change(void **state)
+TEST(test_keys_change)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
     char path[128];
-    (void)state;
     write_keys(theirs);
     size_t size = make(theirs, 42, 60, bytes);
     assert_int_equal(ticket_check(bytes, size, refusal), 0);
@@ -168,11 +156,10 @@ static void test_keys_change(void **state)
 }
 
 /* What has expired is not kept. */
-static void test_forgotten(void **state)
+TEST(test_forgotten)
 {
     uint8_t bytes[TICKET_MAX_SIZE];
     char path[160];
-    (void)state;
     size_t size = make(ours, 42, 60, bytes);
     assert_int_equal(ticket_check(bytes, size, refusal), 0);
     snprintf(path, sizeof path, "touch -d 1970-01-02 %s/nonces/*", folder);
@@ -189,12 +176,4 @@ static void test_forgotten(void **state)
     assert_int_equal(count, 3);         /* . .. and the new one */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accepted_once), cmocka_unit_test(test_refused),   cmocka_unit_test(test_revoked),
-        cmocka_unit_test(test_keys_change),   cmocka_unit_test(test_forgotten),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return unit_run(setup, teardown); }

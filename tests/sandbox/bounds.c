@@ -7,7 +7,6 @@
 #include "tests/control/node_fake.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <unistd.h>
 
 enum { START_MS = 60000 };
@@ -19,9 +18,22 @@ static bool in_state(uint64_t id, ctl_server_state state)
     return report && report->state == state;
 }
 
-static void test_bounds(void **state)
+static int setup(void **state)
 {
     (void)state;
+    fake_start();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fake_stop();
+    return 0;
+}
+
+TEST_WITH(test_bounds, setup, teardown)
+{
     static char config[256], program[PATH_MAX];
     snprintf(config, sizeof config, "%s/node.conf", fake.folder);
     snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
@@ -56,29 +68,13 @@ static void test_bounds(void **state)
     assert_int_not_equal(access("/sys/fs/cgroup/flyt/cgroup.procs", F_OK), -1);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    fake_start();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    fake_stop();
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(test_bounds, setup, teardown) };
     if (argc != 3) {
         fprintf(stderr, "usage: %s BIN EATER\n", argv[0]);
         return 2;
     }
     fake_bin = argv[1];
     eater = realpath(argv[2], NULL);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

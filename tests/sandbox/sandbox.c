@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <seccomp.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
