@@ -1,13 +1,7 @@
 /* A device's contexts. Each body in a process of its own. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <cmocka.h>
-
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/session/kinds.h"
+#include "tests/lib/unit.h"
 #include "work.h"
 
 static int launch_in(core_context *context, const char *name, core_stream stream, void **arguments)
@@ -250,12 +244,7 @@ static void body_kinds(void)
     }
 }
 
-TEST(contexts, body_primary, body_granted, body_granted_in_vain, body_not_granted, body_granted_elsewhere,
+ISOLATED(contexts, body_primary, body_granted, body_granted_in_vain, body_not_granted, body_granted_elsewhere,
      body_only_asked, body_without_memory, body_handles, body_apart, body_early, body_kinds)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(contexts) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

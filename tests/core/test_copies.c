@@ -1,13 +1,6 @@
 /* A session's copies: of every shape, when the source has been taken, and which of them wait. Each body in a process
    of its own. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "tests/lib/unit.h"
 #include "work.h"
 
 /* ---- copies ---- */
@@ -176,13 +169,6 @@ static void body_waiting_rule(void)
           core_memory_free(a) == 700);
 }
 
-TEST(copies, body_copies, body_boxes, body_source_taken, body_pinned_chain, body_waiting_rule)
+ISOLATED(copies, body_copies, body_boxes, body_source_taken, body_pinned_chain, body_waiting_rule)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -8,14 +8,8 @@
   *   mistake later
  * shows: lanes: a program that may use four processors keeps them
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "cpu/client/core/copy/lane_state.h"
+#include "tests/lib/unit.h"
 
 enum { PART = 512 * 1024, LARGE = 64 << 20 };
 #define US UINT64_C(1000)
@@ -46,9 +40,8 @@ static int begin(void **state)
     return 0;
 }
 
-static void follows_the_speed(void **state)
+TEST_WITH(follows_the_speed, begin, NULL)
 {
-    (void)state;
     parts(1000, 900 * US);
     assert_false(lanes_beside());
     parts(40, 1100 * US);
@@ -65,9 +58,8 @@ static void follows_the_speed(void **state)
     assert_false(lanes_beside());
 }
 
-static void not_by_one(void **state)
+TEST_WITH(not_by_one, begin, NULL)
 {
-    (void)state;
     for (unsigned i = 0; i < 100; i++) {
         lanes_pace(PART, 50 * 1000 * US);
         parts(16, 200 * US);
@@ -83,17 +75,15 @@ static void not_by_one(void **state)
     assert_true(lanes_beside());
 }
 
-static void always_where_there_are_processors(void **state)
+TEST_WITH(always_where_there_are_processors, begin, NULL)
 {
-    (void)state;
     lanes.many = true;
     lanes_choose(true);
     assert_int_equal(copies_until_back(5 * 1000 * US), 100000);
 }
 
-static void not_where_it_is_settled(void **state)
+TEST_WITH(not_where_it_is_settled, begin, NULL)
 {
-    (void)state;
     lanes.fixed = true;
     parts(100, 100 * 1000 * US);
     assert_false(lanes_beside());
@@ -104,13 +94,4 @@ static void not_where_it_is_settled(void **state)
     assert_false(lanes_wanted(LARGE, true));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(follows_the_speed, begin), cmocka_unit_test_setup(not_by_one, begin),
-        cmocka_unit_test_setup(always_where_there_are_processors, begin),
-        cmocka_unit_test_setup(not_where_it_is_settled, begin),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

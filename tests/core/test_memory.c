@@ -1,16 +1,10 @@
 /* A session's memory: the allocator and its credit, and host memory. Each body in a process of its own. */
 #include <pthread.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
+#include "tests/lib/unit.h"
 #include "work.h"
 
 /* ---- memory ---- */
@@ -215,7 +209,7 @@ static void body_malloc_free_messages(void)
     CHECK(fake_calls[FLYT_CONTEXT_SYNC] == 1);
 }
 
-TEST(memory, body_allocator, body_out_of_memory, body_give_back, body_malloc_free_messages, body_long_run,
+ISOLATED(memory, body_allocator, body_out_of_memory, body_give_back, body_malloc_free_messages, body_long_run,
      body_idle_credit, body_freed_addresses)
 
 static void body_host_memory(void)
@@ -245,13 +239,6 @@ static void body_host_memory(void)
     free(ordinary);
 }
 
-TEST(host_memory, body_host_memory)
+ISOLATED(host_memory, body_host_memory)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory), cmocka_unit_test(host_memory),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

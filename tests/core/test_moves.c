@@ -11,22 +11,15 @@
  */
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "api/driver/types.h"
 #include "api/forward/core.h"
 #include "cpu/client/core/core.h"
+#include "tests/lib/unit.h"
 #include "isolated.h"
 #include "on.h"
 
@@ -574,9 +567,8 @@ static uint64_t program_seed;
 static void body_still(void) { printf("%016llx\n", (unsigned long long)random_program(program_seed, false)); }
 static void body_moving(void) { printf("%016llx\n", (unsigned long long)random_program(program_seed, true)); }
 
-static void random_programs(void **unused)
+TEST(random_programs)
 {
-    (void)unused;
     for (program_seed = 1; program_seed <= 6; program_seed++) {
         char still[2000], moving[2000];
         assert_int_equal(isolated_output(body_still, 60, still, sizeof still), 0);
@@ -585,42 +577,29 @@ static void random_programs(void **unused)
     }
 }
 
-#define TEST(name, limit)                                  \
-    static void name(void **unused)                        \
-    {                                                      \
-        (void)unused;                                      \
-        assert_int_equal(isolated(body_##name, limit), 0); \
-    }
-TEST(not_yet_used, 60)
-TEST(memory, 60)
-TEST(handles, 60)
-TEST(peers, 60)
-TEST(code, 60)
-TEST(streams, 60)
-TEST(times, 60)
-TEST(host_memory, 60)
-TEST(pools_and_graphs, 60)
-TEST(refusals, 60)
-TEST(texture, 60)
-TEST(left_server, 60)
+#define ISOLATED(name, limit) TEST(name) { assert_int_equal(isolated(body_##name, limit), 0); }
+ISOLATED(not_yet_used, 60)
+ISOLATED(memory, 60)
+ISOLATED(handles, 60)
+ISOLATED(peers, 60)
+ISOLATED(code, 60)
+ISOLATED(streams, 60)
+ISOLATED(times, 60)
+ISOLATED(host_memory, 60)
+ISOLATED(pools_and_graphs, 60)
+ISOLATED(refusals, 60)
+ISOLATED(texture, 60)
+ISOLATED(left_server, 60)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(not_yet_used), cmocka_unit_test(memory),      cmocka_unit_test(handles),
-        cmocka_unit_test(peers),        cmocka_unit_test(code),        cmocka_unit_test(streams),
-        cmocka_unit_test(times),        cmocka_unit_test(host_memory), cmocka_unit_test(pools_and_graphs),
-        cmocka_unit_test(refusals),     cmocka_unit_test(texture),     cmocka_unit_test(random_programs),
-        cmocka_unit_test(left_server),
-    };
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     if (argc < 3 || server_start(0, argv[1], argv[2]) || server_start(1, argv[1], argv[2]) ||
         setenv("FLYT_SERVER", uris[0], 1)) {
         fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
         return 1;
     }
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = unit_run(NULL, NULL);
     for (int i = 0; i < 2; i++) {
         kill(servers[i], SIGTERM);
         waitpid(servers[i], NULL, 0);

@@ -4,15 +4,8 @@
  * shows: client core: every operation of a stream passes through one place, where it can be recorded; a recorded call
  *   has copies of a launch's parameters, and recorded operations do in their order what they would have done
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "cpu/client/core/stream/op.h"
+#include "tests/lib/unit.h"
 #include "work.h"
 
 /* An operation that points to nothing of the caller's is recorded itself, any other as the call that op_send makes of
@@ -141,11 +134,6 @@ static void body_recorded(void)
     }
 }
 
-TEST(ops, body_recorded)
+ISOLATED(ops, body_recorded)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(ops) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

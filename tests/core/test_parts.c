@@ -1,13 +1,5 @@
 /* Parts of the client core that need no server: switches, visible devices, trees, the address map, the window,
  * boxes. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory/memory.h"
@@ -16,11 +8,11 @@
 #include "cpu/common/tree.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
+#include "tests/lib/unit.h"
 #include "work.h"
 
-static void perf_words(void **unused)
+TEST(perf_words)
 {
-    (void)unused;
     struct perf p;
     perf_parse(&p, NULL);
     assert_false(p.no_async || p.no_batch || p.no_cache || p.no_pipeline || p.no_shm);
@@ -61,9 +53,8 @@ static void visible_is(const char *text, const char *expected)
         fail_msg("CUDA_VISIBLE_DEVICES=%s gives %s, not %s", text ? text : "(unset)", got, expected);
 }
 
-static void visible_devices(void **unused)
+TEST_WITH(visible_devices, four_devices, NULL)
 {
-    (void)unused;
     unsetenv("CUDA_DEVICE_ORDER");
     visible_is(NULL, "0123");
     visible_is("", "");
@@ -94,9 +85,8 @@ static void visible_devices(void **unused)
 
 /* ---- the tree, against a sorted array ---- */
 
-static void tree_model(void **unused)
+TEST(tree_model)
 {
-    (void)unused;
     enum { KEYS = 512 };
     static struct tree_node nodes[KEYS];
     static bool in[KEYS];
@@ -127,9 +117,8 @@ static void tree_model(void **unused)
 
 /* ---- the window, against a map of granules ---- */
 
-static void window_model(void **unused)
+TEST(window_model)
 {
-    (void)unused;
     enum { GRANULES = 256 };
     const uint64_t base = UINT64_C(1) << 40, granule = 1 << 21;
     static bool taken[GRANULES];
@@ -198,9 +187,8 @@ static void boxes_cover(size_t width, size_t height, size_t depth, size_t most, 
     assert_int_equal(next, width * height * depth);
 }
 
-static void boxes(void **unused)
+TEST(boxes)
 {
-    (void)unused;
     boxes_cover(1, 1, 1, FLYT_MAX_INLINE, 0);
     boxes_cover(7, 5, 3, FLYT_MAX_INLINE, 0);
     boxes_cover(FLYT_MAX_INLINE, 2, 2, FLYT_MAX_INLINE, 0);
@@ -240,9 +228,8 @@ static uint8_t *container(uint64_t entries, uint8_t mark)
 }
 
 /* What travels is the concatenation: main first, then those prelinked, each padded to 8; the hash is of that. */
-static void bundles(void **unused)
+TEST(bundles)
 {
-    (void)unused;
     static const uint64_t entries[3] = { 64, 13, 8 };        /* 80, 29 + 3, 24 bytes */
     uint8_t *parts[3], whole[80 + 32 + 24] = { 0 }, expected[HASH_SIZE];
     for (int i = 0, at = 0; i < 3; i++) {
@@ -284,13 +271,4 @@ static void bundles(void **unused)
         free(parts[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(perf_words), cmocka_unit_test_setup(visible_devices, four_devices),
-        cmocka_unit_test(tree_model), cmocka_unit_test(window_model),
-        cmocka_unit_test(boxes),      cmocka_unit_test(bundles),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

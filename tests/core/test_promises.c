@@ -1,14 +1,9 @@
 /* Contexts that the program has before the server has answered (context_life.c). Each body in a process of its own. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>
 
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
+#include "tests/lib/unit.h"
 #include "work.h"
 
 static core_context *attached(int refusals)
@@ -237,13 +232,8 @@ static void body_lost(void)
     CHECK(core_memory_allocate(c, 64, &a) == 46 && core_sticky() == 46);
 }
 
-TEST(promises, body_kept, body_no_room, body_switched_off, body_refused, body_refused_launch, body_refused_ends,
+ISOLATED(promises, body_kept, body_no_room, body_switched_off, body_refused, body_refused_launch, body_refused_ends,
      body_refused_reset, body_ends_at_once, body_module, body_module_with_another, body_module_refused, body_unused,
      body_bad_code, body_many_images, body_threads, body_lost)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(promises) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -6,19 +6,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cpu/client/core/core.h"
+#include "tests/lib/unit.h"
 #include "isolated.h"
 #include "on.h"
 
@@ -487,22 +480,17 @@ static void body_forks(void)
     }
 }
 
-#define TEST(name, limit)                                  \
-    static void name(void **unused)                        \
-    {                                                      \
-        (void)unused;                                      \
-        assert_int_equal(isolated(body_##name, limit), 0); \
-    }
-TEST(work, 60)
-TEST(contexts, 60)
-TEST(held, 60)
-TEST(chain, 60)
-TEST(threads, 60)
-TEST(random_programs, 110)
-TEST(memory, 60)
-TEST(fault, 30)
-TEST(forever, 15)
-TEST(forks, 30)
+#define ISOLATED(name, limit) TEST(name) { assert_int_equal(isolated(body_##name, limit), 0); }
+ISOLATED(work, 60)
+ISOLATED(contexts, 60)
+ISOLATED(held, 60)
+ISOLATED(chain, 60)
+ISOLATED(threads, 60)
+ISOLATED(random_programs, 110)
+ISOLATED(memory, 60)
+ISOLATED(fault, 30)
+ISOLATED(forever, 15)
+ISOLATED(forks, 30)
 
 /* In process, a server whose kernel does not end, or the copy of it in the child of a fork, keeps what it has. */
 static bool in_process;
@@ -545,17 +533,11 @@ static int server_start(const char *kind, const char *program)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work),    cmocka_unit_test(contexts),        cmocka_unit_test(held),   cmocka_unit_test(chain),
-        cmocka_unit_test(threads), cmocka_unit_test(random_programs), cmocka_unit_test(memory), cmocka_unit_test(fault),
-        cmocka_unit_test(forever), cmocka_unit_test(forks),
-    };
     if (argc < 2 || server_start(argv[1], argc > 2 ? argv[2] : "cricket-rpc-server")) {
         fprintf(stderr, "%s: cannot start the server; usage: %s local | unix SERVER | tcp SERVER\n", argv[0], argv[0]);
         return 1;
     }
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = unit_run(NULL, NULL);
     if (server > 0) {
         kill(server, SIGTERM);
         waitpid(server, NULL, 0);

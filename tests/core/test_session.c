@@ -1,20 +1,13 @@
 /* How a session begins, is forked, is lost, and ends: each test in a process of its own. */
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cpu/client/core/wire/state.h"
+#include "tests/lib/unit.h"
 #include "fake.h"
 #include "isolated.h"
 #include "on.h"
@@ -97,9 +90,8 @@ static void body_closes_at_hello(void)
     attach_gives(802);
 }
 
-static void attach_failures(void **unused)
+TEST(attach_failures)
 {
-    (void)unused;
     says(body_wrong_uri, "gpu1:9000 is not the address of a GPU server; write tls://");
     says(body_nobody, "no GPU server answers at unix:///tmp/flyt-test-nobody.sock");
     says(body_nobody_tcp, "no GPU server answers at tcp://127.0.0.1:1");
@@ -171,9 +163,8 @@ static void body_invisible(void)
     CHECK(!core_context_primary(0) && core_context_retain(NULL) == 201);
 }
 
-static void attaching(void **unused)
+TEST(attaching)
 {
-    (void)unused;
     assert_int_equal(isolated(body_attach, 60), 0);
     assert_int_equal(isolated(body_window, 60), 0);
     assert_int_equal(isolated(body_visible, 60), 0);
@@ -267,9 +258,8 @@ __attribute__((unused)) static void body_fork_first(void)
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-static void forking(void **unused)
+TEST(forking)
 {
-    (void)unused;
     assert_int_equal(isolated(body_fork, 60), 0);
 /* which allows no new thread in the child of a process with threads */
 #ifndef __SANITIZE_THREAD__
@@ -323,9 +313,8 @@ static void body_signals(void)
     CHECK(taken == 1);
 }
 
-static void signals(void **unused)
+TEST(signals)
 {
-    (void)unused;
     assert_int_equal(isolated(body_signals, 60), 0);
 }
 
@@ -369,9 +358,8 @@ static void use_until_lost(void)
     CHECK(seconds() - before < 0.5);
 }
 
-static void loss_at_each_stage(void **unused)
+TEST(loss_at_each_stage)
 {
-    (void)unused;
     static const uint32_t stages[] = { FLYT_EVENTS, FLYT_CONTEXT_RETAIN, FLYT_MAP, FLYT_STREAM_CREATE,
                                        FLYT_EVENT_CREATE, FLYT_COPY_IN,
                                        FLYT_EVENT_RECORD, FLYT_COPY_OUT, FLYT_STREAM_SYNC, FLYT_IMAGE, FLYT_IMAGE_DATA,
@@ -419,9 +407,8 @@ static void body_loss_wakes(void)
     pthread_join(thread, NULL);
 }
 
-static void loss_wakes(void **unused)
+TEST(loss_wakes)
 {
-    (void)unused;
     says(body_loss_wakes, "is lost");
 }
 
@@ -454,9 +441,8 @@ static void body_exit(void)
           s.bytes_received > 0);
 }
 
-static void at_exit(void **unused)
+TEST(at_exit)
 {
-    (void)unused;
     says(body_exit, "calls travelled");
 }
 
@@ -466,19 +452,9 @@ static void body_unsupported(void)
     core_unsupported("cudaSomething");
 }
 
-static void unsupported_once(void **unused)
+TEST(unsupported_once)
 {
-    (void)unused;
     says(body_unsupported, "cudaSomething is not supported");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attach_failures), cmocka_unit_test(attaching),          cmocka_unit_test(forking),
-        cmocka_unit_test(signals),         cmocka_unit_test(loss_at_each_stage), cmocka_unit_test(loss_wakes),
-        cmocka_unit_test(at_exit),         cmocka_unit_test(unsupported_once),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,14 +1,8 @@
 /* A session's streams, events and host functions. Each body in a process of its own. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cpu/common/clock.h"
+#include "tests/lib/unit.h"
 #include "work.h"
 
 /* ---- streams and events ---- */
@@ -221,7 +215,7 @@ static void body_threads(void)
     CHECK(pthread_join(legacy, NULL) == 0 && core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
 }
 
-TEST(streams_events, body_polling, body_heard, body_always_asks, body_published, body_streams, body_events,
+ISOLATED(streams_events, body_polling, body_heard, body_always_asks, body_published, body_streams, body_events,
      body_threads)
 
 /* ---- host functions ---- */
@@ -309,13 +303,6 @@ static void body_free_pinned_late(void)
     }
 }
 
-TEST(host_functions, body_host_functions, body_free_pinned_late)
+ISOLATED(host_functions, body_host_functions, body_free_pinned_late)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_events), cmocka_unit_test(host_functions),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,16 +1,9 @@
 /* A session's code: what a launch checks, images; what kernels print, errors that come late, many threads with every
    switch. Each body in a process of its own. */
 #include <pthread.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "work.h"
 
 /* ---- code ---- */
@@ -155,7 +148,7 @@ static void body_first_use(void)
     CHECK(core_take_latched() == 0);
 }
 
-TEST(code, body_launch_checks, body_images, body_first_use)
+ISOLATED(code, body_launch_checks, body_images, body_first_use)
 
 /* ---- text and latched errors ---- */
 
@@ -173,9 +166,8 @@ static void body_text(void)
     usleep(300000);
 }
 
-static void text(void **unused)
+TEST(text)
 {
-    (void)unused;
     static char output[4096];
     assert_int_equal(isolated_output(body_text, 60, output, sizeof output), 0);
     assert_non_null(strstr(output, "before\nfrom the kernel\n"));
@@ -194,7 +186,7 @@ static void body_latched(void)
     CHECK(core_take_latched() == 716 && core_take_latched() == 0 && core_sticky() == 0);
 }
 
-TEST(latched, body_latched)
+ISOLATED(latched, body_latched)
 
 /* ---- many threads, every switch ---- */
 
@@ -238,9 +230,8 @@ static void body_threads(void)
     CHECK(core_take_latched() == 0);
 }
 
-static void threads(void **unused)
+TEST(threads)
 {
-    (void)unused;
     static const char *const all[] = { "", "no_async", "no_batch", "no_cache", "no_pipeline" };
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
         switches = all[i];
@@ -248,11 +239,4 @@ static void threads(void **unused)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(code), cmocka_unit_test(text), cmocka_unit_test(latched), cmocka_unit_test(threads),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

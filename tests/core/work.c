@@ -1,8 +1,6 @@
 #include "work.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 uint64_t random_next(void)
 {

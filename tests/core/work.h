@@ -4,11 +4,9 @@
 #ifndef TESTS_CORE_WORK_H
 #define TESTS_CORE_WORK_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "cpu/client/core/core.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
+#include "tests/lib/unit.h"
 #include "fake.h"
 #include "isolated.h"
 #include "on.h"
@@ -26,8 +24,7 @@ int      fill(core_stream, uint64_t address, uint32_t count, uint32_t value);
 uint64_t allocate(size_t size);
 
 /* A cmocka test of the bodies, each in a process of its own. */
-#define TEST(name, ...) \
-    static void name(void **unused) { (void)unused; run_all((void (*const[])(void)){ __VA_ARGS__, NULL }); }
+#define ISOLATED(name, ...) TEST(name) { run_all((void (*const[])(void)){ __VA_ARGS__, NULL }); }
 void run_all(void (*const bodies[])(void));
 
 #endif

@@ -2,18 +2,9 @@
  * test_model.c: graphs as data, without a server: the client's own objects over the core that tests of the Runtime API
  * use. What a launch gives to which stream is read from that core.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/graph/executable.h"
+#include "tests/lib/unit.h"
 #include "tests/runtime/fake_core.h"
 
 static core_context *context;
@@ -41,9 +32,8 @@ static struct graph_parameters host(void *user)
     return (struct graph_parameters){ .kind = GRAPH_HOST, .context = context, .host = { ignore, user } };
 }
 
-static void nodes_keep_order_and_lists_have_their_rules(void **state)
+TEST_WITH(nodes_keep_order_and_lists_have_their_rules, begin, NULL)
 {
-    (void)state;
     graph_handle g;
     graph_node nodes[3], found[5], from[5], to[5];
     size_t count = 0;
@@ -85,9 +75,8 @@ static void nodes_keep_order_and_lists_have_their_rules(void **state)
     assert_int_equal(graph_destroy(nodes[0]), 1); /* a token of another kind */
 }
 
-static void edges_are_changed_as_a_whole(void **state)
+TEST_WITH(edges_are_changed_as_a_whole, begin, NULL)
 {
-    (void)state;
     graph_handle g, other;
     size_t count = 0;
     assert_int_equal(graph_create(&g), 0);
@@ -112,9 +101,8 @@ static void edges_are_changed_as_a_whole(void **state)
     assert_int_equal(graph_destroy(other), 0);
 }
 
-static void clones_and_children_are_copies(void **state)
+TEST_WITH(clones_and_children_are_copies, begin, NULL)
 {
-    (void)state;
     graph_handle inner, outer, clone;
     graph_node child, found, in_clone;
     int user;
@@ -146,9 +134,8 @@ static void clones_and_children_are_copies(void **state)
     assert_int_equal(graph_destroy(clone), 0);
 }
 
-static void parameters_are_checked(void **state)
+TEST_WITH(parameters_are_checked, begin, NULL)
 {
-    (void)state;
     graph_handle g;
     graph_node node;
     assert_int_equal(graph_create(&g), 0);
@@ -179,9 +166,8 @@ static void parameters_are_checked(void **state)
     assert_int_equal(graph_destroy(g), 0);
 }
 
-static void a_cycle_is_found_when_instantiated(void **state)
+TEST_WITH(a_cycle_is_found_when_instantiated, begin, NULL)
 {
-    (void)state;
     graph_handle g;
     graph_executable e;
     struct graph_failure failure;
@@ -233,9 +219,8 @@ static size_t waits_of(const struct plan *p)
     return waits;
 }
 
-static void plans_use_no_more_tracks_and_waits_than_they_need(void **state)
+TEST_WITH(plans_use_no_more_tracks_and_waits_than_they_need, begin, NULL)
 {
-    (void)state;
     struct plan plan;
     const int chain[][2] = { { 0, 1 }, { 1, 2 }, { 0, 2 } };
     struct graph *g = planned(&plan, 3, chain, 3);
@@ -261,9 +246,8 @@ static void plans_use_no_more_tracks_and_waits_than_they_need(void **state)
     drop(&plan, g);
 }
 
-static void updates_compare_the_whole_form(void **state)
+TEST_WITH(updates_compare_the_whole_form, begin, NULL)
 {
-    (void)state;
     graph_handle g, other;
     graph_executable e;
     struct graph_failure failure;
@@ -294,9 +278,8 @@ static void updates_compare_the_whole_form(void **state)
 static int ended;
 static void note_end(void *user) { ended += *(int *)user; }
 
-static void user_objects_end_with_their_last_holder(void **state)
+TEST_WITH(user_objects_end_with_their_last_holder, begin, NULL)
 {
-    (void)state;
     graph_handle g, clone;
     graph_object object;
     int one = 1;
@@ -327,9 +310,8 @@ static graph_handle holder(graph_object *object, int *add)
     return g;
 }
 
-static void an_update_replaces_user_objects(void **state)
+TEST_WITH(an_update_replaces_user_objects, begin, NULL)
 {
-    (void)state;
     int first = 1, second = 10, inner = 100;
     graph_object object;
     graph_executable e;
@@ -369,18 +351,16 @@ static void an_update_replaces_user_objects(void **state)
     assert_int_equal(graph_destroy(wrong), 0);
 }
 
-static void the_child_of_a_fork_gets_3(void **state)
+TEST_WITH(the_child_of_a_fork_gets_3, begin, NULL)
 {
-    (void)state;
     graph_handle g;
     fake_core()->forked = true;
     assert_int_equal(graph_create(&g), 3);
     fake_core()->forked = false;
 }
 
-static void captures_keep_host_functions(void **state)
+TEST_WITH(captures_keep_host_functions, begin, NULL)
 {
-    (void)state;
     core_stream stream;
     graph_handle g;
     bool kept = false;
@@ -408,23 +388,4 @@ static void captures_keep_host_functions(void **state)
     assert_int_equal(core_stream_destroy(stream), 0);
 }
 
-#define TEST(function) cmocka_unit_test_setup(function, begin)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(nodes_keep_order_and_lists_have_their_rules),
-        TEST(edges_are_changed_as_a_whole),
-        TEST(clones_and_children_are_copies),
-        TEST(parameters_are_checked),
-        TEST(a_cycle_is_found_when_instantiated),
-        TEST(plans_use_no_more_tracks_and_waits_than_they_need),
-        TEST(updates_compare_the_whole_form),
-        TEST(user_objects_end_with_their_last_holder),
-        TEST(an_update_replaces_user_objects),
-        TEST(the_child_of_a_fork_gets_3),
-        TEST(captures_keep_host_functions),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

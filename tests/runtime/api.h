@@ -2,17 +2,9 @@
 #ifndef FLYT_TESTS_RUNTIME_API_H
 #define FLYT_TESTS_RUNTIME_API_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/unit.h"
 #include "tests/runtime/fake_core.h"
+
 #if FLYT_CUDART == 11
 #include "api/cudart11/entries.h"
 #elif FLYT_CUDART == 12

@@ -23,9 +23,8 @@ enum { NO_KERNEL = FLYT_CUDART >= 12 ? 400 : 98 };
 
 static const dim3 one = {1, 1, 1}, warp = {32, 1, 1};
 
-static void registration_needs_no_server(void **state)
+TEST_WITH(registration_needs_no_server, runtime_begin, NULL)
 {
-    (void)state;
     void **handle = register_image("kernel");
     assert_non_null(handle);
     assert_int_equal(fake_core()->attached, 0);
@@ -46,9 +45,8 @@ static void registration_needs_no_server(void **state)
     assert_int_equal(fake_core()->images_removed, 1);
 }
 
-static void launches_in_every_form(void **state)
+TEST_WITH(launches_in_every_form, runtime_begin, NULL)
 {
-    (void)state;
     void **handle = register_image("kernel");
     int argument = 5;
     void *arguments[] = {&argument};
@@ -91,9 +89,8 @@ static void launches_in_every_form(void **state)
     assert_int_equal(cudaGetLastError(), NO_KERNEL);
 }
 
-static void bad_launches_are_told_at_once(void **state)
+TEST_WITH(bad_launches_are_told_at_once, runtime_begin, NULL)
 {
-    (void)state;
     void **handle = register_image("kernel");
     const dim3 bad_grids[] = {{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {0x80000000u, 1, 1}, {1, 65536, 1}, {1, 1, 65536}};
     const dim3 bad_blocks[] = {{0, 1, 1}, {1025, 1, 1}, {1, 1025, 1}, {1, 1, 65}, {1024, 2, 1}, {32, 32, 2},
@@ -113,9 +110,8 @@ static void bad_launches_are_told_at_once(void **state)
     __cudaUnregisterFatBinary(handle);
 }
 
-static void extended_launches_carry_attributes(void **state)
+TEST_WITH(extended_launches_carry_attributes, runtime_begin, NULL)
 {
-    (void)state;
     void **handle = register_image("kernel");
     cudaLaunchAttribute attributes[3] = {
         {.id = cudaLaunchAttributeIgnore},
@@ -137,9 +133,8 @@ static void extended_launches_carry_attributes(void **state)
     __cudaUnregisterFatBinary(handle);
 }
 
-static void configurations_are_a_stack(void **state)
+TEST_WITH(configurations_are_a_stack, runtime_begin, NULL)
 {
-    (void)state;
     dim3 grid, block;
     size_t shared;
     core_stream stream;
@@ -157,9 +152,8 @@ static void configurations_are_a_stack(void **state)
 }
 
 /* Two translation units with a `static __global__` of one name. */
-static void equal_names_in_two_binaries_are_two_kernels(void **state)
+TEST_WITH(equal_names_in_two_binaries_are_two_kernels, runtime_begin, NULL)
 {
-    (void)state;
     void **first = register_image("same"), **second = __cudaRegisterFatBinary(&wrapper);
     __cudaRegisterFunction(second, &other_function, NULL, "same", -1, NULL, NULL, NULL, NULL, NULL);
     assert_int_equal(cudaLaunchKernel(&host_function, one, warp, NULL, 0, 0), 0);
@@ -171,9 +165,8 @@ static void equal_names_in_two_binaries_are_two_kernels(void **state)
 }
 
 /* A template's kernel in two shared libraries: one host address. */
-static void one_address_in_two_binaries_outlives_either(void **state)
+TEST_WITH(one_address_in_two_binaries_outlives_either, runtime_begin, NULL)
 {
-    (void)state;
     for (int order = 0; order < 2; order++) {
         void **images[] = {register_image("template"), register_image("template")};
         assert_int_equal(cudaLaunchKernel(&host_function, one, warp, NULL, 0, 0), 0);
@@ -185,9 +178,8 @@ static void one_address_in_two_binaries_outlives_either(void **state)
     }
 }
 
-static void functions_tell_about_themselves(void **state)
+TEST_WITH(functions_tell_about_themselves, runtime_begin, NULL)
 {
-    (void)state;
     void **handle = register_image("kernel");
     cudaFuncAttributes a;
     int blocks;
@@ -223,9 +215,8 @@ static void functions_tell_about_themselves(void **state)
     __cudaUnregisterFatBinary(handle);
 }
 
-static void symbols(void **state)
+TEST_WITH(symbols, runtime_begin, NULL)
 {
-    (void)state;
     void **handle = register_image("kernel"), *address;
     size_t size;
     int in[4] = {1, 2, 3, 4}, out[4] = {0};
@@ -248,9 +239,8 @@ static void symbols(void **state)
     assert_int_equal(cudaMemcpyToSymbol(&host_variable, in, 4, 0, 1), 13);
 }
 
-static void managed_variables_get_their_slots(void **state)
+TEST_WITH(managed_variables_get_their_slots, runtime_begin, NULL)
 {
-    (void)state;
     void *slot = NULL, *missing = NULL, *address;
     void **handle = __cudaRegisterFatBinary(&wrapper);
     size_t size;
@@ -272,9 +262,8 @@ static void managed_variables_get_their_slots(void **state)
 
 /* ---- the table under it ---- */
 
-static void the_table_grows_and_forgets(void **state)
+TEST_WITH(the_table_grows_and_forgets, runtime_begin, NULL)
 {
-    (void)state;
     enum { KEYS = 5000 };
     static char keys[KEYS];
     static struct registry registry;
@@ -307,9 +296,8 @@ static void *read_always(void *failures)
     return NULL;
 }
 
-static void readers_never_miss_a_key_while_others_come_and_go(void **state)
+TEST_WITH(readers_never_miss_a_key_while_others_come_and_go, runtime_begin, NULL)
 {
-    (void)state;
     int failures = 0;
     pthread_t thread;
     assert_true(registry_set(&shared_registry, &stable_key, &stable_key));
@@ -324,19 +312,5 @@ static void readers_never_miss_a_key_while_others_come_and_go(void **state)
 
 int code_tests(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(registration_needs_no_server, runtime_begin),
-        cmocka_unit_test_setup(launches_in_every_form, runtime_begin),
-        cmocka_unit_test_setup(bad_launches_are_told_at_once, runtime_begin),
-        cmocka_unit_test_setup(extended_launches_carry_attributes, runtime_begin),
-        cmocka_unit_test_setup(configurations_are_a_stack, runtime_begin),
-        cmocka_unit_test_setup(equal_names_in_two_binaries_are_two_kernels, runtime_begin),
-        cmocka_unit_test_setup(one_address_in_two_binaries_outlives_either, runtime_begin),
-        cmocka_unit_test_setup(functions_tell_about_themselves, runtime_begin),
-        cmocka_unit_test_setup(symbols, runtime_begin),
-        cmocka_unit_test_setup(managed_variables_get_their_slots, runtime_begin),
-        cmocka_unit_test_setup(the_table_grows_and_forgets, runtime_begin),
-        cmocka_unit_test_setup(readers_never_miss_a_key_while_others_come_and_go, runtime_begin),
-    };
-    return cmocka_run_group_tests_name("code", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

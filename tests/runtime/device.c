@@ -5,9 +5,8 @@
 
 /* ---- initialisation: server, device, context, in this order ---- */
 
-static void nothing_is_connected_before_it_is_needed(void **state)
+TEST_WITH(nothing_is_connected_before_it_is_needed, runtime_begin, NULL)
 {
-    (void)state;
 #if FLYT_CUDART >= 12
     int version;
     assert_int_equal(cudaRuntimeGetVersion(&version), 0);
@@ -20,9 +19,8 @@ static void nothing_is_connected_before_it_is_needed(void **state)
     assert_int_equal(fake_core()->activations, 0);
 }
 
-static void without_server_every_call_says_so(void **state)
+TEST_WITH(without_server_every_call_says_so, runtime_begin, NULL)
 {
-    (void)state;
     int value = 77;
     void *pointer;
     size_t size;
@@ -43,9 +41,8 @@ static void without_server_every_call_says_so(void **state)
     assert_int_equal(value, 0);
 }
 
-static void without_device_the_code_is_100(void **state)
+TEST_WITH(without_device_the_code_is_100, runtime_begin, NULL)
 {
-    (void)state;
     int value = 5;
     void *pointer;
     fake_core()->device_count = 0;
@@ -56,18 +53,16 @@ static void without_device_the_code_is_100(void **state)
     assert_int_equal(cudaPeekAtLastError(), 100);
 }
 
-static void the_child_of_a_fork_gets_initialisation_errors(void **state)
+TEST_WITH(the_child_of_a_fork_gets_initialisation_errors, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer;
     fake_core()->forked = true;
     assert_int_equal(cudaMalloc(&pointer, 4), 3);
     assert_int_equal(cudaDeviceSynchronize(), 3);
 }
 
-static void questions_make_no_context(void **state)
+TEST_WITH(questions_make_no_context, runtime_begin, NULL)
 {
-    (void)state;
     int value;
     cudaDeviceProp properties;
     assert_int_equal(cudaGetDeviceCount(&value), 0);
@@ -83,9 +78,8 @@ static void questions_make_no_context(void **state)
     assert_int_equal(fake_core()->activations, 1);
 }
 
-static void set_device_makes_a_context_since_12(void **state)
+TEST_WITH(set_device_makes_a_context_since_12, runtime_begin, NULL)
 {
-    (void)state;
     int value;
     assert_int_equal(cudaSetDevice(1), 0);
     assert_int_equal(fake_core()->activations, FLYT_CUDART >= 12);
@@ -97,9 +91,8 @@ static void set_device_makes_a_context_since_12(void **state)
     assert_int_equal(value, 1);
 }
 
-static void the_context_comes_back_after_a_reset(void **state)
+TEST_WITH(the_context_comes_back_after_a_reset, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer;
     assert_int_equal(cudaMalloc(&pointer, 4), 0);
     assert_int_equal(cudaDeviceReset(), 0);
@@ -110,9 +103,8 @@ static void the_context_comes_back_after_a_reset(void **state)
 
 static void *device_of_another_thread(void *out) { return (void)cudaGetDevice(out), NULL; }
 
-static void the_current_device_is_the_threads(void **state)
+TEST_WITH(the_current_device_is_the_threads, runtime_begin, NULL)
 {
-    (void)state;
     int other = -1;
     pthread_t thread;
     assert_int_equal(cudaSetDevice(1), 0);
@@ -121,9 +113,8 @@ static void the_current_device_is_the_threads(void **state)
     assert_int_equal(other, 0);
 }
 
-static void valid_devices_choose_the_first(void **state)
+TEST_WITH(valid_devices_choose_the_first, runtime_begin, NULL)
 {
-    (void)state;
     int value, devices[] = {1, 0}, bad[] = {7};
     assert_int_equal(cudaSetValidDevices(bad, 1), 101);
     assert_int_equal(cudaSetValidDevices(NULL, 1), 1);
@@ -137,9 +128,8 @@ static void valid_devices_choose_the_first(void **state)
 
 /* ---- the last error ---- */
 
-static void get_clears_and_peek_does_not(void **state)
+TEST_WITH(get_clears_and_peek_does_not, runtime_begin, NULL)
 {
-    (void)state;
     assert_int_equal(cudaSetDevice(99), 101);
     assert_int_equal(cudaPeekAtLastError(), 101);
     assert_int_equal(cudaPeekAtLastError(), 101);
@@ -147,9 +137,8 @@ static void get_clears_and_peek_does_not(void **state)
     assert_int_equal(cudaGetLastError(), 0);
 }
 
-static void success_does_not_clear_and_a_later_error_replaces(void **state)
+TEST_WITH(success_does_not_clear_and_a_later_error_replaces, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer;
     assert_int_equal(cudaSetDevice(99), 101);
     assert_int_equal(cudaMalloc(&pointer, 4), 0);
@@ -158,9 +147,8 @@ static void success_does_not_clear_and_a_later_error_replaces(void **state)
     assert_int_equal(cudaGetLastError(), 1);
 }
 
-static void not_ready_is_no_error(void **state)
+TEST_WITH(not_ready_is_no_error, runtime_begin, NULL)
 {
-    (void)state;
     assert_int_equal(cudaFree(NULL), 0);
     fake_core()->next_error = 600;
     assert_int_equal(cudaStreamQuery(0), 600);
@@ -174,9 +162,8 @@ static void *fail_in_another_thread(void *out)
     return NULL;
 }
 
-static void the_last_error_is_the_threads(void **state)
+TEST_WITH(the_last_error_is_the_threads, runtime_begin, NULL)
 {
-    (void)state;
     int other = 0;
     pthread_t thread;
     assert_int_equal(cudaMalloc(NULL, 4), 1);
@@ -186,9 +173,8 @@ static void the_last_error_is_the_threads(void **state)
     assert_int_equal(cudaGetLastError(), 1);
 }
 
-static void sticky_errors_come_back(void **state)
+TEST_WITH(sticky_errors_come_back, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer;
     assert_int_equal(cudaFree(NULL), 0);
     fake_core()->sticky = 700;
@@ -201,9 +187,8 @@ static void sticky_errors_come_back(void **state)
     assert_int_equal(cudaMalloc(&pointer, 4), 700);
 }
 
-static void errors_of_asynchronous_work_are_delivered_once(void **state)
+TEST_WITH(errors_of_asynchronous_work_are_delivered_once, runtime_begin, NULL)
 {
-    (void)state;
     assert_int_equal(cudaFree(NULL), 0);
     fake_core()->latched = 719;
     assert_int_equal(cudaGetLastError(), 0);
@@ -212,9 +197,8 @@ static void errors_of_asynchronous_work_are_delivered_once(void **state)
     assert_int_equal(cudaDeviceSynchronize(), 0);
 }
 
-static void out_of_memory_leaves_everything_usable(void **state)
+TEST_WITH(out_of_memory_leaves_everything_usable, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer;
     assert_int_equal(cudaMalloc(&pointer, (size_t)1 << 40), 2);
     assert_int_equal(cudaGetLastError(), 2);
@@ -223,9 +207,8 @@ static void out_of_memory_leaves_everything_usable(void **state)
 
 /* ---- devices ---- */
 
-static void properties_are_the_attributes(void **state)
+TEST_WITH(properties_are_the_attributes, runtime_begin, NULL)
 {
-    (void)state;
     cudaDeviceProp p;
     memset(&p, 0xAA, sizeof p);
 #if FLYT_CUDART == 12
@@ -277,9 +260,8 @@ static void *ask_for_properties(void *space)
     return space;
 }
 
-static void properties_are_put_together_once(void **state)
+TEST_WITH(properties_are_put_together_once, runtime_begin, NULL)
 {
-    (void)state;
     enum { THREADS = 4 };
     static cudaDeviceProp p[THREADS];
     pthread_t threads[THREADS];
@@ -295,9 +277,8 @@ static void properties_are_put_together_once(void **state)
     assert_int_equal(fake_core()->attributes_read, read);
 }
 
-static void attributes_and_their_errors(void **state)
+TEST_WITH(attributes_and_their_errors, runtime_begin, NULL)
 {
-    (void)state;
     int value;
     assert_int_equal(cudaDeviceGetAttribute(&value, 16, 0), 0);
     assert_int_equal(value, 1016);
@@ -308,9 +289,8 @@ static void attributes_and_their_errors(void **state)
     assert_true(fake_core()->local_calls >= 5);
 }
 
-static void choosing_a_device(void **state)
+TEST_WITH(choosing_a_device, runtime_begin, NULL)
 {
-    (void)state;
     int value = -1;
     cudaDeviceProp wanted;
     memset(&wanted, 0, sizeof wanted);
@@ -320,9 +300,8 @@ static void choosing_a_device(void **state)
     assert_int_equal(cudaChooseDevice(NULL, &wanted), 1);
 }
 
-static void pci_bus_ids(void **state)
+TEST_WITH(pci_bus_ids, runtime_begin, NULL)
 {
-    (void)state;
     char text[13];
     int value = -1;
     assert_int_equal(cudaDeviceGetPCIBusId(text, sizeof text, 0), 0);
@@ -339,9 +318,8 @@ static void pci_bus_ids(void **state)
     assert_int_equal(cudaDeviceGetByPCIBusId(&value, "nonsense"), 1);
 }
 
-static void limits_flags_and_preferences(void **state)
+TEST_WITH(limits_flags_and_preferences, runtime_begin, NULL)
 {
-    (void)state;
     size_t size;
     unsigned value;
     int least, greatest;
@@ -366,9 +344,8 @@ static void limits_flags_and_preferences(void **state)
     assert_int_equal(cudaDeviceGetStreamPriorityRange(NULL, NULL), 0);
 }
 
-static void peers(void **state)
+TEST_WITH(peers, runtime_begin, NULL)
 {
-    (void)state;
     int value = -1;
     assert_int_equal(cudaDeviceCanAccessPeer(&value, 0, 1), 0);
     assert_int_equal(value, 1);
@@ -388,9 +365,8 @@ static void peers(void **state)
     assert_int_equal(cudaDeviceDisablePeerAccess(1), 705);
 }
 
-static void driver_entry_points_are_not_found(void **state)
+TEST_WITH(driver_entry_points_are_not_found, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer = &pointer;
 #if FLYT_CUDART == 11
     assert_int_equal(cudaGetDriverEntryPoint("cuInit", &pointer, 0), 500);
@@ -405,31 +381,5 @@ static void driver_entry_points_are_not_found(void **state)
 
 int device_tests(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_is_connected_before_it_is_needed, runtime_begin),
-        cmocka_unit_test_setup(without_server_every_call_says_so, runtime_begin),
-        cmocka_unit_test_setup(without_device_the_code_is_100, runtime_begin),
-        cmocka_unit_test_setup(the_child_of_a_fork_gets_initialisation_errors, runtime_begin),
-        cmocka_unit_test_setup(questions_make_no_context, runtime_begin),
-        cmocka_unit_test_setup(set_device_makes_a_context_since_12, runtime_begin),
-        cmocka_unit_test_setup(the_context_comes_back_after_a_reset, runtime_begin),
-        cmocka_unit_test_setup(the_current_device_is_the_threads, runtime_begin),
-        cmocka_unit_test_setup(valid_devices_choose_the_first, runtime_begin),
-        cmocka_unit_test_setup(get_clears_and_peek_does_not, runtime_begin),
-        cmocka_unit_test_setup(success_does_not_clear_and_a_later_error_replaces, runtime_begin),
-        cmocka_unit_test_setup(not_ready_is_no_error, runtime_begin),
-        cmocka_unit_test_setup(the_last_error_is_the_threads, runtime_begin),
-        cmocka_unit_test_setup(sticky_errors_come_back, runtime_begin),
-        cmocka_unit_test_setup(errors_of_asynchronous_work_are_delivered_once, runtime_begin),
-        cmocka_unit_test_setup(out_of_memory_leaves_everything_usable, runtime_begin),
-        cmocka_unit_test_setup(properties_are_the_attributes, runtime_begin),
-        cmocka_unit_test_setup(properties_are_put_together_once, runtime_begin),
-        cmocka_unit_test_setup(attributes_and_their_errors, runtime_begin),
-        cmocka_unit_test_setup(choosing_a_device, runtime_begin),
-        cmocka_unit_test_setup(pci_bus_ids, runtime_begin),
-        cmocka_unit_test_setup(limits_flags_and_preferences, runtime_begin),
-        cmocka_unit_test_setup(peers, runtime_begin),
-        cmocka_unit_test_setup(driver_entry_points_are_not_found, runtime_begin),
-    };
-    return cmocka_run_group_tests_name("devices and errors", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -17,9 +17,8 @@ static cudaGraphNode_t host_node(cudaGraph_t graph, const cudaGraphNode_t *befor
 #define CONNECT(graph, from, to) cudaGraphAddDependencies(graph, from, to, 1)
 #endif
 
-static void instantiation_has_its_form(void **state)
+TEST_WITH(instantiation_has_its_form, runtime_begin, NULL)
 {
-    (void)state;
     cudaGraph_t graph;
     cudaGraphExec_t executable = 0;
     assert_int_equal(cudaGraphCreate(&graph, 0), 0);
@@ -54,9 +53,8 @@ static void instantiation_has_its_form(void **state)
     assert_int_equal(cudaGraphDestroy(graph), 0);
 }
 
-static void update_has_its_form(void **state)
+TEST_WITH(update_has_its_form, runtime_begin, NULL)
 {
-    (void)state;
     cudaGraph_t graph;
     cudaGraphExec_t executable;
     assert_int_equal(cudaGraphCreate(&graph, 0), 0);
@@ -77,9 +75,8 @@ static void update_has_its_form(void **state)
     assert_int_equal(cudaGraphDestroy(graph), 0);
 }
 
-static void edges_have_their_form(void **state)
+TEST_WITH(edges_have_their_form, runtime_begin, NULL)
 {
-    (void)state;
     cudaGraph_t graph;
     cudaGraphNode_t from = 0, to = 0;
     size_t count = 1;
@@ -115,9 +112,8 @@ static void edges_have_their_form(void **state)
     assert_int_equal(cudaGraphDestroy(graph), 0);
 }
 
-static void capture_information_has_its_form(void **state)
+TEST_WITH(capture_information_has_its_form, runtime_begin, NULL)
 {
-    (void)state;
     core_stream stream;
     cudaGraph_t graph, captured = 0;
     cudaStreamCaptureStatus status;
@@ -151,11 +147,5 @@ static void capture_information_has_its_form(void **state)
 
 int graph_tests(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(instantiation_has_its_form, runtime_begin),
-        cmocka_unit_test_setup(update_has_its_form, runtime_begin),
-        cmocka_unit_test_setup(edges_have_their_form, runtime_begin),
-        cmocka_unit_test_setup(capture_information_has_its_form, runtime_begin),
-    };
-    return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,9 +1,8 @@
 /* Allocation, copies, memset, pointer attributes. */
 #include "tests/runtime/api.h"
 
-static void allocation_and_its_edges(void **state)
+TEST_WITH(allocation_and_its_edges, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer = state;
     size_t available, total;
     assert_int_equal(cudaMalloc(&pointer, 0), 0);
@@ -20,9 +19,8 @@ static void allocation_and_its_edges(void **state)
     assert_int_equal(cudaMemGetInfo(NULL, &total), 1);
 }
 
-static void pitched_allocation(void **state)
+TEST_WITH(pitched_allocation, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer = state;
     size_t pitch = 1;
     cudaPitchedPtr pitched;
@@ -39,9 +37,8 @@ static void pitched_allocation(void **state)
     assert_int_equal(cudaMalloc3D(&pitched, (cudaExtent){600, SIZE_MAX, 2}), 2);
 }
 
-static void pinned_memory(void **state)
+TEST_WITH(pinned_memory, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer = state, *mapped;
     unsigned flags;
     static char registered[64];
@@ -69,9 +66,8 @@ static void pinned_memory(void **state)
     assert_int_equal(cudaHostUnregister(registered), 713);
 }
 
-static void copies_in_all_directions(void **state)
+TEST_WITH(copies_in_all_directions, runtime_begin, NULL)
 {
-    (void)state;
     char *one, *two, from[8] = "flyt", to[8];
     assert_int_equal(cudaMalloc((void **)&one, 8), 0);
     assert_int_equal(cudaMalloc((void **)&two, 8), 0);
@@ -100,9 +96,8 @@ static void copies_in_all_directions(void **state)
     assert_int_equal(fake_core()->stream, CORE_STREAM_PER_THREAD);
 }
 
-static void pinned_memory_stands_on_both_sides(void **state)
+TEST_WITH(pinned_memory_stands_on_both_sides, runtime_begin, NULL)
 {
-    (void)state;
     char *pinned, *device, to[8] = "";
     assert_int_equal(cudaMallocHost((void **)&pinned, 8), 0);
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
@@ -114,9 +109,8 @@ static void pinned_memory_stands_on_both_sides(void **state)
     assert_int_equal(cudaFreeHost(pinned), 0);
 }
 
-static void wrong_copies_are_errors_not_crashes(void **state)
+TEST_WITH(wrong_copies_are_errors_not_crashes, runtime_begin, NULL)
 {
-    (void)state;
     char *device, host[8] = "";
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
     assert_int_equal(cudaMemcpy(device, host, 8, 5), 21);
@@ -129,9 +123,8 @@ static void wrong_copies_are_errors_not_crashes(void **state)
     assert_int_equal(cudaGetLastError(), 1);
 }
 
-static void copies_of_boxes(void **state)
+TEST_WITH(copies_of_boxes, runtime_begin, NULL)
 {
-    (void)state;
     char *device, from[6][10], to[6][10];
     size_t pitch;
     for (int i = 0; i < 60; i++)
@@ -155,9 +148,8 @@ static void copies_of_boxes(void **state)
     assert_int_equal(to[1][3], -1);
 }
 
-static void copies_of_volumes(void **state)
+TEST_WITH(copies_of_volumes, runtime_begin, NULL)
 {
-    (void)state;
     static unsigned char from[4][5][16], to[4][5][16];
     cudaPitchedPtr memory;
     for (size_t i = 0; i < sizeof from; i++)
@@ -200,9 +192,8 @@ static void copies_of_volumes(void **state)
     assert_int_equal(cudaMemcpy3D(NULL), 1);
 }
 
-static void memset_of_rows_and_volumes(void **state)
+TEST_WITH(memset_of_rows_and_volumes, runtime_begin, NULL)
 {
-    (void)state;
     char *device, host[40];
     cudaPitchedPtr memory;
     assert_int_equal(cudaMalloc((void **)&device, 40), 0);
@@ -222,9 +213,8 @@ static void memset_of_rows_and_volumes(void **state)
     assert_int_equal(cudaMemset3D(memory, 9, (cudaExtent){8, 3, 2}), 1);
 }
 
-static void attributes_of_pointers(void **state)
+TEST_WITH(attributes_of_pointers, runtime_begin, NULL)
 {
-    (void)state;
     cudaPointerAttributes a;
     char *device, *pinned, plain;
     assert_int_equal(cudaMalloc((void **)&device, 8), 0);
@@ -249,9 +239,8 @@ static void attributes_of_pointers(void **state)
     assert_int_equal(cudaFreeHost(pinned), 0);
 }
 
-static void stream_ordered_memory(void **state)
+TEST_WITH(stream_ordered_memory, runtime_begin, NULL)
 {
-    (void)state;
     void *pointer = state;
     assert_int_equal(cudaMallocAsync(&pointer, 0, 0), 0);
     assert_null(pointer);
@@ -268,9 +257,8 @@ static cudaMemPoolProps pool_properties(void)
     return (cudaMemPoolProps){ .allocType = cudaMemAllocationTypePinned, .location = { .type = 1, .id = 0 } };
 }
 
-static void pools(void **state)
+TEST_WITH(pools, runtime_begin, NULL)
 {
-    (void)state;
     cudaMemPool_t pool = 0;
     cudaMemPoolProps p = pool_properties();
     assert_int_equal(cudaMemPoolCreate(&pool, &p), 0);
@@ -310,9 +298,8 @@ static void pools(void **state)
 }
 
 /* The array has 8 rows of 16 floats. */
-static void copies_of_arrays(void **state)
+TEST_WITH(copies_of_arrays, runtime_begin, NULL)
 {
-    (void)state;
     cudaArray_t array;
     const cudaChannelFormatDesc floats = { 32, 0, 0, 0, cudaChannelFormatKindFloat }, odd = { 32, 16, 0, 0, floats.f };
     cudaChannelFormatDesc told;
@@ -361,20 +348,5 @@ static void copies_of_arrays(void **state)
 
 int memory_tests(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(allocation_and_its_edges, runtime_begin),
-        cmocka_unit_test_setup(pitched_allocation, runtime_begin),
-        cmocka_unit_test_setup(pinned_memory, runtime_begin),
-        cmocka_unit_test_setup(copies_in_all_directions, runtime_begin),
-        cmocka_unit_test_setup(pinned_memory_stands_on_both_sides, runtime_begin),
-        cmocka_unit_test_setup(wrong_copies_are_errors_not_crashes, runtime_begin),
-        cmocka_unit_test_setup(copies_of_boxes, runtime_begin),
-        cmocka_unit_test_setup(copies_of_volumes, runtime_begin),
-        cmocka_unit_test_setup(memset_of_rows_and_volumes, runtime_begin),
-        cmocka_unit_test_setup(attributes_of_pointers, runtime_begin),
-        cmocka_unit_test_setup(stream_ordered_memory, runtime_begin),
-        cmocka_unit_test_setup(pools, runtime_begin),
-        cmocka_unit_test_setup(copies_of_arrays, runtime_begin),
-    };
-    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,9 +1,8 @@
 /* Streams, events, host functions. */
 #include "tests/runtime/api.h"
 
-static void streams_and_bad_handles(void **state)
+TEST_WITH(streams_and_bad_handles, runtime_begin, NULL)
 {
-    (void)state;
     core_stream stream;
     unsigned flags;
     int value = -1;
@@ -27,9 +26,8 @@ static void streams_and_bad_handles(void **state)
     assert_int_equal(cudaGetLastError(), 400);
 }
 
-static void per_thread_forms_mean_another_default_stream(void **state)
+TEST_WITH(per_thread_forms_mean_another_default_stream, runtime_begin, NULL)
 {
-    (void)state;
     assert_int_equal(cudaStreamQuery(0), 0);
     assert_int_equal(fake_core()->stream, 0);
     assert_int_equal(cudaStreamQuery_ptsz(0), 0);
@@ -38,9 +36,8 @@ static void per_thread_forms_mean_another_default_stream(void **state)
     assert_int_equal(fake_core()->stream, CORE_STREAM_LEGACY);
 }
 
-static void capture_modes_are_exchanged(void **state)
+TEST_WITH(capture_modes_are_exchanged, runtime_begin, NULL)
 {
-    (void)state;
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     assert_int_equal(cudaThreadExchangeStreamCaptureMode(&mode), 0);
     assert_int_equal(mode, 0);
@@ -52,9 +49,8 @@ static void capture_modes_are_exchanged(void **state)
     assert_int_equal(cudaThreadExchangeStreamCaptureMode(NULL), 1);
 }
 
-static void events(void **state)
+TEST_WITH(events, runtime_begin, NULL)
 {
-    (void)state;
     core_event event;
     float milliseconds = 0;
     assert_int_equal(cudaEventCreate(NULL), 1);
@@ -86,9 +82,8 @@ static void callback(cudaStream_t stream, cudaError_t status, void *user)
     ran += 10, ran_status = (int)status, ran_user = user;
 }
 
-static void host_functions(void **state)
+TEST_WITH(host_functions, runtime_begin, NULL)
 {
-    (void)state;
     int mark;
     ran = 0;
     assert_int_equal(cudaLaunchHostFunc(0, function, &mark), 0);
@@ -103,9 +98,8 @@ static void host_functions(void **state)
     assert_int_equal(ran_status, 719);
 }
 
-static void a_host_function_that_is_refused_leaks_nothing(void **state)
+TEST_WITH(a_host_function_that_is_refused_leaks_nothing, runtime_begin, NULL)
 {
-    (void)state;
     assert_int_equal(cudaFree(NULL), 0);
     fake_core()->next_error = 400;
     assert_int_equal(cudaLaunchHostFunc(0, function, NULL), 400);      /* the leak sanitizer looks on */
@@ -113,13 +107,5 @@ static void a_host_function_that_is_refused_leaks_nothing(void **state)
 
 int stream_tests(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(streams_and_bad_handles, runtime_begin),
-        cmocka_unit_test_setup(per_thread_forms_mean_another_default_stream, runtime_begin),
-        cmocka_unit_test_setup(capture_modes_are_exchanged, runtime_begin),
-        cmocka_unit_test_setup(events, runtime_begin),
-        cmocka_unit_test_setup(host_functions, runtime_begin),
-        cmocka_unit_test_setup(a_host_function_that_is_refused_leaks_nothing, runtime_begin),
-    };
-    return cmocka_run_group_tests_name("streams and events", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }
