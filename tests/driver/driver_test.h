@@ -4,13 +4,7 @@
 #ifndef TESTS_DRIVER_DRIVER_TEST_H
 #define TESTS_DRIVER_DRIVER_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 #include <cuda.h>
 
 #define OK(call) assert_int_equal((call), CUDA_SUCCESS)

@@ -43,9 +43,8 @@ static int tear_down(void **state)
 /* ---- devices ---- */
 
 /* What the software GPU has, and what the protocol cannot carry: programs that ask first take their other way. */
-static void devices(void **state)
+TEST(devices)
 {
-    (void)state;
     static const int withheld[] = { CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
                                     CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED };
     int value = 7;
@@ -65,9 +64,8 @@ static void devices(void **state)
 
 /* ---- contexts ---- */
 
-static void stack(void **state)
+TEST(stack)
 {
-    (void)state;
     CUcontext made, top;
     CUdevice device = 7;
     OK(cuCtxCreate_v2(&made, CU_CTX_SCHED_YIELD, 0));
@@ -90,9 +88,8 @@ static void stack(void **state)
     FAILS(CUDA_ERROR_INVALID_DEVICE, cuCtxCreate_v2(&made, 0, 99));
 }
 
-static void attaching(void **state)
+TEST(attaching)
 {
-    (void)state;
     CUcontext made, again = NULL, top;
     OK(cuCtxCreate_v2(&made, 0, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxAttach(&again, 1));
@@ -111,9 +108,8 @@ static void attaching(void **state)
 }
 
 /* As before CUDA 4.0: the function keeps what the launch needs. */
-static void old_launches(void **state)
+TEST(old_launches)
 {
-    (void)state;
     CUmodule module;
     CUfunction function;
     CUdeviceptr out;
@@ -160,9 +156,8 @@ static void *other_thread(void *context)
     return NULL;
 }
 
-static void each_thread_has_its_own(void **state)
+TEST(each_thread_has_its_own)
 {
-    (void)state;
     CUcontext made;
     CUdeviceptr memory;
     pthread_t thread;
@@ -175,9 +170,8 @@ static void each_thread_has_its_own(void **state)
     OK(cuMemFree(memory));
 }
 
-static void primary_contexts(void **state)
+TEST(primary_contexts)
 {
-    (void)state;
     CUcontext again;
     unsigned flags;
     int active;
@@ -200,9 +194,8 @@ static void primary_contexts(void **state)
 
 /* ---- code ---- */
 
-static void modules(void **state)
+TEST(modules)
 {
-    (void)state;
     CUmodule module;
     CUfunction function;
     CUdeviceptr out, counter;
@@ -237,9 +230,8 @@ static void modules(void **state)
 }
 
 /* Of variables of modules, some of which are managed memory. What is not managed fails. */
-static void prefetch(void **state)
+TEST(prefetch)
 {
-    (void)state;
     static const char code[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                                ".visible .global .attribute(.managed) .align 4 .u32 shared = 7;\n"
                                ".visible .global .align 4 .u32 own = 8;\n";
@@ -281,9 +273,8 @@ static void prefetch(void **state)
 }
 
 /* The server keeps what could not be loaded under its number: the number must not come again. */
-static void images_that_cannot_be_loaded(void **state)
+TEST(images_that_cannot_be_loaded)
 {
-    (void)state;
     static const char broken[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { add.u32 %r1, \n";
     CUmodule module;
     char log[512] = "";
@@ -300,9 +291,8 @@ static void images_that_cannot_be_loaded(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuModuleLoadData(&module, NULL));
 }
 
-static void a_function_has_a_context(void **state)
+TEST(a_function_has_a_context)
 {
-    (void)state;
     CUcontext made;
     CUmodule module;
     CUfunction function;
@@ -326,9 +316,8 @@ static void a_function_has_a_context(void **state)
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
 }
 
-static void memory_and_pointers(void **state)
+TEST(memory_and_pointers)
 {
-    (void)state;
     CUdeviceptr memory, base;
     size_t size;
     int ordinal = 9;
@@ -357,9 +346,8 @@ static void memory_and_pointers(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemFree(memory));
 }
 
-static void streams_and_events(void **state)
+TEST(streams_and_events)
 {
-    (void)state;
     CUstream stream;
     CUevent event;
     unsigned long long id, other;
@@ -381,9 +369,8 @@ static void streams_and_events(void **state)
 }
 
 /* What NVIDIA's libraries ask, and how. */
-static void for_libraries(void **state)
+TEST(for_libraries)
 {
-    (void)state;
     size_t value = 7;
     CUlibrary library;
     CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
@@ -397,9 +384,8 @@ static void for_libraries(void **state)
 
 /* What NVIDIA's runtime asks before it waits for the device: of a context, or of the current one. An error there came
    back as the result of a later call of cuBLAS 12.4.5. */
-static void checks_of_a_context(void **state)
+TEST(checks_of_a_context)
 {
-    (void)state;
     static const uint8_t bytes[16] = { 0x26, 0x3E, 0x88, 0x60, 0x7C, 0xD2, 0x61, 0x43,
                                        0x92, 0xF6, 0xBB, 0xD5, 0x00, 0x6D, 0xFA, 0x7E };
     CUuuid id;
@@ -433,9 +419,8 @@ static void *entry(const char *name, int version, cuuint64_t flags)
     return address;
 }
 
-static void addresses(void **state)
+TEST(addresses)
 {
-    (void)state;
     void *address;
     assert_ptr_equal(entry("cuMemAlloc", 13000, 0), (void *)(uintptr_t)cuMemAlloc_v2);
     assert_true(entry("cuMemAlloc", 2000, 0) != entry("cuMemAlloc", 3020, 0));
@@ -456,25 +441,4 @@ static void addresses(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2(NULL, &address, 13000, 0, NULL));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),
-        cmocka_unit_test(stack),
-        cmocka_unit_test(attaching),
-        cmocka_unit_test(old_launches),
-        cmocka_unit_test(each_thread_has_its_own),
-        cmocka_unit_test(primary_contexts),
-        cmocka_unit_test(modules),
-        cmocka_unit_test(prefetch),
-        cmocka_unit_test(images_that_cannot_be_loaded),
-        cmocka_unit_test(a_function_has_a_context),
-        cmocka_unit_test(memory_and_pointers),
-        cmocka_unit_test(streams_and_events),
-        cmocka_unit_test(for_libraries),
-        cmocka_unit_test(checks_of_a_context),
-        cmocka_unit_test(addresses),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return unit_run(set_up, tear_down); }

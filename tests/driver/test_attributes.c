@@ -2,17 +2,10 @@
  *   core dumps, execution affinity, access policy windows, atomic operations over links, unified functions;
  *   attributes of streams and of kernel nodes */
 /* test_attributes.c: libcuda.so.1 of programs, on the software GPU inside this process. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "tests/lib/unit.h"
 #include <cuda.h>
 #include <pthread.h>
 
@@ -65,9 +58,8 @@ static pthread_t release(struct hold *hold)
 
 /* ---- memory whose synchronous operations always wait ---- */
 
-static void synchronous_memory(void **state)
+TEST(synchronous_memory)
 {
-    (void)state;
     struct hold hold = { 0 };
     CUdeviceptr a, b;
     unsigned value = 1, got = 7;
@@ -118,9 +110,8 @@ static void synchronous_memory(void **state)
 
 /* ---- events of contexts ---- */
 
-static void context_events(void **state)
+TEST(context_events)
 {
-    (void)state;
     struct hold holds[2] = { { 0 } }, late = { 0 };
     CUstream streams[2], fresh;
     CUevent event, other;
@@ -179,9 +170,8 @@ static void context_events(void **state)
 
 /* ---- core dumps ---- */
 
-static void core_dumps(void **state)
+TEST(core_dumps)
 {
-    (void)state;
     bool flag = true, set = true;
     unsigned flags = 0;
     char text[1024];
@@ -235,9 +225,8 @@ static void core_dumps(void **state)
 
 /* ---- small questions ---- */
 
-static void affinity(void **state)
+TEST(affinity)
 {
-    (void)state;
     int supported = 7;
     CUexecAffinityParam two = { .type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = 2 };
     CUcontext context = NULL;
@@ -256,9 +245,8 @@ static void affinity(void **state)
 }
 
 /* The software GPU has no cache whose lines could persist. */
-static void policy_windows(void **state)
+TEST(policy_windows)
 {
-    (void)state;
     int most = 7;
     CUdeviceptr memory;
     CUstream stream;
@@ -290,9 +278,8 @@ static void policy_windows(void **state)
     OK(cuMemFree(memory));
 }
 
-static void links(void **state)
+TEST(links)
 {
-    (void)state;
     CUatomicOperation operations[] = { CU_ATOMIC_OPERATION_INTEGER_ADD, CU_ATOMIC_OPERATION_CAS,
                                        CU_ATOMIC_OPERATION_FLOAT_MAX }, wrong = CU_ATOMIC_OPERATION_MAX;
     unsigned found[3] = { 7, 7, 7 };
@@ -315,9 +302,8 @@ static void links(void **state)
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\n    ret;\n}\n";
 
 /* What the headers say of streams, of nodes and of both. */
-static void launch_attributes(void **state)
+TEST(launch_attributes)
 {
-    (void)state;
     CUlibrary library;
     CUkernel kernel;
     CUstream stream;
@@ -363,9 +349,8 @@ static void launch_attributes(void **state)
     OK(cuLibraryUnload(library));
 }
 
-static void others(void **state)
+TEST(others)
 {
-    (void)state;
     CUlibrary library;
     void *function;
     CUgreenCtx green = (CUgreenCtx)&library;
@@ -380,13 +365,4 @@ static void others(void **state)
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuStreamGetGreenCtx((CUstream)&green, &green));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(synchronous_memory), cmocka_unit_test(context_events), cmocka_unit_test(core_dumps),
-        cmocka_unit_test(affinity),           cmocka_unit_test(policy_windows), cmocka_unit_test(links),
-        cmocka_unit_test(launch_attributes), cmocka_unit_test(others),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return unit_run(set_up, tear_down); }

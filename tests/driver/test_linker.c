@@ -1,16 +1,13 @@
 /* shows: The Driver API's linker (cuLink…) for programs: one input, several inputs whose names meet, fat binaries,
  *   objects and libraries; what is missing or defined twice */
 /* test_linker.c: cuLink… of libcuda.so.1 of programs. */
-#include <stdbool.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "tests/driver/driver_test.h"
 
 /* One input: PTX comes back as it went in, and its errors when it is added. */
-static void linker(void **state)
+TEST(linker)
 {
-    (void)state;
     CUlinkState link;
     CUmodule module;
     CUfunction function;
@@ -80,9 +77,8 @@ static int run_linked(CUlinkState link)
 }
 
 /* Several inputs: names that are visible meet, local ones stay apart; a missing or doubled name is said in the log. */
-static void linker_joins(void **state)
+TEST(linker_joins)
 {
-    (void)state;
     CUlinkState link;
     void *image;
     size_t size;
@@ -114,9 +110,8 @@ static void linker_joins(void **state)
 }
 
 /* What is not defined anywhere is an error only where it is reached; nvJitLink 12.9 and 13.0 say the same of each. */
-static void linker_reaches(void **state)
+TEST(linker_reaches)
 {
-    (void)state;
 #define MISSING ".extern .func missing;\n"
 #define CALLS(linkage, name, callee) linkage " .func " name " { call " callee "; ret; }\n"
 #define TAKES(name, callee) ".visible .func " name " { .reg .u64 %a; mov.u64 %a, " callee "; ret; }\n"
@@ -167,9 +162,8 @@ static void linker_reaches(void **state)
 }
 
 /* A fat binary, an object and a library of relocatable device code, made by nvcc from linked.cu. */
-static void linker_files(void **state)
+TEST(linker_files)
 {
-    (void)state;
     static const struct {
         CUjitInputType type;
         const char *file;
@@ -209,14 +203,4 @@ static void linker_files(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linker),
-        cmocka_unit_test(linker_joins),
-        cmocka_unit_test(linker_reaches),
-        cmocka_unit_test(linker_files),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, primary_set_up, primary_tear_down);
-}
+int main(void) { return unit_run(primary_set_up, primary_tear_down); }

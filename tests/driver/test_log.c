@@ -3,18 +3,11 @@
  * shows: The log of errors (cuLogs…): callbacks run in the thread whose call has failed, may make CUDA calls and
  *   unregister themselves; unregistering waits for those in other threads */
 /* test_log.c: libcuda.so.1 of programs, on the software GPU inside this process. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "tests/lib/unit.h"
 #include <cuda.h>
 #include <pthread.h>
 
@@ -63,9 +56,8 @@ static unsigned lines(const char *text)
     return count;
 }
 
-static void messages(void **state)
+TEST(messages)
 {
-    (void)state;
     CUlogIterator at, before;
     size_t size;
     int hour, minute, second, ms, used = 0;
@@ -104,9 +96,8 @@ static void messages(void **state)
     assert_int_equal(lines(dump(&at, &size)), 0);
 }
 
-static void arguments(void **state)
+TEST(arguments)
 {
-    (void)state;
     CUlogIterator at, wrong;
     char buffer[4];
     size_t size = sizeof buffer;
@@ -128,9 +119,8 @@ static void arguments(void **state)
 }
 
 /* The most recent messages are kept, and the note says how many are gone. */
-static void truncation(void **state)
+TEST(truncation)
 {
-    (void)state;
     CUlogIterator start, at;
     size_t size;
     char small[400];
@@ -166,9 +156,8 @@ static void truncation(void **state)
     assert_int_equal(small[0], 'x');
 }
 
-static void files(void **state)
+TEST(files)
 {
-    (void)state;
     char name[] = "/tmp/flyt-test-dump-XXXXXX", text[EVERYTHING] = "";
     CUlogIterator at;
     int fd = mkstemp(name);
@@ -227,9 +216,8 @@ static void callback(void *data, CUlogLevel level, char *message, size_t length)
     atomic_fetch_sub(&seen->inside, 1);
 }
 
-static void callbacks(void **state)
+TEST(callbacks)
 {
-    (void)state;
     struct seen first = { 0 }, second = { .makes_calls = true }, third = { .unregisters = true };
     CUlogsCallbackHandle one, two;
     OK(cuLogsRegisterCallback(callback, &first, &one));
@@ -265,9 +253,8 @@ static void *fails(void *unused)
 static void *unregisters(void *handle) { return (void *)(intptr_t)cuLogsUnregisterCallback(handle); }
 
 /* The program may unload the callback's code when unregistering has returned. */
-static void unregistering_waits(void **state)
+TEST(unregistering_waits)
 {
-    (void)state;
     struct seen seen = { .waits = true };
     CUlogsCallbackHandle handle;
     pthread_t failing, unregistering;
@@ -286,9 +273,8 @@ static void unregistering_waits(void **state)
     pthread_join(failing, NULL);
 }
 
-static void in_a_child(void **state)
+TEST(in_a_child)
 {
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         char text[EVERYTHING];
@@ -303,13 +289,4 @@ static void in_a_child(void **state)
     assert_int_equal(status, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages),  cmocka_unit_test(arguments), cmocka_unit_test(truncation),
-        cmocka_unit_test(files),     cmocka_unit_test(callbacks), cmocka_unit_test(unregistering_waits),
-        cmocka_unit_test(in_a_child),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return unit_run(set_up, tear_down); }

@@ -21,9 +21,8 @@ static CUstreamBatchMemOpParams wait_of(CUdeviceptr address, unsigned value)
 }
 
 /* Nodes of stream memory operations, made by hand and by capture. One branch waits for what the other one writes. */
-static void memory_operations_in_graphs(void **state)
+TEST(memory_operations_in_graphs)
 {
-    (void)state;
     CUdeviceptr words;
     CUstream stream, other;
     CUgraph graph;
@@ -122,11 +121,4 @@ static void memory_operations_in_graphs(void **state)
     OK(cuMemFree(words));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_operations_in_graphs),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, primary_set_up, primary_tear_down);
-}
+int main(void) { return unit_run(primary_set_up, primary_tear_down); }

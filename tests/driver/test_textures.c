@@ -2,13 +2,7 @@
  *   are refused; they end with their context */
 /* test_textures.c: texture objects, which are made by generated code alone (cpu/api, class object), and other forwarded
    calls. On the software GPU inside this process, or on the server of FLYT_SERVER. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 #include <cuda.h>
 
 #define OK(call) assert_int_equal((call), CUDA_SUCCESS)
@@ -67,9 +61,8 @@ static void reads(CUtexObject texture, unsigned first)
         assert_int_equal(words[i], first + i);
 }
 
-static void a_kernel_reads(void **state)
+TEST(a_kernel_reads)
 {
-    (void)state;
     CUtexObject one, two;
     CUDA_RESOURCE_DESC from = words_at(data, TEXELS * 4), told;
     CUDA_TEXTURE_DESC how;
@@ -93,9 +86,8 @@ static void a_kernel_reads(void **state)
     OK(cuTexObjectDestroy(two));
 }
 
-static void wrong_ones_are_refused(void **state)
+TEST(wrong_ones_are_refused)
 {
-    (void)state;
     CUtexObject texture;
     CUDA_RESOURCE_DESC from = words_at(data, TEXELS * 4), wrong;
     FAILS(CUDA_ERROR_INVALID_VALUE, create(NULL, &from));
@@ -118,9 +110,8 @@ static void wrong_ones_are_refused(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceDesc(&wrong, texture));
 }
 
-static void the_widest_is_told(void **state)
+TEST(the_widest_is_told)
 {
-    (void)state;
     int attribute;
     size_t width = 0;
     OK(cuDeviceGetAttribute(&attribute, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, 0));
@@ -132,9 +123,8 @@ static void the_widest_is_told(void **state)
     FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetTexture1DLinearMaxWidth(&width, CU_AD_FORMAT_FLOAT, 1, 99));
 }
 
-static void they_end_with_their_context(void **state)
+TEST(they_end_with_their_context)
 {
-    (void)state;
     CUcontext before, made;
     CUdeviceptr there;
     CUtexObject texture, mine;
@@ -156,11 +146,4 @@ static void they_end_with_their_context(void **state)
     OK(cuTexObjectDestroy(mine));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_kernel_reads), cmocka_unit_test(wrong_ones_are_refused),
-                                        cmocka_unit_test(the_widest_is_told),
-                                        cmocka_unit_test(they_end_with_their_context) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+int main(void) { return unit_run(set_up, NULL); }

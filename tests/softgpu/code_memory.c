@@ -59,9 +59,8 @@ static unsigned fill(const void *image, CUmodule *modules, unsigned most)
 }
 
 /* Of a text that has little but blanks a module keeps little: what is unpacked is given back. */
-static void blanks_are_not_kept(void **state)
+TEST(blanks_are_not_kept)
 {
-    (void)state;
     enum { MANY = 3 * LIMIT / TEXT };
     CUmodule modules[MANY];
     for (int i = 0; i < MANY; i++) {
@@ -74,9 +73,8 @@ static void blanks_are_not_kept(void **state)
 }
 
 /* The same, with the blanks inside the kernel. */
-static void modules_are_bounded(void **state)
+TEST(modules_are_bounded)
 {
-    (void)state;
     CUmodule modules[LIMIT / TEXT + 1];
     char *text = malloc(TEXT + 1);
     assert_non_null(text);
@@ -94,9 +92,8 @@ static void modules_are_bounded(void **state)
     free(text);
 }
 
-static void several_containers_are_bounded(void **state)
+TEST(several_containers_are_bounded)
 {
-    (void)state;
     enum { CONTAINERS = 100 };
     const void *more[CONTAINERS + 1] = { NULL };
     for (int i = 0; i < CONTAINERS; i++)
@@ -108,9 +105,8 @@ static void several_containers_are_bounded(void **state)
     OK(cuModuleUnload(m));
 }
 
-static void links_are_bounded(void **state)
+TEST(links_are_bounded)
 {
-    (void)state;
     char log[200] = "";
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *image;
@@ -141,9 +137,8 @@ static void links_are_bounded(void **state)
 }
 
 /* A kernel that is decoded takes more than its text. */
-static void decoded_kernels_are_bounded(void **state)
+TEST(decoded_kernels_are_bounded)
 {
-    (void)state;
     enum { INSTRUCTIONS = 20000, LINE = 40 };
     char *text = malloc(sizeof kernel + (INSTRUCTIONS + 2) * LINE), *at = text;
     assert_non_null(text);
@@ -161,15 +156,4 @@ static void decoded_kernels_are_bounded(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blanks_are_not_kept),
-        cmocka_unit_test(modules_are_bounded),
-        cmocka_unit_test(several_containers_are_bounded),
-        cmocka_unit_test(links_are_bounded),
-        cmocka_unit_test(decoded_kernels_are_bounded),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, make_bomb, without_context);
-}
+int main(void) { return unit_run(make_bomb, without_context); }

@@ -2,14 +2,7 @@
 #ifndef TESTS_SOFTGPU_TEST_H
 #define TESTS_SOFTGPU_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 #include <cuda.h>
 
 #define OK(call) assert_int_equal((call), CUDA_SUCCESS)
@@ -30,8 +23,5 @@ static inline int without_context(void **state)
     (void)state;
     return cuDevicePrimaryCtxRelease(0) ? -1 : 0;
 }
-
-#define RUN(tests)                                                   \
-    (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests((tests), with_context, without_context))
 
 #endif

@@ -64,9 +64,8 @@ static const char ptx_print[] = PTX_HEAD ".extern .func (.param .b32 r) vprintf(
                                          "st.param.b64 [y], %rd2; call.uni (z), vprintf, (x, y); }\n"
                                          "    ret;\n}\n";
 
-static void each_has_its_own(void **state)
+TEST_WITH(each_has_its_own, empty_stack, NULL)
 {
-    (void)state;
     CUcontext a = create(0), b = create(0), c;
     assert_ptr_not_equal(a, b);
     CUmodule in_b, in_a;
@@ -127,9 +126,8 @@ static void each_has_its_own(void **state)
 }
 
 /* The legacy default streams of two contexts do not wait for each other. */
-static void default_streams(void **state)
+TEST_WITH(default_streams, empty_stack, NULL)
 {
-    (void)state;
     CUcontext a = create(0), b = create(0);
     volatile unsigned *gate;
     OK(cuMemHostAlloc((void **)(uintptr_t)&gate, 4, CU_MEMHOSTALLOC_PORTABLE));
@@ -153,9 +151,8 @@ static void default_streams(void **state)
     OK(cuCtxDestroy(b));
 }
 
-static void limits(void **state)
+TEST_WITH(limits, empty_stack, NULL)
 {
-    (void)state;
     enum { STACK = 16384, DEPTH = 100 };                 /* 100 calls need more than the 1024 bytes of a new context */
     size_t got;
     unsigned depth = DEPTH;
@@ -194,9 +191,8 @@ static uint64_t device_malloc(uint64_t size)
 }
 
 /* The size counts that was set before the first launch, although the module, and with it a heap, exists already. */
-static void heap_of_a_loaded_module(void **state)
+TEST_WITH(heap_of_a_loaded_module, empty_stack, NULL)
 {
-    (void)state;
     size_t before, grown, got;
     CUcontext c = create(0);
     function_of(ptx_malloc, "take");
@@ -216,9 +212,8 @@ static void heap_of_a_loaded_module(void **state)
     OK(cuCtxDestroy(c));
 }
 
-static void heaps(void **state)
+TEST_WITH(heaps, empty_stack, NULL)
 {
-    (void)state;
     CUcontext a = create(0);
     OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 2 * MIB));
     uint64_t in_a = device_malloc(1 * MIB);
@@ -255,9 +250,8 @@ static size_t printed_by_synchronising(void)
 }
 
 /* Synchronising a context writes what its own kernels have printed. */
-static void printing(void **state)
+TEST_WITH(printing, empty_stack, NULL)
 {
-    (void)state;
     CUcontext a = create(0);
     CUevent said;
     OK(cuEventCreate(&said, 0));
@@ -274,9 +268,8 @@ static void printing(void **state)
     OK(cuCtxDestroy(b));
 }
 
-static void flags(void **state)
+TEST_WITH(flags, empty_stack, NULL)
 {
-    (void)state;
     unsigned got;
     CUcontext c = create(CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_LMEM_RESIZE_TO_MAX), bad;
     OK(cuCtxGetFlags(&got));
@@ -307,9 +300,8 @@ static void flags(void **state)
 #endif
 }
 
-static void the_stack_of_contexts(void **state)
+TEST_WITH(the_stack_of_contexts, empty_stack, NULL)
 {
-    (void)state;
     CUcontext a = create(0), b = create(0), got;          /* each is pushed by its creation */
     OK(cuCtxPushCurrent(a));
     OK(cuCtxPopCurrent(&got));
@@ -347,9 +339,8 @@ static void *open_gate(void *gate)
 }
 
 /* cuCtxDestroy waits for the context's work and for threads that wait for it. With affinity its machine goes too. */
-static void destroyed_while_others_wait(void **state)
+TEST_WITH(destroyed_while_others_wait, empty_stack, NULL)
 {
-    (void)state;
     CUcontext keep = create(0);
     unsigned *gate;
     OK(cuMemHostAlloc((void **)&gate, 4, CU_MEMHOSTALLOC_PORTABLE));
@@ -393,9 +384,8 @@ static void *load_modules(void *argument)
 }
 
 /* A module that another thread is loading when its context ends. */
-static void destroyed_while_loading(void **state)
+TEST_WITH(destroyed_while_loading, empty_stack, NULL)
 {
-    (void)state;
     for (int round = 0; round < 10; round++) {
         struct loader l = { .context = create(0) };
         pthread_t thread;
@@ -425,9 +415,8 @@ static void *retain_and_use(void *argument)
 }
 
 /* The primary context may be retained while another thread resets it. */
-static void reset_while_retained(void **state)
+TEST_WITH(reset_while_retained, empty_stack, NULL)
 {
-    (void)state;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, retain_and_use, NULL), 0);
     for (int i = 0; i < 100; i++)
@@ -449,9 +438,8 @@ static CUresult prefetch(CUdeviceptr at, size_t size, CUdevice to, CUstream stre
 }
 
 /* Managed memory is where everybody sees it, so prefetching moves nothing; its arguments are checked. */
-static void prefetching(void **state)
+TEST_WITH(prefetching, empty_stack, NULL)
 {
-    (void)state;
     CUcontext c = create(0);
     CUdeviceptr managed, plain;
     CUstream stream;
@@ -488,15 +476,5 @@ static int empty_stack(void **state)
         ;
     return 0;
 }
-#define TEST(function) cmocka_unit_test_setup(function, empty_stack)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_has_its_own), TEST(default_streams), TEST(limits), TEST(heaps), TEST(heap_of_a_loaded_module),
-        TEST(printing), TEST(flags), TEST(the_stack_of_contexts), TEST(destroyed_while_others_wait),
-        TEST(destroyed_while_loading), TEST(reset_while_retained), TEST(prefetching),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+int main(void) { return unit_run(start, NULL); }

@@ -8,9 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void before_init(void **state)
+TEST(before_init)
 {
-    (void)state;
     int n;
     FAILS(CUDA_ERROR_NOT_INITIALIZED, cuDeviceGetCount(&n));
     FAILS(CUDA_ERROR_NOT_INITIALIZED, cuCtxSynchronize());
@@ -21,9 +20,8 @@ static void before_init(void **state)
     OK(cuInit(0));
 }
 
-static void devices(void **state)
+TEST(devices)
 {
-    (void)state;
     int n, major, minor;
     CUdevice d;
     char name[64], id[32];
@@ -61,9 +59,8 @@ static int attribute(int which)
     return v;
 }
 
-static void attributes(void **state)
+TEST(attributes)
 {
-    (void)state;
     int v;
     for (int a = 1; a < CU_DEVICE_ATTRIBUTE_MAX; a++)
         attribute(a);
@@ -83,9 +80,8 @@ static void attributes(void **state)
 
 static void *destroy_context(void *context) { return (void *)(uintptr_t)cuCtxDestroy(context); }
 
-static void contexts(void **state)
+TEST(contexts)
 {
-    (void)state;
     CUcontext primary, made, c;
     unsigned flags, version;
     int active;
@@ -158,9 +154,8 @@ static void contexts(void **state)
 }
 
 /* A context with some of the device's SMs: a kernel finds only them. */
-static void affinity(void **state)
+TEST(affinity)
 {
-    (void)state;
     static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                               ".visible .entry mark(.param .u64 seen)\n{\n    .reg .b32 %r<3>; .reg .b64 %rd<4>;\n    "
                               "ld.param.u64 %rd1, [seen];\n"
@@ -199,9 +194,8 @@ static void affinity(void **state)
 }
 
 /* Memory of one device is the other's only when the program has asked for that. */
-static void peers(void **state)
+TEST(peers)
 {
-    (void)state;
     CUcontext a, b;
     CUdeviceptr p, q;
     unsigned got;
@@ -237,10 +231,65 @@ static void context_new(CUcontext *c, CUdevice device)
 #endif
 }
 
-/* The end of either context takes the permission back, and a device keeps it while another of its contexts has it. */
-static void peers_end(void **state)
+TEST(errors)
 {
-    (void)state;
+    const char *text;
+    OK(cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &text));
+    assert_string_equal(text, "CUDA_ERROR_INVALID_VALUE");
+    OK(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text));
+    assert_string_equal(text, "an illegal memory access was encountered");
+    OK(cuGetErrorString(CUDA_ERROR_STREAM_CAPTURE_MERGE, &text));
+    assert_non_null(text);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetErrorName((CUresult)12345, &text));
+    assert_null(text);
+}
+
+TEST(entry_points)
+{
+#if CUDA_VERSION >= 12000
+    void *f = NULL, *g = NULL;
+    CUdriverProcAddressQueryResult status;
+    OK(cuGetProcAddress("cuMemAlloc", &f, 3020, 0, &status));
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_SUCCESS);
+    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+    OK(cuGetProcAddress("cuMemAlloc", &f, 2000, 0, &status));
+    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemAlloc"));
+    OK(cuGetProcAddress("cuMemcpyHtoD", &f, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
+    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2_ptds"));
+    OK(cuGetProcAddress("cuMemAlloc_v2", &f, 12000, 0, &status));
+    assert_null(f);
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    OK(cuGetProcAddress("cuLibraryLoadData", &f, 11000, 0, &status));
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    OK(cuGetProcAddress("cuGraphicsUnregisterResource", &g, 12000, 0, NULL));
+    assert_non_null(g);
+    FAILS(CUDA_ERROR_NOT_SUPPORTED, ((CUresult (*)(void *))g)(NULL));
+#endif
+    const void *table = &state;
+    CUuuid id = { { 1 } };
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetExportTable(&table, &id));
+    assert_null(table);
+}
+
+TEST(forked)
+{
+    pid_t child = fork();
+    if (!child) {
+        int n;
+        _exit(cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED && cuInit(0) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    int n;
+    OK(cuDeviceGetCount(&n));
+}
+
+/* The end of either context takes the permission back, and a device keeps it while another of its contexts has it.
+   The last test: its fault stays. */
+TEST(peers_end)
+{
     static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                               ".visible .entry touch(.param .u64 p)\n{\n    .reg .b32 %r<2>; .reg .b64 %rd<2>;\n"
                               "    ld.param.u64 %rd1, [p];\n    atom.global.add.u32 %r1, [%rd1], 1;\n    ret;\n}\n";
@@ -277,76 +326,11 @@ static void peers_end(void **state)
     FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
 }
 
-static void errors(void **state)
-{
-    (void)state;
-    const char *text;
-    OK(cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &text));
-    assert_string_equal(text, "CUDA_ERROR_INVALID_VALUE");
-    OK(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text));
-    assert_string_equal(text, "an illegal memory access was encountered");
-    OK(cuGetErrorString(CUDA_ERROR_STREAM_CAPTURE_MERGE, &text));
-    assert_non_null(text);
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetErrorName((CUresult)12345, &text));
-    assert_null(text);
-}
-
-static void entry_points(void **state)
-{
-    (void)state;
-#if CUDA_VERSION >= 12000
-    void *f = NULL, *g = NULL;
-    CUdriverProcAddressQueryResult status;
-    OK(cuGetProcAddress("cuMemAlloc", &f, 3020, 0, &status));
-    assert_int_equal(status, CU_GET_PROC_ADDRESS_SUCCESS);
-    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
-    OK(cuGetProcAddress("cuMemAlloc", &f, 2000, 0, &status));
-    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemAlloc"));
-    OK(cuGetProcAddress("cuMemcpyHtoD", &f, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
-    assert_ptr_equal(f, dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2_ptds"));
-    OK(cuGetProcAddress("cuMemAlloc_v2", &f, 12000, 0, &status));
-    assert_null(f);
-    assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-    OK(cuGetProcAddress("cuLibraryLoadData", &f, 11000, 0, &status));
-    assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-    OK(cuGetProcAddress("cuGraphicsUnregisterResource", &g, 12000, 0, NULL));
-    assert_non_null(g);
-    FAILS(CUDA_ERROR_NOT_SUPPORTED, ((CUresult (*)(void *))g)(NULL));
-#endif
-    const void *table = &state;
-    CUuuid id = { { 1 } };
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuGetExportTable(&table, &id));
-    assert_null(table);
-}
-
-static void forked(void **state)
-{
-    (void)state;
-    pid_t child = fork();
-    if (!child) {
-        int n;
-        _exit(cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED && cuInit(0) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
-    }
-    int status;
-    waitpid(child, &status, 0);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    int n;
-    OK(cuDeviceGetCount(&n));
-}
-
 int main(void)
 {
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     setenv("FLYT_SOFTGPU_SMS", "3", 1);
     setenv("FLYT_SOFTGPU_MEMORY", "64M", 1);
     setenv("FLYT_SOFTGPU_CC", "9.0", 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_init), cmocka_unit_test(devices),      cmocka_unit_test(attributes),
-        cmocka_unit_test(contexts),    cmocka_unit_test(affinity),     cmocka_unit_test(peers),
-        cmocka_unit_test(errors),      cmocka_unit_test(entry_points), cmocka_unit_test(forked),
-        cmocka_unit_test(peers_end), /* the last: its fault stays */
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

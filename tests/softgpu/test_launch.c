@@ -13,9 +13,8 @@ static int load(void **state)
         || cuModuleGetFunction(&exactly, variables, "exactly") ? -1 : 0;
 }
 
-static void results(void **state)
+TEST(results)
 {
-    (void)state;
     enum { N = 10000 };
     float *x = malloc(4 * N), *y = malloc(4 * N), a = 3;
     for (unsigned i = 0; i < N; i++) {
@@ -46,9 +45,8 @@ static void results(void **state)
     OK(cuMemFree(dy));
 }
 
-static void many_in_order(void **state)
+TEST(many_in_order)
 {
-    (void)state;
     CUdeviceptr dx, dy;
     CUstream s;
     float a = 1, y;
@@ -78,9 +76,8 @@ static CUresult shape(CUfunction f, unsigned gx, unsigned gy, unsigned bx, unsig
     return cuLaunchKernel(f, gx, gy, 1, bx, by, bz, shared, NULL, params, NULL);
 }
 
-static void checks(void **state)
+TEST(checks)
 {
-    (void)state;
     OK(shape(axpy, 1, 1, 1024, 1, 1, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 0, 1, 32, 1, 1, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, shape(axpy, 1, 0, 32, 1, 1, 0));
@@ -106,9 +103,8 @@ static void checks(void **state)
     OK(cuCtxSynchronize());
 }
 
-static void launch_attributes(void **state)
+TEST(launch_attributes)
 {
-    (void)state;
     CUlaunchAttribute a = { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE };
     a.value.cooperative = 1;
     CUlaunchConfig c = { .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 2, .blockDimZ = 1,
@@ -136,9 +132,8 @@ static void launch_attributes(void **state)
 }
 
 /* Clusters that are preferred to the regular ones, which the device forms all the same. */
-static void preferred_clusters(void **state)
+TEST(preferred_clusters)
 {
-    (void)state;
     static const struct {
         unsigned regular[3], preferred[3];
         CUresult gives;
@@ -168,9 +163,8 @@ static void preferred_clusters(void **state)
 
 static size_t CUDA_CB none(int size) { (void)size; return 0; }
 
-static void occupancy(void **state)
+TEST(occupancy)
 {
-    (void)state;
     int blocks, grid, block, sms, most;
     CUdevice d;
     OK(cuCtxGetDevice(&d));
@@ -202,9 +196,8 @@ static void occupancy(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, axpy, 0, 0));
 }
 
-static void function_attributes(void **state)
+TEST(function_attributes)
 {
-    (void)state;
     int v;
     OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, bounded));
     assert_int_equal(v, 64);
@@ -228,13 +221,4 @@ static void function_attributes(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results),           cmocka_unit_test(many_in_order), cmocka_unit_test(checks),
-        cmocka_unit_test(launch_attributes), cmocka_unit_test(preferred_clusters),
-        cmocka_unit_test(occupancy),     cmocka_unit_test(function_attributes),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, load, without_context);
-}
+int main(void) { return unit_run(load, without_context); }

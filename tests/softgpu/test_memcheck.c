@@ -141,9 +141,8 @@ static void freed(void)
     EXPECT(CUDA_ERROR_LAUNCH_FAILED, run("move", 1, 1, (void *[]){ &p, &q, &step }));
 }
 
-static void global_bounds(void **state)
+TEST(global_bounds)
 {
-    (void)state;
     const char *text = reports("1", beyond);
     has(text, "========= Invalid __global__ write of size 4 bytes\n=========     at move in sample.cu:12\n"
               "=========     by thread (4,0,0) in block (3,0,0)\n");
@@ -183,9 +182,8 @@ static void from_host(void)
     GOOD(run("move", 1, 32, (void *[]){ &p, &later, &step }));
 }
 
-static void global_unwritten(void **state)
+TEST(global_unwritten)
 {
-    (void)state;
     const char *text = reports("1", unwritten);
     has(text, "========= Uninitialized __global__ memory read of size 4 bytes\n=========     at move in sample.cu:11\n"
               "=========     by thread (0,0,0) in block (0,0,0)\n=========     Address 0x");
@@ -201,9 +199,8 @@ static void share(void)
     EXPECT(want, run("_Z5sharePji", 2, 64, (void *[]){ &p, &how }));
 }
 
-static void shared_memory(void **state)
+TEST(shared_memory)
 {
-    (void)state;
     how = 1;
     const char *text = reports("1", share);
     has(text, "========= Uninitialized __shared__ memory read of size 4 bytes\n"
@@ -216,9 +213,8 @@ static void shared_memory(void **state)
     assert_string_equal(reports("1", share), "");
 }
 
-static void races(void **state)
+TEST(races)
 {
-    (void)state;
     how = 3;
     const char *text = reports("race", share);
     has(text, "========= Error: Race reported between Write access at share(unsigned int*, int) in sample.cu:21\n"
@@ -240,18 +236,9 @@ static void sum(void)
     EXPECT(8 * 63 * 32, got);
 }
 
-static void no_false_alarm(void **state)
+TEST(no_false_alarm)
 {
-    (void)state;
     assert_string_equal(reports("race", sum), "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(global_bounds), cmocka_unit_test(global_unwritten), cmocka_unit_test(shared_memory),
-        cmocka_unit_test(races),         cmocka_unit_test(no_false_alarm),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -5,9 +5,8 @@
 
 #include "softgpu_test.h"
 
-static void alloc_and_free(void **state)
+TEST(alloc_and_free)
 {
-    (void)state;
     size_t before, after, total;
     OK(cuMemGetInfo(&before, &total));
     assert_true(before <= total);
@@ -42,9 +41,8 @@ static void alloc_and_free(void **state)
 }
 
 /* Stacks and the FIFO of printf are memory of the device; what does not fit changes nothing. */
-static void stacks(void **state)
+TEST(stacks)
 {
-    (void)state;
     size_t before, with, total, limit, most;
     int sms, threads;
     CUdevice d;
@@ -71,9 +69,8 @@ static void stacks(void **state)
     assert_int_equal(with, before);
 }
 
-static void copies_1d(void **state)
+TEST(copies_1d)
 {
-    (void)state;
     enum { N = 3 * MIB + 17 };
     unsigned char *out = malloc(N), *in = malloc(N);
     for (size_t i = 0; i < N; i++)
@@ -107,9 +104,8 @@ static void copies_1d(void **state)
 }
 
 /* Large enough to go past the caches, from and to odd places; the bytes beside the target stay. */
-static void large_copies(void **state)
+TEST(large_copies)
 {
-    (void)state;
     enum { BYTES = 16 * MIB + 12345, ROOM = BYTES + 2 * GRANULE };
     uint8_t *source = malloc(ROOM), *back = malloc(ROOM), *pinned;
     CUdeviceptr a, b;
@@ -136,9 +132,8 @@ static void large_copies(void **state)
     free(back);
 }
 
-static void memsets(void **state)
+TEST(memsets)
 {
-    (void)state;
     CUdeviceptr d;
     size_t pitch;
     OK(cuMemAllocPitch(&d, &pitch, 100, 9, 4));
@@ -162,9 +157,8 @@ static void memsets(void **state)
     OK(cuMemFree(d));
 }
 
-static void copies_2d_3d(void **state)
+TEST(copies_2d_3d)
 {
-    (void)state;
     enum { W = 13, H = 5, D = 4 };
     unsigned char host[D][H][W], back[D][H][W];
     for (size_t i = 0; i < sizeof host; i++)
@@ -226,9 +220,8 @@ static void copies_2d_3d(void **state)
     OK(cuMemFree(d));
 }
 
-static void pinned_and_registered(void **state)
+TEST(pinned_and_registered)
 {
-    (void)state;
     char *p, *q = malloc(100000);
     unsigned flags;
     CUdeviceptr d, at;
@@ -267,9 +260,8 @@ static void pinned_and_registered(void **state)
     free(q);
 }
 
-static void managed(void **state)
+TEST(managed)
 {
-    (void)state;
     CUdeviceptr m;
     OK(cuMemAllocManaged(&m, 3 * MIB, CU_MEM_ATTACH_GLOBAL));
     *(volatile int *)(uintptr_t)m = 42;
@@ -283,9 +275,8 @@ static void managed(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemAllocManaged(&m, 4, 0));
 }
 
-static void pointer_attributes(void **state)
+TEST(pointer_attributes)
 {
-    (void)state;
     CUdeviceptr d;
     OK(cuMemAlloc(&d, 1000));
     CUcontext current, of = NULL;
@@ -317,9 +308,8 @@ static void pointer_attributes(void **state)
 }
 
 /* Each answer fills its whole width, and not a byte more. */
-static void pointer_attribute_widths(void **state)
+TEST(pointer_attribute_widths)
 {
-    (void)state;
     static const struct {
         int attribute;
         size_t bytes;
@@ -360,9 +350,8 @@ static void pointer_attribute_widths(void **state)
 
 /* Registered ranges of whole granules that adjoin share a window: hundreds of them fit, and none can be touched once it
  * is gone. */
-static void many_registered(void **state)
+TEST(many_registered)
 {
-    (void)state;
     enum { RANGES = 600 };
     const size_t granule = 2 << 20;
     char *area =
@@ -398,20 +387,4 @@ static void many_registered(void **state)
     munmap(area, (RANGES + 2) * granule);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_and_free),
-        cmocka_unit_test(stacks),
-        cmocka_unit_test(copies_1d),
-        cmocka_unit_test(large_copies),
-        cmocka_unit_test(memsets),
-        cmocka_unit_test(copies_2d_3d),
-        cmocka_unit_test(pinned_and_registered),
-        cmocka_unit_test(many_registered),
-        cmocka_unit_test(managed),
-        cmocka_unit_test(pointer_attributes),
-        cmocka_unit_test(pointer_attribute_widths),
-    };
-    return RUN(tests);
-}
+int main(void) { return unit_run(with_context, without_context); }

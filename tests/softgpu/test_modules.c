@@ -7,12 +7,10 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <unistd.h>
 
-static void variables_and_initial_values(void **state)
+TEST(variables_and_initial_values)
 {
-    (void)state;
     CUmodule m;
     CUfunction f;
     CUdeviceptr at, out;
@@ -49,9 +47,8 @@ static void variables_and_initial_values(void **state)
     OK(cuMemFree(out));
 }
 
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     CUmodule m;
     CUfunction f;
     char log[4096] = "x";
@@ -81,9 +78,8 @@ static void refused(void **state)
     OK(cuModuleUnload(m));
 }
 
-static void files(void **state)
+TEST(files)
 {
-    (void)state;
     char path[] = "/tmp/softgpu_test_XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -136,9 +132,8 @@ static const char source[] =
     "#endif\n"
     "}\n";
 
-static void fat_binary(void **state)
+TEST(fat_binary)
 {
-    (void)state;
     size_t size;
     void *fat =
         nvcc("-fatbin -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=[sm_80,compute_80]",
@@ -171,9 +166,8 @@ static void fat_binary(void **state)
 }
 
 /* NVIDIA's libraries are often made with a newer compiler than the driver has. A GPU runs their machine code. */
-static void newer_ptx(void **state)
+TEST(newer_ptx)
 {
-    (void)state;
     static const char *codes[] = { "[sm_80,compute_80]", "compute_80" };
     for (int alone = 0; alone < 2; alone++) {
         char options[128];
@@ -199,9 +193,8 @@ static void newer_ptx(void **state)
 }
 
 /* A device-linked program: version 2 of the wrapper lists the containers of its units, whose PTX is linked here. */
-static void linked(void **state)
+TEST(linked)
 {
-    (void)state;
     size_t size;
     void *one = nvcc("-fatbin -rdc=true -arch=compute_75", "extern __device__ int twice(int);\n"
                      "extern \"C\" __global__ void k(int *out) { *out = twice(21); }\n", &size);
@@ -234,9 +227,8 @@ static void linked(void **state)
 }
 
 #if CUDA_VERSION >= 12000
-static void libraries(void **state)
+TEST(libraries)
 {
-    (void)state;
     CUlibrary l;
     CUkernel k;
     CUfunction f;
@@ -270,9 +262,8 @@ static void libraries(void **state)
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuLibraryUnload(l));
 }
 
-static void managed_variables(void **state)
+TEST(managed_variables)
 {
-    (void)state;
     static const char ptx[] = PTX_HEAD ".visible .global .attribute(.managed) .align 4 .u32 mv = 3;\n"
                                        ".visible .entry k()\n{\n    .reg .b32 %r<2>;\n    ld.global.u32 %r1, [mv];\n   "
                                        " add.u32 %r1, %r1, 1;\n    st.global.u32 [mv], %r1;\n    ret;\n}\n";
@@ -299,9 +290,8 @@ static void managed_variables(void **state)
 }
 #endif
 
-static void functions_of_a_module(void **state)
+TEST(functions_of_a_module)
 {
-    (void)state;
 #if CUDA_VERSION >= 12040
     CUmodule m;
     CUfunction f[8] = { 0 };
@@ -321,9 +311,8 @@ static void functions_of_a_module(void **state)
 /* ---- bodies read when they are needed ---- */
 
 /* A mistake anywhere in the text is an error of the load, with its line, whether the kernel is ever launched or not. */
-static void a_mistake_in_a_kernel_that_nobody_launches(void **state)
+TEST(a_mistake_in_a_kernel_that_nobody_launches)
 {
-    (void)state;
     CUmodule m;
     char log[4096] = "";
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
@@ -381,9 +370,8 @@ static void *launch_kernels(void *argument)
     return NULL;
 }
 
-static void threads_launch_kernels_of_one_module(void **state)
+TEST(threads_launch_kernels_of_one_module)
 {
-    (void)state;
     char *text = kernels_with_one_function();
     CUcontext context;
     OK(cuCtxGetCurrent(&context));
@@ -408,22 +396,4 @@ static void threads_launch_kernels_of_one_module(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables_and_initial_values),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(files),
-        cmocka_unit_test(fat_binary),
-        cmocka_unit_test(newer_ptx),
-        cmocka_unit_test(linked),
-        cmocka_unit_test(functions_of_a_module),
-        cmocka_unit_test(a_mistake_in_a_kernel_that_nobody_launches),
-        cmocka_unit_test(threads_launch_kernels_of_one_module),
-#if CUDA_VERSION >= 12000
-        cmocka_unit_test(libraries),
-        cmocka_unit_test(managed_variables),
-#endif
-    };
-    return RUN(tests);
-}
+int main(void) { return unit_run(with_context, without_context); }

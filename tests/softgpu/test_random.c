@@ -153,9 +153,8 @@ static void compare_and_free(struct world *w)
     }
 }
 
-static void against_a_model(void **state)
+TEST(against_a_model)
 {
-    (void)state;
     CUmodule m;
     CUfunction mix;
     OK(cuModuleLoadData(&m, ptx_mix));
@@ -224,9 +223,8 @@ static void *worker(void *argument)
     return NULL;
 }
 
-static void many_threads(void **state)
+TEST(many_threads)
 {
-    (void)state;
     pthread_t threads[THREADS];
     OK(cuCtxGetCurrent(&shared));
     for (uintptr_t i = 0; i < THREADS; i++)
@@ -238,8 +236,4 @@ static void many_threads(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(against_a_model), cmocka_unit_test(many_threads) };
-    return RUN(tests);
-}
+int main(void) { return unit_run(with_context, without_context); }

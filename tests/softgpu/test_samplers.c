@@ -3,8 +3,6 @@
 /* test_samplers.c: PTX as OpenCL's compiler writes it for samplers, loaded by a program of the driver API. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 
 #include "kernels.h"
 #include "softgpu_test.h"
@@ -129,9 +127,8 @@ static void run(CUmodule m, const char *name, CUtexObject texture)
 /* ---- the tests ---- */
 
 /* The texture's own sampler is another one, and is not asked. */
-static void every_mode(void **state)
+TEST(every_mode)
 {
-    (void)state;
     CUtexObject o = object(CU_TR_ADDRESS_MODE_BORDER, CU_TR_FILTER_MODE_POINT, CU_TRSF_NORMALIZED_COORDINATES);
     for (int mode = 0; mode < MODES; mode++)
         for (int kind = 0; kind < 4; kind++) {
@@ -182,9 +179,8 @@ static const char mixed[] = INDEPENDENT
                                       "%f6; st.global.f32 [%rd5], %f2;\n"
                                       "    ret;\n}\n";
 
-static void names_addresses_and_objects(void **state)
+TEST(names_addresses_and_objects)
 {
-    (void)state;
     CUmodule m;
     CUtexref t;
     CUfunction f;
@@ -221,9 +217,8 @@ static void names_addresses_and_objects(void **state)
 }
 
 /* Nothing of CUDA's can set them: they take no room, and what is read through them is 0. */
-static void opaque_parameters(void **state)
+TEST(opaque_parameters)
 {
-    (void)state;
     CUmodule m;
     CUfunction f;
     uint64_t unused = 0;
@@ -244,9 +239,8 @@ static void opaque_parameters(void **state)
     OK(cuModuleUnload(m));
 }
 
-static void unified_mode(void **state)
+TEST(unified_mode)
 {
-    (void)state;
     CUmodule m, none;
     CUtexref t;
     CUfilter_mode filter;
@@ -304,9 +298,8 @@ static void unified_mode(void **state)
 }
 
 /* Last: the context is lost. */
-static void a_sampler_that_is_none(void **state)
+TEST(a_sampler_that_is_none)
 {
-    (void)state;
     CUmodule m;
     CUtexref t;
     OK(cuModuleLoadData(&m, mixed));
@@ -323,15 +316,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mode),
-        cmocka_unit_test(names_addresses_and_objects),
-        cmocka_unit_test(opaque_parameters),
-        cmocka_unit_test(unified_mode),
-        cmocka_unit_test(a_sampler_that_is_none),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return unit_run(set_up, tear_down); }

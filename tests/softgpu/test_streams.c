@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <time.h>
 
 static void nap(long microseconds)
@@ -34,9 +33,8 @@ static void shut(CUstream s)
 
 static void open_gate(void) { atomic_store(gate, 1); }
 
-static void order_in_a_stream(void **state)
+TEST(order_in_a_stream)
 {
-    (void)state;
     CUstream s;
     CUdeviceptr d;
     OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
@@ -57,9 +55,8 @@ static void order_in_a_stream(void **state)
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy(s));
 }
 
-static void query_and_events(void **state)
+TEST(query_and_events)
 {
-    (void)state;
     CUstream s;
     CUevent before, after, untimed;
     float ms;
@@ -94,9 +91,8 @@ static void query_and_events(void **state)
     OK(cuStreamDestroy(s));
 }
 
-static void waiting_for_events(void **state)
+TEST(waiting_for_events)
 {
-    (void)state;
     CUstream a, b;
     CUevent e;
     CUdeviceptr d;
@@ -126,9 +122,8 @@ static void waiting_for_events(void **state)
 }
 
 /* The NULL stream waits for blocking streams and they for it; non-blocking ones take no part. */
-static void legacy_default_stream(void **state)
+TEST(legacy_default_stream)
 {
-    (void)state;
     CUstream blocking, other, free_one;
     CUdeviceptr d;
     unsigned got;
@@ -168,9 +163,8 @@ static void *synchronise_legacy(void *context)
 }
 
 /* It waits for the blocking streams, but is no work: what another blocking stream is given meanwhile does not wait. */
-static void synchronised_legacy_stream(void **state)
+TEST(synchronised_legacy_stream)
 {
-    (void)state;
     CUstream held, other;
     CUevent e;
     CUcontext context;
@@ -201,9 +195,8 @@ static void synchronised_legacy_stream(void **state)
     OK(cuStreamDestroy(other));
 }
 
-static void synchronous_calls_see_blocking_streams(void **state)
+TEST(synchronous_calls_see_blocking_streams)
 {
-    (void)state;
     CUstream s;
     CUdeviceptr d;
     unsigned got = 0;
@@ -242,9 +235,8 @@ static void CUDA_CB calls_cuda(void *data)
     inside = cuMemGetInfo(&a, &b);
 }
 
-static void host_functions(void **state)
+TEST(host_functions)
 {
-    (void)state;
     CUstream s;
     struct log l = { 0 };
     OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
@@ -268,9 +260,8 @@ static void host_functions(void **state)
     OK(cuStreamDestroy(s));
 }
 
-static void values_in_memory(void **state)
+TEST(values_in_memory)
 {
-    (void)state;
     CUstream a, b;
     CUdeviceptr d;
     OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
@@ -329,9 +320,8 @@ static void *push_many(void *stream)
     return cuStreamSynchronize(stream) || cuMemFree(d) ? (void *)3 : NULL;
 }
 
-static void at_most_1024(void **state)
+TEST(at_most_1024)
 {
-    (void)state;
     CUstream s;
     pthread_t thread;
     void *result;
@@ -351,9 +341,8 @@ static void at_most_1024(void **state)
     OK(cuStreamDestroy(s));
 }
 
-static void questions_about_streams(void **state)
+TEST(questions_about_streams)
 {
-    (void)state;
     CUstream s;
     int least, greatest, priority;
     unsigned flags;
@@ -387,9 +376,8 @@ static void CUDA_CB look(CUstream s, CUresult status, void *data)
 }
 
 /* What a stream copied to pinned memory before a callback is there when it runs. */
-static void callbacks_see_copies(void **state)
+TEST(callbacks_see_copies)
 {
-    (void)state;
     enum { STREAMS = 6, COUNT = 700000 };
     struct arrival a[STREAMS];
     CUstream s[STREAMS];
@@ -418,9 +406,8 @@ static void callbacks_see_copies(void **state)
     }
 }
 
-static void asynchronous_source_is_taken(void **state)
+TEST(asynchronous_source_is_taken)
 {
-    (void)state;
     CUstream s;
     CUdeviceptr d;
     unsigned source[16], got[16];
@@ -439,22 +426,4 @@ static void asynchronous_source_is_taken(void **state)
     OK(cuStreamDestroy(s));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_in_a_stream),
-        cmocka_unit_test(query_and_events),
-        cmocka_unit_test(waiting_for_events),
-        cmocka_unit_test(legacy_default_stream),
-        cmocka_unit_test(synchronised_legacy_stream),
-        cmocka_unit_test(synchronous_calls_see_blocking_streams),
-        cmocka_unit_test(host_functions),
-        cmocka_unit_test(callbacks_see_copies),
-        cmocka_unit_test(values_in_memory),
-        cmocka_unit_test(at_most_1024),
-        cmocka_unit_test(questions_about_streams),
-        cmocka_unit_test(asynchronous_source_is_taken),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, make_gate, without_context);
-}
+int main(void) { return unit_run(make_gate, without_context); }

@@ -100,9 +100,8 @@ static void expect(CUdeviceptr at, uint32_t first, uint32_t count, uint32_t step
 }
 
 /* First: nothing has been bound yet. */
-static void unbound(void **state)
+TEST(unbound)
 {
-    (void)state;
     OK(cuMemsetD32(out, 77, N));
     launch("fetch", N, 1, out, NULL);
     expect(out, 0, N, 0);
@@ -116,9 +115,8 @@ static void unbound(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexRefGetMipmappedArray(&mipmap, texref("words")));
 }
 
-static void names(void **state)
+TEST(names)
 {
-    (void)state;
     CUtexref t;
     CUsurfref s;
     assert_ptr_equal(texref("words"), texref("words"));
@@ -132,9 +130,8 @@ static void names(void **state)
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuModuleGetTexRef(&t, NULL, "words"));
 }
 
-static void settings(void **state)
+TEST(settings)
 {
-    (void)state;
     CUtexref t;
     CUaddress_mode wrap;
     CUfilter_mode filter;
@@ -189,9 +186,8 @@ static void settings(void **state)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexRefDestroy(texref("words"))); /* its module's */
 }
 
-static void addresses(void **state)
+TEST(addresses)
 {
-    (void)state;
     CUtexref t = texref("words");
     CUdeviceptr address;
     size_t offset = 99;
@@ -220,9 +216,8 @@ static void addresses(void **state)
 }
 
 /* The stream waits until the program lets it go on: then all launches have been called. */
-static void each_launch_its_own(void **state)
+TEST(each_launch_its_own)
 {
-    (void)state;
     enum { LAUNCHES = 12 };
     CUtexref t = texref("words");
     CUstream stream;
@@ -247,18 +242,16 @@ static void each_launch_its_own(void **state)
 }
 
 /* By the address of the variable, and by one that the program has stored. */
-static void by_address(void **state)
+TEST(by_address)
 {
-    (void)state;
     words_from(texref("words"), data, N);
     words_from(texref("other"), data + ALIGNMENT, N);
     launch("both", N, 1, out, NULL);
     expect(out, ALIGNMENT / 4, N, 1001);
 }
 
-static void pitched(void **state)
+TEST(pitched)
 {
-    (void)state;
     enum { PITCH = 512 };
     CUtexref t = texref("plane");
     CUDA_ARRAY_DESCRIPTOR shape = { .Width = W, .Height = H, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1 };
@@ -325,9 +318,8 @@ static CUarray array_of(unsigned base, unsigned flags)
     return array;
 }
 
-static void arrays(void **state)
+TEST(arrays)
 {
-    (void)state;
     CUtexref t = texref("plane");
     CUarray one = array_of(100, 0), two = array_of(200, 0), got;
     CUarray_format format;
@@ -361,9 +353,8 @@ static void arrays(void **state)
     OK(cuArrayDestroy(two));
 }
 
-static void levels(void **state)
+TEST(levels)
 {
-    (void)state;
     CUtexref t = texref("plane");
     CUmipmappedArray mipmap, got;
     CUarray level;
@@ -401,9 +392,8 @@ static void levels(void **state)
     OK(cuMipmappedArrayDestroy(mipmap));
 }
 
-static void surfaces(void **state)
+TEST(surfaces)
 {
-    (void)state;
     CUsurfref s;
     CUarray one = array_of(0, CUDA_ARRAY3D_SURFACE_LDST), two = array_of(0, CUDA_ARRAY3D_SURFACE_LDST),
             fixed = array_of(0, 0), got;
@@ -430,9 +420,8 @@ static void surfaces(void **state)
     OK(cuArrayDestroy(fixed));
 }
 
-static void ends_with_its_module(void **state)
+TEST(ends_with_its_module)
 {
-    (void)state;
     CUmodule second;
     CUtexref t, own = texref("words");
     OK(cuModuleLoadData(&second, ptx));
@@ -449,21 +438,4 @@ static void ends_with_its_module(void **state)
     expect(out, 0, N, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unbound),
-        cmocka_unit_test(names),
-        cmocka_unit_test(settings),
-        cmocka_unit_test(addresses),
-        cmocka_unit_test(each_launch_its_own),
-        cmocka_unit_test(by_address),
-        cmocka_unit_test(pitched),
-        cmocka_unit_test(arrays),
-        cmocka_unit_test(levels),
-        cmocka_unit_test(surfaces),
-        cmocka_unit_test(ends_with_its_module),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, set_up, without_context);
-}
+int main(void) { return unit_run(set_up, without_context); }

@@ -58,9 +58,8 @@ static CUarray array(size_t w, size_t h, size_t d, CUarray_format format, unsign
     return a;
 }
 
-static void life_of_arrays(void **state)
+TEST(life_of_arrays)
 {
-    (void)state;
     size_t before, with, after, total;
     OK(cuMemGetInfo(&before, &total));
     CUarray a = array(1024, 1024, 4, CU_AD_FORMAT_FLOAT, 2, CUDA_ARRAY3D_LAYERED), b;
@@ -100,9 +99,8 @@ static void life_of_arrays(void **state)
 }
 
 /* A context's end takes its arrays and objects along. */
-static void end_of_a_context(void **state)
+TEST(end_of_a_context)
 {
-    (void)state;
     CUcontext c, primary;
     size_t before, after, total;
     OK(cuCtxGetCurrent(&primary));
@@ -125,9 +123,8 @@ static void end_of_a_context(void **state)
     assert_int_equal(after, before);
 }
 
-static void copies(void **state)
+TEST(copies)
 {
-    (void)state;
     CUarray a = array(W, H, D, CU_AD_FORMAT_UNSIGNED_INT16, 2, 0),
             b = array(W, H, D, CU_AD_FORMAT_UNSIGNED_INT16, 2, CUDA_ARRAY3D_LAYERED);
     enum { ROW = W * 4, PITCH = 64, ALL = PITCH * H * D };
@@ -206,9 +203,8 @@ static void copies(void **state)
 }
 
 /* A surface is written by one kernel and read as a texture by another; the same from pitched and from linear memory. */
-static void objects(void **state)
+TEST(objects)
 {
-    (void)state;
     CUmodule m = NULL;
     CUarray a = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST),
             plain = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, 0);
@@ -307,9 +303,8 @@ static void objects(void **state)
 }
 
 /* A program may destroy an object right after the launch that uses it. */
-static void destroyed_before_the_kernel_runs(void **state)
+TEST(destroyed_before_the_kernel_runs)
 {
-    (void)state;
     CUmodule m = NULL;
     CUfunction fetch = kernel(&m, "fetch");
     CUstream stream;
@@ -355,9 +350,8 @@ static void destroyed_before_the_kernel_runs(void **state)
 }
 
 /* Texels of 32 bits, seen as other formats; some layers; some levels. */
-static void views(void **state)
+TEST(views)
 {
-    (void)state;
     CUmodule m = NULL;
     CUarray a = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST);
     CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a };
@@ -504,9 +498,8 @@ static void views(void **state)
 
 /* Last: the fault stays. The array's memory may be anybody's by now, so its object must not reach it. */
 /* Four blocks of one colour each, as an array of blocks and as a view of an array of words: the texels of both. */
-static void compressed_blocks(void **state)
+TEST(compressed_blocks)
 {
-    (void)state;
     enum { SIDE = 8, BLOCKS = 2 };
     static const uint16_t colours[BLOCKS][BLOCKS] = { { 0xf800, 0x07e0 }, { 0x001f, 0xffff } };
     static const uint32_t red[BLOCKS][BLOCKS] = { { 0x3f800000, 0 }, { 0, 0x3f800000 } }; /* 1.0f */
@@ -561,9 +554,8 @@ static void compressed_blocks(void **state)
     OK(cuModuleUnload(m));
 }
 
-static void object_of_an_array_that_is_gone(void **state)
+TEST(object_of_an_array_that_is_gone)
 {
-    (void)state;
     CUmodule m = NULL;
     CUarray a = array(W, H, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST);
     CUDA_RESOURCE_DESC from = { .resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = a };
@@ -579,18 +571,4 @@ static void object_of_an_array_that_is_gone(void **state)
     FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cuSurfObjectDestroy(s));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(life_of_arrays),
-        cmocka_unit_test(end_of_a_context),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(objects),
-        cmocka_unit_test(destroyed_before_the_kernel_runs),
-        cmocka_unit_test(views),
-        cmocka_unit_test(compressed_blocks),
-        cmocka_unit_test(object_of_an_array_that_is_gone),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, with_context, NULL);
-}
+int main(void) { return unit_run(with_context, NULL); }

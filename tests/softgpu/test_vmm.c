@@ -12,9 +12,8 @@ static const CUmemAllocationProp plain = { .type = CU_MEM_ALLOCATION_TYPE_PINNED
 static const CUmemAccessDesc both = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 },
                                       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
 
-static void reservations(void **state)
+TEST(reservations)
 {
-    (void)state;
     CUdeviceptr a, b;
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemAddressReserve(&a, 0, 0, 0, 0));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuMemAddressReserve(&a, MIB, 0, 0, 0));
@@ -41,9 +40,8 @@ static void reservations(void **state)
 }
 
 /* A window of the size that the server takes, at an address that somebody else chose. */
-static void large_window(void **state)
+TEST(large_window)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     skip();
 #endif
@@ -64,9 +62,8 @@ static void large_window(void **state)
     OK(cuMemAddressFree(a, size));
 }
 
-static void create_and_map(void **state)
+TEST(create_and_map)
 {
-    (void)state;
     size_t granularity, before, after, total;
     OK(cuMemGetAllocationGranularity(&granularity, &plain, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     assert_int_equal(granularity, GRANULE);
@@ -141,9 +138,8 @@ static void create_and_map(void **state)
     assert_int_equal(before, after);
 }
 
-static void two_addresses(void **state)
+TEST(two_addresses)
 {
-    (void)state;
     CUmemGenericAllocationHandle h;
     CUdeviceptr a;
     OK(cuMemCreate(&h, GRANULE, &plain, 0));
@@ -175,9 +171,8 @@ static int importer(int fd)
     return got == 4711 ? 0 : 2;
 }
 
-static void sharing(void **state)
+TEST(sharing)
 {
-    (void)state;
     CUmemAllocationProp shared = plain;
     shared.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     CUmemGenericAllocationHandle h, private;
@@ -220,9 +215,5 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "import"))
         return importer(atoi(argv[2]));
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reservations), cmocka_unit_test(large_window), cmocka_unit_test(create_and_map),
-        cmocka_unit_test(two_addresses), cmocka_unit_test(sharing),
-    };
-    return RUN(tests);
+    return unit_run(with_context, without_context);
 }
