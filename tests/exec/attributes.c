@@ -1,8 +1,6 @@
 /* shows: Registers of kernels: as ptxas counts them, bounded as kernels declare; what costs a GPU none counts none */
 /* attributes.c: what is said of a kernel that a GPU's driver would have compiled. What ptxas of CUDA 13.0 says of the
    same text for sm_120 stands beside it. */
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/exec/main.h"
@@ -65,9 +63,8 @@ static struct sg_kernel_info live(const char *directives, unsigned count)
     return info;
 }
 
-static void live_values_count(void **state)
+EXEC_TEST(live_values_count)
 {
-    (void)state;
     static const struct {
         unsigned values, ptxas;
     } known[] = {
@@ -78,9 +75,8 @@ static void live_values_count(void **state)
         near(live("", known[i].values).registers, known[i].ptxas);
 }
 
-static void blocks_follow(void **state)
+EXEC_TEST(blocks_follow)
 {
-    (void)state;
     assert_int_equal(live("", 2).max_threads, 1024);
     assert_int_equal(live("", 60).max_threads, 512);
     assert_int_equal(live("", 100).max_threads, 256);
@@ -96,9 +92,8 @@ static void blocks_follow(void **state)
     assert_int_equal(gpu_launch("k", &shape, 1, &argument, 20), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
-static void declarations_bound(void **state)
+EXEC_TEST(declarations_bound)
 {
-    (void)state;
     assert_int_equal(live(".maxntid 1024, 1, 1", 100).registers, 64);
     assert_int_equal(live(".reqntid 32, 16, 1", 100).registers, 128);
     assert_int_equal(live(".maxntid 128 .minnctapersm 8", 100).registers, 64);
@@ -112,9 +107,8 @@ static void declarations_bound(void **state)
 }
 
 /* Parameters, constants, copies, and what is the same for all threads: 200 values, and ptxas gives 14. */
-static void some_values_cost_nothing(void **state)
+EXEC_TEST(some_values_cost_nothing)
 {
-    (void)state;
     struct text t = { 0 };
     add(&t, ".visible .entry k(.param .u64 p, .param .u32 n) {\n.reg .b32 r<200>; .reg .b64 a<4>; .reg .f32 f<100>;\n"
             "ld.param.u64 a0, [p]; ld.param.u32 r0, [n]; cvta.to.global.u64 a1, a0; mov.u32 r1, %%ctaid.x;\n");
@@ -130,9 +124,8 @@ static void some_values_cost_nothing(void **state)
 }
 
 /* ptxas gives 4 and 24. */
-static void small_ones(void **state)
+EXEC_TEST(small_ones)
 {
-    (void)state;
     gpu_load(".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
              ".visible .entry empty() { ret; }\n"
              ".visible .entry prints() { .reg .b64 a; .reg .b32 r; mov.u64 a, 0;\n"
@@ -143,9 +136,8 @@ static void small_ones(void **state)
 }
 
 /* A function that the kernel calls needs what it needs. */
-static void callees_count(void **state)
+EXEC_TEST(callees_count)
 {
-    (void)state;
     struct text t = { 0 };
     add(&t, ".func f(.param .b64 p) {\n.reg .b64 a; .reg .f64 f<100>; ld.param.u64 a, [p];\n");
     for (unsigned i = 0; i < 100; i++)
@@ -161,9 +153,8 @@ static void callees_count(void **state)
 }
 
 /* ptxas gives a stack frame of 72 bytes. An argument of a call is in registers. */
-static void local_memory(void **state)
+EXEC_TEST(local_memory)
 {
-    (void)state;
     gpu_load(".func f(.param .b64 p, .param .align 8 .b8 q[64]) { ret; }\n"
              ".visible .entry k(.param .u64 p) {\n.local .align 4 .b8 v[65]; .reg .b32 r, s; .reg .b64 a, b, c;\n"
              "ld.param.u64 a, [p]; mov.u32 r, %tid.x; cvt.u64.u32 b, r; mov.u64 c, v; add.u64 c, c, b;\n"
@@ -181,9 +172,8 @@ static double cpu_seconds(void)
 }
 
 /* Both at once: 60,000 instructions in a row, and 20,000 small blocks. */
-static void large_kernels_are_quick(void **state)
+EXEC_TEST(large_kernels_are_quick)
 {
-    (void)state;
     enum { ROW = 60000, BLOCKS = 20000 };
     struct text t = { 0 };
     add(&t,
@@ -209,13 +199,4 @@ static void large_kernels_are_quick(void **state)
     assert_in_range((uintmax_t)(cpu_seconds() - begin), 0, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(live_values_count),  EXEC_TEST(blocks_follow),
-        EXEC_TEST(declarations_bound), EXEC_TEST(some_values_cost_nothing),
-        EXEC_TEST(small_ones),         EXEC_TEST(callees_count),
-        EXEC_TEST(local_memory),       EXEC_TEST(large_kernels_are_quick),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -3,8 +3,6 @@
 #include "tests/exec/harness.h"
 
 #include <cuda.h>
-#include <stdio.h>
-#include <string.h>
 
 static int setup(void **state)
 {
@@ -19,9 +17,15 @@ static int teardown(void **state)
     return 0;
 }
 
-static void vector_add(void **state)
+static int after(void **state)
 {
     (void)state;
+    gpu_reset();
+    return 0;
+}
+
+TEST_WITH(vector_add, NULL, after)
+{
     enum { N = 1000 };
     gpu_load(".visible .entry vadd(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)\n{\n"
              ".reg .pred %p<2>; .reg .b32 %r<6>; .reg .b32 %f<4>; .reg .b64 %rd<11>;\n"
@@ -42,18 +46,4 @@ static void vector_add(void **state)
     assert_true(c[N] == 0);
 }
 
-static int after(void **state)
-{
-    (void)state;
-    gpu_reset();
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(vector_add, after),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return unit_run(setup, teardown); }

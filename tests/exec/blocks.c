@@ -1,17 +1,11 @@
 /* shows: Software GPU textures in compressed blocks: BC1 to BC7 in every mode, as another decoder reads them */
 /* blocks.c: softgpu/exec/blocks.h against blocks that Pillow 9.4 (Image.frombytes(…, "bcn", …)) has decoded. Pillow
  * gives bytes, cuts half floats to 0 … 1, and rounds in its own way, so a difference of 1.3 / 255 is none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 #include <math.h>
 
 #include "softgpu/exec/blocks.h"
 #include "softgpu/texture.h"
+#include "tests/lib/unit.h"
 
 /* Texels row by row; components of a texel behind each other. */
 static const struct {
@@ -126,9 +120,8 @@ static uint8_t byte_at(const char *hex, size_t k)
     return (uint8_t)byte;
 }
 
-static void as_another_decoder(void **state)
+TEST(as_another_decoder)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         uint8_t block[16] = { 0 };
         for (size_t i = 0; i < strlen(known[k].block) / 2; i++)
@@ -148,9 +141,8 @@ static void as_another_decoder(void **state)
 }
 
 /* What the decoder above does not show: -128 is -127, and -1 and 1 are values of their own. */
-static void signed_channels(void **state)
+TEST(signed_channels)
 {
-    (void)state;
     /* ends -128 and 127: the first is not greater. Indices 0, 1, 2, 5, 6, 7 */
     const uint64_t indices = 0 | 1 << 3 | 2 << 6 | 5 << 9 | 6 << 12 | 7 << 15;
     uint8_t block[16] = { 0x80, 0x7f };
@@ -165,9 +157,8 @@ static void signed_channels(void **state)
 }
 
 /* Half floats, signed and not, of the mode with two end points of 10 bits. */
-static void half_floats(void **state)
+TEST(half_floats)
 {
-    (void)state;
     uint8_t block[16] = { 0 };
     float out[4];
     /* mode 00011; red of the first end point 511 (signed: the largest), green 512 (signed: the smallest), blue 1 */
@@ -186,13 +177,4 @@ static void half_floats(void **state)
     assert_true(out[0] == 0 && out[3] == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_another_decoder),
-        cmocka_unit_test(signed_channels),
-        cmocka_unit_test(half_floats),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,15 +1,11 @@
 /* calls.c: functions, pointers to them, recursion, tables of branches, the stack, printf and the device heap. */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-static void recursion_diverges(void **state)
+EXEC_TEST(recursion_diverges)
 {
-    (void)state;
     gpu_load(".func (.param .b32 v) fib(.param .b32 n);\n.func (.param .b32 v) fib(.param .b32 n)\n{\n.reg .pred p; "
              ".reg .b32 r<8>; .local .align 4 .b8 keep[4];\n"
              "ld.param.b32 r1, [n]; setp.lt.u32 p, r1, 2;\n@p bra SMALL;\nsub.u32 r2, r1, 1; st.local.u32 [keep], r1;\n"
@@ -27,9 +23,8 @@ static void recursion_diverges(void **state)
         assert_int_equal(out[i], fib[i % 15]);
 }
 
-static void pointers_to_functions(void **state)
+EXEC_TEST(pointers_to_functions)
 {
-    (void)state;
     gpu_load(".func (.param .b64 v) twice(.param .b64 n)\n{\n.reg .b64 r; ld.param.b64 r, [n]; add.u64 r, r, r; "
              "st.param.b64 [v], r; ret;\n}\n"
              ".func (.param .b64 v) next(.param .b64 n)\n{\n.reg .b64 r; ld.param.b64 r, [n]; add.u64 r, r, 1; "
@@ -52,9 +47,8 @@ static void pointers_to_functions(void **state)
 
 /* Parameters and results in registers: by name and through a pointer, in recursion, mixed with those in memory, and
    with returns that only some lanes take. */
-static void registers_as_arguments(void **state)
+EXEC_TEST(registers_as_arguments)
 {
-    (void)state;
     gpu_load(
         ".func (.reg .b32 v) fib(.reg .b32 n);\n.func (.reg .b32 v) fib(.reg .b32 n)\n{\n.reg .pred p; "
         ".reg .b32 a, b, c;\nsetp.lt.u32 p, n, 2; mov.u32 v, n;\n@p ret;\n"
@@ -93,9 +87,8 @@ static void registers_as_arguments(void **state)
     }
 }
 
-static void structures_as_arguments(void **state)
+EXEC_TEST(structures_as_arguments)
 {
-    (void)state;
     gpu_load(
         ".func (.param .align 8 .b8 v[16]) swap(.param .align 8 .b8 s[16], .param .b32 by)\n{\n.reg .b64 a, b, c; .reg "
         ".b32 r;\n"
@@ -111,9 +104,8 @@ static void structures_as_arguments(void **state)
         assert_true(out[2 * i] == 101 * i && out[2 * i + 1] == i);
 }
 
-static void tables_of_branches(void **state)
+EXEC_TEST(tables_of_branches)
 {
-    (void)state;
     gpu_load(KERNEL("k", MINE "T: .branchtargets A, B, C, D;\nrem.u32 r4, r1, 4; brx.idx r4, T;\n"
                               "A: mov.u32 r5, 10; bra E;\nB: mov.u32 r5, 20; bra E;\nC: mov.u32 r5, 30;\nD: add.u32 "
                               "r5, r1, 1000;\nE: st.global.u32 [mine], r5;"));
@@ -123,9 +115,8 @@ static void tables_of_branches(void **state)
         assert_int_equal(out[i], i % 4 == 0 ? 10 : i % 4 == 1 ? 20 : i + 1000);
 }
 
-static void the_stack(void **state)
+EXEC_TEST(the_stack)
 {
-    (void)state;
     gpu_load(KERNEL("k", MINE "stacksave.u64 a1; alloca.u64 a2, 64; cvta.local.u64 a3, a2; st.u32 [a3], r1; "
                               "st.local.u32 [a2+60], r2; ld.local.u32 r4, [a2]; stackrestore.u64 a1; alloca.u64 a4, "
                               "64; setp.eq.u64 p1, a4, a2; @p1 add.u32 r4, r4, 1;\n"
@@ -173,9 +164,8 @@ static void load_text(const char *format, const char *rest)
     gpu_load(ptx);
 }
 
-static void formatted_output(void **state)
+EXEC_TEST(formatted_output)
 {
-    (void)state;
     load_text(
         "%d|%5u|%-6x|%+lld|%c|%s|%8.3f|%e|%%|%p|%.*f|%hhd|%zu|%G\n",
         KERNEL(
@@ -195,10 +185,9 @@ static void formatted_output(void **state)
 }
 
 /* The C library takes memory for all of a width or precision, however little of the text is kept. */
-static void printing_takes_little_memory(void **state)
+EXEC_TEST(printing_takes_little_memory)
 {
     struct rusage before, after;
-    (void)state;
     load_text("%.400000000f|%400000000d\n",
               KERNEL("k", ".local .align 8 .b8 l[16]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2;\n"
                           "mov.f64 d1, 0d400921FB54442D18; st.local.f64 [l], d1; st.local.u32 [l+8], 7;\n" PRINT(
@@ -213,18 +202,16 @@ static void printing_takes_little_memory(void **state)
 }
 
 /* 1,024 threads with 16 MiB each are more than the device has. */
-static void local_memory_is_bounded(void **state)
+EXEC_TEST(local_memory_is_bounded)
 {
-    (void)state;
     gpu_load(KERNEL("k", ".local .align 8 .b8 l[16000000]; mov.u32 r1, 1; st.local.u32 [l+15999996], r1;"));
     assert_int_equal(gpu_run("k", 1, 1024, 1, ARG(gpu_alloc(64))), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(gpu_run("k", 1, 32, 1, ARG(gpu_alloc(64))), CUDA_SUCCESS);
     assert_int_equal(gpu_run("k", 1, 1024, 1, ARG(gpu_alloc(64))), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void lines_stay_whole_and_in_order(void **state)
+EXEC_TEST(lines_stay_whole_and_in_order)
 {
-    (void)state;
     load_text("block %d thread %d\n",
               KERNEL("k", ".local .align 8 .b8 l[8]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2; mov.u32 "
                           "r4, %tid.x; st.local.v2.u32 [l], {r2, r4};\n" PRINT("a3")));
@@ -251,9 +238,8 @@ static void lines_stay_whole_and_in_order(void **state)
     assert_true(!strncmp(text, "block 0 thread ", 15));
 }
 
-static void the_device_heap(void **state)
+EXEC_TEST(the_device_heap)
 {
-    (void)state;
     gpu_load(".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n" KERNEL(
         "k", MINE64
         "mov.u32 r6, 0;\nLOOP: add.u32 r4, r1, r6; rem.u32 r4, r4, 50; add.u32 r4, r4, 1; mul.wide.u32 a1, r4, 4;\n"
@@ -275,15 +261,4 @@ static void the_device_heap(void **state)
         assert_true(out[i] == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(recursion_diverges),      EXEC_TEST(pointers_to_functions),
-        EXEC_TEST(registers_as_arguments),  EXEC_TEST(structures_as_arguments),
-        EXEC_TEST(tables_of_branches),      EXEC_TEST(the_stack),
-        EXEC_TEST(formatted_output),        EXEC_TEST(printing_takes_little_memory),
-        EXEC_TEST(local_memory_is_bounded), EXEC_TEST(lines_stay_whole_and_in_order),
-        EXEC_TEST(the_device_heap),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

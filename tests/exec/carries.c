@@ -10,8 +10,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 enum { REGISTERS = 6, CHAIN = 60, CHAINS = 40, LANES = 32 };
@@ -82,9 +80,8 @@ static int step(char *to, size_t size, struct state *s, bool first)
     return n + snprintf(to + n, size - (size_t)n, three ? ", %s%u;\n" : ";\n", reg, z);
 }
 
-static void chains(void **state)
+EXEC_TEST(chains)
 {
-    (void)state;
     const char *wish = getenv("EXEC_TEST_SEED");
     seed = wish ? strtoull(wish, NULL, 10) : (uint64_t)time(NULL);
     print_message("# EXEC_TEST_SEED=%llu\n", (unsigned long long)seed);
@@ -124,9 +121,8 @@ static void chains(void **state)
 }
 
 /* (a - b) >> 128 limb by limb, and what addc makes of the flag: 1 where a >= b. */
-static void no_borrow_is_one(void **state)
+EXEC_TEST(no_borrow_is_one)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k",
         "and.b32 r4, r1, 1; shr.u32 r5, r1, 1;\n" /* a = lane & 1, b = lane >> 1 */
@@ -144,8 +140,4 @@ static void no_borrow_is_one(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { EXEC_TEST(chains), EXEC_TEST(no_borrow_is_one) };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -35,9 +35,8 @@
     "atom.global.add.u32 r1, [a0], 1; mul.wide.u32 a1, r1, 4; add.u64 a1, a1, a0; st.global.u32 [a1+4], r0;\nret;\n}\n"
 #define ALL CALLS LAUNCH NOTE
 
-static void children_run_in_order(void **state)
+EXEC_TEST(children_run_in_order)
 {
-    (void)state;
     gpu_load(ALL KERNEL("k", CALL_LAUNCH("note", "a0", "1000", "1", "3") CALL_LAUNCH("note", "a0", "1001", "64", "3")
                         "mov.u32 r5, 0;\nL:\n" CALL_LAUNCH("note", "a0", "r5", "33", "0")
                         "add.u32 r5, r5, 1; setp.lt.u32 p1, r5, 50;\n@p1 bra L;\n"));
@@ -53,9 +52,8 @@ static void children_run_in_order(void **state)
 }
 
 /* Every thread of 8 blocks launches. The grid is over only when the last child is. */
-static void a_grid_waits_for_its_children(void **state)
+EXEC_TEST(a_grid_waits_for_its_children)
 {
-    (void)state;
     gpu_load(ALL KERNEL("k", CALL_LAUNCH("note", "a0", "r1", "1", "4")));
     uint32_t *out = gpu_alloc(4096), seen[512] = { 0 };
     assert_int_equal(gpu_run("k", 8, 64, 1, ARG(out)), CUDA_SUCCESS);
@@ -66,9 +64,8 @@ static void a_grid_waits_for_its_children(void **state)
         assert_int_equal(seen[n], 1);
 }
 
-static void streams_are_made_and_ended(void **state)
+EXEC_TEST(streams_are_made_and_ended)
 {
-    (void)state;
     gpu_load(ALL KERNEL("k",
                         "add.u64 a1, a0, 1024; mov.u64 a2, a1; st.global.u64 [a1], 0;\n"
                         "{\n.param .b64 s0; st.param.b64 [s0], a2; .param .b32 s1; st.param.b32 [s1], 1; .param "
@@ -93,9 +90,8 @@ static void streams_are_made_and_ended(void **state)
 }
 
 /* Children of children, with a tail each; what fails in one ends all, and what waits behind it does not run. */
-static void faults_end_the_family(void **state)
+EXEC_TEST(faults_end_the_family)
 {
-    (void)state;
     gpu_load(ALL ".visible .entry bad(.param .u64 out, .param .u32 value)\n{\n.reg .b64 a<2>;\n"
              "mov.u64 a0, 4096; st.global.u32 [a0], 1;\nret;\n}\n"
              ".visible .entry middle(.param .u64 out, .param .u32 value)\n{\n.reg .b64 a<4>; .reg .b32 r<24>;\n"
@@ -112,9 +108,8 @@ static void faults_end_the_family(void **state)
     }
 }
 
-static void launches_that_cannot_be(void **state)
+EXEC_TEST(launches_that_cannot_be)
 {
-    (void)state;
     gpu_load(ALL KERNEL("k", CALL_LAUNCH("note", "a0", "1", "2000", "0") "st.global.u32 [a0+16], r20;\n"
                         CALL_LAUNCH("note", "a0", "1", "0", "0") "st.global.u32 [a0+20], r20;\n"
                         CALL_LAUNCH("note", "a0", "1", "1", "77") "st.global.u32 [a0+24], r20;\n"
@@ -128,14 +123,4 @@ static void launches_that_cannot_be(void **state)
     assert_int_equal(out[7], 4711);                           /* no buffer for what is no kernel */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(children_run_in_order),
-        EXEC_TEST(a_grid_waits_for_its_children),
-        EXEC_TEST(streams_are_made_and_ended),
-        EXEC_TEST(launches_that_cannot_be),
-        EXEC_TEST(faults_end_the_family),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

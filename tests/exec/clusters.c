@@ -27,9 +27,8 @@ static int launch(const char *kernel, const uint32_t grid[3], uint32_t block, co
     "mov.u32 r9, %nclusterid.y; st.global.u32 [a1+52], r9; mov.u32 r9, %cluster_nctaid.z; st.global.u32 [a1+56], r9;\n"\
     "mov.pred p1, %is_explicit_cluster; selp.u32 r9, 1, 0, p1; st.global.u32 [a1+60], r9;"
 
-static void blocks_know_their_place(void **state)
+EXEC_TEST(blocks_know_their_place)
 {
-    (void)state;
     static const uint32_t clusters[][3] = { { 0, 0, 0 }, { 1, 1, 1 }, { 2, 1, 1 }, { 2, 3, 2 }, { 4, 1, 2 } };
     gpu_load(KERNEL("k", WHERE));
     for (size_t c = 0; c < sizeof clusters / sizeof *clusters; c++) {
@@ -55,9 +54,8 @@ static void blocks_know_their_place(void **state)
     }
 }
 
-static void a_kernel_may_name_its_clusters(void **state)
+EXEC_TEST(a_kernel_may_name_its_clusters)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out)\n.reqnctapercluster 2, 1, 1\n{\n" HEAD WHERE "\nret;\n}\n");
     uint32_t (*out)[16] = gpu_alloc(6 * sizeof *out);
     assert_int_equal(launch("k", (uint32_t[3]){ 6, 1, 1 }, 1, (uint32_t[3]){ 0 }, out), CUDA_SUCCESS);
@@ -67,9 +65,8 @@ static void a_kernel_may_name_its_clusters(void **state)
     }
 }
 
-static void clusters_that_cannot_be_are_refused(void **state)
+EXEC_TEST(clusters_that_cannot_be_are_refused)
 {
-    (void)state;
     gpu_load(KERNEL("k", ""));
     const uint32_t grid[3] = { 32, 3, 2 };
     void *out = gpu_alloc(64);
@@ -109,17 +106,15 @@ static void neighbours(const char *arrive_and_store)
     }
 }
 
-static void blocks_write_into_each_other(void **state)
+EXEC_TEST(blocks_write_into_each_other)
 {
-    (void)state;
     neighbours(NEIGHBOURS("arrive.release", "st.shared::cluster.u32 [r11],") );
     neighbours(NEIGHBOURS("arrive.release.aligned", "st.u32 [a2],"));
 }
 
 /* All threads of all blocks add to the first block's shared memory, 32 and 64 bits, shared and generic. */
-static void blocks_add_to_one(void **state)
+EXEC_TEST(blocks_add_to_one)
 {
-    (void)state;
     gpu_load(".shared .align 8 .b64 sum[2];\n.visible .entry k(.param .u64 out)\n{\n" HEAD
              "mov.u32 r4, %tid.x; mov.u32 r5, %cluster_ctarank; or.b32 r6, r4, r5; setp.ne.u32 p1, r6, 0;\n"
              "@p1 bra A;\nmov.u64 a1, 0; st.shared.u64 [sum], a1; st.shared.u64 [sum+8], a1;\n"
@@ -144,9 +139,8 @@ static void blocks_add_to_one(void **state)
 }
 
 /* Threads that exit count as arrived, before and after others wait. */
-static void exited_threads_hold_nobody(void **state)
+EXEC_TEST(exited_threads_hold_nobody)
 {
-    (void)state;
     gpu_load(KERNEL("k", "mov.u32 r4, %cluster_ctarank; mov.u32 r5, %tid.x; add.u32 r6, r4, r5; and.b32 r6, r6, 3; "
                          "setp.eq.u32 p1, r6, 0;\n@p1 bra E;\n"
                          "barrier.cluster.arrive; barrier.cluster.wait; red.global.add.u32 [a0], 1;\n"
@@ -160,9 +154,8 @@ static void exited_threads_hold_nobody(void **state)
 
 /* Between arriving and waiting a thread goes on: block 0 arrives, tells block 1 through global memory, and only then
    does block 1 arrive. */
-static void arriving_does_not_wait(void **state)
+EXEC_TEST(arriving_does_not_wait)
 {
-    (void)state;
     gpu_load(KERNEL("k", "mov.u32 r4, %cluster_ctarank; setp.ne.u32 p1, r4, 0;\n@p1 bra B;\n"
                          "barrier.cluster.arrive.relaxed; st.volatile.global.u32 [a0], 1; bra W;\n"
                          "B: ld.volatile.global.u32 r5, [a0]; setp.eq.u32 p2, r5, 0;\n@p2 bra B;\n"
@@ -173,9 +166,8 @@ static void arriving_does_not_wait(void **state)
 }
 
 /* Each block sends to the next: st.async and a bulk copy from shared memory, both announced at the other's mbarrier. */
-static void asynchronous_stores_arrive_at_the_others_barrier(void **state)
+EXEC_TEST(asynchronous_stores_arrive_at_the_others_barrier)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 from[64]; .shared .align 16 .b8 to[64]; .shared .align 8 .b64 bar; .shared "
              ".align 8 .b64 x;\n"
              ".visible .entry k(.param .u64 out)\n{\n" HEAD
@@ -203,9 +195,8 @@ static void asynchronous_stores_arrive_at_the_others_barrier(void **state)
 }
 
 /* Block 0 copies once from global memory into blocks 1 and 3; each of them sees its own mbarrier complete. */
-static void one_copy_reaches_several_blocks(void **state)
+EXEC_TEST(one_copy_reaches_several_blocks)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 to[64]; .shared .align 8 .b64 bar;\n.visible .entry k(.param .u64 out)\n{\n" HEAD
              "mov.u32 r4, %cluster_ctarank; mov.u32 r7, bar; mov.u32 r8, to; st.shared.u32 [r8+4], 0;\n"
              "mbarrier.init.shared.b64 [r7], 1; mbarrier.arrive.expect_tx.shared.b64 _, [r7], 64;\n"
@@ -226,9 +217,8 @@ static void one_copy_reaches_several_blocks(void **state)
     }
 }
 
-static void a_block_that_is_not_there_faults(void **state)
+EXEC_TEST(a_block_that_is_not_there_faults)
 {
-    (void)state;
     gpu_load(".shared .align 4 .b32 s;\n" KERNEL("k", "mov.u32 r4, s; mapa.shared::cluster.u32 r5, r4, 2; "
                                                       "ld.shared::cluster.u32 r6, [r5];"));
     void *out = gpu_alloc(64);
@@ -240,9 +230,8 @@ static void a_block_that_is_not_there_faults(void **state)
 
 /* Each cluster takes over what has not started, until nothing is left: each block's work is done once. out: how often
    each was done; at 2048, how many were taken over. */
-static void work_is_taken_over(void **state)
+EXEC_TEST(work_is_taken_over)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 answer[16]; .shared .align 8 .b64 bar;\n.visible .entry k(.param .u64 "
              "out)\n{\n" HEAD
              ".reg .b128 q; mov.u32 r5, %ctaid.y; mov.u32 r6, %nctaid.x; mov.u32 r7, %cluster_ctarank;\n"
@@ -270,20 +259,4 @@ static void work_is_taken_over(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(blocks_know_their_place),
-        EXEC_TEST(a_kernel_may_name_its_clusters),
-        EXEC_TEST(clusters_that_cannot_be_are_refused),
-        EXEC_TEST(blocks_write_into_each_other),
-        EXEC_TEST(blocks_add_to_one),
-        EXEC_TEST(exited_threads_hold_nobody),
-        EXEC_TEST(arriving_does_not_wait),
-        EXEC_TEST(asynchronous_stores_arrive_at_the_others_barrier),
-        EXEC_TEST(one_copy_reaches_several_blocks),
-        EXEC_TEST(a_block_that_is_not_there_faults),
-        EXEC_TEST(work_is_taken_over),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define GOOD KERNEL("good", MINE "st.global.u32 [mine], r1;")
@@ -30,9 +28,8 @@ static void expect(const char *body, uint32_t grid, uint32_t block, int error)
     gpu_reset();
 }
 
-static void illegal_addresses(void **state)
+EXEC_TEST(illegal_addresses)
 {
-    (void)state;
     const char *bodies[] = {
         "mov.u64 a1, 0; ld.global.u32 r4, [a1];",
         "mov.u64 a1, 0; st.global.u32 [a1], r1;",
@@ -64,9 +61,8 @@ static void illegal_addresses(void **state)
         expect(bodies[i], 3, 96, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static void misaligned_addresses(void **state)
+EXEC_TEST(misaligned_addresses)
 {
-    (void)state;
     const char *bodies[] = {
         "ld.global.u32 r4, [a0+2];",
         "st.global.u64 [a0+4], a0;",
@@ -83,23 +79,20 @@ static void misaligned_addresses(void **state)
 }
 
 /* Shared memory is allocated in units of 128 bytes, and NVIDIA's compiler reads beyond a variable inside its unit. */
-static void the_rest_of_a_unit_does_not_fault(void **state)
+EXEC_TEST(the_rest_of_a_unit_does_not_fault)
 {
-    (void)state;
     expect(".shared .align 16 .b8 s[28]; ld.shared.v4.u32 {r4, r5, r6, r7}, [s+16]; st.shared.u32 [s+124], r4;", 1, 32,
            CUDA_SUCCESS);
 }
 
-static void inactive_lanes_do_not_fault(void **state)
+EXEC_TEST(inactive_lanes_do_not_fault)
 {
-    (void)state;
     expect("setp.lt.u32 p1, r1, 5; mov.u64 a1, 0; @p1 mov.u64 a1, a0; @p1 ld.global.u32 r4, [a1]; @p1 st.u32 [a1], r4;",
            1, 32, CUDA_SUCCESS);
 }
 
-static void traps(void **state)
+EXEC_TEST(traps)
 {
-    (void)state;
     expect("trap;", 2, 64, CUDA_ERROR_LAUNCH_FAILED);
     expect("setp.eq.u32 p1, r1, 1000; @p1 trap;", 2, 64, CUDA_SUCCESS);
     /* others run for ever */
@@ -109,16 +102,14 @@ static void traps(void **state)
     expect("mov.u32 r4, 17; bar.sync r4;", 1, 32, CUDA_ERROR_ILLEGAL_INSTRUCTION);
 }
 
-static void bad_pointers_to_functions(void **state)
+EXEC_TEST(bad_pointers_to_functions)
 {
-    (void)state;
     expect("P: .callprototype _ (); mov.u64 a1, 0; call a1, (), P;", 1, 32, CUDA_ERROR_INVALID_PC);
     expect("P: .callprototype _ (); call a0, (), P;", 1, 32, CUDA_ERROR_INVALID_PC);
 }
 
-static void infinite_recursion(void **state)
+EXEC_TEST(infinite_recursion)
 {
-    (void)state;
     gpu_load(".func f(.param .b32 n);\n.func f(.param .b32 n)\n{\n.reg .b32 r; ld.param.b32 r, [n]; add.u32 r, r, 1;\n"
              "{ .param .b32 x; st.param.b32 [x], r; call f, (x); }\nret;\n}\n" GOOD
              KERNEL("k", "{ .param .b32 x; st.param.b32 [x], r1; call f, (x); }"));
@@ -131,9 +122,8 @@ static void infinite_recursion(void **state)
     good_still_runs();
 }
 
-static void unknown_instruction_is_named(void **state)
+EXEC_TEST(unknown_instruction_is_named)
 {
-    (void)state;
     const char *why = gpu_refuses(GOOD "\n" KERNEL("k", "frobnicate.u32 r1, r2;"), "k");
     assert_non_null(why);
     assert_non_null(strstr(why, "frobnicate.u32"));
@@ -144,9 +134,8 @@ static void unknown_instruction_is_named(void **state)
     assert_non_null(strstr(why, "frobnicate.u32"));
 }
 
-static void failed_assertion(void **state)
+EXEC_TEST(failed_assertion)
 {
-    (void)state;
     gpu_load(".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n"
              ".global .align 1 .b8 text[6] = {120, 32, 62, 32, 48, 0};\n.global .align 1 .b8 file[5] = {102, 46, 99, "
              "117, 0};\n"
@@ -180,9 +169,8 @@ static void *cancel_soon(void *unused)
     return NULL;
 }
 
-static void endless_kernels_can_be_cancelled(void **state)
+EXEC_TEST(endless_kernels_can_be_cancelled)
 {
-    (void)state;
     const char *bodies[] = { "W: bra W;", "setp.eq.u32 p1, r1, 0;\n@p1 bar.sync 0, 64;\nW: nanosleep.u32 100; bra W;",
                              "bar.sync 1, 512;" };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
@@ -193,19 +181,4 @@ static void endless_kernels_can_be_cancelled(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(illegal_addresses),
-        EXEC_TEST(misaligned_addresses),
-        EXEC_TEST(the_rest_of_a_unit_does_not_fault),
-        EXEC_TEST(inactive_lanes_do_not_fault),
-        EXEC_TEST(traps),
-        EXEC_TEST(bad_pointers_to_functions),
-        EXEC_TEST(infinite_recursion),
-        EXEC_TEST(unknown_instruction_is_named),
-        EXEC_TEST(failed_assertion),
-        EXEC_TEST(endless_kernels_can_be_cancelled),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

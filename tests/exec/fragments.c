@@ -8,9 +8,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* bits: of a register that an element takes; shift: where in it; exponent 0: an integer. */
 struct type {
     const char *name;
@@ -236,9 +233,8 @@ static void check_product(const struct product *p)
         }
 }
 
-static void sparse(void **state)
+EXEC_TEST(sparse)
 {
-    (void)state;
     static const struct {
         const struct type *a, *b, *c;
         unsigned k, chunk, selectors;
@@ -258,9 +254,8 @@ static void sparse(void **state)
     check_product(&(struct product){ &E2M1, &E3M2, &F32, 64, "kind::f8f6f4.m16n8k64.row.col.%s", 4, 0, 0 });
 }
 
-static void narrow(void **state)
+EXEC_TEST(narrow)
 {
-    (void)state;
     static const struct type *const types[] = { &E4M3, &E5M2, &E3M2, &E2M3, &E2M1 };
     for (int a = 0; a < 5; a++)
         for (int b = 0; b < 5; b++) {
@@ -271,9 +266,8 @@ static void narrow(void **state)
         }
 }
 
-static void block_scaled(void **state)
+EXEC_TEST(block_scaled)
 {
-    (void)state;
     static const struct type *const types[] = { &E4M3, &E5M2, &E3M2, &E2M3, &E2M1 };
     for (int a = 0; a < 5; a++)
         for (int b = 0; b < 5; b++)
@@ -289,9 +283,8 @@ static void block_scaled(void **state)
 }
 
 /* mma.m8n8k4: lanes 4q … and 4q + 16 … compute product q. */
-static void quarters(void **state)
+EXEC_TEST(quarters)
 {
-    (void)state;
     for (int form = 0; form < 12; form++) {
         bool a_column = form & 1, b_column = form & 2, half_c = form / 4 != 2, half_d = form / 4 == 0;
         struct lane lanes[32] = { 0 };
@@ -335,9 +328,8 @@ static void quarters(void **state)
 }
 
 /* wmma of 4 bits and of 1 bit: A by rows, B by columns, both with longer lines than the matrix. */
-static void packed(void **state)
+EXEC_TEST(packed)
 {
-    (void)state;
     for (int bits = 4; bits; bits = bits == 4 ? 1 : 0) {
         unsigned k = bits == 4 ? 32 : 128;
         char ptx[2048], type[32], mma[128];
@@ -378,9 +370,8 @@ static void packed(void **state)
 }
 
 /* ldmatrix of bytes, and of 6 and 4 bits that become bytes. */
-static void byte_tiles(void **state)
+EXEC_TEST(byte_tiles)
 {
-    (void)state;
     static const struct {
         const char *form;
         unsigned bits, registers, square;
@@ -418,9 +409,8 @@ static void byte_tiles(void **state)
 }
 
 /* 16 by 8 bytes a register: a lane has two columns of row l / 4, then of the row eight below; column c is line c. */
-static void byte_tiles_stored(void **state)
+EXEC_TEST(byte_tiles_stored)
 {
-    (void)state;
     for (unsigned count = 1; count <= 4; count *= 2) {
         char insn[512];
         struct lane lanes[32] = { 0 };
@@ -441,12 +431,4 @@ static void byte_tiles_stored(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(sparse),   EXEC_TEST(narrow), EXEC_TEST(block_scaled),
-        EXEC_TEST(quarters), EXEC_TEST(packed), EXEC_TEST(byte_tiles),
-        EXEC_TEST(byte_tiles_stored),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -18,9 +18,8 @@ static struct gpu_running *begin(const char *kernel, uint32_t grid, uint32_t blo
            "W: ld.volatile.global.u32 r4, [a0]; setp.eq.u32 p1, r4, 0;\n@p1 bra W;\nred.global.add.u32 [a0+4], 1;")
 #define SETS KERNEL("sets", "st.volatile.global.u32 [a0], 1;")
 
-static void one_grid_waits_for_another(void **state)
+EXEC_TEST(one_grid_waits_for_another)
 {
-    (void)state;
     gpu_load(WAITS SETS);
     uint32_t *out = gpu_alloc(64);
     struct gpu_running *first = begin("waits", 90, 64, 0, 0, out), *second = begin("sets", 1, 1, 0, 0, out);
@@ -30,9 +29,8 @@ static void one_grid_waits_for_another(void **state)
 }
 
 /* Each fills more than half of the machine and needs all of its blocks at once. */
-static void cooperative_grids_take_turns(void **state)
+EXEC_TEST(cooperative_grids_take_turns)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k",
         "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\nmov.u32 r10, %nctaid.x; red.global.add.u32 [a0], 1;\n"
@@ -56,9 +54,8 @@ static void cooperative_grids_take_turns(void **state)
            "mov.u32 r10, 0;\nL: nanosleep.u32 100; add.u32 r10, r10, 1; setp.lt.u32 p1, r10, 20;\n@p1 bra L;\n"       \
            "red.global.add.u32 [a2+64], -1; red.global.add.u32 [a0], -1;")
 
-static void residency_keeps_the_limits(void **state)
+EXEC_TEST(residency_keeps_the_limits)
 {
-    (void)state;
     static const struct { uint32_t block; size_t shared; uint32_t per_sm;
     } cases[] = { { 32, 0, 24 },       { 1024, 0, 1 },      { 512, 0, 3 }, { 128, 0, 12 },
                   { 64, 48 << 10, 2 }, { 64, 99 << 10, 1 }, { 100, 0, 12 } };
@@ -84,9 +81,8 @@ static void residency_keeps_the_limits(void **state)
     assert_int_equal(gpu_wait(r, 20), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
-static void descriptions(void **state)
+EXEC_TEST(descriptions)
 {
-    (void)state;
     gpu_load(".const .align 4 .u32 c[8];\n.visible .entry k(.param .u64 out, .param .u32 n) .maxntid 256, 1, "
              "1\n{\n.shared .align 4 .b8 s[100]; .local .align 8 .b8 l[40]; ret;\n}\n");
     struct sg_kernel_info info;
@@ -110,9 +106,8 @@ static void *many_launches(void *context)
             return "failed";
     return NULL;
 }
-static void launches_from_several_threads(void **state)
+EXEC_TEST(launches_from_several_threads)
 {
-    (void)state;
     gpu_load(KERNEL("k", MINE "ld.global.u32 r4, [mine]; add.u32 r4, r4, 1; st.global.u32 [mine], r4;"));
     pthread_t t[4];
     uint32_t *out[4];
@@ -130,9 +125,8 @@ static void launches_from_several_threads(void **state)
     }
 }
 
-static void an_engine_ends_under_running_grids(void **state)
+EXEC_TEST(an_engine_ends_under_running_grids)
 {
-    (void)state;
     gpu_load(WAITS);
     struct gpu_running *r[3];
     uint32_t *out = gpu_alloc(64);
@@ -148,12 +142,4 @@ static void an_engine_ends_under_running_grids(void **state)
     assert_int_equal(out[1], 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(one_grid_waits_for_another),    EXEC_TEST(cooperative_grids_take_turns),
-        EXEC_TEST(residency_keeps_the_limits),    EXEC_TEST(descriptions),
-        EXEC_TEST(launches_from_several_threads), EXEC_TEST(an_engine_ends_under_running_grids),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -4,9 +4,6 @@
 
 #include <cuda.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/exec/device.h"

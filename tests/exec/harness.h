@@ -5,12 +5,8 @@
 #ifndef TESTS_EXEC_HARNESS_H
 #define TESTS_EXEC_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "softgpu/engine.h"
+#include "tests/lib/unit.h"
 
 struct gpu_config { unsigned threads; uint64_t chaos; size_t stack, heap, fifo; };
 

@@ -4,8 +4,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <string.h>
-
 enum { ROUNDS = 1500, STRIDE = 256 };
 
 /* a1 = this round's cells (x at 0, y at 64, results at 128 …), r20 = round; the blocks of a test meet first. */
@@ -22,9 +20,8 @@ static uint32_t *run(const char *kernel, uint32_t blocks)
     return out + STRIDE / 4;
 }
 
-static void message_passing(void **state)
+EXEC_TEST(message_passing)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k", "setp.eq.u32 p1, r2, 0;\n" ROUND(
                  "2", "@p1 bra WRITE;\nld.acquire.gpu.global.u32 r4, [a1+64]; ld.relaxed.gpu.global.u32 r5, [a1];\n"
@@ -43,9 +40,8 @@ static void message_passing(void **state)
     }
 }
 
-static void store_buffering(void **state)
+EXEC_TEST(store_buffering)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k",
         "setp.eq.u32 p1, r2, 0;\n" ROUND(
@@ -59,9 +55,8 @@ static void store_buffering(void **state)
         assert_false(out[i * 64 + 32] == 0 && out[i * 64 + 48] == 0);
 }
 
-static void load_buffering(void **state)
+EXEC_TEST(load_buffering)
 {
-    (void)state;
     gpu_load(KERNEL("k", "setp.eq.u32 p1, r2, 0;\n" ROUND(
                              "2", "@p1 bra OTHER;\nld.relaxed.gpu.global.u32 r4, [a1]; st.relaxed.gpu.global.u32 "
                                   "[a1+64], r4; st.global.u32 [a1+128], r4; bra BEHIND;\n"
@@ -72,9 +67,8 @@ static void load_buffering(void **state)
         assert_true(out[i * 64 + 32] == 0 && out[i * 64 + 48] == 0);
 }
 
-static void independent_reads(void **state)
+EXEC_TEST(independent_reads)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k", "setp.eq.u32 p1, r2, 0; setp.eq.u32 p2, r2, 1; setp.eq.u32 p3, r2, 2;\n" ROUND(
                  "4", "@p1 bra X;\n@p2 bra Y;\n@p3 bra XY;\n"
@@ -89,9 +83,8 @@ static void independent_reads(void **state)
 }
 
 /* Rows of 8-byte elements written whole by one block, each half never seen without the other by another. */
-static void eight_bytes_are_whole(void **state)
+EXEC_TEST(eight_bytes_are_whole)
 {
-    (void)state;
     gpu_load(KERNEL("k", "mov.u32 r9, %tid.x; mul.wide.u32 a3, r9, 8; add.u64 a3, a3, a0; mov.u32 r10, 0; mov.u32 r11, "
                          "0; setp.eq.u32 p1, r2, 0;\n"
                          "LOOP: @p1 bra WRITE;\nld.volatile.global.u64 a4, [a3]; cvt.u32.u64 r12, a4; shr.u64 a5, a4, "
@@ -105,11 +98,4 @@ static void eight_bytes_are_whole(void **state)
     assert_int_equal(out[128], 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(message_passing), EXEC_TEST(store_buffering), EXEC_TEST(load_buffering), EXEC_TEST(independent_reads),
-        EXEC_TEST(eight_bytes_are_whole),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

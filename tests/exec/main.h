@@ -5,7 +5,6 @@
 #include "tests/exec/harness.h"
 
 #include <cuda.h>
-#include <stdlib.h>
 
 static inline int exec_setup(void **state)
 {
@@ -28,9 +27,7 @@ static inline int exec_after(void **state)
     return 0;
 }
 
-#define EXEC_TEST(name) { #name, name, NULL, exec_after, NULL }
-#define EXEC_MAIN(tests) \
-    (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests(tests, exec_setup, exec_teardown))
+#define EXEC_TEST(name) TEST_WITH(name, NULL, exec_after)
 
 /* r1 = index of the thread in the grid; a0 = first parameter; needs .reg as here. */
 #define HEAD                                                                                                         \

@@ -4,9 +4,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static uint32_t half_of(int v)                        /* small integers as f16 */
 {
     if (!v)
@@ -36,9 +33,8 @@ static int product(unsigned m, unsigned n, unsigned inner)
 struct mma { const char *insn; unsigned k, bits, a, b; uint32_t (*of)(int); int integer; };
 
 /* Registers are loaded from and stored to memory, 16 words a lane: a at 0, b at 8, c and d at 12. */
-static void multiply_accumulate(void **state)
+EXEC_TEST(multiply_accumulate)
 {
-    (void)state;
     static const struct mma cases[] = {
         { "m16n8k16.row.col.f32.f16.f16.f32", 16, 16, 4, 2, half_of, 0 }, { "m16n8k8.row.col.f32.f16.f16.f32", 8, 16, 2,
                                                                             1, half_of, 0 },
@@ -89,9 +85,8 @@ static void multiply_accumulate(void **state)
     }
 }
 
-static void multiply_accumulate_double(void **state)
+EXEC_TEST(multiply_accumulate_double)
 {
-    (void)state;
     gpu_load(KERNEL("k", "mul.wide.u32 a1, r1, 32; add.u64 a1, a1, a0; ld.global.v2.f64 {d1, d2}, [a1]; "
                          "ld.global.v2.f64 {d3, d4}, [a1+16];\n"
                          "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {d3, d4}, {d1}, {d2}, {d3, d4}; "
@@ -111,9 +106,8 @@ static void multiply_accumulate_double(void **state)
 }
 
 /* wmma: A by rows, B by columns, C and D by rows, leading dimensions larger than the matrices. */
-static void warp_matrices(void **state)
+EXEC_TEST(warp_matrices)
 {
-    (void)state;
     static const struct { unsigned m, n; } shapes[] = { { 16, 16 }, { 8, 32 }, { 32, 8 } };
     for (int s = 0; s < 3; s++)
         for (int half = 0; half < 2; half++) {
@@ -164,9 +158,8 @@ static void warp_matrices(void **state)
         }
 }
 
-static void tiles(void **state)
+EXEC_TEST(tiles)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 s[1024];\n" KERNEL(
         "k", "mul.wide.u32 a1, r1, 16; add.u64 a2, a1, a0; mov.u64 a3, s; add.u64 a3, a3, a1; ld.global.v4.b32 {r4, "
              "r5, r6, r7}, [a2]; st.shared.v4.b32 [a3], {r4, r5, r6, r7}; bar.sync 0;\n"
@@ -193,13 +186,4 @@ static void tiles(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(multiply_accumulate),
-        EXEC_TEST(multiply_accumulate_double),
-        EXEC_TEST(warp_matrices),
-        EXEC_TEST(tiles),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -7,8 +7,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 /* Lanes that come here keep in r20 the lanes that were always here together with them. */
@@ -29,9 +27,8 @@ static uint32_t *met(const char *ptx, uint32_t lanes)
 }
 
 /* Lanes go 0 to 3 times round a loop whose body lies behind what follows it. */
-static void a_loop_behind_its_continuation(void **state)
+EXEC_TEST(a_loop_behind_its_continuation)
 {
-    (void)state;
     const uint32_t *sums =
         met(KERNEL("k", BEGIN "setp.ne.u32 p1, r4, 0;\n@p1 bra BODY;\n"
                               "MEET: " TOGETHER KEEP "ret;\n"
@@ -43,9 +40,8 @@ static void a_loop_behind_its_continuation(void **state)
 }
 
 /* One arm of a branch lies behind the function's end, and what both lead to between them. */
-static void an_arm_behind_the_end(void **state)
+EXEC_TEST(an_arm_behind_the_end)
 {
-    (void)state;
     const uint32_t *sums = met(KERNEL("k", BEGIN "setp.gt.u32 p1, r4, 1;\n@p1 bra FAR;\n"
                                                  "add.u32 r6, r4, 10;\nMEET: " TOGETHER KEEP "ret;\n"
                                                  "FAR: add.u32 r6, r4, 20; bra MEET;"),
@@ -55,9 +51,8 @@ static void an_arm_behind_the_end(void **state)
 }
 
 /* A branch in the inner of two loops, and the loops' blocks in any order. */
-static void nested_loops_in_disorder(void **state)
+EXEC_TEST(nested_loops_in_disorder)
 {
-    (void)state;
     const uint32_t *sums = met(
         KERNEL("k", BEGIN
                "mov.u32 r7, 0; bra OUTER;\n"
@@ -79,9 +74,8 @@ static void nested_loops_in_disorder(void **state)
 }
 
 /* `continue`: two ways lead back to the head of a loop, where the lanes meet in each iteration. */
-static void continue_meets_at_the_head(void **state)
+EXEC_TEST(continue_meets_at_the_head)
 {
-    (void)state;
     const uint32_t *sums =
         met(KERNEL("k", BEGIN "HEAD: " TOGETHER "setp.ge.u32 p1, r5, 8;\n@p1 bra DONE;\nadd.u32 r5, r5, 1;\n"
                               "add.u32 r7, r5, r1; and.b32 r7, r7, 1; setp.ne.u32 p2, r7, 0;\n@p2 bra HEAD;\n"
@@ -93,9 +87,8 @@ static void continue_meets_at_the_head(void **state)
 }
 
 /* `break`, at another time in each lane, into a block in front of the loop. */
-static void break_into_a_block_in_front(void **state)
+EXEC_TEST(break_into_a_block_in_front)
 {
-    (void)state;
     const uint32_t *sums = met(KERNEL("k", BEGIN "bra HEAD;\nOUT: " TOGETHER KEEP "ret;\n"
                                                  "HEAD: add.u32 r5, r5, 1; setp.gt.u32 p1, r5, r4;\n@p1 bra OUT;\n"
                                                  "add.u32 r6, r6, r5; setp.lt.u32 p2, r5, 3;\n@p2 bra HEAD;\nbra OUT;"),
@@ -105,9 +98,8 @@ static void break_into_a_block_in_front(void **state)
 }
 
 /* Every fourth lane returns from within a loop; the others meet without it. */
-static void return_within_a_loop(void **state)
+EXEC_TEST(return_within_a_loop)
 {
-    (void)state;
     const uint32_t *sums =
         met(KERNEL("k", BEGIN "bra HEAD;\nEARLY: ret;\n"
                               "MEET: " TOGETHER KEEP "ret;\n"
@@ -120,9 +112,8 @@ static void return_within_a_loop(void **state)
 }
 
 /* A return and a trap inside an arm do not part those who come through it from the others. */
-static void ends_inside_an_arm(void **state)
+EXEC_TEST(ends_inside_an_arm)
 {
-    (void)state;
     met(KERNEL("k", BEGIN
                "mov.u32 r7, 0;\n"
                "HEAD: setp.eq.u32 p1, r4, 0;\n@p1 bra ARM;\nbra MEET;\n"
@@ -134,9 +125,8 @@ static void ends_inside_an_arm(void **state)
 }
 
 /* A switch whose cases lie on both sides of what they lead to, one of them falls into another, and some are empty. */
-static void a_switch(void **state)
+EXEC_TEST(a_switch)
 {
-    (void)state;
     const uint32_t *sums =
         met(KERNEL("k", BEGIN "and.b32 r7, r1, 7; bra START;\n"
                               "ONE: add.u32 r6, r6, 1;\nTWO: add.u32 r6, r6, 2; bra MEET;\n"
@@ -151,9 +141,8 @@ static void a_switch(void **state)
 }
 
 /* Lanes enter a loop at two places (no compiler's loop: an irreducible one). */
-static void a_loop_with_two_entries(void **state)
+EXEC_TEST(a_loop_with_two_entries)
 {
-    (void)state;
     met(KERNEL("k", BEGIN "setp.gt.u32 p1, r4, 1;\n@p1 bra SECOND;\nbra FIRST;\n"
                           "MEET: " TOGETHER KEEP "ret;\n"
                           "SECOND: add.u32 r5, r5, 2; setp.gt.u32 p2, r5, 9;\n@p2 bra MEET;\n"
@@ -162,9 +151,8 @@ static void a_loop_with_two_entries(void **state)
 }
 
 /* Lanes return from a call at different times, whose own blocks are in disorder, inside a loop that is, too. */
-static void a_call_inside(void **state)
+EXEC_TEST(a_call_inside)
 {
-    (void)state;
     const uint32_t *sums =
         met(".func (.param .b32 to) f(.param .b32 from)\n{\n.reg .b32 r<8>; .reg .pred p<4>;\nld.param.u32 r1, [from]; "
             "mov.u32 "
@@ -184,9 +172,8 @@ static void a_call_inside(void **state)
 }
 
 /* The function begins with the head of a loop that two ways lead back to. */
-static void a_loop_from_the_first_instruction(void **state)
+EXEC_TEST(a_loop_from_the_first_instruction)
 {
-    (void)state;
     uint32_t *out = gpu_alloc(256);
     gpu_load(
         ".visible .entry k(.param .u64 out)\n{\n.reg .b32 r<8>; .reg .b64 a<4>; .reg .pred p<4>;\n"
@@ -357,9 +344,8 @@ static void check_log(const struct graph *g, const uint32_t *log, uint32_t count
     }
 }
 
-static void any_flow_of_control(void **state)
+EXEC_TEST(any_flow_of_control)
 {
-    (void)state;
     static char ptx[1 << 16];
     for (unsigned number = 0; number < GRAPHS; number++) {
         seed = number * 77 + 5;
@@ -376,9 +362,8 @@ static void any_flow_of_control(void **state)
 }
 
 /* 30,000 blocks, each of which leads back as well as on. */
-static void decodes_a_deep_nest(void **state)
+EXEC_TEST(decodes_a_deep_nest)
 {
-    (void)state;
     enum { DEEP = 30000, LINE = 64 };
     char *ptx = malloc(DEEP * LINE + 2048);
     assert_non_null(ptx);
@@ -398,22 +383,4 @@ static void decodes_a_deep_nest(void **state)
         assert_int_equal(out[l], l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(a_loop_behind_its_continuation),
-        EXEC_TEST(an_arm_behind_the_end),
-        EXEC_TEST(nested_loops_in_disorder),
-        EXEC_TEST(continue_meets_at_the_head),
-        EXEC_TEST(break_into_a_block_in_front),
-        EXEC_TEST(return_within_a_loop),
-        EXEC_TEST(ends_inside_an_arm),
-        EXEC_TEST(a_switch),
-        EXEC_TEST(a_loop_with_two_entries),
-        EXEC_TEST(a_call_inside),
-        EXEC_TEST(a_loop_from_the_first_instruction),
-        EXEC_TEST(any_flow_of_control),
-        EXEC_TEST(decodes_a_deep_nest),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

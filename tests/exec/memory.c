@@ -1,14 +1,10 @@
 /* memory.c: ld, st and their spaces, widths, vectors, generic addresses, copies, moves. */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Each type through a register of its size and, for loads, a wider one; contiguous, gathered, uniform, half of the
  * lanes. */
-static void loads_and_stores_of_all_types(void **state)
+EXEC_TEST(loads_and_stores_of_all_types)
 {
-    (void)state;
     static const struct { const char *type, *reg; unsigned size; int sign; unsigned cell;
     } cases[] = {
         { "u8", "h1", 1, 0, 2 },   { "s8", "h1", 1, 1, 2 },   { "u8", "r10", 1, 0, 4 },  { "s8", "r10", 1, 1, 4 },
@@ -58,9 +54,8 @@ static void loads_and_stores_of_all_types(void **state)
         }
 }
 
-static void vectors(void **state)
+EXEC_TEST(vectors)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out, .param .u64 from)\n{\n" HEAD ".reg .v4 .f32 v;\n"
              "ld.param.u64 a1, [from]; mul.wide.u32 a2, r1, 16; add.u64 a3, a2, a1; add.u64 a4, a2, a0;\n"
              "ld.global.v4.u32 {r4, r5, r6, r7}, [a3]; st.global.v4.u32 [a4], {r7, r6, r5, r4};\n"
@@ -91,9 +86,8 @@ static void vectors(void **state)
 }
 
 /* Pairs of 32 bits one behind the other, at an address that is a multiple of 8 and not of 16. */
-static void pairs_at_odd_addresses(void **state)
+EXEC_TEST(pairs_at_odd_addresses)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 s[528];\n.visible .entry k(.param .u64 out, .param .u64 from)\n{\n" HEAD
              "ld.param.u64 a1, [from]; mul.wide.u32 a2, r1, 8; add.u64 a3, a2, a1; add.u64 a4, a2, a0;\n"
              "mov.u64 a5, s; add.u64 a5, a5, a2; setp.lt.u32 p1, r1, 33;\n"
@@ -113,9 +107,8 @@ static void pairs_at_odd_addresses(void **state)
 }
 
 /* One value through every space, by its own address and by generic ones. */
-static void spaces_and_generic_addresses(void **state)
+EXEC_TEST(spaces_and_generic_addresses)
 {
-    (void)state;
     gpu_load(
         ".global .align 4 .u32 g[64] = {5, 6, 7};\n.const .align 4 .u32 c[4] = {11, 12, 13, 14};\n.shared .align 4 .b8 "
         "s[256];\n"
@@ -151,9 +144,8 @@ static void spaces_and_generic_addresses(void **state)
 }
 
 /* One active lane after the other, in each space. */
-static void lanes_alone(void **state)
+EXEC_TEST(lanes_alone)
 {
-    (void)state;
     gpu_load(".shared .align 4 .b8 s[256];\n" KERNEL(
         "k", MINE
         ".local .align 4 .b8 l[128]; mov.u32 r4, s; mad.lo.u32 r4, r1, 4, r4; cvt.u64.u32 a3, r4; mov.u64 a4, l; "
@@ -170,9 +162,8 @@ static void lanes_alone(void **state)
 }
 
 /* Parameters by address, in parts, of every size; through a pointer to the parameter block. */
-static void parameters(void **state)
+EXEC_TEST(parameters)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out, .param .u8 b, .param .u16 h, .param .f32 f, .param .align 8 .b8 "
              "st[24], .param .u64 w)\n{\n" HEAD
              "ld.param.u8 r4, [b]; ld.param.s16 r5, [h]; ld.param.b32 r6, [f]; ld.param.u32 r7, [st+4]; ld.param.u8 "
@@ -191,9 +182,8 @@ static void parameters(void **state)
 }
 
 /* Compilers that were asked for short pointers keep a parameter's address in 32 bits (Triton's tensor maps). */
-static void short_addresses_of_parameters(void **state)
+EXEC_TEST(short_addresses_of_parameters)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out, .param .align 8 .b8 st[16])\n{\n" HEAD
              "mov.b32 r4, st; cvt.u64.u32 a4, r4; cvta.param.u64 a5, a4; ld.u64 a6, [a5];\n"
              "add.u32 r5, r4, 4; ld.param.u32 r6, [r5]; cvta.to.param.u64 a7, a5; cvt.u32.u64 r7, a7; "
@@ -205,9 +195,8 @@ static void short_addresses_of_parameters(void **state)
     assert_memory_equal(out, expected, sizeof expected);
 }
 
-static void moves(void **state)
+EXEC_TEST(moves)
 {
-    (void)state;
     gpu_load(KERNEL("k",
                     ".reg .b128 q<2>; mov.b64 a1, {r1, 7}; mov.b64 {r4, r5}, a1; mov.b32 {h1, h2}, 0x12345678; mov.b32 "
                     "r6, {h2, h1};\n"
@@ -227,9 +216,8 @@ static void moves(void **state)
     }
 }
 
-static void asynchronous_copies(void **state)
+EXEC_TEST(asynchronous_copies)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 s[1024];\n.visible .entry k(.param .u64 out, .param .u64 from)\n{\n" HEAD
              "ld.param.u64 a1, [from]; mul.wide.u32 a2, r1, 16; add.u64 a1, a1, a2; mov.u32 r4, s; mad.lo.u32 r4, r1, "
              "16, r4; rem.u32 r5, r1, 17;\n"
@@ -248,9 +236,8 @@ static void asynchronous_copies(void **state)
     }
 }
 
-static void bulk_copies(void **state)
+EXEC_TEST(bulk_copies)
 {
-    (void)state;
     gpu_load(
         ".shared .align 16 .b8 s[2048];\n.shared .align 8 .b64 b;\n.visible .entry k(.param .u64 out, .param .u64 "
         "from)\n{\n" HEAD "ld.param.u64 a1, [from]; setp.eq.u32 p1, r1, 0; mov.u32 r4, s; "
@@ -271,9 +258,8 @@ static void bulk_copies(void **state)
 }
 
 /* Bytes at both ends that may belong to nobody are neither read nor written; all are announced. */
-static void bulk_copies_beyond_memory(void **state)
+EXEC_TEST(bulk_copies_beyond_memory)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 s[64];\n.shared .align 8 .b64 b;\n"
              ".visible .entry k(.param .u64 out, .param .u64 from, .param .u32 left, .param .u32 right, "
              ".param .u32 size)\n{\n" HEAD
@@ -313,9 +299,8 @@ static void bulk_copies_beyond_memory(void **state)
 }
 
 /* A generic address can lead to 32 bytes at once, too. */
-static void wide_vectors_by_generic_addresses(void **state)
+EXEC_TEST(wide_vectors_by_generic_addresses)
 {
-    (void)state;
     gpu_load(KERNEL("k",
                     "add.u64 a1, a0, 32; ld.v8.b32 {r4, r5, r6, r7, r8, r9, r10, r11}, [a0]; add.u32 r4, r4, 1; "
                     "st.v8.b32 [a1], {r11, r10, r9, r8, r7, r6, r5, r4}; ld.v4.b64 {a2, a3, a4, a5}, [a1].unified; "
@@ -330,9 +315,8 @@ static void wide_vectors_by_generic_addresses(void **state)
 }
 
 /* mov.v4 of a special register: x, y, z and 0; of registers, all at once. */
-static void vectors_are_moved(void **state)
+EXEC_TEST(vectors_are_moved)
 {
-    (void)state;
     gpu_load(KERNEL("k", ".reg .v4 .b32 v; mov.v4.u32 {r4, r5, r6, r7}, %tid; mov.v4.u32 v, %ntid; "
                          "mov.v4.u32 {r8, _, r9, _}, %ctaid; mov.v4.u32 {r4, r5, r6, r7}, {r5, r4, r7, r6};\n"
                          "mad.lo.u32 r10, r4, v.x, r5; mul.wide.u32 a1, r10, 32; add.u64 a1, a1, a0;\n"
@@ -349,9 +333,8 @@ static void vectors_are_moved(void **state)
 
 /* Four registers in one operand of arithmetic: two numbers share 16 random bits, which the first of them takes in
    reversed order. */
-static void vectors_in_arithmetic(void **state)
+EXEC_TEST(vectors_in_arithmetic)
 {
-    (void)state;
     gpu_load(KERNEL("k", MINE "mov.b32 r4, 0f3f880000; mov.b32 r5, 0x00018000; setp.lt.u32 p1, r1, 16;\n"
                               "mov.u32 r6, r1;\n"
                               "@p1 cvt.rs.satfinite.e4m3x4.f32 r6, {r4, r4, 0fBF880000, r4}, r5; "
@@ -366,9 +349,8 @@ static void vectors_in_arithmetic(void **state)
 
 /* Blocks add what they have in shared memory to global memory; each value is added atomically. */
 /* st.async and red.async to the block's own memory, st.bulk, and a copy of some bytes of each 16. */
-static void asynchronous_stores(void **state)
+EXEC_TEST(asynchronous_stores)
 {
-    (void)state;
     gpu_load(".shared .align 16 .b8 s[64]; .shared .align 8 .b64 bar;\n" KERNEL(
         "k", "setp.ne.u32 p1, r1, 0; mov.u32 r20, s; mov.u32 r21, bar; @p1 bra WAIT;\n"
              "mbarrier.init.shared.b64 [r21], 1; mov.u64 a5, 64; st.bulk.weak.shared::cta [r20], a5, 0;\n"
@@ -391,9 +373,8 @@ static void asynchronous_stores(void **state)
     assert_memory_equal(out + 16, some, sizeof some);
 }
 
-static void bulk_reductions(void **state)
+EXEC_TEST(bulk_reductions)
 {
-    (void)state;
     gpu_load(
         ".shared .align 16 .b8 s[1024];\n.shared .align 16 .b8 t[512];\n.shared .align 8 .b64 b;\n"
         ".visible .entry k(.param .u64 out, .param .u64 seen)\n{\n" HEAD
@@ -426,9 +407,8 @@ static void bulk_reductions(void **state)
 }
 
 /* Rows across the boundary of two granules, and accesses that hints decorate. */
-static void boundaries_and_hints(void **state)
+EXEC_TEST(boundaries_and_hints)
 {
-    (void)state;
     gpu_load(KERNEL("k", MINE "ld.relaxed.sys.global.L1::no_allocate.b32 r4, [mine]; st.mmio.relaxed.sys.global.b32 "
                               "[mine], r1; ld.weak.global.cs.L2::128B.u32 r5, [mine];\n"
                               "ld.global.cv.u32 r6, [mine]; st.global.wt.u32 [mine], r5; ldu.global.u32 r7, [a0]; "
@@ -444,25 +424,4 @@ static void boundaries_and_hints(void **state)
         assert_int_equal(at[i], 1000 + i);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(loads_and_stores_of_all_types),
-        EXEC_TEST(vectors),
-        EXEC_TEST(pairs_at_odd_addresses),
-        EXEC_TEST(spaces_and_generic_addresses),
-        EXEC_TEST(lanes_alone),
-        EXEC_TEST(parameters),
-        EXEC_TEST(short_addresses_of_parameters),
-        EXEC_TEST(moves),
-        EXEC_TEST(asynchronous_copies),
-        EXEC_TEST(bulk_copies),
-        EXEC_TEST(bulk_copies_beyond_memory),
-        EXEC_TEST(wide_vectors_by_generic_addresses),
-        EXEC_TEST(vectors_are_moved), EXEC_TEST(vectors_in_arithmetic),
-        EXEC_TEST(asynchronous_stores),
-        EXEC_TEST(bulk_reductions),
-        EXEC_TEST(boundaries_and_hints),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -6,14 +6,10 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define EIGHT "{d0, d1, d2, d3, d4, d5, d6, d7}"
 
-static void what_would_lead_out_of_a_buffer_is_refused(void **state)
+EXEC_TEST(what_would_lead_out_of_a_buffer_is_refused)
 {
-    (void)state;
     static const char *const bodies[] = {
         /* more elements than the product of doubles has room for, in mma's layout and in wmma's */
         "mma.sync.aligned.m8n32k4.row.col.f64.f64.f64.f64 " EIGHT ", {d0}, {d0, d1, d2, d3}, " EIGHT ";",
@@ -69,9 +65,8 @@ static void what_would_lead_out_of_a_buffer_is_refused(void **state)
 
 /* A child that does not end before the kernel says so, and behind it a chain of waits for an event that was never
    recorded: all of them end when the child does. */
-static void chains_of_waits_end(void **state)
+EXEC_TEST(chains_of_waits_end)
 {
-    (void)state;
     gpu_load(LAUNCHES(".b32") SYSCALL(".b32", "EventCreate", ".param .b64 p, .param .b32 flags")
              SYSCALL(".b32", "StreamWaitEvent", ".param .b64 s, .param .b64 e")
              KERNEL("child", "L: ld.volatile.global.u32 r4, [a0]; setp.eq.u32 p1, r4, 0;\n@p1 bra L;\n"
@@ -91,9 +86,8 @@ static void chains_of_waits_end(void **state)
 }
 
 /* Shared memory of a launch in a kernel, as a number of 64 bits: with the child's own it would become a small one. */
-static void sizes_do_not_wrap(void **state)
+EXEC_TEST(sizes_do_not_wrap)
 {
-    (void)state;
     gpu_load(LAUNCHES(".b64") KERNEL("child", ".shared .b8 s[256]; st.shared.u32 [s], 1; st.global.u32 [a0+4], 1;")
              KERNEL("k", LAUNCH(".b64", "-128")));
     uint32_t *out = gpu_alloc(128);
@@ -102,12 +96,4 @@ static void sizes_do_not_wrap(void **state)
     assert_int_equal(out[1], 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(what_would_lead_out_of_a_buffer_is_refused),
-        EXEC_TEST(chains_of_waits_end),
-        EXEC_TEST(sizes_do_not_wrap),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -7,8 +7,6 @@
 #include "tests/exec/main.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "softgpu/exec/exec.h"
 
@@ -48,9 +46,8 @@ static uint64_t take(void)
 }
 
 /* Nothing but the table leads to `via` and `odd`, and nothing but these to what they call. */
-static void what_is_pointed_to_calls_others(void **state)
+EXEC_TEST(what_is_pointed_to_calls_others)
 {
-    (void)state;
     gpu_load(
         FUNCTION("leaf", "mad.lo.u32 r1, r1, 3, 1;") FUNCTION("middle", CALL("leaf") "add.u32 r1, r1, 100;") FUNCTION(
             "via",
@@ -101,9 +98,8 @@ static void what_is_pointed_to_calls_others(void **state)
                      "st.shared.u32 [r4], r1; bar.sync 0; xor.b32 r4, r3, 4; mov.u32 r5, s; add.u32 r4, r4, r5; " \
                      "ld.shared.u32 r1, [r4]; bar.sync 0;")
 
-static void shared_memory_of_what_another_kernel_points_to(void **state)
+EXEC_TEST(shared_memory_of_what_another_kernel_points_to)
 {
-    (void)state;
     gpu_load(SWAP(".shared .align 4 .b8 s[256];") FUNCTION("unused", ".shared .b8 t[512]; st.shared.u32 [t], r1;")
                  TAKER("swap") CALLER KERNEL("plain", "st.global.u32 [a0], r1;") KERNEL("direct", CALL("unused")));
     struct answer *out = gpu_alloc(sizeof *out);
@@ -123,9 +119,8 @@ static void shared_memory_of_what_another_kernel_points_to(void **state)
     }
 }
 
-static void functions_of_another_module(void **state)
+EXEC_TEST(functions_of_another_module)
 {
-    (void)state;
     gpu_load(".global .align 4 .u32 base = 1000;\n" FUNCTION("add", "ld.global.u32 r2, [base]; add.u32 r1, r1, r2;")
                  FUNCTION("there", CALL("add") "ld.global.u32 r2, [base]; add.u32 r2, r2, 1; st.global.u32 [base], r2;")
                      TAKER("there"));
@@ -145,9 +140,8 @@ static void functions_of_another_module(void **state)
 }
 
 /* Each of two modules has a function that calls, by the pointer in its list, the other one's, until the list ends. */
-static void modules_call_each_other(void **state)
+EXEC_TEST(modules_call_each_other)
 {
-    (void)state;
 #define STEP(name, what)                                                             \
     ".global .align 8 .u64 list;\n" FUNCTION(name, "ld.global.u64 a1, [list]; " what \
                                                    "setp.gt.u32 p1, r1, 1000;\n@p1 bra E;\n" CALL_POINTER("a1") "E:")
@@ -167,9 +161,8 @@ static void modules_call_each_other(void **state)
     }
 }
 
-static void shared_memory_across_modules(void **state)
+EXEC_TEST(shared_memory_across_modules)
 {
-    (void)state;
     gpu_load(".extern .shared .align 16 .b8 s[];\n" SWAP("") TAKER("swap"));
     uint64_t dynamic = take();
     gpu_load(SWAP(".shared .align 4 .b8 s[256];") TAKER("swap"));
@@ -187,9 +180,8 @@ static void shared_memory_across_modules(void **state)
     assert_int_equal(call(out, fixed, 1, 64), CUDA_ERROR_ILLEGAL_INSTRUCTION);
 }
 
-static void numbers_that_are_no_functions(void **state)
+EXEC_TEST(numbers_that_are_no_functions)
 {
-    (void)state;
     gpu_load(FUNCTION("inside", "add.u32 r1, r1, 1;") FUNCTION("never", ".shared .b8 t[64]; st.shared.u32 [t], r1;")
                  KERNEL("kernel", "") KERNEL("taker", "mov.u64 a1, inside; st.global.u64 [a0], a1; mov.u64 a1, kernel; "
                                                       "st.global.u64 [a0+8], a1;") CALLER);
@@ -219,9 +211,8 @@ static void numbers_that_are_no_functions(void **state)
     assert_int_equal(out->values[32], 33);
 }
 
-static void modules_that_have_gone(void **state)
+EXEC_TEST(modules_that_have_gone)
 {
-    (void)state;
     gpu_load(CALLER);
     unsigned caller = gpu_module();
     struct answer *out = gpu_alloc(sizeof *out);
@@ -250,9 +241,8 @@ static void modules_that_have_gone(void **state)
 }
 
 /* The module whose functions another one calls goes first, and the other one first. */
-static void modules_go_in_any_order(void **state)
+EXEC_TEST(modules_go_in_any_order)
 {
-    (void)state;
     for (unsigned first = 0; first < 2; first++) {
         gpu_load(FUNCTION("a", "add.u32 r1, r1, 1;") TAKER("a") CALLER);
         unsigned modules[2] = { gpu_module() };
@@ -269,9 +259,8 @@ static void modules_go_in_any_order(void **state)
     }
 }
 
-static void another_context_has_other_functions(void **state)
+EXEC_TEST(another_context_has_other_functions)
 {
-    (void)state;
     static const char contexts[2];
     gpu_set_space(&contexts[0]);
     gpu_load(FUNCTION("there", "add.u32 r1, r1, 1;") TAKER("there"));
@@ -284,9 +273,8 @@ static void another_context_has_other_functions(void **state)
 
 #define FRAME(bytes) ".local .align 8 .b8 l[" bytes "]; st.local.u32 [l], r1; st.local.u32 [l+2996], r1; "
 
-static void the_stack_that_pointers_need(void **state)
+EXEC_TEST(the_stack_that_pointers_need)
 {
-    (void)state;
     gpu_set_stack(1024);
     gpu_load(FUNCTION("large", FRAME("3000") "ld.local.u32 r1, [l+2996]; add.u32 r1, r1, 1;")
                  FUNCTION("caller_of_large", FRAME("3000") CALL("large") "ld.local.u32 r2, [l]; add.u32 r1, r1, r2;")
@@ -314,9 +302,8 @@ static void the_stack_that_pointers_need(void **state)
 
 /* Functions that need neither parameters nor local memory call each other without end, in a kernel whose own calls are
    of a depth that is known. */
-static void recursion_through_another_module_ends(void **state)
+EXEC_TEST(recursion_through_another_module_ends)
 {
-    (void)state;
 #define NEXT(name)                                                                             \
     ".global .align 8 .u64 next;\n.func " name "()\n{\n.reg .b64 a; P: .callprototype _ ();\n" \
     "ld.global.u64 a, [next]; call a, (), P; ret;\n}\n" TAKER(name)
@@ -333,9 +320,8 @@ static void recursion_through_another_module_ends(void **state)
 }
 
 /* The call names one parameter of 4 bytes and one result; what it leads to has others. */
-static void calls_that_do_not_fit(void **state)
+EXEC_TEST(calls_that_do_not_fit)
 {
-    (void)state;
     gpu_load(".func wants_much(.param .align 8 .b8 s[256], .param .b64 t)\n{\n.reg .b64 a<4>; "
              "ld.param.b64 a1, [s+248]; st.param.b64 [s], a1; ret;\n}\n"
              ".func (.param .align 16 .b8 v[512]) gives_much()\n{\n.reg .b64 a<4>; mov.u64 a1, 3; "
@@ -348,9 +334,8 @@ static void calls_that_do_not_fit(void **state)
     assert_int_equal(out->values[5], 3);
 }
 
-static void functions_that_the_device_provides(void **state)
+EXEC_TEST(functions_that_the_device_provides)
 {
-    (void)state;
     gpu_load(".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func elsewhere();\n" KERNEL(
         "k", MINE64 "P: .callprototype (.param .b64 _) _ (.param .b64 _);\nmov.u64 a1, malloc; "
                     "mov.u64 a2, 64;\n{ .param .b64 x; .param .b64 y; st.param.b64 [x], a2; call (y), a1, (x), P; "
@@ -364,9 +349,8 @@ static void functions_that_the_device_provides(void **state)
 }
 
 /* Blocks on all host threads call the same functions for the first time, each of which calls two others. */
-static void many_blocks_call_first(void **state)
+EXEC_TEST(many_blocks_call_first)
 {
-    (void)state;
     enum { FUNCTIONS = 60, THREADS = 64, BLOCKS = 15 };
     static char text[FUNCTIONS * 3 * 400 + 8192];
     size_t n = 0;
@@ -399,9 +383,8 @@ static void many_blocks_call_first(void **state)
     }
 }
 
-static void kernels_are_not_called(void **state)
+EXEC_TEST(kernels_are_not_called)
 {
-    (void)state;
     const char *why = gpu_refuses(
         ".visible .entry e()\n{\n.shared .b8 s[4]; st.shared.b32 [s], 1; ret;\n}\n" KERNEL("k", "call e, ();"), "k");
     assert_non_null(why);
@@ -409,9 +392,8 @@ static void kernels_are_not_called(void **state)
 }
 
 /* Neither a variable nor another table is a label. */
-static void tables_hold_labels(void **state)
+EXEC_TEST(tables_hold_labels)
 {
-    (void)state;
     static char text[8192];
     size_t n = 0;
     for (int i = 0; i < 200; i++)
@@ -430,9 +412,8 @@ static void *ask(void *name)
 }
 
 /* A thread with little stack of its own decodes a long chain of calls. */
-static void chains_of_any_length(void **state)
+EXEC_TEST(chains_of_any_length)
 {
-    (void)state;
     enum { LENGTH = 8000 };
     static char text[LENGTH * 320];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", FUNCTION("f0", ""));
@@ -450,26 +431,4 @@ static void chains_of_any_length(void **state)
     pthread_attr_destroy(&small);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(what_is_pointed_to_calls_others),
-        EXEC_TEST(shared_memory_of_what_another_kernel_points_to),
-        EXEC_TEST(functions_of_another_module),
-        EXEC_TEST(modules_call_each_other),
-        EXEC_TEST(shared_memory_across_modules),
-        EXEC_TEST(numbers_that_are_no_functions),
-        EXEC_TEST(modules_that_have_gone),
-        EXEC_TEST(modules_go_in_any_order),
-        EXEC_TEST(another_context_has_other_functions),
-        EXEC_TEST(the_stack_that_pointers_need),
-        EXEC_TEST(recursion_through_another_module_ends),
-        EXEC_TEST(calls_that_do_not_fit),
-        EXEC_TEST(functions_that_the_device_provides),
-        EXEC_TEST(many_blocks_call_first),
-        EXEC_TEST(kernels_are_not_called),
-        EXEC_TEST(tables_hold_labels),
-        EXEC_TEST(chains_of_any_length),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -2,7 +2,6 @@
  * limits. */
 #include "tests/exec/main.h"
 
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,9 +9,8 @@
     "SPIN: atom.global.cas.b32 r10, [" lock "], 0, 1; setp.ne.s32 p1, r10, 0;\n@p1 bra SPIN;\nmembar.gl;\n"
 
 /* Each lane of a warp takes a spin lock and adds to a plain counter. */
-static void spin_lock_in_a_warp(void **state)
+EXEC_TEST(spin_lock_in_a_warp)
 {
-    (void)state;
     gpu_load(KERNEL("k", SPIN_LOCK("a0")
                     "ld.volatile.global.u32 r11, [a0+4]; add.u32 r11, r11, 1; st.volatile.global.u32 [a0+4], r11;\n"
                     "membar.gl; atom.global.exch.b32 r12, [a0], 0;"));
@@ -24,9 +22,8 @@ static void spin_lock_in_a_warp(void **state)
 }
 
 /* Lane i waits for its flag, resets it, and raises the next one's; 100 rounds. */
-static void ring_of_flags(void **state)
+EXEC_TEST(ring_of_flags)
 {
-    (void)state;
     gpu_load(KERNEL("k", MINE
                     "add.u32 r4, r1, 1; rem.u32 r4, r4, r3; mul.wide.u32 a2, r4, 4; add.u64 a2, a2, a0;\n"
                     "setp.eq.u32 p0, r1, 0;\n@p0 st.volatile.global.u32 [mine], 1;\n"
@@ -42,9 +39,8 @@ static void ring_of_flags(void **state)
 }
 
 /* Even and odd lanes exchange through shfl.sync of two different lines. */
-static void shuffle_in_both_arms(void **state)
+EXEC_TEST(shuffle_in_both_arms)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k", MINE "and.b32 r4, r1, 1; setp.eq.u32 p1, r4, 1; add.u32 r5, r1, 100; add.u32 r6, r1, 1000;\n@p1 bra ODD;\n"
                   "shfl.sync.bfly.b32 r7, r5, 1, 31, 0xffffffff; add.u32 r7, r7, 1; bra DONE;\n"
@@ -57,9 +53,8 @@ static void shuffle_in_both_arms(void **state)
 }
 
 /* Lanes write, meet at bar.warp.sync of different lines, and read their neighbour's. */
-static void warp_barrier_from_different_lines(void **state)
+EXEC_TEST(warp_barrier_from_different_lines)
 {
-    (void)state;
     gpu_load(".shared .align 4 .b8 s[128];\n" KERNEL(
         "k", MINE
         "mov.u64 a3, s; mul.wide.u32 a4, r1, 4; add.u64 a3, a3, a4; mov.u32 r4, s; xor.b32 r5, r1, 31; shl.b32 r5, r5, "
@@ -78,9 +73,8 @@ static void warp_barrier_from_different_lines(void **state)
 }
 
 /* A third of the lanes return before bar.sync; the rest of the block meets, twice. */
-static void lanes_return_before_barrier(void **state)
+EXEC_TEST(lanes_return_before_barrier)
 {
-    (void)state;
     gpu_load(".shared .align 4 .u32 total;\n"
              KERNEL("k", "rem.u32 r4, r1, 3; setp.eq.u32 p1, r4, 0;\n"
                     "setp.eq.u32 p2, r1, 1;\n@p2 st.shared.u32 [total], 0;\n"
@@ -92,9 +86,8 @@ static void lanes_return_before_barrier(void **state)
         assert_int_equal(out[i], i % 3 ? 133 : 0);
 }
 
-static void ticket_lock_of_1000_blocks(void **state)
+EXEC_TEST(ticket_lock_of_1000_blocks)
 {
-    (void)state;
     gpu_load(KERNEL("k", "mov.u32 r9, %tid.x; setp.ne.u32 p0, r9, 0;\n@p0 ret;\n"
                     "atom.global.add.u32 r4, [a0], 1;\n"
                     "WAIT: ld.acquire.gpu.u32 r5, [a0+64]; setp.ne.u32 p1, r5, r4;\n@p1 bra WAIT;\n"
@@ -108,9 +101,8 @@ static void ticket_lock_of_1000_blocks(void **state)
 }
 
 /* All resident blocks meet again and again at a barrier of their own making. */
-static void hand_made_grid_barrier(void **state)
+EXEC_TEST(hand_made_grid_barrier)
 {
-    (void)state;
     gpu_load(KERNEL("k", "mov.u32 r9, %tid.x; mov.u32 r10, %nctaid.x; mov.u32 r20, 0;\n"
                     "ROUND: bar.sync 0; setp.ne.u32 p0, r9, 0;\n@p0 bra MEET;\n"
                     "add.u32 r20, r20, 1; mul.lo.u32 r21, r20, r10; membar.gl; red.global.add.u32 [a0], 1;\n"
@@ -122,9 +114,8 @@ static void hand_made_grid_barrier(void **state)
 }
 
 /* grid.sync() as nvcc 13 writes it, with what it finds in envreg1 and envreg2. */
-static void cooperative_grid_sync(void **state)
+EXEC_TEST(cooperative_grid_sync)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k",
         MINE "mov.u32 r5, %tid.x; mov.u32 r6, %envreg2; cvt.u64.u32 a7, r6; mov.u32 r7, %envreg1; cvt.u64.u32 a8, r7;\n"
@@ -150,9 +141,8 @@ static void cooperative_grid_sync(void **state)
 }
 
 /* Single-pass prefix sum: each block adds up its predecessors' published sums. */
-static void decoupled_look_back(void **state)
+EXEC_TEST(decoupled_look_back)
 {
-    (void)state;
     enum { BLOCKS = 400 };
     gpu_load(KERNEL(
         "k",
@@ -173,9 +163,8 @@ static void decoupled_look_back(void **state)
 }
 
 /* Loops of different length per lane, with a branch inside; Collatz as a reference in C. */
-static void divergent_loops(void **state)
+EXEC_TEST(divergent_loops)
 {
-    (void)state;
     gpu_load(
         KERNEL("k", MINE
                "add.u32 r4, r1, 1; mov.u32 r5, 0;\n"
@@ -193,9 +182,8 @@ static void divergent_loops(void **state)
 }
 
 /* Lanes wait in a called function for a lane that is still in the caller. */
-static void waiting_inside_a_call(void **state)
+EXEC_TEST(waiting_inside_a_call)
 {
-    (void)state;
     gpu_load(".func wait(.param .b64 flag)\n{\n.reg .b64 a; .reg .b32 r; .reg .pred p;\nld.param.u64 a, [flag];\n"
              "W: ld.volatile.global.u32 r, [a]; setp.eq.u32 p, r, 0;\n@p bra W;\nret;\n}\n" KERNEL(
                  "k", MINE "setp.eq.u32 p1, r1, 31;\n@p1 bra LAST;\n"
@@ -210,9 +198,8 @@ static void waiting_inside_a_call(void **state)
 }
 
 /* Producer and consumer warps at named barriers with counts. */
-static void named_barriers(void **state)
+EXEC_TEST(named_barriers)
 {
-    (void)state;
     gpu_load(".shared .align 4 .u32 box;\n" KERNEL(
         "k", "mov.u32 r9, %tid.x; shr.u32 r10, r9, 5; mov.u32 r11, 0; mov.u32 r12, 0; setp.eq.u32 p1, r10, 0;\n@p1 bra "
              "PRODUCE;\n"
@@ -229,9 +216,8 @@ static void named_barriers(void **state)
 }
 
 /* mbarrier: phases by state and by parity, a count that shrinks, bytes to come. */
-static void mbarriers(void **state)
+EXEC_TEST(mbarriers)
 {
-    (void)state;
     gpu_load(".shared .align 8 .b64 b;\n.shared .align 4 .u32 sum;\n" KERNEL(
         "k", MINE
         "mov.u32 r9, %tid.x; setp.eq.u32 p1, r9, 0; mov.u64 a1, b; mov.u32 r10, 0; mov.u32 r11, 0;\n@p1 "
@@ -269,9 +255,8 @@ static void mbarriers(void **state)
                 "add.u32 r5, r5, 1; setp.lt.u32 p1, r5, 40;\n@p1 bra READ;\n"                                         \
                 "and.b32 r6, r6, 65535; st" space                                                                     \
                 ".u32 [b1], r6; add.u32 r8, r8, 1; setp.lt.u32 p2, r8, 6;\n@p2 bra ROUND;\nst.global.u32 [mine], r6;")
-static void stores_behind_a_barrier_wait_for_reads(void **state)
+EXEC_TEST(stores_behind_a_barrier_wait_for_reads)
 {
-    (void)state;
     enum { THREADS = 256, ROUNDS = 6, READS = 40 };
     if (getenv("EXEC_TEST_CHAOS"))
         skip();                       /* chaos is there to bring such races to light */
@@ -303,9 +288,8 @@ static uint64_t nanoseconds(void)
 }
 
 /* Blocks that sleep until another kernel raises a flag look at it no oftener than they asked, and notice it. */
-static void sleeping_leaves_the_processors(void **state)
+EXEC_TEST(sleeping_leaves_the_processors)
 {
-    (void)state;
     enum { NAP = 500000, THREADS = 4 * 64 };
     if (getenv("EXEC_TEST_CHAOS"))
         skip();                       /* chaos wakes them early */
@@ -326,24 +310,4 @@ static void sleeping_leaves_the_processors(void **state)
         fail_msg("%u looks, %llu would be enough", (unsigned)out[2], (unsigned long long)most);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(spin_lock_in_a_warp),
-        EXEC_TEST(ring_of_flags),
-        EXEC_TEST(shuffle_in_both_arms),
-        EXEC_TEST(warp_barrier_from_different_lines),
-        EXEC_TEST(lanes_return_before_barrier),
-        EXEC_TEST(ticket_lock_of_1000_blocks),
-        EXEC_TEST(hand_made_grid_barrier),
-        EXEC_TEST(cooperative_grid_sync),
-        EXEC_TEST(decoupled_look_back),
-        EXEC_TEST(divergent_loops),
-        EXEC_TEST(waiting_inside_a_call),
-        EXEC_TEST(named_barriers),
-        EXEC_TEST(mbarriers),
-        EXEC_TEST(stores_behind_a_barrier_wait_for_reads),
-        EXEC_TEST(sleeping_leaves_the_processors),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -7,9 +7,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "softgpu/tensor.h"
 
 enum { BOX_BYTES = 16384, TENSOR_BYTES = 1 << 18 };
@@ -156,9 +153,8 @@ static void load_into_memory(const char *ptx)
     fill_random(tensor, TENSOR_BYTES);
 }
 
-static void boxes_are_loaded(void **state)
+EXEC_TEST(boxes_are_loaded)
 {
-    (void)state;
     static unsigned char expected[BOX_BYTES];
     load_into_memory(SHARED EACH(LOAD));
     for (int i = 0; i < 300; i++) {
@@ -186,9 +182,8 @@ static void boxes_are_loaded(void **state)
     }
 }
 
-static void boxes_are_stored(void **state)
+EXEC_TEST(boxes_are_stored)
 {
-    (void)state;
     static unsigned char expected[TENSOR_BYTES];
     load_into_memory(SHARED EACH(STORE));
     for (int i = 0; i < 200; i++) {
@@ -209,9 +204,8 @@ static void boxes_are_stored(void **state)
     }
 }
 
-static void boxes_are_added(void **state)
+EXEC_TEST(boxes_are_added)
 {
-    (void)state;
     static uint32_t expected[TENSOR_BYTES / 4];
     load_into_memory(SHARED REDUCE(2, add) REDUCE(3, xor));
     for (int i = 0; i < 100; i++) {
@@ -237,9 +231,8 @@ static void boxes_are_added(void **state)
 }
 
 /* The first block loads a line of 64 bytes into blocks 0 and 3 of its cluster. */
-static void a_box_reaches_several_blocks(void **state)
+EXEC_TEST(a_box_reaches_several_blocks)
 {
-    (void)state;
     load_into_memory(SHARED ENTRY("k",
         "mov.u32 r10, %cluster_ctarank; st.shared.u32 [r5], 0; mbarrier.init.shared.b64 [r6], 1; "
         "mbarrier.arrive.expect_tx.shared.b64 _, [r6], r9; barrier.cluster.arrive; barrier.cluster.wait;\n"
@@ -262,9 +255,8 @@ static void a_box_reaches_several_blocks(void **state)
     }
 }
 
-static void wrong_maps_end_the_kernel(void **state)
+EXEC_TEST(wrong_maps_end_the_kernel)
 {
-    (void)state;
     load_into_memory(SHARED EACH(LOAD) STORE(1) REDUCE(2, and));
     *map = (struct sg_tensor){ .magic = SG_TENSOR_MAGIC,
                                .rank = 1,
@@ -413,9 +405,8 @@ static void make_row(unsigned rank, bool all_128, unsigned halo)
         map->pixels = 0;
 }
 
-static void rows_go_through_images(void **state)
+EXEC_TEST(rows_go_through_images)
 {
-    (void)state;
     static unsigned char expected[BOX_BYTES];
     load_into_memory(SHARED ROWS(3) ROWS(4) ROWS(5));
     for (int i = 0; i < 200; i++) {
@@ -456,9 +447,8 @@ static void rows_go_through_images(void **state)
                      CUDA_ERROR_ILLEGAL_INSTRUCTION);
 }
 
-static void pixels_become_columns(void **state)
+EXEC_TEST(pixels_become_columns)
 {
-    (void)state;
     static unsigned char expected[TENSOR_BYTES];
     load_into_memory(SHARED PIXELS(3, "{h0}") PIXELS(4, "{h0, h1}") PIXELS(5, "{h0, h1, h2}"));
     for (int i = 0; i < 300; i++) {
@@ -503,9 +493,8 @@ static void pixels_become_columns(void **state)
     }
 }
 
-static void four_lines_are_gathered_and_scattered(void **state)
+EXEC_TEST(four_lines_are_gathered_and_scattered)
 {
-    (void)state;
     static unsigned char expected[TENSOR_BYTES];
     load_into_memory(SHARED ENTRY("gather", TO_SHARED LOADED
                                   "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::"
@@ -552,9 +541,8 @@ static void four_lines_are_gathered_and_scattered(void **state)
 }
 
 /* 256 by 4 numbers of 4 or 6 bits; a box of 128 by 3 that ends beyond the last line. */
-static void packed_numbers_are_spread(void **state)
+EXEC_TEST(packed_numbers_are_spread)
 {
-    (void)state;
     static const struct { uint8_t type; unsigned global, shared; } cases[] = {
         { SG_TENSOR_U4, 8, 8 }, { SG_TENSOR_U4_WIDE, 8, 16 }, { SG_TENSOR_U6_WIDE, 12, 16 },
     };
@@ -587,9 +575,8 @@ static void packed_numbers_are_spread(void **state)
 
 #define REPLACE(field, type, value) "tensormap.replace.tile." field ".shared::cta.b1024." type " [r5], " value ";\n"
 
-static void fields_of_a_map_are_replaced(void **state)
+EXEC_TEST(fields_of_a_map_are_replaced)
 {
-    (void)state;
     static const struct sg_tensor start = { .magic = SG_TENSOR_MAGIC, .rank = 1, .type = SG_TENSOR_U8, .box = { 16 },
                                             .steps = { 1, 1, 1, 1, 1 } };
     load_into_memory(SHARED ENTRY("k",
@@ -641,14 +628,4 @@ static void fields_of_a_map_are_replaced(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(boxes_are_loaded),          EXEC_TEST(boxes_are_stored),
-        EXEC_TEST(boxes_are_added),           EXEC_TEST(a_box_reaches_several_blocks),
-        EXEC_TEST(wrong_maps_end_the_kernel), EXEC_TEST(pixels_become_columns),
-        EXEC_TEST(rows_go_through_images),    EXEC_TEST(four_lines_are_gathered_and_scattered),
-        EXEC_TEST(packed_numbers_are_spread), EXEC_TEST(fields_of_a_map_are_replaced),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

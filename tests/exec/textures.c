@@ -4,8 +4,6 @@
 #include "tests/exec/main.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "softgpu/texture.h"
 
@@ -142,9 +140,8 @@ static void scatter(struct point *p, bool normalized)
     }
 }
 
-static void geometries_filters_and_modes(void **state)
+EXEC_TEST(geometries_filters_and_modes)
 {
-    (void)state;
     for (unsigned g = G1D; g <= GA2D; g++)
         for (unsigned variant = 0; variant < 16; variant++) {
             load_fetch(g, variant & 8 ? "tex.level" : "tex", "v4.f32.f32", variant & 8 ? ", f7" : "");
@@ -173,9 +170,8 @@ static void geometries_filters_and_modes(void **state)
         }
 }
 
-static void weights_have_eight_bits(void **state)
+EXEC_TEST(weights_have_eight_bits)
 {
-    (void)state;
     load_fetch(G1D, "tex", "v4.f32.f32", "");
     float *memory = gpu_alloc(512);
     memory[1] = 1;
@@ -196,9 +192,8 @@ static void weights_have_eight_bits(void **state)
     sg_texture_remove(handle);
 }
 
-static void cube_maps(void **state)
+EXEC_TEST(cube_maps)
 {
-    (void)state;
     static const struct { float d[3]; unsigned face; float s, t;
     } cases[] = { /* the guide's table */
                   { { 1, .25f, .5f }, 0, -.5f, -.25f }, { { -1, .25f, .5f }, 1, .5f, -.25f },
@@ -233,9 +228,8 @@ static void cube_maps(void **state)
         }
 }
 
-static void formats_by_index(void **state)
+EXEC_TEST(formats_by_index)
 {
-    (void)state;
     static const struct { uint8_t format, unit; uint32_t raw; uint32_t want; float number;
     } cases[] = { { SG_TEXEL_U8, 0, 0xfe, 0xfe, 0 },
                   { SG_TEXEL_S8, 0, 0xfe, 0xfffffffe, 0 },
@@ -288,9 +282,8 @@ static void formats_by_index(void **state)
         }
 }
 
-static void halves_gather_and_odd_numbers(void **state)
+EXEC_TEST(halves_gather_and_odd_numbers)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out, .param .u64 t)\n{\n" HEAD
              "ld.param.u64 a1, [t]; mov.f32 f4, 0f3F800000; mov.f32 f5, 0f40000000; mov.f32 f1, 0f7FC00000; mov.f32 "
              "f2, 0fFF800000;\n"
@@ -316,9 +309,8 @@ static void halves_gather_and_odd_numbers(void **state)
     sg_texture_remove(handle);
 }
 
-static void surfaces(void **state)
+EXEC_TEST(surfaces)
 {
-    (void)state;
     static const struct {
         const char *type;
         unsigned bytes, count;
@@ -393,9 +385,8 @@ static void surfaces(void **state)
             }
 }
 
-static void formatted_stores(void **state)
+EXEC_TEST(formatted_stores)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out, .param .u64 t)\n{\n" HEAD
              "ld.param.u64 a1, [t]; mov.u32 r4, 300; mov.u32 r5, 7; mov.u32 r6, 0;\n"
              "sust.p.2d.v4.b32.trap [a1, {r1, r6}], {r4, r5, r1, r4}; suq.width.b32 r7, [a1]; "
@@ -416,9 +407,8 @@ static void formatted_stores(void **state)
 }
 
 /* Every thread adds to the same element of a row, takes part in a minimum, and sets a bit far beyond the edge. */
-static void reductions(void **state)
+EXEC_TEST(reductions)
 {
-    (void)state;
     gpu_load(".visible .entry bytes(.param .u64 out, .param .u64 t)\n{\n" HEAD
              "ld.param.u64 a1, [t]; mov.u32 r4, 4; mov.u32 r5, 1; mov.u32 r6, 0; mov.u32 r7, 1000; shl.b32 r8, "
              "r5, r1;\n"
@@ -452,9 +442,8 @@ static void reductions(void **state)
 }
 
 /* Each is an error of the kernel, and the next kernel runs. */
-static void what_is_refused(void **state)
+EXEC_TEST(what_is_refused)
 {
-    (void)state;
     gpu_load(".visible .entry read(.param .u64 out, .param .u64 t)\n{\n" HEAD
              "ld.param.u64 a1, [t]; mov.f32 f1, 0f3F800000; tex.2d.v4.f32.f32 {f4, f5, f6, f7}, [a1, {f1, f1}]; "
              "st.global.f32 [a0], f4;\nret;\n}\n"
@@ -488,9 +477,8 @@ static void what_is_refused(void **state)
 }
 
 /* Every form that nvcc makes of the functions in its texture and surface headers: decoded, and passed by. */
-static void forms_of_the_compiler(void **state)
+EXEC_TEST(forms_of_the_compiler)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out, .param .u64 t)\n{\n" HEAD
              ".reg .f32 %f<80>; .reg .b32 %r<30>; .reg .b16 %rs<20>; .reg .b64 %rd<10>; .reg .pred %p<3>;\n"
              "ld.param.u64 %rd3, [t]; mov.u64 %rd2, %rd3; mov.u64 %rd9, 0; mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 "
@@ -532,9 +520,8 @@ static void forms_of_the_compiler(void **state)
 }
 
 /* Objects come and go, also in numbers that make the table grow, while a kernel uses another. */
-static void comings_and_goings(void **state)
+EXEC_TEST(comings_and_goings)
 {
-    (void)state;
     gpu_load(".visible .entry k(.param .u64 out, .param .u64 t)\n{\n" HEAD
              "ld.param.u64 a1, [t]; mov.f32 f1, 0f3F800000; mov.f32 f2, 0f00000000; mov.u32 r4, 0;\n"
              "AGAIN: tex.2d.v4.f32.f32 {f4, f5, f6, f7}, [a1, {f1, f1}]; max.f32 f2, f2, f4; add.u32 r4, r4, 1; "
@@ -563,9 +550,8 @@ static void comings_and_goings(void **state)
 }
 
 /* With an offset a fetch gives what it gives as many texels further on. */
-static void offsets_count_texels(void **state)
+EXEC_TEST(offsets_count_texels)
 {
-    (void)state;
     static const int offset[] = { -3, 2, 1 };
     static const struct { const char *opcode, *types, *level; } forms[] = {
         { "tex", "v4.f32.f32", "" },
@@ -628,9 +614,8 @@ static void offsets_count_texels(void **state)
     assert_non_null(gpu_refuses(KERNEL("k", "tex.2d.v4.f32.f32 {f4, f5, f6, f7}, [a0, {f1, f1}], r1;"), "k"));
 }
 
-static void borders_have_a_colour(void **state)
+EXEC_TEST(borders_have_a_colour)
 {
-    (void)state;
     load_fetch(G2D, "tex", "v4.f32.f32", "");
     struct sg_texture t = sheet(G2D);
     t.linear_filter = true;
@@ -650,9 +635,8 @@ static void borders_have_a_colour(void **state)
 }
 
 /* Both pieces of the curve; what lies between two colours is mixed in linear light. The fourth channel is no colour. */
-static void colours_of_srgb(void **state)
+EXEC_TEST(colours_of_srgb)
 {
-    (void)state;
     load_fetch(G1D, "tex", "v4.f32.f32", "");
     unsigned char *memory = gpu_alloc(512);
     memcpy(memory, (unsigned char[]){ 0, 10, 128, 128, 255, 11, 128, 128 }, 8);
@@ -678,22 +662,4 @@ static void colours_of_srgb(void **state)
     sg_texture_remove(handle);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(geometries_filters_and_modes),
-        EXEC_TEST(weights_have_eight_bits),
-        EXEC_TEST(cube_maps),
-        EXEC_TEST(formats_by_index),
-        EXEC_TEST(halves_gather_and_odd_numbers),
-        EXEC_TEST(surfaces),
-        EXEC_TEST(formatted_stores), EXEC_TEST(reductions),
-        EXEC_TEST(what_is_refused),
-        EXEC_TEST(forms_of_the_compiler),
-        EXEC_TEST(offsets_count_texels),
-        EXEC_TEST(borders_have_a_colour),
-        EXEC_TEST(colours_of_srgb),
-        EXEC_TEST(comings_and_goings),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

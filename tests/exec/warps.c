@@ -1,9 +1,6 @@
 /* warps.c: shfl, vote, match, redux, elect, barriers with reductions, and the special registers, against C. */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static uint32_t shuffled(const uint32_t *a, int l, const char *mode, int b, int c, int *in)
 {
     int segment = c >> 8 & 31, clamp = c & 31, most = (l & segment) | (clamp & ~segment), least = l & segment, j;
@@ -19,9 +16,8 @@ static uint32_t shuffled(const uint32_t *a, int l, const char *mode, int b, int 
     return a[*in ? j : l];
 }
 
-static void shuffles(void **state)
+EXEC_TEST(shuffles)
 {
-    (void)state;
     static const char *const modes[] = { "up", "down", "bfly", "idx" };
     for (int m = 0; m < 4; m++) {
         char ptx[2048];
@@ -58,9 +54,8 @@ static void shuffles(void **state)
 
 /* A lane that does not execute the shuffle gives 0, whatever its register holds: lanes in the other arm of a branch,
    lanes that the mask names but that have exited, and lanes that meet in two arms. */
-static void shuffles_from_absent_lanes(void **state)
+EXEC_TEST(shuffles_from_absent_lanes)
 {
-    (void)state;
     gpu_load(
         KERNEL("k", ".reg .b64 mine; mul.wide.u32 mine, r1, 32; add.u64 mine, mine, a0; add.u32 r6, r1, 1000; "
                     "setp.lt.u32 p1, r1, 8;\n"
@@ -94,9 +89,8 @@ static void shuffles_from_absent_lanes(void **state)
         assert_int_equal(out[l], l < 4 ? 1000 + l + 12 : l >= 8 && l < 12 ? 1000 + l + 4 : 0);
 }
 
-static void votes_and_matches(void **state)
+EXEC_TEST(votes_and_matches)
 {
-    (void)state;
     gpu_load(KERNEL("k", ".reg .b64 v; mul.wide.u32 a9, r1, 64; add.u64 a9, a9, a0; setp.lt.u32 p1, r1, 13; rem.u32 "
                          "r4, r1, 5; cvt.u64.u32 v, r4; shl.b64 v, v, 40;\n"
                          "vote.sync.ballot.b32 r5, p1, -1; vote.sync.all.pred p2, p1, -1; vote.sync.any.pred p3, p1, "
@@ -122,9 +116,8 @@ static void votes_and_matches(void **state)
 
 /* Lanes that come together and each name only the lanes below their own: nobody waits, each gets the votes of the lanes
    that it names. */
-static void sets_without_the_lane_itself(void **state)
+EXEC_TEST(sets_without_the_lane_itself)
 {
-    (void)state;
     gpu_load(KERNEL("k", MINE "mov.u32 r4, %lanemask_lt; and.b32 r5, r1, 5; setp.eq.u32 p1, r5, 5;\n"
                               "vote.sync.ballot.b32 r6, p1, r4; add.u32 r7, r1, 1000;\n"
                               "shfl.sync.up.b32 r8, r7, 1, 0, r4; bar.warp.sync r4; match.all.sync.b32 r9|p2, r1, r4; "
@@ -138,9 +131,8 @@ static void sets_without_the_lane_itself(void **state)
     }
 }
 
-static void reductions(void **state)
+EXEC_TEST(reductions)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k", "mul.wide.u32 a9, r1, 64; add.u64 a9, a9, a0; sub.s32 r4, r1, 10; setp.gt.u32 p1, r1, 20;\n@p1 ret;\n"
              "redux.sync.add.s32 r5, r4, 0x1fffff; redux.sync.min.s32 r6, r4, 0x1fffff; redux.sync.max.u32 r7, r4, "
@@ -159,9 +151,8 @@ static void reductions(void **state)
     }
 }
 
-static void block_reductions_and_barrier_counts(void **state)
+EXEC_TEST(block_reductions_and_barrier_counts)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k", "mul.wide.u32 a9, r1, 16; add.u64 a9, a9, a0; setp.lt.u32 p1, r1, 77; bar.red.popc.u32 r4, 0, p1; "
              "bar.red.and.pred p2, 0, p1; barrier.cta.red.or.pred p3, 0, p1;\n"
@@ -176,9 +167,8 @@ static void block_reductions_and_barrier_counts(void **state)
     }
 }
 
-static void special_registers(void **state)
+EXEC_TEST(special_registers)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k",
         "mov.u32 r4, %tid.y; mov.u32 r5, %tid.z; mov.u32 r6, %ntid.y; mov.u32 r7, %ntid.z; mov.u32 r8, %ctaid.y; "
@@ -209,9 +199,8 @@ static void special_registers(void **state)
         }
 }
 
-static void atomics(void **state)
+EXEC_TEST(atomics)
 {
-    (void)state;
     static const struct { const char *insn; uint64_t start, operand, expected; unsigned size;
     } cases[] = {
         { "add.u32", 5, 3, 5 + 64 * 3, 4 },
@@ -272,9 +261,8 @@ static void atomics(void **state)
         }
 }
 
-static void atomics_return_the_old_value(void **state)
+EXEC_TEST(atomics_return_the_old_value)
 {
-    (void)state;
     gpu_load(KERNEL(
         "k",
         MINE "atom.global.add.u32 r4, [a0+4096], 1; atom.add.acq_rel.gpu.u32 r5, [a0+4100], 2; atom.global.cas.b32 r6, "
@@ -304,9 +292,8 @@ static void atomics_return_the_old_value(void **state)
 
 /* atom.add.f32 and red.add.f32 flush subnormals on global memory, whatever the address is called, and not on shared
  * memory. */
-static void float_atomics_flush_on_global_memory_only(void **state)
+EXEC_TEST(float_atomics_flush_on_global_memory_only)
 {
-    (void)state;
     static const struct { uint32_t old, operand, flushed, kept; } cases[] = {
         /* both subnormal: zeros of their sign */
         { 1, 1, 0, 2 }, { 0x80000001, 0x80000001, 0x80000000, 0x80000002 },
@@ -342,9 +329,8 @@ static void float_atomics_flush_on_global_memory_only(void **state)
 }
 
 /* The other types keep subnormals everywhere. */
-static void other_float_atomics_keep_subnormals(void **state)
+EXEC_TEST(other_float_atomics_keep_subnormals)
 {
-    (void)state;
     gpu_load(KERNEL("k",
                     "red.global.add.noftz.f16x2 [a0], 0x00010001; red.global.add.noftz.bf16x2 [a0+4], 0x00010001;\n"
                     "mov.u64 a1, 1; red.global.add.f64 [a0+8], a1; mov.b16 h1, 1; red.global.add.noftz.f16 [a0+16], "
@@ -357,20 +343,4 @@ static void other_float_atomics_keep_subnormals(void **state)
     assert_memory_equal(out, e, sizeof e);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(shuffles),
-        EXEC_TEST(shuffles_from_absent_lanes),
-        EXEC_TEST(votes_and_matches),
-        EXEC_TEST(sets_without_the_lane_itself),
-        EXEC_TEST(reductions),
-        EXEC_TEST(block_reductions_and_barrier_counts),
-        EXEC_TEST(special_registers),
-        EXEC_TEST(atomics),
-        EXEC_TEST(atomics_return_the_old_value),
-        EXEC_TEST(float_atomics_flush_on_global_memory_only),
-        EXEC_TEST(other_float_atomics_keep_subnormals),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

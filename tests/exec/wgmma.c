@@ -7,9 +7,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { SHARED = 45056, B_AT = 10240, IMAGE = 65536, A_AT = IMAGE + SHARED, WORDS = 128 };
 enum kind { REAL, INTEGER, BITS };
 struct type { const char *name; unsigned bits, exponent, fraction; enum kind kind; bool is_signed; };
@@ -316,13 +313,12 @@ static void every_type(bool sparse)
         }
 }
 
-static void dense_products(void **state) { (void)state, every_type(false); }
-static void sparse_products(void **state) { (void)state, every_type(true); }
+EXEC_TEST(dense_products) { (void)state, every_type(false); }
+EXEC_TEST(sparse_products) { (void)state, every_type(true); }
 
 /* Random numbers, products of them rounded: the same order of addition as mma.sync, hence the same bits. */
-static void as_mma_sync(void **state)
+EXEC_TEST(as_mma_sync)
 {
-    (void)state;
     static char ptx[16384];
     snprintf(ptx, sizeof ptx, FRAME, HEAD,
              "and.b32 r13, r1, 31; shl.b32 r14, r13, 2; add.u32 r14, r14, r12; ld.shared.b32 r15, [r14+10240];\n"
@@ -354,9 +350,8 @@ static void as_mma_sync(void **state)
     assert_int_not_equal(any, 0);
 }
 
-static void sums_are_clamped(void **state)
+EXEC_TEST(sums_are_clamped)
 {
-    (void)state;
     static char ptx[16384];
     snprintf(ptx, sizeof ptx, FRAME, HEAD,
              "mov.b32 x0, 0x01010101; mov.b32 x1, x0; mov.b32 x2, x0; mov.b32 x3, x0; mov.b32 z0, 0x7ffffff0;\n"
@@ -384,9 +379,8 @@ static void sums_are_clamped(void **state)
 }
 
 /* The first warp overwrites B as soon as its group is complete; the others are late. */
-static void a_group_is_complete_when_all_warps_have_computed(void **state)
+EXEC_TEST(a_group_is_complete_when_all_warps_have_computed)
 {
-    (void)state;
     static char ptx[16384];
     snprintf(ptx, sizeof ptx, FRAME, HEAD,
              "mov.b32 x0, 0x01010101; mov.b32 x1, x0; mov.b32 x2, x0; mov.b32 x3, x0; mov.u32 n, r1;\n"
@@ -410,9 +404,8 @@ static void a_group_is_complete_when_all_warps_have_computed(void **state)
             assert_int_equal(((const uint32_t *)(const void *)(out + 512 * t))[r], 32);
 }
 
-static void what_is_wrong_is_told(void **state)
+EXEC_TEST(what_is_wrong_is_told)
 {
-    (void)state;
     static char ptx[16384];
     static const char *const wrong[] = {
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.bf16 {z0, z1, z2, z3}, da, db, 1, 1, 1, 0, 0;",
@@ -439,15 +432,4 @@ static void what_is_wrong_is_told(void **state)
                      CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(dense_products),
-        EXEC_TEST(sparse_products),
-        EXEC_TEST(as_mma_sync),
-        EXEC_TEST(sums_are_clamped),
-        EXEC_TEST(a_group_is_complete_when_all_warps_have_computed),
-        EXEC_TEST(what_is_wrong_is_told),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

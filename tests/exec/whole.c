@@ -10,9 +10,6 @@
  */
 #include "tests/exec/main.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #ifndef PAIRS                                          /* room.mk: fewer in a build in which they are slow */
 #define PAIRS 100000
 #endif
@@ -167,26 +164,22 @@ static void vectors_are_whole(const char *space)
     }
 }
 
-static void global_vectors(void **state)
+EXEC_TEST(global_vectors)
 {
-    (void)state;
     vectors_are_whole(".global");
 }
-static void generic_vectors(void **state)
+EXEC_TEST(generic_vectors)
 {
-    (void)state;
     vectors_are_whole("");
 }
-static void shared_vectors(void **state)
+EXEC_TEST(shared_vectors)
 {
-    (void)state;
     vectors_are_whole(".shared");
 }
 
 /* 128-bit exchange and compare-and-swap are whole for plain loads too, and lose no update. */
-static void atomics_of_128_bits(void **state)
+EXEC_TEST(atomics_of_128_bits)
 {
-    (void)state;
     if (!has_avx())
         skip();
     gpu_load(
@@ -216,13 +209,4 @@ static void atomics_of_128_bits(void **state)
     assert_int_equal(out[1], 2ull * rounds);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXEC_TEST(global_vectors),
-        EXEC_TEST(generic_vectors),
-        EXEC_TEST(shared_vectors),
-        EXEC_TEST(atomics_of_128_bits),
-    };
-    return EXEC_MAIN(tests);
-}
+int main(void) { return unit_run(exec_setup, exec_teardown); }

@@ -1,9 +1,5 @@
 #include "tests/ptx/check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { MODULES = 64, LOG = 512, TEXT = 16384 };
 
 static struct ptx_module *modules[MODULES];

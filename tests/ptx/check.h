@@ -2,14 +2,8 @@
 #ifndef TESTS_PTX_CHECK_H
 #define TESTS_PTX_CHECK_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "softgpu/ptx/ptx.h"
+#include "tests/lib/unit.h"
 
 #define PTX_HEAD ".version 8.5\n.target sm_90\n.address_size 64\n"
 

@@ -1,9 +1,6 @@
 /* Constants and constant expressions: the values that ptxas writes for the same text. */
 #include "tests/ptx/check.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static uint64_t value_of(const char *type, const char *expression)
 {
     char text[256];
@@ -16,7 +13,7 @@ static uint64_t value_of(const char *type, const char *expression)
     return bits;
 }
 
-static void integers(void **state)
+TEST_WITH(integers, NULL, ptx_check_free)
 {
     static const struct { const char *text; uint64_t value;
     } cases[] = {
@@ -61,7 +58,6 @@ static void integers(void **state)
         { "- - 5", 5 },
         { "(-9223372036854775807-1)/-1", UINT64_C(1) << 63 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t value = value_of("u64", cases[i].text);
         if (value != cases[i].value)
@@ -70,18 +66,16 @@ static void integers(void **state)
     }
 }
 
-static void integers_in_small_types(void **state)
+TEST_WITH(integers_in_small_types, NULL, ptx_check_free)
 {
-    (void)state;
     assert_int_equal(value_of("u8", "300"), 44);
     assert_int_equal(value_of("s8", "-1"), 255);
     assert_int_equal(value_of("u32", "0x1ffffffff"), 0xffffffff);
     assert_int_equal(value_of("b16", "0x3c00"), 0x3c00);
 }
 
-static void floats(void **state)
+TEST_WITH(floats, NULL, ptx_check_free)
 {
-    (void)state;
     assert_int_equal(value_of("f32", "1.5"), 0x3fc00000);
     assert_int_equal(value_of("f32", "-1.5"), 0xbfc00000);
     assert_int_equal(value_of("f32", "0f3FC00000"), 0x3fc00000);
@@ -101,9 +95,8 @@ static void floats(void **state)
     assert_int_equal(value_of("b64", "0f3FC00000"), 0x3fc00000);
 }
 
-static void refused(void **state)
+TEST_WITH(refused, NULL, ptx_check_free)
 {
-    (void)state;
     ptx_check_refused(".global .u32 x = 1/0;", "division by zero");
     ptx_check_refused(".global .u32 x = 1 % (2-2);", "division by zero");
     ptx_check_refused(".global .f32 x = 1.0/0.0;", "division by zero");
@@ -124,14 +117,4 @@ static void refused(void **state)
     ptx_check_refused(".global .u32 x = ;", "expected a constant");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(integers, ptx_check_free),
-        cmocka_unit_test_teardown(integers_in_small_types, ptx_check_free),
-        cmocka_unit_test_teardown(floats, ptx_check_free),
-        cmocka_unit_test_teardown(refused, ptx_check_free),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("ptx constants", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,11 +1,8 @@
 /* Functions: signatures, parameter offsets, directives, scopes, labels. */
 #include "tests/ptx/check.h"
 
-#include <string.h>
-
-static void kernel_parameters(void **state)
+TEST_WITH(kernel_parameters, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_function *f = ptx_check_function(ptx_check_read(
         ".visible .entry f(.param .u8 a, .param .u64 b, .param .align 16 .b8 c[20], .param .u16 d, .param .v4 .f32 e,"
         " .param .u64 .ptr .global .align 256 p, .param .u64 .ptr q, .param .u32 last) { ret; }"), "f");
@@ -25,9 +22,8 @@ static void kernel_parameters(void **state)
     assert_false(f->signature.params[7].is_pointer);
 }
 
-static void device_functions(void **state)
+TEST_WITH(device_functions, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(
         ".func (.param .align 8 .b8 r[12]) f(.param .b32 a, .param .b64 b) { ret; }\n"
         ".func (.reg .u32 r) g(.reg .u32 a, .reg .f32 b) { .reg .u32 c; mov.u32 r, a; ret; }\n"
@@ -50,9 +46,8 @@ static void device_functions(void **state)
     assert_true(ptx_check_function(module, "v")->signature.params[1].unsized);
 }
 
-static void directives(void **state)
+TEST_WITH(directives, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(
         ".entry a() .maxntid 256 .minnctapersm 2 .maxnreg 40 { ret; }\n"
         ".entry b() .reqntid 16,8,1 .reqnctapercluster 2,1 .explicitcluster .maxclusterrank 8 .blocksareclusters { "
@@ -77,9 +72,8 @@ static void directives(void **state)
     ptx_check_refused(".entry f() .global .u32 x; { ret; }", "expected ';'");
 }
 
-static void signatures_refused(void **state)
+TEST_WITH(signatures_refused, NULL, ptx_check_free)
 {
-    (void)state;
     ptx_check_refused(".entry (.param .u32 r) f() { ret; }", "returns a value");
     ptx_check_refused(".func f(.global .u32 a) { ret; }", "parameters are");
     ptx_check_refused(".func f(.param .u32 a, .param .u32 a) { ret; }", "twice");
@@ -94,9 +88,8 @@ static void signatures_refused(void **state)
     ptx_check_refused(".func f { { ret; }", "does not end");
 }
 
-static void declarations(void **state)
+TEST_WITH(declarations, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 "
                                                      "b);\n.func g; .func f { call g; ret; } .func g { exit; }");
     const struct ptx_function *printf_function = ptx_check_function(module, "vprintf");
@@ -111,9 +104,8 @@ static void declarations(void **state)
     assert_true(ptx_check_function(module, "g")->defined);
 }
 
-static void addresses_of_functions(void **state)
+TEST_WITH(addresses_of_functions, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(
         ".func called { ret; } .func moved { ret; } .func listed { ret; } .func behind; .func self { .reg .b64 %rd<2>; "
         "mov.b64 %rd1, self; ret; } .func named { ret; } .func dropped { ret; } .func target { ret; }\n"
@@ -132,9 +124,8 @@ static void addresses_of_functions(void **state)
             fail_msg("the address of %s is not taken", others[i]);
 }
 
-static void aliases(void **state)
+TEST_WITH(aliases, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(".func g { exit; } .visible .func f; .alias f, g;");
     const struct ptx_function *f = ptx_check_function(module, "f");
     assert_true(f->defined);
@@ -152,9 +143,8 @@ static uint32_t target(const struct ptx_function *f, uint32_t instruction)
     return f->instructions[instruction].operands[0].index;
 }
 
-static void labels(void **state)
+TEST_WITH(labels, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_function *f = ptx_check_body("", "L: bra L; bra M; ret; M: N: bra End; bra N; End:");
     assert_int_equal(target(f, 0), 0);
     assert_int_equal(target(f, 1), 3);
@@ -166,9 +156,8 @@ static void labels(void **state)
 }
 
 /* An inner label hides an outer one, before and behind the branch; blocks repeat names as inlined assembly does. */
-static void labels_in_blocks(void **state)
+TEST_WITH(labels_in_blocks, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_function *f =
         ptx_check_body("", "L: ret; { bra L; ret; L: ret; } { bra L; ret; ret; L: ret; } bra L;");
     assert_int_equal(target(f, 1), 3);
@@ -182,9 +171,8 @@ static void labels_in_blocks(void **state)
     ptx_check_body_refused("mov.u32 %r1, nothing;", "'nothing' is not declared");
 }
 
-static void branch_tables(void **state)
+TEST_WITH(branch_tables, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_function *f = ptx_check_body("", "t: .branchtargets A, B, A;\nbrx.idx %r1, t;\nA: ret;\nB: exit;");
     const struct ptx_operand *table = &f->instructions[0].operands[1];
     assert_int_equal(table->kind, PTX_OP_LABEL_TABLE);
@@ -198,9 +186,8 @@ static void branch_tables(void **state)
     ptx_check_body_refused("t: .branchtargets A, %r1; A: ret;", "target 2 of .branchtargets is no label");
 }
 
-static void scopes(void **state)
+TEST_WITH(scopes, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_function *f =
         ptx_check_body(".global .u32 x;", "mov.b32 %r1, 1; { .reg .b64 %r<20>; .reg .f64 x; mov.b64 %r1, 2; mov.b64 "
                                           "%r15, 3; mov.f64 x, 0.0; } mov.b32 %r1, 4; mov.u64 %rd1, x;");
@@ -219,9 +206,8 @@ static void scopes(void **state)
     ptx_check_body_refused("{ .reg .u32 x; } mov.u32 x, 1;", "'x' is not declared");
 }
 
-static void register_ranges(void **state)
+TEST_WITH(register_ranges, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_function *f = ptx_check_body("", ".reg .b32 a<5>, b, %x1y<3>; mov.b32 a4, b; mov.b32 %x1y2, a04; "
                                                       "mov.b32 %r7, %r7; .reg .v2 .f32 v<3>; mov.f32 %f1, v2.y;");
     const struct ptx_instruction *i = f->instructions;
@@ -237,9 +223,8 @@ static void register_ranges(void **state)
     ptx_check_body_refused(".reg .b32 %x<4>; mov.b32 %x4, 1;", "beyond the registers");
 }
 
-static void local_variables(void **state)
+TEST_WITH(local_variables, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_function *f =
         ptx_check_body("", ".local .align 8 .b8 depot[16]; .shared .f32 s[32]; { .param .b64 p; st.param.b64 [p], "
                            "%rd1; } { .param .b32 p; st.param.b32 [p+0], %r1; }"
@@ -266,9 +251,8 @@ static void local_variables(void **state)
     ptx_check_body_refused(".shared .u32 x[];", "neither given");
 }
 
-static void debug_information(void **state)
+TEST_WITH(debug_information, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_text(
         "// comment\n.version 9.0\n.target sm_75a, debug\n.address_size 64\n.file 1 \"a.cu\"\n\t.file\t2 \"b.h\", "
         "1234, 567\n"
@@ -287,9 +271,8 @@ static void debug_information(void **state)
     assert_non_null(ptx_check_variable(module, "after"));
 }
 
-static void heads(void **state)
+TEST_WITH(heads, NULL, ptx_check_free)
 {
-    (void)state;
     assert_int_equal(ptx_check_text(".version 1.0\n.target compute_10, map_f64_to_f32\n")->target, 10);
     const struct ptx_module *module = ptx_check_text(".version 12.11 .target sm_103f .address_size 64");
     assert_int_equal(module->version_major, 12);
@@ -308,9 +291,8 @@ static void heads(void **state)
 }
 
 /* Each instruction knows the .loc before it. Files may be named behind the code; each text numbers its own. */
-static void source_lines(void **state)
+TEST_WITH(source_lines, NULL, ptx_check_free)
 {
-    (void)state;
     static const char *const texts[] = {
         ".visible .entry k() {\n.reg .b32 r;\nmov.b32 r, 1;\n.loc 1 7 3\nmov.b32 r, 2;\n.loc 2 9 0, function_name x, "
         "inlined_at 1 8 2\nmov.b32 r, 3; ret; }\n.func x() { ret; }\n.file 1 \"a.cu\"\n.file 2 \"b.h\", 1, 2\n",
@@ -329,26 +311,4 @@ static void source_lines(void **state)
     assert_string_equal(ptx_source_file(m, l, 1), "c.cu");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(kernel_parameters, ptx_check_free),
-        cmocka_unit_test_teardown(device_functions, ptx_check_free),
-        cmocka_unit_test_teardown(directives, ptx_check_free),
-        cmocka_unit_test_teardown(signatures_refused, ptx_check_free),
-        cmocka_unit_test_teardown(declarations, ptx_check_free),
-        cmocka_unit_test_teardown(addresses_of_functions, ptx_check_free),
-        cmocka_unit_test_teardown(aliases, ptx_check_free),
-        cmocka_unit_test_teardown(labels, ptx_check_free),
-        cmocka_unit_test_teardown(labels_in_blocks, ptx_check_free),
-        cmocka_unit_test_teardown(branch_tables, ptx_check_free),
-        cmocka_unit_test_teardown(scopes, ptx_check_free),
-        cmocka_unit_test_teardown(register_ranges, ptx_check_free),
-        cmocka_unit_test_teardown(local_variables, ptx_check_free),
-        cmocka_unit_test_teardown(debug_information, ptx_check_free),
-        cmocka_unit_test_teardown(source_lines, ptx_check_free),
-        cmocka_unit_test_teardown(heads, ptx_check_free),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("ptx functions", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

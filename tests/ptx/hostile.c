@@ -6,10 +6,6 @@
 #include "tests/ptx/check.h"
 #include "tests/ptx/same.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "softgpu/ptx/arena.h"
 #include "softgpu/ptx/reader.h"
 
@@ -75,9 +71,8 @@ static int try(const char *text, size_t size)
     return result == 0;
 }
 
-static void cut_anywhere(void **state)
+TEST_WITH(cut_anywhere, NULL, ptx_check_free)
 {
-    (void)state;
     const size_t size = sizeof sample - 1;
     size_t whole = 0;
     assert_true(try(sample, size));
@@ -86,9 +81,8 @@ static void cut_anywhere(void **state)
     assert_true(whole > 0 && whole < size / 4);        /* between two directives of module scope it is a text */
 }
 
-static void change_anything(void **state)
+TEST_WITH(change_anything, NULL, ptx_check_free)
 {
-    (void)state;
     static const char with[] = "\0{}[]()<>;:.,%$_\"/*@#!|+-0x\xff";
     char text[sizeof sample];
     const size_t size = sizeof sample - 1;
@@ -104,9 +98,8 @@ static void change_anything(void **state)
 }
 
 /* Parts of the text twice, or left out. */
-static void repeat_and_remove(void **state)
+TEST_WITH(repeat_and_remove, NULL, ptx_check_free)
 {
-    (void)state;
     const size_t size = sizeof sample - 1;
     char *changed = malloc(size * 2);
     assert_non_null(changed);
@@ -122,9 +115,8 @@ static void repeat_and_remove(void **state)
     free(changed);
 }
 
-static void awkward(void **state)
+TEST_WITH(awkward, NULL, ptx_check_free)
 {
-    (void)state;
     assert_false(try("", 0));
     assert_false(try("\0", 1));
     assert_false(try(".", 1));
@@ -165,9 +157,8 @@ static void deep(const char *head, const char *part, const char *tail)
     free(text);
 }
 
-static void nesting_is_limited(void **state)
+TEST_WITH(nesting_is_limited, NULL, ptx_check_free)
 {
-    (void)state;
     deep(PTX_HEAD ".func f { ", "{", "");
     deep(PTX_HEAD ".global .u32 x = ", "(", "");
     deep(PTX_HEAD ".global .u32 x = ", "-", "1;");
@@ -228,9 +219,8 @@ static void check_growth(const char *head, const char *part, const char *tail, s
     check_growth_of(head, part, tail, count / SMALLER, must_read, true);
 }
 
-static void growth_is_linear(void **state)
+TEST_WITH(growth_is_linear, NULL, ptx_check_free)
 {
-    (void)state;
     static const char body[] = PTX_HEAD ".func f { .reg .b32 %r<100>; .reg .pred p; .reg .u64 x; L0: ";
     check_growth(PTX_HEAD, " ", "", 100000, true);
     check_growth(PTX_HEAD, "/**/", "", 100000, true);
@@ -279,9 +269,8 @@ static char *numbered(size_t size, size_t *written)
     return text;
 }
 
-static void twenty_megabytes(void **state)
+TEST_WITH(twenty_megabytes, NULL, ptx_check_free)
 {
-    (void)state;
     size_t small_size, large_size;
     char *small = numbered((1 << 20) / SMALLER, &small_size);
     char *large = numbered((20 << 20) / SMALLER, &large_size);
@@ -296,9 +285,8 @@ static void twenty_megabytes(void **state)
 }
 
 /* What a text costs is some twenty times its size: a bound stands between, and says so. */
-static void memory_is_bounded(void **state)
+TEST_WITH(memory_is_bounded, NULL, ptx_check_free)
 {
-    (void)state;
     size_t size, before = ptx_arena_most;
     char *text = numbered(8 << 20, &size), log[200] = "";
     struct ptx_module *module = NULL;
@@ -316,18 +304,4 @@ static void memory_is_bounded(void **state)
     assert_non_null(strstr(log, "memory"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(cut_anywhere, ptx_check_free),
-        cmocka_unit_test_teardown(change_anything, ptx_check_free),
-        cmocka_unit_test_teardown(repeat_and_remove, ptx_check_free),
-        cmocka_unit_test_teardown(awkward, ptx_check_free),
-        cmocka_unit_test_teardown(nesting_is_limited, ptx_check_free),
-        cmocka_unit_test_teardown(growth_is_linear, ptx_check_free),
-        cmocka_unit_test_teardown(twenty_megabytes, ptx_check_free),
-        cmocka_unit_test_teardown(memory_is_bounded, ptx_check_free),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("ptx hostile", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,8 +1,6 @@
 /* Instructions and their operands. */
 #include "tests/ptx/check.h"
 
-#include <string.h>
-
 static const struct ptx_instruction *one(const char *definitions, const char *statement)
 {
     const struct ptx_function *f = ptx_check_body(definitions, statement);
@@ -32,9 +30,8 @@ static void check_opcode(const char *statement, const char *opcode, const char *
     assert_string_equal(joined, modifiers);
 }
 
-static void opcodes(void **state)
+TEST_WITH(opcodes, NULL, ptx_check_free)
 {
-    (void)state;
     check_opcode("ret;", "ret", "");
     check_opcode("setp.lt.and.f32 %p1, %f1, %f2, %p2;", "setp", "lt and f32");
     check_opcode("add .u32 %r1, %r2, 3;", "add", "u32");
@@ -49,9 +46,8 @@ static void opcodes(void **state)
     check_opcode("unheard_of.instruction %r1;", "unheard_of", "instruction");
 }
 
-static void guards(void **state)
+TEST_WITH(guards, NULL, ptx_check_free)
 {
-    (void)state;
     assert_int_equal(one("", "ret;")->guard, -1);
     const struct ptx_function *f = ptx_check_body("", "@%p1 ret; @!%p2 ret; @ ! %p1 ret;");
     assert_string_equal(f->registers[f->instructions[0].guard].name, "%p1");
@@ -63,9 +59,8 @@ static void guards(void **state)
     ptx_check_body_refused("@5 ret;", "after '@'");
 }
 
-static void numbers(void **state)
+TEST_WITH(numbers, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_operand *o = operand("mov.u32 %r1, -5;", 1);
     assert_int_equal(o->kind, PTX_OP_INTEGER);
     assert_int_equal(o->integer, -5);
@@ -87,9 +82,8 @@ static void numbers(void **state)
     assert_int_equal(operand("mov.f32 %f1, .5;", 1)->bits, UINT64_C(0x3fe0000000000000));
 }
 
-static void registers(void **state)
+TEST_WITH(registers, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_operand *o = operand("setp.eq.and.u32 %p1|%p2, %r1, %r2, !%p3;", 0);
     assert_int_equal(o->kind, PTX_OP_REGISTER);
     assert_int_equal(o->component, -1);
@@ -122,9 +116,8 @@ static void registers(void **state)
     ptx_check_body_refused("and.pred %p1, !P, %p2;", "only a register");
 }
 
-static void vectors(void **state)
+TEST_WITH(vectors, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_operand *o = operand("ld.global.v4.u32 {%r1,_,%r3, %r4}, [%rd1];", 0);
     assert_int_equal(o->kind, PTX_OP_VECTOR);
     assert_int_equal(o->element_count, 4);
@@ -148,9 +141,8 @@ static void check_memory(const char *statement, bool has_register, bool has_vari
     assert_int_equal(o->integer, offset);
 }
 
-static void memory(void **state)
+TEST_WITH(memory, NULL, ptx_check_free)
 {
-    (void)state;
     check_memory("ld.global.u32 %r1, [%rd1];", true, false, 0);
     check_memory("ld.global.u32 %r1, [%rd1+8];", true, false, 8);
     check_memory("ld.global.u32 %r1, [%rd1+-8];", true, false, -8);
@@ -178,9 +170,8 @@ static void memory(void **state)
     ptx_check_body_refused("ld.param.u32 %r1, [kernel];", "part of an address");
 }
 
-static void textures(void **state)
+TEST_WITH(textures, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_operand *o = operand("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [t, {%f5,%f6}];", 1);
     assert_int_equal(o->kind, PTX_OP_LIST);
     assert_true(o->bracketed);
@@ -199,9 +190,8 @@ static void textures(void **state)
     assert_int_equal(o->elements[0].integer, 16);
 }
 
-static void calls(void **state)
+TEST_WITH(calls, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(
         ".func (.param .b32 r) f(.param .b64 a, .param .b32 b) { ret; }\n.func g { ret; }\n.func (.reg .u32 r) h(.reg "
         ".u32 a) { ret; }\n"
@@ -246,9 +236,8 @@ static void calls(void **state)
     ptx_check_body_refused("call (%r1, %rd1;", "expected ')'");
 }
 
-static void refused(void **state)
+TEST_WITH(refused, NULL, ptx_check_free)
 {
-    (void)state;
     ptx_check_body_refused("mov.u32 %r1", "expected ';'");
     ptx_check_body_refused("mov.u32 %r1, ;", "expected a constant");
     ptx_check_body_refused("mov.u32 , %r1;", "expected a constant");
@@ -259,19 +248,4 @@ static void refused(void **state)
     ptx_check_body_refused(".loc 1 2 3, nonsense 5\n", "in .loc");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(opcodes, ptx_check_free),
-        cmocka_unit_test_teardown(guards, ptx_check_free),
-        cmocka_unit_test_teardown(numbers, ptx_check_free),
-        cmocka_unit_test_teardown(registers, ptx_check_free),
-        cmocka_unit_test_teardown(vectors, ptx_check_free),
-        cmocka_unit_test_teardown(memory, ptx_check_free),
-        cmocka_unit_test_teardown(textures, ptx_check_free),
-        cmocka_unit_test_teardown(calls, ptx_check_free),
-        cmocka_unit_test_teardown(refused, ptx_check_free),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("ptx instructions", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

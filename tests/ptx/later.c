@@ -6,9 +6,6 @@
 #include "tests/ptx/same.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "softgpu/ptx/arena.h"
 
@@ -47,9 +44,8 @@ static void check_same(const char *text)
 #define BODY PTX_HEAD ".global .u32 g;\n.visible .entry k(.param .u64 P)\n{\n.reg .pred %p<3>; .reg .b32 %r<10>;\n" \
                       ".reg .f32 %f<4>; .reg .f64 %fd<4>; .reg .b64 %rd<4>;\n"
 
-static void bodies_are_empty_at_first(void **state)
+TEST(bodies_are_empty_at_first)
 {
-    (void)state;
     struct ptx_module *whole, *later = read_both(BODY "mov.u32 %r1, %r2;\nret;\n}\n.func other { ret; }", &whole);
     char log[LOG] = "";
     assert_non_null(later);
@@ -68,9 +64,8 @@ static void bodies_are_empty_at_first(void **state)
     ptx_module_free(later);
 }
 
-static void the_same_tree(void **state)
+TEST(the_same_tree)
 {
-    (void)state;
     static const char *const texts[] = {
         /* what is declared behind a body is not known in it */
         PTX_HEAD ".entry k() {\n bra x;\nx: ret;\n}\n.global .u32 x;\n.func y { ret; }\n"
@@ -107,9 +102,8 @@ static void the_same_tree(void **state)
 }
 
 /* Every mistake shows when the module is read, whoever looks at the instruction first. */
-static void the_same_errors(void **state)
+TEST(the_same_errors)
 {
-    (void)state;
     static const char *const statements[] = {
         "mov.b32 %r1, %r10;", "mov.b32 %r1, %q1;", "@%r1 ret;", "@%p3 ret;", "@p ret;", "mov.b32 %r1 %r2;",
         "mov.b32 %r1, ;", "mov.b32 %r1,, %r2;", "mov.b32 , %r1;", "mov.f32 %f1, 0f3F80000;",
@@ -151,9 +145,8 @@ static char *many_functions(unsigned count)
     return text;
 }
 
-static void memory_of_what_is_read(void **state)
+TEST(memory_of_what_is_read)
 {
-    (void)state;
     char *text = many_functions(400);
     struct ptx_module *whole, *later = read_both(text, &whole);
     assert_non_null(later);
@@ -168,9 +161,8 @@ static void memory_of_what_is_read(void **state)
 }
 
 /* The reader runs out of memory for a body: it reports that, and a later try succeeds. */
-static void no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
     char *text = many_functions(40), log[LOG] = "";
     struct ptx_module *whole, *later = read_both(text, &whole);
     size_t most = ptx_arena_most;
@@ -203,9 +195,8 @@ static void *read_bodies(void *argument)
     return NULL;
 }
 
-static void threads_read_one_module(void **state)
+TEST(threads_read_one_module)
 {
-    (void)state;
     char *text = many_functions(FUNCTIONS);
     struct ptx_module *whole, *later = read_both(text, &whole);
     struct readers readers[THREADS];
@@ -225,16 +216,4 @@ static void threads_read_one_module(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bodies_are_empty_at_first),
-        cmocka_unit_test(the_same_tree),
-        cmocka_unit_test(the_same_errors),
-        cmocka_unit_test(memory_of_what_is_read),
-        cmocka_unit_test(no_memory),
-        cmocka_unit_test(threads_read_one_module),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("ptx later", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

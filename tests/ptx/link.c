@@ -1,8 +1,6 @@
 /* Several texts as one module. */
 #include "tests/ptx/check.h"
 
-#include <string.h>
-
 static const struct ptx_module *both(const char *first, const char *second)
 {
     return ptx_check_link((const char *const[]){ first, second }, 2);
@@ -13,9 +11,8 @@ static void neither(const char *first, const char *second, const char *message)
     ptx_check_link_refused((const char *const[]){ first, second }, 2, message);
 }
 
-static void functions_are_found(void **state)
+TEST_WITH(functions_are_found, NULL, ptx_check_free)
 {
-    (void)state;
     static const char caller[] = ".extern .func (.param .b32 r) f(.param .b32 a);\n.visible .entry k() { .param .b32 "
                                  "p; call (p), f, (p); ret; }";
     static const char callee[] = ".visible .func (.param .b32 r) f(.param .b32 a) { exit; }";
@@ -31,16 +28,14 @@ static void functions_are_found(void **state)
     }
 }
 
-static void functions_may_stay_undefined(void **state)
+TEST_WITH(functions_may_stay_undefined, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = both(".extern .func cnpGetLimit;\n.func f { call cnpGetLimit; ret; }", "");
     assert_false(ptx_check_function(module, "cnpGetLimit")->defined);
 }
 
-static void variables_are_found(void **state)
+TEST_WITH(variables_are_found, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = both(".extern .global .align 4 .b8 x[]; .global .u64 p = generic(x)+4;\n.func f "
                                            "{ .reg .b64 %r; mov.u64 %r, x; ret; }",
                                            ".visible .global .align 16 .b8 x[64] = {7};");
@@ -61,9 +56,8 @@ static void variables_are_found(void **state)
     neither(".extern .global .u32 x;", ".global .u32 x;", "no text of the link defines");
 }
 
-static void a_single_text_is_a_whole_program(void **state)
+TEST_WITH(a_single_text_is_a_whole_program, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module =
         ptx_check_read(".extern .global .u32 x; .extern .shared .u32 s; .extern .shared .b8 d[];");
     assert_int_equal(ptx_check_variable(module, "x")->linkage, PTX_LINK_VISIBLE);
@@ -72,18 +66,16 @@ static void a_single_text_is_a_whole_program(void **state)
     ptx_check_refused(".extern .global .u32 x[];", "no text of the link defines");
 }
 
-static void dynamic_shared_is_one(void **state)
+TEST_WITH(dynamic_shared_is_one, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = both(".extern .shared .align 4 .b8 s[];", ".extern .shared .align 16 .b8 s[];");
     assert_int_equal(module->variable_count, 1);
     assert_int_equal(module->variables[0].align, 16);
     assert_true(module->variables[0].unsized);
 }
 
-static void local_names_stay_apart(void **state)
+TEST_WITH(local_names_stay_apart, NULL, ptx_check_free)
 {
-    (void)state;
     static const char text[] =
         ".global .u32 x = 1; .func f { .reg .b64 %r; mov.u64 %r, x; call f; ret; } .entry k() { call f; ret; }";
     const struct ptx_module *module = both(text, text);
@@ -99,9 +91,8 @@ static void local_names_stay_apart(void **state)
     }
 }
 
-static void weak_definitions(void **state)
+TEST_WITH(weak_definitions, NULL, ptx_check_free)
 {
-    (void)state;
     static const char weak[] = ".weak .global .u32 x = 1; .weak .func f { exit; } .weak .entry k() { exit; }";
     static const char other[] = ".weak .global .u32 x = 2; .weak .func f { trap; } .weak .entry k() { trap; }";
     static const char strong[] = ".visible .global .u32 x = 3; .visible .func f { ret; } .visible .entry k() { ret; }";
@@ -121,9 +112,8 @@ static void weak_definitions(void **state)
 }
 
 /* The addresses of the definition that lost are gone with it. */
-static void weak_relocations(void **state)
+TEST_WITH(weak_relocations, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = both(".global .u32 a; .weak .global .u64 x = a;", ".visible .global .u64 x = 5;");
     assert_int_equal(ptx_check_variable(module, "x")->relocation_count, 0);
     module = both(".weak .global .u64 x = 5;", ".global .u32 a; .weak .global .u64 x = a;");
@@ -132,9 +122,8 @@ static void weak_relocations(void **state)
     assert_int_equal(ptx_check_variable(module, "x")->relocation_count, 1);
 }
 
-static void common_definitions(void **state)
+TEST_WITH(common_definitions, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = both(".common .global .b8 x[4];", ".common .global .b8 x[16];");
     assert_int_equal(module->variable_count, 1);
     assert_int_equal(module->variables[0].size, 16);
@@ -143,9 +132,8 @@ static void common_definitions(void **state)
     assert_int_equal(module->variables[0].linkage, PTX_LINK_VISIBLE);
 }
 
-static void highest_version_counts(void **state)
+TEST_WITH(highest_version_counts, NULL, ptx_check_free)
 {
-    (void)state;
     static const struct ptx_source sources[] = {
         { .text = ".version 7.5 .target sm_90", .size = 26 }, { .text = ".version 7.8 .target sm_75", .size = 26 } };
     struct ptx_module *module;
@@ -156,9 +144,8 @@ static void highest_version_counts(void **state)
     ptx_module_free(module);
 }
 
-static void outlines(void **state)
+TEST_WITH(outlines, NULL, ptx_check_free)
 {
-    (void)state;
     static const char text[] = ".version 8.0 .target sm_90 .global .u32 x = 5; .func f(.param .b64 a);"
         ".entry k(.param .u64 p, .param .u8 q) { { nonsense here \"}\" } // }\n ret; } .func f(.param .b64 a) { ret; }";
     struct ptx_source source = { .text = text, .size = sizeof text - 1, .name = "text" };
@@ -175,28 +162,9 @@ static void outlines(void **state)
     ptx_module_free(module);
 }
 
-static void errors_name_the_text(void **state)
+TEST_WITH(errors_name_the_text, NULL, ptx_check_free)
 {
-    (void)state;
     neither("", "\n\n.global x;", "second:6: ");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(functions_are_found, ptx_check_free),
-        cmocka_unit_test_teardown(functions_may_stay_undefined, ptx_check_free),
-        cmocka_unit_test_teardown(variables_are_found, ptx_check_free),
-        cmocka_unit_test_teardown(a_single_text_is_a_whole_program, ptx_check_free),
-        cmocka_unit_test_teardown(dynamic_shared_is_one, ptx_check_free),
-        cmocka_unit_test_teardown(local_names_stay_apart, ptx_check_free),
-        cmocka_unit_test_teardown(weak_definitions, ptx_check_free),
-        cmocka_unit_test_teardown(weak_relocations, ptx_check_free),
-        cmocka_unit_test_teardown(common_definitions, ptx_check_free),
-        cmocka_unit_test_teardown(highest_version_counts, ptx_check_free),
-        cmocka_unit_test_teardown(outlines, ptx_check_free),
-        cmocka_unit_test_teardown(errors_name_the_text, ptx_check_free),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("ptx link", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,16 +1,13 @@
 /* Variables of module scope: spaces, sizes, alignment, initialisers, addresses inside them. */
 #include "tests/ptx/check.h"
 
-#include <string.h>
-
 static const struct ptx_variable *variable(const char *definitions, const char *name)
 {
     return ptx_check_variable(ptx_check_read(definitions), name);
 }
 
-static void shapes(void **state)
+TEST_WITH(shapes, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_variable *x = variable(".visible .global .align 16 .b8 x[3][4], y; .const .v4 .f32 c[2];", "x");
     assert_int_equal(x->space, PTX_SPACE_GLOBAL);
     assert_int_equal(x->type, PTX_B8);
@@ -37,9 +34,8 @@ static void shapes(void **state)
     assert_int_equal(variable(".common .global .u32 x;", "x")->linkage, PTX_LINK_COMMON);
 }
 
-static void dynamic_shared(void **state)
+TEST_WITH(dynamic_shared, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_variable *x = variable(".extern .shared .align 16 .b8 x[];", "x");
     assert_int_equal(x->space, PTX_SPACE_SHARED);
     assert_true(x->unsized);
@@ -50,9 +46,8 @@ static void dynamic_shared(void **state)
     assert_int_equal(x->size, 100);
 }
 
-static void ranges_of_names(void **state)
+TEST_WITH(ranges_of_names, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(".global .align 8 .u32 x<3>, y;");
     assert_int_equal(module->variable_count, 4);
     assert_int_equal(ptx_check_variable(module, "x2")->align, 8);
@@ -68,9 +63,8 @@ static void check_words(const char *definitions, const uint32_t *words, size_t c
     assert_memory_equal(x->init, words, count * 4);
 }
 
-static void initialisers(void **state)
+TEST_WITH(initialisers, NULL, ptx_check_free)
 {
-    (void)state;
     check_words(".global .u32 x[3] = {1,2,3};", (uint32_t[]){ 1, 2, 3 }, 3);
     check_words(".global .u32 x[] = {1,2,3};", (uint32_t[]){ 1, 2, 3 }, 3);
     check_words(".global .u32 x[4] = {1,2};", (uint32_t[]){ 1, 2, 0, 0 }, 4);
@@ -87,18 +81,16 @@ static void initialisers(void **state)
     check_words(".global .u16 x[2] = {65535, -2};", (uint32_t[]){ 0xfffeffff }, 1);
 }
 
-static void large_initialiser_is_mostly_zero(void **state)
+TEST_WITH(large_initialiser_is_mostly_zero, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_variable *x = variable(".global .u32 x[16777216] = {7};", "x");
     assert_int_equal(x->size, 64 << 20);
     assert_int_equal(x->init[0], 7);
     assert_int_equal(x->init[x->size - 1], 0);
 }
 
-static void initialisers_refused(void **state)
+TEST_WITH(initialisers_refused, NULL, ptx_check_free)
 {
-    (void)state;
     ptx_check_refused(".global .u32 x[2] = {1,2,3};", "more elements");
     ptx_check_refused(".global .u32 x[2][2] = {{1,2,3},{4}};", "more elements");
     ptx_check_refused(".global .u32 x[2][2] = {1,2};", "expected '{'");
@@ -127,9 +119,8 @@ static struct ptx_opaque opaque(const char *definitions)
 }
 
 /* What NVIDIA's assembler takes, and refuses. */
-static void opaque_initialisers(void **state)
+TEST_WITH(opaque_initialisers, NULL, ptx_check_free)
 {
-    (void)state;
     struct ptx_opaque o = opaque(INDEPENDENT ".global .samplerref x = { addr_mode_0 = clamp_to_border, filter_mode = "
                                              "linear, addr_mode_2 = mirror, force_unnormalized_coords = 1 };");
     assert_int_equal(o.given,
@@ -160,9 +151,8 @@ static void opaque_initialisers(void **state)
 }
 
 /* They take no room among a kernel's parameters, as in the code that NVIDIA's assembler makes. */
-static void opaque_parameters(void **state)
+TEST_WITH(opaque_parameters, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *m =
         ptx_check_read(INDEPENDENT ".visible .entry k(.param .u64 a, .param .texref t, .param "
                                    ".samplerref s, .param .surfref u, .param .u32 z) { ret; }");
@@ -175,9 +165,8 @@ static void opaque_parameters(void **state)
     assert_false(ptx_check_read(".global .u32 x;")->texmode_independent);
 }
 
-static void shapes_refused(void **state)
+TEST_WITH(shapes_refused, NULL, ptx_check_free)
 {
-    (void)state;
     ptx_check_refused(".global x;", "without a type");
     ptx_check_refused(".global .u32 .u64 x;", "two types");
     ptx_check_refused(".global .shared .u32 x;", "two state spaces");
@@ -208,9 +197,8 @@ static void check_relocation(const struct ptx_relocation *r, size_t offset, unsi
     assert_int_equal(r->addend, addend);
 }
 
-static void addresses(void **state)
+TEST_WITH(addresses, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(".func f {ret;} .global .u32 y[4]; .global .u64 x[5] = {y, y+8, "
                                                      "generic(y), generic(y)+4, f}; .global .u32 z = y;");
     const struct ptx_variable *x = ptx_check_variable(module, "x");
@@ -228,9 +216,8 @@ static void addresses(void **state)
     check_relocation(ptx_check_variable(module, "z")->relocations, 0, 4, 0, false, 0);
 }
 
-static void masked_addresses(void **state)
+TEST_WITH(masked_addresses, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(
         ".global .u32 y; .func f {ret;} .global .align 8 .u8 x[24] = {9, 0xFF(y), 0xFF00(y+4), 0xFF0000(generic(y)),"
         " 0xFF000000(generic(y)+4), 0xFF00000000(f), 0xFF0000000000(y), 0xFF000000000000(y), 0xFF00000000000000(y), "
@@ -246,17 +233,15 @@ static void masked_addresses(void **state)
     assert_int_equal(x->init[9], 7);
 }
 
-static void addresses_of_later_names(void **state)
+TEST_WITH(addresses_of_later_names, NULL, ptx_check_free)
 {
-    (void)state;
     const struct ptx_module *module = ptx_check_read(".global .u64 x = y; .global .u32 y; .global .u64 self = self;");
     assert_string_equal(module->variables[ptx_check_variable(module, "x")->relocations->symbol].name, "y");
     assert_string_equal(module->variables[ptx_check_variable(module, "self")->relocations->symbol].name, "self");
 }
 
-static void addresses_refused(void **state)
+TEST_WITH(addresses_refused, NULL, ptx_check_free)
 {
-    (void)state;
     ptx_check_refused(".global .u64 x = nothing;", "'nothing', which is not declared");
     ptx_check_refused(".global .u32 y; .global .u8 x[8] = {y};", "does not fit");
     ptx_check_refused(".global .u32 y; .global .u8 x[8] = {0xF0(y)};", "one byte");
@@ -266,23 +251,4 @@ static void addresses_refused(void **state)
     ptx_check_refused(".global .u32 y; .global .u8 x[8] = {1.0(y)};", "must be an integer");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(shapes, ptx_check_free),
-        cmocka_unit_test_teardown(dynamic_shared, ptx_check_free),
-        cmocka_unit_test_teardown(ranges_of_names, ptx_check_free),
-        cmocka_unit_test_teardown(initialisers, ptx_check_free),
-        cmocka_unit_test_teardown(large_initialiser_is_mostly_zero, ptx_check_free),
-        cmocka_unit_test_teardown(initialisers_refused, ptx_check_free),
-        cmocka_unit_test_teardown(opaque_initialisers, ptx_check_free),
-        cmocka_unit_test_teardown(opaque_parameters, ptx_check_free),
-        cmocka_unit_test_teardown(shapes_refused, ptx_check_free),
-        cmocka_unit_test_teardown(addresses, ptx_check_free),
-        cmocka_unit_test_teardown(masked_addresses, ptx_check_free),
-        cmocka_unit_test_teardown(addresses_of_later_names, ptx_check_free),
-        cmocka_unit_test_teardown(addresses_refused, ptx_check_free),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("ptx variables", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }
