@@ -20,20 +20,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { MIB = 1 << 20, TIMEOUT_MS = 5000, OFFER_SIZE = 44, PAYLOAD_MOST = 3 * MIB };
 
@@ -141,9 +134,8 @@ static void is_plain(const struct session *s, const char *why)
         fail_msg("\"%s\" does not say \"%s\"", s->why, why);
 }
 
-static void agree(void **state)
+TEST(agree)
 {
-    (void)state;
     struct session a, b;
     struct rpc_shared_memory memory[2];
     char bar[80], byte[2];
@@ -166,9 +158,8 @@ static void agree(void **state)
     session_end(&b);
 }
 
-static void disagree(void **state)
+TEST(disagree)
 {
-    (void)state;
     struct session s;
     char bar[80], shorter[64], pipe[64];
     session_begin(&s, two(bar, 0), paths[1]);                   /* rings never were there */
@@ -219,9 +210,8 @@ static void disagree(void **state)
     unlink(shorter);
 }
 
-static void all_taken(void **state)
+TEST(all_taken)
 {
-    (void)state;
     struct session s[3];
     char bar[80];
     two(bar, 0);
@@ -239,9 +229,8 @@ static void all_taken(void **state)
     session_end(&s[1]);
 }
 
-static void killed(void **state)
+TEST(killed)
 {
-    (void)state;
     struct session next[2];
     char bar[80], why[RPC_ERROR_SIZE];
     int fds[2];
@@ -276,9 +265,8 @@ static void killed(void **state)
 }
 
 /* A part of the file that an earlier program has written all over. */
-static void cleared(void **state)
+TEST(cleared)
 {
-    (void)state;
     enum { PIECE = 64 * 1024 };
     static uint8_t bytes[PIECE], zeros[PIECE];
     struct session s;
@@ -301,9 +289,8 @@ static void cleared(void **state)
 }
 
 /* As in a machine that was restored from a snapshot, while its part of the file serves another session. */
-static void taken_away(void **state)
+TEST(taken_away)
 {
-    (void)state;
     struct session s;
     struct rpc_shared_memory memory;
     char bar[80], other[16];
@@ -316,9 +303,8 @@ static void taken_away(void **state)
     session_end(&s);
 }
 
-static void slow(void **state)
+TEST(slow)
 {
-    (void)state;
     struct session s;
     char bar[80];
     setenv("FLYT_BAR_SPEED", "4294967295", 1);
@@ -368,9 +354,8 @@ static void *liar_run(void *context)
     return NULL;
 }
 
-static void lying_servers(void **state)
+TEST(lying_servers)
 {
-    (void)state;
     enum { GOOD = 0x80000000 | 40, RINGS = 4 * MIB };
     static const struct lie lies[] = {
         { { 0, 16 * MIB, 0, RINGS }, 0, GOOD, true, false },            /* behind the end */
@@ -409,9 +394,8 @@ static void lying_servers(void **state)
 
 enum client_lie { GUESSES, STRANGE_RECORD, ENDS, SAYS_NOTHING, CLIENT_LIES };
 
-static void lying_clients(void **state)
+TEST(lying_clients)
 {
-    (void)state;
     struct session after[2];
     char bar[80];
     two(bar, 0);
@@ -452,9 +436,8 @@ static void lying_clients(void **state)
         session_end(&after[i]);
 }
 
-static void other_beginnings(void **state)
+TEST(other_beginnings)
 {
-    (void)state;
     uint32_t offer[11] = { 0x80000000 | 40, 0, 0, 2, 0x20F17008, RING_VERSION, 4 };
     int fds[2];
     test_socket_pair(fds);
@@ -474,9 +457,8 @@ static void other_beginnings(void **state)
 }
 
 /* What the server's command line may say. */
-static void settings(void **state)
+TEST(settings)
 {
-    (void)state;
     static const struct { const char *behind, *why;
     } bad[] = {
         { ",0", "from 1 to 256" },
@@ -505,16 +487,4 @@ static void settings(void **state)
     assert_int_equal(is.st_blocks * 512, 16 * MIB);         /* no page of it can be missing later */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agree),         cmocka_unit_test(disagree),
-        cmocka_unit_test(all_taken),     cmocka_unit_test(killed),
-        cmocka_unit_test(cleared),       cmocka_unit_test(taken_away),
-        cmocka_unit_test(slow),          cmocka_unit_test(lying_servers),
-        cmocka_unit_test(lying_clients), cmocka_unit_test(other_beginnings),
-        cmocka_unit_test(settings),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+int main(void) { return unit_run(make_files, remove_files); }

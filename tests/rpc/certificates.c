@@ -1,15 +1,9 @@
 /* certificates.c: see certificates.h. */
 #include "tests/rpc/certificates.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 

@@ -14,17 +14,11 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { SILENCE = 1, LONG_MS = 1800, TICK_MS = 20 };
 #define BEAT_NS (100 * CLOCK_NS_PER_MS)

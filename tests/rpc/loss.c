@@ -8,15 +8,8 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { ROUNDS = 40, WORKERS = 5, BIG = 100 * 1024 };
 

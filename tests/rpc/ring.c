@@ -11,15 +11,9 @@
 #include "cpu/rpc/shm/ring.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* ---- both ends of the rings ---- */
 
@@ -47,9 +41,8 @@ static void pair_close(struct pair *pair)
 
 /* ---- streams ---- */
 
-static void streams_of_bytes(void **state)
+TEST(streams_of_bytes)
 {
-    (void)state;
     struct pair pair;
     pair_open(&pair);
     struct ring_view *client = &pair.side[RING_CLIENT], *server = &pair.side[RING_SERVER];
@@ -84,9 +77,8 @@ static void streams_of_bytes(void **state)
 
 /* A conversation: each side writes and reads pieces of all sizes, so that small ones find room beside the tail; and for
    rounds of the ring nothing but small ones. */
-static void conversation(void **state)
+TEST(conversation)
 {
-    (void)state;
     enum { MOST = 1 << 16, TURNS = 800000, PHASE = 200000 };
     struct pair pair;
     pair_open(&pair);
@@ -127,9 +119,8 @@ static void conversation(void **state)
 
 /* Small writes move the positions too: after rounds of the ring with nothing else, a long write still takes what
  * fits. */
-static void near_then_full(void **state)
+TEST(near_then_full)
 {
-    (void)state;
     struct pair pair;
     pair_open(&pair);
     struct ring_view *side = pair.side;
@@ -160,9 +151,8 @@ static void near_then_full(void **state)
 }
 
 /* What a hostile writer says of the bytes beside its tail is refused, or costs it its own bytes. */
-static void near_lies(void **state)
+TEST(near_lies)
 {
-    (void)state;
     static const uint32_t sizes[] = { 0, 1, 3, 16, 17, RING_NEAR, RING_NEAR + 1, 255 };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (uint64_t begin = 0; begin < 20; begin++) {
@@ -222,9 +212,8 @@ static void explore(struct model m, unsigned *ends, unsigned *slept)
     }
 }
 
-static void all_interleavings(void **state)
+TEST(all_interleavings)
 {
-    (void)state;
     unsigned ends = 0, slept = 0;
     explore((struct model){ 0 }, &ends, &slept);
     assert_in_range(ends, 10, 1000);
@@ -294,21 +283,12 @@ static void explore_near(struct near_model m, unsigned *ends, unsigned *near)
     }
 }
 
-static void near_interleavings(void **state)
+TEST(near_interleavings)
 {
-    (void)state;
     unsigned ends = 0, near = 0;
     explore_near((struct near_model){ .near_begin = -1, .ring = { -1, -1, -1, -1 } }, &ends, &near);
     print_message("# %u interleavings, %u writes beside the tail\n", ends, near);
     assert_true(ends > 1000 && near > 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_of_bytes), cmocka_unit_test(conversation), cmocka_unit_test(near_then_full),
-        cmocka_unit_test(near_lies), cmocka_unit_test(all_interleavings), cmocka_unit_test(near_interleavings),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

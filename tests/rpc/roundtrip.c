@@ -14,15 +14,8 @@
 #include "cpu/common/wire.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { ROUNDS = 200, ATTEMPTS = 200000, WIRE_MAX = 4 * 1024 * 1024, OBJECT_MAX = 4096 };
 
@@ -225,13 +218,13 @@ static void round_trip(const char *name, xdrproc_t proc, size_t object_size)
 #define TRIP_ASYNC(arguments, result) round_trip(#arguments, PROC(xdr_##arguments), SIZE_OF(arguments));
 #define TRIP_SYNC(arguments, result)  TRIP_ASYNC(arguments, result) \
                                       round_trip(#result, PROC(xdr_##result), SIZE_OF(result));
-#define TEST(number, NAME, name, class, arguments, result)      \
+#define CASE(number, NAME, name, class, arguments, result)      \
     static void trip_##name(void **state)                       \
     {                                                           \
         (void)state;                                            \
         TRIP_##class(arguments, result)                         \
     }
-FLYT_PROCEDURES(TEST)
+FLYT_PROCEDURES(CASE)
 
 /* Gathered data, in the middle of a record that has other data before and behind. */
 static void large_opaque(void **state)

@@ -12,19 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static unsigned open_descriptors(void)
 {
@@ -49,9 +42,8 @@ static rpc_client *offering_client(int fd, bool required, void (*lost)(void *, c
 
 /* ---- peers of every age ---- */
 
-static void both_new(void **state)
+TEST(both_new)
 {
-    (void)state;
     int fds[2];
     rpc_channel *served;
     unsigned before = open_descriptors();
@@ -68,9 +60,8 @@ static void both_new(void **state)
 }
 
 /* A server without shared memory, as released before it. */
-static void old_server(void **state)
+TEST(old_server)
 {
-    (void)state;
     int fds[2];
     rpc_channel *served;
     struct test_loss losses = { 0 };
@@ -94,9 +85,8 @@ static void old_server(void **state)
     service_join(service);
 }
 
-static void old_client(void **state)
+TEST(old_client)
 {
-    (void)state;
     int fds[2];
     rpc_channel *channel, *served;
     rpc_client *client;
@@ -113,9 +103,8 @@ static void old_client(void **state)
 }
 
 /* As the server's listener does it: one process accepts, another serves. */
-static void handed_over(void **state)
+TEST(handed_over)
 {
-    (void)state;
     char uri[96], path[64], lock[80];
     snprintf(path, sizeof path, "/tmp/flyt-shm-test-%d", (int)getpid());
     snprintf(uri, sizeof uri, "shm://%s", path);
@@ -188,9 +177,8 @@ static void *watch_words(void *context)
 }
 
 /* Both sides over a file, as over a device's BAR. */
-static void over_a_file(void **state)
+TEST(over_a_file)
 {
-    (void)state;
     pthread_t watcher;
     struct watch watch = { 0 };
     char path[] = "/tmp/flyt-bar-XXXXXX";
@@ -307,9 +295,8 @@ static void tell_lie(int socket, enum lie lie)
         shutdown(socket, SHUT_RDWR);
 }
 
-static void lying_servers(void **state)
+TEST(lying_servers)
 {
-    (void)state;
     for (enum lie lie = 0; lie < LIES; lie++) {
         int fds[2];
         struct test_loss losses = { 0 };
@@ -330,9 +317,8 @@ static void lying_servers(void **state)
 }
 
 /* Offers that are none, and offers in pieces. */
-static void strange_offers(void **state)
+TEST(strange_offers)
 {
-    (void)state;
     for (unsigned round = 0; round < 3; round++) {
         int fds[2];
         rpc_channel *served;
@@ -363,13 +349,4 @@ static void strange_offers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_new), cmocka_unit_test(old_server), cmocka_unit_test(old_client),
-        cmocka_unit_test(handed_over), cmocka_unit_test(over_a_file), cmocka_unit_test(lying_servers),
-        cmocka_unit_test(strange_offers),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

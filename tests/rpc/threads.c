@@ -5,16 +5,9 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { THREADS = 8, CALLS_EACH = 10000, BIG = 512 * 1024 };
 

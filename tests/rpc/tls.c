@@ -14,17 +14,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 enum { PATIENCE_MS = 20000 };
 
@@ -122,9 +117,8 @@ static void expect(const char *uri, const char *ca, const struct rpc_tls_identit
 
 /* ---- tests ---- */
 
-static void fingerprint(void **state)
+TEST(fingerprint)
 {
-    (void)state;
     struct rpc_tls_identity one, two;
     char right[160], wrong[160];
     assert_int_equal(rpc_tls_identity_make(&one, NULL), 0);
@@ -140,9 +134,8 @@ static void fingerprint(void **state)
     rpc_tls_identity_wipe(&two);
 }
 
-static void authority(void **state)
+TEST(authority)
 {
-    (void)state;
     struct shown shown;
     struct rpc_tls_identity identity;
     issue(&shown, "node", "node:gpu1", "DNS:gpu1.example,IP:10.1.2.3,IP:::5", -DAY, DAY, &ours);
@@ -162,9 +155,8 @@ static void authority(void **state)
 }
 
 /* The certificate of a client or of nobody in particular does not make a server. */
-static void others_certificates(void **state)
+TEST(others_certificates)
 {
-    (void)state;
     struct shown shown;
     struct rpc_tls_identity identity;
     issue(&shown, "client", "client:gpu1", NULL, -DAY, DAY, &ours);
@@ -177,9 +169,8 @@ static void others_certificates(void **state)
     rpc_tls_identity_wipe(&identity);
 }
 
-static void dates(void **state)
+TEST(dates)
 {
-    (void)state;
     struct shown shown;
     struct rpc_tls_identity identity;
     struct rpc_tls_files files;
@@ -201,9 +192,8 @@ static void dates(void **state)
 }
 
 /* In TLS 1.3 a client learns only with the first bytes it reads that its certificate was wanted, or not liked. */
-static void client_certificates(void **state)
+TEST(client_certificates)
 {
-    (void)state;
     struct shown node, client, stranger;
     struct rpc_tls_identity identity;
     struct met met;
@@ -235,9 +225,8 @@ static void client_certificates(void **state)
     rpc_tls_identity_wipe(&identity);
 }
 
-static void files_of_a_server(void **state)
+TEST(files_of_a_server)
 {
-    (void)state;
     struct shown one, two;
     struct rpc_tls_identity identity, other;
     char error[RPC_ERROR_SIZE] = "";
@@ -277,9 +266,8 @@ static void files_of_a_server(void **state)
     assert_non_null(strstr(error, "No such file"));
 }
 
-static void addresses(void **state)
+TEST(addresses)
 {
-    (void)state;
     static const char *const wrong[] = {
         "tls://gpu1",
         "tls://gpu1:1?",
@@ -316,9 +304,8 @@ static void addresses(void **state)
 }
 
 /* What comes instead of a handshake, or not at all. */
-static void hostile(void **state)
+TEST(hostile)
 {
-    (void)state;
     struct rpc_tls_identity identity;
     pthread_t thread;
     assert_int_equal(rpc_tls_identity_make(&identity, NULL), 0);
@@ -360,9 +347,8 @@ static void hostile(void **state)
 }
 
 /* The same for a client: nothing, noise, an end. */
-static void hostile_servers(void **state)
+TEST(hostile_servers)
 {
-    (void)state;
     static const uint8_t reply[28] = { 0x80, 0, 0, 24 };
     const struct {
         size_t size;
@@ -414,9 +400,8 @@ static void *between(void *context)
     return NULL;
 }
 
-static void changed_on_the_way(void **state)
+TEST(changed_on_the_way)
 {
-    (void)state;
     struct rpc_tls_identity identity;
     char uri[160], error[RPC_ERROR_SIZE];
     unsigned after = 0;
@@ -477,9 +462,8 @@ static void changed_on_the_way(void **state)
 
 /* The peer's bytes end without a farewell: that is an end, as of any connection; and a farewell is none of the
  * bytes. */
-static void ends(void **state)
+TEST(ends)
 {
-    (void)state;
     rpc_channel *channels[2];
     char byte = 0;
     struct iovec one = { &byte, 1 };
@@ -499,9 +483,8 @@ static void ends(void **state)
 }
 
 /* The child of a fork gives the channel up in silence: what the parent sends next still fits. */
-static void abandoned(void **state)
+TEST(abandoned)
 {
-    (void)state;
     struct met met;
     test_channels("tls", met.channels);
     pid_t child = fork();
@@ -538,22 +521,4 @@ static int end(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fingerprint),
-        cmocka_unit_test(authority),
-        cmocka_unit_test(others_certificates),
-        cmocka_unit_test(dates),
-        cmocka_unit_test(client_certificates),
-        cmocka_unit_test(files_of_a_server),
-        cmocka_unit_test(addresses),
-        cmocka_unit_test(hostile),
-        cmocka_unit_test(hostile_servers),
-        cmocka_unit_test(changed_on_the_way),
-        cmocka_unit_test(ends),
-        cmocka_unit_test(abandoned),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, begin, end);
-}
+int main(void) { return unit_run(begin, end); }

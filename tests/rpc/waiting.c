@@ -11,13 +11,8 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* Nothing comes, but after so many looks. Where the peer is, `together` says. */
 struct counted {
@@ -75,9 +70,8 @@ static ssize_t wait_once(struct counted *c, struct rpc_spin *spin)
     return rpc_channel_receive_spinning(&c->base, &inbox, spin);
 }
 
-static void peer_elsewhere(void **state)
+TEST(peer_elsewhere)
 {
-    (void)state;
     struct counted c = counted(false);
     struct rpc_spin spin = spinning();
     uint64_t before = clock_now();
@@ -102,9 +96,8 @@ static void peer_elsewhere(void **state)
         assert_int_equal(wait_once(&c, &spin), 1);
 }
 
-static void peer_here(void **state)
+TEST(peer_here)
 {
-    (void)state;
     struct counted c = counted(true);
     struct rpc_spin spin = spinning();
     for (int i = 0; i < 100; i++) {
@@ -117,9 +110,8 @@ static void peer_here(void **state)
 }
 
 /* A program bound to one processor never looks; its server shall know that it is there. */
-static void may_not_look(void **state)
+TEST(may_not_look)
 {
-    (void)state;
     struct counted c = counted(false);
     struct rpc_spin spin = spinning();
     spin.on = false;
@@ -128,9 +120,8 @@ static void may_not_look(void **state)
     assert_int_not_equal(c.here, 0);
 }
 
-static void server_moves(void **state)
+TEST(server_moves)
 {
-    (void)state;
     cpu_set_t before, after;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     struct counted c = counted(true);
@@ -149,12 +140,4 @@ static void server_moves(void **state)
     assert_true(CPU_EQUAL(&before, &after));    /* it is free to be moved back */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peer_elsewhere), cmocka_unit_test(peer_here), cmocka_unit_test(may_not_look),
-        cmocka_unit_test(server_moves),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -2,12 +2,9 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 void words_add(struct words *words, uint32_t word)
 {

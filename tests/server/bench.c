@@ -1,9 +1,6 @@
 /* bench.c: what a session costs on the null device, by transport. Not a test: built by make
  * $(BUILD)/tests/server_bench. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cpu/common/clock.h"
 #include "tests/server/kernels.h"
@@ -50,9 +47,8 @@ static void measure(const char *what, struct peer *peer)
            what, waited, launched, copied, rate, in, out);
 }
 
-static void all(void **state)
+TEST(all)
 {
-    (void)state;
     struct peer peer;
     struct server server;
     peer_local(&peer, "null");
@@ -69,8 +65,4 @@ static void all(void **state)
     server_stop(&server, SIGTERM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -4,8 +4,6 @@
  */
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cuda.h>
@@ -101,7 +99,7 @@ static int latched(struct fixture *f)
 
 /* ---- each has its own ---- */
 
-static void destroying_one_leaves_the_others(void **state)
+TEST_WITH(destroying_one_leaves_the_others, setup, teardown)
 {
     struct fixture *f = *state;
     for (uint32_t round = 1; round <= 3; round++) {
@@ -124,7 +122,7 @@ static void destroying_one_leaves_the_others(void **state)
     }
 }
 
-static void resetting_the_primary_leaves_the_others(void **state)
+TEST_WITH(resetting_the_primary_leaves_the_others, setup, teardown)
 {
     struct fixture *f = *state;
     add(f, 1, 1, f->at[1]);
@@ -143,7 +141,7 @@ static void resetting_the_primary_leaves_the_others(void **state)
 }
 
 /* A program frees what it has by ending the context: nothing of it stays with the device. */
-static void memory_goes_with_the_context(void **state)
+TEST_WITH(memory_goes_with_the_context, setup, teardown)
 {
     struct fixture *f = *state;
     memory_info_result before = { 0 }, after = { 0 };
@@ -164,7 +162,7 @@ static void memory_goes_with_the_context(void **state)
     assert_int_equal(word(f, 1, f->at[1]), 0);
 }
 
-static void memory_crosses(void **state)
+TEST_WITH(memory_crosses, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t value = 41;
@@ -181,7 +179,7 @@ static void memory_crosses(void **state)
 /* ---- default streams ---- */
 
 /* A default stream waits for the blocking streams of its own context, and they for it; not for those of others. */
-static void default_streams_are_apart(void **state)
+TEST_WITH(default_streams_are_apart, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t one = 1;
@@ -209,7 +207,7 @@ static void default_streams_are_apart(void **state)
 }
 
 /* The same where operations wait in the server: more of them than the driver takes. */
-static void many_operations_stay_in_order(void **state)
+TEST_WITH(many_operations_stay_in_order, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t one = 1, zero = 0;
@@ -230,7 +228,7 @@ static void many_operations_stay_in_order(void **state)
 }
 
 /* The numbers of a default stream are those of its id. */
-static void numbers_count_on(void **state)
+TEST_WITH(numbers_count_on, setup, teardown)
 {
     struct fixture *f = *state;
     assert_int_equal(PLAIN(f, context_create, { 7, 0, 0 }), 0);
@@ -257,7 +255,7 @@ static void numbers_count_on(void **state)
 
 /* A stream of one context waits for an event of another. That event's recording has not come to its turn when its
    context ends: it never will, and nobody must wait for it for ever. */
-static void who_waits_for_a_context_goes_on(void **state)
+TEST_WITH(who_waits_for_a_context_goes_on, setup, teardown)
 {
     struct fixture *f = *state;
     const uint32_t stream = stream_of(1);
@@ -284,7 +282,7 @@ static void who_waits_for_a_context_goes_on(void **state)
 
 /* ---- names ---- */
 
-static void contexts_do_not_mix(void **state)
+TEST_WITH(contexts_do_not_mix, setup, teardown)
 {
     struct fixture *f = *state;
     peer_event_record(&f->peer, 1, stream_of(2));
@@ -299,7 +297,7 @@ static void contexts_do_not_mix(void **state)
     assert_int_equal(latched(f), 0);
 }
 
-static void wrong_names_are_refused(void **state)
+TEST_WITH(wrong_names_are_refused, setup, teardown)
 {
     struct fixture *f = *state;
     assert_int_equal(PLAIN(f, context_retain, { 0, 0 }), 0);             /* it is called that already */
@@ -350,9 +348,8 @@ static void wrong_names_are_refused(void **state)
 }
 
 /* As many as there are names, in this process; they end with the session. */
-static void the_number_is_bounded(void **state)
+TEST(the_number_is_bounded)
 {
-    (void)state;
     struct fixture f = { 0 };
     peer_local(&f.peer, "null");
     peer_hello(&f.peer);
@@ -369,9 +366,8 @@ static void the_number_is_bounded(void **state)
 }
 
 /* The log says what a session had when it ended: every kind of object is counted. */
-static void objects_are_counted(void **state)
+TEST(objects_are_counted)
 {
-    (void)state;
     static char log[1 << 16];
     struct server other;
     struct fixture f = { 0 };
@@ -396,9 +392,8 @@ static void objects_are_counted(void **state)
 }
 
 /* HELLO makes the first context, and maps memory in it, where the client wishes that. */
-static void hello_brings_a_context(void **state)
+TEST(hello_brings_a_context)
 {
-    (void)state;
     struct peer peer;
     peer_connect(&peer, server.uri[0]);
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
@@ -442,25 +437,8 @@ static void hello_brings_a_context(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(destroying_one_leaves_the_others),
-        T(resetting_the_primary_leaves_the_others),
-        T(memory_goes_with_the_context),
-        T(memory_crosses),
-        T(default_streams_are_apart),
-        T(many_operations_stay_in_order),
-        T(numbers_count_on),
-        T(who_waits_for_a_context_goes_on),
-        T(contexts_do_not_mix),
-        T(wrong_names_are_refused),
-        cmocka_unit_test(the_number_is_bounded),
-        cmocka_unit_test(objects_are_counted),
-        cmocka_unit_test(hello_brings_a_context),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     server_start(&server, "software", NULL);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = unit_run(NULL, NULL);
     failed += server_stop(&server, SIGTERM) != 0;
     return failed;
 }

@@ -2,8 +2,6 @@
  *   operation that lets them go on gets through, and then all of them run in order */
 /* crowd.c: bytes inside the driver, of all streams of a session (cpu/server/crowd.c). */
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cpu/server/session.h"
 #include "tests/server/peer.h"
@@ -52,9 +50,8 @@ static uint64_t inside(struct session *session)
     return bytes;
 }
 
-static void many_streams_stand_still(void **state)
+TEST(many_streams_stand_still)
 {
-    (void)state;
     struct peer p;
     uint32_t counted[STREAMS], bytes;
     char log[200];
@@ -90,9 +87,8 @@ static void many_streams_stand_still(void **state)
 }
 
 /* Each message asks for all streams, which stand still. */
-static void calls_that_wait_are_bounded(void **state)
+TEST(calls_that_wait_are_bounded)
 {
-    (void)state;
     struct server server;
     struct peer p;
     enum { MANY = 2000, CALLS = 2 * SESSION_WAITS / MANY };
@@ -127,9 +123,4 @@ static void calls_that_wait_are_bounded(void **state)
     server_stop(&server, SIGTERM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(many_streams_stand_still),
-                                        cmocka_unit_test(calls_that_wait_are_bounded) };
-    return cmocka_run_group_tests_name("server crowd", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

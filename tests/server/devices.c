@@ -1,7 +1,5 @@
 /* devices.c: a session with two devices (of the software GPU): each has its own streams, memory and end. */
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cpu/code/hash.h"
 #include "tests/server/kernels.h"
@@ -80,7 +78,7 @@ static void add(struct fixture *f, int device, uint64_t at)
     peer_launch(&f->peer, (uint32_t)device + 1, 64 + (uint32_t)device, 1, 1, &params, 12);
 }
 
-static void memory_crosses(void **state)
+TEST_WITH(memory_crosses, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t value = 41, grid[16];
@@ -105,7 +103,7 @@ static void memory_crosses(void **state)
 }
 
 /* An event of one device orders a stream of the other; also when its recording waits in the server. */
-static void events_cross(void **state)
+TEST_WITH(events_cross, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t value, one = 1;
@@ -135,7 +133,7 @@ static void events_cross(void **state)
     assert_int_equal(f->peer.last.latched, 400);
 }
 
-static void reset_leaves_the_other_alone(void **state)
+TEST_WITH(reset_leaves_the_other_alone, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t value = 5;
@@ -162,7 +160,7 @@ static int peers(struct fixture *f, uint32_t context, uint32_t peer, int may)
 
 /* A kernel of device 1 may touch what is mapped for device 0, before and after the permission, until one of the two
    contexts ends. */
-static void peers_reach(void **state)
+TEST_WITH(peers_reach, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t value;
@@ -197,14 +195,9 @@ static void peers_reach(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(memory_crosses), T(events_cross), T(reset_leaves_the_other_alone), T(peers_reach),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     server_start(&server, "software", NULL);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = unit_run(NULL, NULL);
     server_stop(&server, SIGTERM);
     return failed;
 }

@@ -9,9 +9,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -51,9 +48,8 @@ static uint64_t served_ms(const struct server *server)
     return ms;
 }
 
-static void silent_crowd_delays_nobody(void **state)
+TEST(silent_crowd_delays_nobody)
 {
-    (void)state;
     struct server server;
     static int crowd[CROWD];
     const struct rlimit files = { 4096, 4096 };
@@ -70,9 +66,8 @@ static void silent_crowd_delays_nobody(void **state)
 }
 
 /* Each has said enough to be given a worker. */
-static void half_words_keep_few_workers(void **state)
+TEST(half_words_keep_few_workers)
 {
-    (void)state;
     struct server server;
     int half[HALF], pids[256];
     server_start(&server, "null", one_spare);
@@ -89,9 +84,8 @@ static void half_words_keep_few_workers(void **state)
 }
 
 /* The procedure that does nothing, as often as wanted, is no HELLO. */
-static void talk_is_no_greeting(void **state)
+TEST(talk_is_no_greeting)
 {
-    (void)state;
     static const char null_call[] = "\x80\x00\x00\x28\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x20\xf1\x70\x01"
                                     "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
                                     "\x00\x00\x00\x00";
@@ -114,9 +108,8 @@ static void talk_is_no_greeting(void **state)
 }
 
 /* One refusal, and the connection ends; what is tried again and again comes slower, and the log stays small. */
-static void refused_once(void **state)
+TEST(refused_once)
 {
-    (void)state;
     struct server server;
     struct stat log;
     char keys[] = "/tmp/flyt-door-XXXXXX";
@@ -141,14 +134,4 @@ static void refused_once(void **state)
     server_stop(&server, SIGTERM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(silent_crowd_delays_nobody),
-        cmocka_unit_test(half_words_keep_few_workers),
-        cmocka_unit_test(talk_is_no_greeting),
-        cmocka_unit_test(refused_once),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -2,9 +2,6 @@
  *   looked up when they run; conditions choose and repeat bodies; graphs for kernels are checked; a client that breaks
  *   the rules ends its session */
 /* graphs.c: kept calls (GRAPH_…), spoken by hand. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/server/peer.h"
 
 enum { INVALID = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
@@ -52,7 +49,7 @@ static uint32_t word_at(struct peer *p, uint32_t stream, uint64_t at)
     return word;
 }
 
-static void kept_calls_are_calls(void **state)
+TEST_WITH(kept_calls_are_calls, setup, teardown)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -85,7 +82,7 @@ static void kept_calls_are_calls(void **state)
     assert_int_equal(p->last.latched, INVALID_HANDLE);
 }
 
-static void objects_are_looked_up_when_it_runs(void **state)
+TEST_WITH(objects_are_looked_up_when_it_runs, setup, teardown)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -122,7 +119,7 @@ static void set_now(struct peer *p, uint64_t to, uint32_t value)
 }
 
 /* Word 0 is the condition; body 0 sets words 1 and 0, body 1 sets word 2. The client counts the condition alone. */
-static void conditions_choose_and_repeat(void **state)
+TEST_WITH(conditions_choose_and_repeat, setup, teardown)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -171,7 +168,7 @@ static void conditions_choose_and_repeat(void **state)
     assert_int_equal(p->last.latched, 0);
 }
 
-static void conditions_are_checked(void **state)
+TEST_WITH(conditions_are_checked, setup, teardown)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -214,7 +211,7 @@ static void graph_ends(struct peer *p, uint32_t stream, uint64_t executable)
     flyt_graph_end_1(&(graph_end_args){ stream, executable }, NULL, p->stub);
 }
 
-static void graphs_for_kernels_are_checked(void **state)
+TEST_WITH(graphs_for_kernels_are_checked, setup, teardown)
 {
     struct peer *p = *state;
     const struct { uint32_t stream, context; uint64_t executable; uint32_t latched; } wrong[] = {
@@ -315,9 +312,8 @@ static void too_many(struct peer *p, flyt_graph_call *call)
         keep(p, i, FLYT_MAX_GRAPH_BYTES / FLYT_GRAPH_PLACE_COST / 20, 0, call, 1);
 }
 
-static void rules(void **state)
+TEST(rules)
 {
-    (void)state;
     static void (*const wrong[])(struct peer *, flyt_graph_call *) = {
         set_behind_the_end, set_huge, set_overflow, set_id, launch_unknown, launch_unset, launch_behind_the_end,
         keep_other, run_other, keep_itself, keep_unknown, keep_short, keep_long, too_many,
@@ -338,15 +334,4 @@ static void rules(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(kept_calls_are_calls, setup, teardown),
-        cmocka_unit_test_setup_teardown(objects_are_looked_up_when_it_runs, setup, teardown),
-        cmocka_unit_test_setup_teardown(conditions_choose_and_repeat, setup, teardown),
-        cmocka_unit_test_setup_teardown(conditions_are_checked, setup, teardown),
-        cmocka_unit_test_setup_teardown(graphs_for_kernels_are_checked, setup, teardown),
-        cmocka_unit_test(rules),
-    };
-    return cmocka_run_group_tests_name("server graphs", tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

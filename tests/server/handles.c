@@ -1,8 +1,6 @@
 /* shows: The server: memory handles: mapped at several addresses, kept by their mappings, refused where they do not
  *   fit; a client that names what is not its own hurts nobody */
 /* handles.c: memory without an address (HANDLE_…), spoken by hand. */
-#include <stdlib.h>
-
 #include "tests/server/peer.h"
 
 enum { INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, READ_WRITE = 3 };
@@ -68,7 +66,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void two_addresses(void **state)
+TEST_WITH(two_addresses, setup, teardown)
 {
     struct peer *p = *state;
     uint64_t at = p->base + 16 * p->granule;
@@ -89,7 +87,7 @@ static void two_addresses(void **state)
     assert_int_not_equal(peer_copy_out(p, 0, &word, at, sizeof word), 0);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST_WITH(what_does_not_fit_is_refused, setup, teardown)
 {
     struct peer *p = *state;
     uint64_t at = p->base + 16 * p->granule;
@@ -117,7 +115,7 @@ static void what_does_not_fit_is_refused(void **state)
 }
 
 /* Pieces of MAP and mappings of handles are two things. */
-static void pieces_are_no_mappings(void **state)
+TEST_WITH(pieces_are_no_mappings, setup, teardown)
 {
     struct peer *p = *state;
     uint64_t at = p->base + 16 * p->granule;
@@ -134,13 +132,4 @@ static void pieces_are_no_mappings(void **state)
     assert_int_equal(release(p, 1), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(two_addresses, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(pieces_are_no_mappings, setup, teardown),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

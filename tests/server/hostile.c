@@ -4,24 +4,20 @@
  * HOSTILE_GPU=software takes another device, through libflyt-server.so. (No kernel does harm: its parameters are
  * zeros.)
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cpu/common/clock.h"
 #include "cpu/code/hash.h"
 #include "cpu/server/gpu/gpu.h"
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"
 
-static uint64_t state = 1;
+static uint64_t drawn = 1;
 
 static uint64_t any(void)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
+    drawn ^= drawn << 13;
+    drawn ^= drawn >> 7;
+    drawn ^= drawn << 17;
+    return drawn;
 }
 
 static uint64_t below(uint64_t n) { return any() % n; }
@@ -369,17 +365,16 @@ static void one_call(struct peer *peer)
     }
 }
 
-static void random_calls(void **unused)
+TEST(random_calls)
 {
-    (void)unused;
     struct gpu_null_count count;
     struct peer peer;
     const char *seed = getenv("HOSTILE_SEED"), *gpu = getenv("HOSTILE_GPU");
     uint64_t start = clock_now(), calls = 0;
     /* On a real device a fault may stay with the process: then one round is all there is. */
     for (uint64_t round = 0; clock_now() - start < HOSTILE_SECONDS * CLOCK_NS_PER_SECOND && !(gpu && round); round++) {
-        state = seed ? strtoull(seed, NULL, 0) : (start ^ round * 0x9e3779b97f4a7c15u) | 1;
-        print_message("# seed %#llx\n", (unsigned long long)state);
+        drawn = seed ? strtoull(seed, NULL, 0) : (start ^ round * 0x9e3779b97f4a7c15u) | 1;
+        print_message("# seed %#llx\n", (unsigned long long)drawn);
         if (gpu)
             peer_library(&peer, gpu);
         else
@@ -396,9 +391,4 @@ static void random_calls(void **unused)
     print_message("# %llu calls\n", (unsigned long long)calls);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_calls) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

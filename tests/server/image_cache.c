@@ -3,18 +3,10 @@
  * shows: attacks: tiny images without number leave a bounded number of files in the image cache
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "cpu/code/hash.h"
 #include "cpu/server/code/image_cache.h"
+#include "tests/lib/unit.h"
 
 enum { MANY = 5000, MOST = 4096 };
 
@@ -46,9 +38,8 @@ static bool has(struct image_cache *cache, uint32_t number)
     return there;
 }
 
-static void many_tiny_ones(void **state)
+TEST(many_tiny_ones)
 {
-    (void)state;
     struct image_cache *cache = image_cache_create();
     assert_non_null(cache);
     for (uint32_t i = 0; i < MANY; i++) {
@@ -62,9 +53,4 @@ static void many_tiny_ones(void **state)
     image_cache_remove(cache);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(many_tiny_ones) };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -7,9 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -125,10 +122,9 @@ static int spare(void)
     return found;
 }
 
-static void strangers_take_no_worker(void **state)
+TEST(strangers_take_no_worker)
 {
     uint8_t ticket[TICKET_MAX_SIZE];
-    (void)state;
     accepted(server.uri[1]);
     int before = spare();
     for (int i = 0; i < 2; i++) {
@@ -148,10 +144,9 @@ static void strangers_take_no_worker(void **state)
 }
 
 /* What the network sees does not open a session, and is used up. */
-static void overheard(void **state)
+TEST(overheard)
 {
     uint8_t ticket[TICKET_MAX_SIZE], other[TICKET_MAX_SIZE], guessed[TICKET_MAX_SIZE];
-    (void)state;
     size_t size = make(ours, SERVER, ticket), other_size = make(ours, SERVER, other);
     memcpy(guessed, ticket, size);
     memset(guessed + size - TICKET_SECRET_SIZE, 0, TICKET_SECRET_SIZE);
@@ -187,11 +182,10 @@ static uint64_t server_ticks(void)
 }
 
 /* A word that has begun costs no processor time until the rest has come. */
-static void in_pieces(void **state)
+TEST(in_pieces)
 {
     uint8_t ticket[TICKET_MAX_SIZE], knock[RPC_KNOCK_MOST];
     char answer[8];
-    (void)state;
     size_t size = make(ours, SERVER, ticket), whole = rpc_knock_put(knock, ticket, size);
     int fd = plain_socket();
     for (size_t i = 0; i + 1 < whole; i += i < 12 ? 1 : 40) {
@@ -223,13 +217,4 @@ static void in_pieces(void **state)
     accepted(server.uri[0]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strangers_take_no_worker),
-        cmocka_unit_test(overheard),
-        cmocka_unit_test(in_pieces),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return unit_run(setup, teardown); }

@@ -21,9 +21,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,9 +140,8 @@ static void expect(struct peer *peer, uint32_t stream, uint64_t from, const uint
 
 /* ---- tests ---- */
 
-static void who_gets_one(void **state)
+TEST(who_gets_one)
 {
-    (void)state;
     struct peer peer;
     lane_result asked, again;
     rpc_channel *lanes[FLYT_MAX_LANES];
@@ -205,9 +201,8 @@ static void who_gets_one(void **state)
         rpc_channel_destroy(lanes[i]);
 }
 
-static void silent_ones(void **state)
+TEST(silent_ones)
 {
-    (void)state;
     struct peer peer, next;
     lane_result asked;
     rpc_channel *silent[FLYT_MAX_LANES + 2], *half;
@@ -239,9 +234,8 @@ static void silent_ones(void **state)
 }
 
 /* Connections that name the session, and do not know its key: all places that there are for them, and more. */
-static void strangers(void **state)
+TEST(strangers)
 {
-    (void)state;
     enum { STRANGERS = 3 * FLYT_MAX_LANES };
     struct peer peer;
     lane_result asked;
@@ -273,9 +267,8 @@ static void strangers(void **state)
 }
 
 /* Keys of one session at another one, and of one that has ended. */
-static void stolen_keys(void **state)
+TEST(stolen_keys)
 {
-    (void)state;
     struct peer mine, theirs;
     lane_result my_key, their_key;
     begin(&mine);
@@ -309,9 +302,8 @@ static void stolen_keys(void **state)
     peer_close(&mine);
 }
 
-static void any_order(void **state)
+TEST(any_order)
 {
-    (void)state;
     struct peer peer;
     begin(&peer);
     rpc_channel *one = lane(&peer, 1), *two = lane(&peer, 2);
@@ -343,9 +335,8 @@ static void any_order(void **state)
     rpc_channel_destroy(two);
 }
 
-static void holds_its_stream(void **state)
+TEST(holds_its_stream)
 {
-    (void)state;
     struct peer peer;
     begin(&peer);
     rpc_channel *one = lane(&peer, 1);
@@ -381,9 +372,8 @@ static void arrived(struct rpc_call *call, void *context)
 /* Behind the copy that waits for its bytes stand the end of a blocking stream, then more of the legacy stream's, then a
    synchronisation of both: its part of the stream that has ended comes to its turn when the stream is in no list any
    more. */
-static void synchronised_behind_an_end(void **state)
+TEST(synchronised_behind_an_end)
 {
-    (void)state;
     struct peer peer;
     begin(&peer);
     rpc_channel *one = lane(&peer, 1);
@@ -421,9 +411,8 @@ static void synchronised_behind_an_end(void **state)
     rpc_channel_destroy(one);
 }
 
-static void cannot_be_made(void **state)
+TEST(cannot_be_made)
 {
-    (void)state;
     struct peer peer;
     begin(&peer);
     rpc_channel *one = lane(&peer, 1);
@@ -472,9 +461,8 @@ static long memory_used(void)
     return sum;
 }
 
-static void beyond_the_window(void **state)
+TEST(beyond_the_window)
 {
-    (void)state;
     struct peer peer;
     begin(&peer);
     rpc_channel *one = lane(&peer, 1);
@@ -497,9 +485,8 @@ static void beyond_the_window(void **state)
     free(bytes);
 }
 
-static void does_not_read(void **state)
+TEST(does_not_read)
 {
-    (void)state;
     struct peer peer;
     begin(&peer);
     rpc_channel *one = lane(&peer, 1);
@@ -562,9 +549,8 @@ static uint64_t any(void)
     return random_state;
 }
 
-static void random_things(void **state)
+TEST(random_things)
 {
-    (void)state;
     uint8_t *bytes = pattern(2 * CHUNK, 6);
     uint64_t until = clock_now() + 3 * CLOCK_NS_PER_SECOND;
     unsigned sessions = 0;
@@ -614,21 +600,4 @@ static void random_things(void **state)
     assert_true(sessions > 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_gets_one),
-        cmocka_unit_test(silent_ones),
-        cmocka_unit_test(strangers),
-        cmocka_unit_test(stolen_keys),
-        cmocka_unit_test(any_order),
-        cmocka_unit_test(holds_its_stream),
-        cmocka_unit_test(synchronised_behind_an_end),
-        cmocka_unit_test(cannot_be_made),
-        cmocka_unit_test(beyond_the_window),
-        cmocka_unit_test(does_not_read),
-        cmocka_unit_test(random_things),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+int main(void) { return unit_run(start_server, stop_server); }

@@ -2,8 +2,6 @@
  * local.c: a server inside the client's process, through libflyt-server.so and the software GPU: whatever state a
  * session is left in, it ends soon and another one can follow in the same process.
  */
-#include <string.h>
-
 #include "cpu/common/clock.h"
 #include "tests/server/kernels.h"
 #include "tests/server/peer.h"

@@ -3,8 +3,6 @@
  * patches do and what of them is refused, kernels that wait for memory, limits, and clients that end or lie.
  */
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cpu/common/clock.h"
 #include "cpu/common/patch.h"

@@ -2,15 +2,10 @@
 #ifndef FLYT_TESTS_SERVER_PEER_H
 #define FLYT_TESTS_SERVER_PEER_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/listener/local.h"
+#include "tests/lib/unit.h"
 
 struct peer {
     rpc_client *client;

@@ -7,9 +7,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -61,9 +58,8 @@ static bool alive(int pid)
 
 static const char *const one_spare[] = { "--workers", "1", NULL };
 
-static void serves_unix_and_tcp(void **state)
+TEST(serves_unix_and_tcp)
 {
-    (void)state;
     struct server server;
     struct peer peer;
     server_start(&server, "null", NULL);
@@ -81,9 +77,8 @@ static void serves_unix_and_tcp(void **state)
     assert_int_equal(access(server.uri[0] + strlen("unix://"), F_OK), -1);
 }
 
-static void one_worker_per_client(void **state)
+TEST(one_worker_per_client)
 {
-    (void)state;
     struct server server;
     struct peer a, b;
     int pids[64];
@@ -103,9 +98,8 @@ static void one_worker_per_client(void **state)
     server_stop(&server, SIGINT);
 }
 
-static void client_notices_killed_worker(void **state)
+TEST(client_notices_killed_worker)
 {
-    (void)state;
     struct server server;
     struct peer peer, next;
     int spare[64], both[64], now[64];
@@ -130,9 +124,8 @@ static void client_notices_killed_worker(void **state)
     server_stop(&server, SIGTERM);
 }
 
-static void killed_spare_is_replaced(void **state)
+TEST(killed_spare_is_replaced)
 {
-    (void)state;
     struct server server;
     int spare[64], now[64];
     server_start(&server, "null", one_spare);
@@ -151,9 +144,8 @@ static void killed_spare_is_replaced(void **state)
 }
 
 /* A client that is killed leaves no worker behind. */
-static void killed_client_frees_worker(void **state)
+TEST(killed_client_frees_worker)
 {
-    (void)state;
     struct server server;
     int spare[64], pids[64], sign[2];
     server_start(&server, "null", one_spare);
@@ -191,9 +183,8 @@ static int raw_connect(const char *uri)
 
 /* Peers that say nothing cost no worker; they are cut off, as is one that says half a word; meanwhile others are
  * served. */
-static void silent_peers_get_no_worker(void **state)
+TEST(silent_peers_get_no_worker)
 {
-    (void)state;
     struct server server;
     int pids[64], silent[20];
     char byte;
@@ -235,9 +226,8 @@ static uint64_t processor_ns(pid_t pid)
 }
 
 /* More connections than it may have files: it waits for better times, and does not ask without end. */
-static void few_files(void **state)
+TEST(few_files)
 {
-    (void)state;
     enum { FILES = 40, CONNECTIONS = 60 };
     const struct rlimit few = { FILES, FILES };
     struct server server;
@@ -261,9 +251,8 @@ static void few_files(void **state)
 }
 
 /* Rubbish ends its session and nothing else. */
-static void rubbish_costs_one_worker(void **state)
+TEST(rubbish_costs_one_worker)
 {
-    (void)state;
     static const char *const rubbish[] = {
         "\xff\xff\xff\xff hello",
         "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -296,9 +285,8 @@ static void rubbish_costs_one_worker(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void sigterm_ends_busy_workers(void **state)
+TEST(sigterm_ends_busy_workers)
 {
-    (void)state;
     struct server server;
     struct peer peer;
     int pids[64];
@@ -318,9 +306,8 @@ static void sigterm_ends_busy_workers(void **state)
 }
 
 /* If the listener is killed, its workers do not stay behind. */
-static void workers_die_with_the_listener(void **state)
+TEST(workers_die_with_the_listener)
 {
-    (void)state;
     struct server server;
     struct peer peer;
     int pids[64];
@@ -361,9 +348,8 @@ static long resident_kib(int pid)
 }
 
 /* A million launches leave no memory behind. */
-static void memory_is_bounded(void **state)
+TEST(memory_is_bounded)
 {
-    (void)state;
     struct server server;
     struct peer peer;
     int spare[64];
@@ -464,9 +450,8 @@ static void cache_directory(const struct server *server, char *path, size_t room
 }
 
 /* Code that one client has sent is there for the next one that has it, too; the server leaves no files behind. */
-static void images_are_shared(void **state)
+TEST(images_are_shared)
 {
-    (void)state;
     struct server server;
     char path[4096], file[8192];
     server_start(&server, "null", NULL);
@@ -495,9 +480,8 @@ static void images_are_shared(void **state)
 }
 
 /* A client that knows an image's name, but lacks its bytes, does not get the image; nor does one of another server. */
-static void images_are_not_given_away(void **state)
+TEST(images_are_not_given_away)
 {
-    (void)state;
     struct server server, other;
     server_start(&server, "null", NULL);
     server_start(&other, "null", NULL);
@@ -532,9 +516,8 @@ static int run_server(const char *const *arguments, char *said, size_t room)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void usage_is_checked(void **state)
+TEST(usage_is_checked)
 {
-    (void)state;
     char said[4096];
 #define RUN(...) run_server((const char *const[]){ "cricket-rpc-server", __VA_ARGS__, NULL }, said, sizeof said)
     assert_int_equal(RUN("--version"), 0);
@@ -553,24 +536,4 @@ static void usage_is_checked(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(serves_unix_and_tcp),
-        cmocka_unit_test(one_worker_per_client),
-        cmocka_unit_test(client_notices_killed_worker),
-        cmocka_unit_test(killed_spare_is_replaced),
-        cmocka_unit_test(killed_client_frees_worker),
-        cmocka_unit_test(few_files),
-        cmocka_unit_test(silent_peers_get_no_worker),
-        cmocka_unit_test(rubbish_costs_one_worker),
-        cmocka_unit_test(sigterm_ends_busy_workers),
-        cmocka_unit_test(workers_die_with_the_listener),
-        cmocka_unit_test(memory_is_bounded),
-        cmocka_unit_test(images_are_shared),
-        cmocka_unit_test(images_are_not_given_away),
-        cmocka_unit_test(usage_is_checked),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -1,6 +1,4 @@
 /* session.c: a session from HELLO to its end, on the null device, in this process. */
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
@@ -27,7 +25,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void hello_describes(void **state)
+TEST_WITH(hello_describes, setup, teardown)
 {
     struct peer *peer = *state;
     assert_int_equal(peer->hello.major, FLYT_PROTOCOL_MAJOR);
@@ -44,7 +42,7 @@ static void hello_describes(void **state)
     assert_int_equal(major, 9);
 }
 
-static void map_launch_sync(void **state)
+TEST_WITH(map_launch_sync, setup, teardown)
 {
     struct peer *peer = *state;
     struct gpu_null_count before, after;
@@ -75,7 +73,7 @@ static void map_launch_sync(void **state)
 }
 
 /* A wrong call latches its error for the next reply, once, and its number passes. */
-static void errors_latch(void **state)
+TEST_WITH(errors_latch, setup, teardown)
 {
     struct peer *peer = *state;
     uint32_t bytes;
@@ -97,7 +95,7 @@ static void errors_latch(void **state)
     assert_int_equal(peer->last.latched, CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void addresses_are_checked(void **state)
+TEST_WITH(addresses_are_checked, setup, teardown)
 {
     struct peer *peer = *state;
     uint64_t g = peer->granule, base = peer->base, end = base + peer->hello.window_size;
@@ -149,7 +147,7 @@ static void addresses_are_checked(void **state)
     assert_int_equal(peer_map(peer, base, g), 0);
 }
 
-static void ids_are_checked(void **state)
+TEST_WITH(ids_are_checked, setup, teardown)
 {
     struct peer *peer = *state;
     uint32_t bytes;
@@ -181,7 +179,7 @@ static void ids_are_checked(void **state)
     assert_int_equal(peer->last.latched, 0);
 }
 
-static void events_work(void **state)
+TEST_WITH(events_work, setup, teardown)
 {
     struct peer *peer = *state;
     peer_stream_create(peer, 64, 1);
@@ -205,7 +203,7 @@ static void events_work(void **state)
     assert_int_equal(peer->last.latched, 400);
 }
 
-static void images_are_checked(void **state)
+TEST_WITH(images_are_checked, setup, teardown)
 {
     struct peer *peer = *state;
     char log[512];
@@ -253,7 +251,7 @@ static void images_are_checked(void **state)
 }
 
 /* Images of which no byte comes may not pile up; one alone may be as large as any. */
-static void images_under_way_are_bounded(void **state)
+TEST_WITH(images_under_way_are_bounded, setup, teardown)
 {
     struct peer *peer = *state;
     for (int i = 0; i < 3; i++) {
@@ -266,7 +264,7 @@ static void images_under_way_are_bounded(void **state)
     }
 }
 
-static void reset_gives_all_back(void **state)
+TEST_WITH(reset_gives_all_back, setup, teardown)
 {
     struct peer *peer = *state;
     struct gpu_null_count count;
@@ -297,7 +295,7 @@ static void reset_gives_all_back(void **state)
 }
 
 /* Beats come while nothing happens; a second EVENTS call releases the first. */
-static void events_beat(void **state)
+TEST_WITH(events_beat, setup, teardown)
 {
     struct peer *peer = *state;
     events_args args = { 0 };
@@ -321,7 +319,7 @@ static void events_beat(void **state)
     xdr_free((xdrproc_t)xdr_events_result, (char *)&second);
 }
 
-static void host_functions_are_due(void **state)
+TEST_WITH(host_functions_are_due, setup, teardown)
 {
     struct peer *peer = *state;
     host_function_args function = { 0, 5 };
@@ -345,7 +343,7 @@ static void host_functions_are_due(void **state)
 }
 
 /* An error of a call without an answer is for the next call that a thread waits for, not for the helper's EVENTS. */
-static void events_take_no_errors(void **state)
+TEST_WITH(events_take_no_errors, setup, teardown)
 {
     struct peer *peer = *state;
     peer_launch(peer, 99, 0, 1, 1, NULL, 0);
@@ -362,7 +360,7 @@ static void events_take_no_errors(void **state)
 }
 
 /* Streams with host functions come and go: what each needs of the device is used again. */
-static void gates_are_used_again(void **state)
+TEST_WITH(gates_are_used_again, setup, teardown)
 {
     struct peer *peer = *state;
     enum { ROUNDS = 200, STREAMS = 100 };
@@ -400,9 +398,8 @@ static void gates_are_used_again(void **state)
     }
 }
 
-static void wrong_version_is_refused(void **state)
+TEST(wrong_version_is_refused)
 {
-    (void)state;
     struct peer peer;
     peer_local(&peer, "null");
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR + 1, .host = (char *)"h", .executable = (char *)"e" };
@@ -412,9 +409,8 @@ static void wrong_version_is_refused(void **state)
     peer_close(&peer);
 }
 
-static void hello_must_be_first(void **state)
+TEST(hello_must_be_first)
 {
-    (void)state;
     struct peer peer;
     peer_local(&peer, "null");
     context_args args = { 0 };
@@ -424,7 +420,7 @@ static void hello_must_be_first(void **state)
 }
 
 /* The null device has no textures: what is not there is said by generated code. */
-static void lacking_calls_are_refused(void **state)
+TEST_WITH(lacking_calls_are_refused, setup, teardown)
 {
     struct peer *peer = *state;
     tex_object_create_args args = { .pResDesc.res = { .resType = CU_RESOURCE_TYPE_LINEAR } };
@@ -444,27 +440,4 @@ static void lacking_calls_are_refused(void **state)
     xdr_free((xdrproc_t)xdr_plain_result, (char *)&plain);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(hello_describes),
-        T(map_launch_sync),
-        T(errors_latch),
-        T(addresses_are_checked),
-        T(ids_are_checked),
-        T(events_work),
-        T(images_are_checked),
-        T(images_under_way_are_bounded),
-        T(reset_gives_all_back),
-        T(events_beat),
-        T(host_functions_are_due),
-        T(events_take_no_errors),
-        T(gates_are_used_again),
-        T(lacking_calls_are_refused),
-        cmocka_unit_test(wrong_version_is_refused),
-        cmocka_unit_test(hello_must_be_first),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

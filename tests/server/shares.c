@@ -2,7 +2,6 @@
  *   they look like; the tenant's books count it once, as long as anybody has it */
 /* shares.c: HANDLE_EXPORT, HANDLE_IMPORT and MEMORY_EXPORT, spoken by hand to two workers of one server. */
 #include <signal.h>
-#include <stdlib.h>
 
 #include "tests/server/ledger.h"
 
@@ -74,7 +73,7 @@ static int import(struct peer *p, uint32_t handle, const char *share, uint64_t *
     return code;
 }
 
-static void counted_once(void **state)
+TEST_WITH(counted_once, begin, end)
 {
     struct fixture *f = *state;
     char share[FLYT_SHARE_SIZE];
@@ -107,7 +106,7 @@ static void counted_once(void **state)
     held_becomes(f, f->idle / 2);
 }
 
-static void wrong_keys(void **state)
+TEST_WITH(wrong_keys, begin, end)
 {
     struct fixture *f = *state;
     char share[FLYT_SHARE_SIZE], wrong[FLYT_SHARE_SIZE];
@@ -137,11 +136,4 @@ static void wrong_keys(void **state)
     assert_int_equal(import(&f->b, 3, wrong, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(counted_once, begin, end),
-        cmocka_unit_test_setup_teardown(wrong_keys, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

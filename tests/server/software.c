@@ -3,9 +3,6 @@
  * operations that wait their turn, faults, and printed text.
  */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
@@ -102,7 +99,7 @@ static void fly_event(struct fixture *f, struct flight *flight, uint32_t id)
 
 /* ---- data ---- */
 
-static void data_arrives(void **state)
+TEST_WITH(data_arrives, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t in[1000], out[1000];
@@ -145,7 +142,7 @@ static void data_arrives(void **state)
 }
 
 /* More copies in flight than staging has slots, and large ones. */
-static void many_copies(void **state)
+TEST_WITH(many_copies, setup, teardown)
 {
     struct fixture *f = *state;
     uint8_t *big = malloc(FLYT_MAX_INLINE), *back = malloc(FLYT_MAX_INLINE);
@@ -170,7 +167,7 @@ static void many_copies(void **state)
     free(back);
 }
 
-static void symbols_have_addresses(void **state)
+TEST_WITH(symbols_have_addresses, setup, teardown)
 {
     struct fixture *f = *state;
     module_load_args load = { .module = 1 };
@@ -201,7 +198,7 @@ static void symbols_have_addresses(void **state)
 /* ---- order and waiting ---- */
 
 /* A wait for one stream is answered though an earlier wait for another is not. */
-static void replies_out_of_order(void **state)
+TEST_WITH(replies_out_of_order, setup, teardown)
 {
     struct fixture *f = *state;
     struct flight slow, quick;
@@ -221,7 +218,7 @@ static void replies_out_of_order(void **state)
 
 /* A device synchronisation in progress holds up no stream: a kernel waits for what a later copy brings. With
    work in the legacy stream before, so that a marker there is tempting. */
-static void device_sync_blocks_nobody(void **state)
+TEST_WITH(device_sync_blocks_nobody, setup, teardown)
 {
     struct fixture *f = *state;
     struct flight sync, legacy;
@@ -237,7 +234,7 @@ static void device_sync_blocks_nobody(void **state)
     assert_int_equal(peer_stream_query(&f->peer, 64), 0);
 }
 
-static void legacy_stream_is_ordered(void **state)
+TEST_WITH(legacy_stream_is_ordered, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t value;
@@ -253,7 +250,7 @@ static void legacy_stream_is_ordered(void **state)
     assert_int_equal(value, 1);
 }
 
-static void events_order_streams(void **state)
+TEST_WITH(events_order_streams, setup, teardown)
 {
     struct fixture *f = *state;
     struct flight sync;
@@ -307,7 +304,7 @@ static void host_function(struct fixture *f, uint32_t stream, uint32_t id)
     assert_int_equal(flyt_host_function_1(&args, NULL, f->peer.stub), RPC_SUCCESS);
 }
 
-static void host_functions_hold_their_stream(void **state)
+TEST_WITH(host_functions_hold_their_stream, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t value;
@@ -342,7 +339,7 @@ static void host_functions_hold_their_stream(void **state)
 }
 
 /* The bytes of a copy are there before a host function behind it is due. */
-static void copies_arrive_before_host_functions(void **state)
+TEST_WITH(copies_arrive_before_host_functions, setup, teardown)
 {
     struct fixture *f = *state;
     enum { ROUNDS = 300 };
@@ -372,7 +369,7 @@ static void copies_arrive_before_host_functions(void **state)
 
 /* Thousands of operations behind a host function: they wait in the server, the driver's queue is never full, other
    streams go on, and everything that is ordered behind them stays so. */
-static void deep_queues_block_nobody(void **state)
+TEST_WITH(deep_queues_block_nobody, setup, teardown)
 {
     struct fixture *f = *state;
     enum { MANY = 5000 };
@@ -426,7 +423,7 @@ static void deep_queues_block_nobody(void **state)
 }
 
 /* A stream destroyed with work left finishes it, and a device synchronisation waits for it. */
-static void destroyed_streams_finish(void **state)
+TEST_WITH(destroyed_streams_finish, setup, teardown)
 {
     struct fixture *f = *state;
     struct flight sync;
@@ -469,7 +466,7 @@ static int sticky_of_events(struct fixture *f)
     return sticky;
 }
 
-static void faults_stay_with_their_client(void **state)
+TEST_WITH(faults_stay_with_their_client, setup, teardown)
 {
     struct fixture *f = *state;
     struct fixture *other;
@@ -491,7 +488,7 @@ static void faults_stay_with_their_client(void **state)
 }
 
 /* An error ends what waits behind it, host functions too. */
-static void faults_end_every_wait(void **state)
+TEST_WITH(faults_end_every_wait, setup, teardown)
 {
     struct fixture *f = *state;
     struct flight sync, device;
@@ -522,7 +519,7 @@ static const char print_ptx[] =
     " { .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %d4; st.param.b64 [a], %d2;\n"
     " call.uni (r), vprintf, (f, a); ld.param.b32 %r2, [r]; }\n ret;\n}\n";
 
-static void printed_text_comes_with_the_sync(void **state)
+TEST_WITH(printed_text_comes_with_the_sync, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t bytes, n = 42;
@@ -557,7 +554,7 @@ static void printed_text_comes_with_the_sync(void **state)
 
 /* ---- life ---- */
 
-static void reset_starts_anew(void **state)
+TEST_WITH(reset_starts_anew, setup, teardown)
 {
     struct fixture *f = *state;
     struct flight sync;
@@ -584,9 +581,8 @@ static void reset_starts_anew(void **state)
 }
 
 /* A client that goes away inside a host function, with a kernel running: its worker is gone soon. */
-static void a_dead_client_frees_everything(void **state)
+TEST(a_dead_client_frees_everything)
 {
-    (void)state;
     struct fixture *f;
     int before[64], now[64];
     setup((void **)&f);
@@ -606,28 +602,8 @@ static void a_dead_client_frees_everything(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(data_arrives),
-        T(many_copies),
-        T(symbols_have_addresses),
-        T(replies_out_of_order),
-        T(device_sync_blocks_nobody),
-        T(legacy_stream_is_ordered),
-        T(events_order_streams),
-        T(host_functions_hold_their_stream),
-        T(copies_arrive_before_host_functions),
-        T(deep_queues_block_nobody),
-        T(destroyed_streams_finish),
-        T(faults_stay_with_their_client),
-        T(faults_end_every_wait),
-        T(printed_text_comes_with_the_sync),
-        T(reset_starts_anew),
-        cmocka_unit_test(a_dead_client_frees_everything),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     server_start(&server, "software", NULL);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = unit_run(NULL, NULL);
     server_stop(&server, SIGTERM);
     return failed;
 }

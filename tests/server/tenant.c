@@ -7,8 +7,6 @@
  */
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,7 +105,7 @@ static void *answerer_main(void *context)
 static void answer(struct answerer *a) { assert_int_equal(pthread_create(&a->thread, NULL, answerer_main, a), 0); }
 static void answered(struct answerer *a) { assert_int_equal(pthread_join(a->thread, NULL), 0); }
 
-static void one_limit(void **state)
+TEST_WITH(one_limit, begin, end)
 {
     struct fixture *f = *state;
     /* What is welcome comes while there is plenty: an eighth stays. */
@@ -128,7 +126,7 @@ static void one_limit(void **state)
     held_becomes(f, 28 * MIB);
 }
 
-static void recall_moves_credit(void **state)
+TEST_WITH(recall_moves_credit, begin, end)
 {
     struct fixture *f = *state;
     assert_int_equal(map(&f->a, 0, 40 * MIB, 40 * MIB, false), 40 * MIB);
@@ -157,7 +155,7 @@ static void recall_moves_credit(void **state)
     assert_int_equal(giver.asked, 0);
 }
 
-static void the_deaf_and_the_liars(void **state)
+TEST_WITH(the_deaf_and_the_liars, begin, end)
 {
     struct fixture *f = *state;
     assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
@@ -193,7 +191,7 @@ static void the_deaf_and_the_liars(void **state)
 }
 
 /* Many at once, none waited for: each is answered, and the other goes on meanwhile. */
-static void mapping_without_end(void **state)
+TEST_WITH(mapping_without_end, begin, end)
 {
     enum { CALLS = 400 };
     static map_args args[CALLS];
@@ -232,7 +230,7 @@ static void mapping_without_end(void **state)
 }
 
 /* A worker that is killed holds nothing, and is not waited for. */
-static void killed(void **state)
+TEST_WITH(killed, begin, end)
 {
     struct fixture *f = *state;
     assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
@@ -247,7 +245,7 @@ static void killed(void **state)
 }
 
 /* The disk has room for all of it: a page without would be a SIGBUS in the middle of a program. */
-static void ledger_is_allocated(void **state)
+TEST_WITH(ledger_is_allocated, begin, end)
 {
     struct fixture *f = *state;
     struct stat st;
@@ -256,9 +254,8 @@ static void ledger_is_allocated(void **state)
 }
 
 /* A program that imports one piece of memory without end takes one row, not all rows of its VM. */
-static void imports_share_a_row(void **state)
+TEST(imports_share_a_row)
 {
-    (void)state;
     struct ledger *ledger = calloc(1, sizeof *ledger);
     assert_non_null(ledger);
     for (int i = 0; i < LEDGER_SHARED + 1; i++)
@@ -275,17 +272,4 @@ static void imports_share_a_row(void **state)
     free(ledger);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ledger_is_allocated, begin, end),
-        cmocka_unit_test_setup_teardown(one_limit, begin, end),
-        cmocka_unit_test_setup_teardown(recall_moves_credit, begin, end),
-        cmocka_unit_test_setup_teardown(the_deaf_and_the_liars, begin, end),
-        cmocka_unit_test_setup_teardown(mapping_without_end, begin, end),
-        cmocka_unit_test(imports_share_a_row),
-        cmocka_unit_test_setup_teardown(killed, begin, end),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }
