@@ -71,6 +71,9 @@ def main():
           {"cpu/server/a.c": 'void f(void) { log_info("it works"); log_info("event=works"); }\n',
            "cpu/client/b.c": 'void g(void) { log_info("it works"); }\n'}, 1,
           "log-without-event: 1 ", "cpu/server/a.c:1", lacking=("b.c",))
+    check("the tests' prelude is written once",
+          {"tests/lib/unit.h": "#include <cmocka.h>\n", "tests/rpc/a.c": "#include <cmocka.h>\n"}, 1,
+          "own-prelude: 1 ", "tests/rpc/a.c:1", lacking=("unit.h",))
     check("--list prints every finding", {"a.c": LONG + LONG}, 0, "a.c:1\na.c:2\n", arguments=("--list", "long-C"))
     print(f"1..{count}")
     return 1 if failed else 0
