@@ -18,8 +18,8 @@ enum {
     CONTAINER_HEADER = 16, CONTAINER_VERSION = 1,
     ENTRY_HEADER = 0x40,
     ENTRY_KIND = 0x00, ENTRY_HEADER_SIZE = 0x04, ENTRY_PAYLOAD_SIZE = 0x08, ENTRY_COMPRESSED_SIZE = 0x10,
-    ENTRY_MINOR = 0x18, ENTRY_MAJOR = 0x1a, ENTRY_SM = 0x1c, ENTRY_NAME = 0x20, ENTRY_NAME_SIZE = 0x24,
-    ENTRY_FLAGS = 0x28, ENTRY_SIZE = 0x38
+    ENTRY_EXTENSION = 0x14, ENTRY_MINOR = 0x18, ENTRY_MAJOR = 0x1a, ENTRY_SM = 0x1c, ENTRY_NAME = 0x20,
+    ENTRY_NAME_SIZE = 0x24, ENTRY_FLAGS = 0x28, ENTRY_SIZE = 0x38
 };
 
 #define FLAG_LZ4       UINT64_C(0x2000)
@@ -52,6 +52,23 @@ static int malformed(const char **why, const char *reason)
     if (why)
         *why = reason;
     return -1;
+}
+
+/* What the compiler's options say of registers: "-maxrregcount=96" among others, as nvcc writes them. */
+static unsigned max_registers(const char *options, size_t size)
+{
+    static const char name[] = "-maxrregcount";
+    const char *end = options + size;
+    const char *at = memmem(options, size, name, sizeof name - 1);
+    unsigned registers = 0;
+    if (!at)
+        return 0;
+    at += sizeof name - 1;
+    if (at < end && (*at == '=' || *at == ' '))
+        at++;
+    for (; at < end && *at >= '0' && *at <= '9' && registers < 1000; at++)
+        registers = registers * 10 + (unsigned)(*at - '0');
+    return registers;
 }
 
 /* Exact size of a payload that is stored as it is: the file pads it to 8. */
@@ -105,6 +122,15 @@ int fatbin_next(const void *container, size_t size, size_t *cursor, struct fatbi
             return malformed(why, "an entry's name exceeds its header");
         entry->name = (const char *)head + name;
         entry->name_size = name_size;
+    }
+
+    /* The extension holds offset and size of the options for ptxas. Without them its offset is 0, or nothing is
+       behind. */
+    size_t extension = read_u32(head + ENTRY_EXTENSION);
+    if (extension >= ENTRY_HEADER && extension <= header && header - extension >= 8) {
+        size_t options = read_u32(head + extension), options_size = read_u32(head + extension + 4);
+        if (options_size && options <= header && options_size <= header - options)
+            entry->max_registers = max_registers((const char *)head + options, options_size);
     }
 
     size_t compressed = read_u32(head + ENTRY_COMPRESSED_SIZE);

@@ -32,6 +32,7 @@ struct fatbin_entry {
     const uint8_t *payload;
     size_t      payload_size;         /* exact stored size */
     size_t      size;                 /* uncompressed */
+    unsigned    max_registers;        /* nvcc -maxrregcount, which the PTX does not say; 0: not given */
 };
 
 /* Bytes of the container at data (header included), or 0 when it is none or does not fit in `available`

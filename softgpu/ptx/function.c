@@ -453,6 +453,9 @@ bool function_read(struct ptx_reader *reader, enum ptx_linkage linkage, bool is_
     if (!read_directives(reader, &function) || !read_signature(reader, &signature) ||
         !read_directives(reader, &function))
         return false;
+    /* What a kernel says itself of registers or threads overrides the bound of the whole unit. */
+    if (!function.max_nreg && !function.max_ntid[0] && !function.req_ntid[0] && !function.min_ncta_per_sm)
+        function.max_nreg = reader->unit_registers;
     function.name = signature.name->text;
     function.signature = signature.prototype;
     function.signature.noreturn = function.noreturn;

@@ -189,7 +189,8 @@ struct ptx_module {
 };
 
 /* One text of a link. text need not be NUL-terminated. name appears in messages. */
-struct ptx_source { const char *text; size_t size; const char *name; };
+/* max_registers: the bound of kernels that say nothing of registers and threads, as ptxas -maxrregcount; 0: none. */
+struct ptx_source { const char *text; size_t size; const char *name; unsigned max_registers; };
 
 /* Reads and links. Returns 0 and *out, or -1 and what failed, with unit and line, in log (NUL-terminated,
    cut to log_size). Names without linkage (static in C) of different units stay apart. An .extern function that

@@ -22,6 +22,7 @@ static bool read_units(struct ptx_reader *reader, const struct ptx_source *sourc
     for (size_t i = 0; i < count; i++) {
         reader->unit = (uint32_t)i;
         reader->unit_name = sources[i].name ? sources[i].name : "ptx";
+        reader->unit_registers = sources[i].max_registers;
         if (sources[i].size > READER_MAX_TEXT)
             return reader_error(reader, 0, "a text of %zu bytes is too long", sources[i].size);
         struct ptx_source source = sources[i];

@@ -190,6 +190,7 @@ struct ptx_reader {
     char                *text;        /* of which bodies are read later; owned. NULL: there is none */
     size_t               text_room;   /* bytes that it takes of the budget */
     const char          *unit_name;
+    unsigned             unit_registers;  /* max_registers of the unit's ptx_source */
     uint32_t             unit;
     const char          *cursor, *end;
     uint32_t             line;

@@ -76,6 +76,41 @@ static size_t make_elf(uint8_t *bytes)
     return 104 + sizeof sections;
 }
 
+/* The extension of an entry's header, with its options, in all ways that hold and some that lie. */
+static unsigned registers_of(const char *options, uint32_t extension, uint32_t at, uint32_t size)
+{
+    static struct made made;
+    struct fatbin_entry entry;
+    size_t cursor = 0;
+    char name[64] = { 0 };                /* room in the header behind the first 0x40 bytes */
+    begin(&made);
+    memset(name, 'x', sizeof name - 1);
+    add_entry(&made, FATBIN_PTX, 75, PLAIN, name, "text", 5);
+    uint8_t *head = made.bytes + 16;
+    put(head + 0x14, extension, 4);
+    put(head + 0x40, at, 4);
+    put(head + 0x44, size, 4);
+    memcpy(head + 0x48, options, strlen(options));
+    assert_int_equal(fatbin_next(made.bytes, made.size, &cursor, &entry, NULL), 1);
+    return entry.max_registers;
+}
+
+TEST(registers_in_options)
+{
+    static const char simple[] = " -maxrregcount=96 ", second[] = "-dlcm=ca  --maxrregcount 32";
+    assert_int_equal(registers_of(simple, 0x40, 0x48, sizeof simple - 1), 96);
+    assert_int_equal(registers_of(second, 0x40, 0x48, sizeof second - 1), 32);
+    assert_int_equal(registers_of(simple, 0x40, 0x48, 16), 9);              /* cut off: nothing behind is read */
+    assert_int_equal(registers_of(simple, 0x40, 0x48, 0), 0);
+    assert_int_equal(registers_of(simple, 0, 0x48, sizeof simple - 1), 0);
+    assert_int_equal(registers_of(simple, 0x7c, 0x48, sizeof simple - 1), 0);        /* no room for the extension */
+    assert_int_equal(registers_of(simple, UINT32_MAX, 0x48, sizeof simple - 1), 0);
+    assert_int_equal(registers_of(simple, 0x40, UINT32_MAX, 18), 0);
+    assert_int_equal(registers_of(simple, 0x40, 0x48, UINT32_MAX), 0);
+    assert_int_equal(registers_of(" -maxrregcount=99999999999 ", 0x40, 0x48, 27), 9999);
+    assert_int_equal(registers_of(" -maxrregcount= ", 0x40, 0x48, 16), 0);
+}
+
 static void check_entry(const struct fatbin_entry *entry, unsigned kind, unsigned sm, const void *payload, size_t size)
 {
     const char *why = NULL;

@@ -192,6 +192,41 @@ TEST(newer_ptx)
     }
 }
 
+/* nvcc -maxrregcount: the PTX does not say it, only the options in the fat binary. A kernel with bounds is not bound. */
+TEST(register_bound_of_the_fat_binary)
+{
+#define BUSY "float v[60];" \
+             "for (int i = 0; i < 60; i++) v[i] = p[i * n];" \
+             "for (int j = 0; j < n; j++)" \
+             "for (int i = 0; i < 60; i++) v[i] = v[i] * v[(i + 7) % 60] + 1;" \
+             "for (int i = 0; i < 60; i++) p[i * n] = v[i];"
+    size_t size;
+    void *fat = nvcc("-fatbin -arch=compute_75 -maxrregcount=48 -Xptxas -dlcm=ca",
+                     "extern \"C\" __global__ void plain(float *p, int n) { " BUSY " }\n"
+                     "extern \"C\" __global__ void __launch_bounds__(256) bounded(float *p, int n) { " BUSY " }\n",
+                     &size);
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr p;
+    int registers, n = 0;
+    if (!fat)
+        skip();
+    OK(cuModuleLoadData(&m, fat));
+    OK(cuModuleGetFunction(&f, m, "bounded"));
+    OK(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, f));
+    assert_in_range(registers, 49, 255);
+    OK(cuModuleGetFunction(&f, m, "plain"));
+    OK(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, f));
+    assert_in_range(registers, 24, 48);
+    OK(cuMemAlloc(&p, 4096));
+    void *params[] = { &p, &n };
+    OK(cuLaunchKernel(f, 1, 1, 1, 1024, 1, 1, 0, NULL, params, NULL));
+    OK(cuCtxSynchronize());
+    OK(cuMemFree(p));
+    OK(cuModuleUnload(m));
+    free(fat);
+}
+
 /* A device-linked program: version 2 of the wrapper lists the containers of its units, whose PTX is linked here. */
 TEST(linked)
 {

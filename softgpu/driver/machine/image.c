@@ -42,7 +42,8 @@ static void text_free(void *text, size_t room)
 }
 
 /* Takes the text, also where it fails. room: what it takes of the budget. */
-static bool add(struct sgd_image *image, uint8_t *text, size_t size, size_t room, const char *name)
+static bool add(struct sgd_image *image, uint8_t *text, size_t size, size_t room, const char *name,
+                unsigned max_registers)
 {
     size_t n = image->count + 1;
     struct ptx_source *sources = realloc(image->sources, n * sizeof *sources);
@@ -64,7 +65,9 @@ static bool add(struct sgd_image *image, uint8_t *text, size_t size, size_t room
     image->texts[n - 1] = text;
     image->room[n - 1] = room;
     snprintf(image->names[n - 1], sizeof names[0], "%s %zu", name, n);
-    image->sources[n - 1] = (struct ptx_source){ .text = (const char *)text, .size = size };
+    image->sources[n - 1] = (struct ptx_source){ .text = (const char *)text,
+                                                 .size = size,
+                                                 .max_registers = max_registers };
     image->count = n;
     return true;
 }
@@ -115,7 +118,7 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
                     "the PTX for sm_%u in the fat binary cannot be unpacked: %s", best.sm, why);
     }
     *found = true;
-    if (!add(image, text, strnlen((const char *)text, length), room, "fat binary"))
+    if (!add(image, text, strnlen((const char *)text, length), room, "fat binary", best.max_registers))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
@@ -169,7 +172,7 @@ static CUresult from_text(const char *text, struct sgd_image *image, char *log, 
         char *copy = strndup(text, size);
         if (!copy)
             ptx_budget_give(size + 1);
-        if (!copy || !add(image, (uint8_t *)copy, size, size + 1, "PTX"))
+        if (!copy || !add(image, (uint8_t *)copy, size, size + 1, "PTX", 0))
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return CUDA_SUCCESS;
