@@ -192,7 +192,8 @@ TEST(newer_ptx)
     }
 }
 
-/* nvcc -maxrregcount: the PTX does not say it, only the options in the fat binary. A kernel with bounds is not bound. */
+/* nvcc -maxrregcount: the PTX does not say it, only the options in the fat binary. A kernel with bounds of its own is
+   not bound. */
 TEST(register_bound_of_the_fat_binary)
 {
 #define BUSY "float v[60];" \
