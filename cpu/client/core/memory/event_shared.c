@@ -140,7 +140,7 @@ static struct cell_arena *arena_find(const core_context *c, const char *share)
     return arena;
 }
 
-static void cells_forget_context(core_context *c)
+void cells_forget_context(core_context *c)
 {
     struct cell_arena *next;
     pthread_mutex_lock(&lock);
@@ -158,7 +158,7 @@ static void cells_forget_context(core_context *c)
 
 /* ---- cells ---- */
 
-static void cell_name(const struct cell *cell, void *handle)
+void cell_name(const struct cell *cell, void *handle)
 {
     struct event_handle made = { .words = EVENT_WORDS };
     uint32_t index = htobe32(cell->index);
@@ -167,7 +167,7 @@ static void cell_name(const struct cell *cell, void *handle)
     memcpy(handle, &made, sizeof made);
 }
 
-static int cell_make(core_context *c, struct cell *out, void *handle)
+int cell_make(core_context *c, struct cell *out, void *handle)
 {
     int code = CORE_OK;
     pthread_mutex_lock(&lock);
@@ -183,7 +183,7 @@ static int cell_make(core_context *c, struct cell *out, void *handle)
     return code;
 }
 
-static struct cell cell_hold(const struct cell *cell)
+struct cell cell_hold(const struct cell *cell)
 {
     pthread_mutex_lock(&lock);
     cell->arena->open++;
@@ -199,7 +199,7 @@ static bool has_ended(const struct cell_arena *arena)
     return at != NULL;
 }
 
-static void cell_close(struct cell *cell)
+void cell_close(struct cell *cell)
 {
     struct cell_arena *arena = cell->arena;
     pthread_mutex_lock(&lock);
@@ -210,7 +210,7 @@ static void cell_close(struct cell *cell)
     cell->arena = NULL;
 }
 
-static int cell_open(core_context *c, const void *handle, struct cell *out)
+int cell_open(core_context *c, const void *handle, struct cell *out)
 {
     struct event_handle read;
     uint64_t own = htobe64(core_session.hello.session);
@@ -380,7 +380,7 @@ static int own_share(core_context *c, char *share)
     return code;
 }
 
-static int cell_record(const struct cell *cell, core_stream stream)
+int cell_record(const struct cell *cell, core_stream stream)
 {
     struct cell_content content = { 0 };
     core_context *c = cell->arena->context;
@@ -409,7 +409,7 @@ static bool complete_or_watched(const struct cell *cell, const struct cell_conte
     return false;
 }
 
-static int cell_wait(const struct cell *cell, core_context *c, core_stream stream)
+int cell_wait(const struct cell *cell, core_context *c, core_stream stream)
 {
     struct cell_content content;
     int code = read_cell(cell, &content);
@@ -420,7 +420,7 @@ static int cell_wait(const struct cell *cell, core_context *c, core_stream strea
     return core_values(c, stream, &wait, 1);
 }
 
-static int cell_query(const struct cell *cell)
+int cell_query(const struct cell *cell)
 {
     struct cell_content content;
     int code = read_cell(cell, &content);
@@ -428,7 +428,7 @@ static int cell_query(const struct cell *cell)
 }
 
 /* In a stream of its own, so that nobody else's copies wait for it. */
-static int cell_synchronize(const struct cell *cell)
+int cell_synchronize(const struct cell *cell)
 {
     core_context *c = cell->arena->context;
     core_stream stream;
@@ -440,15 +440,4 @@ static int cell_synchronize(const struct cell *cell)
         code = core_stream_synchronize(c, stream);
     core_stream_destroy(stream);
     return code;
-}
-
-static const struct cell_actions actions = {
-    cell_make,   cell_name, cell_open,  cell_hold,        cell_close,
-    cell_record, cell_wait, cell_query, cell_synchronize, cells_forget_context
-};
-
-int cells_open(void)
-{
-    cells = &actions;
-    return CORE_OK;
 }

@@ -11,26 +11,19 @@ struct cell_arena;
 /* Where an event's cell is. arena NULL: it has none. */
 struct cell { struct cell_arena *arena; uint32_t index; };
 
-/* What events need of cells. event_shared.c fills it in when the session begins, so that events, on which copies
-   depend, do not depend on copies. */
-struct cell_actions {
-    /* A new one, and its name for other processes (CORE_IPC_SIZE bytes). Waits. */
-    int (*make)(core_context *, struct cell *, void *handle);
-    void (*name)(const struct cell *, void *handle);
-    /* The cell that a name means, for events of the context. 1: it is no such name; 201: it is of this process.
-       Waits. */
-    int (*open)(core_context *, const void *handle, struct cell *);
-    struct cell (*hold)(const struct cell *);               /* to be closed, too */
-    void (*close)(struct cell *);
-    /* Records the cell's event in the stream. Waits until others can see that it was. */
-    int (*record)(const struct cell *, core_stream);
-    /* The stream waits for what was recorded last. Waits for the server. */
-    int (*wait)(const struct cell *, core_context *, core_stream);
-    int (*query)(const struct cell *);                      /* 0 or 600. Waits for the server */
-    int (*synchronize)(const struct cell *);
-    void (*forget_context)(core_context *);
-};
-extern const struct cell_actions *cells;                    /* event.c */
-int cells_open(void);                                       /* at attach */
+/* A new one, and its name for other processes (CORE_IPC_SIZE bytes). Waits. */
+int cell_make(core_context *, struct cell *, void *handle);
+void cell_name(const struct cell *, void *handle);
+/* The cell that a name means, for events of the context. 1: it is no such name; 201: it is of this process. Waits. */
+int cell_open(core_context *, const void *handle, struct cell *);
+struct cell cell_hold(const struct cell *);                 /* to be closed, too */
+void cell_close(struct cell *);
+/* Records the cell's event in the stream. Waits until others can see that it was. */
+int cell_record(const struct cell *, core_stream);
+/* The stream waits for what was recorded last. Waits for the server. */
+int cell_wait(const struct cell *, core_context *, core_stream);
+int cell_query(const struct cell *);                        /* 0 or 600. Waits for the server */
+int cell_synchronize(const struct cell *);
+void cells_forget_context(core_context *);
 
 #endif

@@ -3,7 +3,6 @@
 #include "cpu/client/core/copy/array.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
-#include "cpu/client/core/memory/event_shared.h"
 #include "cpu/client/core/memory/host.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "kinds.h"
@@ -50,7 +49,7 @@ const struct client_kind_row client_kinds[KINDS] = {
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,
                       .restore = handle_restore, .contents = handle_contents },
     /* A move is refused: other programs name the memory by the old server's bytes. */
-    [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REFUSED, .begin = cells_open,
+    [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REFUSED,
                      .drop = share_forget_context, .count = share_count },
     /* Its memory is handles and mappings; which part is free is this side's affair. */
     [KIND_POOL] = { "memory pools", MOVE_REBUILT, .begin = pool_open, .drop = pool_forget_context,

@@ -25,7 +25,6 @@
 
 enum { TOKEN_KIND = 2, EVENT_FLAGS = 7 };
 
-const struct cell_actions *cells;
 id_table *event_table;
 static struct {
     pthread_mutex_t lock;
@@ -125,7 +124,7 @@ int core_event_destroy(core_event token)
     event_args args = { .event = e->wire };
     code = wire_send(FLYT_EVENT_DESTROY, (xdrproc_t)xdr_event_args, &args);
     if (e->cell.arena)
-        cells->close(&e->cell);
+        cell_close(&e->cell);
     event_recycle(e, id_token_index(token));
     return code;
 }
@@ -145,7 +144,7 @@ static void forget(void *object, id_token token, void *context)
 void event_forget_context(core_context *c)
 {
     id_table_each(event_table, forget, c);
-    cells->forget_context(c);
+    cells_forget_context(c);
     c->reference = 0;
 }
 
@@ -157,7 +156,7 @@ static bool cell_of(struct client_event *e, struct cell *cell)
     pthread_mutex_lock(&e->lock);
     bool known = e->cell.arena != NULL;
     if (known)
-        *cell = cells->hold(&e->cell);
+        *cell = cell_hold(&e->cell);
     pthread_mutex_unlock(&e->lock);
     return known;
 }
@@ -175,8 +174,8 @@ int core_event_record(core_context *c, core_event token, core_stream stream, uns
     struct cell cell;
     if (!cell_of(e, &cell))
         return op_submit(s, &(struct op){ .kind = OP_EVENT_RECORD, .event = { e, flags } });
-    code = cells->record(&cell, stream);
-    cells->close(&cell);
+    code = cell_record(&cell, stream);
+    cell_close(&cell);
     return code;
 }
 
@@ -265,8 +264,8 @@ int core_event_synchronize(core_event token)
         return code;
     struct cell cell;
     if (cell_of(e, &cell)) {
-        code = cells->synchronize(&cell);
-        cells->close(&cell);
+        code = cell_synchronize(&cell);
+        cell_close(&cell);
         pool_release();
         return code ? code : mirror_synchronised();
     }
@@ -294,8 +293,8 @@ int core_event_query(core_event token)
         return code;
     struct cell cell;
     if (cell_of(e, &cell)) {
-        code = cells->query(&cell);
-        cells->close(&cell);
+        code = cell_query(&cell);
+        cell_close(&cell);
         return code ? code : mirror_synchronised();
     }
     struct recorded r = event_recorded(e);
@@ -371,8 +370,8 @@ int core_stream_wait(core_context *c, core_stream stream, core_event token, unsi
     struct cell cell;
     if (!cell_of(e, &cell))
         return op_submit(s, &(struct op){ .kind = OP_EVENT_WAIT, .event = { e, flags } });
-    code = cells->wait(&cell, c, stream);
-    cells->close(&cell);
+    code = cell_wait(&cell, c, stream);
+    cell_close(&cell);
     return code;
 }
 
@@ -389,7 +388,7 @@ static int cell_catch_up(struct client_event *e, core_event token, const struct 
     if (code)
         return code;
     if (!(code = core_stream_wait(e->context, stream, token, 0)))
-        code = cells->record(cell, stream);
+        code = cell_record(cell, stream);
     core_stream_destroy(stream);
     return code;
 }
@@ -405,11 +404,11 @@ int core_ipc_event_get(core_event token, void *handle)
     if (!(e->flags & FLAG_INTERPROCESS))
         return CORE_INVALID_HANDLE;
     if (cell_of(e, &cell)) {
-        cells->name(&cell, handle);
-        cells->close(&cell);
+        cell_name(&cell, handle);
+        cell_close(&cell);
         return CORE_OK;
     }
-    if ((code = cells->make(e->context, &cell, handle)))
+    if ((code = cell_make(e->context, &cell, handle)))
         return code;
     code = cell_catch_up(e, token, &cell);
     pthread_mutex_lock(&e->lock);
@@ -417,10 +416,10 @@ int core_ipc_event_get(core_event token, void *handle)
     if (first)
         e->cell = cell;
     else if (!code)
-        cells->name(&e->cell, handle);          /* another thread was quicker */
+        cell_name(&e->cell, handle);          /* another thread was quicker */
     pthread_mutex_unlock(&e->lock);
     if (!first)
-        cells->close(&cell);
+        cell_close(&cell);
     return code;
 }
 
@@ -434,7 +433,7 @@ int core_ipc_event_open(core_context *c, const void *handle, core_event *out)
     if (!code)
         code = core_share_check();
     if (!code)
-        code = cells->open(c, handle, &cell);
+        code = cell_open(c, handle, &cell);
     if (code)
         return code;
     if (!(code = core_event_create(c, FLAG_DISABLE_TIMING | FLAG_INTERPROCESS, &token)) &&
@@ -445,7 +444,7 @@ int core_ipc_event_open(core_context *c, const void *handle, core_event *out)
         *out = token;
     }
     if (code)
-        cells->close(&cell);
+        cell_close(&cell);
     return code;
 }
 
