@@ -255,7 +255,6 @@ struct cluster {
     struct map vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
     struct program *queue, **queue_end; /* waiting for a GPU, first come first */
     size_t queue_length;
-    void (*try_queue)(struct loop_timer *, void *); /* queue_try; see queue_retry */
     struct session *sessions, *watchers;
     struct event_ring events;
     struct refusals refusals;
@@ -374,7 +373,7 @@ bool idle_give_way(struct cluster *, const struct place_request *);
 /* ---- queue.c: programs that wait for a GPU ---- */
 void program_enter_queue(struct cluster *, struct program *);
 void program_leave_queue(struct cluster *, struct program *);
-/* Something has become free or came: those in the queue are tried again, soon, by cluster->try_queue. */
+/* Something has become free or came: those in the queue are tried again, soon, by queue_try. */
 void queue_retry(struct cluster *);
 /* A new server takes room on this GPU. */
 void queue_overtaken(struct cluster *, const struct program *by, size_t gpu);
@@ -383,7 +382,7 @@ void queue_let_go(struct cluster *, struct program *); /* of the GPU that was ke
 void queue_keep_for_overtaken(struct cluster *);
 
 /* ---- retry.c ---- */
-void queue_try(struct loop_timer *, void *cluster); /* cluster->try_queue */
+void queue_try(struct loop_timer *, void *cluster); /* of cluster->retry_queue */
 
 /* ---- push.c: what a peer is told without having asked ---- */
 void node_send_order(struct cluster *, struct node *, const struct message *);

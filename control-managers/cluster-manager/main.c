@@ -350,7 +350,6 @@ int main(int argc, char **argv)
     int status = daemon_begin(&about, argc, argv, &cluster.config, &cluster.config_path);
     if (status != DAEMON_GO_ON)
         return status;
-    cluster.try_queue = queue_try;
     apply_values(&cluster);
     raise_file_limit();
     setenv("FLYT_LOG", levels[cluster.values->log_level], 0);

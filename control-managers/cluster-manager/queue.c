@@ -16,7 +16,7 @@ enum { LOOKED_AT = 64 };
 void queue_retry(struct cluster *cluster)
 {
     if (cluster->queue && !loop_timer_running(&cluster->retry_queue) && !cluster->stopping)
-        loop_timer_start(cluster->loop, &cluster->retry_queue, 1, cluster->try_queue, cluster);
+        loop_timer_start(cluster->loop, &cluster->retry_queue, 1, queue_try, cluster);
 }
 
 void program_enter_queue(struct cluster *cluster, struct program *program)

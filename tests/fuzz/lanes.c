@@ -148,7 +148,7 @@ static void give_back(void)
     if (!claims)
         return;
     struct slot *slot = claimed[--claims];
-    slot->give(&session, slot);
+    lanes_give(&session, slot);
 }
 
 static void claim(uint32_t transfer, uint64_t size)

@@ -25,6 +25,7 @@ uint64_t lanes_chunk(void);                                       /* bytes of on
 /* The bytes of a transfer in a slot, once all `size` of them have come; the slot is the caller's, to be given to
    staging_give, soon if they are scarce. NULL: not yet; the executor is kicked when they have. */
 struct slot *lanes_claim(struct session *, uint32_t transfer, uint64_t size, bool *scarce);
+void lanes_give(struct session *, struct slot *);                 /* for staging_give: such a slot is free again */
 /* Nobody will claim it: what has come or will come is dropped. */
 void lanes_discard(struct session *, uint32_t transfer, uint64_t size);
 

@@ -41,8 +41,7 @@ static void arrival_free(struct lanes *lanes, struct arrival *arrival)
     pthread_cond_broadcast(&lanes->changed);
 }
 
-/* By staging_give. */
-static void arrival_give(struct session *session, struct slot *slot)
+void lanes_give(struct session *session, struct slot *slot)
 {
     struct lanes *lanes = session->lanes;
     pthread_mutex_lock(&lanes->lock);
@@ -54,7 +53,6 @@ void arrivals_init(struct lanes *lanes)
 {
     for (unsigned i = 0; i < LANE_WINDOW; i++) {
         lanes->arrivals[i].slot = (struct slot){ .memory = lanes->memory + (size_t)i * LANE_CHUNK, .size = LANE_CHUNK,
-                                                 .give = arrival_give,
                                                  .next = lanes->unused };
         lanes->unused = &lanes->arrivals[i].slot;
         lanes->unused_count++;

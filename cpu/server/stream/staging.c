@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
+#include "cpu/server/lanes/lanes.h"
 
 enum {
     STAGING_SMALL_SIZE = 16384,
@@ -118,8 +119,8 @@ void staging_prepare(struct session *session, struct context *context)
 
 void staging_give(struct session *session, struct slot *slot)
 {
-    if (slot->give) {
-        slot->give(session, slot);
+    if (!slot->context) {
+        lanes_give(session, slot);
         return;
     }
     struct staging *staging = &slot->context->staging;

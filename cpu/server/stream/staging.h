@@ -17,12 +17,11 @@ struct session;
 
 struct slot {
     struct slot *next;
-    struct context *context;
+    struct context *context;              /* whose it is; NULL: it is one of the lanes' */
     uint8_t *memory;
     size_t size;
     uint64_t number;
     bool large;
-    void (*give)(struct session *, struct slot *);        /* whose it is, and of no context; NULL: of staging.c */
     struct slot *next_extra;              /* made by staging_extra */
 };
 
