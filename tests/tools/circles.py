@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tests/tools/circles.py: tools/circles on small trees that this script makes and compiles. TAP on stdout.
 
-shows: structure: a circle of files that use each other, and an arrow between folders that is not allowed, are found
+shows: structure: a circle of files that use each other, an arrow between folders that is not allowed, and a pointer
+  that only ever points to one function, are found
 """
 import os
 import subprocess
@@ -77,6 +78,52 @@ def debt_is(*lines):
     return compare
 
 
+def pointers(debt):
+    """Pointers with one value: which are seen, and which are not."""
+    table = "struct t { int size; int (*read)(void), (*write)(int); }; extern const struct t *one;"
+    first = ('#include "cpu/rpc/t.h"\nstatic int r(void) { return 1; }\n'
+             "static int w(int a) { return a; }\n"
+             "static const struct t mine = { 1, r, w }; const struct t *one = &mine;")
+    one = {"cpu/rpc/t.h": table, "cpu/rpc/first.c": first}
+    two = one | {"cpu/rpc/second.c": first.replace("static int r", "static\nint r").replace("*one", "*other")}
+    say = "cpu/rpc/t.h: t points to one function only, so it should be a call: read is cpu/rpc/first.c: r, write is"
+    check("a table with one implementation fails", PLAIN | one, 1, say)
+    check("a table with two implementations passes", PLAIN | two, 0, lacking=("points to one function",))
+    check("a table that the debt names passes", PLAIN | one | {debt: "pointer cpu/rpc/t.h t # for now"}, 0)
+    check("a table in the debt needs a reason", PLAIN | one | {debt: "pointer cpu/rpc/t.h t"}, 2, "needs its reason")
+    check("a table that is gone is paid", PLAIN | {debt: "pointer cpu/rpc/t.h t # for now"}, 0,
+          "t does not point to one function only any longer", arguments=("--lower",), after=debt_is())
+    named = first.replace("{ 1, r, w }", "{ .write = w, .read = r }")
+    check("members that are named are seen", PLAIN | one | {"cpu/rpc/first.c": named}, 1, say)
+    rows = first.replace("mine = { 1, r, w }", "rows[] = { { 1, r, w }, { 2, r } }").replace("&mine", "rows")
+    check("rows of a table are seen", PLAIN | one | {"cpu/rpc/first.c": rows}, 1, say)
+    differ = rows.replace("{ 2, r }", "{ 2, q }").replace("static const", "int q(void) { return 2; }\nstatic const")
+    check("a member whose rows differ passes", PLAIN | one | {"cpu/rpc/first.c": differ}, 1, "a call: write is",
+          lacking=("read is",))
+    macro = rows.replace("{ 2, r }", "ROW")
+    check("nobody knows what a macro makes", PLAIN | one | {"cpu/rpc/first.c": "#define ROW { 2, r }\n" + macro}, 0,
+          lacking=("points to",))
+    member = "struct m { void (*done)(void); }; void d(void); void m(struct m *m) { m->done = d; }"
+    check("a member that is assigned is seen", PLAIN | {"cpu/rpc/m.c": member}, 1, "cpu/rpc/m.c: m points", "done is d")
+    stored = member.replace("(*done)", "(*_Atomic done)").replace("m->done = d", "atomic_store(&m->done, d)")
+    stored = "#include <stdatomic.h>\n" + stored
+    check("a member that is stored is seen", PLAIN | {"cpu/rpc/m.c": stored}, 1, "done is d")
+    given = "struct m { void (*done)(void); };\nvoid m(struct m *m, void (*f)(void))\n{\n    m->done = f;\n}"
+    check("nobody knows what a caller gives", PLAIN | {"cpu/rpc/m.c": given}, 0, lacking=("points to",))
+    hidden = "static void f(void) {}\nvoid (*used)(void);\nvoid g(void) { used = 0; f(); }\n" + given
+    check("a parameter hides a function of its name", PLAIN | {"cpu/rpc/m.c": hidden}, 0, lacking=("points to",))
+    taken = "void *m_find(void *);\n" + member.replace("m->done = d", "m->done = d; m_find(&m->done)")
+    check("nobody knows what is done with an address",
+          PLAIN | {"cpu/rpc/m.c": taken, "cpu/rpc/f.c": "void *m_find(void *p) { return p; }"}, 0,
+          lacking=("points to",))
+    variable = "void d(void); static void (*v)(void); void set(void) { v = d; } void m(void) { v(); }"
+    check("a variable is seen", PLAIN | {"cpu/rpc/m.c": variable}, 1, "cpu/rpc/m.c: v points to one function", "is d")
+    check("a variable with two values passes", PLAIN | {"cpu/rpc/m.c": variable + " void g(void) { v = set; }"}, 0,
+          lacking=("points to",))
+    kind = "typedef void act(void); void d(void); static act *v = d; void m(void) { v(); }"
+    check("a type's name is known", PLAIN | {"cpu/rpc/m.c": kind}, 1, "v points to one function", "is d")
+
+
 def main():
     debt = "tools/circles.debt"
     document = "docs/architecture.md"
@@ -149,6 +196,8 @@ def main():
           PLAIN | {"cpu/rpc/c.c": "void a(void); void c(void) { a(); }"}, 1, "cpu/rpc may use cpu/common, but does not")
     check("allowed arrows in a circle fail", PLAIN | against | {document: TABLE.replace("| – |", "| `cpu/rpc` |")}, 1,
           "the allowed arrows run in a circle: cpu/common cpu/rpc")
+
+    pointers(debt)
 
     check("no table: no answer", PLAIN | {document: "nothing"}, 2, "has no table")
     check("no object files: no answer", {document: TABLE}, 2, "build first")
