@@ -66,7 +66,8 @@ def versions(word):
 
 # ---- functions ----
 
-FLAGS = ("null", "soft", "async", "blocks", "charge", "served", "partial", "untraced")  # options without a value
+# options without a value
+FLAGS = ("null", "soft", "async", "blocks", "charge", "served", "partial", "untraced", "ungated")
 
 
 @dataclass
@@ -380,7 +381,7 @@ def errors(path):
 
 # ---- the files of this description ----
 
-RUNTIME_OPTIONS = ("partial", "untraced", "wire")
+RUNTIME_OPTIONS = ("partial", "untraced", "ungated", "wire")
 DRIVER_OPTIONS = ("entry", "per_thread_entry", "server", "null", "soft", "call", "async", "blocks", "charge", "served",
                   "role")
 

@@ -4,6 +4,7 @@ import re
 
 import api
 import c_types
+import gate_c
 import trace_c
 
 MADE = "/* Made by cpu/api/generate.py. */"
@@ -111,6 +112,7 @@ def front_entry(function, ending):
     yield "{"
     names = ", ".join(p.name for p in function.parameters)
     name = f"{function.name}{ending}"
+    yield f'    CORE_GATE("{name}");'
     yield f"    {function.returns} result = __builtin_expect(driver_traced, false) ? trace_{name}({names})"
     yield f"                                                             : {call(function, ending)};"
     yield f'    return __builtin_expect(result != 0, false) ? driver_failed(result, "{name}") : result;'
@@ -120,7 +122,11 @@ def front_entry(function, ending):
 
 def unsupported_entry(name):
     yield f"DRIVER_API CUresult {name}(void);"
-    yield f'DRIVER_API CUresult {name}(void) {{ return driver_failed(driver_unsupported("{name}"), "{name}"); }}'
+    yield f"DRIVER_API CUresult {name}(void)"
+    yield "{"
+    yield f'    CORE_GATE("{name}");'
+    yield f'    return driver_failed(driver_unsupported("{name}"), "{name}");'
+    yield "}"
 
 
 def endings(function):
@@ -148,6 +154,19 @@ def front():
     yield "#undef ENTRY"
     yield "};"
     yield "const size_t driver_entry_count = sizeof driver_entries / sizeof driver_entries[0];"
+
+
+def gate_calls():
+    """Those that are not implemented have no parameters."""
+    forms = []
+    for function in api.driver():
+        for ending in endings(function):
+            name = function.name + ending
+            if implemented(function):
+                forms.append((name, function.prototype("", ending), True, function.parameters))
+            else:
+                forms.append((name, f"CUresult {name}(void)", True, []))
+    return gate_c.calls(forms, True)
 
 
 OURS = "flyt_libcuda"                           # cpu/common/driver_library.h
@@ -221,6 +240,7 @@ MAKERS = {
     "types.h": types_header,
     "driver.h": front_header,
     "front.c": front,
+    "gate_calls.inc": gate_calls,
     "exports.map": version_script,
     "entries.inc": entries,
     "soft_per_thread.inc": soft_per_thread,

@@ -2,6 +2,7 @@
 
 import api
 import c_types
+import gate_c
 import trace_c
 
 STREAM = "cudaStream_t"
@@ -103,6 +104,11 @@ def can_fail(function):
     return function.returns == "cudaError_t" and function.name not in TELL_ERRORS
 
 
+def gated(function):
+    """Whether its entry passes the gate (cpu/client/core/api_gate.h)."""
+    return "ungated" not in function.options
+
+
 def entry(function, ending):
     """One exported function."""
     give = "" if function.returns == "void" else "return "
@@ -110,6 +116,8 @@ def entry(function, ending):
         yield from trace_c.traced(function, ending, "runtime_front", call(function, ending))
     yield f"RUNTIME_API {function.prototype('', ending)}"
     yield "{"
+    if gated(function):
+        yield f'    CORE_GATE("{function.name}{ending}");'
     arguments = ", ".join(p.name for p in function.parameters)
     if "untraced" not in function.options and can_fail(function):
         name = f"{function.name}{ending}"
@@ -172,6 +180,17 @@ def entries(major):
             yield from entry(function, ending)
 
 
+def gate_calls(major):
+    return gate_c.calls(
+        [
+            (f"{function.name}{ending}", "", gated(function), function.parameters)
+            for function in of(major)
+            for ending in endings(function)
+        ],
+        False,
+    )
+
+
 def names(major):
     return sorted(name for function in of(major) for name in function.names())
 
@@ -205,6 +224,7 @@ MAKERS = {
     "cudart.h": header,
     "entries.h": entry_prototypes,
     "entries.c": entries,
+    "gate_calls.inc": gate_calls,
     "exports.txt": names,
     "exports.map": version_script,
     "renames": renames,

@@ -1,6 +1,6 @@
 # Tests of the client core: its objects with a scripted server in the same process (fake.h).
 TESTS_CORE_NAMES   := test_parts test_session test_memory test_copies test_lanes test_streams test_contexts \
-                      test_promises test_work test_ops
+                      test_promises test_work test_ops test_gate
 TESTS_CORE_SHARED  := tests/core/isolated.c tests/core/fake.c tests/core/fake_device.c tests/core/work.c
 TESTS_CORE_OBJECTS := $(call objects,$(TESTS_CORE_NAMES:%=tests/core/%.c) $(TESTS_CORE_SHARED))
 TESTS              += $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%)
@@ -38,3 +38,17 @@ $(BUILD)/tests/core_moves: $(call objects,tests/core/test_moves.c tests/core/iso
 TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")
 # The same with every copy over lanes.
 TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),"env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")
+# The gate: each entry of each library that front ends give to programs (0: libcuda.so.1).
+TESTS_GATE_LIBRARY_0 := $(BIN)/cudart/libcuda.so.1
+$(foreach v,$(RUNTIME_VERSIONS),$(eval TESTS_GATE_LIBRARY_$v := $(BIN)/cudart/$(RUNTIME_NODE_$v)))
+# $(1): 0, 11, 12 or 13
+define TESTS_GATE_RULES
+$(BUILD)/tests/gate-entries-$(1): tests/core/gate_entries.c cpu/client/core/api_gate.h \
+    $(BUILD)/generated/api/$(if $(filter 0,$(1)),driver,cudart$(1))/gate_calls.inc | $(TESTS_GATE_LIBRARY_$(1)) \
+    $(API_INCLUDED)
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) -Wno-missing-prototypes -Wno-redundant-decls -DGATE_RUNTIME=$(1) -o $$@ $$< $$(ALL_LDFLAGS) \
+	    $(TESTS_GATE_LIBRARY_$(1)) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)/cudart):$(abspath $(BIN)) -lpthread
+TESTS += $(BUILD)/tests/gate-entries-$(1)
+endef
+$(foreach v,0 11 12 13,$(eval $(call TESTS_GATE_RULES,$v)))

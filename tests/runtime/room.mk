@@ -4,7 +4,7 @@ RUNTIME_TEST_CORE := $(RUNTIME_TEST_DIR)/fake/libflyt-client.so
 RUNTIME_TEST_NAMES := runtime device stream graph memory code
 
 RUNTIME_TEST_CORE_OBJECTS := $(call objects,$(wildcard tests/runtime/fake_*.c)) $(call objects,\
-    $(addprefix cpu/client/core/,$(addprefix wire/,trace.c trace_value.c pci.c error_log.c) code/registry.c) \
+    $(addprefix cpu/client/core/,$(addprefix wire/,trace.c trace_value.c pci.c error_log.c gate.c) code/registry.c) \
     $(addprefix cpu/common/,clock.c fd.c log.c env.c ids.c tree.c)) $(GRAPH_OBJECTS)
 
 $(RUNTIME_TEST_CORE): $(RUNTIME_TEST_CORE_OBJECTS)

@@ -14,15 +14,15 @@
  * (CUDA_ERROR_INVALID_HANDLE), never a crash.
  *
  * What it offers is declared by subject in api_*.h, which this file includes: api_errors.h codes and the log of errors;
- * api_session.h connection, devices, contexts;  api_stream.h streams, events;  api_memory.h;  api_copy.h copies and
- * arrays;  api_code.h images and launches;  api_graph.h. Files of the core include what they need; front ends include
- * this file.
+ * api_gate.h the gate of the front ends' entries;  api_session.h connection, devices, contexts;  api_stream.h streams,
+ * events;  api_memory.h;  api_copy.h copies and arrays;  api_code.h images and launches;  api_graph.h. Files of the
+ * core include what they need; front ends include this file.
  *
  * The files of this folder stand on floors. A file uses its own floor and those above it in this list; tools/circles
  * checks that, and tools/circles.debt names the exceptions with their reasons.
  *
  *   wire/     state.c  the session's state and sticky error;  wire.c  every call passes here;
- *             device.c, pci.c  devices;
+ *             gate.c  the gate at which calls wait;  device.c, pci.c  devices;
  *             notify.c  the server's EVENTS calls;  span.c  the shape of a copy;  perf.c  switches;
  *             stats.c, trace.c, error_log.c  what users and tools can see of calls
  *   stream/   context.c, stream.c, event.c  the objects;  send.c  numbers and order of a stream's calls;
@@ -48,6 +48,7 @@
 #include "cpu/client/core/api_code.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/api_gate.h"
 #include "cpu/client/core/api_graph.h"
 #include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/api_session.h"

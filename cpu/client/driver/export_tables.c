@@ -10,6 +10,8 @@
  * A slot whose meaning is not known gets a function that returns 801, so that a library of the future ends with an
  * error and not with a jump to nowhere. A table that is not known is refused, as NVIDIA's driver refuses those of
  * other versions.
+ *
+ * Those that do more than give a constant pass the gate, as the public entries do (api_gate.h).
  */
 #include "cpu/client/driver/driver.h"
 
@@ -31,6 +33,7 @@ typedef void (*slot)(void);
 
 static int unknown_slot(const char *table)
 {
+    CORE_GATE("an unknown function of a private table");
     char name[64];
     snprintf(name, sizeof name, "an unknown function of the private table %s", table);
     core_unsupported(name);
@@ -51,6 +54,7 @@ UNKNOWN(heuristics)
 /* The handle of the device's primary context, which need not exist yet. */
 static int primary_of(CUcontext *out, CUdevice device)
 {
+    CORE_GATE("a private function of the driver (primary_of)");
     int error = driver_device(device);
     if (!error && !out)
         error = CUDA_ERROR_INVALID_VALUE;
@@ -59,7 +63,12 @@ static int primary_of(CUcontext *out, CUdevice device)
     return error;
 }
 
-static int load_module(CUmodule *out, const void *image) { return (int)driver_waited(driver_module_load(image, out)); }
+static int load_module(CUmodule *out, const void *image)
+{
+    CORE_GATE("a private function of the driver (load_module)");
+    return (int)driver_waited(driver_module_load(image, out));
+}
+
 static int load_module_of(const void *image, CUmodule *out) { return load_module(out, image); }
 static void forget_image(void *image) { (void)image; }
 static int succeed(void) { return CUDA_SUCCESS; }
@@ -113,6 +122,7 @@ static const slot hooks_table[HOOKS_SLOTS] = {
 
 static int current_context(CUcontext *out)
 {
+    CORE_GATE("a private function of the driver (current_context)");
     int error = driver_ready();
     if (!error && !out)
         error = CUDA_ERROR_INVALID_VALUE;
@@ -139,18 +149,21 @@ static int storage_context(CUcontext *context)
 
 static int storage_put(CUcontext context, void *key, void *value, driver_storage_end end)
 {
+    CORE_GATE("a private function of the driver (storage_put)");
     int error = storage_context(&context);
     return error ? error : driver_storage_put(context, key, value, end);
 }
 
 static int storage_remove(CUcontext context, void *key)
 {
+    CORE_GATE("a private function of the driver (storage_remove)");
     int error = storage_context(&context);
     return error ? error : driver_storage_remove(context, key);
 }
 
 static int storage_get(void **value, CUcontext context, void *key)
 {
+    CORE_GATE("a private function of the driver (storage_get)");
     int error = storage_context(&context);
     return error ? error : driver_storage_get(context, key, value);
 }
@@ -164,6 +177,7 @@ static const slot storage_table[] = { SLOT(storage_put), SLOT(storage_remove), S
    not look at that wait's result, and an error would be the result of the next call of cuBLAS. */
 static int context_check(CUcontext context, uint32_t *flags, void **unused)
 {
+    CORE_GATE("a private function of the driver (context_check)");
     (void)unused;
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -289,6 +303,7 @@ static const slot integrity_table[];
 /* version: of the runtime; seconds: of the clock. The runtime computes the same from what the public calls tell it. */
 static int integrity(uint32_t version, uint64_t seconds, uint64_t out[2])
 {
+    CORE_GATE("a private function of the driver (integrity)");
     enum { INNER_PAD = 0x36 };
     const uint64_t constants[] = { UINT64_C(0x3341181C03CB675C), UINT64_C(0x1841181C03CB675C) };
     int driver, count, error = core_driver_version(&driver);
@@ -324,6 +339,7 @@ static const slot integrity_table[INTEGRITY_SLOTS] = {
 
 static int context_number(CUcontext context, uint64_t *id)
 {
+    CORE_GATE("a private function of the driver (context_number)");
     unsigned long long found = 0;
     core_context *known;
     int error = id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -339,6 +355,7 @@ static int context_number(CUcontext context, uint64_t *id)
 /* What stands for a stream inside the driver: its number, and one more, since 0 means none. */
 static int stream_object(CUcontext context, CUstream stream, void **object)
 {
+    CORE_GATE("a private function of the driver (stream_object)");
     struct core_stream_info info;
     core_context *known;
     int error = driver_context(context, &known);
@@ -351,6 +368,7 @@ static int stream_object(CUcontext context, CUstream stream, void **object)
 
 static int stream_number(CUcontext context, const void *object, uint64_t *id)
 {
+    CORE_GATE("a private function of the driver (stream_number)");
     (void)context;
     if (!object || !id)
         return CUDA_ERROR_INVALID_VALUE;
@@ -373,6 +391,7 @@ static const slot context_table[CONTEXT_SLOTS] = {
 /* cuFFT asks for the functions of a module here, and takes 1 for yes. */
 static int each_function(CUcontext context, CUmodule module, void (*get)(void *user, CUfunction, CUmodule), void *user)
 {
+    CORE_GATE("a private function of the driver (each_function)");
     (void)context;
     return get && !driver_module_each(module, get, user);
 }

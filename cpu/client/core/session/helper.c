@@ -10,6 +10,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/memory/memory.h"
@@ -77,6 +78,7 @@ static void *helper_run(void *unused)
 {
     (void)unused;
     cancel_state_off();
+    gate_pass();
     for (;;) {
         struct events_call *call = events_oldest();
         bool answered = wire_attend(&call->wire), none_left = events_ended(call, answered);

@@ -12,6 +12,7 @@
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "cpu/client/core/api_stream.h"
+#include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/notify.h"
 #include "host_function.h"
 #include "managed.h"
@@ -52,6 +53,7 @@ static void *host_run(void *unused)
     /* also where a function of the program cancels the thread that it runs in */
     cancel_state_off();
     throttle_thread();
+    gate_pass();                              /* who shuts the gate waits for the functions that are due */
     atomic_store(&runner, gettid());
     pthread_mutex_lock(&hosts.lock);
     for (;;) {

@@ -23,6 +23,7 @@
 #include "context.h"
 #include "pending.h"
 #include "cpu/client/core/api_session.h"
+#include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/perf.h"
 
 static struct { pthread_mutex_t lock; } lists = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -198,7 +199,9 @@ int stream_wait_for(struct client_stream *s)
     }
     struct point point = stream_point(s);
     stream_args args = { .stream = s->wire };
+    gate_note_stream(atomic_load(&s->token));
     int code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
+    gate_note_stream(0);
     if (code)
         return code;
     stream_finished(s, point.number);

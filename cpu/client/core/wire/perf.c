@@ -21,6 +21,7 @@ static const struct { const char *name; size_t at; } words[] = {
     { "no_graph", offsetof(struct perf, no_graph) },
     { "no_userfault", offsetof(struct perf, no_userfault) },
     { "no_pull", offsetof(struct perf, no_pull) },
+    { "no_membarrier", offsetof(struct perf, no_membarrier) },
     { "no_spin", offsetof(struct perf, no_spin) },
 };
 enum { WORDS = sizeof words / sizeof words[0] };

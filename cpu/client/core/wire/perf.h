@@ -19,6 +19,7 @@ struct perf {
     bool no_graph;      /* each node of a launched graph is a call of its own */
     bool no_userfault;  /* managed memory is watched with SIGSEGV */
     bool no_pull;       /* kernels do not wait for pinned memory over a network: it goes to the server before them */
+    bool no_membarrier; /* a thread that enters a call orders its memory itself (gate.c) */
     bool no_spin;       /* who waits for an answer sleeps at once */
 };
 void perf_parse(struct perf *, const char *text);
