@@ -82,7 +82,7 @@ static int move_to(int number)
 {
     static char why[512];
     refusal_of = why;
-    int result = core_move(uris[number], why, sizeof why);
+    int result = core_move(uris[number], 0, why, sizeof why);
     if (result)
         fprintf(stderr, "not moved: %s\n", why);
     return result;
@@ -405,9 +405,9 @@ static void body_refusals(void)
     char why[300];
     uint64_t a = allocate(p, 4096), out = allocate(p, 64);
     CHECK(fill(p, 0, a, 16, 3) == 0);
-    CHECK(core_move("tcp://127.0.0.1:1", why, sizeof why) != 0 && strstr(why, "127.0.0.1:1"));
+    CHECK(core_move("tcp://127.0.0.1:1", 0, why, sizeof why) != 0 && strstr(why, "127.0.0.1:1"));
     CHECK(word_at(p, a) == 3);
-    CHECK(core_move("local:software", why, sizeof why) == 1);
+    CHECK(core_move("local:software", 0, why, sizeof why) == 1);
     /* The variables of the second module lie behind those of the first, which goes: elsewhere they would not. */
     CHECK(core_image_add(other, &extra) == 0 && core_function_add(extra, "nothing", &f) == 0);
     core_context *c;

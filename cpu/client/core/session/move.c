@@ -3,8 +3,11 @@
  *
  * It is possible because the client chose the ids and addresses: to make everything again at the new server is to say
  * once more what was said to the old one. The steps, each for all kinds of the table (kinds.h):
- *   1. all work ends, and everything that this process has on its way to the old server has arrived
- *   2. the old server and each kind say whether they can go (save); nothing has been changed up to here
+ *   1. the new server is reached, and what is known not to move is named: the program goes on meanwhile
+ *   2. it comes to rest: the gate shuts (api_gate.h), so that no thread is inside a call; all work ends, and everything
+ *      that this process has on its way to the old server has arrived. What does not end within the limit is named,
+ *      and the gate opens again. The old server and each kind say whether they can go (save); nothing has been changed
+ *      up to here
  *   3. the kinds are made again at the new server (restore), and their contents copied
  *   4. the session is the new server's (moved), and the old one's connection ends
  * When something fails before the fourth step, the new server's connection ends instead: the old server has everything
@@ -19,6 +22,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/client/core/api_gate.h"
 #include "cpu/client/core/api_stream.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
@@ -31,6 +35,7 @@
 #include "cpu/client/core/wire/wire.h"
 
 #define MOVE_SETTLE_NS (10 * CLOCK_NS_PER_SECOND)
+enum { MOVE_LIMIT_MS = 2000 };         /* for the program to come to rest */
 
 /* The connection to a server that the session moves to. It lives as long as that connection. */
 struct link { atomic_bool adopted; };
@@ -44,7 +49,66 @@ static void link_lost(void *context, const char *reason)
         session_lost(NULL, reason);
 }
 
-/* ---- 1. all work ends ---- */
+/* ---- 2. all work ends ---- */
+
+/* Threads inside calls that wait for the device come out when it has done its work. */
+static int shut_gate(struct move *move, uint64_t limit)
+{
+    struct core_gate_inside inside;
+    char stream[64] = "";
+    int code = core_gate_close(limit, &inside);
+    if (inside.stream)
+        snprintf(stream, sizeof stream, ", where it waits for the stream 0x%llx", (unsigned long long)inside.stream);
+    switch (code) {
+    case CORE_OK:
+        return CORE_OK;
+    case CORE_NOT_READY:
+        return move_refuse(move, code, "the thread %d is inside %s%s, which did not end within %llu ms",
+                           (int)inside.thread, inside.call, stream, (unsigned long long)(limit / CLOCK_NS_PER_MS));
+    case CORE_INVALID_VALUE:
+        return move_refuse(move, code, "the thread that moves the session is inside %s itself", inside.call);
+    case CORE_SYSTEM_NOT_READY:
+        return move_refuse(move, code, "another thread is moving the session already");
+    default:
+        return move_refuse(move, code, "the system does not let its threads be brought to rest (membarrier), or it had "
+                                       "no memory for it");
+    }
+}
+
+static int stream_ends(struct move *move, core_context *c, core_stream stream, uint64_t until, uint64_t limit)
+{
+    for (long pause = 20000; core_stream_query(c, stream) == CORE_NOT_READY; pause = pause < 1000000 ? 2 * pause : pause) {
+        if (clock_now() >= until)
+            return move_refuse(move, CORE_NOT_READY, "%s in the stream 0x%llx did not end within %llu ms",
+                               throttle_outstanding() ? "a host function, or other work" : "the work",
+                               (unsigned long long)stream, (unsigned long long)(limit / CLOCK_NS_PER_MS));
+        nanosleep(&(struct timespec){ 0, pause }, NULL);
+    }
+    return CORE_OK;
+}
+
+/* The gate is shut, so streams get nothing new, except by host functions, whose thread passes. What such a function puts
+   into a stream that has been looked at already is waited for in settle. */
+static int streams_end(struct move *move, uint64_t until, uint64_t limit)
+{
+    int code = CORE_OK;
+    context_settle_promises();
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c)) {
+        core_stream *streams;
+        unsigned count;
+        code = stream_list(c, &streams, &count);
+        for (unsigned i = 0; i < count && !code; i++)
+            code = stream_ends(move, c, streams[i], until, limit);
+        free(streams);
+    }
+    while (!code && throttle_outstanding()) {
+        if (clock_now() >= until)
+            code = move_refuse(move, CORE_NOT_READY, "a host function did not end within %llu ms",
+                               (unsigned long long)(limit / CLOCK_NS_PER_MS));
+        nanosleep(&(struct timespec){ 0, 100000 }, NULL);
+    }
+    return code;
+}
 
 static bool busy(void)
 {
@@ -72,7 +136,7 @@ static int settle(struct move *move)
     return CORE_OK;
 }
 
-/* ---- 2. may it go? ---- */
+/* ---- 1, 2. may it go? ---- */
 
 static int ask_source(struct move *move)
 {
@@ -90,18 +154,21 @@ static int ask_source(struct move *move)
     return code;
 }
 
-static int ask_kinds(struct move *move)
+/* at_rest: else the program goes on meanwhile, so this is only a first look. */
+static int ask_kinds(struct move *move, bool at_rest)
 {
     int code = CORE_OK;
     for (int kind = 0; kind < KINDS && !code; kind++) {
         const struct client_kind_row *row = &client_kinds[kind];
         bool stays = row->moves == MOVE_REFUSED || row->moves == MOVE_CHECKPOINT;
+        if (kind == KIND_HOST_FUNCTION && !at_rest)
+            continue;
         uint64_t count = stays && row->count ? row->count() : 0;
         if (count)
             code = move_refuse(move, 0, "it has %llu %s, which %s", (unsigned long long)count, row->name,
                                row->moves == MOVE_CHECKPOINT ? "only a checkpoint of the driver could move"
                                                              : "cannot be made again elsewhere");
-        if (!code && row->save)
+        if (!code && row->save && at_rest)
             code = row->save(move);
     }
     return code;
@@ -190,11 +257,9 @@ static void settle_down(struct move *move, const char *uri, struct link *link)
         session_lost(NULL, "it was lost when the session had just moved to it");
 }
 
-static void go_back(struct move *move, struct link *link)
+static void link_end(struct move *move, struct link *link)
 {
     struct move_place *target = &move->at[MOVE_TARGET];
-    move_go(move, MOVE_SOURCE);
-    kinds_moved(move, false);
     if (target->client) {
         rpc_client_shutdown(target->client);
         rpc_client_destroy(target->client);
@@ -203,21 +268,21 @@ static void go_back(struct move *move, struct link *link)
     free(link);
 }
 
-static int move_session(struct move *move, const char *uri)
+/* The session is at rest. The link is used up. */
+static int move_session(struct move *move, const char *uri, struct link *link)
 {
-    struct link *link = calloc(1, sizeof *link);
-    int code = link ? settle(move) : CORE_OUT_OF_MEMORY, latched = 0, sticky = 0;
+    int code = settle(move), latched = 0, sticky = 0;
     bool there = false;
     if (!code)
         code = ask_source(move);
     if (!code)
-        code = session_meet(move, uri, link_lost, link);
+        code = session_meet(move);
     if (!code)
         code = ask_devices(move);
     if (!code && !(move->stream = stream_id_take(&move->stream_token)))
         code = CORE_OUT_OF_MEMORY;
     if (!code)
-        code = ask_kinds(move);
+        code = ask_kinds(move, true);
     /* An error that the old server has told stays the program's; one of the new server is the move's. */
     if (!code) {
         latched = atomic_exchange(&core_session.latched, 0);
@@ -230,34 +295,71 @@ static int move_session(struct move *move, const char *uri)
     }
     if (code && there)
         atomic_store(&core_session.sticky, sticky);
-    if (code)
-        go_back(move, link);
-    else
+    if (!code) {
         settle_down(move, uri, link);
+        return CORE_OK;
+    }
+    move_go(move, MOVE_SOURCE);
+    kinds_moved(move, false);
+    link_end(move, link);
     return code;
 }
 
-int core_move(const char *uri, char *why, size_t size)
+static void source_note(struct move *move)
+{
+    move->at[MOVE_SOURCE].client = core_session.client;
+    move->at[MOVE_SOURCE].hello.capabilities = core_session.hello.capabilities;
+    move->at[MOVE_SOURCE].hello.session = core_session.hello.session;
+    memcpy(move->at[MOVE_SOURCE].hello.nonce, core_session.hello.nonce, sizeof core_session.hello.nonce);
+    for (int i = 0; i < device_count(); i++)
+        move->at[MOVE_SOURCE].devices[i] = client_device_find(i)->wire;
+}
+
+/* The gate is shut. */
+static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint64_t limit, struct link *link)
+{
+    int code = streams_end(move, until, limit);
+    if (!code && (code = session_move_begin()))
+        move_refuse(move, code, "the session cannot be used (error %d)", code);
+    if (code) {
+        link_end(move, link);
+        return code;
+    }
+    helper_rest();
+    source_note(move);
+    code = move_session(move, uri, link);
+    session_move_end();
+    return code;
+}
+
+int core_move(const char *uri, unsigned limit_ms, char *why, size_t size)
 {
     CANCEL_DEFERRED;
     char nowhere[2];
     struct move move = { .why = size ? why : nowhere, .why_size = size ? size : sizeof nowhere };
+    uint64_t limit = (limit_ms ? limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
     *move.why = 0;
     if (core_in_host_function())
         return move_refuse(&move, CORE_INVALID_VALUE, "a host function cannot move the session");
-    int code = session_move_begin();
+    int code = core_enter();
     if (code)
         return move_refuse(&move, code, "the session cannot be used (error %d)", code);
     CANCEL_OFF;
-    helper_rest();
-    move.at[MOVE_SOURCE].client = core_session.client;
-    move.at[MOVE_SOURCE].hello.capabilities = core_session.hello.capabilities;
-    move.at[MOVE_SOURCE].hello.session = core_session.hello.session;
-    memcpy(move.at[MOVE_SOURCE].hello.nonce, core_session.hello.nonce, sizeof core_session.hello.nonce);
-    for (int i = 0; i < device_count(); i++)
-        move.at[MOVE_SOURCE].devices[i] = client_device_find(i)->wire;
-    code = move_session(&move, uri);
-    session_move_end();
+    struct link *link = calloc(1, sizeof *link);
+    code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, uri, link_lost, link);
+    if (!code)
+        code = ask_source(&move);
+    if (!code)
+        code = ask_kinds(&move, false);
+    uint64_t until = clock_now() + limit;
+    if (!code)
+        code = shut_gate(&move, limit);
+    if (code) {
+        link_end(&move, link);
+    } else {
+        code = move_at_rest(&move, uri, until, limit, link);
+        core_gate_open();
+    }
     if (code)
         log_info("the session did not move to %s: %s", uri, move.why);
     else

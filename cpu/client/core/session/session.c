@@ -541,7 +541,7 @@ int session_attach(bool to_use)
 
 /* ---- another server, for a session that moves ---- */
 
-static int move_connect(struct move *move, const char *uri, void (*lost)(void *, const char *), void *context)
+int session_reach(struct move *move, const char *uri, void (*lost)(void *, const char *), void *context)
 {
     rpc_channel *channel = NULL;
     char error[RPC_ERROR_SIZE] = "";
@@ -602,13 +602,10 @@ static int move_hello(struct move *move)
     return move_window(move);
 }
 
-int session_meet(struct move *move, const char *uri, void (*lost)(void *, const char *), void *context)
+int session_meet(struct move *move)
 {
-    int code = move_connect(move, uri, lost, context);
-    if (code)
-        return code;
     move_go(move, MOVE_TARGET);
-    code = move_hello(move);
+    int code = move_hello(move);
     move_go(move, MOVE_SOURCE);
     return code;
 }

@@ -41,9 +41,11 @@ int  move_stream_end(struct move *);
 /* Copies device memory from the old server to the same address at the new one. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
 
-/* session.c: connects, says HELLO, agrees on the window. move->at[MOVE_TARGET] is filled; its client, if there is one,
-   is the caller's also after an error. lost: of rpc_client_create. */
-int  session_meet(struct move *, const char *uri, void (*lost)(void *, const char *), void *context);
+/* session.c: connects. The client of move->at[MOVE_TARGET], if there is one, is the caller's also after an error. lost:
+   of rpc_client_create. The program may go on meanwhile. */
+int  session_reach(struct move *, const char *uri, void (*lost)(void *, const char *), void *context);
+/* Says HELLO there, agrees on the window, and fills move->at[MOVE_TARGET]. */
+int  session_meet(struct move *);
 
 /* Of each kind, for the table. */
 int  context_save(struct move *);

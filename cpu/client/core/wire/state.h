@@ -27,7 +27,7 @@ int  core_enter(void);
 bool session_ready(void);             /* attached, not forked (sticky or not) */
 void changes_note(void);              /* see core_changes */
 /* Between these the session moves to another server: calls that begin wait, except those of the thread that moves it.
-   No other thread may be inside a call already. Begin: 0, or the code to return. */
+   No other thread of the program is inside a call: the gate is shut. Begin: 0, or the code to return. */
 int  session_move_begin(void);
 void session_move_end(void);
 bool session_moving(void);
