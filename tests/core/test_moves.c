@@ -22,6 +22,7 @@
 #include "tests/lib/unit.h"
 #include "isolated.h"
 #include "on.h"
+#include "two_servers.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -49,40 +50,13 @@ static const char ptx[] =
 
 /* ---- the servers ---- */
 
-static pid_t servers[2];
-static char uris[2][128], sockets[2][64];
 static const char *refusal_of;              /* what core_move said last */
-
-static int server_start(int number, const char *kind, const char *program)
-{
-    char listen[128];
-    int ends[2];
-    snprintf(sockets[number], sizeof sockets[number], "/tmp/flyt-test-moves-%d-%d.sock", (int)getpid(), number);
-    if (strcmp(kind, "tcp") == 0)
-        snprintf(listen, sizeof listen, "tcp://127.0.0.1:0");
-    else
-        snprintf(listen, sizeof listen, "unix://%s", sockets[number]);
-    if (pipe(ends))
-        return -1;
-    servers[number] = fork();
-    if (!servers[number]) {
-        dup2(ends[1], 1);
-        close(ends[0]);
-        close(ends[1]);
-        execl(program, program, "--listen", listen, "--gpu", "software", NULL);
-        _exit(127);
-    }
-    close(ends[1]);
-    FILE *said = fdopen(ends[0], "r");
-    char line[256];
-    return said && fgets(line, sizeof line, said) && sscanf(line, "listening on %127s", uris[number]) == 1 ? 0 : -1;
-}
 
 static int move_to(int number)
 {
     static char why[512];
     refusal_of = why;
-    int result = core_move(uris[number], 0, why, sizeof why);
+    int result = core_move(server_uris[number], 0, why, sizeof why);
     if (result)
         fprintf(stderr, "not moved: %s\n", why);
     return result;
@@ -594,17 +568,11 @@ ISOLATED(left_server, 60)
 int main(int argc, char **argv)
 {
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
-    if (argc < 3 || server_start(0, argv[1], argv[2]) || server_start(1, argv[1], argv[2]) ||
-        setenv("FLYT_SERVER", uris[0], 1)) {
+    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
         fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
         return 1;
     }
     int failures = unit_run(NULL, NULL);
-    for (int i = 0; i < 2; i++) {
-        kill(servers[i], SIGTERM);
-        waitpid(servers[i], NULL, 0);
-        unlink(sockets[i]);
-        unlink(strncat(sockets[i], ".lock", 6));
-    }
+    two_servers_end();
     return failures;
 }

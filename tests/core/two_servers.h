@@ -1,0 +1,14 @@
+/* two_servers.h: two real servers with the software GPU, between which a session moves. */
+#ifndef TESTS_CORE_TWO_SERVERS_H
+#define TESTS_CORE_TWO_SERVERS_H
+
+#include <sys/types.h>
+
+extern pid_t servers[2];
+extern char  server_uris[2][128];
+
+/* kind: unix or tcp. FLYT_SERVER names the first. Not 0: they do not start. */
+int  two_servers_start(const char *kind, const char *program);
+void two_servers_end(void);
+
+#endif
