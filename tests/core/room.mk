@@ -31,7 +31,7 @@ TESTS += $(foreach m,$(TESTS_CORE_MODES),"$(TESTS_CORE_SERVED) $m $(BIN)/cricket
 # A session that moves between two of them.
 TESTS_CORE_MOVES := $(BUILD)/tests/core_moves
 $(call objects,tests/core/test_moves.c): | $(API_INCLUDED)
-$(BUILD)/tests/core_moves: $(call objects,tests/core/test_moves.c tests/core/isolated.c tests/core/two_servers.c) | \
+$(BUILD)/tests/core_moves: $(call objects,$(addprefix tests/core/,test_moves.c isolated.c two_servers.c)) | \
     $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
@@ -39,7 +39,7 @@ TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES
 # One with several threads, which are inside calls of libcuda.so.1.
 TESTS_CORE_THREADS := $(BUILD)/tests/core_moves_threads
 $(call objects,tests/core/test_moves_threads.c): | $(API_INCLUDED) $(BUILD)/generated/api/driver/gate_calls.inc
-$(TESTS_CORE_THREADS): $(call objects,tests/core/test_moves_threads.c tests/core/isolated.c tests/core/two_servers.c) | \
+$(TESTS_CORE_THREADS): $(call objects,$(addprefix tests/core/,test_moves_threads.c isolated.c two_servers.c)) | \
     $(BIN)/cudart/libcuda.so.1 $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(BIN)/cudart/libcuda.so.1 -L$(BIN) -lflyt-client \

@@ -79,7 +79,7 @@ static int move_to(int number, unsigned limit_ms)
 
 /* ---- random programs ---- */
 
-enum { THREADS = 4, BLOCKS = 3, BLOCK = 32 * 1024, STEPS = 150, MOVES = 4 };
+enum { THREADS = 4, BLOCKS = 3, BLOCK = 32 * 1024, STEPS = 100, MOVES = 3 };
 
 static atomic_int moves_done, threads_left;
 static bool moving;
@@ -132,9 +132,11 @@ static void *work(void *mine)
     for (int step = 0; step < STEPS; step++) {
         uint32_t b = roll(w, BLOCKS), o = roll(w, BLOCKS), value = roll(w, 1000);
         /* The other side cannot come too late. */
-        while (moving && step >= STEPS * (1 + atomic_load(&moves_done)) / (MOVES + 1))
-            if (cuStreamQuery(stream) && cuStreamQuery(stream) != CUDA_ERROR_NOT_READY)
-                OK(cuStreamQuery(stream));
+        while (moving && step >= STEPS * (1 + atomic_load(&moves_done)) / (MOVES + 1)) {
+            CUresult result = cuStreamQuery(stream);
+            CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY);
+            usleep(100);
+        }
         switch (roll(w, 10)) {
         case 0:
             launch(fill, stream, block[b], BLOCK / 8, value);
@@ -229,7 +231,7 @@ static void body_moving(void)
 static void random_programs(void **unused)
 {
     (void)unused;
-    for (program_seed = 1; program_seed <= 4; program_seed++) {
+    for (program_seed = 1; program_seed <= 2; program_seed++) {
         char still[2000], moved[2000];
         assert_int_equal(isolated_output(body_still, 60, still, sizeof still), 0);
         assert_int_equal(isolated_output(body_moving, 120, moved, sizeof moved), 0);

@@ -77,7 +77,9 @@ static int shut_gate(struct move *move, uint64_t limit)
 
 static int stream_ends(struct move *move, core_context *c, core_stream stream, uint64_t until, uint64_t limit)
 {
-    for (long pause = 20000; core_stream_query(c, stream) == CORE_NOT_READY; pause = pause < 1000000 ? 2 * pause : pause) {
+    enum { PAUSE_NS = 20000, PAUSE_MOST_NS = 500000 };
+    for (long pause = PAUSE_NS; core_stream_query(c, stream) == CORE_NOT_READY;
+         pause = pause < PAUSE_MOST_NS ? 2 * pause : pause) {
         if (clock_now() >= until)
             return move_refuse(move, CORE_NOT_READY, "%s in the stream 0x%llx did not end within %llu ms",
                                throttle_outstanding() ? "a host function, or other work" : "the work",
@@ -87,8 +89,8 @@ static int stream_ends(struct move *move, core_context *c, core_stream stream, u
     return CORE_OK;
 }
 
-/* The gate is shut, so streams get nothing new, except by host functions, whose thread passes. What such a function puts
-   into a stream that has been looked at already is waited for in settle. */
+/* The gate is shut, so streams get nothing new, except by host functions, whose thread passes. What such a function
+   puts into a stream that has been looked at already is waited for in settle. */
 static int streams_end(struct move *move, uint64_t until, uint64_t limit)
 {
     int code = CORE_OK;
