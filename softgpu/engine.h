@@ -39,6 +39,8 @@ struct sg_limits {
 /* threads: host threads that run blocks; 0: as many as there are cores (FLYT_SOFTGPU_THREADS). ordinal selects
    the rights in sg_memory. chaos: seed, 0 off (reorders turns, delays ends). Threads start with the first grid. */
 int  sg_engine_create(const struct sg_limits *, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **);
+/* Other figures, of as many multiprocessors; nothing has been loaded into the engine. */
+void sg_engine_describe(sg_engine *, const struct sg_limits *);
 void sg_engine_destroy(sg_engine *);        /* waits for nothing: grids still running are cancelled */
 
 /* What the kernels of one CUDA context share. The driver names both in each launch; they must outlive its grid. The

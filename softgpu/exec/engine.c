@@ -59,6 +59,13 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     return CUDA_SUCCESS;
 }
 
+void sg_engine_describe(sg_engine *e, const struct sg_limits *limits)
+{
+    pthread_mutex_lock(&e->lock);
+    e->limits = *limits;
+    pthread_mutex_unlock(&e->lock);
+}
+
 static uint64_t now(void)
 {
     struct timespec t;

@@ -600,6 +600,48 @@ TEST(a_dead_client_frees_everything)
     assert_true(server_children(&server, now, 64) < n);
 }
 
+/* ---- the compute capability that a client asks for ---- */
+
+static int attribute(const hello_result *hello, int name)
+{
+    const flyt_device *device = hello->devices.devices_val;
+    for (u_int i = 0; i < device->attributes.attributes_len; i++)
+        if (device->attributes.attributes_val[i].name == name)
+            return device->attributes.attributes_val[i].value;
+    return -1;
+}
+
+/* What a session of this server shows to a client that says `asks`, times ten. */
+static int shown(const struct server *where, uint64_t asks)
+{
+    struct peer peer = { 0 };
+    peer_connect(&peer, where->uri[0]);
+    peer.capabilities = asks << FLYT_COMPUTE_SHIFT;
+    peer_hello(&peer);
+    int capability = attribute(&peer.hello, 75) * 10 + attribute(&peer.hello, 76);
+    peer_close(&peer);
+    return capability;
+}
+
+TEST(capability_is_chosen)
+{
+    struct server operated;
+    assert_int_equal(shown(&server, 0), 130); /* as a client of an earlier release */
+    assert_int_equal(shown(&server, 90), 90);
+    assert_int_equal(shown(&server, 120 | FLYT_COMPUTE_INSISTS), 120);
+    /* What is none is not believed. */
+    assert_int_equal(shown(&server, 29), 130);
+    assert_int_equal(shown(&server, 1000), 130);
+    assert_int_equal(shown(&server, 1023 | FLYT_COMPUTE_INSISTS), 130);
+    setenv("FLYT_SOFTGPU_CC", "9.0", 1);
+    server_start(&operated, "software", NULL);
+    unsetenv("FLYT_SOFTGPU_CC");
+    assert_int_equal(shown(&operated, 0), 90);
+    assert_int_equal(shown(&operated, 120), 90);
+    assert_int_equal(shown(&operated, 120 | FLYT_COMPUTE_INSISTS), 120);
+    server_stop(&operated, SIGTERM);
+}
+
 int main(void)
 {
     server_start(&server, "software", NULL);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/log.h"
 #include "cpu/rpc/credit.h"
 #include "cpu/server/tenant/charge.h"
 #include "cpu/server/tenant/tenant.h"
@@ -74,6 +75,16 @@ static CUresult snapshot_context(const struct gpu *gpu, CUdevice device, flyt_de
     return r;
 }
 
+static void snapshot_attributes(const struct gpu *gpu, CUdevice device, flyt_device *out)
+{
+    out->attributes.attributes_len = 0;
+    for (int i = 1; i <= DEVICE_HIGHEST_ATTRIBUTE; i++) {
+        int value;
+        if (gpu->DeviceGetAttribute(&value, (CUdevice_attribute)i, device) == CUDA_SUCCESS)
+            out->attributes.attributes_val[out->attributes.attributes_len++] = (flyt_attribute){ i, value };
+    }
+}
+
 static CUresult snapshot_device(const struct gpu *gpu, int index, flyt_device *out)
 {
     char name[FLYT_MAX_SHORT] = "", bus[64] = "";
@@ -100,33 +111,30 @@ static CUresult snapshot_device(const struct gpu *gpu, int index, flyt_device *o
     out->attributes.attributes_val = calloc(DEVICE_HIGHEST_ATTRIBUTE, sizeof(flyt_attribute));
     if (!out->name || !out->pci_bus_id || !out->attributes.attributes_val)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    for (int i = 1; i <= DEVICE_HIGHEST_ATTRIBUTE; i++) {
-        int value;
-        if (gpu->DeviceGetAttribute(&value, (CUdevice_attribute)i, device) == CUDA_SUCCESS)
-            out->attributes.attributes_val[out->attributes.attributes_len++] = (flyt_attribute){ i, value };
-    }
+    snapshot_attributes(gpu, device, out);
     return CUDA_SUCCESS;
 }
 
+static pthread_mutex_t shown_lock = PTHREAD_MUTEX_INITIALIZER;
+static flyt_device *shown;
+static int shown_count;
+
 int devices_snapshot(const struct gpu *gpu, const flyt_device **out, int *count, char *error)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static flyt_device *devices;
-    static int device_count;
     int result = 0;
     char name[64];
-    pthread_mutex_lock(&lock);
-    if (!devices) {
-        CUresult r = gpu->DeviceGetCount(&device_count);
-        if (device_count > FLYT_MAX_DEVICES)
-            device_count = FLYT_MAX_DEVICES;
+    pthread_mutex_lock(&shown_lock);
+    if (!shown) {
+        CUresult r = gpu->DeviceGetCount(&shown_count);
+        if (shown_count > FLYT_MAX_DEVICES)
+            shown_count = FLYT_MAX_DEVICES;
         flyt_device *new = calloc(FLYT_MAX_DEVICES, sizeof *new);
         if (!new)
             r = CUDA_ERROR_OUT_OF_MEMORY;
-        for (int i = 0; r == CUDA_SUCCESS && i < device_count; i++)
+        for (int i = 0; r == CUDA_SUCCESS && i < shown_count; i++)
             r = snapshot_device(gpu, i, &new[i]);
         if (r == CUDA_SUCCESS) {
-            devices = new;
+            shown = new;
         } else {
             snprintf(error, RPC_ERROR_SIZE, "cannot describe the %s devices: %s", gpu->kind,
                      gpu_error_name(gpu, r, name, sizeof name));
@@ -134,10 +142,25 @@ int devices_snapshot(const struct gpu *gpu, const flyt_device **out, int *count,
             result = -1;
         }
     }
-    *out = devices;
-    *count = device_count;
-    pthread_mutex_unlock(&lock);
+    *out = shown;
+    *count = shown_count;
+    pthread_mutex_unlock(&shown_lock);
     return result;
+}
+
+void devices_become(const struct gpu *gpu, unsigned capability, bool insists)
+{
+    if (!gpu->capability || !capability)
+        return;
+    unsigned now = gpu->capability(capability, insists);
+    pthread_mutex_lock(&shown_lock);
+    for (int i = 0; shown && i < shown_count; i++) {
+        CUdevice device;
+        if (gpu->DeviceGet(&device, i) == CUDA_SUCCESS)
+            snapshot_attributes(gpu, device, &shown[i]);
+    }
+    pthread_mutex_unlock(&shown_lock);
+    log_info("event=capability wanted=%u.%u is=%u.%u", capability / 10, capability % 10, now / 10, now % 10);
 }
 
 /* ---- is there room for a context? ---- */

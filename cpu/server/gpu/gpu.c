@@ -68,6 +68,7 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     *(void **)&gpu->releases = dlsym(library, "softgpu_releases");
     *(void **)&gpu->register_shut = dlsym(library, "softgpu_register_shut");
     *(void **)&gpu->shut = dlsym(library, "softgpu_shut");
+    *(void **)&gpu->capability = dlsym(library, "softgpu_capability");
     return 0;
 }
 

@@ -45,6 +45,9 @@ struct gpu {
     /* With it: MemHostRegister of memory that is shut, and shutting and opening a part of it. */
     CUresult (*register_shut)(void *, size_t, unsigned flags);
     void (*shut)(uint64_t address, uint64_t size, bool shut);
+    /* The software GPU's: asks for a compute capability, times ten, before the first context. insists: also where the
+       environment names one. Returns the one that holds, times ten. NULL elsewhere. */
+    unsigned (*capability)(unsigned wanted, bool insists);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

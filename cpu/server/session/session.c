@@ -190,6 +190,8 @@ void serve_hello(struct session *session, struct call *call)
     }
     session->host.mirrors = args->capabilities & FLYT_CAP_MIRROR;
     session->host.pulls = args->capabilities & FLYT_CAP_PULL;
+    const unsigned compute = (unsigned)(args->capabilities >> FLYT_COMPUTE_SHIFT);
+    devices_become(session->gpu, compute & FLYT_COMPUTE_MASK, compute & FLYT_COMPUTE_INSISTS);
     if (devices_snapshot(session->gpu, &devices, &count, text) < 0 ||
         (!session->window.base && memory_window_reserve(session, text) < 0)) {
         text[FLYT_MAX_SHORT - 1] = 0;

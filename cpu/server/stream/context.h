@@ -73,6 +73,9 @@ struct device *server_device_find(struct session *, int index);          /* NULL
 int  devices_create(struct session *, char *error);
 /* What HELLO tells of the devices. The result lives as long as the process. */
 int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
+/* The software GPU shows this compute capability (times ten; 0: as it is) from here on, if it may (gpu.h), and so does
+   the snapshot. Before the session's first context; other drivers stay as they are. */
+void devices_become(const struct gpu *, unsigned capability, bool insists);
 /* Of that snapshot: would the driver and the tenant's limit now allow a context on each device, with some memory in it?
    No promise: other programs take memory, too. */
 bool devices_have_room(const struct session *, const flyt_device *, int count);

@@ -69,3 +69,21 @@ CUresult sgd_enter(void)
 }
 
 void sgd_leave(void) { sgd_unlock(); }
+
+/* For servers: the compute capability that a client asks for, times ten. It is taken where the environment names none
+   or the client insists, and only while no device has an active context: nothing has been loaded or launched then that
+   goes by another one. Returns the capability that holds from here on, times ten. */
+__attribute__((visibility("default"))) unsigned softgpu_capability(unsigned wanted, bool insists);
+unsigned softgpu_capability(unsigned wanted, bool insists)
+{
+    sgd_lock();
+    bool sound = wanted >= 30 && wanted <= 999, asked = insists || !sgd_config.cc_given;
+    if (sound && asked && sgd_initialised() && !sgd_context_any()) {
+        sgd_config.cc_major = wanted / 10;
+        sgd_config.cc_minor = wanted % 10;
+        sgd_devices_describe();
+    }
+    unsigned now = sgd_config.cc_major * 10 + sgd_config.cc_minor;
+    sgd_unlock();
+    return now;
+}

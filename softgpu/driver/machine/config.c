@@ -5,7 +5,7 @@
  *   FLYT_SOFTGPU_SMS=4                multiprocessors of each
  *   FLYT_SOFTGPU_MEMORY=4G            memory of each, at most three quarters of the host's
  *   FLYT_SOFTGPU_CODE_MEMORY=4G       of the host's memory, for all code of the process; standard: at most half of it
- *   FLYT_SOFTGPU_CC=13.0              compute capability
+ *   FLYT_SOFTGPU_CC=13.0              compute capability; without it a client may choose (softgpu_capability)
  *   FLYT_SOFTGPU_THREADS=0            host threads that execute; 0: one per core
  *   FLYT_SOFTGPU_FAULT_DOMAIN=process or gpu: a fault reaches all processes of the card FLYT_SOFTGPU_CARD=0 (domain.c)
  *   FLYT_SOFTGPU_MEMCHECK=0           1: kernels are watched (softgpu/check.h); race: for races on shared memory too
@@ -78,6 +78,7 @@ static void capability(struct sgd_config *c)
 {
     c->cc_major = 13;
     c->cc_minor = 0;
+    c->cc_given = false;
     const char *text = env_get("FLYT_SOFTGPU_CC");
     if (!text || !*text)
         return;
@@ -95,6 +96,7 @@ static void capability(struct sgd_config *c)
     }
     c->cc_major = (unsigned)major;
     c->cc_minor = (unsigned)minor;
+    c->cc_given = true;
 }
 
 static void memcheck(void)

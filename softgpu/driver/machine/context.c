@@ -19,6 +19,9 @@ static const size_t standard_limits[SGD_LIMITS] = {
     [CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 0,
 };
 
+static unsigned active_count; /* contexts that have been activated and are not ended yet */
+bool sgd_context_any(void) { return active_count > 0; }
+
 struct sgd_context *sgd_context_get(CUcontext handle) { return sgd_handle_get(SGD_CONTEXT, handle); }
 
 CUresult sgd_context_new(struct sgd_device *d, bool primary, unsigned flags, unsigned sm_count,
@@ -92,6 +95,7 @@ CUresult sgd_context_activate(struct sgd_context *c)
     c->cache = CU_FUNC_CACHE_PREFER_NONE;
     c->shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
     c->active = true;
+    active_count++;
     r = sgd_context_apply_limits(c);
     if (r)
         sgd_context_deactivate(c);
@@ -143,6 +147,7 @@ void sgd_context_deactivate(struct sgd_context *c)
     if (c->sm_count)
         sgd_machine_destroy(c->machine);
     c->machine = NULL;
+    active_count--;
     c->ending = false;
     sgd_progress();
 }

@@ -64,6 +64,18 @@ CUresult sgd_devices_start(void)
     return CUDA_SUCCESS;
 }
 
+void sgd_devices_describe(void)
+{
+    for (unsigned i = 0; i < sgd_config.devices; i++)
+        describe(&devices[i].limits);
+    for (struct sgd_machine *m = sgd_machines; m; m = m->next) {
+        unsigned sm_count = m->limits.sm_count;
+        m->limits = m->device->limits;
+        m->limits.sm_count = sm_count;
+        sg_engine_describe(m->engine, &m->limits);
+    }
+}
+
 struct sgd_device *sgd_device(int ordinal)
 {
     return ordinal >= 0 && (unsigned)ordinal < sgd_config.devices ? &devices[ordinal] : NULL;

@@ -30,6 +30,7 @@ struct sgd_device {
 struct sgd_device *sgd_device(int ordinal);              /* NULL: no such device */
 int sgd_attribute(const struct sgd_device *, int attribute);     /* attributes.c */
 CUresult sgd_devices_start(void);                        /* without their primary contexts */
+void sgd_devices_describe(void);                         /* sgd_config has another capability; no context is active */
 bool sgd_device_take(struct sgd_device *, size_t);       /* accounts memory; false: out of it */
 void sgd_device_give(struct sgd_device *, size_t);
 
@@ -63,6 +64,7 @@ struct sgd_context {
 };
 struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: invalid */
 CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **);
+bool sgd_context_any(void);                              /* one of any device is active, or ends */
 CUresult sgd_context_activate(struct sgd_context *);     /* one that is active already stays so */
 
 /* A thread that lets the mutex go and needs the context afterwards holds it meanwhile. A thread that ends the context

@@ -24,11 +24,12 @@ enum {
     SGD_STACK_DEPTH = 128                /* contexts pushed per thread */
 };
 
-struct sgd_config {                      /* config.c; constant after cuInit */
+struct sgd_config { /* config.c; constant after cuInit, but for cc_ (init.c) */
     unsigned devices, sm_count, cc_major, cc_minor, threads;
     size_t memory;                       /* bytes per device */
     uint64_t chaos;                      /* seed; 0: off */
     bool chaos_oom, dirty, fault_gpu;
+    bool cc_given; /* FLYT_SOFTGPU_CC names the capability */
 };
 extern struct sgd_config sgd_config;
 void sgd_config_read(void);
