@@ -40,6 +40,7 @@ const char *__tsan_default_suppressions(void)
 
 struct fake_options fake_options;
 _Atomic uint64_t fake_calls[256];
+_Atomic uint64_t fake_told;
 _Atomic uint64_t fake_mapped[8], fake_idle;
 _Atomic unsigned fake_recalled;
 
@@ -91,16 +92,17 @@ static void hello(rpc_request *r)
 {
     hello_args args = { 0 };
     arguments(r, (xdrproc_t)xdr_hello_args, &args);
+    fake_told = args.capabilities;
     flyt_device devices[8];
-    static flyt_attribute attributes[] = { { 1, 1024 }, { 2, 1024 }, { 3, 1024 }, { 4, 64 }, { 5, 2147483647 },
-                                           { 6, 65535 },
-                                           { 7, 65535 }, { 8, 49152 }, { 16, 4 }, { 19, 1 }, { 95, 1 } };
+    static flyt_attribute attributes[] = { { 1, 1024 },  { 2, 1024 },  { 3, 1024 },  { 4, 64 }, { 5, 2147483647 },
+                                           { 6, 65535 }, { 7, 65535 }, { 8, 49152 }, { 16, 4 }, { 19, 1 },
+                                           { 75, 13 },   { 76, 0 },    { 95, 1 } };
     static char bus[8][32], name[8][32];
     int count = fake_options.devices ? fake_options.devices : 2;
     memset(devices, 0, sizeof devices);
     for (int i = 0; i < count; i++) {
         snprintf(bus[i], sizeof bus[i], "0000:0%d:00.0", 9 - i);
-        snprintf(name[i], sizeof name[i], "Fake %d", i);
+        snprintf(name[i], sizeof name[i], fake_options.software ? "Flyt software GPU %d" : "Fake %d", i);
         memset(devices[i].uuid, 0x11 * (i + 1), sizeof devices[i].uuid);
         devices[i].name = name[i];
         devices[i].pci_bus_id = bus[i];

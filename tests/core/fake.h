@@ -27,11 +27,13 @@ struct fake_options {
     bool grants;                      /* what HELLO wishes for */
     bool room;                        /* says that there is room for a context */
     int refuses_contexts;             /* the next so many calls that make one, with 2 */
+    bool software;                    /* its devices are named as the software GPU's */
     bool        shared;               /* goes on through shared memory if the client wants to */
 };
 
 extern struct fake_options fake_options;
 extern _Atomic uint64_t fake_calls[256];        /* received, per procedure */
+extern _Atomic uint64_t fake_told;              /* the capabilities of the last HELLO */
 extern _Atomic uint64_t fake_mapped[8];         /* bytes, per device */
 extern _Atomic unsigned fake_recalled;          /* number of the last recall that was answered; they count from 1 */
 extern _Atomic uint64_t fake_idle;              /* what that answer said */

@@ -1,5 +1,6 @@
 /* Parts of the client core that need no server: switches, visible devices, trees, the address map, the window,
  * boxes. */
+#include "cpu/client/core/session/capability.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory/memory.h"
@@ -269,6 +270,47 @@ TEST(bundles)
     assert_int_equal(bundle_make(&two, &b, &why), CORE_INVALID_IMAGE);
     for (int i = 0; i < 3; i++)
         free(parts[i]);
+}
+
+/* ---- compute capabilities ---- */
+
+static unsigned settled(const char *const *paths, const char *row, bool suits)
+{
+    struct capability_view view = { 0 };
+    unsigned by = ~0u;
+    bool all;
+    for (; *paths; paths++)
+        capability_note(&view, *paths);
+    unsigned capability = capability_settle(&view, &by, &all);
+    assert_string_equal(capability_name(by), row);
+    assert_int_equal(all, suits);
+    return capability;
+}
+#define SETTLED(row, suits, ...) settled((const char *const[]){ __VA_ARGS__, NULL }, row, suits)
+
+TEST(capabilities_follow_what_is_loaded)
+{
+    const char *triton = "/venv/triton/_C/libtriton.so";
+    assert_int_equal(SETTLED("", true, "/lib/libc.so.6", "/lib/libtritonic/libother.so"), 0);
+    assert_int_equal(SETTLED("Triton", true, "/lib/libc.so.6", triton), 120);
+    assert_int_equal(SETTLED("Triton", true, "libtriton.so.3"), 120);
+    assert_int_equal(SETTLED("PyTorch of Debian", true, "/usr/lib/x86_64-linux-gnu/libtorch_cuda.so.2.6"), 99);
+    assert_int_equal(SETTLED("", true, "/opt/libtorch_cuda.so"), 0);
+    /* The first row of the table decides where nothing suits all. */
+    assert_int_equal(SETTLED("Triton", false, "/lib/x86_64-linux-gnu/libtorch_cuda.so.2.6", triton), 120);
+}
+
+TEST(capabilities_are_read)
+{
+    const struct {
+        const char *text;
+        unsigned capability;
+    } cases[] = {
+        { "9.0", 90 }, { "90", 90 }, { "9", 90 },   { "12.1", 121 }, { "121", 121 }, { "9.9", 99 },  { "99.9", 999 },
+        { "", 0 },     { "9.", 0 },  { "nine", 0 }, { "9.0a", 0 },   { "2.0", 0 },   { "12.10", 0 }, { "-9.0", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(capability_parse(cases[i].text), cases[i].capability);
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -131,6 +131,28 @@ static void body_attach(void)
     CHECK(core_context_retain(core_context_primary(7)) == 201);
 }
 
+/* A server of an earlier release does not know the wish, and no other GPU obeys it. */
+static void body_capability(bool software)
+{
+    fake_options.software = software;
+    setenv("FLYT_SOFTGPU_CC", "9.0", 1);
+    setenv("FLYT_LOG", "info", 1);
+    fake_start();
+    int major = 0;
+    CHECK(core_device_attribute(0, 75, &major) == 0 && major == 13);
+    CHECK(fake_told >> FLYT_COMPUTE_SHIFT == (90 | FLYT_COMPUTE_INSISTS));
+}
+
+static void body_capability_before(void) { body_capability(true); }
+static void body_capability_other(void) { body_capability(false); }
+
+TEST(capability_is_a_wish)
+{
+    says(body_capability_before, "compute capability 13.0, the GPU server's choice; FLYT_SOFTGPU_CC asks for 9.0, "
+                                 "which this server does not obey");
+    says(body_capability_other, "compute capability 13.0, the GPU's own");
+}
+
 static void body_window(void)
 {
     fake_options.bad_windows = 3;

@@ -241,6 +241,16 @@ LONG_TESTS += "tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)"
 check-libraries: all $(TESTS_DRIVER_LIBRARIES)
 	tests/driver/libraries.py $(BIN) $(TESTS_DRIVER_LIBRARIES)
 
+# What the software GPU shows itself as. Its kernel says for which architecture it was translated.
+$(TESTS_DRIVER)/capability: tests/driver/capability.cu
+	@mkdir -p $(@D)
+	$(NVCC) -O1 -cudart shared -Wno-deprecated-gpu-targets -o $@ $< -ldl \
+	    $(foreach a,90 120,-gencode arch=compute_$a$(comma)code=compute_$a)
+$(TESTS_DRIVER)-capability: tests/driver/capability.py $(TESTS_DRIVER)/capability | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/capability.py %s\n' '$(BIN) $(TESTS_DRIVER)/capability' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-capability
+
 # What is waited for.
 TESTS_DRIVER_ROUNDS := $(addprefix $(TESTS_DRIVER)/rounds-,shared static)
 $(TESTS_DRIVER_ROUNDS): $(TESTS_DRIVER)/rounds-%: tests/driver/rounds.cu tests/cuda/check.h

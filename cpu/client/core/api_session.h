@@ -41,6 +41,9 @@ CORE_API int core_move(const char *uri, unsigned limit_ms, char *why, size_t siz
 /* Calls that were answered without the server; who answers counts. All is counted with FLYT_STATS only. */
 CORE_API void core_count_local(void);
 
+/* The connection that is made next is made for another process of this user: NVML's view of it. */
+CORE_API void core_speak_for(unsigned pid);
+
 struct core_statistics { uint64_t travelled, waited, local, bytes_sent, bytes_received; unsigned lanes; };
 CORE_API void core_statistics(struct core_statistics *);
 

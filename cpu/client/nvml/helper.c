@@ -121,7 +121,8 @@ int main(int argc, char **argv)
 {
     sigset_t none;
     char byte;
-    if (argc > 1 || isatty(STDOUT_FILENO)) {
+    const bool asked = argc == 2 && *argv[1] >= '1' && *argv[1] <= '9' && !isatty(STDOUT_FILENO);
+    if (!asked) {
         printf("flyt-nvml (Flyt %s): started by libnvidia-ml.so.1, to ask the GPU server. Of no use by hand.\n",
                flyt_version);
         return argc > 1 && strcmp(argv[1], "--help") && strcmp(argv[1], "--version") ? 2 : 0;
@@ -136,6 +137,7 @@ int main(int argc, char **argv)
     unsetenv("FLYT_TRACE");
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
     setenv("FLYT_WAIT", "no", 0);               /* a program that counts devices does not queue for one */
+    core_speak_for((unsigned)strtoul(argv[1], NULL, 10)); /* its software decides what the software GPU shows */
     while (read(STDIN_FILENO, &byte, 1) == 1)
         report();
     return 0;

@@ -90,7 +90,9 @@ static int helper_start(void)
         return -1;
     const char *slash = strrchr(self.dli_fname, '/');
     snprintf(path, sizeof path, "%.*sflyt-nvml", slash ? (int)(slash - self.dli_fname) + 1 : 0, self.dli_fname);
-    char *const arguments[] = { path, NULL };
+    char self_id[16];
+    snprintf(self_id, sizeof self_id, "%d", (int)getpid()); /* the helper looks at what this process has loaded */
+    char *const arguments[] = { path, self_id, NULL };
     struct start start = { path, arguments, environment_of_helper(), ends[1], heard && *heard };
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

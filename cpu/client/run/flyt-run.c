@@ -22,7 +22,7 @@ static const char help[] =
     "    flyt-run - run a CUDA program on a remote GPU\n"
     "\n"
     "SYNOPSIS\n"
-    "    flyt-run [--server URI] [--stats] [--] PROGRAM [ARGUMENT...]\n"
+    "    flyt-run [--server URI] [--stats] [--verbose] [--] PROGRAM [ARGUMENT...]\n"
     "    flyt-run --help | --version\n"
     "\n"
     "DESCRIPTION\n"
@@ -39,6 +39,8 @@ static const char help[] =
     "                   unix:///run/flyt/server.sock is used.\n"
     "    --stats        When the program ends, say on stderr how many calls travelled, waited, and were answered\n"
     "                   on this side; and for each operation its calls, bytes and times.\n"
+    "    --verbose      Say on stderr what is set for the program, and what it does when it connects: which server,\n"
+    "                   over what, and which compute capability a software GPU shows it, and why.\n"
     "    --help         Print this page.\n"
     "    --version      Print the version.\n"
     "\n"
@@ -52,6 +54,9 @@ static const char help[] =
     "    FLYT_PERF      Switches optimisations off, to measure or to narrow down a fault: a list of no_async,\n"
     "                   no_batch, no_cache, no_pipeline, no_shm, no_payload, no_lanes, no_ahead, no_early,\n"
     "                   no_graph, no_userfault, no_pull, no_spin, separated by commas.\n"
+    "    FLYT_SOFTGPU_CC\n"
+    "                   The compute capability that a software GPU shows the program. Without it: what the server\n"
+    "                   says, or what the software needs that the program has loaded at its first CUDA call.\n"
     "    FLYT_LOG       error, warning (default), info or debug.\n"
     "    CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER\n"
     "                   As with NVIDIA's driver.\n"
@@ -228,6 +233,16 @@ static int set_sanitizers(const struct program *program)
     return program->tsan ? put_first("TSAN_OPTIONS", "ignore_noninstrumented_modules=1") : 0;
 }
 
+/* What was set, and, unless the user chose another level, what the program's Flyt has to say. */
+static int say_what_is_set(void)
+{
+    static const char *const names[] = { "FLYT_SERVER", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "FLYT_SOFTGPU_CC" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]))
+            fprintf(stderr, "flyt-run: %s=%s\n", names[i], getenv(names[i]));
+    return setenv("FLYT_LOG", "info", 0);
+}
+
 static int explain_failure(const char *name, const struct program *program, int error)
 {
     struct stat is;
@@ -252,6 +267,7 @@ int main(int argc, char **argv)
     static struct loader_view view;
     char folder[PATH_MAX];
     int at = 1;
+    bool verbose = false;
     for (; at < argc && argv[at][0] == '-'; at++) {
         const char *option = argv[at];
         if (strcmp(option, "--") == 0) {
@@ -268,6 +284,8 @@ int main(int argc, char **argv)
         }
         if (strcmp(option, "--stats") == 0)
             setenv("FLYT_STATS", "1", 1);
+        else if (strcmp(option, "--verbose") == 0)
+            verbose = true;
         else if (strncmp(option, "--server=", 9) == 0)
             setenv("FLYT_SERVER", option + 9, 1);
         else if (strcmp(option, "--server") != 0)
@@ -292,6 +310,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     warn(&program);
     warn_of_libraries(&program, &view);
+    if (verbose && say_what_is_set())
+        return EXIT_USAGE;
     execvp(argv[at], argv + at);
     return explain_failure(argv[at], &program, errno);
 }

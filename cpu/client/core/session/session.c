@@ -21,6 +21,7 @@
 #include "cpu/client/core/api_session.h"
 #include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
+#include "capability.h"
 #include "attach_window.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
@@ -237,7 +238,7 @@ static flyt_wish wish_for(bool to_use)
 }
 
 /* The first call of a connection; calls go to the server that is asked. */
-static int hello_say(const void *ticket, size_t ticket_size, flyt_wish wish, hello_result *hello)
+static int hello_say(const void *ticket, size_t ticket_size, flyt_wish wish, uint64_t compute, hello_result *hello)
 {
     static char host[FLYT_MAX_SHORT], executable[FLYT_MAX_SHORT];
     gethostname(host, sizeof host - 1);
@@ -246,7 +247,7 @@ static int hello_say(const void *ticket, size_t ticket_size, flyt_wish wish, hel
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
                         .minor = FLYT_PROTOCOL_MINOR,
                         .capabilities = FLYT_CAP_BEATS | (mirror_room ? FLYT_CAP_MIRROR : 0) |
-                                        (mirror_room && !core_perf.no_pull ? FLYT_CAP_PULL : 0),
+                                        (mirror_room && !core_perf.no_pull ? FLYT_CAP_PULL : 0) | compute,
                         .host = host,
                         .executable = executable,
                         .pid = (u_int)getpid(),
@@ -260,7 +261,7 @@ static int attach_hello(const struct manager_place *place)
     hello_result *hello = &core_session.hello;
     attach_wait_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
-    int code = hello_say(place->ticket, place->ticket_size, wish_for(attempt.to_use), hello);
+    int code = hello_say(place->ticket, place->ticket_size, wish_for(attempt.to_use), capability_ask(), hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client)) {
         if (attach_held_up())
@@ -534,6 +535,8 @@ int session_attach(bool to_use)
     int code = managed ? attach_managed(&place) : attach_session(&place);
     if (!code && managed)
         attach_tell();
+    if (!code)
+        capability_log();
     attach_wait_end(code);
     manager_place_free(&place);
     return code;
@@ -587,7 +590,7 @@ static int move_window(struct move *move)
 static int move_hello(struct move *move)
 {
     hello_result *hello = &move->at[MOVE_TARGET].hello;
-    int code = hello_say(NULL, 0, (flyt_wish){ 0 }, hello);
+    int code = hello_say(NULL, 0, (flyt_wish){ 0 }, capability_keep(), hello);
     if (code || hello->major != FLYT_PROTOCOL_MAJOR || !(hello->capabilities & FLYT_CAP_MOVES))
         return move_refuse(move, code, "the new server refuses this program: %s",
                            hello->refusal && *hello->refusal ? hello->refusal : "it is of another version");

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
+#include "capability.h"
 #include "kinds.h"
 #include "cpu/client/core/api_session.h"
 #include "cpu/client/core/copy/lanes.h"
@@ -132,6 +133,7 @@ static void report_table(const struct core_statistics *s, const char *transport)
             "%llu bytes sent, %llu received over %s\n",
             (unsigned long long)s->travelled, (unsigned long long)s->waited, (unsigned long long)s->local,
             (unsigned long long)s->bytes_sent, (unsigned long long)s->bytes_received, transport);
+    capability_report();
     struct lanes_statistics lanes;
     lanes_statistics(&lanes);
     if (lanes.open)
@@ -165,7 +167,9 @@ static void report_json(const struct core_statistics *s, const char *transport)
         json_row(copy_names[i], &stats.copies[i], &comma);
     fprintf(stderr, "}, \"objects\": {");
     json_objects();
-    fprintf(stderr, "}}}\n");
+    fputc('}', stderr);
+    capability_report_json();
+    fprintf(stderr, "}}\n");
 }
 
 void stats_report(void)

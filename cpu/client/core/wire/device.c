@@ -244,8 +244,11 @@ const struct core_device *core_device(int device)
 int core_device_attribute(int device, int attribute, int *value)
 {
     int code = core_attach();
-    if (code)
-        return code;
+    return code ? code : device_attribute(device, attribute, value);
+}
+
+int device_attribute(int device, int attribute, int *value)
+{
     if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     if (attribute < 0 || attribute >= ATTRIBUTES_BY_NUMBER || !devices[device].known[attribute])

@@ -1,0 +1,23 @@
+/*
+ * capability_table.h: software that does not work with every compute capability of the software GPU.
+ *
+ * SOFTWARE(name, file, folder, capabilities, reason)
+ *   file          the beginning of the name of a file that the software loads into its process
+ *   folder        text that the path of the file contains; "": any
+ *   capabilities  those that the software works with, the best one first, times ten; 0 ends the list
+ *   reason        why it needs one of these; "": it works with the standard one, and not with all others. Such a row
+ *                 matters where a program has loaded other software too
+ *
+ * A row was measured: the software was run with 13.0, 12.0 and 9.0. What works with all of them has no row. Rows that
+ * come first are asked first where no capability suits all (capability.c).
+ */
+
+/* Its LLVM ends the process where it is asked for an architecture that it does not know. */
+SOFTWARE("Triton", "libtriton.so", "", (120, 90), "the compiler in it knows no architecture newer than 12.x")
+/* Triton is loaded by torch.compile, when the GPU is in use already. PyPI's packages come with it. */
+SOFTWARE("PyTorch of PyPI", "libtorch_cuda.so", "/torch/lib/", (120, 90),
+         "torch.compile loads Triton, whose compiler knows no architecture newer than 12.x")
+/* PyTorch refuses major numbers that it does not know, and NVIDIA's libraries of 12.4 take 9.9 for a new member of the
+   family whose kernels they have as PTX (docs/pytorch.md). */
+SOFTWARE("PyTorch of Debian", "libtorch_cuda.so", "-linux-gnu/libtorch_cuda", (99),
+         "it knows no major number above 9, and its libraries have PTX for what is newer than 9.0")
