@@ -27,8 +27,8 @@ EXPORTS = {
     "libflyt-client.so": r"flyt_\w+",
     "libflyt-tls.so": r"rpc_channel_tls_connect|flyt_environment",
     "libflyt-server.so": r"flyt_server_local(_end)?|flyt_environment",
-    "libsoftgpu.so": r"cu[A-Z]\w*|flyt_environment|"
-                     r"softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut)",
+    "libsoftgpu.so": r"cu[A-Z]\w*|softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut|capability)"
+                     r"|flyt_environment",
     "libflyt-nvrtc.so": r"dlsym|(__)?(nvrtc|nvvm|nvJitLink)\w+",
     "cricket-client.so": CUDA,
     "cudart/libcudart.so.11.0": CUDA,
