@@ -84,7 +84,7 @@ CLIENT_HAS = ("usr/bin/flyt-run", "usr/bin/flytctl", "usr/sbin/flyt-client-manag
               "usr/libexec/flyt/cudart/libcuda.so", "usr/libexec/flyt/cudart/libnvidia-ml.so",
               "usr/libexec/flyt/cudart/libnvidia-ml.so.1", "usr/libexec/flyt/cudart/flyt-nvml", "usr/bin/flyt-smi",
               "usr/libexec/flyt/compilers/nvcc", "usr/libexec/flyt/compilers/ptxas-blackwell",
-              "usr/libexec/flyt/compilers/compilers.sh")
+              "usr/libexec/flyt/compilers/compilers.sh", "usr/libexec/flyt/tools/nvidia-smi")
 CLIENT_LACKS = ("cluster-manager", "node-manager", "cricket-rpc-server", "softgpu", "flyt-server", "flyt-local")
 
 

@@ -9,6 +9,7 @@ shows: NVML: every function of NVIDIA's header is there; one that is not answere
 shows: NVML: a program that uses it gets no child, no signal and no descriptor; it may fork, and use CUDA then
 shows: NVML: no GPU server, a server that ends, a fork, a killed program: the right error, and nothing left behind
 shows: flyt-smi: the table, all values, chosen fields as CSV, a loop, and errors
+shows: flyt-smi: XML as nvidia-smi writes it, dmon, pmon and topo; programs under flyt-run find it as nvidia-smi
 """
 import contextlib
 import os
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from xml.etree import ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
 import e2e  # noqa: E402
@@ -374,8 +376,72 @@ def smi_answers_queries(bed):
     process.wait()
 
 
+def nvidia_smi(*options):
+    """As a program under flyt-run finds it."""
+    done = subprocess.run([f"{BIN}/flyt-run", "sh", "-c", 'exec nvidia-smi "$@"', "sh", *options], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0, (options, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+@case
+def nvidia_smi_is_found_by_programs(bed):
+    assert nvidia_smi("-L") == smi("-L")
+    # What GPUtil asks.
+    fields = ("index,uuid,utilization.gpu,memory.total,memory.used,memory.free,driver_version,name,gpu_serial,"
+              "display_active,display_mode,temperature.gpu")
+    values = nvidia_smi(f"--query-gpu={fields}", "--format=csv,noheader,nounits").strip().split(", ")
+    assert values[0] == "0" and values[3] == "4096" and values[7:] == ["Flyt software GPU"] + ["[N/A]"] * 4, values
+
+
+@case
+def smi_speaks_xml(bed):
+    name = f"{bed.folder}/<a>&\xff\x1b"
+    shutil.copy(PROGRAM, name.encode("latin-1"))
+    process = subprocess.Popen([f"{BIN}/flyt-run", name.encode("latin-1"), "100"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert "running" in process.stdout.readline()
+        until(lambda: "100%" in smi(), "the GPU is busy")
+        log = ElementTree.fromstring(nvidia_smi("-q", "-x"))
+        gpu = log.find("gpu")
+        assert log.tag == "nvidia_smi_log" and log.findtext("attached_gpus") == "1"
+        assert re.fullmatch(r"\d+\.\d+", log.findtext("cuda_version"))
+        assert gpu.get("id") == gpu.findtext("pci/pci_bus_id") == "00000000:01:00.0"
+        assert gpu.findtext("product_name") == "Flyt software GPU" and gpu.findtext("uuid") in smi("-L")
+        assert gpu.findtext("fb_memory_usage/total") == "4096 MiB"
+        assert re.fullmatch(r"1\d\d MiB", gpu.findtext("fb_memory_usage/used"))
+        assert gpu.findtext("utilization/gpu_util") == "100 %" and gpu.findtext("temperature/gpu_temp") == "N/A"
+        running = gpu.findall("processes/process_info")
+        assert [p.findtext("pid") for p in running] == [str(process.pid)]
+        assert running[0].findtext("process_name").endswith("/<a>&??"), running[0].findtext("process_name")
+        assert re.fullmatch(r"1\d\d MiB", running[0].findtext("used_memory"))
+    finally:
+        process.kill()
+        process.wait()
+
+
+@case
+def smi_monitors(bed):
+    with bed.program(30) as process:
+        until(lambda: "100%" in smi(), "the GPU is busy")
+        lines = nvidia_smi("dmon", "-c", "2", "-d", "1").splitlines()
+        assert len(lines) == 4 and lines[0].split()[:2] == ["#", "gpu"] and lines[1].split()[:2] == ["#", "Idx"], lines
+        column = lines[0].split().index("sm") - 1
+        assert [line.split()[0] for line in lines[2:]] == ["0", "0"], lines
+        assert lines[2].split()[column] == "100", lines
+        lines = nvidia_smi("pmon", "-c", "1").splitlines()
+        assert len(lines) == 3, lines
+        assert lines[2].split()[:4] + lines[2].split()[-1:] == ["0", str(process.pid), "C", "100", "forever"], lines
+    lines = nvidia_smi("topo", "-m").splitlines()
+    assert lines[0].split("\t")[:2] == ["", "GPU0"] and lines[1].split("\t")[:2] == ["GPU0", " X "], lines
+
+
 @case
 def smi_says_what_is_wrong(bed):
+    assert "-x goes with -q" in smi("-x", status=2)
+    assert "number above 0" in smi("dmon", "-c", "none", status=2)
+    assert "topo -m" in smi("topo", status=2)
+    assert "one of" in smi("pmon", "-L", status=2)
     assert '"nonsense" is not a valid field' in smi("--query-gpu=index,nonsense", "--format=csv", status=2)
     assert "--format=csv is needed" in smi("--query-gpu=index", status=2)
     smi("--nonsense", status=2)

@@ -24,8 +24,12 @@ $(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client
 	$(CC) $(AGED_LDFLAGS) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
 
 # Flyt's own library, whatever else the machine has.
-$(BIN)/flyt-smi: $(call objects,$(addprefix cpu/client/nvml/,smi.c smi_show.c smi_query.c)) | $(NVML_LIBRARY) $(AGED)
+$(BIN)/flyt-smi: $(call objects,$(wildcard cpu/client/nvml/smi*.c)) | $(NVML_LIBRARY) $(AGED)
 	@mkdir -p $(@D)
 	$(CC) $(AGED_LDFLAGS) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 \
 	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/cudart'
-PROGRAMS += $(BIN)/flyt-smi
+# What flyt-run puts first in the PATH of programs.
+$(BIN)/tools/nvidia-smi: | $(BIN)/flyt-smi
+	@mkdir -p $(@D)
+	ln -sfn ../flyt-smi $@
+PROGRAMS += $(BIN)/flyt-smi $(BIN)/tools/nvidia-smi

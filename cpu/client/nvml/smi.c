@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cpu/client/nvml/smi.h"
+#include "cpu/common/text.h"
 #include "cpu/common/version.h"
 
 /* ---- libnvidia-ml.so.1 ---- */
@@ -34,14 +35,17 @@ int nvmlDeviceGetMemoryInfo(device_t, struct memory *);
 int nvmlDeviceGetUtilizationRates(device_t, struct utilisation *);
 int nvmlDeviceGetMaxClockInfo(device_t, unsigned, unsigned *);
 int nvmlDeviceGetComputeRunningProcesses_v3(device_t, unsigned *, struct process *);
+struct sample { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; };
+int nvmlDeviceGetProcessUtilization(device_t, struct sample *, unsigned *, unsigned long long since);
+int nvmlDeviceGetTopologyCommonAncestor(device_t, device_t, unsigned *);
 
 enum { EXIT_WRONG = 2, EXIT_NO_DRIVER = 9, CLOCK_SM = 1, CLOCK_MEMORY = 2 };
 
-/* A program chooses its name: nothing of it may speak to a terminal. */
+/* A program chooses its name: nothing of it may speak to a terminal, and it need not be UTF-8. */
 static void clean(char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
+    for (size_t length; *text; text += length ? length : 1)
+        if ((length = text_shown_length(text)) == 0)
             *text = '?';
 }
 
@@ -61,6 +65,27 @@ static void read_processes(device_t device, struct smi_gpu *gpu)
         clean(gpu->processes[i].name);
     }
     free(found);
+}
+
+static void read_busy(device_t device, struct smi_gpu *gpu)
+{
+    unsigned count = SMI_PROCESSES;
+    struct sample *samples = calloc(count, sizeof *samples);
+    if (!samples || nvmlDeviceGetProcessUtilization(device, samples, &count, 0) != 0)
+        count = 0;
+    for (unsigned i = 0; i < gpu->process_count; i++)
+        for (unsigned s = 0; s < count && !gpu->processes[i].busy_known; s++)
+            if (samples[s].pid == gpu->processes[i].pid) {
+                gpu->processes[i].busy_known = true;
+                gpu->processes[i].busy = samples[s].sm;
+            }
+    free(samples);
+}
+
+unsigned smi_path(const struct smi_gpu *gpu, const struct smi_gpu *other)
+{
+    unsigned level = 0;
+    return nvmlDeviceGetTopologyCommonAncestor(gpu->device, other->device, &level) == 0 ? level : 0;
 }
 
 static void read_gpu(unsigned index, struct smi_gpu *gpu)
@@ -87,7 +112,9 @@ static void read_gpu(unsigned index, struct smi_gpu *gpu)
     }
     gpu->busy_known = nvmlDeviceGetUtilizationRates(device, &utilisation) == 0;
     gpu->busy = gpu->busy_known ? utilisation.gpu : 0;
+    gpu->device = device;
     read_processes(device, gpu);
+    read_busy(device, gpu);
 }
 
 /* only: a list of indices, UUIDs and bus ids with commas; NULL: all. False: one of them is no GPU here. */
@@ -137,18 +164,27 @@ static const char help[] =
     "    flyt-smi - show the GPUs that this machine uses through Flyt\n"
     "\n"
     "SYNOPSIS\n"
-    "    flyt-smi [-i GPU,...] [-l SECONDS] [-L | -q | --query-gpu=FIELDS | --query-compute-apps=FIELDS]\n"
+    "    flyt-smi [-i GPU,...] [-l SECONDS] [-L | -q [-x] | --query-gpu=FIELDS | --query-compute-apps=FIELDS]\n"
     "             [--format=csv[,noheader][,nounits]]\n"
+    "    flyt-smi dmon | pmon [-i GPU,...] [-d SECONDS] [-c COUNT]\n"
+    "    flyt-smi topo -m\n"
     "    flyt-smi --help | --help-query-gpu | --version\n"
     "\n"
     "DESCRIPTION\n"
     "    Prints what nvidia-smi prints: the GPUs, the part of their memory that this VM may use and uses, and the\n"
     "    programs of this VM on them. What Flyt does not know (temperature, power, fan) is N/A. The GPU server is the\n"
-    "    one that a CUDA program would get: FLYT_SERVER, or what the client manager gives.\n"
+    "    one that a CUDA program would get: FLYT_SERVER, or what the client manager gives. Programs that flyt-run\n"
+    "    starts find it as nvidia-smi, too.\n"
+    "\n"
+    "COMMANDS\n"
+    "    dmon                     a line for each GPU, again and again\n"
+    "    pmon                     a line for each program, again and again\n"
+    "    topo -m                  what lies between the GPUs\n"
     "\n"
     "OPTIONS\n"
     "    -L, --list-gpus          one line for each GPU\n"
     "    -q, --query              all that is known, one line for each value\n"
+    "    -x, --xml-format         with -q: as XML, in the form of nvidia-smi\n"
     "    --query-gpu=FIELDS       these fields of each GPU, with commas between (--help-query-gpu lists them)\n"
     "    --query-compute-apps=FIELDS\n"
     "                             of each program: timestamp, gpu_name, gpu_uuid, gpu_bus_id, pid, process_name (or\n"
@@ -156,6 +192,8 @@ static const char help[] =
     "    --format=csv             of the last two, and needed there; noheader and nounits leave these away\n"
     "    -i, --id=GPU,...         only these GPUs: index, UUID, or PCI address\n"
     "    -l, --loop=SECONDS       again and again (5 s unless given)\n"
+    "    -d, --delay=SECONDS      of dmon and pmon: the time between two looks (1 s unless given)\n"
+    "    -c, --count=COUNT        of dmon and pmon: end after so many looks\n"
     "    --help-query-gpu         list the fields\n"
     "    -h, --help               this text\n"
     "    -V, --version            the version\n"
@@ -168,13 +206,18 @@ enum { OPTION_QUERY_GPU = 256, OPTION_QUERY_APPS, OPTION_FORMAT, OPTION_HELP_FIE
 
 struct command {
     const char *only, *gpus, *programs, *format;
-    unsigned loop;
-    bool list, all;
+    const char *name;                   /* dmon, pmon, topo; NULL: none of them */
+    unsigned loop, count;               /* count 0: without end, where there is a loop */
+    bool list, all, xml, matrix;
 };
 
 static const struct option options[] = {
     { "list-gpus", no_argument, NULL, 'L' },
     { "query", no_argument, NULL, 'q' },
+    { "xml-format", no_argument, NULL, 'x' },
+    { "delay", required_argument, NULL, 'd' },
+    { "count", required_argument, NULL, 'c' },
+    { "matrix", no_argument, NULL, 'm' },
     { "query-gpu", required_argument, NULL, OPTION_QUERY_GPU },
     { "query-compute-apps", required_argument, NULL, OPTION_QUERY_APPS },
     { "format", required_argument, NULL, OPTION_FORMAT },
@@ -192,12 +235,58 @@ static int wrong(const char *what)
     return EXIT_WRONG;
 }
 
+/* What goes together with which command. NULL, or what is wrong. */
+static const char *command_wrong(const struct command *command, bool pace)
+{
+    bool monitor = command->name && strcmp(command->name, "topo") != 0;
+    int forms = command->list + command->all + !!command->gpus + !!command->programs + !!command->name;
+    if (forms > 1)
+        return "one of -L, -q, --query-gpu, --query-compute-apps, dmon, pmon and topo";
+    if (command->xml && !command->all)
+        return "-x goes with -q";
+    if (pace && !monitor)
+        return "-d and -c go with dmon and pmon, and want a number above 0";
+    if (command->matrix != (command->name && !monitor))
+        return "topo -m is the one form of topo, and of -m";
+    if ((command->gpus || command->programs) && !command->format)
+        return "--format=csv is needed";
+    if (command->format && !command->gpus && !command->programs)
+        return "--format goes with --query-gpu or --query-compute-apps";
+    return NULL;
+}
+
+/* dmon, pmon and topo come before the options. */
+static void take_name(int *argc, char ***argv, struct command *command)
+{
+    static const char *const names[] = { "dmon", "pmon", "topo" };
+    for (size_t i = 0; *argc > 1 && i < sizeof names / sizeof *names; i++)
+        if (strcmp((*argv)[1], names[i]) == 0) {
+            command->name = names[i];
+            command->loop = strcmp(names[i], "topo") != 0;
+            (*argv)[1] = (*argv)[0];
+            ++*argv;
+            --*argc;
+            return;
+        }
+}
+
 /* -1: go on; else the exit status. */
 static int read_command(int argc, char **argv, struct command *command)
 {
     int option;
-    while ((option = getopt_long(argc, argv, "Lqi:l::hV", options, NULL)) != -1) {
+    bool pace = false;
+    take_name(&argc, &argv, command);
+    while ((option = getopt_long(argc, argv, "Lqxmi:l::d:c:hV", options, NULL)) != -1) {
         switch (option) {
+        case 'x': command->xml = true; break;
+        case 'm': command->matrix = true; break;
+        case 'd':
+        case 'c':
+            pace = true;
+            *(option == 'd' ? &command->loop : &command->count) = (unsigned)strtoul(optarg, NULL, 10);
+            if (!strtoul(optarg, NULL, 10))
+                return wrong("-d and -c want a number above 0");
+            break;
         case 'L': command->list = true; break;
         case 'q': command->all = true; break;
         case OPTION_QUERY_GPU: command->gpus = optarg; break;
@@ -219,22 +308,22 @@ static int read_command(int argc, char **argv, struct command *command)
     }
     if (optind < argc)
         return wrong("there are no arguments beside the options");
-    if (command->list + command->all + !!command->gpus + !!command->programs > 1)
-        return wrong("one of -L, -q, --query-gpu and --query-compute-apps");
-    if ((command->gpus || command->programs) && !command->format)
-        return wrong("--format=csv is needed");
-    if (command->format && !command->gpus && !command->programs)
-        return wrong("--format goes with --query-gpu or --query-compute-apps");
-    return -1;
+    const char *problem = command_wrong(command, pace);
+    return problem ? wrong(problem) : -1;
 }
 
-static int show(const struct smi *smi, const struct command *command, const struct smi_format *format, bool first)
+static int show(const struct smi *smi, const struct command *command, const struct smi_format *format, unsigned look)
 {
     int r = 0;
-    if (command->list)
+    bool first = look == 0;
+    if (command->matrix)
+        smi_topology(smi);
+    else if (command->name)
+        (strcmp(command->name, "dmon") == 0 ? smi_dmon : smi_pmon)(smi, look);
+    else if (command->list)
         smi_list(smi);
     else if (command->all)
-        smi_all(smi);
+        (command->xml ? smi_xml : smi_all)(smi);
     else if (command->gpus)
         r = smi_query_gpus(smi, command->gpus, format, first);
     else if (command->programs)
@@ -258,17 +347,17 @@ int main(int argc, char **argv)
         return wrong("--format is csv, perhaps with noheader and nounits behind commas");
     setenv("FLYT_LOG", "warning", 0);           /* why no GPU server can be reached */
     r = nvmlInit_v2();
-    for (bool first = true; r == 0; first = false) {
+    for (unsigned look = 0; r == 0; look++) {
         r = read_all(&smi, command.only);
         if (r == 0 && !smi.gpu_count) {
             fprintf(stderr, "flyt-smi: %s\n", command.only ? "there is no such GPU" : "no devices were found");
             r = NO_SUCH_GPU;
             break;
         }
-        if (r == 0 && (r = show(&smi, &command, &format, first)) != 0)
+        if (r == 0 && (r = show(&smi, &command, &format, look)) != 0)
             return r;
         free_all(&smi);
-        if (!command.loop || ferror(stdout))
+        if (!command.loop || ferror(stdout) || look + 1 == command.count)
             break;
         sleep(command.loop);
     }

@@ -9,10 +9,11 @@
 
 enum { SMI_GPUS = 64, SMI_PROCESSES = 4096, SMI_TEXT = 256 };
 
-struct smi_process { unsigned pid; uint64_t used; char name[SMI_TEXT]; };
+struct smi_process { unsigned pid; bool busy_known; unsigned busy; uint64_t used; char name[SMI_TEXT]; };
 
 struct smi_gpu {
     unsigned index;
+    struct nvml_device *device;
     char name[SMI_TEXT], uuid[80], bus[32];
     int major, minor;
     bool memory_known, busy_known;
@@ -33,6 +34,16 @@ struct smi {
 void smi_table(const struct smi *);
 void smi_list(const struct smi *);
 void smi_all(const struct smi *);
+
+/* smi_xml.c */
+void smi_xml(const struct smi *);
+
+/* smi_monitor.c. look: how many times it was printed before. */
+void smi_dmon(const struct smi *, unsigned look);
+void smi_pmon(const struct smi *, unsigned look);
+void smi_topology(const struct smi *);
+/* smi.c: what lies between two GPUs, as NVML numbers it; 0: not known */
+unsigned smi_path(const struct smi_gpu *, const struct smi_gpu *other);
 
 /* smi_query.c: `fields` is a list with commas. 0, or 2 (a field is not known, which has been said). */
 struct smi_format { bool header, units; };

@@ -67,8 +67,9 @@ static const char help[] =
     "    ASAN_OPTIONS, TSAN_OPTIONS\n"
     "                   For programs built with these sanitizers begin with verify_asan_link_order=0 (with\n"
     "                   LD_PRELOAD) and ignore_noninstrumented_modules=1.\n"
-    "    PATH           For programs that compile kernels: begins with a folder whose nvcc and ptxas, where the GPU\n"
-    "                   is the software GPU, make PTX in place of machine code.\n"
+    "    PATH           Begins with a folder in which nvidia-smi is flyt-smi. Before that, for programs that compile\n"
+    "                   kernels: one whose nvcc and ptxas, where the GPU is the software GPU, make PTX in place of\n"
+    "                   machine code.\n"
     "    TRITON_PTXAS_PATH, TRITON_PTXAS_BLACKWELL_PATH\n"
     "                   For the same programs: the ptxas of that folder, for Triton. Where the GPU is another one, it\n"
     "                   calls the program that the variable named before, or else Triton's own.\n"
@@ -172,6 +173,14 @@ static int set_compiler_programs(const char *folder)
     if (put_first("PATH", compilers) || set_assembler("TRITON_PTXAS_PATH", "FLYT_PTXAS", compilers, "ptxas"))
         return -1;
     return set_assembler("TRITON_PTXAS_BLACKWELL_PATH", "FLYT_PTXAS_BLACKWELL", compilers, "ptxas-blackwell");
+}
+
+/* Programs that stand for NVIDIA's tools: nvidia-smi. */
+static int set_tools(const char *folder)
+{
+    char tools[PATH_MAX + 32];
+    snprintf(tools, sizeof tools, "%s/tools", folder);
+    return access(tools, X_OK) ? 0 : put_first("PATH", tools);
 }
 
 /* FLYT_NVRTC: always, never, or, as it is without, for programs that look as if they compile kernels. */
@@ -306,7 +315,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     loader_look(&program, folder, &view);
     program.compiles |= view.compiles;
-    if (set_preload(folder, &program) || set_compiler(folder, &program) || set_sanitizers(&program))
+    if (set_tools(folder) || set_preload(folder, &program) || set_compiler(folder, &program) ||
+        set_sanitizers(&program))
         return EXIT_USAGE;
     warn(&program);
     warn_of_libraries(&program, &view);
