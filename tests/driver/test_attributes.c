@@ -244,6 +244,28 @@ TEST(affinity)
     assert_null(context);
 }
 
+/* All SMs of the device are every context's. */
+TEST(resources)
+{
+    int count = 0;
+    CUcontext context;
+    CUdevResource of;
+    OK(cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+    OK(cuCtxGetCurrent(&context));
+    memset(&of, 0xFF, sizeof of);
+    OK(cuCtxGetDevResource(context, &of, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(of.type, CU_DEV_RESOURCE_TYPE_SM);
+    assert_int_equal(of.sm.smCount, count);
+    assert_in_range(of.sm.minSmPartitionSize, 1, 8);
+    assert_int_equal(of.sm.minSmPartitionSize % of.sm.smCoscheduledAlignment, 0);
+    memset(&of, 0xFF, sizeof of);
+    OK(cuDeviceGetDevResource(0, &of, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(of.sm.smCount, count);
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxGetDevResource(context, NULL, CU_DEV_RESOURCE_TYPE_SM));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxGetDevResource(context, &of, CU_DEV_RESOURCE_TYPE_INVALID));
+    FAILS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetDevResource(9, &of, CU_DEV_RESOURCE_TYPE_SM));
+}
+
 /* The software GPU has no cache whose lines could persist. */
 TEST(policy_windows)
 {

@@ -199,3 +199,38 @@ CUresult driver_cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityTyp
         *supported = 0;
     return driver_local(error);
 }
+
+/* ---- the SMs as a resource: cuSOLVER asks how many it may use. They cannot be split (green contexts) ---- */
+
+/* The smallest part of a device's SMs and its alignment are facts of the architecture (CUDA's reference, Green Contexts). */
+static int resource_of(CUdevResource *resource, CUdevResourceType type, CUdevice device)
+{
+    if (!resource || type != CU_DEV_RESOURCE_TYPE_SM)
+        return CUDA_ERROR_INVALID_VALUE;
+    int major = attribute_of(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    unsigned alignment = major >= 9 ? 8 : major >= 7 ? 2 : 1;
+    memset(resource, 0, sizeof *resource);
+    resource->type = CU_DEV_RESOURCE_TYPE_SM;
+    resource->sm = (CUdevSmResource){
+        .smCount = (unsigned)attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+        .minSmPartitionSize = major == 8 ? 4 : alignment,
+        .smCoscheduledAlignment = alignment,
+    };
+    return CUDA_SUCCESS;
+}
+
+CUresult driver_cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
+{
+    int error = driver_device(device);
+    return driver_local(error ? error : resource_of(resource, type, device));
+}
+
+CUresult driver_cuCtxGetDevResource(CUcontext handle, CUdevResource *resource, CUdevResourceType type)
+{
+    core_context *context;
+    struct core_context_info info;
+    int error = driver_context(handle, &context);
+    if (!error)
+        error = core_context_info(context, &info);
+    return driver_local(error ? error : resource_of(resource, type, info.device));
+}
