@@ -228,6 +228,38 @@ TEST(register_bound_of_the_fat_binary)
     free(fat);
 }
 
+/* The linker, too, would take the machine code, and its result is this driver's. */
+TEST(newer_ptx_linked)
+{
+    static const char *codes[] = { "[sm_80,compute_80]", "compute_80" };
+    for (int alone = 0; alone < 2; alone++) {
+        char options[128];
+        size_t size;
+        CUmodule m;
+        CUfunction f;
+        CUlinkState link;
+        void *result;
+        snprintf(options, sizeof options, "-fatbin --compress-mode=none -gencode arch=compute_80,code=%s",
+                 codes[alone]);
+        char *fat = nvcc(options, source, &size), *version = fat ? memmem(fat, size, ".version ", 9) : NULL;
+        if (!fat)
+            skip();
+        assert_non_null(version);
+        memcpy(version + 9, "9.7", 3);
+        OK(cuLinkCreate(0, NULL, NULL, &link));
+        CUresult added = cuLinkAddData(link, CU_JIT_INPUT_FATBINARY, fat, size, "newer", 0, NULL, NULL);
+        assert_int_equal(added, alone ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION : CUDA_SUCCESS);
+        if (!alone) {
+            OK(cuLinkComplete(link, &result, &size));
+            OK(cuModuleLoadData(&m, result));
+            OK(cuModuleGetFunction(&f, m, "arch"));
+            OK(cuModuleUnload(m));
+        }
+        OK(cuLinkDestroy(link));
+        free(fat);
+    }
+}
+
 /* A device-linked program: version 2 of the wrapper lists the containers of its units, whose PTX is linked here. */
 TEST(linked)
 {

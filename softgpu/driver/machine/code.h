@@ -111,6 +111,8 @@ CUresult sgd_text_refused(CUresult wrong, char *log, size_t log_size);
    with a newer compiler. A GPU runs their machine code, and the software GPU their PTX: any version, where machine code
    lies beside it. image: NULL for PTX alone. */
 CUresult sgd_ptx_version_check(const struct ptx_module *, const struct sgd_image *image, char *log, size_t log_size);
+/* Makes a text of a newer version one of the newest that is known. false: it was none. */
+bool sgd_ptx_version_lower(char *text);
 CUresult sgd_image_read(const struct sgd_device *, const void *data, struct sgd_image *, char *log, size_t log_size);
 /* The PTX of one container, which is whole. Without PTX in it the image is empty. */
 CUresult sgd_image_container(const struct sgd_device *, const void *container, struct sgd_image *, char *log,

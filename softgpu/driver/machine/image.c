@@ -123,15 +123,32 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
     return CUDA_SUCCESS;
 }
 
+enum { NEWEST_MAJOR = 9, NEWEST_MINOR = 0 }; /* the newest PTX of CUDA 13.0, which cuDriverGetVersion tells */
+
 CUresult sgd_ptx_version_check(const struct ptx_module *m, const struct sgd_image *image, char *log, size_t log_size)
 {
-    enum { NEWEST_MAJOR = 9, NEWEST_MINOR = 0 }; /* of CUDA 13.0, which cuDriverGetVersion tells */
     if ((image && image->machine_code) || m->version_major < NEWEST_MAJOR ||
         (m->version_major == NEWEST_MAJOR && m->version_minor <= NEWEST_MINOR))
         return CUDA_SUCCESS;
     return fail(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, log, log_size,
                 "the PTX is of version %u.%u, and the newest that is known is %d.%d", m->version_major,
                 m->version_minor, NEWEST_MAJOR, NEWEST_MINOR);
+}
+
+bool sgd_ptx_version_lower(char *text)
+{
+    static const char directive[] = ".version ";
+    unsigned major, minor;
+    int length = 0;
+    char newest[16];
+    char *found = strstr(text, directive), *number = found ? found + sizeof directive - 1 : NULL;
+    bool line = found && (found == text || found[-1] == '\n');
+    if (!line || sscanf(number, "%4u.%4u%n", &major, &minor, &length) != 2 || major < NEWEST_MAJOR ||
+        (major == NEWEST_MAJOR && minor <= NEWEST_MINOR))
+        return false;
+    snprintf(newest, sizeof newest, "%d.%d%8s", NEWEST_MAJOR, NEWEST_MINOR, "");
+    memcpy(number, newest, (size_t)length); /* a newer one is no shorter */
+    return true;
 }
 
 static CUresult no_ptx(unsigned cc, char *log, size_t log_size)

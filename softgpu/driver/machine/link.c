@@ -102,9 +102,14 @@ static bool add_container(void *context, const void *container, size_t size)
     for (size_t i = 0; i < image.count && !c->result; i++) {
         struct sgd_link_input input = { (char *)image.texts[i], strdup(c->name), image.room[i], c->optional };
         input.text[image.sources[i].size] = 0;
+        /* A newer compiler's: a GPU links its machine code, so what is linked here is this driver's. */
+        bool newer = sgd_ptx_version_lower(input.text);
         image.texts[i] = NULL;                        /* it is the link's from here on */
         image.room[i] = 0;
         c->result = add_input(c->link, input, c->log, c->log_size);
+        if (!c->result && newer && !image.machine_code)
+            c->result = fail(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, c->log, c->log_size,
+                             "%s: its PTX is newer than what this driver knows", c->name);
         c->found = true;
     }
     sgd_image_free(&image);
