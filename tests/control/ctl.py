@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
-from cases import free_ports, need, wait_until
-from ctl_runner import BIN, CTL, ctl, daemons, environment, path, run, start, work, write
+from ctl_runner import BIN, CTL, ctl, daemons, environment, path, run, start, start_manager, work, write
+from testlib import cluster_config, end, free_ports, need, node_config, until
 
 
 def a_small_authority():
@@ -47,23 +47,13 @@ def bring_up():
     node, client = free_ports(2)
     write("node.secret", "node secret")
     write("admin.secret", "the administrators' secret")
-    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
-ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
-ipc = {{ frontend-socket = "{work}/c.sock"; }};
-security = {{ node-secret = "file:{work}/node.secret"; admin-secret = "file:{work}/admin.secret"; \
-ticket-key = "{work}/ticket.key"; tls-folder = "{work}/none"; }};
-''')
-    write("node.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {node}; }};
-node = {{ name = "n1"; secret = "file:{work}/node.secret"; addresses = ["127.0.0.1"]; \
-state-directory = "{work}/node"; gpu = "software"; }};
-virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
-''')
-    write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')
-    start("flyt-cluster-manager", "--config", path("cluster.conf"))
-    wait_until(lambda: ctl("status"), "the cluster manager does not answer: " + path("flyt-cluster-manager.log"))
+    write("cluster.conf", cluster_config(work, (node, client), tls="none", security=f'''
+node-secret = "file:{work}/node.secret"; admin-secret = "file:{work}/admin.secret";'''))
+    write("node.conf", node_config(BIN, node, "n1", path("node"), path("node.secret")))
+    start_manager()
     start("flyt-node-manager", "--stop-servers", "--config", path("node.conf"),
           extra={"FLYT_SOFTGPU_SMS": "6", "FLYT_SOFTGPU_MEMORY": "512M"})
-    wait_until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
+    until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
     bring_up.client, bring_up.node = client, node
     version = ctl("--version").split()[1].strip(",")
     need(ctl("node", "show", "n1", "--json")["software"] == f"flyt-node-manager {version}", "the node's version")
@@ -214,7 +204,7 @@ def reloading():
          answer)
     os.kill(daemons[0].pid, signal.SIGHUP)
     log = path("flyt-cluster-manager.log")
-    wait_until(lambda: open(log).read().count("event=reload-refused") == 2, "SIGHUP says nothing of the mistakes")
+    until(lambda: open(log).read().count("event=reload-refused") == 2, "SIGHUP says nothing of the mistakes")
     write("cluster.conf", good + "silence = { lost = 77.0; };\n")
     ctl("reload")
     write("cluster.conf", good.replace(f"node = {bring_up.node}", f"node = {free_ports(1)[0]}"))
@@ -239,19 +229,19 @@ def a_silent_manager():
         need("CTL_" not in ctl.stderr, ctl.stderr)
     finally:
         os.kill(daemons[0].pid, signal.SIGCONT)
-    wait_until(lambda: ctl("status"), "the manager does not go on")
+    until(lambda: ctl("status"), "the manager does not go on")
     need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha"], "what was given up happened")
-    wait_until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node is not up again")
+    until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node is not up again")
     need(ctl("node", "list", "--json")[0]["drained"] is False, "drained")
 
 
 def the_key_that_signs_is_changed():
-    before = open(path("ticket.key")).read()
+    before = open(path("cluster.key")).read()
     need(ctl("key", "rotate", "--json")["ok"] is True, "no JSON")
-    need(open(path("ticket.key")).read() != before and stat.S_IMODE(os.stat(path("ticket.key")).st_mode) == 0o600,
+    need(open(path("cluster.key")).read() != before and stat.S_IMODE(os.stat(path("cluster.key")).st_mode) == 0o600,
          "the key is the old one, or open")
     need("key-changed" in ctl("events"), "no event")
-    need("PRIVATE" not in open(path("ticket.key.old")).read(), "the old private key lies about")
+    need("PRIVATE" not in open(path("cluster.key.old")).read(), "the old private key lies about")
 
 
 def events_as_they_come():
@@ -379,13 +369,11 @@ def from_another_machine():
 
 def with_certificates():
     """The same cluster manager, started again with certificates."""
-    daemons[0].terminate()
-    daemons[0].wait(15)
+    end(daemons[0])
     text = open(path("cluster.conf")).read().replace(f"{work}/none", f"{work}/tls")
-    text = text.replace(f'admin-secret = "file:{work}/admin.secret"; ', "")
+    text = text.replace(f' admin-secret = "file:{work}/admin.secret";', "")
     write("cluster.conf", text)
-    daemons[0] = start("flyt-cluster-manager", "--config", path("cluster.conf"))
-    wait_until(lambda: ctl("status"), "the cluster manager does not come back")
+    daemons[0] = start_manager()
     tcp = f"tcp://127.0.0.1:{bring_up.client}"
     need(ctl("-M", tcp, "-T", path("tls"), "-A", "ann", "status", "--json")["tls"] is True, "TLS")
     need([row["name"] for row in ctl("vm", "list", "--json")] == ["alpha"], "what was there is there after a restart")
@@ -399,13 +387,9 @@ def with_certificates():
     for kind in ("crt", "key"):
         shutil.copy(path(f"false/gpu-1.{kind}"), path(f"false/cluster.{kind}"))
     node, client = free_ports(2)
-    write("false.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/false.db"; }};
-ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
-ipc = {{ frontend-socket = "{work}/false.sock"; }};
-security = {{ ticket-key = "{work}/false.key"; tls-folder = "{work}/false"; }};
-''')
+    write("false.conf", cluster_config(work, (node, client), name="false", tls="false"))
     start("flyt-cluster-manager", "--config", path("false.conf"))
-    wait_until(lambda: ctl("-M", f"unix://{work}/false.sock", "status"), "the false one does not start")
+    until(lambda: ctl("-M", f"unix://{work}/false.sock", "status"), "the false one does not start")
     ctl("-M", f"tcp://127.0.0.1:{client}", "-T", path("tls"), "-A", "ann", "status", expect=4)
 
 

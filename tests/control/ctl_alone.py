@@ -16,8 +16,8 @@ import tempfile
 import threading
 import time
 
-from cases import Failed, free_ports, need
 from ctl_runner import BIN, CTL, TOP, ctl, environment, path, run, work, write
+from testlib import Failed, free_ports, need
 
 NOT_IMPLEMENTED = ("change-config", "inc-resources", "dec-resources", "migrate", "migrate-auto")
 GROUPS = ("vm", "node", "server", "program", "config", "ca", "key")

@@ -2,11 +2,11 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
-from cases import Failed, run_all
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import testlib  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -20,14 +20,10 @@ daemons = []
 
 def ctl(*arguments, expect=0, stdin=None, extra=None, limit=20):
     """Runs flytctl; its exit status must be `expect`. Returns stdout (parsed when --json is among the arguments)."""
-    done = subprocess.run([CTL, *arguments], capture_output=True, text=True, timeout=limit, input=stdin,
-                          env={**environment, **(extra or {})})
-    ctl.exit, ctl.stdout = done.returncode, done.stdout
-    if expect is not None and done.returncode != expect:
-        raise Failed(f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}")
-    if expect and not done.stderr:
-        raise Failed(f"flytctl {' '.join(arguments)}: exit {expect} without a word")
-    ctl.stderr = done.stderr
+    done = testlib.flytctl(BIN, *arguments, expect=expect, stdin=stdin, limit=limit,
+                           environment={**environment, **(extra or {})})
+    ctl.exit, ctl.stdout, ctl.stderr = done.returncode, done.stdout, done.stderr
+    testlib.need(done.stderr or not expect, f"flytctl {' '.join(arguments)}: exit {expect} without a word")
     return json.loads(done.stdout) if "--json" in arguments else done.stdout
 
 
@@ -36,17 +32,20 @@ def path(name):
 
 
 def write(name, text, mode=0o600):
-    with open(path(name), "w") as out:
-        out.write(text)
-    os.chmod(path(name), mode)
-    return path(name)
+    return testlib.write(path(name), text, mode)
 
 
 def start(name, *arguments, extra=None):
-    log = open(path(name + ".log"), "ab")
-    process = subprocess.Popen([os.path.join(BIN, name), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                               env={**environment, "FLYT_LOG": "info", **(extra or {})})
-    daemons.append(process)
+    daemons.append(testlib.spawn(path(name + ".log"), os.path.join(BIN, name), *arguments,
+                                 environment={**environment, "FLYT_LOG": "info", **(extra or {})}))
+    return daemons[-1]
+
+
+def start_manager(config="cluster.conf", **extra):
+    """The cluster manager, when it answers; flytctl asks it from now on."""
+    write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/cluster.sock"; }};\n')
+    process = start("flyt-cluster-manager", "--config", path(config), extra=extra)
+    testlib.until(lambda: ctl("status"), lambda: "it answers: " + testlib.read(path("flyt-cluster-manager.log")))
     return process
 
 
@@ -54,18 +53,12 @@ def run(tests):
     """Calls each test, and ends the daemons. The exit status."""
     write("flytctl.conf", "")
     try:
-        failures = run_all(tests)
+        if testlib.run_cases(tests):
+            testlib.ends_of_logs(path("flyt-cluster-manager.log"), lines=8)
     finally:
         for daemon in reversed(daemons):
-            if daemon.poll() is None:
-                daemon.terminate()
+            daemon.terminate()
         for daemon in daemons:
-            try:
-                daemon.wait(10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-        log = path("flyt-cluster-manager.log")
-        if failures and os.path.exists(log):
-            print("# cluster manager: " + "# ".join(open(log).readlines()[-8:]))
+            testlib.end(daemon, 10)
         shutil.rmtree(work, ignore_errors=True)
-    return 1 if failures else 0
+    return testlib.plan()

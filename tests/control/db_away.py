@@ -22,7 +22,9 @@ import tempfile
 import threading
 import time
 
-from cases import chosen, need, run_all, wait_until
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import (chosen, cluster_config, end, flytctl, free_ports, need, node_config, only_cases,  # noqa: E402
+                     spawn, until, write)
 
 BIN, FROZEN_DISK = (os.path.abspath(each) for each in sys.argv[1:3])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -41,34 +43,12 @@ class Cluster:
 
     def __init__(self, name, uri, **environment):
         self.socket, self.log = path(name + ".sock"), path(name + ".log")
-        config = path(name + ".conf")
-        with open(config, "w") as out:
-            out.write(
-                f'vm-resource-db = {{ uri = "{uri}"; }};\nports = {{ address = "127.0.0.1"; node = 0; client = 0; }};\n'
-                f'ipc = {{ frontend-socket = "{self.socket}"; }};\n'
-                f'security = {{ tls = "off"; ticket-key = "{work}/{name}.key"; }};\n'
-            )
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                [os.path.join(BIN, "flyt-cluster-manager"), "-c", config],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **environment},
-            )
+        config = write(path(name + ".conf"), cluster_config(work, uri=uri, name=name, security='tls = "off";'))
+        self.process = spawn(self.log, os.path.join(BIN, "flyt-cluster-manager"), "-c", config,
+                             environment={**os.environ, **environment})
 
-    def ctl(self, *arguments, expect=0, stdin=None):
-        done = subprocess.run(
-            [os.path.join(BIN, "flytctl"), "-M", "unix://" + self.socket, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            input=stdin,
-        )
-        need(
-            expect is None or done.returncode == expect,
-            f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}",
-        )
+    def ctl(self, *arguments, **more):
+        done = flytctl(BIN, "-M", "unix://" + self.socket, *arguments, **more)
         self.said = done.stderr
         return done.stdout
 
@@ -87,13 +67,7 @@ class Cluster:
         ]
 
     def end(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        end(self.process)
 
 
 # What an administrator may ask for. Each changes something if it happens.
@@ -113,7 +87,7 @@ IMPORTED = '[{"name": "imported", "sms": 1, "memory": 1048576}, {"name": "import
 
 def settle(cluster, what):
     """Whatever the manager still has for the DB has reached it: a change of ours stands behind it in the same line."""
-    wait_until(lambda: cluster.json("status")["db_up"], "the DB is back, and the manager does not see it")
+    until(lambda: cluster.json("status")["db_up"], "the DB is back, and the manager does not see it")
     cluster.ctl("vm", "add", what, "--sms", "1", "--memory", "1G")
     cluster.ctl("vm", "remove", what)
 
@@ -214,11 +188,11 @@ def add_node(database):
 def sqlite_cluster(name, **environment):
     database = path(name + ".db")
     first = Cluster(name, "sqlite://" + database)
-    wait_until(lambda: first.ctl("status"), f"no start: {open(first.log).read()}")
+    until(lambda: first.ctl("status"), f"no start: {open(first.log).read()}")
     first.end()
     add_node(database)
     cluster = Cluster(name, "sqlite://" + database, **environment)
-    wait_until(lambda: cluster.ctl("status"), "no start")
+    until(lambda: cluster.ctl("status"), "no start")
     return cluster, database
 
 
@@ -274,10 +248,10 @@ def sqlite_on_a_full_disk():
                 out.flush()
     try:
         cluster = Cluster("small", f"sqlite://{folder}/flyt.db")
-        wait_until(lambda: cluster.ctl("status"), "no start")
+        until(lambda: cluster.ctl("status"), "no start")
         fill()
         # Until the log of SQLite has no page left that it could use again.
-        wait_until(lambda: cluster.ctl("vm", "add", "x", "--sms", "1", "--memory", "1G", expect=None) == "",
+        until(lambda: cluster.ctl("vm", "add", "x", "--sms", "1", "--memory", "1G", expect=None) == "",
                    "it is not full", 30)
         before = [vm["name"] for vm in cluster.json("vm", "list")]
         cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
@@ -300,10 +274,10 @@ def sqlite_whose_file_is_taken_away():
         os.rename(database, database + ".aside")
         cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
         need("the file is not there any more" in cluster.said, cluster.said)
-        wait_until(lambda: not cluster.json("status")["db_up"], "the status says that all is well")
+        until(lambda: not cluster.json("status")["db_up"], "the status says that all is well")
         shutil.copy(database + ".aside", database)
         cluster.ctl("vm", "add", "new", "--sms", "1", "--memory", "1G", expect=DB_AWAY)
-        wait_until(lambda: "another file has taken its place" in cluster.json("status")["db_text"],
+        until(lambda: "another file has taken its place" in cluster.json("status")["db_text"],
                    "a copy is taken for the DB")
         os.rename(database + ".aside", database)
         settle(cluster, "probe")
@@ -406,7 +380,7 @@ def a_standby_is_no_error():
     cluster, database = sqlite_cluster("serving")
     standby = Cluster("standby", "sqlite://" + database)
     try:
-        wait_until(lambda: "event=standby" in open(standby.log).read(), open(standby.log).read())
+        until(lambda: "event=standby" in open(standby.log).read(), open(standby.log).read())
         standby.ctl("status", expect=DB_AWAY)
         need("another cluster manager uses it" in standby.said, standby.said)
         time.sleep(1)
@@ -415,7 +389,7 @@ def a_standby_is_no_error():
             open(standby.log).read(),
         )
         cluster.end()
-        wait_until(lambda: standby.ctl("status"), "it does not take over")
+        until(lambda: standby.ctl("status"), "it does not take over")
     finally:
         standby.end()
         cluster.end()
@@ -424,15 +398,9 @@ def a_standby_is_no_error():
 # ---- MongoDB ----
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Mongo:
     def __init__(self, program):
-        self.port = free_port()
+        self.port = free_ports(1)[0]
         folder = path(f"mongo-{self.port}")
         os.makedirs(folder)
         command = [
@@ -450,7 +418,7 @@ class Mongo:
             command = [program, "--dbpath", folder, "--port", str(self.port), "--bind_ip", "127.0.0.1"]
         with open(path("mongo.log"), "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
-        wait_until(
+        until(
             lambda: socket.create_connection(("127.0.0.1", self.port), 0.5).close() is None,
             "MongoDB does not start",
             20,
@@ -458,12 +426,7 @@ class Mongo:
 
     def end(self):
         self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process, 10)
 
 
 class Network:
@@ -531,20 +494,12 @@ def mongo_program():
 
 def mongo_node(cluster):
     """A node in the DB: a node manager that came once."""
-    with open(path("node.conf"), "w") as out:
-        out.write(
-            f'resource-manager = {{ address = "127.0.0.1"; port = {cluster.node_port}; }};\n'
-            f'node = {{ name = "n1"; secret = "file:{path("node.secret")}"; state-directory = "{path("node")}";\n'
-            f'gpu = "software"; }};\n'
-            f'virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; }};\n'
-        )
+    write(path("node.conf"), node_config(BIN, cluster.node_port, "n1", path("node"), path("node.secret")))
 
 
 def mongo_cluster(name, port):
-    with open(path("node.secret"), "w") as out:
-        out.write("a secret of nodes")
-    os.chmod(path("node.secret"), 0o600)
-    node_port = free_port()
+    write(path("node.secret"), "a secret of nodes")
+    node_port = free_ports(1)[0]
     cluster = Cluster(name, f"mongodb://127.0.0.1:{port}/{name}")
     cluster.end()
     config = path(name + ".conf")
@@ -559,7 +514,7 @@ def mongo_cluster(name, port):
         cluster.process = subprocess.Popen(
             [os.path.join(BIN, "flyt-cluster-manager"), "-c", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
-    wait_until(lambda: cluster.ctl("status"), f"no start: {open(cluster.log).read()}")
+    until(lambda: cluster.ctl("status"), f"no start: {open(cluster.log).read()}")
     cluster.node_port = node_port
     mongo_node(cluster)
     node = subprocess.Popen(
@@ -568,7 +523,7 @@ def mongo_cluster(name, port):
         stdout=subprocess.DEVNULL,
         stderr=open(path("node.log"), "ab"),
     )
-    wait_until(lambda: cluster.json("node", "list")[0]["state"] == "up", f"no node: {open(path('node.log')).read()}")
+    until(lambda: cluster.json("node", "list")[0]["state"] == "up", f"no node: {open(path('node.log')).read()}")
     node.terminate()
     node.wait(10)
     return cluster
@@ -610,7 +565,7 @@ def mongodb_behind_a_network(deliver):
     name = "lost-answer" if deliver else "lost-write"
     cluster = Cluster(name, f"mongodb://127.0.0.1:{network.port}/{name}")
     try:
-        wait_until(lambda: cluster.ctl("status"), f"no start: {open(cluster.log).read()}")
+        until(lambda: cluster.ctl("status"), f"no start: {open(cluster.log).read()}")
         unknown_outcome(cluster, lambda: network.arm(deliver), network.mend, completed)
     finally:
         network.mend()
@@ -632,11 +587,8 @@ TESTS = [
     mongodb_that_a_write_does_not_reach,
 ]
 TESTS = chosen(TESTS)
-try:
-    # Each has a cluster of its own and waits most of the time.
-    with concurrent.futures.ThreadPoolExecutor(len(TESTS)) as pool:
-        started = {test: pool.submit(test) for test in TESTS}
-        failures = run_all(TESTS, lambda test: started[test].result())
-finally:
-    shutil.rmtree(work, ignore_errors=True)
-sys.exit(1 if failures else 0)
+# Each has a cluster of its own and waits most of the time.
+with concurrent.futures.ThreadPoolExecutor(len(TESTS)) as pool:
+    begun = {test: pool.submit(test) for test in TESTS}
+    status = only_cases(work, TESTS, lambda test: begun[test].result())
+sys.exit(status)

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-from cases import need, run_all
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import need, only_cases  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -255,8 +256,4 @@ def a_debian_package():
 TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone,
          uninstall_takes_away_what_was_put, beside_the_package, units, users_and_folders,
          first_start_makes_the_secret_once, log_rotation, a_debian_package]
-try:
-    failures = run_all(TESTS)
-finally:
-    shutil.rmtree(work, ignore_errors=True)
-sys.exit(1 if failures else 0)
+sys.exit(only_cases(work, TESTS))

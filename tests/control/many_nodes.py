@@ -8,24 +8,16 @@ import os
 import stat
 import sys
 
-from cases import free_ports, need, wait_until
-from ctl_runner import BIN, ctl, path, run, start, work, write
+from ctl_runner import BIN, ctl, path, run, start, start_manager, work, write
+from testlib import cluster_config, end, free_ports, need, node_config, until
 
 NAMES = [f"gpu-{number}" for number in range(1, 6)]
 
 
-def configure(database):
-    node, client = configure.ports
-    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/{database}"; }};
-ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
-ipc = {{ frontend-socket = "{work}/c.sock"; }};
-security = {{ ticket-key = "{work}/ticket.key"; tls-folder = "{work}/none"; }};
-''')
-
-
-def start_manager():
-    start_manager.process = start("flyt-cluster-manager", "--config", path("cluster.conf"))
-    wait_until(lambda: ctl("status"), "the cluster manager does not answer")
+def start_with(database):
+    """The cluster manager, with this resource DB."""
+    write("cluster.conf", cluster_config(work, start_with.ports, f"sqlite://{work}/{database}"))
+    start_with.process = start_manager()
 
 
 def is_up(name):
@@ -33,10 +25,8 @@ def is_up(name):
 
 
 def secrets_for_many():
-    configure.ports = free_ports(2)
-    configure("a.db")
-    write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')
-    start_manager()
+    start_with.ports = free_ports(2)
+    start_with("a.db")
     ctl("node", "add", *NAMES, "--secret-folder", path("secrets"))
     need(stat.S_IMODE(os.stat(path("secrets")).st_mode) == 0o700, "the folder is open")
     files = {name: open(path(f"secrets/{name}.secret")).read().strip() for name in NAMES}
@@ -51,13 +41,9 @@ def secrets_for_many():
 
 
 def a_node_with_its_secret():
-    write("node.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {configure.ports[0]}; }};
-node = {{ name = "gpu-1"; secret = "file:{work}/secrets/gpu-1.secret"; addresses = ["127.0.0.1"]; \
-state-directory = "{work}/node"; gpu = "software"; }};
-virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
-''')
+    write("node.conf", node_config(BIN, start_with.ports[0], "gpu-1", path("node"), path("secrets/gpu-1.secret")))
     start("flyt-node-manager", "--config", path("node.conf"))
-    wait_until(lambda: is_up("gpu-1"), "the node does not come up with its secret")
+    until(lambda: is_up("gpu-1"), "the node does not come up with its secret")
     ctl("node", "drain", "gpu-2")
 
 
@@ -68,13 +54,11 @@ def another_resource_db():
     need([row["name"] for row in rows] == NAMES + ["gpu-6", "gpu-7"], rows)
     need(rows == ctl("node", "export", "--json")["nodes"], "standard output has other rows than the file")
     need([row["drained"] for row in rows][:3] == [False, True, False], rows)
-    start_manager.process.terminate()
-    start_manager.process.wait(20)
-    configure("b.db")
-    start_manager()
-    wait_until(lambda: "gpu-1" in ctl("events", "--kind", "peer-refused"), "the other DB lets a node in that it lacks")
+    end(start_with.process, 20)
+    start_with("b.db")
+    until(lambda: "gpu-1" in ctl("events", "--kind", "peer-refused"), "the other DB lets a node in that it lacks")
     ctl("node", "import", path("nodes.json"))
-    wait_until(lambda: is_up("gpu-1"), "the node does not come back with the secret that it had")
+    until(lambda: is_up("gpu-1"), "the node does not come back with the secret that it had")
     need(ctl("node", "export", "--json")["nodes"] == rows, "the nodes are others now")
     ctl("node", "import", path("nodes.json"))
 
@@ -86,7 +70,7 @@ def what_is_not_imported():
     ctl("node", "import", path("other.json"), expect=6)
     need("gpu-1 has another secret already (--update" in ctl.stderr and is_up("gpu-1"), ctl.stderr)
     ctl("node", "import", "--update", path("other.json"))
-    wait_until(lambda: not is_up("gpu-1") or "peer-refused" in ctl("events", "-n", "1"), "the old secret still counts")
+    until(lambda: not is_up("gpu-1") or "peer-refused" in ctl("events", "-n", "1"), "the old secret still counts")
     ctl("node", "import", "--update", path("nodes.json"))
     for wrong in ({"name": "x"}, {"name": "-x", "verifier": None}, {"name": "x", "verifier": "00"},
                   {"name": "vm1", "sms": 4, "memory": 1 << 20, "verifier": None}):

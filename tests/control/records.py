@@ -14,8 +14,8 @@ import ssl
 import subprocess
 import sys
 
-from cases import free_ports, need, wait_until
-from ctl_runner import BIN, ctl, path, run, start, work, write
+from ctl_runner import BIN, ctl, path, run, start, start_manager, work, write
+from testlib import client_config, cluster_config, free_ports, need, node_config, until
 from wire import CLIENT, NODE, OF_PROGRAM, SERVER, Peer
 
 EVIL = 'x" event=fake-event node="n9'
@@ -38,26 +38,12 @@ def bring_up():
     for role, name, *more in (("cluster", "main", "--host", "127.0.0.1"), ("admin", "ann"), ("operator", "oscar"),
                               ("client", "alpha"), ("node", "n1")):
         ctl("ca", "issue", ca, role, name, *more, "--out", path("tls"))
-    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
-ports = {{ address = "127.0.0.1"; node = {node}; client = {client}; }};
-ipc = {{ frontend-socket = "{work}/c.sock"; }};
-log = {{ audit = "{work}/audit.log"; }};
-security = {{ node-secret = "file:{work}/node.secret"; ticket-key = "{work}/ticket.key"; tls-folder = "{work}/tls"; \
-tls = "allow"; }};
-''')
-    write("client.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {client}; }};
-vm = {{ name = "alpha"; state-directory = "{work}/client"; secret = "file:{work}/alpha.secret"; }};
-ipc = {{ socket = "{work}/p.sock"; }};
-''')
-    write("node.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {node}; }};
-node = {{ name = "n1"; secret = "file:{work}/node.secret"; addresses = ["127.0.0.1"]; \
-state-directory = "{work}/node"; gpu = "software"; }};
-virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
-''')
-    write("flytctl.conf", f'cluster = {{ manager = "unix://{work}/c.sock"; }};\n')
+    write("cluster.conf", cluster_config(work, (node, client), more=f'log = {{ audit = "{work}/audit.log"; }};',
+                                         security=f'node-secret = "file:{work}/node.secret"; tls = "allow";'))
+    write("client.conf", client_config(client, "alpha", path("client"), path("p.sock"), path("alpha.secret")))
+    write("node.conf", node_config(BIN, node, "n1", path("node"), path("node.secret")))
     bring_up.node, bring_up.client = node, client
-    bring_up.manager = start("flyt-cluster-manager", "--config", path("cluster.conf"), extra={"FLYT_LOG": "debug"})
-    wait_until(lambda: ctl("status"), "the cluster manager does not answer")
+    bring_up.manager = start_manager(FLYT_LOG="debug")
 
 
 def memory_is_given_back():
@@ -84,7 +70,7 @@ def memory_is_given_back():
     need(most - before > CONNECTIONS * 16, f"{CONNECTIONS} sessions took {most - before} KiB only")
     for peer in peers:
         peer.close()
-    wait_until(lambda: used() - before < (most - before) / 4,
+    until(lambda: used() - before < (most - before) / 4,
                lambda: f"{before} KiB before, {most} with the connections, {used()} after they have ended")
 
 
@@ -96,7 +82,7 @@ def monitoring():
         need(row["exit"] == status == ctl.exit and row["ok"] == (status == 0) and len(ctl.stdout) > 0, row)
     check(1, "WARNING - no node has joined this cluster | nodes=0 ")
     monitoring.node = start("flyt-node-manager", "--config", path("node.conf"))
-    wait_until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
+    until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
     check(0, "OK - all is well | nodes=1 nodes_up=1 ")
     ctl("node", "drain", "n1")
     check(2, "CRITICAL - no GPU is ready | ")
@@ -111,8 +97,8 @@ def no_event_is_forged():
     """Names, versions and paths of programs with quotes: in the logs of all three daemons, and in the audit trail."""
     ctl("vm", "add", "alpha", "--sms", "1", "--memory", "64M", "--secret-file", path("alpha.secret"))
     start("flyt-client-manager", "--config", path("client.conf"))
-    wait_until(lambda: os.path.exists(path("p.sock")), "the client manager does not come up")
-    wait_until(lambda: ctl("vm", "show", "alpha", "--json")["connected"], "the client manager does not connect")
+    until(lambda: os.path.exists(path("p.sock")), "the client manager does not come up")
+    until(lambda: ctl("vm", "show", "alpha", "--json")["connected"], "the client manager does not connect")
     for address, role in ((("127.0.0.1", bring_up.node), NODE), (("127.0.0.1", bring_up.client), CLIENT),
                           (path("p.sock"), SERVER)):
         peer = Peer(address)
@@ -123,7 +109,7 @@ def no_event_is_forged():
     need(peer.hello(OF_PROGRAM, "pid-1"), "the client manager refuses a program")
     peer.attach(f"/tmp/{EVIL}{BIDI}")
     peer.close()
-    wait_until(lambda: "program-refused" in ctl("events"), "the program was not refused")
+    until(lambda: "program-refused" in ctl("events"), "the program was not refused")
     ctl("node", "undrain", "n1")
     names = ["flyt-cluster-manager.log", "flyt-client-manager.log", "flyt-node-manager.log", "audit.log"]
     lines = [line for name in names for line in said(name).splitlines()]
@@ -180,7 +166,7 @@ def who_it_was():
     ctl(*there, "oscar", "node", "remove", "n1", "--force", expect=4)
     need("oscar, ADMIN_NODE: an operator drains" in audited("command-refused"), audited("command-refused"))
     ctl(*there, "oscar", "node", "add", "n2", expect=4)
-    wait_until(lambda: "oscar: the peer called ADMIN_NODE_ADD, which is not for operator" in audited("command-refused"),
+    until(lambda: "oscar: the peer called ADMIN_NODE_ADD, which is not for operator" in audited("command-refused"),
                "what the role may not do leaves nothing")
     ctl(*there, "oscar", "key", "rotate", expect=4)
 
@@ -197,7 +183,7 @@ def a_server_is_stopped():
             peer.attach("/bin/waits")
         except TimeoutError:
             pass
-        wait_until(lambda: ctl("server", "list", "--json"), "no server was placed")
+        until(lambda: ctl("server", "list", "--json"), "no server was placed")
         number = str(ctl("server", "list", "--json")[0]["id"])
         ctl("server", "stop", number, "--force")
         line = audited("server-stopped")

@@ -15,7 +15,10 @@ import sys
 import tempfile
 import time
 
-from cases import chosen, free_ports, need, run_all, wait_until
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import testlib  # noqa: E402
+from testlib import (chosen, client_config, cluster_config, end, flytctl, free_ports, need, node_config,  # noqa: E402
+                     only_cases, until)
 
 BIN = os.path.abspath(sys.argv[1])
 work = tempfile.mkdtemp(prefix="flyt-operator-")
@@ -26,10 +29,7 @@ BAD_CONFIG, UNREACHABLE, DB_AWAY = 10, 3, 11
 
 
 def write(name, text, mode=0o600):
-    with open(os.open(f"{work}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as out:
-        out.write(text)
-    os.chmod(f"{work}/{name}", mode)
-    return f"{work}/{name}"
+    return testlib.write(f"{work}/{name}", text, mode)
 
 
 class Daemon:
@@ -44,19 +44,12 @@ class Daemon:
         self.notify.bind(f"{work}/{name}.notify")
         self.notify.settimeout(20)
         self.begun = time.monotonic()
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                [f"{BIN}/{program}", "--config", config],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**environment, "NOTIFY_SOCKET": f"{work}/{name}.notify", **more},
-            )
+        self.process = testlib.spawn(self.log, f"{BIN}/{program}", "--config", config, environment={
+            **environment, "NOTIFY_SOCKET": f"{work}/{name}.notify", **more})
         running.append(self)
 
     def said(self):
-        with open(self.log) as log:
-            return log.read()
+        return testlib.read(self.log)
 
     def ready(self):
         """Its status when it says that it is ready."""
@@ -73,13 +66,7 @@ class Daemon:
         self.ready()
 
     def end(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        end(self.process)
         self.notify.close()
 
 
@@ -92,29 +79,13 @@ class Cluster(Daemon):
         super().__init__("flyt-cluster-manager", f"{work}/{name}.conf")
 
     def configure(self, security="", more=""):
-        write(
-            f"{self.name}.conf",
-            f'vm-resource-db = {{ uri = "{self.uri}"; }};\n'
-            f"ports = {{ node = {self.node_port}; client = {self.client_port}; }};\n"
-            f'ipc = {{ frontend-socket = "{work}/{self.name}.sock"; }};\n'
-            f'security = {{ ticket-key = "{work}/{self.name}.key"; tls-folder = "{work}/{self.name}-tls"; '
-            f'{security} }};\n'
-            + more,
-        )
+        ports = self.node_port, self.client_port
+        write(f"{self.name}.conf", cluster_config(work, ports, self.uri, self.name, f"{self.name}-tls", security=security,
+                                                  more=more))
 
     def ctl(self, *arguments, expect=0):
-        done = subprocess.run(
-            [f"{BIN}/flytctl", "-M", f"unix://{work}/{self.name}.sock", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            env=environment,
-        )
-        need(
-            expect is None or done.returncode == expect,
-            f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}",
-        )
-        return json.loads(done.stdout) if "--json" in arguments else done.stdout + done.stderr
+        done = flytctl(BIN, "-M", f"unix://{work}/{self.name}.sock", *arguments, expect=expect, environment=environment)
+        return done.json() if "--json" in arguments else done.stdout + done.stderr
 
     def events(self, kind):
         lines = self.ctl("events", "-n", "1000", "-j", "--kind", kind).splitlines()
@@ -245,23 +216,12 @@ def make_certificates(name):
 
 
 def vm_daemon(name, port, more=""):
-    write(
-        f"{name}.conf",
-        f'resource-manager = {{ address = "127.0.0.1"; port = {port}; }};\n'
-        f'vm = {{ name = "vm1"; secret = "file:{work}/vm.secret"; state-directory = "{work}/{name}"; }};\n'
-        f'ipc = {{ socket = "{work}/{name}.client"; group = ""; mode = "0600"; }};\n' + more,
-    )
+    write(f"{name}.conf", client_config(port, "vm1", f"{work}/{name}", f"{work}/{name}.client", f"{work}/vm.secret", more))
     return Daemon("flyt-client-manager", f"{work}/{name}.conf")
 
 
 def node_daemon(name, port):
-    write(
-        f"{name}.conf",
-        f'resource-manager = {{ address = "127.0.0.1"; port = {port}; }};\n'
-        f'node = {{ name = "n1"; secret = "file:{work}/node-own.secret"; state-directory = "{work}/{name}"; '
-        f'gpu = "software"; }};\n'
-        f'virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; }};\n',
-    )
+    write(f"{name}.conf", node_config(BIN, port, "n1", f"{work}/{name}", f"{work}/node-own.secret"))
     return Daemon("flyt-node-manager", f"{work}/{name}.conf")
 
 
@@ -275,23 +235,23 @@ def a_corrected_secret_is_read_by_a_reload():
     vm, node = vm_daemon("vm", cluster.client_port), node_daemon("node", cluster.node_port)
     vm.ready(), node.ready()
     for daemon in (vm, node):
-        wait_until(lambda: "with this secret" in daemon.said(), daemon.said)
+        until(lambda: "with this secret" in daemon.said(), daemon.said)
     write("vm.secret", right)
     vm.reload()
-    wait_until(lambda: cluster.ctl("vm", "show", "vm1", "--json")["connected"], vm.said)
+    until(lambda: cluster.ctl("vm", "show", "vm1", "--json")["connected"], vm.said)
     write("node-own.secret", "what the cluster manager expects")
     node.reload()
-    wait_until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], node.said)
+    until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], node.said)
     # The cluster manager's own: from now on nodes need another one.
     write("node.secret", "a new one")
     need("done" in cluster.ctl("reload"), "refused")
     node.end()
     write("node-own.secret", "a new one")
     node = node_daemon("node", cluster.node_port)
-    wait_until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], node.said)
+    until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], node.said)
     write("vm.secret", "x", 0o644)
     vm.reload()
-    wait_until(lambda: "event=secret-not-read" in vm.said(), vm.said)
+    until(lambda: "event=secret-not-read" in vm.said(), vm.said)
 
 
 def mistakes_fill_one_line_of_the_log():
@@ -316,10 +276,10 @@ def refused_peers_are_events():
     cluster = Cluster("refuses")
     cluster.ready()
     vm = vm_daemon("refused", cluster.client_port)
-    wait_until(lambda: cluster.events("peer-refused"), vm.said)
+    until(lambda: cluster.events("peer-refused"), vm.said)
     text = cluster.events("peer-refused")[0]
     need("'vm1' from 127.0.0.1: there is no client 'vm1' with this secret" in text, text)
-    wait_until(lambda: cluster.said().count("event=denied") >= 3, "it does not try again")
+    until(lambda: cluster.said().count("event=denied") >= 3, "it does not try again")
     need(len(cluster.events("peer-refused")) == 1, cluster.events("peer-refused"))
     need("peer-refused" in cluster.ctl("events", "--kind", "peer-refused"), "flytctl does not know it")
 
@@ -330,7 +290,7 @@ def peers_without_tls_are_events():
     cluster = Cluster("mixed", security='tls = "on";')
     cluster.ready()
     vm = vm_daemon("plain", cluster.client_port)
-    wait_until(lambda: cluster.events("peer-refused"), vm.said)
+    until(lambda: cluster.events("peer-refused"), vm.said)
     text = cluster.events("peer-refused")[0]
     need("somebody from 127.0.0.1: the peer does not speak TLS" in text, text)
 
@@ -438,8 +398,8 @@ def very_little_memory_is_warned_of():
     need("very little" in cluster.ctl("vm", "set", "vm1", "--memory", "3"), "no warning")
     node_daemon("little-node", cluster.node_port)
     vm = vm_daemon("little-vm", cluster.client_port)
-    wait_until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], "no node")
-    wait_until(lambda: os.path.exists(f"{work}/little-vm.client"), vm.said)
+    until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], "no node")
+    until(lambda: os.path.exists(f"{work}/little-vm.client"), vm.said)
     done = subprocess.run([f"{BIN}/flyt-run", sys.argv[2]], capture_output=True, text=True, timeout=60,
                           env={**environment, "FLYT_MANAGER": f"{work}/little-vm.client", "FLYT_WAIT": "20"})
     need("Its VM may use 3 MiB: is that too little (flytctl vm set vm1 --memory SIZE)?" in done.stderr, done)
@@ -478,8 +438,4 @@ def with_its_daemons(test):
 
 
 write("flytctl.conf", "")
-try:
-    failures = run_all(chosen(TESTS), with_its_daemons)
-finally:
-    shutil.rmtree(work, ignore_errors=True)
-sys.exit(1 if failures else 0)
+sys.exit(only_cases(work, chosen(TESTS), with_its_daemons))

@@ -19,6 +19,8 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from testlib import sanitizer_environment  # noqa: E402
 
 
 class Server:
@@ -57,21 +59,6 @@ def expectations(program):
         return []
     with open(path) as file:
         return [line.rstrip("\n") for line in file if line.strip()]
-
-
-def sanitizer_environment(bindir):
-    """What a program built without a sanitizer must load first to use libraries built with one
-    (build/<flavour>/bin)."""
-    flavour = os.path.basename(os.path.dirname(bindir))
-    for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
-        if word in flavour:
-            runtime = subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True,
-                                     text=True).stdout.strip()
-            # the program itself does not free everything, and CUDA's own start-up is not ours to judge
-            return {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
-                    "UBSAN_OPTIONS": "print_stacktrace=1",
-                    "TSAN_OPTIONS": "exitcode=99"}
-    return {}
 
 
 def run(program, arguments, uri, extra_env):

@@ -1,0 +1,345 @@
+"""testlib.py: what tests in Python share: TAP, waiting with a limit, ports and processes, configurations of the
+daemons, flytctl, and clusters of flyt-local.
+
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+    from testlib import case, need, run_cases, until  # noqa: E402
+
+A test is a list of cases (case, run_cases), or a story in which ok(…) says how far it came (ok, story).
+"""
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+# ---- what a test found, as TAP ----
+
+
+class Failed(AssertionError):
+    """A test did not find what it expected."""
+
+
+class Skip(Exception):
+    """A case cannot run here; the text says why."""
+
+
+class Tap:
+    """What was printed: so many lines, so many of them `not ok`."""
+
+    count = failed = 0
+
+
+def need(condition, what):
+    """what: text, or a function that makes it when it is needed."""
+    if not condition:
+        raise Failed(what() if callable(what) else what)
+
+
+def ok(condition, what=None):
+    """A line of TAP. With a text alone: what came before held, or it would have raised."""
+    Tap.count += 1
+    Tap.failed += what is not None and not condition
+    print(f"{'ok' if what is None or condition else 'not ok'} {Tap.count} - {what or condition}", flush=True)
+
+
+def skip(what, why):
+    Tap.count += 1
+    print(f"ok {Tap.count} - {what} # SKIP {why}", flush=True)
+
+
+def comment(text):
+    print("\n".join("# " + line for line in str(text).splitlines()), flush=True)
+
+
+def ends_of_logs(*patterns, lines=25):
+    """The last lines of these files, as comments."""
+    for path in sorted(path for pattern in patterns for path in glob.glob(pattern)):
+        with open(path, errors="replace") as file:
+            comment("\n".join(f"{os.path.basename(path)}: {line}" for line in file.read().splitlines()[-lines:]))
+
+
+def plan():
+    """The last line, and the exit status of the test."""
+    print(f"1..{Tap.count}", flush=True)
+    return 1 if Tap.failed else 0
+
+
+def story(function, *arguments, logs=()):
+    """Calls it. An exception is one failed test, and shows the ends of these logs. The exit status."""
+    try:
+        function(*arguments)
+    except Exception as problem:
+        ok(False, f"{type(problem).__name__}: {problem}".splitlines()[0])
+        comment(f"{problem}\n{traceback.format_exc()}")
+        ends_of_logs(*logs)
+    return plan()
+
+
+cases = []
+
+
+def case(function):
+    """A decorator: the function is one of the module's cases."""
+    cases.append(function)
+    return function
+
+
+def chosen(tests, first=3):
+    """Those that the command line names from that word on; all when it names none."""
+    return [test for test in tests if not sys.argv[first:] or test.__name__ in sys.argv[first:]]
+
+
+def run_cases(tests=None, call=lambda test: test()):
+    """Calls each test; one that raises Skip, or returns a text, was skipped. How many failed."""
+    tests, failed = cases if tests is None else tests, Tap.failed
+    for test in tests:
+        name = test.__name__.replace("_", " ")
+        try:
+            why = call(test)
+        except Skip as reason:
+            why = reason
+        except Exception as problem:  # a test that fails says nothing of the others
+            ok(False, name)
+            comment(f"{type(problem).__name__}: {problem}")
+            continue
+        if why:
+            skip(name, why)
+        else:
+            ok(name)
+    return Tap.failed - failed
+
+
+def only_cases(folder=None, tests=None, call=lambda test: test()):
+    """All that a test does which is nothing but cases. The folder goes at the end. The exit status."""
+    try:
+        run_cases(tests, call)
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+    return plan()
+
+
+# ---- waiting ----
+
+
+def until(condition, what, seconds=30):
+    """Asks until the answer is true, and gives it. A question that fails, because a file is missing for example, counts
+    as no."""
+    end = time.monotonic() + seconds
+    while True:
+        said = ""
+        try:
+            if value := condition():
+                return value
+        except (AssertionError, OSError, LookupError, ValueError) as error:
+            said = f": {error}"
+        if time.monotonic() > end:
+            raise Failed(f"not within {seconds:g} s: {what() if callable(what) else what}{said}")
+        time.sleep(0.02)
+
+
+def soon(condition, seconds=30):
+    """Whether the answer becomes true in that time."""
+    try:
+        until(condition, "", seconds)
+    except Failed:
+        return False
+    return True
+
+
+# ---- ports and processes ----
+
+
+def free_ports(count=2):
+    """Ports of this machine that nobody uses at the moment."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def listens(path):
+    """Whether somebody accepts connections at this unix socket. The file alone may be there earlier, or be left over."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def end(process, seconds=15):
+    """SIGTERM, and SIGKILL if that does not help. Its exit status."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    return process.returncode
+
+
+def write(path, text, mode=0o600):
+    """A file with this content and these rights. Its path."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(text)
+    return path
+
+
+def read(path):
+    with open(path, errors="replace") as file:
+        return file.read()
+
+
+def spawn(log, *command, environment=None):
+    """Starts a program that writes into this file, behind what is there."""
+    with open(log, "ab") as file:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment)
+
+
+def sanitizer_environment(bindir):
+    """What a program built without a sanitizer must load first to use libraries built with one
+    (build/<flavour>/bin)."""
+    flavour = os.path.basename(os.path.dirname(bindir))
+    for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
+        if word in flavour:
+            runtime = subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True,
+                                     text=True).stdout.strip()
+            # the program itself does not free everything, and CUDA's own start-up is not ours to judge
+            return {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
+                    "UBSAN_OPTIONS": "print_stacktrace=1",
+                    "TSAN_OPTIONS": "exitcode=99"}
+    return {}
+
+
+# ---- configurations of the daemons, each a text ----
+
+
+def cluster_config(folder, ports=(0, 0), uri=None, name="cluster", tls="tls", ipc="", security="", more=""):
+    """Of a cluster manager that keeps everything in the folder, under this name. ports: for nodes and for clients."""
+    return f'''vm-resource-db = {{ uri = "{uri or f'sqlite://{folder}/{name}.db'}"; }};
+ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
+ipc = {{ frontend-socket = "{folder}/{name}.sock"; {ipc} }};
+security = {{ ticket-key = "{folder}/{name}.key"; tls-folder = "{folder}/{tls}"; {security} }};
+{more}
+'''
+
+
+def node_config(bindir, port, name, state, secret="", node="", more=""):
+    """Of a node manager with a software GPU. secret: a file, or nothing."""
+    secret = f'secret = "file:{secret}";' if secret else ""
+    return f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
+node = {{ name = "{name}"; {secret} state-directory = "{state}"; gpu = "software"; addresses = ["127.0.0.1"]; {node} }};
+virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
+{more}
+'''
+
+
+def client_config(port, name, state, socket_path, secret="", more=""):
+    """Of the client manager of a VM. secret: a file, or nothing."""
+    secret = f'secret = "file:{secret}";' if secret else ""
+    return f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
+vm = {{ name = "{name}"; {secret} state-directory = "{state}"; }};
+ipc = {{ socket = "{socket_path}"; group = ""; mode = "0600"; }};
+{more}
+'''
+
+
+# ---- flytctl ----
+
+
+def flytctl(bindir, *arguments, expect=0, environment=None, stdin=None, limit=30):
+    """Runs it; its exit status must be `expect` (None: any). What came back, and .json(): its stdout as such."""
+    done = subprocess.run([os.path.join(bindir, "flytctl"), *arguments], capture_output=True, text=True, timeout=limit,
+                          input=stdin, env=environment)
+    need(expect is None or done.returncode == expect,
+         lambda: f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}")
+    done.json = lambda: json.loads(done.stdout)
+    return done
+
+
+# ---- clusters of flyt-local ----
+
+
+class Local:
+    """A cluster of flyt-local in this folder. `env` is what its programs need."""
+
+    def __init__(self, bindir, folder, *options, **variables):
+        self.bin, self.dir, self.started = bindir, folder, []
+        self.up(*options, **variables)
+
+    def up(self, *options, **variables):
+        made = subprocess.run([f"{self.bin}/flyt-local", "up", "--gpu", "software", *options, self.dir],
+                              capture_output=True, text=True, timeout=120, env=os.environ | variables)
+        need(made.returncode == 0, made.stderr)
+        # What the shell makes of the lines.
+        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", made.stdout], stdout=subprocess.PIPE, timeout=10)
+        self.env = dict(item.split("=", 1) for item in out.stdout.decode().split("\0") if "=" in item)
+        need("FLYT_SERVER" not in self.env and self.dir in self.env["FLYT_MANAGER"], self.env)
+        self.env |= sanitizer_environment(self.bin)
+
+    def down(self):
+        """Ends it. The exit status."""
+        done = subprocess.run([f"{self.bin}/flyt-local", "down", self.dir], capture_output=True, timeout=60)
+        for process in self.started:
+            end(process)
+        return done.returncode
+
+    def ctl(self, *arguments, **more):
+        """What flytctl prints."""
+        return flytctl(self.bin, *arguments, environment=self.env, **more).stdout
+
+    def json(self, *arguments):
+        return json.loads(self.ctl("--json", *arguments))
+
+    def pid(self, daemon):
+        return int(read(f"{self.dir}/run/{daemon}.pid").split()[0])
+
+    def log(self, daemon):
+        return read(f"{self.dir}/log/{daemon}.log")
+
+    def logs(self):
+        """Patterns of the names of all logs."""
+        return f"{self.dir}/log/*.log", f"{self.dir}/state/node-*/servers/*/log"
+
+    def kill(self, daemon, number=signal.SIGKILL):
+        """Sends the signal, and waits until the daemon has ended. A function that starts it again as it was, and waits
+        until it serves."""
+        pid = self.pid(daemon)
+        command = read(f"/proc/{pid}/cmdline").split("\0")[:-1]
+        environment = dict(item.split("=", 1) for item in read(f"/proc/{pid}/environ").split("\0") if "=" in item)
+        os.kill(pid, number)
+        until(lambda: not alive(pid), f"{daemon} ends")
+
+        def again():
+            process = spawn(f"{self.dir}/log/{daemon}.log", *command, environment=environment)
+            since = read(f"/proc/{process.pid}/stat").rsplit(")", 1)[1].split()[19]
+            write(f"{self.dir}/run/{daemon}.pid", f"{process.pid} {since}\n")
+            self.started.append(process)
+            sockets = {"cluster-manager": "cluster", "client-manager": "client"}
+            if daemon in sockets:
+                until(lambda: listens(f"{self.dir}/run/{sockets[daemon]}.sock"), f"{daemon} listens again")
+            return process
+        return again
+
+    def server_pids(self):
+        """Of the GPU servers, without their workers."""
+        pids = [int(line.split()[1]) for state in glob.glob(f"{self.dir}/state/node-*/servers/*/state")
+                for line in read(state).splitlines() if line.startswith("pid ")]
+        return [pid for pid in pids if pid]
