@@ -12,10 +12,12 @@ import pty
 import re
 import select
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Local, plan, run_cases  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.path.abspath(sys.argv[1])
@@ -153,33 +155,21 @@ def the_others(bash):
 
 def main():
     cases = [flytctl_commands, flytctl_options, flytctl_values, flytctl_names, files, flyt_run, flyt_local, the_others]
-    cluster = os.path.join(FOLDER, "cluster")
     for name in ("a file.json", "program"):
         with open(os.path.join(FOLDER, name), "w"):
             pass
     os.chmod(os.path.join(FOLDER, "program"), 0o755)
     os.mkdir(os.path.join(FOLDER, "folder"))
-    failed = 0
+    cluster = Local(BIN, os.path.join(FOLDER, "cluster"))
     try:
-        up = subprocess.run(
-            [f"{BIN}/flyt-local", "up", "--gpu", "software", cluster], capture_output=True, text=True, timeout=100
-        )
-        assert up.returncode == 0, up.stderr
-        bash = Bash({**os.environ, "FLYT_CLUSTER": f"unix://{cluster}/run/cluster.sock"})
-        for number, case in enumerate(cases, 1):
-            try:
-                case(bash)
-                print(f"ok {number} - {case.__name__.replace('_', ' ')}", flush=True)
-            except AssertionError as problem:
-                failed += 1
-                print(f"not ok {number} - {case.__name__.replace('_', ' ')}\n# {problem}", flush=True)
+        bash = Bash({**os.environ, "FLYT_CLUSTER": f"unix://{cluster.dir}/run/cluster.sock"})
+        run_cases(cases, lambda test: test(bash))
         bash.write("\x15exit\n")
         os.waitpid(bash.pid, 0)
-        print(f"1..{len(cases)}")
     finally:
-        subprocess.run([f"{BIN}/flyt-local", "down", cluster], capture_output=True, timeout=60)
+        cluster.down()
         shutil.rmtree(FOLDER, ignore_errors=True)
-    return failed != 0
+    return plan()
 
 
 sys.exit(main())

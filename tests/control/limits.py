@@ -7,7 +7,6 @@ shows: quota: a VM with N SMs and M MiB in a cluster: its programs see N SMs, ne
    nothing after kill -9
 shows: quota: flyt-smi shows as a GPU's memory what the VM may have, and what its programs hold of it
 """
-import json
 import glob
 import os
 import shutil
@@ -16,47 +15,33 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
+for room in ("cuda", "lib"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room))
 import quota          # noqa: E402
+from testlib import Local, ok, story, until  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
 MIB = 1 << 20
 
 
-class Vm:
+class Vm(Local):
     """The VM `local` of a cluster of its own, as quota.py wants a tenant."""
 
     def __init__(self, sms, memory):
-        self.bin, self.sms, self.memory = BIN, sms, memory
-        self.folder = tempfile.mkdtemp(prefix="flyt-limits-")
-        text = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", "--sms", str(2 * sms), "--memory",
-                               f"{2 * memory >> 20}M", self.folder],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=90)
-        assert text.returncode == 0, text.stderr
-        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", text.stdout], stdout=subprocess.PIPE,
-                             timeout=10).stdout
-        self.place = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
+        super().__init__(BIN, tempfile.mkdtemp(prefix="flyt-limits-"), "--sms", str(2 * sms), "--memory",
+                         f"{2 * memory >> 20}M")
+        self.sms, self.memory, self.place = sms, memory, self.env
         self.ctl("vm", "set", "local", "--sms", str(sms), "--memory", f"{memory >> 20}M")
 
-    def ctl(self, *words):
-        done = subprocess.run([f"{BIN}/flytctl", "--json", *words], env=self.place, capture_output=True, text=True,
-                              timeout=30)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
     def server(self):
-        rows = self.ctl("server", "list")
+        rows = self.json("server", "list")
         rows = rows["servers"] if isinstance(rows, dict) else rows
         assert len(rows) == 1, rows
         return rows[0]
 
     @property
     def ledger(self):
-        return quota.Ledger(glob.glob(f"{self.folder}/state/node-*/servers/*/own/memory")[0])
-
-    def down(self):
-        subprocess.run([f"{BIN}/flyt-local", "down", self.folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       timeout=60)
+        return quota.Ledger(glob.glob(f"{self.dir}/state/node-*/servers/*/own/memory")[0])
 
 
 def scenario(vm):
@@ -75,14 +60,14 @@ def scenario(vm):
     held = vm.ledger.sum()
     assert taken < held <= vm.memory and held > vm.memory - 8 * MIB, (taken, held)
     assert a.ask("take", 8 * MIB, 1) == b.ask("take", 8 * MIB, 1) == [0, 2]
-    quota.until(lambda: vm.memory - 8 * MIB < vm.server()["memory_used"] <= vm.memory, "flytctl shows what is used", 15)
-    quota.ok("two programs take all kinds of memory until it is full: together never more than the VM has, and flytctl "
+    until(lambda: vm.memory - 8 * MIB < vm.server()["memory_used"] <= vm.memory, "flytctl shows what is used", 15)
+    ok("two programs take all kinds of memory until it is full: together never more than the VM has, and flytctl "
              "shows it")
     a.end(signal.SIGKILL)
     b.end(signal.SIGKILL)
-    quota.until(lambda: vm.ledger.sum() == 0, "what they held is free")
-    quota.until(lambda: vm.server()["memory_used"] == 0, "flytctl shows that nothing is used", 15)
-    quota.ok("after kill -9 nothing is held, and flytctl shows it")
+    until(lambda: vm.ledger.sum() == 0, "what they held is free")
+    until(lambda: vm.server()["memory_used"] == 0, "flytctl shows that nothing is used", 15)
+    ok("after kill -9 nothing is held, and flytctl shows it")
     quota.idle_credit(vm, PROGRAM)
     quota.torture(vm, PROGRAM, 3, 1500, True)
 
@@ -90,20 +75,10 @@ def scenario(vm):
 def main():
     vm = Vm(3, 96 * MIB)
     try:
-        scenario(vm)
-        status = 0
-    except BaseException as error:
-        print(f"not ok {quota.done + 1} - {type(error).__name__}: {error}")
-        import traceback
-        print("\n".join("# " + line for line in traceback.format_exc().splitlines()))
-        for log in sorted(glob.glob(f"{vm.folder}/log/*.log") + glob.glob(f"{vm.folder}/state/node-*/servers/*/log")):
-            print("\n".join(f"# {log}: {line}" for line in open(log, errors="replace").read().splitlines()[-20:]))
-        quota.done += 1
-        status = 1
-    vm.down()
-    shutil.rmtree(vm.folder, ignore_errors=True)
-    print(f"1..{quota.done}")
-    return status
+        return story(scenario, vm, logs=vm.logs())
+    finally:
+        vm.down()
+        shutil.rmtree(vm.dir, ignore_errors=True)
 
 
 sys.exit(main())

@@ -11,37 +11,24 @@ In a network namespace of its own: GPU servers of node-1 listen on an address th
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
-from e2e import sanitizer_environment  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Local, ok, read, story, until, write  # noqa: E402
 
 BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 SERVERS = "127.0.0.9"
 LOST = 6.5  # seconds; a try to connect takes five
 SOON = 8  # beyond what a program has to wait, on a busy machine
-done = 0
-
-
-def ok(what):
-    global done
-    done += 1
-    print(f"ok {done} - {what}", flush=True)
 
 
 def run(*command, env=None, **more):
     return subprocess.run(command, capture_output=True, text=True, timeout=90, env=env, **more)
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
 
 
 def link(there):
@@ -66,37 +53,23 @@ class Program:
         return self.result
 
 
-def cluster_up(folder):
+def cluster_up(cluster):
     """With the GPU servers of node-1 on another address, and none that programs reach by a unix socket."""
-    made = run(f"{BIN}/flyt-local", "up", "--gpu", "software", "--nodes", "2", "--sms", "2", "--memory", "128M", folder)
-    assert made.returncode == 0, made.stderr
-    out = run("bash", "-c", 'eval "$1"; env -0', "-", made.stdout).stdout
-    env = dict(item.split("=", 1) for item in out.split("\0") if "=" in item) | sanitizer_environment(BIN)
-    with open(f"{folder}/run/node-1.pid") as file:
-        pid = int(file.read().split()[0])
-    with open(f"/proc/{pid}/cmdline") as file:
-        command = file.read().split("\0")[:-1]
-    config = f"{folder}/etc/node-1.conf"
-    with open(config) as file:
-        text = file.read()
-    with open(config, "w") as file:
-        file.write(re.sub('listen-address = "[^"]*"',
-                          f'listen-address = "{SERVERS}"; advertise-address = "{SERVERS}"', text))
-    os.kill(pid, 15)
-    until(lambda: not os.path.exists(f"/proc/{pid}/fd/0"), "node-1 ends")
-    log = open(f"{folder}/log/node-1.log", "a")
-    node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    ctl = [f"{BIN}/flytctl"]
-    run(*ctl, "vm", "set", "local", "--host", "another-machine", env=env)
-    run(*ctl, "node", "drain", "node-2", env=env)
-    until(lambda: run(*ctl, "node", "list", env=env).stdout.count(" up ") == 2, "both nodes are up")
-    return env, node
+    again = cluster.kill("node-1", signal.SIGTERM)
+    config = f"{cluster.dir}/etc/node-1.conf"
+    write(config, re.sub('listen-address = "[^"]*"',
+                         f'listen-address = "{SERVERS}"; advertise-address = "{SERVERS}"', read(config)))
+    again()
+    cluster.ctl("vm", "set", "local", "--host", "another-machine")
+    cluster.ctl("node", "drain", "node-2")
+    until(lambda: cluster.ctl("node", "list").count(" up ") == 2, "both nodes are up")
 
 
-def scenario(env):
+def scenario(cluster):
+    cluster_up(cluster)
+    env = cluster.env
     assert Program(env).end().returncode == 0
-    ctl = [f"{BIN}/flytctl", "--json"]
-    assert '"node": "node-1"' in run(*ctl, "server", "list", env=env).stdout
+    assert '"node": "node-1"' in cluster.ctl("--json", "server", "list")
     link(False)
     waits, limited, hasty = Program(env), Program(env, FLYT_WAIT="2"), Program(env, FLYT_WAIT="fail")
     time.sleep(LOST)
@@ -113,37 +86,26 @@ def scenario(env):
     assert hasty.took < LOST + SOON, hasty.took
     ok("FLYT_WAIT=fail: one try")
 
-    run(*ctl, "node", "undrain", "node-2", env=env)
+    cluster.ctl("node", "undrain", "node-2")
     link(False)
     other = Program(env)
     said = other.end()
     assert said.returncode == 0, (other.took, said)
-    events = run(*ctl, "events", "--kind", "server-unreached", env=env).stdout
+    events = cluster.ctl("--json", "events", "--kind", "server-unreached")
     assert '"node":"node-1"' in events and SERVERS in events, events
-    assert '"node": "node-2"' in run(*ctl, "server", "list", env=env).stdout
+    assert '"node": "node-2"' in cluster.ctl("--json", "server", "list")
     link(True)
     ok("while the link is lost, a program gets a server on the other node")
 
 
 def main():
     folder = tempfile.mkdtemp(prefix="flyt-link-")
-    node, status = None, 1
+    cluster = Local(BIN, f"{folder}/c", "--nodes", "2", "--sms", "2", "--memory", "128M")
     try:
-        env, node = cluster_up(f"{folder}/c")
-        scenario(env)
-        status = 0
-    except Exception as problem:  # a failed test is reported, whatever it was
-        print(f"not ok {done + 1} - {type(problem).__name__}", *str(problem).splitlines(), sep="\n# ")
-        for name in ("cluster-manager", "client-manager"):
-            with open(f"{folder}/c/log/{name}.log") as log:
-                print("".join(f"# {line}" for line in log.readlines()[-25:]))
-    print(f"1..{done + status}")
-    if node:
-        node.terminate()
-        node.wait(20)
-    run(f"{BIN}/flyt-local", "down", f"{folder}/c")
-    shutil.rmtree(folder, ignore_errors=True)
-    return status
+        return story(scenario, cluster, logs=cluster.logs())
+    finally:
+        cluster.down()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def in_namespace():

@@ -26,8 +26,8 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
-from e2e import sanitizer_environment  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Local, Skip, flytctl, listens, plan, read, run_cases, spawn, until, write  # noqa: E402
 
 BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 FOLDER = tempfile.mkdtemp(prefix="flyt-wait-")
@@ -38,45 +38,7 @@ ROOM = 8  # so much later than its limit a program may end there
 plain, secure, numbers = [], [], iter(range(1, 100))
 
 
-class Skip(Exception):
-    pass
-
-
-class Cluster:
-    """flyt-local in a folder of its own."""
-
-    def __init__(self, name, *options):
-        self.dir = os.path.join(FOLDER, name)
-        self.started = []
-        done = subprocess.run(
-            [f"{BIN}/flyt-local", "up", "--gpu", "software", *options, self.dir],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        out = subprocess.run(
-            ["bash", "-c", 'eval "$1"; env -0', "-", done.stdout], stdout=subprocess.PIPE, timeout=10
-        ).stdout
-        self.env = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item) | sanitizer_environment(
-            BIN
-        )
-
-    def down(self):
-        for process in self.started:
-            process.kill()
-            process.wait()
-        subprocess.run([f"{BIN}/flyt-local", "down", self.dir], capture_output=True, timeout=60)
-
-    def pid(self, daemon):
-        with open(f"{self.dir}/run/{daemon}.pid") as file:
-            return int(file.read().split()[0])
-
-    def ctl(self, *arguments):
-        return subprocess.run(
-            [f"{BIN}/flytctl", *arguments], capture_output=True, text=True, timeout=30, env=self.env
-        ).stdout
-
+class Cluster(Local):
     @contextlib.contextmanager
     def stopped(self, *pids):
         """With these processes stopped (SIGSTOP)."""
@@ -93,50 +55,27 @@ class Cluster:
     @contextlib.contextmanager
     def killed(self, daemon):
         """Without this daemon; it is started again as it was."""
-        pid = self.pid(daemon)
-        with open(f"/proc/{pid}/cmdline") as file:
-            command = file.read().split("\0")[:-1]
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: not os.path.exists(f"/proc/{pid}/fd/0"), f"{daemon} ends")
+        again = self.kill(daemon)
         try:
             yield
         finally:
-            self.start(daemon, command)
-
-    def start(self, daemon, command):
-        with open(f"{self.dir}/log/{daemon}.log", "a") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        with open(f"/proc/{process.pid}/stat") as stat:
-            started = stat.read().rsplit(")", 1)[1].split()[19]
-        with open(f"{self.dir}/run/{daemon}.pid", "w") as file:
-            file.write(f"{process.pid} {started}\n")
-        self.started.append(process)
+            again()
 
     @contextlib.contextmanager
     def other_vm(self, *changes, secret=None, more=""):
         """A client manager with a configuration that differs; gives FLYT_MANAGER."""
         name = f"other{next(numbers)}"
-        with open(f"{self.dir}/etc/client-manager.conf") as file:
-            text = file.read()
+        text = read(f"{self.dir}/etc/client-manager.conf")
         for old, new in (("state/vm", f"state/{name}"), ("client.sock", f"{name}.sock"), *changes):
             assert old in text, (old, text)
             text = text.replace(old, new)
         if secret:
             text = text.replace("etc/vm.secret", f"etc/{name}.secret")
-            with open(os.open(f"{self.dir}/etc/{name}.secret", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-                file.write(secret)
-        with open(f"{self.dir}/etc/{name}.conf", "w") as file:
-            file.write(text + more)
-        with open(f"{self.dir}/log/{name}.log", "w") as log:
-            process = subprocess.Popen(
-                [f"{BIN}/flyt-client-manager", "--config", f"{self.dir}/etc/{name}.conf"],
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-            )
+            write(f"{self.dir}/etc/{name}.secret", secret)
+        process = spawn(f"{self.dir}/log/{name}.log", f"{BIN}/flyt-client-manager", "--config",
+                        write(f"{self.dir}/etc/{name}.conf", text + more))
         try:
-            until(lambda: os.path.exists(f"{self.dir}/run/{name}.sock"), "the other client manager listens")
+            until(lambda: listens(f"{self.dir}/run/{name}.sock"), "the other client manager listens")
             yield f"{self.dir}/run/{name}.sock"
         finally:
             process.terminate()
@@ -145,28 +84,18 @@ class Cluster:
     def end_servers(self):
         for line in self.ctl("--json", "server", "list").splitlines():
             if match := re.search(r'"id": *"?(\d+)', line):
-                self.ctl("server", "stop", "--force", match.group(1))
+                self.ctl("server", "stop", "--force", match.group(1), expect=None)
         until(lambda: not re.search(r'"id"', self.ctl("--json", "server", "list")), "no GPU server is left")
 
     def server_processes(self):
         """GPU servers and their workers."""
-        found = []
-        for state in glob.glob(f"{self.dir}/state/node-*/servers/*/state"):
-            with open(state) as file:
-                found += [int(pid) for pid in re.findall(r"^pid (\d+)", file.read(), re.M)]
+        found = self.server_pids()
         children = [
             int(pid)
             for parent in found
             for pid in subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout.split()
         ]
         return found + children
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
 
 
 class Program:
@@ -272,10 +201,7 @@ def the_disk_of_the_resource_db_is_full(cluster):
         for file in glob.glob(f"{cluster.dir}/state/flyt.db*"):
             shutil.copy(file, place)
         config = f"{cluster.dir}/etc/cluster-manager.conf"
-        with open(config) as file:
-            text = file.read()
-        with open(config, "w") as file:
-            file.write(text.replace(f"{cluster.dir}/state/flyt.db", f"{place}/flyt.db"))
+        write(config, read(config).replace(f"{cluster.dir}/state/flyt.db", f"{place}/flyt.db"))
     served(cluster)
     cluster.end_servers()
     with open(f"{place}/filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
@@ -437,12 +363,8 @@ def what_was_wrong_is_corrected(cluster):
 
 @case(plain)
 def tls_where_the_cluster_has_none(cluster):
-    subprocess.run([f"{BIN}/flytctl", "ca", "create", f"{cluster.dir}/ca"], check=True, capture_output=True)
-    subprocess.run(
-        [f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"],
-        check=True,
-        capture_output=True,
-    )
+    flytctl(BIN, "ca", "create", f"{cluster.dir}/ca")
+    flytctl(BIN, "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca")
     with cluster.other_vm(
         more=f'tls = {{ ca = "{cluster.dir}/ca/ca.crt"; certificate = "{cluster.dir}/ca/local.crt"; '
         f'key = "{cluster.dir}/ca/local.key"; }};\n'
@@ -546,20 +468,15 @@ def a_name_server_that_does_not_answer(cluster):
 
 @case(secure)
 def no_tls_where_the_cluster_wants_it(cluster):
-    with open(f"{cluster.dir}/etc/client-manager.conf") as file:
-        tls = re.search(r"^tls = .*\n", file.read(), re.M).group()
+    tls = re.search(r"^tls = .*\n", read(f"{cluster.dir}/etc/client-manager.conf"), re.M).group()
     with cluster.other_vm((tls, "")) as manager:
         refused(cluster, r"does not accept this VM: .*the peer wants TLS.*tls\.ca", FLYT_MANAGER=manager)
 
 
 @case(secure)
 def a_certificate_of_another_ca(cluster):
-    subprocess.run([f"{BIN}/flytctl", "ca", "create", f"{cluster.dir}/ca"], check=True, capture_output=True)
-    subprocess.run(
-        [f"{BIN}/flytctl", "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca"],
-        check=True,
-        capture_output=True,
-    )
+    flytctl(BIN, "ca", "create", f"{cluster.dir}/ca")
+    flytctl(BIN, "ca", "issue", f"{cluster.dir}/ca", "client", "local", "--out", f"{cluster.dir}/ca")
     shutil.copy(f"{cluster.dir}/etc/tls/ca.crt", f"{cluster.dir}/ca/theirs.crt")
     with cluster.other_vm((f"{cluster.dir}/etc/tls/", f"{cluster.dir}/ca/")) as manager:
         refused(cluster, r"the peer's certificate is not good", FLYT_MANAGER=manager)
@@ -578,41 +495,22 @@ def a_vm_that_was_removed(cluster):
         refused(cluster, r"does not accept this VM: .*refused us: ")
 
 
-def run_case(number, function, cluster):
-    """Whether it went well, or was skipped."""
-    name, begun = function.__name__.replace("_", " "), time.monotonic()
-    try:
-        function(cluster)
-        print(f"ok {number} - {name} ({time.monotonic() - begun:.1f} s)", flush=True)
-    except Skip as why:
-        print(f"ok {number} - {name} # SKIP {why}", flush=True)
-    except Exception as problem:  # a failed test is reported, whatever it was
-        print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ", flush=True)
-        return False
-    return True
-
-
 def main():
-    only, number, failed = sys.argv[3:], 0, 0
+    only = sys.argv[3:]
     try:
         clusters = (("plain", ("--sms", "2", "--memory", "128M"), plain), ("secure", ("--tls",), secure))
-        for name, options, cases in clusters:
-            cases = [each for each in cases if not only or each.__name__ in only]
-            if not cases:
-                continue
-            cluster = Cluster(name, *options)
-            try:
-                for each in cases:
-                    number += 1
-                    failed += not run_case(number, each, cluster)
-            finally:
-                cluster.down()
-        print(f"1..{number}")
+        for name, options, tests in clusters:
+            if tests := [each for each in tests if not only or each.__name__ in only]:
+                cluster = Cluster(BIN, os.path.join(FOLDER, name), *options)
+                try:
+                    run_cases(tests, lambda test: test(cluster))
+                finally:
+                    cluster.down()
     finally:
         for mounted in ("small", "state/node-1"):
             subprocess.run(["umount", f"{FOLDER}/plain/{mounted}"], capture_output=True)
         shutil.rmtree(FOLDER, ignore_errors=True)
-    return failed != 0
+    return plan()
 
 
 def in_namespaces():

@@ -20,18 +20,11 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from e2e import sanitizer_environment     # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import ok, sanitizer_environment, story, until  # noqa: E402
 
 MIB = 1 << 20
 PIECE = 2 * MIB
-done = 0
-
-
-def ok(what):
-    global done
-    done += 1
-    print(f"ok {done} - {what}", flush=True)
 
 
 class Ledger:
@@ -100,13 +93,6 @@ class Program:
         self.process.stdin.close()
         self.process.stdout.read()
         assert self.process.wait(30) == (-sign if sign else 0)
-
-
-def until(condition, what, seconds=10):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.005)
 
 
 def slices(tenant, path):
@@ -227,7 +213,8 @@ def main():
     arguments = parser.parse_args()
     path = os.path.abspath(arguments.program)
     tenant = Tenant(os.path.abspath(arguments.bin), arguments.transport, 96 * MIB)
-    try:
+
+    def all_of_it():
         slices(tenant, path)
         idle_credit(tenant, path)
         all_kinds(tenant, path)
@@ -235,17 +222,10 @@ def main():
         torture(tenant, path, 4, arguments.milliseconds, True)
         tenant.stop()
         ok("the server stops cleanly")
-    except BaseException as error:
-        print(f"not ok {done + 1} - {type(error).__name__}: {error}")
-        import traceback
-        print("\n".join("# " + line for line in traceback.format_exc().splitlines()))
-        tenant.log.seek(0)
-        print("\n".join("# " + line for line in tenant.log.read().splitlines()[-40:]))
+    try:
+        return story(all_of_it, logs=[f"{tenant.folder}/log"])
+    finally:
         tenant.process.kill()
-        print(f"1..{done + 1}")
-        return 1
-    print(f"1..{done}")
-    return 0
 
 
 if __name__ == "__main__":
