@@ -112,7 +112,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 import hand  # noqa: E402
-from hand import BIN, ctl, free_ports, log, ok, path, start, until, write  # noqa: E402
+from hand import BIN, ctl, log, path, start, until, work, write  # noqa: E402
+from testlib import cluster_config, free_ports, ok  # noqa: E402
 
 PYTHON = f"{ROOT}/build/mongo/bin/python"
 SERVER = f"{ROOT}/build/mongo/bin/secantusd-py"
@@ -199,11 +200,7 @@ class Writer(threading.Thread):
 
 def manager(uri):
     ports = free_ports()
-    write("cluster.conf", f'''vm-resource-db = {{ uri = "{uri}"; }};
-ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
-ipc = {{ frontend-socket = "{hand.work}/cluster.sock"; }};
-security = {{ tls = "off"; ticket-key = "{hand.work}/ticket.key"; }};
-''')
+    write("cluster.conf", cluster_config(work, ports, uri, security='tls = "off";'))
     process = start("cluster", f"{BIN}/flyt-cluster-manager", "--config", path("cluster.conf"))
     ok(until(lambda: ctl("status").returncode == 0, 30), "a cluster manager serves, with a replica set")
     return process
@@ -233,8 +230,7 @@ def without_majority(cluster, writer, process):
 
 def main():
     if not os.path.exists(SERVER) and subprocess.run([f"{HERE}/mongo-install"], capture_output=True).returncode:
-        print("1..0 # SKIP no server that speaks MongoDB's protocol could be had")
-        sys.exit(0)
+        hand.cannot("no server that speaks MongoDB's protocol could be had")
     cluster = Set()
     process = manager(cluster.uri())
     writer = Writer()
@@ -264,10 +260,4 @@ def main():
     ok(not kept, f"none is there of which was said that nothing was changed: {kept}")
 
 
-if __name__ == "__main__":
-    try:
-        main()
-        print(f"1..{hand.done}")
-    finally:
-        status = hand.finish()
-    sys.exit(status)
+sys.exit(hand.whole(main))

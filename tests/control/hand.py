@@ -7,18 +7,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cuda"))
-from cases import free_ports  # noqa: E402
-from e2e import sanitizer_environment  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import testlib  # noqa: E402
+from testlib import (Tap, client_config, cluster_config, comment, ends_of_logs, free_ports, node_config,  # noqa: E402
+                     sanitizer_environment, story)
+from testlib import soon as until  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 SUPPRESSIONS = "faketime.tsan"
 work = tempfile.mkdtemp(prefix="flyt-hand-")
 started = []
-done = failed = 0
 today = 0                               # of daemons with a clock that the test moves: days from the real one
 os.environ["FLYT_LOG"] = "info"
 
@@ -30,47 +30,27 @@ def protocol_minor():
         return int(re.search(r"const CTL_MINOR = (\d+);", file.read()).group(1))
 
 
-def ok(condition, what):
-    global done, failed
-    done += 1
-    failed += not condition
-    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
-
-
 def path(name):
     return os.path.join(work, name)
 
 
 def write(name, text):
-    with open(path(name), "w") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(text)
+    return testlib.write(path(name), text)
 
 
 def run(*command, **more):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
 
 
-def until(condition, seconds=30):
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def start(name, *command, env=None):
     if os.path.exists(path(f"{name}.log")):
         os.rename(path(f"{name}.log"), path(f"{name}.log.{len(started)}"))
-    log = open(path(f"{name}.log"), "w")
-    started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
+    started.append(testlib.spawn(path(f"{name}.log"), *command, environment=env))
     return started[-1]
 
 
 def log(name):
-    with open(path(f"{name}.log")) as file:
-        return file.read()
+    return testlib.read(path(f"{name}.log"))
 
 
 def issue(role, name, *options):
@@ -140,12 +120,7 @@ def certificates(*who):
 def start_manager(ipc="", more="", env=None):
     """Returns the process and its ports, for nodes and for others."""
     ports = free_ports()
-    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
-ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
-ipc = {{ frontend-socket = "{work}/cluster.sock"; {ipc} }};
-security = {{ tls = "on"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket.key"; }};
-{more}
-''')
+    write("cluster.conf", cluster_config(work, ports, ipc=ipc, security='tls = "on";', more=more))
     manager = start("cluster", f"{BIN}/flyt-cluster-manager", "--config", path("cluster.conf"), env=env)
     assert until(lambda: ctl("status").returncode == 0), log("cluster")
     return manager, ports
@@ -155,16 +130,8 @@ def start_node_and_vm(ports, env=None):
     """n1 with a software GPU, and vm1: both processes."""
     # GPU servers get the node manager's options for sanitizers, which may name this file.
     seen = f'sandbox-paths = ["{path(SUPPRESSIONS)}"];' if os.path.exists(path(SUPPRESSIONS)) else ""
-    write("n1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[0]}; }};
-node = {{ name = "n1"; state-directory = "{work}/n1"; gpu = "software"; addresses = ["127.0.0.1"]; {seen} }};
-virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
-{tls_keys("n1")}
-''')
-    write("vm1.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {ports[1]}; }};
-vm = {{ name = "vm1"; state-directory = "{work}/vm1"; }};
-ipc = {{ socket = "{work}/vm1.sock"; mode = "0600"; }};
-{tls_keys("vm1")}
-''')
+    write("n1.conf", node_config(BIN, ports[0], "n1", path("n1"), node=seen, more=tls_keys("n1")))
+    write("vm1.conf", client_config(ports[1], "vm1", path("vm1"), path("vm1.sock"), more=tls_keys("vm1")))
     node = start("n1", f"{BIN}/flyt-node-manager", "--config", path("n1.conf"), env=env)
     vm = start("vm1", f"{BIN}/flyt-client-manager", "--config", path("vm1.conf"), env=env)
     assert until(lambda: "event=registered" in log("n1") and "event=registered" in log("vm1")), log("n1") + log("vm1")
@@ -201,19 +168,28 @@ def end_servers():
             pass
 
 
-def finish():
-    """Ends what was started; the exit status. Logs are shown where something failed."""
-    if failed:
-        for name in sorted(name[:-4] for name in os.listdir(work) if name.endswith(".log")):
-            print("".join(f"# {name}: {line}\n" for line in log(name).splitlines()[-12:]))
-    for process in started:
-        process.send_signal(signal.SIGCONT)
-        process.terminate()
-    for process in started:
-        process.wait(30)
-    end_servers()
-    reports = sanitizer_reports()
-    for file, lines in reports:
-        print(f"# {file}:\n" + "".join(f"#   {line}\n" for line in lines))
+def cannot(why):
+    """Ends a test that cannot run here."""
     shutil.rmtree(work, ignore_errors=True)
-    return failed != 0 or bool(reports)
+    print(f"1..0 # SKIP {why}")
+    sys.exit(0)
+
+
+def whole(function):
+    """Calls it, and ends what was started. The exit status. Logs are shown where something failed."""
+    try:
+        status = story(function)
+        if Tap.failed:
+            ends_of_logs(path("*.log"), lines=12)
+    finally:
+        for process in started:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in started:
+            process.wait(30)
+        end_servers()
+        reports = sanitizer_reports()
+        for file, lines in reports:
+            comment("\n  ".join([file, *lines]))
+        shutil.rmtree(work, ignore_errors=True)
+    return status or bool(reports)

@@ -17,8 +17,9 @@ import subprocess
 import sys
 import threading
 
-import hand
-from hand import BIN, certificates, ctl, free_ports, log, ok, path, run, start, tls_keys, until, work, write
+import hand  # noqa: E402
+from hand import BIN, certificates, ctl, log, path, run, start, tls_keys, until, work, write  # noqa: E402
+from testlib import client_config, cluster_config, free_ports, node_config, ok  # noqa: E402
 
 HELLO, AUTH, PROVE, NODE_REGISTER = 1, 2, 3, 10
 
@@ -99,20 +100,14 @@ def logged(name, words, seconds=15):
 
 
 def node(label, name, port, tls=None, secret=""):
-    write(f"{label}.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
-node = {{ name = "{name}"; secret = "{secret}"; state-directory = "{work}/{label}"; gpu = "software"; }};
-virt-server = {{ program-path = "{BIN}/cricket-rpc-server"; }};
-{tls_keys(tls) if tls else ""}
-''')
+    write(f"{label}.conf", node_config(BIN, port, name, path(label), secret.removeprefix("file:"),
+                                       more=tls_keys(tls) if tls else ""))
     return start(label, f"{BIN}/flyt-node-manager", "--config", path(f"{label}.conf"))
 
 
 def client(label, port, tls=None, secret=""):
-    write(f"{label}.conf", f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
-vm = {{ name = "vm1"; secret = "{secret}"; state-directory = "{work}/{label}"; }};
-ipc = {{ socket = "{work}/{label}.sock"; mode = "0600"; }};
-{tls_keys(tls) if tls else ""}
-''')
+    write(f"{label}.conf", client_config(port, "vm1", path(label), path(f"{label}.sock"), secret.removeprefix("file:"),
+                                         tls_keys(tls) if tls else ""))
     return start(label, f"{BIN}/flyt-client-manager", "--config", path(f"{label}.conf"))
 
 
@@ -166,11 +161,7 @@ def nobody_proves():
 def cluster(tls, more=""):
     ports = free_ports()
     shutil.copy(path("tls/cluster.crt"), path("tls/main.crt"))
-    write("cluster.conf", f'''vm-resource-db = {{ uri = "sqlite://{work}/flyt.db"; }};
-ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
-ipc = {{ frontend-socket = "{work}/cluster.sock"; }};
-security = {{ tls = "{tls}"; tls-folder = "{work}/tls"; ticket-key = "{work}/ticket.key"; {more} }};
-''')
+    write("cluster.conf", cluster_config(work, ports, security=f'tls = "{tls}"; {more}'))
     process = start("cluster", f"{BIN}/flyt-cluster-manager", "--config", path("cluster.conf"))
     assert until(lambda: ctl("status").returncode == 0), log("cluster")
     return process, ports
@@ -239,12 +230,6 @@ def main():
     nobody_proves()
     another_node()
     nodes_with_secrets()
-    print(f"1..{hand.done}")
 
 
-if __name__ == "__main__":
-    try:
-        main()
-    finally:
-        status = hand.finish()
-    sys.exit(status)
+sys.exit(hand.whole(main))

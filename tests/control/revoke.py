@@ -14,8 +14,9 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import (BIN, certificates, ctl, issue, log, ok, path, program_environment, revoke, run, start,  # noqa: E402
-                  start_manager, start_node_and_vm, until, work, write)
+from hand import (BIN, certificates, ctl, issue, log, path, program_environment, revoke,  # noqa: E402
+                  run, start, start_manager, start_node_and_vm, until, work, write)
+from testlib import ok  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[2])
 
@@ -126,9 +127,4 @@ def main():
     mistakes()
 
 
-try:
-    main()
-    print(f"1..{hand.done}")
-finally:
-    status = hand.finish()
-sys.exit(status)
+sys.exit(hand.whole(main))

@@ -13,8 +13,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import (certificates, ctl, log, ok, program_environment, run, start, start_manager,  # noqa: E402
-                  start_node_and_vm, until, write)
+from hand import (certificates, ctl, log, program_environment, run, start,  # noqa: E402
+                  start_manager, start_node_and_vm, until, write)
+from testlib import ok  # noqa: E402
 
 BIN = hand.BIN
 HOLDER, PROGRAM = (os.path.abspath(argument) for argument in sys.argv[2:4])
@@ -79,9 +80,4 @@ def main():
     stop_each(program, manager, node, vm)
 
 
-try:
-    main()
-    print(f"1..{hand.done}")
-finally:
-    status = hand.finish()
-sys.exit(status)
+sys.exit(hand.whole(main))

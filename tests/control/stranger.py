@@ -21,7 +21,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import BIN, certificates, ctl, issue, log, ok, path, revoke, run, start_manager, until  # noqa: E402
+from hand import BIN, certificates, ctl, issue, log, path, revoke, run, start_manager, until  # noqa: E402
+from testlib import ok  # noqa: E402
 
 PROGRAM, HELLO, RENEW = 0x20F17002, 1, 4
 NODE, CLIENT, ADMIN = 1, 2, 3
@@ -215,12 +216,6 @@ def main():
     ok(manager.poll() is None and ctl("status").returncode == 0, "the cluster manager goes on")
 
 
-try:
-    if not os.path.exists(hand.FAKETIME) or not shutil.which("openssl"):
-        print("1..0 # SKIP no libfaketime, or no openssl")
-        sys.exit(0)
-    main()
-    print(f"1..{hand.done}")
-finally:
-    status = hand.finish()
-sys.exit(status)
+if not os.path.exists(hand.FAKETIME) or not shutil.which("openssl"):
+    hand.cannot("no libfaketime, or no openssl")
+sys.exit(hand.whole(main))

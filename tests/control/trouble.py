@@ -80,8 +80,8 @@ class Cluster(Daemon):
 
     def configure(self, security="", more=""):
         ports = self.node_port, self.client_port
-        write(f"{self.name}.conf", cluster_config(work, ports, self.uri, self.name, f"{self.name}-tls", security=security,
-                                                  more=more))
+        write(f"{self.name}.conf", cluster_config(work, ports, self.uri, self.name, f"{self.name}-tls",
+                                                  security=security, more=more))
 
     def ctl(self, *arguments, expect=0):
         done = flytctl(BIN, "-M", f"unix://{work}/{self.name}.sock", *arguments, expect=expect, environment=environment)
@@ -216,7 +216,8 @@ def make_certificates(name):
 
 
 def vm_daemon(name, port, more=""):
-    write(f"{name}.conf", client_config(port, "vm1", f"{work}/{name}", f"{work}/{name}.client", f"{work}/vm.secret", more))
+    write(f"{name}.conf", client_config(port, "vm1", f"{work}/{name}", f"{work}/{name}.client", f"{work}/vm.secret",
+                                        more))
     return Daemon("flyt-client-manager", f"{work}/{name}.conf")
 
 

@@ -44,7 +44,7 @@ def ok(condition, what=None):
     """A line of TAP. With a text alone: what came before held, or it would have raised."""
     Tap.count += 1
     Tap.failed += what is not None and not condition
-    print(f"{'ok' if what is None or condition else 'not ok'} {Tap.count} - {what or condition}", flush=True)
+    print(f"{'ok' if what is None or condition else 'not ok'} {Tap.count} - {condition if what is None else what}", flush=True)
 
 
 def skip(what, why):
@@ -165,7 +165,8 @@ def free_ports(count=2):
 
 
 def listens(path):
-    """Whether somebody accepts connections at this unix socket. The file alone may be there earlier, or be left over."""
+    """Whether somebody accepts connections at this unix socket. The file alone may be there
+    earlier, or be left over."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
