@@ -15,15 +15,8 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from e2e import Server, sanitizer_environment     # noqa: E402
+from testlib import ok, plan  # noqa: E402
 
-done = failed = 0
-
-
-def ok(condition, what):
-    global done, failed
-    done += 1
-    failed += not condition
-    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
 
 
 def workers(server):
@@ -66,8 +59,7 @@ def main():
         status, log = server.stop()
         shutil.rmtree(folder, ignore_errors=True)
     ok(status == 0, f"the server stops cleanly: {status}")
-    print(f"1..{done}")
-    return failed != 0
+    return plan()
 
 
 sys.exit(main())

@@ -13,17 +13,12 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e  # noqa: E402
+from testlib import case, need, only_cases  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--bin", default="bin")
 BIN = os.path.abspath(parser.parse_args().bin)
 PROGRAMS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "build/cuda")
-cases = []
-
-
-def case(function):
-    cases.append(function)
-    return function
 
 
 def flyt(uri, *command, **env):
@@ -79,23 +74,15 @@ def a_server_without_stdin_and_stderr(folder):
     return None if status == 0 else f"it ends with status {status}"
 
 
-def main():
-    failed = 0
-    print(f"1..{len(cases)}")
-    for number, function in enumerate(cases, 1):
-        folder = tempfile.mkdtemp(prefix="flyt-guest.")
-        try:
-            problem = function(folder)
-        except Exception as error:                # a case that breaks is a case that failed
-            problem = f"{type(error).__name__}: {error}"
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        failed += problem is not None
-        print(f"{'not ok' if problem else 'ok'} {number} - {function.__name__.replace('_', ' ')}", flush=True)
-        if problem:
-            print("\n".join("# " + line for line in problem.splitlines()[-30:]), flush=True)
-    return 1 if failed else 0
+def call(function):
+    """A case gets a folder, and returns what is wrong, or nothing."""
+    folder = tempfile.mkdtemp(prefix="flyt-guest.")
+    try:
+        problem = function(folder)
+        need(not problem, problem)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(only_cases(call=call))

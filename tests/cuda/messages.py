@@ -27,6 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 from e2e import Server, sanitizer_environment  # noqa: E402
+from testlib import case, need, plan, run_cases  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
@@ -34,12 +35,6 @@ options = parser.parse_args()
 BIN = os.path.abspath(options.bin)
 PROGRAMS = os.path.join(ROOT, "build/cuda")
 ENVIRONMENT = {**os.environ, **sanitizer_environment(BIN)}
-cases = []
-
-
-def case(function):
-    cases.append(function)
-    return function
 
 
 def flyt(uri, program, **env):
@@ -342,23 +337,19 @@ def a_client_is_killed_and_its_worker_goes(server):
     return f"{workers()} workers, {before} before: the kernel of the dead client still runs"
 
 
+def call(function, server):
+    """A case returns what is wrong, or nothing."""
+    problem = function(server)
+    need(not problem, problem)
+
+
 def main():
-    failed = 0
     with tempfile.TemporaryDirectory(prefix="flyt-messages.") as folder:
         server = Server(BIN, "unix", "software", folder, {})
         server.folder = folder
-        print(f"1..{len(cases)}")
-        for number, function in enumerate(cases, 1):
-            try:
-                problem = function(server)
-            except Exception as error:      # a test that breaks is a test that fails
-                problem = repr(error)
-            print(f"{'not ok' if problem else 'ok'} {number} - {function.__name__.replace('_', ' ')}", flush=True)
-            if problem:
-                failed += 1
-                print("\n".join("# " + line for line in str(problem).splitlines()), flush=True)
+        run_cases(call=lambda function: call(function, server))
         server.stop()
-    return 1 if failed else 0
+    return plan()
 
 
 sys.exit(main())

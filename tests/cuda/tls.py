@@ -22,8 +22,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-from e2e import sanitizer_environment  # noqa: E402
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from testlib import Skip, case, need, only_cases, sanitizer_environment  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
@@ -31,25 +31,10 @@ BIN = os.path.abspath(parser.parse_args().bin)
 SANITIZED = bool(sanitizer_environment(BIN))
 VECTOR_ADD, FOREVER, MEMORY = (os.path.join(ROOT, "build/cuda", name) for name in ("vector_add", "forever", "memory"))
 FOLDER = tempfile.mkdtemp(prefix="flyt-tls.")
-cases = []
-
-
-def case(function):
-    cases.append(function)
-    return function
 
 
 def path(name):
     return os.path.join(FOLDER, name)
-
-
-class Skip(Exception):
-    pass
-
-
-def need(condition, what):
-    if not condition:
-        raise AssertionError(what)
 
 
 class Server:
@@ -423,27 +408,6 @@ def no_key_is_left_in_a_worker_that_runs_a_program():
         program.wait()
 
 
-def main():
-    failed = 0
-    ctl("ca", "create", path("ca"))
-    ctl("ca", "create", path("other"))
-    print(f"1..{len(cases)}")
-    try:
-        for number, function in enumerate(cases, 1):
-            problem, skip = None, ""
-            try:
-                function()
-            except Skip as reason:
-                skip = f" # SKIP {reason}"
-            except Exception as error:      # a test that breaks is a test that fails
-                problem = str(error) or repr(error)
-            print(f"{'not ok' if problem else 'ok'} {number} - {function.__name__.replace('_', ' ')}{skip}", flush=True)
-            if problem:
-                failed += 1
-                print("\n".join("# " + line for line in problem.splitlines()), flush=True)
-    finally:
-        shutil.rmtree(FOLDER, ignore_errors=True)
-    return 1 if failed else 0
-
-
-sys.exit(main())
+ctl("ca", "create", path("ca"))
+ctl("ca", "create", path("other"))
+sys.exit(only_cases(FOLDER))

@@ -17,6 +17,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Skip, case, cases, only_cases  # noqa: E402
+
 BIN, FOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 SUITES = sys.argv[3:]
 OLDEST = (2, 31)
@@ -41,16 +44,7 @@ EXPORTS = {
 }
 PASSED = "vector_add: passed\n0"
 SYMBOL = re.compile(r"^[0-9a-f]{16} .{7} (\S+)\s+[0-9a-f]+\s+(\(?[A-Za-z]\S*\)?)?\s+(?:0x\w\w )?(\S+)$")
-cases, work = [], tempfile.mkdtemp(prefix="flyt-alone-")
-
-
-class Skip(Exception):
-    pass
-
-
-def case(function):
-    cases.append((function.__name__.replace("_", " "), function))
-    return function
+work = tempfile.mkdtemp(prefix="flyt-alone-")
 
 
 # ---- what the files say ----
@@ -266,29 +260,13 @@ def in_debian(suite):
         flyt_into(root)
         all_transports(root)
 
+    test.__name__ = f"in_an_image_of_{suite}"
     return test
 
 
-cases += [(f"in an image of {suite}", in_debian(suite)) for suite in SUITES]
+cases += [in_debian(suite) for suite in SUITES]
 
 
-def main():
-    failed = 0
-    with open(f"{work}/nothing", "w"):
-        pass
-    for number, (name, function) in enumerate(cases, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skip as reason:
-            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
-        except Exception as problem:  # a failed test is reported, whatever it was
-            failed += 1
-            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ",
-                  flush=True)
-    print(f"1..{len(cases)}")
-    shutil.rmtree(work, ignore_errors=True)
-    return failed != 0
-
-
-sys.exit(main())
+with open(f"{work}/nothing", "w"):
+    pass
+sys.exit(only_cases(work))

@@ -14,9 +14,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import ok, plan  # noqa: E402
+
 BIN, PROGRAM = (os.path.abspath(argument) for argument in sys.argv[1:3])
 folder = tempfile.mkdtemp(prefix="flyt-dirty-")
-started, done, failed = [], 0, 0
+started = []
 
 # A handle of the Driver API: how many of its bytes are not zero. And what an allocation costs, in milliseconds.
 HANDLES = """
@@ -45,13 +48,6 @@ must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(64 << 20)))
 cost = time.monotonic() - begin
 print("handle", size - back.raw.count(0), "alloc %.1f ms" % (1000 * cost))
 """
-
-
-def ok(condition, what):
-    global done, failed
-    done += 1
-    failed += not condition
-    print(f"{'' if condition else 'not '}ok {done} - {what}", flush=True)
 
 
 def serve(name, *arguments, **environment):
@@ -93,10 +89,9 @@ try:
     check("auto, as with NVIDIA's driver", serve("auto", "--gpu", "nvidia", **chain), False)
     check("software GPU, as it is", serve("clean", "--gpu", "software"), False)
     check("always", serve("always", "--gpu", "software", FLYT_SOFTGPU_DIRTY="1", FLYT_CLEAR_MEMORY="always"), False)
-    print(f"1..{done}")
 finally:
     for server in reversed(started):
         server.terminate()
         server.wait(20)
     shutil.rmtree(folder, ignore_errors=True)
-sys.exit(failed != 0)
+sys.exit(plan())

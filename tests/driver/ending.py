@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 BIN, PROGRAM, LATE, LIBRARY = (os.path.abspath(path) for path in sys.argv[1:5])
 LIMIT = 20
 WANTED = 5
@@ -24,7 +27,7 @@ def cases(address):
 
 
 def main():
-    folder, failed, number = tempfile.mkdtemp(prefix="flyt-ending."), 0, 0
+    folder = tempfile.mkdtemp(prefix="flyt-ending.")
     server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -39,17 +42,12 @@ def main():
             except subprocess.TimeoutExpired:
                 program.kill()
                 problem = f"it has not ended after {LIMIT} s: {program.communicate()[0][-1000:]}"
-            number += 1
-            failed += problem is not None
-            print(f"{'not ok' if problem else 'ok'} {number} - {name}", flush=True)
-            if problem:
-                print("# " + problem.replace("\n", "\n# "), flush=True)
-        print(f"1..{number}")
+            result(name, problem)
     finally:
         server.terminate()
         server.wait(20)
         shutil.rmtree(folder, ignore_errors=True)
-    return failed != 0
+    return plan()
 
 
 if __name__ == "__main__":

@@ -10,17 +10,10 @@ import os
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Skip, case, only_cases  # noqa: E402
+
 BIN, FOLDER, LIBRARIES = (os.path.abspath(path) for path in sys.argv[1:4])
-cases = []
-
-
-class Skip(Exception):
-    pass
-
-
-def case(function):
-    cases.append((function.__name__.replace("_", " "), function))
-    return function
 
 
 def run(*arguments, server="local:null", nvrtc="always", program="plugins"):
@@ -118,20 +111,4 @@ def NVIDIAs_own_in_a_plugin():
         assert done.returncode == 0 and first.startswith("known: 0 ") and lines[-1].startswith("link "), done
 
 
-def main():
-    failed = 0
-    for number, (name, function) in enumerate(cases, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skip as reason:
-            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
-        except Exception as problem:  # a failed test is reported, whatever it was
-            failed += 1
-            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ",
-                  flush=True)
-    print(f"1..{len(cases)}")
-    return failed != 0
-
-
-sys.exit(main())
+sys.exit(only_cases())

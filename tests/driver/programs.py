@@ -15,19 +15,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Skip, case, cases, only_cases  # noqa: E402
+
 BIN, BUILD, CUDA_HOME, SHARED = (os.path.abspath(path) for path in sys.argv[1:5])
 NAMES = sys.argv[5:]
 RUN = os.path.join(BIN, "flyt-run")
-cases, folder = [], tempfile.mkdtemp(prefix="flyt-driver-")
-
-
-class Skip(Exception):
-    pass
-
-
-def case(function):
-    cases.append((function.__name__.replace("_", " "), function))
-    return function
+folder = tempfile.mkdtemp(prefix="flyt-driver-")
 
 
 def run(*command, cwd=None, **environment):
@@ -50,11 +44,11 @@ def same_as_shared(name):
         assert static.returncode == 0, f"{static.returncode}: {static.stdout[-2000:]}{static.stderr[-2000:]}"
         assert static.stdout == shared.stdout, f"shared:\n{shared.stdout}static:\n{static.stdout}"
 
+    compare.__name__ = f"{name} with the static runtime"
     return compare
 
 
-for program in NAMES:
-    cases.append((f"{program} with the static runtime", same_as_shared(program)))
+cases += [same_as_shared(program) for program in NAMES]
 
 
 @case
@@ -362,21 +356,4 @@ def no_server():
     assert "init 802\n" in done.stdout and "count 3 -1\n" in done.stdout and len(messages(done)) == 1, done
 
 
-def main():
-    failed = 0
-    for number, (name, function) in enumerate(cases, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skip as reason:
-            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
-        except Exception as problem:  # a failed test is reported, whatever it was
-            failed += 1
-            words = f"{type(problem).__name__}: {problem}".splitlines()
-            print(f"not ok {number} - {name}", *words, sep="\n# ", flush=True)
-    print(f"1..{len(cases)}")
-    shutil.rmtree(folder, ignore_errors=True)
-    return failed != 0
-
-
-sys.exit(main())
+sys.exit(only_cases(folder))

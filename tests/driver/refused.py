@@ -13,18 +13,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Skip, case, only_cases  # noqa: E402
+
 BIN, BUILD = (os.path.abspath(path) for path in sys.argv[1:3])
 RUN = os.path.join(BIN, "flyt-run")
-cases, folder = [], tempfile.mkdtemp(prefix="flyt-refused-")
-
-
-class Skip(Exception):
-    pass
-
-
-def case(function):
-    cases.append(function)
-    return function
+folder = tempfile.mkdtemp(prefix="flyt-refused-")
 
 
 def run(*command, cwd=None, server="local:software", **environment):
@@ -157,22 +151,4 @@ def the_server_finds_the_driver_behind_it():
     assert done.returncode == 0 and "vector_add: passed" in done.stdout, done
 
 
-def main():
-    failed = 0
-    for number, function in enumerate(cases, 1):
-        name = function.__name__.replace("_", " ")
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skip as reason:
-            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
-        except Exception as problem:  # a failed test is reported, whatever it was
-            failed += 1
-            print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ",
-                  flush=True)
-    print(f"1..{len(cases)}")
-    shutil.rmtree(folder, ignore_errors=True)
-    return failed != 0
-
-
-sys.exit(main())
+sys.exit(only_cases(folder))

@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 BIN = os.path.abspath(sys.argv[1])
 WHAT = ["launch", "copy_in", "copy_out", "copy_pageable", "set", "record", "wait", "event"]
 # Calls of other kinds by which two runs may differ: for memory, and for what the server has to tell.
@@ -80,7 +83,7 @@ def sends(program, address, what):
 
 
 def main():
-    folder, failed, number = tempfile.mkdtemp(prefix="flyt-rounds."), 0, 0
+    folder = tempfile.mkdtemp(prefix="flyt-rounds.")
     server = subprocess.Popen(
         [f"{BIN}/cricket-rpc-server", "--gpu", "software"]
         + ["--listen", f"unix://{folder}/s", "--listen", "tcp://127.0.0.1:0"],
@@ -94,18 +97,12 @@ def main():
                 for what in [*STARTS[kind], *FEW[kind], *(WHAT if kind != "driver" else [])]:
                     test = start if what in STARTS[kind] else sends if what in FEW[kind] else waits
                     problem = test(program, address, what)
-                    number += 1
-                    failed += problem is not None
-                    name = f"{os.path.basename(program)} {what} over {address.split(':')[0]}"
-                    print(f"{'not ok' if problem else 'ok'} {number} - {name}", flush=True)
-                    if problem:
-                        print("# " + problem.replace("\n", "\n# "), flush=True)
-        print(f"1..{number}")
+                    result(f"{os.path.basename(program)} {what} over {address.split(':')[0]}", problem)
     finally:
         server.terminate()
         server.wait(20)
         shutil.rmtree(folder, ignore_errors=True)
-    return failed != 0
+    return plan()
 
 
 if __name__ == "__main__":

@@ -44,7 +44,15 @@ def ok(condition, what=None):
     """A line of TAP. With a text alone: what came before held, or it would have raised."""
     Tap.count += 1
     Tap.failed += what is not None and not condition
-    print(f"{'ok' if what is None or condition else 'not ok'} {Tap.count} - {condition if what is None else what}", flush=True)
+    good, what = what is None or condition, condition if what is None else what
+    print(f"{'ok' if good else 'not ok'} {Tap.count} - {what}", flush=True)
+
+
+def result(what, problem):
+    """A line of TAP. The problem, a text, stands below it; there may be none."""
+    ok(not problem, what)
+    if problem:
+        comment(problem)
 
 
 def skip(what, why):
@@ -104,8 +112,7 @@ def run_cases(tests=None, call=lambda test: test()):
         except Skip as reason:
             why = reason
         except Exception as problem:  # a test that fails says nothing of the others
-            ok(False, name)
-            comment(f"{type(problem).__name__}: {problem}")
+            result(name, f"{type(problem).__name__}: {problem}")
             continue
         if why:
             skip(name, why)

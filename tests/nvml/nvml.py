@@ -24,25 +24,12 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
 import e2e  # noqa: E402
+from testlib import case, plan, run_cases, until  # noqa: E402
 
 BIN, PROGRAM, NAMES = (os.path.abspath(path) for path in sys.argv[1:4])
 LIBRARY = os.path.join(BIN, "cudart", "libnvidia-ml.so.1")
 MIB = 1 << 20
 NOT_INITIALISED, INVALID, NOT_SUPPORTED, TOO_SMALL, NO_DRIVER, LOST = 1, 2, 3, 7, 9, 15
-cases = []
-
-
-def case(function):
-    cases.append(function)
-    return function
-
-
-def until(condition, what, seconds=20):
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
-    return value
 
 
 class Bed:
@@ -455,26 +442,15 @@ def smi_says_what_is_wrong(bed):
 
 
 def main():
-    failed, bed = 0, None
     for name in ("CUDA_VISIBLE_DEVICES", "FLYT_LOG", "FLYT_STATS"):
         os.environ.pop(name, None)
-    print(f"1..{len(cases)}")
+    bed = Bed()
     try:
-        bed = Bed()
-        for number, one in enumerate(cases, 1):
-            name = one.__name__.replace("_", " ")
-            try:
-                one(bed)
-                print(f"ok {number} - {name}", flush=True)
-            except Exception as problem:
-                failed += 1
-                print(f"not ok {number} - {name}", *f"{type(problem).__name__}: {problem}".splitlines(), sep="\n# ",
-                      flush=True)
+        run_cases(call=lambda test: test(bed))
         bed.end()
     finally:
-        if bed:
-            shutil.rmtree(bed.folder, ignore_errors=True)
-    return failed != 0
+        shutil.rmtree(bed.folder, ignore_errors=True)
+    return plan()
 
 
 if __name__ == "__main__":
