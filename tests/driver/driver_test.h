@@ -4,11 +4,7 @@
 #ifndef TESTS_DRIVER_DRIVER_TEST_H
 #define TESTS_DRIVER_DRIVER_TEST_H
 
-#include "tests/lib/unit.h"
-#include <cuda.h>
-
-#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
-#define FAILS(code, call) assert_int_equal((call), (code))
+#include "tests/lib/unit_cuda.h"
 
 /* add(out, n): *out = n + counter */
 static const char ptx_add[] =

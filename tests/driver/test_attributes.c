@@ -5,12 +5,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "tests/lib/unit.h"
-#include <cuda.h>
+#include "tests/lib/unit_cuda.h"
 #include <pthread.h>
 
-#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
-#define FAILS(code, call) assert_int_equal((call), (code))
 #define DUMPED "/tmp/a core dump"
 
 static CUcontext primary;

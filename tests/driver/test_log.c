@@ -7,12 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/unit.h"
-#include <cuda.h>
+#include "tests/lib/unit_cuda.h"
 #include <pthread.h>
-
-#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
-#define FAILS(code, call) assert_int_equal((call), (code))
 
 enum { EVERYTHING = 25600 };
 

@@ -2,11 +2,7 @@
  *   are refused; they end with their context */
 /* test_textures.c: texture objects, which are made by generated code alone (cpu/api, class object), and other forwarded
    calls. On the software GPU inside this process, or on the server of FLYT_SERVER. */
-#include "tests/lib/unit.h"
-#include <cuda.h>
-
-#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
-#define FAILS(code, call) assert_int_equal((call), (code))
+#include "tests/lib/unit_cuda.h"
 
 enum { TEXELS = 32 };
 

@@ -2,11 +2,7 @@
 #ifndef TESTS_SOFTGPU_TEST_H
 #define TESTS_SOFTGPU_TEST_H
 
-#include "tests/lib/unit.h"
-#include <cuda.h>
-
-#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
-#define FAILS(code, call) assert_int_equal((call), (code))
+#include "tests/lib/unit_cuda.h"
 
 enum { MIB = 1 << 20, GRANULE = 2 * MIB };
 
