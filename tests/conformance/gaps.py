@@ -16,14 +16,15 @@ import collections
 import glob
 import os
 import re
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LIST = os.path.join(HERE, "gaps.txt")
 sys.path.insert(0, os.path.join(ROOT, "cpu/api"))
+sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
 import api  # noqa: E402
+from reference import run  # noqa: E402
 
 # Codes that no test can cause here, or that come from earlier work and not from the call.
 ELSEWHERE = {
@@ -160,10 +161,7 @@ def main():
     options = parser.parse_intermixed_args()
     lines = []
     for program in options.program:
-        paths = os.path.abspath(os.path.join(options.bin, "cudart")), os.path.abspath(options.bin)
-        lines += subprocess.run([program], capture_output=True, text=True, errors="replace", check=False,
-                                env={**os.environ, "FLYT_SERVER": "local:software",
-                                     "LD_LIBRARY_PATH": ":".join(paths)}).stdout.splitlines()
+        lines += run(program, options.bin).stdout.splitlines()
     lacking, have = gaps(lines, options.headers), shown(lines)
     if lacking is None:
         sys.exit("the headers are not those of CUDA 13")

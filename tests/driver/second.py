@@ -14,10 +14,12 @@ import argparse
 import collections
 import os
 import re
-import subprocess
 import sys
 
-LIMIT = 300
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from reference import Known, each_is_needed, is_missing, run  # noqa: E402
+from testlib import plan, result, skip  # noqa: E402
+
 # Which program, which line (whole), why. docs/limits.md has the same list for users.
 CALL = r"tests/cuda/\S+: "
 KNOWN = (
@@ -47,16 +49,7 @@ LEFT_OUT = {
 SUMMARY = re.compile(r"[\w-]+: (passed|\d+ checks failed)|seed \d+, .*")
 CHANGING = ((re.compile(r"flyt\[\d+\]"), "flyt[#]"), (re.compile(r"0x[0-9a-f]+"), "0x#"),
             (re.compile(r"\b\d+(\.\d+)? ?(ns|us|ms|s|[KMG]i?B/s)\b"), "# \\2"), (re.compile(r"\s+"), " "))
-used = set()
-
-
-def run(bin_folder, program, libraries, server="local:software"):
-    paths = [os.path.abspath(path) for path in (*libraries, f"{bin_folder}/cudart", bin_folder)]
-    try:
-        return subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=LIMIT,
-                              env={**os.environ, "FLYT_SERVER": server, "LD_LIBRARY_PATH": ":".join(paths)})
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess([program], "no end", "", "")
+known_always, known_of_11 = (Known(rows, lambda row: row[1]) for rows in (KNOWN, KNOWN_OF_11))
 
 
 def lines(done):
@@ -70,11 +63,7 @@ def lines(done):
 
 
 def known(name, line, more):
-    for row, (programs, pattern, _) in enumerate(KNOWN + more):
-        if name.split("-")[0] in programs.split() and re.fullmatch(pattern, line):
-            used.add(row)
-            return True
-    return False
+    return any(rows.has(line, lambda row: name.split("-")[0] in row[0].split()) for rows in (known_always, *more))
 
 
 def compare(name, ours, theirs, more):
@@ -97,32 +86,22 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("program", nargs="+")
     options = parser.parse_intermixed_args()
-    if options.runtime and not os.path.isdir(options.runtime):
-        print(f"1..1\nok 1 - NVIDIA's runtime # SKIP {options.runtime} is not there (tools/cuda-releases fetches it)")
-        return 0
-    failed, more = 0, KNOWN_OF_11 if "/11." in f"{options.runtime}/{options.release}" else ()
-    for number, program in enumerate(options.program, 1):
+    if is_missing(options.runtime):
+        return plan()
+    more = [known_of_11] if "/11." in f"{options.runtime}/{options.release}" else []
+    for program in options.program:
         static, shared = program.split("=") if options.static else (program, program)
         name = os.path.basename(shared)
         if name in LEFT_OUT:
-            print(f"ok {number} - {name} # SKIP {LEFT_OUT[name]}")
-            continue
-        if not os.path.exists(static):
-            print(f"ok {number} - {name} # SKIP {static} is not there (tools/cuda-releases --static)")
-            continue
-        unknown = compare(name, run(options.bin, shared, ()),
-                          run(options.bin, static, (options.runtime,) if options.runtime else ()), more)
-        failed += bool(unknown)
-        print(f"{'not ok' if unknown else 'ok'} {number} - {name}")
-        print(*(f"#   {line}\n" for line in unknown[:20]), sep="", end="", flush=True)
-    count = len(options.program)
+            skip(name, LEFT_OUT[name])
+        elif not os.path.exists(static):
+            skip(name, f"{static} is not there (tools/cuda-releases --static)")
+        else:
+            unknown = compare(name, run(shared, options.bin), run(static, options.bin, options.runtime), more)
+            result(name, "\n".join(unknown[:20]))
     if options.all:
-        unused = [KNOWN[row] for row in range(len(KNOWN)) if row not in used]
-        count, failed = count + 1, failed + bool(unused)
-        print(f"{'not ok' if unused else 'ok'} {count} - every known difference is one")
-        print(*(f"#   {programs}: {pattern}\n" for programs, pattern, _ in unused), sep="", end="")
-    print(f"1..{count}")
-    return failed != 0
+        each_is_needed(known_always)
+    return plan()
 
 
 sys.exit(main())
