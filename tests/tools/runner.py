@@ -31,6 +31,8 @@ def main():
         busy, _ = run(folder, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'")
         once = f"sh -c 'test -e {folder}/been || {{ touch {folder}/been; exit 1; }}'"
         second, mended = run(folder, "--again", once, "true")
+        with open(f"{folder}/second-attempts") as file:
+            kept = file.read()
         always, broken = run(folder, "--again", "false", "true")
         many, _ = run(folder, "--again", *["sh -c 'echo ran >> $0; exit 1' " + f"{folder}/ran"] * 4)
         with open(f"{folder}/ran") as ran:
@@ -42,10 +44,11 @@ def main():
             (well == 0 and "2 passed, 0 failed" in beside, "a command that sleeps runs beside the others", beside),
             (late == 1 and "ran past its limit of 1.0 s" in behind and "1 passed, 1 failed" in behind,
              "a command ends when its own limit is over, and others follow", behind),
-            (mended == 0 and "FAIL sh" in second and "passed only at the second attempt: sh" in second
-             and "2 passed, 0 failed" in second, "a command that passes when it runs again is named", second),
-            (broken == 1 and "second attempt" not in always and "1 passed, 1 failed" in always,
-             "a command that fails twice fails", always),
+            (mended == 0 and "FAIL sh" in second and "\n1 passed only at the second attempt (goal: 0)\n    sh" in second
+             and "2 passed, 0 failed" in second and kept.endswith("exit status 1\n") and kept.count("\n") == 1,
+             "a command that passes when it runs again is counted, named, and kept with what failed at first", second),
+            (broken == 1 and "\n0 passed only at the second" in always and "1 passed, 1 failed" in always
+             and "second attempt" not in beside, "a command that fails twice fails", always),
             (times == 4 and "0 passed, 4 failed" in many, "where many fail, none runs again", many),
             (first == 0, "a command with a longer limit than the others starts before them", order),
             (eleven.count("slowest:") == 10 and re.search(r"slowest: .*\n", eleven).group(0).endswith("sleep 0.3\n"),
