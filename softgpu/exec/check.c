@@ -70,7 +70,7 @@ static void who(FILE *out, const struct exec_warp *w, unsigned lane)
             w->special[EXEC_ROW_TID + 1][lane], w->special[EXEC_ROW_TID + 2][lane], at[0], at[1], at[2]);
 }
 
-/* One report is written at once; NULL: enough has been told. */
+/* One report is written at once; NULL: enough has been reported. */
 static FILE *report_begin(char **text, size_t *size)
 {
     static atomic_uint count;
@@ -145,7 +145,7 @@ static void report_race(const struct exec_warp *w, const struct check_site *s, u
 static void tell_once(const struct exec_warp *w, struct check_site *s, unsigned lane, uint64_t address, uint64_t n,
                       const char *space)
 {
-    if (!atomic_flag_test_and_set(&s->told))
+    if (!atomic_flag_test_and_set(&s->reported))
         report_access(w, s, lane, address, n, space, "", SHADOW_UNWRITTEN);
 }
 

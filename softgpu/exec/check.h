@@ -15,7 +15,7 @@ struct check_site {
     const struct ptx_function *function;
     const struct ptx_instruction *instruction;
     bool read, write, atomic;
-    atomic_flag told, raced;          /* what does not end the kernel is told once an instruction */
+    atomic_flag reported, raced;          /* what does not end the kernel is reported once an instruction */
 };
 
 /* One lane's access to n bytes of global or shared memory, address as generic ones are. false: it must not be made, and

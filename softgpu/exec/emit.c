@@ -12,7 +12,7 @@
 int decode_error(struct exec_decoder *d, const char *format, ...)
 {
     if (d->failed)
-        return -1;                    /* the first reason is the one to tell */
+        return -1;                    /* the first reason is the one to report */
     d->failed = true;
     char what[256] = "", why[512];
     size_t n = 0;

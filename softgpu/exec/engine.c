@@ -21,7 +21,8 @@
 
 #include "cpu/common/lock.h"
 
-/* In nanoseconds. A shorter nap costs more than it saves; a longer one would hold up the end of a grid that failed. */
+/* In nanoseconds. A shorter sleep costs more than it saves; a longer one would hold up the end of a grid that failed.
+   */
 enum { SHORTEST_NAP = 20000, LONGEST_NAP = 1000000 };
 
 int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos,
@@ -108,7 +109,7 @@ void exec_ready_push(sg_engine *e, struct exec_block *b)
     ready_push(e, b, 0);
 }
 
-/* The first block in the queue that does not nap; NULL: there is none. wake: when the first that naps may run. */
+/* The first block in the queue that does not sleep; NULL: there is none. wake: when the first that sleeps may run. */
 static struct exec_block *ready_take(sg_engine *e, uint64_t *wake)
 {
     FLYT_ASSERT_HELD(&e->lock);

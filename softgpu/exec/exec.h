@@ -49,8 +49,8 @@ struct exec_callee;
 typedef void exec_handler(struct exec_warp *, const struct exec_insn *);
 
 /* The generic address space beside global memory: windows in the upper half, which no process of x86-64 or
-   arm64 can map, told apart by bits 32 and up. Addresses of code are never used twice, so that a pointer into a module
-   that was unloaded leads nowhere: their window is the last, and has no end. */
+   arm64 can map, distinguished by bits 32 and up. Addresses of code are never used twice, so that a pointer into a
+   module that was unloaded leads nowhere: their window is the last, and has no end. */
 enum exec_window {
     EXEC_WINDOW_SHARED = 0x8000,
     EXEC_WINDOW_LOCAL,
@@ -327,7 +327,7 @@ struct sg_engine {
     uint64_t chaos_state;             /* under the lock */
     pthread_t *threads;
     unsigned started, sleeping;
-    bool clocked;                     /* a thread that sleeps wakes by the clock, for blocks that nap */
+    bool clocked;                     /* a thread that sleeps wakes by the clock, for blocks that sleep */
     bool stopping;
     struct exec_sm *sms;
     sg_grid *grids, **grids_end;      /* in launch order; until the last block and the last child have ended */

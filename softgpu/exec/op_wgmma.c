@@ -2,7 +2,7 @@
  * op_wgmma.c: wgmma: products of matrices that four warps hold together, with operands in shared memory.
  *
  * Each warp computes its 16 of the 64 rows when it reaches wgmma.mma_async. Hardware does that later, at once for all
- * four, so a warp that waits for the group (wgmma.wait_group) may tell others that the operands in shared memory can
+ * four, so a warp that waits for the group (wgmma.wait_group) may inform others that the operands in shared memory can
  * be overwritten. Therefore wait_group also waits until the other warps have committed as many groups.
  *
  * A descriptor says where a matrix lies in shared memory, in pieces of 16 bytes. `major K`: a piece is part of a line

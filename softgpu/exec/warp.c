@@ -8,17 +8,17 @@
  *
  * CUDA does not promise it, and progress comes first. Where lanes wait for one another, a group that has used up its
  * slice while others could run is set aside until each of them has had its turn: at once if it did what loops wait
- * with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after PATIENCE slices if not, since lanes
- * that left a long loop early had better wait for the rest. Groups that part and meet again within a slice are new
- * ones each time, and none of them ever seems to have had its share. So a group that has waited while others gave way
- * FORGOTTEN times goes first, wherever it is.
+ * with (volatile, relaxed or acquiring loads, compare-and-swap, clocks …), after SLICES_BEFORE_TURN slices if not,
+ * since lanes that left a long loop early had better wait for the rest. Groups that part and meet again within a slice
+ * are new ones each time, and none of them ever seems to have had its share. So a group that has waited while others
+ * gave way FORGOTTEN times goes first, wherever it is.
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/exec.h"
 
 #include <cuda.h>
 
-enum { PATIENCE = 512, FORGOTTEN = 8 };
+enum { SLICES_BEFORE_TURN = 512, FORGOTTEN = 8 };
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 
@@ -231,7 +231,7 @@ int32_t exec_warp_slice(struct exec_warp *w, int32_t budget)
         if (w->budget > 0)
             continue;
         g->spent = w->group_count > 1 ? g->spent + 1 : 0;
-        g->gave_way = w->polled || g->spent >= PATIENCE;
+        g->gave_way = w->polled || g->spent >= SLICES_BEFORE_TURN;
         if (!g->gave_way)
             break;
         g->spent = 0;

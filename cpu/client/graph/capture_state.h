@@ -53,7 +53,7 @@ struct list *captures_all(void);
 void capture_invalidate(struct capture *);
 /* A call that makes the context's legacy stream wait for its blocking streams. 0 or 906. */
 int capture_refuse_legacy(const core_context *, bool invalidate);
-const void *capture_thread(void); /* tells threads apart; no lock needed */
+const void *capture_thread(void); /* distinguishes threads; no lock needed */
 enum capture_mode capture_thread_mode(void);
 
 /* Captured events (marks.c). */

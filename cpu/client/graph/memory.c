@@ -260,7 +260,7 @@ static int end_live(uint64_t address)
     return code;
 }
 
-/* In both: a watching server is told before the allocation ends here. From then on the memory may be unmapped. */
+/* In both: a watching server is informed before the allocation ends here. From then on the memory may be unmapped. */
 
 bool graph_memory_free(uint64_t address, int *code)
 {

@@ -55,7 +55,7 @@ struct graph {
 };
 
 /* Entering: 3 in the child of a fork, 2 without memory. Leaving does what must not be done under the lock: memory goes
-   back to the core, and user objects are told their end. */
+   back to the core, and user objects learn of their end. */
 int graphs_enter(void);
 void graphs_leave(void);
 /* Under the lock: function(data) is called by graphs_leave. link is in an object that lives until then. */

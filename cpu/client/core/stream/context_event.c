@@ -3,7 +3,7 @@
  *
  * A record: a stream of our own waits for each stream of the context that has work, and the event is recorded there. A
  * wait: each stream waits for the event. What waits for a stream that does not exist yet is kept as the context's gate,
- * an event that is recorded behind all that the context has been told to wait for: a new stream waits for it first
+ * an event that is recorded behind all that the context must wait for: a new stream waits for it first
  * (stream_pass_gate).
  */
 #include <stdlib.h>

@@ -166,7 +166,7 @@ static void settle(core_context *c, const struct client_stream *new)
     }
     pthread_mutex_unlock(&marking);
     while (waits > 0)
-        core_event_synchronize(events[--waits]);             /* an error is latched, and told where native tells it */
+        core_event_synchronize(events[--waits]);     /* an error is latched; native returns it later, too */
 }
 
 void early_return_settle(const struct client_stream *new) { settle(new->context, new); }

@@ -1,6 +1,6 @@
 /*
  * host_function.c: functions of the program that a stream runs in its turn. The server says when a function is
- * due; a thread of the core's runs them one after another and tells the server, which lets the stream go on.
+ * due; a thread of the core's runs them one after another and informs the server, which lets the stream go on.
  * The thread is started with the first function. All signals are blocked in it but those of its own faults.
  */
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /*
- * idle.c: is what streams were given known to have ended? There are three questions: whether all of it has; whether
- * what may run long or fail has (light); and whether what kernels printed has come, too (heard): a program's
- * synchronisation asks the server after a launch though the work is known to have ended, because the text comes with
- * the answer.
+ * idle.c: tracks which streams are known to be idle. It answers three questions about the work of a stream: has all
+ * of it ended; has everything ended that may run long or fail (light); and has the text arrived that kernels printed
+ * (heard)? After a launch a synchronisation asks the server even if the work is known to have ended, because the text
+ * comes with the answer.
  *
  * The legacy stream waits for all blocking streams of its context, so these questions are asked about all of them
  * with many a call. A context may have thousands of streams, mostly idle. So it keeps lists of those that may have

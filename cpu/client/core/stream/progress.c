@@ -10,7 +10,7 @@
  * A server that the session has moved to counts each stream's calls from 0 again; `base` is what it had before.
  *
  * Shared memory has a word for each of the first ids, where the server publishes the stream's completed number. It
- * does so only while no error waits to be told: what is published has ended well, and nobody need ask.
+ * does so only while no error waits to be delivered: what is published has ended well, and nobody need ask.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -425,7 +425,7 @@ void core_sequence_destroy(core_sequence *q)
 
 /* ---- launching ---- */
 
-/* Tells the events of the chunk where they are now. */
+/* Informs the events of the chunk where they are now. */
 static void events_move(const struct core_sequence *q, const struct chunk *chunk, const struct stream_share *shares,
                         const unsigned *share_of)
 {

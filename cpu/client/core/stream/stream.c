@@ -181,7 +181,7 @@ static int stream_create(core_context *c, unsigned flags, int priority, struct c
     return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
 }
 
-/* What the context has been told to wait for holds for new streams too. */
+/* What the context must wait for holds for new streams too. */
 static int stream_pass_gate(core_context *c, const struct client_stream *s)
 {
     core_event gate = atomic_load(&c->gate);

@@ -19,7 +19,7 @@
 
 /* A place in the order of a stream's work: behind its call `number`. serial is that call's place among all calls of
    the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:
-   enough to tell whether a call of another stream comes before it by the rules of the legacy stream. */
+   enough to know whether a call of another stream comes before it by the rules of the legacy stream. */
 struct client_stream;
 struct op;
 struct stream_recorder;
@@ -75,7 +75,7 @@ struct client_stream {
        and the lists'. */
     bool        listed;
     atomic_bool returning;
-    struct list of_context;           /* the context's streams; free: the spare ones */
+    struct list of_context;           /* the context's streams; free: the unused ones */
     struct list working, unheard, early_returning;
     struct backlog backlog;
 };
