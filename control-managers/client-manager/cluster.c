@@ -1,7 +1,7 @@
 /*
  * cluster.c: the connection to the cluster manager. After each (re)connection the programs that run are named, those
- * that still wait ask again (the same key, so the same place in line), ends that could not be told are told, and one
- * CLIENT_EVENTS call is kept outstanding.
+ * that still wait ask again (the same key, so the same place in line), ends that could not be reported are reported,
+ * and one CLIENT_EVENTS call is kept outstanding.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
  *
  * All of it runs in the loop's thread. A struct program is there from its PROGRAM_ATTACH until the cluster manager has
- * been told of its end.
+ * been informed of its end.
  *
  *   ASKING --granted--> RUNNING        a program that was refused, or lost its server, is
  *      \--refused--> REFUSED           kept until it ends: it may ask why
@@ -41,9 +41,9 @@ struct program {
     client_wait wait;
     uint32_t wait_ms;
     enum program_state state;
-    bool ended; /* it has gone, and the cluster manager is to be told */
+    bool ended; /* it has gone, and the cluster manager must be informed */
     bool sent;  /* CLIENT_REQUEST is on its way, or was answered by this connection */
-    bool news;  /* answer holds something that the program was not told */
+    bool news;  /* answer holds something that was not sent to the program */
     bool renew; /* it waits for a new ticket */
     char mode[CTL_MAX_NAME + 1], why[CTL_MAX_TEXT + 1]; /* ctl_transport; "": it has not said */
     program_answer answer;                              /* deep copy */
@@ -81,9 +81,9 @@ void program_answered(struct program *, const client_answer *);
 /* An answer that the client manager makes itself: kept, and handed on. */
 void program_tell(struct program *, ctl_code, const char *text, unsigned position);
 void program_ask(struct program *);   /* (again), now that the cluster manager is there */
-void programs_away(struct manager *); /* no cluster manager answers: tells the programs that wait for one why */
+void programs_away(struct manager *); /* no cluster manager answers: informs the waiting programs */
 void program_terminate(struct program *, const char *why);
-void program_watch(struct program *); /* its end, where no connection tells it */
+void program_watch(struct program *); /* notices its end where no connection does */
 void program_gone(struct program *);
 void program_free(struct program *);
 void programs_monitor(struct manager *);

@@ -21,7 +21,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-/* The first beat is early: a program tells its user after two seconds what it waits for. */
+/* The first beat is early: a program informs its user after two seconds what it waits for. */
 enum {
     BEAT_MS = CTL_BEAT_SECONDS * 1000,
     FIRST_BEAT_MS = 500,
@@ -227,7 +227,7 @@ static void limit_asking(struct program *program, uint64_t at_most)
                          program);
 }
 
-/* Waiting for what will not come by itself is of no use: the program is refused, else told why it waits. */
+/* Waiting for what will not come by itself is of no use: the program is refused; otherwise it learns why it waits. */
 static void tell_away(struct program *program)
 {
     const struct manager *manager = program->manager;

@@ -101,7 +101,7 @@ struct server {
     size_t program_count;
     bool durable, ordered, stopping, adopted;
     bool unused;            /* stopping, and nobody used it: it does not count for what its VM is entitled to */
-    bool late;              /* its programs were told that the DB has not taken its row yet */
+    bool late;              /* its programs know that the DB has not taken its row yet */
     bool never_ready;       /* its node could not start it */
     ctl_server_state state; /* as reported; STARTING before */
     char addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
@@ -233,7 +233,7 @@ struct cluster {
     struct db_worker *db;
     bool loaded, db_up, stopping, replaced; /* replaced: another manager has the DB */
     struct change *changes;                 /* changes.h */
-    enum db_state db_state;                 /* as told last; db_up: DB_UP was */
+    enum db_state db_state;                 /* as reported last; db_up: DB_UP was */
     char db_text[CTL_MAX_TEXT + 1], db_kind[16];
     char name[CTL_MAX_LABEL + 1];
     uint64_t incarnation, next_id, id_limit;
@@ -333,9 +333,9 @@ struct server *server_place(struct cluster *, struct program *, const struct pla
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);
 bool server_is_idle(const struct server *);
-/* Ends it: programs are told why. */
+/* Ends it; its programs receive the reason. */
 void server_stop(struct cluster *, struct server *, ctl_code, const char *why);
-/* It exists no more: programs are told, books and DB follow. */
+/* It exists no more: programs are informed, tenant usage and DB follow. */
 void server_gone(struct cluster *, struct server *, ctl_code, const char *why);
 void server_update(struct cluster *, struct server *, const ctl_server_report *);
 void server_check_idle(struct cluster *, struct server *);
@@ -351,7 +351,7 @@ void health_tick(struct cluster *, struct node *);                     /* tries 
 
 /* ---- seek.c ---- */
 /* Finds or makes a server for the program (CTL_OK: it runs, CTL_WAITING: it starts); or puts the program into the queue
-   (CTL_WAITING); or tells why not. */
+   (CTL_WAITING); or says why not. */
 ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned wait_ms, char *text);
 /* One try to find or make a server, without waiting. CTL_OK, CTL_WAITING: it has one; CTL_BUSY, CTL_NO_ROOM and others
    with a text (CTL_MAX_TEXT + 1): not now, not ever. */
@@ -384,7 +384,7 @@ void queue_keep_for_overtaken(struct cluster *);
 /* ---- retry.c ---- */
 void queue_try(struct loop_timer *, void *cluster); /* of cluster->retry_queue */
 
-/* ---- push.c: what a peer is told without having asked ---- */
+/* ---- push.c: what is sent to a peer without its having asked ---- */
 void node_send_order(struct cluster *, struct node *, const struct message *);
 void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);
 void program_refuse(struct cluster *, struct program *, ctl_code, const char *text); /* and destroys it */

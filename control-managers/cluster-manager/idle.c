@@ -40,7 +40,7 @@ static bool fits_without(struct cluster *cluster, const struct gpu *gpu, const s
 }
 
 /* How many idle servers of this GPU have to go so that the request fits. 0: those that are ending anyhow suffice;
-   -1: all idle ones are not enough. With `now` they are told to go. */
+   -1: all idle ones are not enough. With `now` they are ordered to go. */
 static int servers_to_go(struct cluster *cluster, const struct gpu *gpu, const struct place_request *request, bool now)
 {
     struct leaving leaving = { 0 };

@@ -3,10 +3,10 @@
  *
  * Nodes accept the newest key and those before it for as long as a ticket of theirs may be valid. A change is: a new
  * key, the old one's public half into FILE.old with the time until which it counts, the new one into FILE; then all
- * nodes are told (NODE_ORDER_KEYS). A node that has not taken that yet gets tickets of the key before, which lives on
- * in memory until silence.lost has passed: whoever is silent for longer is lost anyway. When an old key's time is over,
- * nodes are told so. A crash at any point leaves FILE with one of the two keys, and FILE.old with all that may still be
- * needed.
+ * nodes are informed (NODE_ORDER_KEYS). A node that has not taken that yet gets tickets of the key before, which lives
+ * on in memory until silence.lost has passed: whoever is silent for longer is lost anyway. When an old key's time is
+ * over, nodes are informed. A crash at any point leaves FILE with one of the two keys, and FILE.old with all that may
+ * still be needed.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
@@ -70,7 +70,7 @@ static int write_old(const struct cluster *cluster, const char *path, char *erro
     return secret_write(path, text, size, error);
 }
 
-/* ---- telling the nodes ---- */
+/* ---- informing the nodes ---- */
 
 size_t keys_fill(const struct cluster *cluster, uint8_t out[CTL_MAX_KEY])
 {

@@ -124,7 +124,7 @@ static void take_event(struct cluster *cluster, const struct db_event *row)
         ring->events[ring->count++] = *row;
 }
 
-/* Whoever starts this daemon is told when it serves, and also when it has to wait: for a DB that is away, or for
+/* Whoever starts this daemon learns when it serves, and also when it has to wait: for a DB that is away, or for
    another cluster manager. `systemctl start` would wait with it otherwise, and `systemctl status` shows the text. */
 static void tell_ready(struct cluster *cluster, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void tell_ready(struct cluster *cluster, const char *format, ...)

@@ -2,8 +2,8 @@
  * nodes.c: node managers: registration (which adopts what runs), orders, reports, and silence.
  *
  * A node is UP while its node manager is connected and speaks; SUSPECT when it has been silent for silence.suspect
- * seconds (nothing new is placed there, its tenants are told); LOST after silence.lost: its servers are gone, their
- * programs are told so, and should it come back with them after all, they are ordered stopped.
+ * seconds (nothing new is placed there, its tenants are informed); LOST after silence.lost: its servers are gone, their
+ * programs are informed, and should it come back with them after all, they are ordered stopped.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
@@ -295,7 +295,7 @@ static void order_done(struct cluster *cluster, struct node *node, const node_or
 {
     if (done->status.code == CTL_OK)
         return;
-    /* Which order? It may be acknowledged already: the server's own report tells of failed starts too. */
+    /* Which order? It may be acknowledged already: the server's own report names failed starts, too. */
     struct event_about which = about(node);
     cluster_event(cluster, ADMIN_WARNING, "order-failed", &which, "order %llu: %s: %.600s",
                   (unsigned long long)done->number, protocol_code_name(done->status.code), done->status.text);

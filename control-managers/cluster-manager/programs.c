@@ -1,8 +1,8 @@
 /*
  * programs.c: client managers and their programs.
  *
- * What a client manager is told is kept only while it is connected: when it comes back it names its programs, and is
- * told anew where each of them stands.
+ * What is sent to a client manager is kept only while it is connected: when it comes back it names its programs, and is
+ * informed anew where each of them stands.
  */
 #include "control-managers/cluster-manager/changes.h"
 

@@ -1,6 +1,6 @@
 /*
- * push.c: what nodes and client managers are told without having asked: it is put into their outbox, and the call with
- * which they wait for news is answered.
+ * push.c: what is sent to nodes and client managers without their having asked: it is put into their outbox, and the
+ * call with which they wait for news is answered.
  */
 #include "control-managers/cluster-manager/cluster.h"
 

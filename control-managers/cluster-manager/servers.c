@@ -60,7 +60,7 @@ bool program_lacks_db(struct cluster *cluster, const struct program *program, ch
     return true;
 }
 
-/* Tells its programs that the DB keeps them waiting, or that it does no more. */
+/* Informs its programs that the DB keeps them waiting, or that it does no more. */
 static void tell_db(struct cluster *cluster, struct server *server, bool again)
 {
     char text[CTL_MAX_TEXT + 1];
@@ -77,7 +77,7 @@ static void db_late(struct loop_timer *timer, void *context)
 {
     struct server *server = context;
     bool again = server->late;
-    server->late = true; /* what is told now says so */
+    server->late = true; /* what is sent from now on says so */
     tell_db(server->cluster, server, again);
     loop_timer_start(server->cluster->loop, timer, DB_LATE_MS, db_late, server);
 }
@@ -169,7 +169,7 @@ static void stop_again(struct loop_timer *timer, void *context)
     loop_timer_start(cluster->loop, timer, STOP_AGAIN_MS, stop_again, server);
 }
 
-/* Tells its programs, and lets them go. Those that never had it may try another. */
+/* Informs its programs, and lets them go. Those that never had it may try another. */
 static void release_programs(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
 {
     while (server->programs) {

@@ -97,7 +97,7 @@ static void read_holder(const bson_t *document, struct holder *holder)
     }
 }
 
-/* 0: *there tells whether there is one; FAILED. */
+/* 0: *there says whether there is one; FAILED. */
 static int look(mongoc_collection_t *leases, struct holder *holder, bool *there, bson_error_t *failure)
 {
     bson_t *match = BCON_NEW("_id", BCON_UTF8(lease_id));

@@ -50,7 +50,7 @@ static const char *const migrations[] = {
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 
-/* Somebody may look into the file with other tools for a moment. Short, because one who waits for a change is told
+/* Somebody may look into the file with other tools for a moment. Short, because one who waits for a change is informed
    in time. */
 enum { BUSY_MS = 1500 };
 

@@ -51,7 +51,7 @@ struct db_worker {
     enum db_state    state;
     char             state_text[EXPLAIN_SIZE];
     /* the loop's thread only */
-    bool             deaf;              /* stopped: nobody is told any more */
+    bool             deaf;              /* stopped: nobody is informed any more */
 };
 
 /* ---- in the loop's thread ---- */
@@ -434,7 +434,7 @@ int db_worker_apply(struct db_worker *worker, const struct db_change *changes, s
     memcpy(copy, changes, count * sizeof *copy);
     *job = (struct db_job){ .worker = worker, .changes = copy, .count = count, .done = done, .context = context };
     if (handle)
-        *handle = job;                          /* before it can be done: that is told in this thread */
+        *handle = job;                          /* before it can be done: that is reported in this thread */
     return enqueue(worker, job);
 }
 
@@ -511,7 +511,7 @@ void db_worker_stop(struct db_worker *worker, unsigned timeout_ms)
     pthread_mutex_unlock(&worker->lock);
     pthread_join(worker->thread, NULL);
     worker->deaf = true;
-    /* What it gave back last is told before its memory goes. */
+    /* What it gave back last is reported before its memory goes. */
     loop_post(worker->loop, wake_up, NULL);
     loop_run_once(worker->loop);
     pthread_mutex_destroy(&worker->lock);

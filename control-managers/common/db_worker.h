@@ -24,9 +24,9 @@ enum db_state {
 };
 
 struct db_worker_events {
-    /* The database came or went: text says why. It may be told again with another text. In the loop's thread. */
+    /* The database came or went: text says why. Called again when the text changes. In the loop's thread. */
     void (*state)(void *context, enum db_state, const char *text);
-    /* Another manager has taken the database over: nothing more will be applied, and this one has to end. Told once,
+    /* Another manager has taken the database over: nothing more will be applied, and this one has to end. Called once,
        before the functions of what was not applied. */
     void (*lost)(void *context, const char *text);
     void *context;

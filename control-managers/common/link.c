@@ -49,7 +49,7 @@ static unsigned retry_delay(const struct link *link)
     return delay / 2 + random % (delay / 2 + 1);
 }
 
-/* The connection has gone, or did not come: tells the user, and plans the next. */
+/* The connection has gone, or did not come: informs the user, and plans the next. */
 static void lost(struct link *link, int error, const char *why)
 {
     bool was_up = link->up, news = was_up || strcmp(why, link->why) != 0;
@@ -138,7 +138,7 @@ static void refused(struct link *link, const ctl_status *status)
 static bool call_worked(struct link *link, int error, const char *why)
 {
     if (link->conn && error && error != -ECONNRESET)
-        give_up(link, error, why); /* else closed() tells */
+        give_up(link, error, why); /* else closed() informs */
     return link->conn && !error;
 }
 

@@ -155,7 +155,7 @@ void conn_end(struct conn *conn, int error, const char *why)
 void conn_close(struct conn *conn, const char *why)
 {
     if (conn->connecting)
-        connecting_free(conn);                  /* who closes is not told */
+        connecting_free(conn);                  /* the one who closes is not informed */
     conn_end(conn, 0, why);
 }
 

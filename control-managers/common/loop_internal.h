@@ -115,8 +115,8 @@ size_t conn_handle_records(struct conn *);
 void conn_fail_calls(struct conn *, int error, const char *why);
 
 /* loop_connect.c */
-void connecting_open(struct conn *);                               /* the connection is there: tells `connected` */
-bool connecting_failed(struct conn *, int error, const char *why); /* true: it was connecting, and was told */
+void connecting_open(struct conn *);                               /* the connection is there: calls `connected` */
+bool connecting_failed(struct conn *, int error, const char *why); /* true: it was connecting, and was informed */
 void connecting_free(struct conn *);
 
 /* loop_listen.c */

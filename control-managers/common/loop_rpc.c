@@ -269,7 +269,7 @@ static void handle_reply(struct conn *conn, const struct record *record)
     while (call && call->xid != wire.xid)
         call = call->next;
     if (!call) {
-        /* Late: its caller was told so. A number that was never used is an attack or a fault. */
+        /* Late: its caller has given up waiting. A number that was never used is an attack or a fault. */
         if (wire.xid == 0 || wire.xid > conn->next_xid)
             conn_doom(conn, -EPROTO, "the peer answered a call that was never made");
         return;

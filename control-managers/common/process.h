@@ -1,6 +1,6 @@
 /*
  * process.h: other processes, known by process id and the moment they started, so that a number that was given again is
- * never taken for the process that had it before; and told of their end through a pidfd.
+ * never taken for the process that had it before; and the caller learns of their end through a pidfd.
  */
 #ifndef FLYT_CONTROL_PROCESS_H
 #define FLYT_CONTROL_PROCESS_H
@@ -30,7 +30,7 @@ bool process_alive(const struct process *);
 /* To that very process. 0 or -errno. */
 int process_signal(const struct process *, int number);
 /* ended(context) is called once, in the loop, when it has ended (it is not reaped by this). -ENOSYS where the kernel
-   cannot tell; then ask process_alive now and then. */
+   does not know; then ask process_alive now and then. */
 int process_watch(struct loop *, struct process *, void (*ended)(void *), void *context);
 void process_close(struct process *); /* no callback comes any more; the process is left alone */
 

@@ -57,7 +57,7 @@ bool protocol_name_valid(const char *);
 bool protocol_address_valid(const char *);
 /* An address, or the name of a node or machine. What consists of digits and dots only is meant as an address. */
 bool protocol_host_valid(const char *);
-/* The kinds of events that a cluster manager tells of, ended by NULL. */
+/* The kinds of events that a cluster manager reports, ended by NULL. */
 extern const char *const protocol_event_kinds[];
 /* What must not be shown (cpu/common/text.h) becomes '?', byte by byte, in text of peers for logs and terminals. */
 void protocol_text_clean(char *);

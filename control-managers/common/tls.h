@@ -2,7 +2,7 @@
  * tls.h: TLS 1.3 for the loop's connections, both ends with certificates of one CA (OpenSSL, memory BIOs).
  *
  * A folder holds ca.crt, NAME.crt and NAME.key; `flytctl ca` makes them. ca.crl beside ca.crt lists certificates that
- * count no more (RFC 5280); without such a file none is revoked. The common name of a certificate is
+ * are revoked (RFC 5280); without such a file none is revoked. The common name of a certificate is
  * ROLE:NAME ("node:n1", "client:vm7", "admin:ann", "cluster:main"). A certificate's extended key usage says whether it
  * may serve (cluster) or call (all others); OpenSSL checks that. Earlier versions made certificates for both.
  */

@@ -1,7 +1,7 @@
 /*
  * cmd_ca_revoke.c: takes certificates back. DIR/issued has a line for each that the authority made,
  *   NUMBER UNTIL ROLE:NAME      (hexadecimal, seconds since 1970)
- * and DIR/ca.crl is the signed list of those that count no more (RFC 5280). Daemons read ca.crl beside their ca.crt.
+ * and DIR/ca.crl is the signed list of revoked ones (RFC 5280). Daemons read ca.crl beside their ca.crt.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -371,6 +371,6 @@ int command_events(struct flytctl *ctl)
     if (!code && option_count(ctl, "follow"))
         return follow(ctl, &chosen);
     if (!code && !shown && !ctl->json)
-        printf("Nothing happened.\n");
+        printf("No matching events.\n");
     return code;
 }

@@ -5,7 +5,7 @@
  * No server writes where another one reads. Each has a file `fault` of its own, into which its workers write the code
  * of their first fault; we look at these files a few times a second. The card has a file STATE/card-<name> that only
  * we write, and that every server on the card reads. When a fault stands, it is announced there, every server on the
- * card is ended, and the tenants are told whether it was theirs; when all have gone, the card is ready again.
+ * card is ended, and the tenants learn whether it was theirs; when all have gone, the card is ready again.
  *
  * A server that was taken over can say that it has a fault when it has none: one bad kernel of its program would do the
  * same to its neighbours. It can say so for itself alone, and the log names it.

@@ -1,6 +1,6 @@
 /*
  * files.c: the files in a GPU server's folder, beside its state (state.c): the keys of tickets that it accepts, what it
- * says on its output, and its log. A server tells its addresses on its output, a file, so that the next node manager
+ * says on its output, and its log. A server prints its addresses on its output, a file, so that the next node manager
  * can read them too.
  */
 #include <dirent.h>

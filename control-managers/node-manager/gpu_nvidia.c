@@ -1,6 +1,6 @@
 /*
  * gpu_nvidia.c: NVIDIA GPUs, through NVML, which is opened with dlopen so that this program runs without it too. NVML
- * does not tell the number of multiprocessors: the CUDA driver does, asked in a child process, so that the daemon
+ * does not give the number of multiprocessors: the CUDA driver does, asked in a child process, so that the daemon
  * itself never holds a context (which would cost memory of the device and end with the driver's first fatal error).
  *
  * Types and values of NVML are declared here, as its documentation gives them; its header is not needed to build.

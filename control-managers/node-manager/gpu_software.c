@@ -27,7 +27,7 @@ static int number(const char *name, unsigned standard, unsigned least, unsigned 
     return 0;
 }
 
-/* Cards of two clusters on one machine, whose nodes may have the same names, are told apart by the state folder
+/* Cards of two clusters on one machine, whose nodes may have the same names, are distinguished by the state folder
  * (FNV-1a). */
 static unsigned state_mark(const struct node *node)
 {

@@ -120,7 +120,7 @@ static int drop_capabilities(void)
     return syscall(SYS_capset, &header, none) == 0 ? 0 : LACKS_CAPABILITIES;
 }
 
-/* The system calls themselves: the C library's functions would tell its other threads, which are not in this child. */
+/* The system calls themselves: the C library's functions would inform its other threads, which this child lacks. */
 static int become(const struct launch *launch)
 {
     struct rlimit processes = { launch->processes, launch->processes };
@@ -324,8 +324,8 @@ int launch_process(const struct launch *launch, struct process *out, char *error
         return explain(error, -EINVAL, "the sandbox was not probed");
     if (launch->root->bad)
         return explain(error, -ENOMEM, "no memory, or too many files, for the root folder of a GPU server");
-    /* A signal for the child that came before it has let go of our handlers would be told to our own loop, through the
-       pipe that both have: a server that is stopped at once would stop this manager. */
+    /* A signal for the child that came before it has let go of our handlers would be reported to our own loop, through
+       the pipe that both have: a server that is stopped at once would stop this manager. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);

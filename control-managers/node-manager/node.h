@@ -3,7 +3,7 @@
  *
  *   main.c     command line, configuration, signals
  *   node.c     the connection to the cluster manager: registering, orders
- *   reports.c  what the cluster manager is told
+ *   reports.c  what is sent to the cluster manager
  *   server.c   the life of one GPU server: starting, being ready, crashing, starting again, stopping
  *   start.c    its process: command line and environment
  *   users.c    the user id that it runs as

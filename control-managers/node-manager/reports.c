@@ -1,6 +1,6 @@
 /*
- * reports.c: what the cluster manager is told without having asked. Reports wait in a queue until it has taken them,
- * over reconnections too. When the queue is full, the oldest is dropped: registering says the state of everything
+ * reports.c: what is sent to the cluster manager without its having asked. Reports wait in a queue until it has taken
+ * them, over reconnections too. When the queue is full, the oldest is dropped: registering says the state of everything
  * anyway.
  */
 #include <errno.h>

@@ -66,7 +66,7 @@ static bool below(const char *path, const char *folder)
     return strncmp(path, folder, size) == 0 && (path[size] == '/' || !path[size]);
 }
 
-/* Folders of libraries that this process was told of, and its servers are told too. */
+/* Folders of libraries that this process was given, and gives to its servers. */
 static void show_library_path(struct root *root)
 {
     char *all = strdup(getenv("LD_LIBRARY_PATH") ? getenv("LD_LIBRARY_PATH") : ""), *rest = all;

@@ -118,8 +118,8 @@ static uint64_t ledger_shared_sum(int fd, const struct worker *workers, unsigned
     return sum;
 }
 
-/* What the workers hold by the ledger that they keep (cpu/common/tenant_ledger.h). What a dead one held may stand there
-   for a moment. */
+/* What the workers hold by the usage file that they keep (cpu/common/tenant_ledger.h). What a dead one held may stand
+   there for a moment. */
 static uint64_t ledger_sum(const struct server *server, const struct worker *workers, unsigned count)
 {
     struct ledger_slot slots[64];

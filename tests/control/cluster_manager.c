@@ -77,7 +77,7 @@ TEST(test_tickets)
     rig_destroy();
 }
 
-/* Tickets of a program that has ended, or from before its VM's new secret, count no more: the node is told. */
+/* Tickets of a program that has ended, or from before its VM's new secret, are invalid: the node is informed. */
 TEST(test_tickets_end)
 {
     rig_create(quick);

@@ -72,7 +72,7 @@ struct fake_node {
     uint64_t acknowledged;
     int starts, stops, ups, overcommits, bad_orders;
     int ended;   /* programs that it was to end */
-    int revoked; /* programs whose tickets count no more */
+    int revoked; /* programs whose tickets are revoked */
     uint64_t revoked_last;
     ctl_code refused;
     uint8_t ticket_key[TICKET_KEY_SIZE]; /* the newest */

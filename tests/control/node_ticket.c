@@ -130,7 +130,7 @@ TEST(test_revoked)
     close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     size_t size = make(ours, 42, 60, bytes);
     refused(bytes, size, "its program has ended");
-    /* Tickets from then count no more by themselves: the mark is removed. */
+    /* Tickets from then expire by themselves: the mark is removed. */
     const struct timespec long_ago = { .tv_sec = time(NULL) - 3600 }, times[2] = { long_ago, long_ago };
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     assert_int_equal(ticket_check(bytes, size, refusal), 0);

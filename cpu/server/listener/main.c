@@ -228,8 +228,7 @@ int main(int argc, char **argv)
     if ((files->certificate || files->ca) && !listener.tls)
         return usage("certificates are for tls://HOST:PORT, and no --listen has such an address");
     if (listener.tls && tcp && !listener.plain_tcp)
-        return usage(
-            "tcp:// beside tls:// would leave the way open that TLS is to close; --plain-tcp says that it is meant");
+        return usage("tcp:// beside tls:// lets clients connect unencrypted; add --plain-tcp to allow that");
     if (listener.bar && !tcp)
         return usage("--bar is for clients at tcp://HOST:PORT, and no --listen has such an address (what goes through "
                      "it is not encrypted)");
