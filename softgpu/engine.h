@@ -2,7 +2,7 @@
  * engine.h: what softgpu/driver/ (the CUDA driver API) asks of softgpu/exec/ (the machine).
  *
  * An engine is one software GPU: a number of SMs whose resident blocks take bounded turns on the host's
- * cores. The driver gives it grids in the order in which streams allow them to start and is told when each
+ * cores. The driver gives it grids in the order in which streams allow them to start and is informed when each
  * has ended. Error codes are CUresult values (cuda.h).
  */
 #ifndef SOFTGPU_ENGINE_H
@@ -22,7 +22,7 @@ typedef struct sg_print sg_print;
 typedef struct sg_grid sg_grid;             /* one launch */
 struct sg_binding;                          /* softgpu/texture.h */
 
-/* The limits of one consistent device; figures: what the driver makes of it unless told otherwise. */
+/* The limits of one consistent device; figures: what the driver makes of it unless configured otherwise. */
 struct sg_limits {
     unsigned sm_count;                      /* 4 */
     unsigned cc_major, cc_minor;            /* 13, 0 */

@@ -22,7 +22,7 @@ void  hash_add(hash *, const void *data, size_t size);
 void  hash_finish(hash *, uint8_t out[HASH_SIZE]);
 void  hash_discard(hash *);                     /* NULL is allowed */
 
-/* In a time that does not tell where they differ. */
+/* In a time that does not depend on where they differ. */
 bool hash_equal(const uint8_t a[HASH_SIZE], const uint8_t b[HASH_SIZE]);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * certificate.h: which certificates count no more (RFC 5280), for the control plane and for GPU servers. OpenSSL's own
+ * certificate.h: which certificates are revoked (RFC 5280), for the control plane and for GPU servers. OpenSSL's own
  * check demands a list of each authority of a chain. Here one list, signed by the root, names certificates of the root
  * and of the issuers below it: numbers are random, so that no two are the same.
  *

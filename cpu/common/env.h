@@ -34,7 +34,7 @@ const char *const *env_kept(void);
 typedef void env_adopt_function(const char *const *kept);
 env_adopt_function flyt_environment;
 
-/* Tells a library that was just opened, perhaps after the environment was cleared, what this one has kept. */
+/* Gives a library that was just opened, perhaps after the environment was cleared, what this one has kept. */
 static inline void env_share(void *library)
 {
     env_adopt_function *adopt = (env_adopt_function *)(uintptr_t)dlsym(library, ENV_ADOPT);

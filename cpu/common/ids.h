@@ -24,7 +24,7 @@ typedef uint64_t id_token;      /* never 0, never below 65,536: small numbers ar
 
 typedef struct id_table id_table;
 
-/* kind: 1…255, tells tokens of different tables apart. first: the smallest index handed out. NULL: no memory. */
+/* kind: 1…255, distinguishes tokens of different tables. first: the smallest index handed out. NULL: no memory. */
 id_table *id_table_create(unsigned kind, uint32_t first);
 void      id_table_destroy(id_table *);                     /* the objects are the owner's; NULL is allowed */
 
@@ -32,7 +32,7 @@ void      id_table_destroy(id_table *);                     /* the objects are t
 id_token  id_table_add(id_table *, void *object, uint32_t *index);
 void     *id_table_find(const id_table *, id_token);        /* NULL: no such token */
 /* Makes the token invalid and gives its object (NULL: it was invalid already, so one of two racing threads
-   gets it). The index stays taken until id_table_release: first tell the server, then release. */
+   gets it). The index stays taken until id_table_release: first inform the server, then release. */
 void     *id_table_remove(id_table *, id_token);
 void      id_table_release(id_table *, uint32_t index);
 

@@ -3,7 +3,7 @@
 CPU_COMMON_OBJECTS := $(call objects,$(addprefix cpu/common/,clock.c driver_library.c driver_names.c env.c fd.c gaps.c \
                         ids.c log.c past_cache.c patch.c texref.c tree.c \
                         version_default.c))
-# Which certificates count no more; for those who have OpenSSL.
+# Which certificates are revoked; for programs that link OpenSSL.
 CPU_COMMON_CERTIFICATE_OBJECTS := $(call objects,cpu/common/certificate.c)
 # Tickets and secrets of the control plane, for those who issue and those who check them; these need libcrypto.
 CPU_COMMON_TICKET_OBJECTS := $(call objects,cpu/common/ticket.c cpu/common/secret.c)

@@ -1,5 +1,5 @@
 /*
- * texref_calls.h: the calls that change or tell how a reference reads texels: code, which each of the two drivers has
+ * texref_calls.h: the calls that change or return how a reference reads texels: code, which each of the two drivers has
  * once. The file that includes it has included its cuda.h and texref.h, and defines:
  *
  *   TEXREF_CALL(name)   the name under which it implements a call

@@ -22,7 +22,7 @@ enum { QUICK_LAUNCH_PARAMETERS = 44, QUICK_LAUNCH_ROOM = QUICK_LAUNCH_PARAMETERS
 size_t quick_launch_put(const launch_args *args, uint8_t *at);
 
 /* Decodes the arguments of a launch without attributes whose parameters fit into `room`, where they are put. False: it
-   is another one, or nonsense: xdr_launch_args will tell; *args is as it was. */
+   is another one, or nonsense: xdr_launch_args will find out; *args is as it was. */
 bool quick_launch_decode(const uint8_t *body, size_t size, launch_args *args, void *room, size_t room_size);
 
 #endif

@@ -135,8 +135,8 @@ typedef struct rpc_client rpc_client;
 
 /* One call in flight. Whoever submits it owns it, and it must live until it is complete. */
 /* `taken` runs in the submitting thread while the call is put into the sequence, under the client's lock: of two calls
-   the one that travels first is told first. It must not block or use the client. It does not run for a call that is
-   refused because the connection is lost. */
+   the one that travels first is delivered first. It must not block or use the client. It does not run for a call that
+   is refused because the connection is lost. */
 struct rpc_place { void (*taken)(struct rpc_place *); };
 
 struct rpc_call {

@@ -38,7 +38,7 @@
  * Locks, outermost first
  *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
  *                    served, by whichever thread serves it.
- *   completion.telling  from looking at the device until what was seen has been told
+ *   completion.reporting  held from looking at the device until what was seen has been sent
  *   completion.lock  markers, waiters, a stream's done number and staging slots
  *   report.speak      while a reply that carries printed text is put together and sent
  *   measuring, charging  (charge.c) also taken without session.lock
@@ -49,8 +49,8 @@
  *   executor.queue_lock, loader.lock, pulse.lock:
  *                    leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
- * cannot keep a host function from being told or released. The pulse takes none of the others, so nothing can keep it
- * from beating.
+ * cannot keep a host function from being reported or released. The pulse takes none of the others, so nothing can keep
+ * it from beating.
  *
  * Life of an object: in its id_map while the client may name it; beyond that as long as a deferred call or a
  * marker refers to it (reference counts). Everything hangs from the session and goes with it.
@@ -98,7 +98,7 @@ enum {
        each of its threads */
     SESSION_WAITS = 1 << 20,
     SESSION_CALL_COST = 512,              /* bytes that an operation takes in the driver beside its arguments */
-    SESSION_ENDS = 4,                     /* whoever is told when the session ends */
+    SESSION_ENDS = 4,                     /* functions to call when the session ends */
 };
 #define SESSION_QUEUE_BYTES    ((size_t)80 << 20)   /* bytes, likewise */
 #define SESSION_DEFERRED_BYTES ((size_t)128 << 20)

@@ -2,7 +2,7 @@
  * decode.h: from the text of an instruction to a row function.
  *
  * An instruction is an opcode, a set of words (rounding, comparison, flags: order does not matter) and a list of
- * types. decode.c looks up the opcode, which names a decoder and what tells its opcodes apart. The decoders
+ * types. decode.c looks up the opcode, which names a decoder and what distinguishes its opcodes. The decoders
  * (decode_integer.c, decode_float.c …) say which words and types go together, choose the row function from the tables
  * of the processor's level, and describe the operands. decode_words.c is what they share.
  */

@@ -10,7 +10,7 @@
 #include "softgpu/alu/tables.h"
 
 /* Division by zero gives all ones, and the most negative number divided by -1 itself, remainder 0, as on
-   the hardware. 32-bit quotients are taken in double: 53 bits hold them with enough to spare for
+   the hardware. 32-bit quotients are taken in double: 53 bits hold them with enough left for
    truncation to be exact, and unlike integer division that is done in vectors. So is the way back: added to 2^52
    (and a half more of it, for the sign), a whole number stands in the low bits. */
 static inline uint32_t quotient_u32(uint32_t a, uint32_t b)

@@ -300,7 +300,7 @@ static void add_device(struct md2 *md, int device)
 
 static const slot integrity_table[];
 
-/* version: of the runtime; seconds: of the clock. The runtime computes the same from what the public calls tell it. */
+/* version: of the runtime; seconds: of the clock. The runtime computes the same from what the public calls return. */
 static int integrity(uint32_t version, uint64_t seconds, uint64_t out[2])
 {
     CORE_GATE("a private function of the driver (integrity)");

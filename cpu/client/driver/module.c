@@ -17,7 +17,7 @@ struct driver_module {
     core_context *context;
     core_image *image;
     core_library *library; /* whose image it is; NULL: the module's own */
-    struct driver_module *next;     /* of those in use, or of the spare ones */
+    struct driver_module *next;     /* of those in use, or of the unused ones */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,6 +1,7 @@
 /*
  * texref.c: chapters "Texture Reference Management" and "Surface Reference Management", and what finds references in
- * modules. What the calls keep and refuse is in cpu/common/texref.c; the core tells the server before the next launch.
+ * modules. What the calls keep and refuse is in cpu/common/texref.c; the core informs the server before the next
+ * launch.
  */
 #include "cpu/client/core/code/texref.h"
 #include "cpu/client/driver/driver.h"

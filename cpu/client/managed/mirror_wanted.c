@@ -3,8 +3,8 @@
  * memory and says so: whoever hears of it reads the connection, and must not wait.
  *
  * The kernel comes behind all copies of its stream. Those whose bytes may still be on their way here have ended as far
- * as the server told (cpu/server/mirror_wanted.c), so the thread waits for these, and for no others: a copy behind the
- * kernel waits for the kernel itself.
+ * as the server reported (cpu/server/mirror_wanted.c), so the thread waits for these, and for no others: a copy behind
+ * the kernel waits for the kernel itself.
  *
  * As long as work is under way that uses pinned memory, the thread also sends now and then what the program has
  * changed, and fetches what kernels have changed. The other side may wait for that.

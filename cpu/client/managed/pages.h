@@ -1,5 +1,5 @@
 /*
- * pages.h: how the system is told which pages the program may touch, and how it tells of an access to another one.
+ * pages.h: how the system learns which pages the program may touch, and how it reports an access to another one.
  * There are two ways. The first that works is chosen at the first use:
  *
  *   userfaultfd   the kernel holds up the access, of a thread or of a system call, and sends a message

@@ -13,7 +13,7 @@ extern const struct pages_way *pages; /* chosen; NULL: nothing is watched yet */
 
 /* ---- fault.c ---- */
 
-/* A thread that waits for a page. The way that found it makes it, and is told the end by `done`. */
+/* A thread that waits for a page. The way that found it makes it, and signals the end with `done`. */
 struct fault {
     struct fault *next;
     uint64_t      address;

@@ -1,5 +1,5 @@
 /*
- * report.h: what flyt-nvml tells libnvidia-ml.so.1 over a pipe: both are of one build.
+ * report.h: what flyt-nvml sends to libnvidia-ml.so.1 through a pipe: both are of one build.
  *
  * The library writes one byte for each report that it wants. A report is a head, then `devices` devices, then
  * `programs` programs. When the library closes its end, flyt-nvml ends.
@@ -16,7 +16,7 @@ struct report_head {
     int32_t  result;                  /* of the connection to the GPU server, as CUDA numbers it; not 0: that is all */
     int32_t  driver_version;          /* CUDA's, as 13000 */
     uint32_t devices, programs;
-    uint32_t usage;                   /* 1: the server tells what is used; else `programs` is 0 */
+    uint32_t usage;                   /* 1: the server reports what is used; else `programs` is 0 */
     uint64_t limit;                   /* of device memory for all programs of this tenant; 0: none */
 };
 

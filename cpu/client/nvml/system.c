@@ -44,7 +44,7 @@ int nvml_text(char *out, unsigned size, const char *text)
     return NVML_SUCCESS;
 }
 
-/* The oldest release of NVIDIA's driver that has this version of CUDA. The GPU server does not tell its own, and
+/* The oldest release of NVIDIA's driver that has this version of CUDA. The GPU server does not give its own, and
  * programs read a number from the beginning of this text to find out what the driver can do. */
 static const char *driver_release(int cuda)
 {

@@ -221,7 +221,7 @@ int runtime_symbol(core_context *context, const void *key, uint64_t *address, si
 
 void **runtime___cudaRegisterFatBinary(void *wrapper)
 {
-    return (void **)image_open(wrapper); /* a failure is told when the code is used */
+    return (void **)image_open(wrapper); /* a failure is returned when the code is used */
 }
 
 void runtime___cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
@@ -292,7 +292,7 @@ char runtime___cudaInitModule(void **handle)
 }
 
 /* Host variables that a kernel reads by address (needs a GPU that reads the program's pages), and tables of functions
-   that both sides call. Nothing can be told here but that; the kernel that uses one will not link. */
+   that both sides call. Nothing but that can be returned here; the kernel that uses one will not link. */
 void runtime___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size)
 {
     (void)handle, (void)name, (void)host, (void)size;
@@ -308,7 +308,7 @@ void runtime___cudaRegisterUnifiedTable(void **handle, void *table)
 
 #if FLYT_CUDART >= 12
 /* Compiled code keeps the handle for the life of the process and asks once: so this answers without a server, where
-   NVIDIA's fails, and the launch tells what is wrong. */
+   NVIDIA's fails, and the launch returns what is wrong. */
 static int get_kernel(cudaKernel_t *kernel, const void *key)
 {
     if (!kernel)

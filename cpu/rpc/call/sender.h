@@ -75,7 +75,7 @@ int  rpc_sender_put(struct rpc_sender *, const uint8_t *record, size_t size, boo
    sticky error. */
 int  rpc_sender_write(struct rpc_sender *);
 /* Sends at most `batches` batches: for threads with something better to do. They see to it that somebody
-   sends what rpc_sender_pending then tells of, unless another thread is writing by then. */
+   sends what rpc_sender_pending then returns, unless another thread is writing by then. */
 int  rpc_sender_write_some(struct rpc_sender *, unsigned batches);
 /* Writes as much of the batch as the channel takes at once, unless another thread is writing. Never waits. The rest
    stays in the batch for the next writer; the caller makes sure that there will be one. */

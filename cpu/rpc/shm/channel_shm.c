@@ -33,8 +33,8 @@
  * wakes whom they name:
  *   FUTEX   threads that wait for something in flight. They wake up by themselves every FUTEX_MS, to see whether the
  *           peer has gone. Where the two sides may be on two kernels (rpc_channel_shared), which no futex joins, they
- *           look again after naps of 2 us to 1 ms instead.
- *   BELL    the one thread of a side that may sleep for hours (the client's attender, the server's reader): it polls
+ *           look again after sleeping 2 us to 1 ms instead.
+ *   SOCKET  the one thread of a side that may sleep for hours (the client's attender, the server's reader): it polls
  *           the socket, on which the mover sends a byte. It sees the peer's end in the same poll.
  * While the peer is awake its word is 0, and sending is a copy without any system call.
  *
@@ -57,7 +57,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FUTEX_MS = 20, NAP_LEAST_NS = 2000, NAP_MOST_NS = 1000000 };
+enum { FUTEX_MS = 20, SLEEP_LEAST_NS = 2000, SLEEP_MOST_NS = 1000000 };
 
 static struct shm_channel *of(rpc_channel *channel)
 {
@@ -93,10 +93,10 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value, const s
     return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
-static void ring_bell(struct shm_channel *s)
+static void send_wake_up(struct shm_channel *s)
 {
     CANCEL_OFF;
-    /* A full socket means that bells are waiting there; a dead one is noticed by who polls. */
+    /* A full socket has wake-ups that nobody has read yet; the thread that polls notices a dead one. */
     ssize_t ignored = send(s->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)ignored;
 }
@@ -111,13 +111,13 @@ static void wake_peer(struct shm_channel *s, uint32_t whom)
     uint32_t bits = atomic_exchange_explicit(&s->view.theirs->word, 0, memory_order_seq_cst);
     if (bits & (RING_FUTEX_IN | RING_FUTEX_OUT))
         futex(&s->view.theirs->word, FUTEX_WAKE, INT_MAX, NULL);
-    if (bits & RING_BELL_IN)
-        ring_bell(s);
+    if (bits & RING_SOCKET_IN)
+        send_wake_up(s);
 }
 
 static void written(void *context)
 {
-    wake_peer(context, RING_FUTEX_IN | RING_BELL_IN);
+    wake_peer(context, RING_FUTEX_IN | RING_SOCKET_IN);
 }
 
 static void room_came(void *context)
@@ -201,7 +201,7 @@ static int ready(struct shm_channel *s, int events)
     return result;
 }
 
-/* Is the peer still there? Unread bells do not hide its end from this. */
+/* Is the peer still there? Unread wake-ups do not hide its end from this. */
 static void check_peer(struct shm_channel *s)
 {
     CANCEL_OFF;
@@ -213,8 +213,8 @@ static void check_peer(struct shm_channel *s)
 static void take_bells(struct shm_channel *s)
 {
     CANCEL_OFF;
-    char bells[64];
-    ssize_t got = recv(s->fd, bells, sizeof bells, MSG_DONTWAIT);
+    char unread[64];
+    ssize_t got = recv(s->fd, unread, sizeof unread, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
         atomic_store_explicit(&s->ended, true, memory_order_release);
 }
@@ -254,7 +254,7 @@ static int shorter(int timeout_ms, int most)
 static void sleep_in_naps(struct shm_channel *s, int events, int timeout_ms)
 {
     CANCEL_OFF;
-    uint64_t until = clock_now() + (uint64_t)shorter(timeout_ms, FUTEX_MS) * CLOCK_NS_PER_MS, nap = NAP_LEAST_NS;
+    uint64_t until = clock_now() + (uint64_t)shorter(timeout_ms, FUTEX_MS) * CLOCK_NS_PER_MS, nap = SLEEP_LEAST_NS;
     while (!ready(s, events) && !atomic_load_explicit(&s->shut, memory_order_relaxed)) {
         if (clock_now() >= until) {
             check_peer(s);
@@ -262,7 +262,7 @@ static void sleep_in_naps(struct shm_channel *s, int events, int timeout_ms)
         }
         struct timespec pause = { 0, (long)nap };
         nanosleep(&pause, NULL);
-        nap = nap < NAP_MOST_NS / 2 ? 2 * nap : NAP_MOST_NS;
+        nap = nap < SLEEP_MOST_NS / 2 ? 2 * nap : SLEEP_MOST_NS;
     }
 }
 
@@ -291,13 +291,13 @@ static void sleep_in_futex(struct shm_channel *s, int events, int timeout_ms)
 static int sleep_in_poll(struct shm_channel *s, int events, int timeout_ms, bool wakeable)
 {
     int result = 0;
-    arm(s, RING_BELL_IN);
+    arm(s, RING_SOCKET_IN);
     if (!ready(s, events)) {
         result = rpc_channel_poll(s->socket, POLLIN, timeout_ms, wakeable);
         if (result > 0 && (result & POLLIN))
             take_bells(s);
     }
-    disarm(s, RING_BELL_IN);
+    disarm(s, RING_SOCKET_IN);
     return result > 0 ? result & RPC_CHANNEL_WOKEN : result;
 }
 
@@ -346,15 +346,15 @@ static int shm_poll(rpc_channel *channel, int events, int timeout_ms, bool wakea
 
 /* ---- the rest ---- */
 
-/* The client's machine says nothing about itself in the memory. A bell now and then makes its kernel answer: with an
-   acknowledgement, or, if it was booted anew, by resetting the connection. */
+/* The client's machine says nothing about itself in the memory. A byte in the socket now and then makes its kernel
+   answer: with an acknowledgement, or, if it was booted anew, by resetting the connection. */
 static int guest_peer(struct shm_channel *s)
 {
     uint64_t now = clock_now();
     int status = rpc_channel_peer(s->socket);
     if (now - s->rang >= rpc_beat_interval()) {
         s->rang = now;
-        ring_bell(s);
+        send_wake_up(s);
     }
     if (status != -ETIMEDOUT)
         return status;

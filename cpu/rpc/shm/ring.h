@@ -57,7 +57,7 @@ struct ring_control {
 /* Which sleepers of this side there are. Set by that side, taken (exchanged for 0) by the other, which wakes them.
    Beside it, since the other side has this line at hand and it changes rarely: where this side's reader waited last, 1
    + the processor's number; 0: not known. A hint. */
-enum { RING_FUTEX_IN = 1, RING_BELL_IN = 2, RING_FUTEX_OUT = 4 };
+enum { RING_FUTEX_IN = 1, RING_SOCKET_IN = 2, RING_FUTEX_OUT = 4 };
 struct ring_sleep {
     _Alignas(RING_LINE) _Atomic uint32_t word;
     _Atomic uint32_t                     place;

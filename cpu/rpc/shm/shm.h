@@ -45,11 +45,11 @@ struct shm_channel {
     int              memory_fd;         /* -1: none. Client: came with the answer's first byte */
     uint64_t         memory_at;         /* where in the file behind memory_fd the memory begins */
     size_t           payload;           /* server: so many bytes are offered */
-    unsigned         place;             /* the reader's: what it last told the peer */
+    unsigned         place;             /* the reader's: what it last sent to the peer */
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
     struct shm_memory *memory;          /* NULL: none yet */
     struct ring_view view;
-    uint64_t rang;    /* where the sides are apart, server: when it last rang the bell of shm_peer */
+    uint64_t rang;    /* where the sides are apart, server: when it last sent the wake-up of shm_peer */
     uint64_t session; /* where the sides are apart: what stands at SHM_SESSION_AT while the memory is ours */
 };
 

@@ -478,7 +478,7 @@ static uint64_t server_slice(struct shm_channel *s, const char *text, size_t pay
     return size;
 }
 
-/* In a time that does not tell where they differ. */
+/* In a time that does not depend on where they differ. */
 static bool same_bytes(const uint8_t *a, const uint8_t *b, size_t size)
 {
     volatile uint8_t differ = 0;

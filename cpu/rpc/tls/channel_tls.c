@@ -7,8 +7,8 @@
  * Sending. Up to TLS_CHUNK bytes are encrypted into `out` and sent with one system call. What of it the socket does not
  * take stays there, and the plain bytes it stands for are `owed`: encrypted, but not reported as taken. The sender
  * comes again with the same bytes, as it does after every -EAGAIN, and when `out` is empty those are reported. So
- * whoever was told that bytes are taken knows that they are in the socket, and nothing waits here without somebody who
- * comes again.
+ * a caller to whom bytes were reported as taken knows that they are in the socket, and nothing waits here without
+ * somebody who comes again.
  *
  * Receiving. Several records are fetched at once (`in`); `more` says that some of them may still be here, where poll()
  * of the socket would not see them. It is cleared only when OpenSSL found too little, which means that `in` is empty

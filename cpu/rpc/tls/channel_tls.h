@@ -36,7 +36,7 @@ struct rpc_tls_identity {
     char *certificate;                          /* and those between it and its authority */
     char *key;
     char *ca;                                   /* clients must have a certificate of it; NULL: they need none */
-    char *revoked;                              /* lists of certificates that count no more (RFC 5280), or NULL */
+    char *revoked;                              /* lists of revoked certificates (RFC 5280), or NULL */
     char  fingerprint[RPC_PIN_SIZE];            /* SHA-256 of the certificate, hexadecimal */
 };
 

@@ -181,7 +181,7 @@ ssize_t rpc_channel_receive_spinning(rpc_channel *channel, struct rpc_inbox *inb
         return got;
     /* acquire: the memory is there to be looked at */
     bool direct = atomic_load_explicit(&channel->direct, memory_order_acquire);
-    bool together = direct && is_together(channel);         /* in any case: it also tells the peer where we are */
+    bool together = direct && is_together(channel);         /* in any case: it also sends our position to the peer */
     if (!spin->on)
         return -EAGAIN;
     if (spin->skip > 0) {

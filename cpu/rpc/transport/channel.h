@@ -81,7 +81,7 @@ int rpc_channel_socket(const rpc_channel *);
 int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, char *error);
 /* Over memory that both sides have already, as the BAR of a device, beside any stream socket, which is taken over.
    The server lays it out, so it must come first. Nobody may be able to cut it: an access behind its end is a fault.
-   The two sides may be on two kernels, as a guest and its host: no futex is used, bells go through the socket. */
+   The two sides may be on two kernels, as a guest and its host: no futex is used, wake-ups go through the socket. */
 int rpc_channel_shared(int socket, int memory, size_t size, bool server, rpc_channel **out, char *error);
 
 /*

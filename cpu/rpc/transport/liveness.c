@@ -1,5 +1,5 @@
 /*
- * liveness.c: what the system is told, and asked, about the network.
+ * liveness.c: what is set, and asked, in the system about the network.
  *
  * TCP_USER_TIMEOUT is not used (but see below): it counts from when bytes were accepted that the peer has not taken,
  * also while the peer's machine acknowledges every probe of its closed window. A stopped program would lose its

@@ -21,7 +21,7 @@ struct events {
     uint64_t beat_at;
     struct due *first, **last;
     unsigned count;
-    uint32_t recall;                      /* number of a recall that is to be told; 0: none */
+    uint32_t recall;                      /* number of a recall that is to be sent; 0: none */
     uint64_t recall_bytes;
     char lost[FLYT_MAX_SHORT];            /* why the session is about to end; "": it is not */
 };

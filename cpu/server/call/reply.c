@@ -4,13 +4,13 @@
  * A latched error goes with the first reply after it and is gone. A sticky one goes with every reply that a thread of
  * the program waits for, and with it what kernels have printed: the client answers later calls by itself, and a report
  * of what went wrong would be lost. A stream's completed number goes once per change, never in a reply that leaves an
- * error behind. All under report.lock, so that
- * any thread may answer; `news` says whether there is anything to tell, so that most replies need no lock. Who answers
- * has seen what happened before its call by whatever orders the two.
+ * error behind. All under report.lock, so that any thread may answer; `news` says whether there is anything to report,
+ * so that most replies need no lock. The answering thread has seen what happened before its call by whatever orders the
+ * two.
  *
  * Over shared memory the completed numbers of the first ids are also published there, for clients that look instead of
- * asking; and only while no error is waiting to be told, because a client that finds its work ended asks no more. When
- * the client has forgotten a stream, its word becomes 0 for the next one of that id: `dead` is set before
+ * asking; and only while no error is waiting to be reported, because a client that finds its work ended asks no more.
+ * When the client has forgotten a stream, its word becomes 0 for the next one of that id: `dead` is set before
  * report_forget, so nothing is published after it.
  */
 #include "cpu/server/session.h"

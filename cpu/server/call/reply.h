@@ -21,7 +21,7 @@ struct report {
     pthread_mutex_t lock;
     _Atomic bool news;                    /* any of the next three is set; else a reply needs no lock */
     CUresult latched, sticky;
-    /* streams with a done number that has not been told; each holds a reference */
+    /* streams with a done number that has not been reported; each holds a reference */
     struct list dirty;
     _Atomic uint64_t *numbers;            /* published, by stream id, in shared memory; NULL: nowhere */
     uint32_t number_count;
@@ -34,7 +34,7 @@ void report_latch(struct session *, CUresult);
 void report_share(struct session *);                              /* the transport is settled: publish there */
 void report_progress(struct session *, struct stream *);          /* done has changed */
 void report_forget(struct session *, struct stream *);            /* its id may soon name another */
-void report_stop(struct session *);                               /* nothing is told any more */
+void report_stop(struct session *);                               /* nothing is reported any more */
 CUresult report_sticky(struct session *);
 void report_clear_sticky(struct session *, CUresult which); /* and what is latched because of it */
 bool code_is_sticky(CUresult);

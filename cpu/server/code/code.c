@@ -202,7 +202,7 @@ void serve_func_set_attribute(struct session *session, struct call *call)
     session_reply_plain(session, call->xid, r, false);
 }
 
-/* Parameters as the driver tells them, else as the image does. */
+/* Parameters as the driver gives them, else as the image does. */
 static CUresult function_params(struct session *session, struct function *function)
 {
     struct module *module = function->module;

@@ -39,7 +39,7 @@ struct module {
     CUmodule handle;
     struct function *functions;
     struct texref *texrefs;               /* texture and surface references; under session.lock */
-    layout_image *layouts;                /* only where the driver does not tell */
+    layout_image *layouts;                /* only where the driver does not give them */
     bool unloaded;
 };
 

@@ -77,7 +77,7 @@ void serve_module_names(struct session *session, struct call *call)
     names_free(&result);
 }
 
-/* ---- the names of its variables: no driver tells them, so they are read from the image ---- */
+/* ---- the names of its variables: no driver gives them, so they are read from the image ---- */
 
 static CUresult variables_read(struct session *session, const module_names_args *args, module_names_result *result)
 {

@@ -15,7 +15,7 @@ struct texref_bindings;
 /* Those that the module's references have now. NULL: no memory. The module has references. */
 struct texref_bindings *texref_bindings_take(const struct module *);
 void texref_bindings_drop(struct texref_bindings *); /* NULL is allowed */
-/* Tells the driver what it does not know of them. The module's context is current. */
+/* Gives the driver what it does not know of them. The module's context is current. */
 CUresult texref_bindings_apply(struct session *, const struct texref_bindings *);
 /* With the module. */
 void texrefs_free(struct texref *);

@@ -338,7 +338,7 @@ CUresult null_OccupancyMaxActiveClusters(int *clusters, CUfunction handle, const
 }
 
 #if CUDA_VERSION >= 12000
-/* A tensor map is opaque, and nothing here reads it: it holds what tells two of them apart. */
+/* A tensor map is opaque, and nothing here reads it: it holds what distinguishes two of them. */
 CUresult null_TensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
                                    const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
                                    const cuuint32_t *element_strides, CUtensorMapInterleave interleave,

@@ -25,7 +25,7 @@ struct device_graphs {
 };
 /* Can kernels of this session's GPU launch graphs? */
 bool device_graphs_offered(const struct session *);
-/* What a launch of a kernel tells the driver, from what the client says. CUDA_SUCCESS, or why not. */
+/* What a launch of a kernel passes to the driver, from what the client says. CUDA_SUCCESS, or why not. */
 int device_graph_attribute(struct session *, struct softgpu_graph *);
 /* No graph begins any more, and no stream waits for one. NULL: of every context */
 void device_graphs_release_all(struct session *, struct context *);

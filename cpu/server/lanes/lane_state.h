@@ -71,8 +71,7 @@ struct lanes {
     _Atomic unsigned jobs;                /* written by lock holders only */
 };
 
-/* A lane ended as it should not: the client is told why, and given a moment to hear it and to end the session
- * itself. */
+/* A lane ended as it should not: the client receives the reason, and has a moment to end the session itself. */
 void lane_broke(struct lanes *, uint32_t number, const char *why);
 
 /* ---- lanes_in.c ---- */

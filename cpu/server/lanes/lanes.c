@@ -2,7 +2,7 @@
  * lanes.c: the session's lanes (cpu_rpc_prot.x says what travels on them).
  *
  * A connection that says it is a lane of this session gets a thread. The thread reads the hello and the key; if that is
- * the one that was told to the client for this lane, and not used yet, the connection becomes the lane, and the thread
+ * the one that was sent to the client for this lane, and not used yet, the connection becomes the lane, and the thread
  * its reader. Until then it has LANE_GREETING_MS; there are at most FLYT_MAX_LANES such connections, and only while a
  * key is out. One more takes the place of the one that has greeted for the longest time: a client shows its key at
  * once, so strangers who only know the session's number cannot keep its lanes from it.

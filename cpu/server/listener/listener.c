@@ -6,7 +6,7 @@
  * its first byte has come (then it gets a worker, or waits in line for one), is closed, or LISTENER_SILENCE_NS have
  * passed: so a peer that says nothing costs a descriptor for a while, never a worker. A server of a cluster gives
  * workers only to those that have shown a good pass first (knock.h). The others get an usher, which is a worker
- * without a GPU, of which a few are made at a time, and which tells them why they are refused.
+ * without a GPU, of which a few are made at a time, and which sends them the reason of the refusal.
  */
 #include "cpu/server/listener/listener.h"
 

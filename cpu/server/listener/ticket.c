@@ -7,7 +7,7 @@
  *   STATE/nonces/<hex>         a ticket that was used, empty; its modification time is when the ticket expires.
  *                              Creating it exclusively is what makes a ticket good for one connection
  *   STATE/revoked/<id>         the node manager's word: tickets for this program from before its modification time
- *                              count no more
+ *                              are no longer valid
  *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager
  */
 #include "cpu/server/listener/ticket.h"
@@ -118,7 +118,7 @@ static int nonce_use(const char *state, const struct ticket *ticket, int64_t now
     return r;
 }
 
-/* Whether the program's tickets count no more. */
+/* Whether the program's tickets have been revoked. */
 static bool program_revoked(const char *state, const struct ticket *ticket, int64_t now)
 {
     int64_t counts = (ticket->expires - ticket->issued) / 1000000 + 2 * TICKET_CLOCK_SKEW_SECONDS;

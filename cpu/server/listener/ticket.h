@@ -12,9 +12,9 @@
 
 enum { TICKET_REFUSAL_SIZE = 256, TICKET_PASS_SIZE = 16 };
 
-/* Of the command line; told to the workers through the environment. keys: file of public keys, a line of 64 hexadecimal
-   digits each, read for every client; state: folder for what has to be remembered; server: its number. -1: no
-   memory. */
+/* Of the command line; passed to the workers through the environment. keys: file of public keys, a line of 64
+   hexadecimal digits each, read for every client; state: folder for what has to be remembered; server: its number. -1:
+   no memory. */
 int ticket_configure(const char *keys, const char *state, const char *server);
 bool ticket_wanted(void);
 

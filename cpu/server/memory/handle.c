@@ -5,7 +5,7 @@
  * program, which may consist of several pieces that are mapped one behind the other (share.h).
  *
  * Whole handles are mapped, and unmapped in whole. struct window knows each granule of a mapping, as it knows the
- * pieces of MAP; `handle` tells the two apart.
+ * pieces of MAP; `handle` distinguishes the two.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -295,7 +295,7 @@ static bool context_works(struct session *session, struct context *context, bool
     while ((stream = stream_busy(session, context, blocking, stream))) {
         if (stream->first)
             return true;
-        if (!stream->handle) {                    /* destroyed: its marker tells */
+        if (!stream->handle) {                    /* destroyed: its marker shows it */
             completion_poll(session, stream);
             if (atomic_load(&stream->done) < stream->received)
                 return true;
@@ -314,7 +314,7 @@ static bool context_works(struct session *session, struct context *context, bool
    and with it everybody who wants the session's lock, perhaps the copy that such a kernel waits for. */
 static bool session_idle(struct session *session)
 {
-    completion_settle(session);                   /* who still has to be told has been told */
+    completion_settle(session);                   /* everybody who waits has been informed */
     for (struct list *link = list_first(&session->contexts); link; link = list_next(&session->contexts, link)) {
         struct context *context = LIST_OBJECT(link, struct context, of_session);
         if (context_works(session, context, false) || context_works(session, context, true))

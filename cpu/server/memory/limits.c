@@ -185,7 +185,7 @@ static void memory_info_blocking(struct session *session, struct call *call)
     pthread_mutex_unlock(&session->lock);
 }
 
-/* Where a limit is shared each question asks the others: what one program is told by another to have freed, is free. */
+/* Where a limit is shared each question asks the others: what another program reports as freed is free. */
 void serve_memory_info(struct session *session, struct call *call)
 {
     if (!charge_shared(session) || !call_serve_blocking(session, call, memory_info_blocking))

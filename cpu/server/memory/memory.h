@@ -117,7 +117,7 @@ bool mirror_pulls(const struct session *);                  /* FLYT_CAP_PULL */
 /* The client gets what kernels have changed by now before what they change later. Called by threads of the GPU. */
 void mirror_cut(struct session *);
 void mirror_cuts_drop(struct mirror *);
-/* By the completion thread: what is wanted now, and later, behind all news of what the device did before, telling the
+/* By the completion thread: what is wanted now; and later, behind all news of what the device did before, informing the
    client of it. */
 uint32_t mirror_newest(struct session *);
 void mirror_tell(struct session *, uint32_t newest);

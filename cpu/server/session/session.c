@@ -60,7 +60,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->charging, NULL);
     pthread_mutex_init(&session->measuring, NULL);
     pthread_mutex_init(&session->completion.lock, NULL);
-    pthread_mutex_init(&session->completion.telling, NULL);
+    pthread_mutex_init(&session->completion.reporting, NULL);
     pthread_mutex_init(&session->report.lock, NULL);
     pthread_mutex_init(&session->shares.lock, NULL);
     pthread_mutex_init(&session->report.speak, NULL);
@@ -110,7 +110,7 @@ void session_destroy(struct session *session)
     pthread_mutex_destroy(&session->charging);
     pthread_mutex_destroy(&session->measuring);
     pthread_mutex_destroy(&session->completion.lock);
-    pthread_mutex_destroy(&session->completion.telling);
+    pthread_mutex_destroy(&session->completion.reporting);
     pthread_mutex_destroy(&session->report.lock);
     pthread_mutex_destroy(&session->shares.lock);
     pthread_mutex_destroy(&session->report.speak);
@@ -156,7 +156,7 @@ static void hello_grant(struct session *session, const flyt_wish *wish, hello_re
         return;
     struct context *context = context_begin_first(session);
     if (!context)
-        return; /* the client asks again, and is told why */
+        return; /* the client asks again, and receives the reason */
     result->granted.context = 1;
     result->granted.credit =
         memory_first_credit(session, context, result->devices.devices_val->total_memory, wish->credit);

@@ -11,9 +11,9 @@
  * at intervals in proportion to how long the youngest wait has lasted (1/8, at most 1 ms). It also answers the client's
  * EVENTS in time (notify.c).
  *
- * What is told is told in order: the bytes of a copy leave before the news that a host function behind it is due, and
+ * Replies are sent in order: the bytes of a copy leave before the news that a host function behind it is due, and
  * before the answer to a synchronisation. So waiters of a stream are kept by number, and from looking at the device
- * until the answers have been sent a thread holds `telling`.
+ * until the answers have been sent a thread holds `reporting`.
  */
 #include "cpu/server/session.h"
 
@@ -29,7 +29,7 @@ enum { COMPLETION_SPIN_NS = 30000, COMPLETION_MIN_NS = 10000, COMPLETION_MAX_NS 
 #define COMPLETION_IDLE_NS (250 * CLOCK_NS_PER_MS)
 #define COMPLETION_ATTENDED_NS (20 * CLOCK_NS_PER_MS)    /* between looks while others wait in the driver */
 
-/* ---- spare events ---- */
+/* ---- unused events ---- */
 
 void completion_spare(struct session *session, struct context *context, CUevent event)
 {
@@ -181,10 +181,10 @@ static void completion_reach(struct session *session, struct stream *stream, uin
     }
 }
 
-/* Beside `telling` at most session.lock is held. */
+/* Beside `reporting` at most session.lock is held. */
 static void completion_finish(struct session *session, struct harvest *harvest)
 {
-    FLYT_ASSERT_HELD(&session->completion.telling);
+    FLYT_ASSERT_HELD(&session->completion.reporting);
     while (harvest->markers) {
         struct marker *marker = harvest->markers;
         harvest->markers = marker->next;
@@ -209,7 +209,7 @@ static void completion_finish(struct session *session, struct harvest *harvest)
 void completion_wait(struct session *session, struct stream *stream, struct waiter *waiter)
 {
     struct harvest harvest = { .last = &harvest.waiters };
-    pthread_mutex_lock(&session->completion.telling);
+    pthread_mutex_lock(&session->completion.reporting);
     pthread_mutex_lock(&session->completion.lock);
     struct tree_node *place =
         waiter->behind ? tree_at_or_above(&stream->markers, waiter->number, waiter->behind) : NULL;
@@ -232,7 +232,7 @@ void completion_wait(struct session *session, struct stream *stream, struct wait
     }
     pthread_mutex_unlock(&session->completion.lock);
     completion_finish(session, &harvest);
-    pthread_mutex_unlock(&session->completion.telling);
+    pthread_mutex_unlock(&session->completion.reporting);
     if (too_many && !atomic_load(&session->ended))
         session_end(session, "too many of its calls wait for streams");
 }
@@ -248,21 +248,21 @@ void completion_slot(struct session *session, struct stream *stream, struct slot
 
 void completion_settle(struct session *session)
 {
-    pthread_mutex_lock(&session->completion.telling);
-    pthread_mutex_unlock(&session->completion.telling);
+    pthread_mutex_lock(&session->completion.reporting);
+    pthread_mutex_unlock(&session->completion.reporting);
 }
 
 void completion_advance(struct session *session, struct stream *stream, uint64_t number)
 {
     struct harvest harvest = { .last = &harvest.waiters };
-    pthread_mutex_lock(&session->completion.telling);
+    pthread_mutex_lock(&session->completion.reporting);
     pthread_mutex_lock(&session->completion.lock);
     if (number >= stream->issued)
         crowd_leave(session, stream, stream->entered);
     completion_reach(session, stream, number, CUDA_SUCCESS, &harvest);
     pthread_mutex_unlock(&session->completion.lock);
     completion_finish(session, &harvest);
-    pthread_mutex_unlock(&session->completion.telling);
+    pthread_mutex_unlock(&session->completion.reporting);
 }
 
 /* Is there a waiter up to there whose reply carries what kernels printed? All of them are about to be finished. */
@@ -327,7 +327,7 @@ bool completion_poll(struct session *session, struct stream *first)
     struct completion *completion = &session->completion;
     struct harvest harvest = { .last = &harvest.waiters };
     struct list taken = { NULL, NULL }, idle = { NULL, NULL };
-    pthread_mutex_lock(&completion->telling);
+    pthread_mutex_lock(&completion->reporting);
     pthread_mutex_lock(&completion->lock);
     if (first && list_linked(&first->watched)) {
         list_remove(&first->watched);
@@ -354,7 +354,7 @@ bool completion_poll(struct session *session, struct stream *first)
     }
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
-    pthread_mutex_unlock(&completion->telling);
+    pthread_mutex_unlock(&completion->reporting);
     return more;
 }
 
@@ -403,7 +403,7 @@ void completion_abort(struct session *session, struct context *context, CUresult
 {
     struct completion *completion = &session->completion;
     struct harvest harvest = { .last = &harvest.waiters };
-    pthread_mutex_lock(&completion->telling);
+    pthread_mutex_lock(&completion->reporting);
     pthread_mutex_lock(&completion->lock);
     for (struct list *link = list_first(&context->streams); link; link = list_next(&context->streams, link))
         completion_abort_stream(session, LIST_OBJECT(link, struct stream, of_context), code, &harvest);
@@ -411,7 +411,7 @@ void completion_abort(struct session *session, struct context *context, CUresult
     completion_abort_line(session, &completion->watched, context, code, &harvest);
     pthread_mutex_unlock(&completion->lock);
     completion_finish(session, &harvest);
-    pthread_mutex_unlock(&completion->telling);
+    pthread_mutex_unlock(&completion->reporting);
     pthread_mutex_lock(&completion->lock);
     long_waits_end(session, context);
     pthread_mutex_unlock(&completion->lock);

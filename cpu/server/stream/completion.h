@@ -30,7 +30,7 @@ struct long_wait {
 };
 
 struct completion {
-    pthread_mutex_t telling;              /* outermost but for session.lock */
+    pthread_mutex_t reporting;            /* outermost but for session.lock */
     pthread_mutex_t lock;
     pthread_cond_t  wake;
     /* streams with markers, and with waiters or without; each holds a reference */
@@ -51,8 +51,8 @@ struct completion {
 
 int  completion_start(struct session *);
 void completion_stop(struct session *);
-/* A place to watch. record NULL: the event is a spare one and returns to its context. Takes a reference to record.
-   serial may be NULL. */
+/* A place to watch. record NULL: the event came from the unused ones, and returns to its context. Takes a reference to
+   record. serial may be NULL. */
 CUresult completion_mark(struct session *, struct stream *, CUevent, struct record *, uint64_t number,
                          uint64_t *serial);
 /* finish runs when the stream's operations up to waiter->number are complete (perhaps at once, in this call), and
@@ -62,7 +62,7 @@ void completion_slot(struct session *, struct stream *, struct slot *);
 /* Looks at some of the streams that are watched, `first` (NULL: any) and those that somebody waits for before
    others; each has its turn. True while something is still being watched. Any thread with no lock but session.lock. */
 bool completion_poll(struct session *, struct stream *first);
-/* Whatever another thread has seen complete has been told when this returns. */
+/* Whatever another thread has seen complete has been reported when this returns. */
 void completion_settle(struct session *);
 /* The stream is known to be idle: everything up to number is complete. */
 void completion_advance(struct session *, struct stream *, uint64_t number);
@@ -74,14 +74,14 @@ void completion_rouse(struct session *);                          /* the thread 
 void completion_spare(struct session *, struct context *, CUevent);
 /* Every wait on streams of the context ends with `code`. */
 void completion_abort(struct session *, struct context *, CUresult code);
-CUresult completion_event(struct session *, struct context *, CUevent *);      /* a spare one, or a new one */
+CUresult completion_event(struct session *, struct context *, CUevent *);      /* an unused one, or a new one */
 void completion_event_back(struct session *, struct context *, CUevent);
 void completion_events_free(struct session *, struct context *);
 
 /* ---- long_wait.c: under completion.lock, but for long_waits_stop ---- */
 
 bool long_wait_begin(struct session *, struct stream *);          /* false: nobody free to wait for its first marker */
-/* somebody is in the driver with the event, and will spare it */
+/* true: a thread is in the driver with the event, and returns it to the unused ones afterwards */
 bool long_wait_leave(struct session *, CUevent);
 /* nobody is in the driver any more for this context, which is idle */
 void long_waits_end(struct session *, const struct context *);

@@ -71,7 +71,7 @@ struct context {
 
 struct device *server_device_find(struct session *, int index);          /* NULL: no such device */
 int  devices_create(struct session *, char *error);
-/* What HELLO tells of the devices. The result lives as long as the process. */
+/* What HELLO reports of the devices. The result lives as long as the process. */
 int  devices_snapshot(const struct gpu *, const flyt_device **, int *count, char *error);
 /* The software GPU shows this compute capability (times ten; 0: as it is) from here on, if it may (gpu.h), and so does
    the snapshot. Before the session's first context; other drivers stay as they are. */

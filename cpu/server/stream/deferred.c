@@ -6,7 +6,7 @@
  * memory, room on lanes or room in the driver is given out (in turn, as long as there is some), or in `starved`, which
  * is tried with every kick. Whatever it waits for, it is ready when something of its own has completed
  * (completion.progressed). The order between the legacy stream and the blocking ones needs no list: context->heads
- * tells who is next.
+ * says who is next.
  */
 #include "cpu/server/session.h"
 

@@ -2,8 +2,8 @@
  * host_function.c: functions of the client's that run in the order of a stream.
  *
  * The stream gets a marker, then waits on a word of host-mapped memory (its gate) for a ticket. When the marker is
- * complete the client is told (notify.c); when the client says that the function has ended, the ticket is written to
- * the gate and the stream goes on. Nothing of this occupies a thread of the driver's. Tickets of a stream rise, and
+ * complete the client is informed (notify.c); when the client says that the function has ended, the ticket is written
+ * to the gate and the stream goes on. Nothing of this occupies a thread of the driver's. Tickets of a stream rise, and
  * its functions are due one after the other, so the gate needs only ever hold the last one that ended. A gate that
  * passes to another stream keeps its value and counts on: the device may not have looked at it for the last time.
  *
@@ -68,7 +68,7 @@ static void host_function_unname(struct host_function *function)
     function->named = false;
 }
 
-/* Taken out of the list when told, ended and, with a callback, passed. */
+/* Taken out of the list when reported, ended and, with a callback, passed. */
 static void host_function_settle(struct host_functions *all, struct host_function *function)
 {
     FLYT_ASSERT_HELD(&all->lock);
@@ -93,7 +93,7 @@ static void CUDA_CB wait_in_callback(void *context)
     pthread_mutex_unlock(&all->lock);
 }
 
-/* The work before it is complete, or has failed: the client is told in both cases. */
+/* The work before it is complete, or has failed: the client is informed in both cases. */
 static void host_function_due(struct session *session, struct waiter *waiter)
 {
     struct host_function *function = (struct host_function *)waiter;
@@ -158,7 +158,7 @@ static int host_function_issue(struct session *session, struct call *call)
     r = function->callback
             ? gpu->LaunchHostFunc(stream->handle, wait_in_callback, function)
             : gpu->StreamWaitValue32(stream->handle, stream->gate_address, function->ticket, CU_STREAM_WAIT_VALUE_GEQ);
-    if (r != CUDA_SUCCESS) {                              /* the client is told all the same, with the reason */
+    if (r != CUDA_SUCCESS) {                              /* the client is informed all the same, with the reason */
         pthread_mutex_lock(&all->lock);
         function->passed = true;
         gate_open(function);

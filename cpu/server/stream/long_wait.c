@@ -7,8 +7,8 @@
  * most COMPLETION_LONG_WAITS of them, started when first needed; streams beyond that are looked at by the completion
  * thread.
  *
- * While a thread is in the driver with an event, nobody records or destroys it: a client's record is held, and a spare
- * event that becomes free meanwhile is `left` to the thread. A context goes only after long_waits_end.
+ * While a thread is in the driver with an event, nobody records or destroys it: a client's record is held, and an
+ * unused event that becomes free meanwhile is `left` to the thread. A context goes only after long_waits_end.
  */
 #include "cpu/server/session.h"
 

@@ -267,7 +267,7 @@ static __attribute__((noinline, cold)) bool stream_makes_room(struct session *se
     return false;
 }
 
-/* Has the call's turn come, as far as can be told without the driver? */
+/* Has the call's turn come, as far as is known without the driver? */
 static bool stream_ready(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
@@ -340,7 +340,7 @@ static void stream_call_done(struct session *session, struct call *call)
         function_drop(session, call->function);
     if (call->record) {
         if (call->record->stream == call->stream && !call->record->issued)
-            record_issued(session, call->record);     /* it has not come to that */
+            record_issued(session, call->record);     /* dropped before it was issued */
         executor_driver_enter(session);               /* it may be the last to refer to an event */
         record_drop(call->record);
         executor_driver_leave(session);
@@ -631,7 +631,7 @@ void streams_drop_all(struct session *session, struct context *context)
         if (!stream->dead && !stream->inner)
             id_map_remove(session->ids[KIND_STREAM], stream->id);
         stream->dead = true;
-        /* the numbers of the legacy stream count on, and are still to be told */
+        /* the numbers of the legacy stream count on, and are still to be reported */
         if (stream != context->legacy && !stream->inner)
             report_forget(session, stream);
         list_remove(link);

@@ -49,7 +49,7 @@ struct event {
 struct marker {
     struct tree_node node;                /* of the stream: number, serial */
     struct marker *next;                  /* when it has been passed */
-    CUevent event;                        /* a spare one, or record's */
+    CUevent event;                        /* an unused one, or record's */
     struct record *record;
     struct waiter *waiter;                /* that is behind it; NULL: none */
     uint64_t entered;                     /* of the stream, up to here: crowd.c */

@@ -1,6 +1,6 @@
 /*
  * tenant.h: what all programs of a tenant hold of device memory together, its limit, and how unused credit of one
- * becomes memory of another; see tenant.c. Without a ledger (local:) these let everything pass.
+ * becomes memory of another; see tenant.c. Without a usage file (local:) these let everything pass.
  */
 #ifndef FLYT_SERVER_TENANT_H
 #define FLYT_SERVER_TENANT_H
@@ -11,15 +11,15 @@
 
 /* ---- for the listener ---- */
 
-/* Before the first worker: an empty ledger, which workers find by the environment: at $FLYT_TENANT_LEDGER, else in
-   `directory` (NULL: there is none, and no ledger then). */
+/* Before the first worker: an empty usage file, which workers find by the environment: at $FLYT_TENANT_LEDGER, else in
+   `directory` (NULL: there is none, and no usage file then). */
 void tenant_reset(const char *directory);
 void tenant_forget(pid_t worker);                 /* it has ended */
 
 /* ---- for a worker ---- */
 
-/* Before its first session. -1: there is a limit and its ledger cannot be used: nothing may be served, and `why` says
-   why not. */
+/* Before its first session. -1: there is a limit and its usage file cannot be used: nothing may be served, and `why`
+   says why not. */
 int  tenant_open(char *why, size_t size);
 
 /* Credit: what MAP makes, part of which the client may hold unused. Fixed: all else. */
@@ -57,7 +57,7 @@ void tenant_device(unsigned device, uint64_t bytes);
 enum { TENANT_LOOKS = 8, TENANT_DEVICES = 8, TENANT_NAME = 172 };
 void tenant_look(bool busy);
 struct tenant_usage { uint32_t pid, busy; uint64_t bytes[TENANT_DEVICES]; char executable[TENANT_NAME]; };
-/* Of at most so many programs; how many there are. -1: no ledger is kept. */
+/* Of at most so many programs; how many there are. -1: no usage file is kept. */
 int  tenant_usage(struct tenant_usage *, unsigned most);
 
 /* ---- recall ---- */

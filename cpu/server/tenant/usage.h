@@ -1,5 +1,5 @@
 /*
- * usage.h: what a session tells the tenant's books for libnvidia-ml (usage.c).
+ * usage.h: what a session writes into the tenant's usage file for libnvidia-ml (usage.c).
  */
 #ifndef FLYT_SERVER_USAGE_H
 #define FLYT_SERVER_USAGE_H

@@ -9,7 +9,7 @@
 /* CUlaunchAttributeID; older headers do not name it */
 enum { ATTRIBUTE_PREFERRED_CLUSTER = 11 };
 
-/* The parameter block, malloc'ed (never NULL, so that an error is told from no parameters). */
+/* The parameter block, malloc'ed (never NULL, so that NULL means an error, not "no parameters"). */
 static CUresult gather(const struct sgd_function *f, void **params, void **extra, void **block)
 {
     const struct ptx_function *p = f->info.function;

@@ -2,7 +2,7 @@
  * array.c: CUDA arrays.
  *
  * An array is a block of device memory of the context: rows at a fixed pitch, layers and depth behind each other. Its
- * address is told to nobody; copies come through calls/copy.c, kernels through the objects of texture.c. Formats: the
+ * address is given to nobody; copies come through calls/copy.c, kernels through the objects of texture.c. Formats: the
  * eight plain ones, the normalized ones, compressed blocks. No sparse arrays, no planes. A mipmapped array
  * is one piece of memory too, in which the levels follow each other (sg_texture_level); each level is an array whose
  * memory is the whole's.

@@ -123,7 +123,7 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
     return CUDA_SUCCESS;
 }
 
-enum { NEWEST_MAJOR = 9, NEWEST_MINOR = 0 }; /* the newest PTX of CUDA 13.0, which cuDriverGetVersion tells */
+enum { NEWEST_MAJOR = 9, NEWEST_MINOR = 0 }; /* the newest PTX of CUDA 13.0, which cuDriverGetVersion returns */
 
 CUresult sgd_ptx_version_check(const struct ptx_module *m, const struct sgd_image *image, char *log, size_t log_size)
 {

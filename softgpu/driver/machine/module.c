@@ -60,7 +60,7 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
         }
         uint64_t align = v->align > 16 ? v->align : 16;
         total = (total + align - 1) & ~(align - 1);
-        m->addresses[i] = total + 1;         /* + 1: told from "none"; the base is added below */
+        m->addresses[i] = total + 1;         /* + 1: so that 0 means "none"; the base is added below */
         total += size_of(v);
     }
     if (!total)

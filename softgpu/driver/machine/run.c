@@ -5,7 +5,7 @@
  *
  * A stream, a kernel or the program may watch a word that a copy or memset of few words changes: those are atomic
  * accesses, as the hardware's are. In large ones it would be slow, and nobody can count on when a word of them changes;
- * there ThreadSanitizer is told to look away.
+ * there ThreadSanitizer must ignore it.
  */
 #include "softgpu/driver/machine/machine.h"
 #include "softgpu/check.h"

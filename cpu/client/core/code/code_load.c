@@ -280,7 +280,7 @@ int code_module_load(core_image *image, core_context *c, const struct few *few)
     return code;
 }
 
-/* The server keeps a module that it could not load, as it keeps others, until it is told to unload it. It makes none
+/* The server keeps a module that it could not load, as it keeps others, until it is asked to unload it. It makes none
    for a context that has ended. */
 static void module_failed(flyt_id module, int code)
 {

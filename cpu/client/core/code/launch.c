@@ -528,7 +528,7 @@ int core_launch_attribute_check(core_context *c, const struct core_launch_attrib
     return code ? code : launch_check_attribute(c->device, attribute);
 }
 
-/* In each place of its own, as is check: the way of most calls. */
+/* Inlined at each call site, as check is: most launches take this path. */
 static inline __attribute__((always_inline)) int launch_now(struct client_stream *s, const struct core_launch *l,
                                                             const struct loaded_function *loaded)
 {

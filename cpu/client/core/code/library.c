@@ -14,7 +14,7 @@
 
 struct core_library {
     core_image *image;
-    struct core_library *next; /* of the spare records */
+    struct core_library *next; /* of the unused records */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -25,7 +25,7 @@
 #include "cpu/client/core/wire/wire.h"
 
 struct core_texref {
-    struct core_texref *next; /* of those in use, or of the spare ones */
+    struct core_texref *next; /* of those in use, or of the unused ones */
     core_context *context;
     const core_image *image; /* NULL: no image's */
     char *name;

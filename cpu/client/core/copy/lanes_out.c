@@ -157,7 +157,7 @@ void lane_out_cancel(struct lane_out *out)
     struct client_lane *lane = &lanes.lanes[out->via.lane - 1];
     pthread_mutex_lock(&lanes.lock);
     if (lane->current == out) {
-        /* Bytes that should not have come; the reader is told by what it finds when it looks again. */
+        /* Bytes that should not have come; the reader learns it from what it finds when it looks again. */
         lane->current = NULL;
         rpc_channel_shutdown(lane->channel);
         while (lane->receiving) {             /* moves what is there, and does not wait */

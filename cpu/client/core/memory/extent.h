@@ -1,6 +1,6 @@
 /*
- * extent.h: tells a server that watches what kernels do to memory (FLYT_SOFTGPU_MEMCHECK) what is an allocation
- * (extent.c). Other servers are told nothing. CORE_OK, or the session's error.
+ * extent.h: informs a server that watches what kernels do to memory (FLYT_SOFTGPU_MEMCHECK) what is an allocation
+ * (extent.c). Nothing is sent to other servers. CORE_OK, or the session's error.
  */
 #ifndef FLYT_CLIENT_CORE_EXTENT_H
 #define FLYT_CLIENT_CORE_EXTENT_H

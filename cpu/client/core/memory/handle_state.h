@@ -49,7 +49,7 @@ int access_ask(uint64_t address, uint64_t size, int device, unsigned access);
 int mapping_ask(const struct physical *, uint64_t address);
 /* Asks the server to map the memory with these rights. If the server refuses them, nothing stays mapped. */
 int mapping_ask_with(const struct physical *, uint64_t address, const struct rights *);
-/* Tells the server to unmap whole mappings. Does not wait. A result code. */
+/* Asks the server to unmap whole mappings. Does not wait. A result code. */
 int mapping_end(uint64_t address, uint64_t size);
 
 /* Addresses behind the heaps of all contexts: at `hint` if they are free there. 0: none. Give them back with
@@ -72,8 +72,8 @@ int wire_take(struct physical *);
 void wire_give(struct physical *);
 /* Whether some process still has a descriptor that names it. Forgets the descriptors that were closed. */
 bool physical_described(struct physical *);
-/* Ends the memory of which the last descriptor has been closed. Nobody tells when that happens: so this looks whenever
-   the program asks for memory, for its amount, or about handles. Whether there was any. */
+/* Ends the memory of which the last descriptor has been closed. Nobody reports when that happens: so this looks
+   whenever the program asks for memory, for its amount, or about handles. Whether there was any. */
 bool kept_look(void);
 
 /* ---- handle_shared.c ---- */

@@ -5,7 +5,7 @@
  * small ones are pages of a run of one granule, so that most of them cost no message. Runs that fall free are kept,
  * up to SPARE_MOST bytes, for the next who wants one of that size; beyond that they are taken from the device
  * (HOST_REMOVE), and only then are their pages given back to the system: as long as the device knows them, it would
- * go on using the old ones. The server refuses while work is under way; then the run stays a spare one and is tried
+ * go on using the old ones. The server refuses while work is under way; then the run stays unused and is tried
  * again.
  *
  * Where no memory is shared (over a network), the window is mirrored: what is used of it is memory of this process
@@ -31,7 +31,7 @@ enum { PAGE = 4096, PAGES = FLYT_HOST_GRANULE / PAGE, SMALL_MOST = FLYT_HOST_GRA
 
 struct run {
     uint64_t    address, size;
-    struct run *next;                 /* among the spare ones, oldest first, or those cut into pages */
+    struct run *next;                 /* among the unused ones, oldest first, or those cut into pages */
     unsigned    used;                 /* pages */
     bool        pages;                /* cut into pages */
     uint16_t    length[PAGES];        /* of the piece that begins with that page; 0: none does */
@@ -133,7 +133,7 @@ static bool run_end(struct run *run)
     return true;
 }
 
-/* Ends spare runs, the oldest first, until no more than `most` bytes are left of them. */
+/* Ends unused runs, the oldest first, until no more than `most` bytes are left of them. */
 static void trim(uint64_t most)
 {
     FLYT_ASSERT_HELD(&space.lock);
@@ -345,7 +345,7 @@ int host_space_save(struct move *move)
     if (space.mirrored)
         return moving ? mirror_room->save(move) : CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&space.lock);
-    trim(0);                                      /* what is spare need not move */
+    trim(0);                                      /* what is unused need not move */
     for (const struct run *run; (run = run_from(&granule)); end = run->address + run->size - space.base)
         bytes += run->size;
     pthread_mutex_unlock(&space.lock);

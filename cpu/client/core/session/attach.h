@@ -24,7 +24,7 @@ int  manager_ask(struct manager_place *);
    where there is none. */
 int  manager_ask_other(struct manager_place *, const char *why);
 void manager_place_free(struct manager_place *);
-/* Tells the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
+/* Informs the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
 void manager_tell_transport(const char *mode, const char *why);
 /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
 void manager_tell_why(void);

@@ -117,7 +117,7 @@ static void *watch(void *unused)
     return NULL;
 }
 
-/* Without the thread the user is told less, and FLYT_WAIT limits only what has a limit of its own. */
+/* Without the thread the user learns less, and FLYT_WAIT limits only what has a limit of its own. */
 static void start_thread(void)
 {
     sigset_t all, before;

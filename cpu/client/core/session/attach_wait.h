@@ -3,8 +3,8 @@
  *
  * The way has stages: the client manager, the cluster manager, a free GPU, the connection to the server, its first
  * answer. Each has a limit of its own. FLYT_WAIT=SECONDS limits all of them together. After two seconds the user is
- * told what the program waits for, and again when that changes. A thread of this file does both, since the program's
- * own thread is inside a call that waits.
+ * informed what the program waits for, and again when that changes. A thread of this file does both, since the
+ * program's own thread is inside a call that waits.
  *
  * All of it is for the one thread that attaches.
  */

@@ -5,7 +5,7 @@
  * `generation` counts them: what was made in an earlier life is not found any more.
  *
  * A process that begins need not wait for its context. The server says with HELLO whether it has room for one. If so,
- * the client asks for the context, its first memory and, where the program has little code, its code, and tells the
+ * the client asks for the context, its first memory and, where the program has little code, its code, and informs the
  * program at once that it has the context: the context is promised. The first call that needs the context takes the
  * answers (context_enter). If the server has refused it after all, because another program was quicker, that call
  * returns the server's error, and the next one asks again: so does NVIDIA's runtime, which makes a context when a call
@@ -179,7 +179,7 @@ void context_settle_promises(void)
     for (core_context *c = context_next_promised(NULL); c; c = context_next_promised(c)) {
         pthread_mutex_lock(&c->lock);
         if (c->promise)
-            kept(c);                          /* a refusal is told when the context is needed */
+            kept(c);                          /* a refusal is returned when the context is needed */
         pthread_mutex_unlock(&c->lock);
     }
 }

@@ -285,7 +285,7 @@ static int move_session(struct move *move, const char *uri, struct link *link)
         code = CORE_OUT_OF_MEMORY;
     if (!code)
         code = ask_kinds(move, true);
-    /* An error that the old server has told stays the program's; one of the new server is the move's. */
+    /* An error that the old server has reported stays the program's; one of the new server is the move's. */
     if (!code) {
         latched = atomic_exchange(&core_session.latched, 0);
         code = make_again(move);

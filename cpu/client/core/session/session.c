@@ -458,7 +458,7 @@ static int attach_once(const struct manager_place *place)
     return code;
 }
 
-/* What the client manager is told of the connection that has been made. */
+/* What is sent to the client manager about the connection that has been made. */
 static void attach_tell(void)
 {
     const char *transport = rpc_client_transport(core_session.client), *mode = transport;

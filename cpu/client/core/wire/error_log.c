@@ -196,7 +196,7 @@ static void tell(struct entry *entry)
     }
 }
 
-/* Of those that this thread may tell, the first. */
+/* Of those that this thread may print, the first. */
 static struct entry *untold(void)
 {
     for (uint64_t number = oldest(); number < count; number++) {

@@ -14,7 +14,7 @@ struct events_call {
 };
 void events_open(rpc_client *);                             /* from here on to this server; none is outstanding */
 bool events_send(const flyt_id *host_functions_done, unsigned count);      /* false: no memory */
-/* Tells the server that host functions have ended. */
+/* Informs the server that host functions have ended. */
 void events_tell_done(const flyt_id *ids, unsigned count);
 struct events_call *events_oldest(void);                    /* NULL: none */
 bool events_ended(struct events_call *, bool answered);     /* the oldest; the caller frees it. Was it the last one? */

@@ -183,7 +183,7 @@ static int attach(bool to_use)
     if (now == STATE_NEW) {
         atomic_store(&state, STATE_ATTACHING);
         failure = deep_call(attach_deep, &to_use);
-        pthread_mutex_lock(&loss_lock);       /* so a loss is told here, or by session_lost, and never by neither */
+        pthread_mutex_lock(&loss_lock);       /* so a loss is reported here, or by session_lost, and never by neither */
         if (!failure && (failure = atomic_load(&core_session.sticky)))
             log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);
         atomic_store_explicit(&state, failure ? STATE_FAILED : STATE_READY, memory_order_release);

@@ -122,7 +122,7 @@ void wire_not_ready(struct asked *asked, uint64_t news)
 }
 
 /* Threads that query the same object may mix their two words: then one of them asks once more, or what it says here was
-   true when the other was told so, a moment ago and with nothing heard since either. */
+   true when the other got that answer, a moment ago and with nothing heard since either. */
 bool wire_not_ready_yet(struct asked *asked, bool published)
 {
     uint64_t at = atomic_load_explicit(&asked->at, memory_order_relaxed),

@@ -39,13 +39,12 @@ int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decod
 int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
 uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */
-/* When somebody was last told "not ready" by the server, since when nothing else, and what had been heard before
-   that. */
+/* When the server last answered "not ready", since when nothing else, and what had been heard before that. */
 struct asked { atomic_uint_fast64_t at, since, news; };
 /* Queries. What is not known to have ended is asked about at most once in 10 µs per stream or event, and where its
    end is published more and more rarely, down to once in 200 µs, since who waits for a reply does not see it
    meanwhile. In between "not ready" is said here, but only while nothing whatever has been heard from the server
-   since: a program may know from any other answer that the work has ended, and must not be told otherwise. */
+   since: a program may know from any other answer that the work has ended, and must not get another answer. */
 uint64_t wire_news(void);             /* taken before asking */
 void wire_heard(void);
 void wire_not_ready(struct asked *, uint64_t news);         /* the server said so */
