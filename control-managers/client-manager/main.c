@@ -24,8 +24,8 @@
 static const char help[] =
     "Usage: flyt-client-manager [options]\n"
     "\n"
-    "Gives the CUDA programs of this VM their GPU servers: asks the cluster manager for them, and tells it when\n"
-    "programs end.\n"
+    "Gives the CUDA programs of this VM their GPU servers: asks the cluster manager for them, and reports to it\n"
+    "when programs end.\n"
     "\n"
     "  -c, --config FILE  configuration (default /etc/flyt/client-manager.conf if there is one)\n"
     DAEMON_HELP_OPTIONS

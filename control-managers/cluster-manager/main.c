@@ -27,7 +27,7 @@ static const char help[] =
     "  -c, --config FILE  configuration (default /etc/flyt/cluster-manager.conf if there is one)\n"
     DAEMON_HELP_OPTIONS
     "\n"
-    "Each address really listened on is printed. GPU servers and programs go on when it ends.\n"
+    "Prints each address on which it listens. GPU servers and programs go on when it ends.\n"
     DAEMON_HELP_END;
 
 static const struct daemon_about about = {

@@ -1,22 +1,24 @@
 /* commands.c: the table of all commands. Help, completion and the test of the manual are made from it. */
 #include "control-managers/flytctl/flytctl.h"
 
+#include <string.h>
+
 const struct option_row global_options[] = {
     { "manager", 'M', "URI", "the cluster manager: unix:///path or tcp://host:port ($FLYT_CLUSTER)", false },
     { "secret", 'S', "SOURCE", "the administrator's secret, for tcp: file:/path or env:NAME ($FLYT_CLUSTER_SECRET)",
       false },
     { "tls", 'T', "DIR", "folder with ca.crt, NAME.crt and NAME.key, for tcp ($FLYT_CLUSTER_TLS)", false },
     { "as", 'A', "NAME", "name of the administrator (the login name), NAME of --tls", false },
-    { "settings", 0, "FILE", "where the options above stand otherwise (/etc/flyt/flytctl.conf)", false },
+    { "settings", 0, "FILE", "file with defaults of the options above (/etc/flyt/flytctl.conf)", false },
     { "timeout", 't', "SECONDS", "how long to wait for an answer (10)", false },
     { "json", 'j', NULL, "print JSON", false },
-    { "wide", 'W', NULL, "print tables whole, also where the terminal is narrower", false },
+    { "wide", 'W', NULL, "print whole tables, even if the terminal is narrower", false },
     { "help", 'h', NULL, "print help, of a command if one is given", false },
     { "version", 'V', NULL, "print the version", false },
     { 0 },
 };
 
-const struct option_row force_options[] = { { "force", 'f', NULL, "although programs use it", false }, { 0 } };
+const struct option_row force_options[] = { { "force", 'f', NULL, "even if programs use it", false }, { 0 } };
 const struct option_row filter_options[] = {
     { "vm", 0, "NAME", "only of this VM", false },
     { "node", 0, "NAME", "only on this node", false },
@@ -27,9 +29,9 @@ const struct command commands[] = {
     { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use", status_options,
       command_status },
     { NULL, "top", "", 0, 0, "", "Shows the cluster live", top_options, command_top },
-    { NULL, "events", "", 0, 0, "", "Shows what happened", events_options, command_events },
+    { NULL, "events", "", 0, 0, "", "Shows events of the past, or as they come", events_options, command_events },
     { NULL, "reload", "", 0, 0, "", "Makes the cluster manager read its configuration again", NULL, command_reload },
-    { "key", "rotate", "", 0, 0, "", "Signs tickets with a new key; those of the old one count until they have expired",
+    { "key", "rotate", "", 0, 0, "", "Signs tickets with a new key; tickets of the old key stay valid until they expire",
       NULL, command_key_rotate },
 
     { "vm", "add", "NAME", 1, 1, "", "Entitles a VM to SMs and memory, and prints its secret, once", vm_add_options,
@@ -48,9 +50,9 @@ const struct command commands[] = {
     { "node", "list", "", 0, 0, "", "Lists nodes", NULL, command_node_list },
     { "node", "show", "NAME", 1, 1, "node", "Shows one node and its GPUs", NULL, command_node_show },
     { "node", "add", "NAME...", 1, -1, "",
-      "Gives nodes a secret of their own each, and prints it, once; no other node can use the name then",
+      "Gives each node a secret of its own, and prints it, once; then no other node can use the name",
       node_add_options, command_node_add },
-    { "node", "drain", "NAME...", 1, -1, "node", "Sends new programs elsewhere; what runs on the node goes on",
+    { "node", "drain", "NAME...", 1, -1, "node", "Sends new programs elsewhere; programs on the node go on",
       drain_options, command_node_drain },
     { "node", "undrain", "NAME...", 1, -1, "node", "Uses a drained node again", NULL, command_node_undrain },
     { "node", "remove", "NAME...", 1, -1, "node",
@@ -79,25 +81,25 @@ const struct command commands[] = {
       "Makes a key and a certificate; ROLE is cluster, issuer, node, client, admin, operator, viewer or server",
       ca_issue_options, command_ca_issue },
     { "ca", "revoke", "DIR ROLE NAME", 3, 3, ":dir,role,",
-      "Puts the certificates of that name into DIR/ca.crl; copy it beside each ca.crt, and reload the daemons",
+      "Revokes the certificates of that name: puts them into DIR/ca.crl; copy it beside each ca.crt, and reload the daemons",
       ca_revoke_options, command_ca_revoke },
-    { "ca", "show", "FILE...", 1, -1, ":file", "Shows whom a certificate names and until when it holds", NULL,
+    { "ca", "show", "FILE...", 1, -1, ":file", "Shows whom a certificate names and until when it is valid", NULL,
       command_ca_show },
 
-    { NULL, "list-vms", "", 0, 0, "", "Same as vm list", NULL, command_vm_list },
-    { NULL, "list-servernodes", "", 0, 0, "", "Same as node list", NULL, command_node_list },
-    { NULL, "list-virt-servers", "", 0, 0, "", "Same as server list", NULL, command_server_list },
-    { NULL, "change-config", "", 0, 0, "", "Not implemented: changes SMs and memory of what runs", change_options,
+    { NULL, "list-vms", "", 0, 0, "", "The earlier name of vm list", NULL, command_vm_list },
+    { NULL, "list-servernodes", "", 0, 0, "", "The earlier name of node list", NULL, command_node_list },
+    { NULL, "list-virt-servers", "", 0, 0, "", "The earlier name of server list", NULL, command_server_list },
+    { NULL, "change-config", "", 0, 0, "", "Not implemented: changes SMs and memory of running programs", change_options,
       command_change },
-    { NULL, "inc-resources", "", 0, 0, "", "Not implemented: adds SMs and memory to what runs", change_options,
+    { NULL, "inc-resources", "", 0, 0, "", "Not implemented: adds SMs and memory to running programs", change_options,
       command_change },
-    { NULL, "dec-resources", "", 0, 0, "", "Not implemented: takes SMs and memory from what runs", change_options,
+    { NULL, "dec-resources", "", 0, 0, "", "Not implemented: takes SMs and memory from running programs", change_options,
       command_change },
     { NULL, "migrate", "", 0, 0, "", "Not implemented: moves a VM's programs to another GPU", migrate_options,
       command_migrate },
     { NULL, "migrate-auto", "", 0, 0, "", "Not implemented: moves a VM's programs to a GPU that the manager chooses",
       migrate_auto_options, command_migrate },
-    { NULL, "vm-grouping", "", 0, 0, "", "One GPU server for all programs of a VM, or one for each", grouping_options,
+    { NULL, "vm-grouping", "", 0, 0, "", "The earlier way to set the grouping of a VM (vm set --grouping)", grouping_options,
       command_grouping },
 
     { NULL, "help", "[COMMAND...]", 0, 2, "command", "Prints help", NULL, command_help },
@@ -105,3 +107,14 @@ const struct command commands[] = {
       command_complete },
     { 0 },
 };
+
+enum command_section command_section(const struct command *command)
+{
+    static const char *const earlier[] = { "list-vms", "list-servernodes", "list-virt-servers", "vm-grouping" };
+    if (command->run == command_change || command->run == command_migrate)
+        return SECTION_NOT_IMPLEMENTED;
+    for (size_t i = 0; !command->group && i < sizeof earlier / sizeof *earlier; i++)
+        if (!strcmp(command->name, earlier[i]))
+            return SECTION_EARLIER;
+    return SECTION_COMMANDS;
+}

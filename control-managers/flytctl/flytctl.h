@@ -58,6 +58,10 @@ struct command {
     int (*run)(struct flytctl *);
 };
 
+/* Chapters of the help. */
+enum command_section { SECTION_COMMANDS, SECTION_EARLIER, SECTION_NOT_IMPLEMENTED };
+enum command_section command_section(const struct command *);
+
 enum { MAX_OPTIONS = 24, MAX_REPEATED = 16, MAX_WORDS = 256 };
 
 struct flytctl {

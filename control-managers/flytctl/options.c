@@ -141,6 +141,19 @@ static void print_usage(const struct command *command)
            *command->arguments ? " " : "", command->arguments);
 }
 
+static void print_section(enum command_section section)
+{
+    static const char mark[] = "Not implemented: "; /* the head of its section says so */
+    for (const struct command *each = commands; each->name; each++) {
+        char left[64];
+        if (command_section(each) != section)
+            continue;
+        snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name,
+                 *each->arguments ? " " : "", each->arguments);
+        print_row(left, each->help + (section == SECTION_NOT_IMPLEMENTED ? sizeof mark - 1 : 0));
+    }
+}
+
 void print_help(const struct command *command)
 {
     char text[256];
@@ -159,12 +172,11 @@ void print_help(const struct command *command)
         return;
     }
     printf("Usage: flytctl [OPTIONS] COMMAND\n\nManages a Flyt cluster.\n\nCommands:\n");
-    for (const struct command *each = commands; each->name; each++) {
-        char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name,
-                 *each->arguments ? " " : "", each->arguments);
-        print_row(left, each->help);
-    }
+    print_section(SECTION_COMMANDS);
+    printf("\nNames of an earlier Flyt:\n");
+    print_section(SECTION_EARLIER);
+    printf("\nNot implemented (exit status 9):\n");
+    print_section(SECTION_NOT_IMPLEMENTED);
     printf("\nOptions:\n");
     print_options(global_options);
     printf("\nSee flytctl COMMAND --help, and flytctl(1).\n");

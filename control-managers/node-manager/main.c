@@ -34,9 +34,9 @@ static const char help[] =
     "cluster manager orders.\n"
     "\n"
     "  -c, --config FILE  configuration (default /etc/flyt/node-manager.conf if there is one)\n"
-    "      --stop-servers when it is told to end, stop its GPU servers too; without, they go on and are taken over by\n"
-    "                     the next node manager\n"
-    "      --end-servers  end the GPU servers that a node manager has left running, and end\n"
+    "      --stop-servers when this daemon is stopped, stop its GPU servers too; without it, they go on, and the next\n"
+    "                     node manager takes them over\n"
+    "      --end-servers  stop the GPU servers that a node manager has left running, then exit\n"
     DAEMON_HELP_OPTIONS
     "\n"
     DAEMON_HELP_END;

@@ -20,6 +20,7 @@ from ctl_runner import BIN, CTL, TOP, ctl, environment, path, run, work, write
 from testlib import Failed, free_ports, need
 
 NOT_IMPLEMENTED = ("change-config", "inc-resources", "dec-resources", "migrate", "migrate-auto")
+EARLIER = ("list-vms", "list-servernodes", "list-virt-servers", "vm-grouping")
 GROUPS = ("vm", "node", "server", "program", "config", "ca", "key")
 
 
@@ -65,6 +66,11 @@ def help_for_everything():
         need(shown.startswith("Usage: flytctl" if first != "complete" else "Usage"), shown)
         need(("Not implemented" in shown) == (first in NOT_IMPLEMENTED), shown)
         need(max(map(len, shown.splitlines())) < 80, shown)
+    today, old = text.split("\nNames of an earlier Flyt:\n")
+    old, missing = old.split("\nNot implemented (exit status 9):\n")
+    need(not any(re.search(f"^  {name}\\b", today, re.M) for name in NOT_IMPLEMENTED + EARLIER), f"among others: {today}")
+    need(re.findall(r"^  ([a-z-]+)", old, re.M) == list(EARLIER), old)
+    need(re.findall(r"^  ([a-z-]+)", missing.split("Options:")[0], re.M) == list(NOT_IMPLEMENTED), missing)
     need("vm add" not in ctl("help", "node") and "drain" in ctl("help", "node"), "help of a group")
     need(ctl("--version").startswith("flytctl "), "version")
     ctl("help", "frobnicate", expect=2)
