@@ -374,7 +374,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
         return HELLO_REFUSED;
     }
     if (!conn_peer_credentials(conn, &pid, &uid, &gid)) {
-        explain(text, 0, "the kernel does not say who you are");
+        explain(text, 0, "the kernel does not say which user you are");
         return HELLO_REFUSED;
     }
     bool allowed = !users->count || uid == 0;

@@ -129,7 +129,7 @@ static bool fresh_read(struct cluster *cluster, struct fresh *fresh, char *text,
     char *problems, error[CONTROL_ERROR_SIZE];
     bool there;
     *fresh = (struct fresh){ .config = config_load(&cluster_config_schema, cluster->config_path, &problems) };
-    snprintf(text, size, "refused, the old configuration holds: ");
+    snprintf(text, size, "refused, the old configuration stays in use: ");
     size_t at = strlen(text);
     if (!fresh->config && problems)
         config_problems_join(problems, text, size);

@@ -42,7 +42,7 @@ void program_notify(struct cluster *cluster, struct program *program, client_eve
         return;
     struct message *message = outbox_add(cluster, &vm->events, (int)kind);
     if (!message) {
-        conn_close(vm->session->conn, "no memory for what it is to be told");   /* it comes back and asks */
+        conn_close(vm->session->conn, "no memory for what must be sent to it");   /* it comes back and asks */
         return;
     }
     message->key = program->key;

@@ -52,8 +52,8 @@ static const struct config_key keys[] = {
     { "placement.overtaking", CONFIG_INT, AT(overtaking), "16", 0, 1000000, .reload = true,
       .help = "how often the first in line may be overtaken by smaller requests before a GPU is kept for it" },
     { "placement.failed-starts", CONFIG_INT, AT(failed_starts), "3", 0, 1000000, .reload = true,
-      .help = "so many GPU servers in a row that did not start on a GPU make it degraded: nothing is placed there but "
-              "a try now and then; 0: never" },
+      .help = "after so many GPU servers in a row that did not start on a GPU it is degraded: nothing is placed there "
+              "but a try now and then; 0: never" },
     { "silence.suspect", CONFIG_SECONDS, AT(suspect), "6", 1, 3600, .reload = true,
       .help = "seconds of silence after which a node is suspect" },
     { "silence.lost", CONFIG_SECONDS, AT(lost), "30", 2, 1e6, .reload = true,

@@ -71,7 +71,7 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
         if (!server_within_entitlement(vm, &request))
             idle_own_give_way(vm, "its VM's programs have servers of their own now");
         if (!server_within_entitlement(vm, &request))
-            return explain(text, CTL_BUSY, "the servers of VM %s use up what it is entitled to (%u SMs, %llu MiB)",
+            return explain(text, CTL_BUSY, "the servers of VM %s use all that it is entitled to (%u SMs, %llu MiB)",
                            vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
         enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
         if (verdict == PLACE_NEVER && program->avoid_count) {
@@ -89,7 +89,7 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
         }
         server = server_place(cluster, program, &place);
         if (!server)
-            return explain(text, CTL_INTERNAL, "no memory, or the resource DB takes no more changes at present");
+            return explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
         queue_overtaken(cluster, program, place.gpu);
     }
     program_attach(program, server);

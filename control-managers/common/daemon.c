@@ -220,7 +220,7 @@ struct config *daemon_reload(const struct daemon_about *about, const char *path,
     if (!config) {
         char why[4096] = "";
         config_problems_join(problems ? problems : "no memory", why, sizeof why);
-        log_error("event=reload-refused why=\"%s\": the old configuration holds", why);
+        log_error("event=reload-refused why=\"%s\": the old configuration stays in use", why);
         notify_send("READY=1");
     } else if (config_needs_restart(old, config, keys, sizeof keys)) {
         log_warning("event=reload-partly keys=\"%s\": these hold after a restart", keys);

@@ -19,7 +19,7 @@ enum daemon_exit { DAEMON_ENDED = 0, DAEMON_CANNOT = 1, DAEMON_USAGE = 2, DAEMON
     "      --version, --help\n"
 #define DAEMON_HELP_END                                                                                                \
     "Messages go to stderr; FLYT_LOG=error|warning|info|debug chooses which. SIGHUP reads the configuration and the\n" \
-    "certificates again, SIGTERM and SIGINT end it. Exit status: 0 ended on request, 1 cannot run, 2 wrong usage,\n"     \
+    "certificates again, SIGTERM and SIGINT end it. Exit status: 0 ended on request, 1 cannot run, 2 wrong usage,\n"   \
     "3 mistakes in the configuration or in the permissions of its files.\n"
 
 enum { DAEMON_MAX_FLAGS = 2 };

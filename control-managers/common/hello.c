@@ -33,7 +33,7 @@ static ctl_code accept_peer(const struct hello_policy *policy, struct conn *conn
 static ctl_code check_hello(const ctl_hello_args *args, const struct hello *hello, char *text)
 {
     if (hello->said)
-        return explain(text, CTL_INVALID, "HELLO was said already on this connection");
+        return explain(text, CTL_INVALID, "HELLO was sent already on this connection");
     if (!protocol_version_fits(args->role, args->major, args->minor))
         return explain(text, CTL_VERSION,
                        "this side speaks version %d.%d of the control protocol, the peer (%s) %u.%u: "

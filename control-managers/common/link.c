@@ -166,7 +166,7 @@ static void prove_done(void *context, int error, const char *why, void *object)
     } else if (!secret_answer_verify(&link->secret, link->transcript, link->transcript_size,
                                      (const uint8_t *)result->proof)) {
         snprintf(text, sizeof text,
-                 "%s is not to be trusted: it does not know the secret of %s '%s', and says that it does",
+                 "%s cannot be trusted: it does not know the secret of %s '%s', and says that it does",
                  conn_peer(link->conn), protocol_role_name(link->options.role), link->name);
         give_up(link, -EKEYREJECTED, text);
     } else {

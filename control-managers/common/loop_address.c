@@ -15,7 +15,7 @@ static int parse_tcp(const char *uri, const char *rest, struct loop_address *add
         end = strrchr(rest, ':');
         port = end ? end + 1 : NULL;
         if (end && memchr(rest, ':', (size_t)(end - rest)))
-            return explain(error, -EINVAL, "%s: an IPv6 address stands in brackets: tcp://[::1]:12401", uri);
+            return explain(error, -EINVAL, "%s: an IPv6 address must be in brackets: tcp://[::1]:12401", uri);
     }
     if (!port || !*port || strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 || atoi(port) > 65535)
         return explain(error, -EINVAL, "%s: expected tcp://host:port with a port from 0 to 65535", uri);

@@ -239,7 +239,7 @@ static int take_tls_output(struct conn *conn)
 
 int conn_send(struct conn *conn, const void *record, size_t size)
 {
-    char error[EXPLAIN_SIZE] = "no memory for what is to be sent";
+    char error[EXPLAIN_SIZE] = "no memory for what must be sent";
     if (conn->closing || conn->doomed)
         return -ECONNRESET;
     if (conn->out.size + conn->sending.size + size > CONN_MAX_OUTPUT) {
@@ -273,7 +273,7 @@ static void stranger_due(struct loop_timer *timer, void *context)
 {
     struct conn *conn = context;
     (void)timer;
-    conn_doom(conn, -ETIMEDOUT, "the peer did not say who it is within %d s", CONN_HELLO_MS / 1000);
+    conn_doom(conn, -ETIMEDOUT, "the peer did not identify itself within %d s", CONN_HELLO_MS / 1000);
 }
 
 static void on_read(uv_stream_t *, ssize_t, const uv_buf_t *);

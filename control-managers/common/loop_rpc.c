@@ -142,7 +142,7 @@ static const struct conn_method *method_for(struct conn *conn, const struct rpc_
     } else if (!method || !method->handler || !protocol_procedure(wire->procedure)) {
         reply_accepted(conn, wire->xid, PROC_UNAVAIL);
         if (conn->role == CTL_ROLE_NONE)
-            conn_doom(conn, -EPROTO, "the peer called procedure %u before it said who it is", wire->procedure);
+            conn_doom(conn, -EPROTO, "the peer called procedure %u before it identified itself", wire->procedure);
     } else if (!(method->roles & 1u << conn->role)) {
         reply_denied(conn, wire->xid, false);
         conn_doom(conn, -EACCES, "the peer called %s, which is not for %s", procedure_name(wire->procedure),

@@ -26,12 +26,12 @@
 
 const struct option_row ca_create_options[] = {
     { "name", 0, "NAME", "name of the authority (flyt)", false },
-    { "days", 0, "N", "how long it holds (3650)", false },
+    { "days", 0, "N", "how long it is valid, in days (3650)", false },
     { 0 },
 };
 const struct option_row ca_issue_options[] = {
     { "host", 'H', "HOST", "name or address of the machine", true },
-    { "days", 0, "N", "how long it holds (90; of issuers, cluster managers and GPU servers 825)", false },
+    { "days", 0, "N", "how long it is valid, in days (90; of issuers, cluster managers and GPU servers 825)", false },
     { "out", 'o', "DIR", "where the files go (the authority's own folder)", false },
     { "force", 'f', NULL, "replace files that exist, to renew a certificate", false },
     { 0 },
@@ -240,7 +240,7 @@ static int issue_files(struct flytctl *ctl, const struct issue *issue, X509 *ca,
     if (issue->issuer && X509_get_pathlen(ca) == 0)
         return complain(
             ctl, EXIT_NOT_SUPPORTED,
-            "%s/ca.crt says that there is no issuer below it, as an earlier version of flytctl made it: "
+            "%s/ca.crt allows no issuer below it; an earlier version of flytctl made it so: "
             "issuer.crt and issuer.key beside cluster.crt may be copies of ca.crt and ca.key, or make a new "
             "authority",
             issue->folder);

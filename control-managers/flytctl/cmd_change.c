@@ -45,7 +45,7 @@ int command_change(struct flytctl *ctl)
     if (!read_whom(ctl, &whom))
         return EXIT_USAGE;
     if (!whom.sms && !whom.memory)
-        return complain(ctl, EXIT_USAGE, "nothing is to be changed: give --sm-cores, --memory, or both");
+        return complain(ctl, EXIT_USAGE, "nothing to change: give --sm-cores, --memory, or both");
     const char *name = ctl->command->name;
     admin_change_args args = {
         .vm = whom.vm,

@@ -8,7 +8,7 @@
 enum { DRAIN_LOOK_MS = 200 };
 
 const struct option_row drain_options[] = {
-    { "wait", 'w', "SECONDS", "until no program runs there, at most so long", false },
+    { "wait", 'w', "SECONDS", "until no program runs there, at most this long", false },
     { "reason", 'r', "TEXT", "why; node show and the events show it", false },
     { 0 },
 };

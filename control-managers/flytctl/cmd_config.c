@@ -15,7 +15,7 @@ const struct option_row config_check_options[] = {
     { "daemon", 'd', "DAEMON",
       "whose it is, where the file's name does not say: cluster-manager, node-manager, client-manager, flytctl",
       false },
-    { "user", 'u', "USER", "whom the daemon runs as (for root: as installed; else you)", false },
+    { "user", 'u', "USER", "user as whom the daemon runs (for root: as installed; else you)", false },
     { "file-only", 0, NULL, "look at the file alone: it is for another machine", false },
     { "ports", 'p', NULL, "also that its ports are free now (before the daemon starts)", false },
     { 0 },

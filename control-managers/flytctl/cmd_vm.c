@@ -145,7 +145,7 @@ int command_vm_set(struct flytctl *ctl)
         if (option_count(ctl, bits[i].name))
             args.set |= bits[i].bit;
     if (!args.set)
-        return complain(ctl, EXIT_USAGE, "nothing is to be changed: see flytctl vm set --help");
+        return complain(ctl, EXIT_USAGE, "nothing to change: see flytctl vm set --help");
     if (option(ctl, "secret-file") && !(args.set & ADMIN_VM_SET_SECRET))
         return complain(ctl, EXIT_USAGE, "--secret-file goes with --new-secret");
     if (((args.set & ADMIN_VM_SET_SMS) && !args.vm.sms) || ((args.set & ADMIN_VM_SET_MEMORY) && !args.vm.memory))

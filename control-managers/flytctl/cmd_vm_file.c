@@ -15,7 +15,7 @@
 
 const struct option_row vm_import_options[] = {
     { "update", 'u', NULL, "change entitlements that exist; their secrets stay", false },
-    { "dry-run", 'n', NULL, "only say what the file holds", false },
+    { "dry-run", 'n', NULL, "only print what the file contains", false },
     { 0 },
 };
 

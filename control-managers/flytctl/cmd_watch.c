@@ -10,7 +10,7 @@
 #include "control-managers/flytctl/flytctl.h"
 
 const struct option_row events_options[] = {
-    { "follow", 'f', NULL, "go on until interrupted", false },
+    { "follow", 'f', NULL, "print new events until interrupted", false },
     { "count", 'n', "N", "at most the last N (20)", false },
     { "since", 0, "TIME", "from 1h or 2d ago on, from 14:30 or 2026-11-23T14:30 (UTC) on; NUMBER: after that event",
       false },
@@ -47,7 +47,7 @@ static const struct column status_fields[] = {
 };
 
 const struct option_row status_options[] = {
-    { "wait", 'w', "SECONDS", "until the cluster manager serves, at most so long; for scripts that start it", false },
+    { "wait", 'w', "SECONDS", "until the cluster manager serves, at most this long; for scripts that start it", false },
     { "check", 'c', NULL, "for monitoring: one line; exit status 0 ok, 1 warning, 2 critical, 3 unknown", false },
     { 0 },
 };

@@ -255,7 +255,7 @@ static void run_set_conditional(struct exec_warp *w, const struct exec_insn *i)
         uint64_t handle = exec_call_argument(w, c, 0, lane);
         void *word = handle % 4 ? NULL : exec_address_lane(w, lane, handle, 4, SG_WRITE);
         if (!word) {
-            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "cudaGraphSetConditional() of a handle that is none",
+            exec_fault_address(w, i, CUDA_ERROR_ILLEGAL_ADDRESS, "cudaGraphSetConditional() of an invalid handle",
                                lane, handle);
             return;
         }

@@ -77,7 +77,7 @@ int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum 
         *space = v->space;
         if (v->space == PTX_SPACE_SHARED) {
             *address = d->kernel->shared_offset[index];
-            return *address == UINT64_MAX ? decode_error(d, "shared variable %s was not laid out", v->name) : 0;
+            return *address == UINT64_MAX ? decode_error(d, "shared variable %s has no address", v->name) : 0;
         }
         if (v->space != PTX_SPACE_GLOBAL && v->space != PTX_SPACE_CONST)
             return decode_error(d, "variable %s of module scope in a space other than global, const and shared",
@@ -91,7 +91,7 @@ int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum 
         if (v->space == PTX_SPACE_SHARED) {
             const uint32_t *at = d->kernel->function_shared[d->index];
             if (!at || at[index] == UINT32_MAX)
-                return decode_error(d, "shared variable %s was not laid out", v->name);
+                return decode_error(d, "shared variable %s has no address", v->name);
             *address = at[index];
             return 0;
         }

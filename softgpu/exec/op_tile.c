@@ -186,7 +186,7 @@ static int decode_wmma(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
     if (!in->modifier_count)
-        return decode_error(d, "what it does is missing");
+        return decode_error(d, "its operation is missing");
     if (!strcmp(in->modifiers[0], "mma"))
         return decode_wmma_multiply(d);
     bool store = !strcmp(in->modifiers[0], "store");

@@ -199,7 +199,7 @@ def reloading():
     good = open(path("cluster.conf")).read()
     write("cluster.conf", good + "placement = { overtaking = 3; polic = 1; };\nlog = { level = 1; };\n")
     answer = ctl("reload", "--json", expect=10)
-    need(answer["error"] == "bad-config" and "the old configuration holds" in answer["message"], answer)
+    need(answer["error"] == "bad-config" and "the old configuration stays in use" in answer["message"], answer)
     need("placement.polic" in answer["message"] and "; " in answer["message"] and "log.level" in answer["message"],
          answer)
     os.kill(daemons[0].pid, signal.SIGHUP)
@@ -282,7 +282,7 @@ def events_of_long_ago():
     every = numbers("--since", "1h")
     need(every == numbers("--since", "0") == numbers("--since", "2020-01-01") and len(every) > 130, len(every))
     need(numbers("--since", "1h", "-n", "3") == every[-3:] == numbers("-n", "3"), "the last three")
-    need(numbers("--since", "2100-01-01T00:00") == [] and "Nothing" in ctl("events", "--since", "0s"), "none")
+    need(numbers("--since", "2100-01-01T00:00") == [] and "No matching events" in ctl("events", "--since", "0s"), "none")
     for wrong in ("yesterday", "5x", "2026-13-01", "25:00", "-1h"):
         ctl("events", "--since", wrong, expect=2)
 

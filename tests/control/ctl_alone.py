@@ -68,7 +68,8 @@ def help_for_everything():
         need(max(map(len, shown.splitlines())) < 80, shown)
     today, old = text.split("\nNames of an earlier Flyt:\n")
     old, missing = old.split("\nNot implemented (exit status 9):\n")
-    need(not any(re.search(f"^  {name}\\b", today, re.M) for name in NOT_IMPLEMENTED + EARLIER), f"among others: {today}")
+    among = [name for name in NOT_IMPLEMENTED + EARLIER if re.search(f"^  {name}\\b", today, re.M)]
+    need(not among, f"{among} among others: {today}")
     need(re.findall(r"^  ([a-z-]+)", old, re.M) == list(EARLIER), old)
     need(re.findall(r"^  ([a-z-]+)", missing.split("Options:")[0], re.M) == list(NOT_IMPLEMENTED), missing)
     need("vm add" not in ctl("help", "node") and "drain" in ctl("help", "node"), "help of a group")

@@ -204,7 +204,7 @@ def main():
             output = beside.communicate()[0]
         say(beside.returncode == 0, "a program beside it does not notice", output)
         # What each side says first, then the high byte of a record's length and of its transfer.
-        for change, sentence in (((0, 24 + 32 + 16), "what it says on a lane is no record"),
+        for change, sentence in (((0, 24 + 32 + 16), "what it sends on a lane is no record"),
                                  ((1, 8), "what was not asked for")):
             if arguments.transport == "tls":
                 number += 1

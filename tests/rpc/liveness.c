@@ -96,7 +96,7 @@ static void call_waits(void **state)
     assert_int_equal((enum clnt_stat)(uintptr_t)status, RPC_CANTRECV);
     assert_true(since(begun) > 0.7 && since(begun) < 5);
     assert_int_equal(c.losses.count, 1);
-    assert_non_null(strstr(c.losses.reason, "said nothing for 1 seconds"));
+    assert_non_null(strstr(c.losses.reason, "sent nothing for 1 seconds"));
     end(&c);
 }
 

@@ -174,7 +174,7 @@ static void check_silence(rpc_client *client)
         atomic_store(&client->is_silent, true);
     pthread_mutex_unlock(&client->lock);
     if (dead)
-        rpc_client_lose(client, true, "the server has said nothing for %d seconds", client->dead_seconds);
+        rpc_client_lose(client, true, "the server has sent nothing for %d seconds", client->dead_seconds);
 }
 
 /* ---- replies: all this by the thread that has the reading role ---- */

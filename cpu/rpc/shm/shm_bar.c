@@ -335,7 +335,7 @@ int rpc_channel_share_bar(rpc_channel **channel, const char *path, int timeout_m
     int status = client_agree(s, path, timeout_ms, &none, error);
     if (status < 0) {
         rpc_channel_destroy(&s->base);
-        return rpc_explain(error, status, "asking the server to go on through shared memory: %s", strerror(-status));
+        return rpc_explain(error, status, "asking the server to continue through shared memory: %s", strerror(-status));
     }
     *channel = bar_decided(s, status > 0, error);
     return none;
@@ -383,7 +383,7 @@ int rpc_bar_check(const char *text, char *error)
     /* All of it is taken from the system now: a page that is missing later would end the process that touches it. */
     int status = fallocate(fd, 0, 0, (off_t)(slice * sessions)) == 0 || errno == EOPNOTSUPP ? 0 : -errno;
     close(fd);
-    return status < 0 ? rpc_explain(error, status, "its memory cannot be had: %s", strerror(-status)) : 0;
+    return status < 0 ? rpc_explain(error, status, "its memory cannot be used: %s", strerror(-status)) : 0;
 }
 
 bool rpc_bar_offered(int fd, int timeout_ms)

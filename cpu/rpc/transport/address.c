@@ -76,7 +76,7 @@ static int parse_tcp(const char *uri, const char *rest, struct rpc_address *addr
         colon = memrchr(rest, ':', strcspn(rest, "?"));
         length = colon ? (size_t)(colon - host) : 0;
         if (colon && memchr(host, ':', length))
-            return rpc_explain(error, -EINVAL, "%s: an IPv6 address stands in brackets, as in //[::1]:4711", uri);
+            return rpc_explain(error, -EINVAL, "%s: an IPv6 address must be in brackets, as in //[::1]:4711", uri);
     }
     if (!colon || *colon != ':' || length == 0 || length >= sizeof address->host)
         return rpc_explain(error, -EINVAL, "%s: a TCP address has a host and a port, as in //gpu1:4711", uri);

@@ -97,7 +97,7 @@ static void say(struct session *session, const flyt_event *event, const char *ke
     struct events *events = &session->speaker;
     struct due *due = malloc(sizeof *due);
     if (!due) {
-        session_end(session, "no memory left to tell of a host function, or of memory that a kernel wants");
+        session_end(session, "no memory left to report a host function, or memory that a kernel wants");
         return;
     }
     due->next = NULL;

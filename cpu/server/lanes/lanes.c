@@ -154,7 +154,7 @@ static uint32_t visitor_greet(struct lanes *lanes, struct visitor *visitor, cons
     uint32_t number;
     char error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
-    *why = "what it said first is not what a lane says";
+    *why = "its first message is not that of a lane";
     /* All of it has come: the listener has seen it. */
     if (recv(visitor->fd, hello, sizeof hello, MSG_DONTWAIT) != sizeof hello ||
         !rpc_lane_get_hello(hello, &session, &number) || session != lanes->session->id || number < 1 ||

@@ -171,7 +171,7 @@ int lanes_read(struct lanes *lanes, uint32_t number, rpc_channel *channel, const
     rpc_lane_get(head, &record);
     if (record.lane != number || !record.transfer || record.length > LANE_CHUNK ||
         record.offset > LANE_CHUNK - record.length) {
-        *why = "what it says on a lane is no record";
+        *why = "what it sends on a lane is no record";
         return -EPROTO;
     }
     if (!record.length)

@@ -265,7 +265,7 @@ static void listener_look(struct listener *l, int i, short events, uint64_t now)
         listener_drop(l, i);
     } else if (!waiting->spoke && now >= waiting->deadline) {
         if (log_limit_says(&l->said_silent, more))
-            log_info("event=connection-closed why=\"it said nothing\"%s", more);
+            log_info("event=connection-closed why=\"it sent nothing\"%s", more);
         listener_drop(l, i);
     }
 }

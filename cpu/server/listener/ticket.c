@@ -186,7 +186,7 @@ static int look_at(const void *bytes, size_t size, int64_t now, verify_function 
     }
     if (state && program_revoked(state, ticket, now)) {
         snprintf(refusal, TICKET_REFUSAL_SIZE,
-                 "the ticket counts no more: its program has ended, or its VM has a new secret");
+                 "the ticket is no longer valid: its program has ended, or its VM has a new secret");
         return -1;
     }
     return 0;

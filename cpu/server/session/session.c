@@ -169,7 +169,7 @@ void serve_hello(struct session *session, struct call *call)
     char text[RPC_ERROR_SIZE], server[FLYT_MAX_SHORT];
     int count = 0;
     if (session->greeted) {
-        session_end(session, "it said HELLO twice");
+        session_end(session, "it sent HELLO twice");
         return;
     }
     const char *program = strrchr(args->executable, '/');

@@ -106,8 +106,8 @@ void code_image_refused(const core_image *image, int code, const char *log, size
     if (library)
         log_message(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING,
                     "%s has a code image that cannot be used on the GPU server %s (error %d)%s%.*s. The library may go "
-                    "on with other code; this is said once", library, core_session.uri, code, colon, (int)log_size,
-                    text);
+                    "on with other code; this message is printed once", library, core_session.uri, code, colon,
+                    (int)log_size, text);
     else
         log_message(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR,
                     "a code image of this program cannot be used on the GPU server %s (error %d)%s%.*s",

@@ -104,7 +104,7 @@ static bool attach_held_up(void)
 {
     if (clock_now() - attempt.begun < ATTACH_HELD_UP_NS || attempt.count >= ATTACH_ATTEMPTS || attach_wait_over())
         return false;
-    log_info("the server %s ended the connection before this program had said who it is; trying again",
+    log_info("the server %s ended the connection before this program had identified itself; trying again",
              core_session.uri);
     return true;
 }
