@@ -84,7 +84,6 @@ void program_ask(struct program *);   /* (again), now that the cluster manager i
 void programs_away(struct manager *); /* no cluster manager answers: informs the waiting programs */
 void program_terminate(struct program *, const char *why);
 void program_watch(struct program *); /* notices its end where no connection does */
-void program_gone(struct program *);
 void program_free(struct program *);
 void programs_monitor(struct manager *);
 

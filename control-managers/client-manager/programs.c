@@ -288,7 +288,7 @@ void program_free(struct program *program)
     free(program);
 }
 
-void program_gone(struct program *program)
+static void program_gone(struct program *program)
 {
     if (program->ended)
         return;

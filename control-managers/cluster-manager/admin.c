@@ -43,7 +43,7 @@ static const char *who(struct conn *conn)
 
 /* ---- the whole ---- */
 
-void admin_fill_status(struct cluster *cluster, admin_status_result *out)
+static void admin_fill_status(struct cluster *cluster, admin_status_result *out)
 {
     static char away[CTL_MAX_TEXT + 1];         /* valid until the next status is filled: one thread */
     *away = '\0';

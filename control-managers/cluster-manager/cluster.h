@@ -377,7 +377,6 @@ void program_leave_queue(struct cluster *, struct program *);
 void queue_retry(struct cluster *);
 /* A new server takes room on this GPU. */
 void queue_overtaken(struct cluster *, const struct program *by, size_t gpu);
-void queue_let_go(struct cluster *, struct program *); /* of the GPU that was kept for it */
 /* Keeps a GPU for the first that lacks room, if it was overtaken often enough. */
 void queue_keep_for_overtaken(struct cluster *);
 
@@ -399,7 +398,6 @@ struct vm *client_vm_of(struct conn *); /* whose client manager this is, and not
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
 void program_refusal(uint64_t key, uint64_t id, ctl_code, char *text, client_answer *);
 void program_refused(struct cluster *, struct program *, const char *why); /* its refusal was answered; destroys it */
-void program_end(struct cluster *, struct program *, const char *why);
 /* Counts one. False: there were `burst` at once, and more than `per_second` since. */
 bool rate_passes(struct rate *, uint32_t burst, uint32_t per_second);
 /* Tickets that were given for it open no more connections. Those that are open stay. */
@@ -432,7 +430,6 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
     admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import;
-void admin_fill_status(struct cluster *, admin_status_result *);
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */
 void admin_note_refusal(const struct session *, const char *command, const char *why);
 /* Notes the refusal in an answer that is about to be sent; nothing if the command was carried out, or may have been. */

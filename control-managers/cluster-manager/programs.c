@@ -173,7 +173,7 @@ void program_revoke(struct cluster *cluster, const struct program *program)
     node_send_order(cluster, server->node, &message);
 }
 
-void program_end(struct cluster *cluster, struct program *program, const char *why)
+static void program_end(struct cluster *cluster, struct program *program, const char *why)
 {
     struct server *server = program->server;
     struct event_about which = about(program);

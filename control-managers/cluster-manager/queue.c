@@ -9,6 +9,8 @@
  */
 #include "control-managers/cluster-manager/cluster.h"
 
+static void queue_let_go(struct cluster *cluster, struct program *program);
+
 enum { LOOKED_AT = 64 };
 
 /* ---- the queue ---- */
@@ -59,7 +61,8 @@ static bool still_kept(struct cluster *cluster, const struct program *program)
     return program->keeps && program->kept < cluster->pool.count && cluster->pool.gpus[program->kept].keeper == program;
 }
 
-void queue_let_go(struct cluster *cluster, struct program *program)
+/* The program no longer keeps a GPU. */
+static void queue_let_go(struct cluster *cluster, struct program *program)
 {
     if (still_kept(cluster, program)) {
         cluster->pool.gpus[program->kept].keeper = NULL;

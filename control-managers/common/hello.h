@@ -3,7 +3,7 @@
  *
  * A service puts hello_handle_hello, hello_handle_auth and hello_handle_prove at CTL_HELLO, CTL_AUTH and CTL_PROVE of
  * its methods (roles: all), and gives its connections a struct hello as part of what conn_context points to (found by
- * policy->of). When the peer has proved who it is, `accepted` is called, with conn_role set.
+ * policy->of). When the peer has proved who it is, `accepted` is called, with the connection's role set.
  */
 #ifndef FLYT_CONTROL_HELLO_H
 #define FLYT_CONTROL_HELLO_H

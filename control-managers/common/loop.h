@@ -114,14 +114,12 @@ int conn_connect(struct loop *, const struct conn_options *, struct conn **, cha
 /* Ends it at once; `closed` is called now, the memory goes later. Answers given before still go out where the
    socket takes them. */
 void conn_close(struct conn *, const char *why);
-struct loop *conn_loop(const struct conn *);
 void *conn_context(const struct conn *);
 void conn_set_context(struct conn *, void *);
 /* Another service from now on; NULL: none, `closed` is not called any more. */
 void conn_set_service(struct conn *, const struct conn_service *);
 /* Who calls: CTL_ROLE_NONE until set. Lifts the limits for strangers. */
 void conn_set_role(struct conn *, ctl_role);
-ctl_role conn_role(const struct conn *);
 const char *conn_peer(const struct conn *);      /* for people: address, or pid and uid */
 const char *conn_peer_host(const struct conn *); /* numeric address without port; "" on unix sockets */
 /* The machine at the other end, as far as its address says: one text for all peers on one machine. "local" is our own,
@@ -135,7 +133,6 @@ bool conn_revoked(const struct conn *, const struct tls_context *);
 /* Bytes that belong to this TLS connection only; zeros without TLS. */
 void conn_binding(const struct conn *, uint8_t binding[32]);
 bool conn_encrypted(const struct conn *);
-uint64_t conn_heard(const struct conn *); /* loop_now of the last complete record */
 
 /* ---- calls of ours ---- */
 

@@ -22,7 +22,7 @@ enum { TRIM_CONNECTIONS = 64, TRIM_MS = 1000 };
 
 /* ---- bytes ---- */
 
-bool bytes_append(struct bytes *bytes, const void *more, size_t size)
+static bool bytes_append(struct bytes *bytes, const void *more, size_t size)
 {
     if (bytes->capacity - bytes->size < size) {
         size_t capacity = bytes->capacity ? bytes->capacity : 512;
@@ -66,7 +66,6 @@ struct conn *conn_create(struct loop *loop, const struct conn_service *service, 
     conn->service = service;
     conn->context = context;
     conn->is_unix = is_unix;
-    conn->heard = loop_now(loop);
     conn->next = loop->conns;
     conn->back = &loop->conns;
     if (conn->next)
@@ -498,16 +497,13 @@ void conn_begin(struct conn *conn)
 
 /* ---- what is known of it ---- */
 
-struct loop *conn_loop(const struct conn *conn) { return conn->loop; }
 void *conn_context(const struct conn *conn) { return conn->context; }
 void conn_set_context(struct conn *conn, void *context) { conn->context = context; }
 void conn_set_service(struct conn *conn, const struct conn_service *service) { conn->service = service; }
-ctl_role conn_role(const struct conn *conn) { return conn->role; }
 const char *conn_peer(const struct conn *conn) { return conn->peer; }
 const char *conn_peer_host(const struct conn *conn) { return conn->host; }
 const char *conn_peer_machine(const struct conn *conn) { return conn->peer_local ? "local" : conn->host; }
 bool conn_encrypted(const struct conn *conn) { return conn->tls != NULL; }
-uint64_t conn_heard(const struct conn *conn) { return conn->heard; }
 
 void conn_set_role(struct conn *conn, ctl_role role)
 {

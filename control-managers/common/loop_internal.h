@@ -81,7 +81,6 @@ struct conn {
     struct conn *listener_next, **listener_back;
     char peer[CONN_PEER_SIZE], host[64];
     bool peer_local; /* it is on this machine */
-    uint64_t heard;
 
     struct bytes in;           /* received, not yet a whole record */
     struct bytes out, sending; /* to be sent; what uv_write has now */
@@ -106,7 +105,6 @@ void conn_doom(struct conn *, int error, const char *format, ...) __attribute__(
 int conn_send(struct conn *, const void *record, size_t size); /* puts it in `out`; conn_flush sends */
 void conn_flush(struct conn *);
 void conn_resume(struct conn *); /* calls were answered: read on */
-bool bytes_append(struct bytes *, const void *, size_t);
 void bytes_drop(struct bytes *, size_t); /* from the front */
 void bytes_free(struct bytes *);
 

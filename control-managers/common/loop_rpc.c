@@ -350,7 +350,6 @@ size_t conn_handle_records(struct conn *conn)
             break;
         start += used;
         handled++;
-        conn->heard = loop_now(conn->loop);
         if (record.size < 8)
             conn_doom(conn, -EPROTO, "the peer sent a message of %zu bytes, which is neither call nor reply",
                       record.size);

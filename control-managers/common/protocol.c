@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-bool_t xdr_ctl_nothing(XDR *xdr, ctl_nothing *object)
+static bool_t xdr_ctl_nothing(XDR *xdr, ctl_nothing *object)
 {
     (void)xdr, (void)object;
     return TRUE;
@@ -232,11 +232,3 @@ void protocol_text_clean(char *text)
     }
 }
 
-ctl_status protocol_status(char *buffer, ctl_code code, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    vsnprintf(buffer, CTL_MAX_TEXT + 1, format, list);
-    va_end(list);
-    return (ctl_status){ .code = code, .text = buffer };
-}

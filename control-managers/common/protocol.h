@@ -18,7 +18,6 @@
 typedef struct {
     char nothing;
 } ctl_nothing; /* for void */
-bool_t xdr_ctl_nothing(XDR *, ctl_nothing *);
 
 struct protocol_procedure {
     const char *name; /* NULL: there is none of this number */
@@ -61,8 +60,5 @@ bool protocol_host_valid(const char *);
 extern const char *const protocol_event_kinds[];
 /* What must not be shown (cpu/common/text.h) becomes '?', byte by byte, in text of peers for logs and terminals. */
 void protocol_text_clean(char *);
-
-/* A status whose text is `buffer` (CTL_MAX_TEXT + 1 bytes) filled by the format. */
-ctl_status protocol_status(char *buffer, ctl_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,8 +1,6 @@
 /* commands.c: the table of all commands. Help, completion and the test of the manual are made from it. */
 #include "control-managers/flytctl/flytctl.h"
 
-#include <string.h>
-
 const struct option_row global_options[] = {
     { "manager", 'M', "URI", "the cluster manager: unix:///path or tcp://host:port ($FLYT_CLUSTER)", false },
     { "secret", 'S', "SOURCE", "the administrator's secret, for tcp: file:/path or env:NAME ($FLYT_CLUSTER_SECRET)",
@@ -18,8 +16,8 @@ const struct option_row global_options[] = {
     { 0 },
 };
 
-const struct option_row force_options[] = { { "force", 'f', NULL, "even if programs use it", false }, { 0 } };
-const struct option_row filter_options[] = {
+static const struct option_row force_options[] = { { "force", 'f', NULL, "even if programs use it", false }, { 0 } };
+static const struct option_row filter_options[] = {
     { "vm", 0, "NAME", "only of this VM", false },
     { "node", 0, "NAME", "only on this node", false },
     { 0 },
@@ -109,14 +107,3 @@ const struct command commands[] = {
       command_complete },
     { 0 },
 };
-
-enum command_section command_section(const struct command *command)
-{
-    static const char *const earlier[] = { "list-vms", "list-servernodes", "list-virt-servers", "vm-grouping" };
-    if (command->run == command_change || command->run == command_migrate)
-        return SECTION_NOT_IMPLEMENTED;
-    for (size_t i = 0; !command->group && i < sizeof earlier / sizeof *earlier; i++)
-        if (!strcmp(command->name, earlier[i]))
-            return SECTION_EARLIER;
-    return SECTION_COMMANDS;
-}

@@ -58,10 +58,6 @@ struct command {
     int (*run)(struct flytctl *);
 };
 
-/* Chapters of the help. */
-enum command_section { SECTION_COMMANDS, SECTION_EARLIER, SECTION_NOT_IMPLEMENTED };
-enum command_section command_section(const struct command *);
-
 enum { MAX_OPTIONS = 24, MAX_REPEATED = 16, MAX_WORDS = 256 };
 
 struct flytctl {
@@ -102,7 +98,6 @@ bool option_connection(struct flytctl *, const struct option_row *, const char *
 const char *option(const struct flytctl *, const char *name);
 int option_count(const struct flytctl *, const char *name);
 const char *option_at(const struct flytctl *, const char *name, int index);
-void print_help(const struct command *); /* NULL: of all */
 int command_complete(struct flytctl *);  /* complete.c */
 int command_help(struct flytctl *);
 
@@ -117,8 +112,6 @@ bool parse_since(const char *text, int64_t now, int64_t *when);
 
 /* ---- session.c ---- */
 
-/* Connects at the first call. EXIT_FINE or complained. */
-int session_open(struct flytctl *);
 void session_close(struct flytctl *);
 /* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with
    a ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
@@ -190,11 +183,8 @@ char *text_size(uint64_t bytes, char *buffer, size_t size);
 /* ---- rows.c: what the cluster manager says, as JSON ---- */
 
 json_t *row_status(const admin_status_result *);
-json_t *row_node(const admin_node *);
 json_t *row_server(const admin_server *);
 json_t *row_vm(const admin_vm *);
-json_t *row_vm_state(const admin_vm_row *);
-json_t *row_program(const admin_program *);
 json_t *row_event(const admin_event *);
 /* All pages. only, vm, node may be NULL. */
 int list_nodes(struct flytctl *, const char *only, json_t **);
@@ -216,7 +206,7 @@ json_t *file_read(struct flytctl *, const char *path, const char *key, int *code
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
-    vm_import_options[], force_options[], filter_options[], status_options[], events_options[], top_options[],
+    vm_import_options[], status_options[], events_options[], top_options[],
     change_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
     ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
 

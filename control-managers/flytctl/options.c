@@ -141,20 +141,35 @@ static void print_usage(const struct command *command)
            *command->arguments ? " " : "", command->arguments);
 }
 
-static void print_section(enum command_section section)
+enum section { SECTION_COMMANDS, SECTION_EARLIER, SECTION_NOT_IMPLEMENTED };
+
+static const char not_implemented[] = "Not implemented: "; /* so begins the help of such commands */
+
+static enum section section_of(const struct command *command)
 {
-    static const char mark[] = "Not implemented: "; /* the head of its section says so */
+    static const char *const earlier[] = { "list-vms", "list-servernodes", "list-virt-servers", "vm-grouping" };
+    if (!strncmp(command->help, not_implemented, sizeof not_implemented - 1))
+        return SECTION_NOT_IMPLEMENTED;
+    for (size_t i = 0; !command->group && i < sizeof earlier / sizeof *earlier; i++)
+        if (!strcmp(command->name, earlier[i]))
+            return SECTION_EARLIER;
+    return SECTION_COMMANDS;
+}
+
+static void print_section(enum section section)
+{
     for (const struct command *each = commands; each->name; each++) {
         char left[64];
-        if (command_section(each) != section)
+        if (section_of(each) != section)
             continue;
         snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name,
                  *each->arguments ? " " : "", each->arguments);
-        print_row(left, each->help + (section == SECTION_NOT_IMPLEMENTED ? sizeof mark - 1 : 0));
+        print_row(left, each->help + (section == SECTION_NOT_IMPLEMENTED ? sizeof not_implemented - 1 : 0));
     }
 }
 
-void print_help(const struct command *command)
+/* Of one command; NULL: of all. */
+static void print_help(const struct command *command)
 {
     char text[256];
     if (command) {

@@ -83,7 +83,7 @@ static json_t *row_gpu(const admin_gpu *gpu)
     return row;
 }
 
-json_t *row_node(const admin_node *node)
+static json_t *row_node(const admin_node *node)
 {
     static const char *const states[] = { "up", "suspect", "lost", "away" };
     uint64_t sms = 0, sms_used = 0, memory = 0, memory_used = 0;
@@ -164,7 +164,7 @@ json_t *row_vm(const admin_vm *vm)
     return row;
 }
 
-json_t *row_vm_state(const admin_vm_row *state)
+static json_t *row_vm_state(const admin_vm_row *state)
 {
     json_t *row = row_vm(&state->vm);
     add(row, "has_secret", json_boolean(state->has_secret));
@@ -177,7 +177,7 @@ json_t *row_vm_state(const admin_vm_row *state)
     return row;
 }
 
-json_t *row_program(const admin_program *program)
+static json_t *row_program(const admin_program *program)
 {
     static const char *const states[] = { "waiting", "starting", "running", "lost" };
     json_t *row = json_object();

@@ -211,7 +211,8 @@ static int open_link(struct flytctl *ctl, const struct target *target)
     return code;
 }
 
-int session_open(struct flytctl *ctl)
+/* Connects at the first call. EXIT_FINE or complained. */
+static int session_open(struct flytctl *ctl)
 {
     if (ctl->link)
         return EXIT_FINE;

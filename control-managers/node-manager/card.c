@@ -24,7 +24,8 @@
 enum { CARD_LOOK_MS = 200 };
 #define CARD_REPORT "fault" /* in the folder that a server can write */
 
-bool card_shared(void)
+/* Whether a fault takes a whole software GPU (FLYT_SOFTGPU_FAULT_DOMAIN=gpu). */
+static bool card_shared(void)
 {
     const char *domain = getenv("FLYT_SOFTGPU_FAULT_DOMAIN");
     return domain && strcmp(domain, "gpu") == 0;

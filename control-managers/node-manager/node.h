@@ -205,8 +205,6 @@ void state_load(struct node *); /* fills node->servers with what lies in the sta
 int state_end_servers(struct node *, char *error);
 int state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
 int state_make_folder(const char *path, mode_t, char *error);
-/* Replaced atomically. Not waited for until it is on the disk. */
-int state_write(const char *path, const void *, size_t, char *error);
 
 /* own.c: -1 and errno on failure */
 int own_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
@@ -263,8 +261,6 @@ ctl_code gpu_check(const struct gpu *, const ctl_server_spec *, const struct nod
 /* card.c */
 void card_watch(struct node *);
 void card_remove(const struct node *, const struct gpu *); /* its file, when no server is on it any more */
-/* Whether a fault takes a whole software GPU (FLYT_SOFTGPU_FAULT_DOMAIN=gpu). */
-bool card_shared(void);
 /* Where a server reads what happened to its card, and where it reports its own faults. False: it need not. */
 bool card_files(const struct server *, const struct gpu *, char word[NODE_PATH_SIZE], char report[NODE_PATH_SIZE]);
 void card_begin(const struct server *); /* before it begins: forgets what an earlier process reported */

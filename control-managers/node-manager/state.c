@@ -50,7 +50,8 @@ int state_make_folder(const char *path, mode_t mode, char *error)
     return 0;
 }
 
-int state_write(const char *path, const void *bytes, size_t size, char *error)
+/* Replaced atomically. Not waited for until it is on the disk. */
+static int state_write(const char *path, const void *bytes, size_t size, char *error)
 {
     char temporary[NODE_PATH_SIZE];
     if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary)

@@ -11,7 +11,8 @@ static const char *const none[] = { NULL };
 static _Atomic(const char *const *) kept = none;
 static char **own;                   /* the list that this library made; NULL: none, or it was given another one */
 
-bool env_trusted(void) { return !getauxval(AT_SECURE); }
+/* False in a program with more rights than its caller. */
+static bool env_trusted(void) { return !getauxval(AT_SECURE); }
 
 static int is_ours(const char *variable)
 {

@@ -18,9 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* False in a program with more rights than its caller. */
-bool env_trusted(void);
-
 /* The value of a FLYT_* variable now; if it is not set now, the kept one; NULL: none, or it does not count. The caller
    does not free it. */
 const char *env_get(const char *name);

@@ -21,7 +21,7 @@ void texref_begin(struct texref_state *state, bool surface)
                                     .most = FLT_MAX };
 }
 
-void texref_unbind(struct texref_state *state)
+static void texref_unbind(struct texref_state *state)
 {
     state->resource = TEXREF_UNBOUND;
     state->array = state->address = state->bytes = state->width = state->height = state->pitch = state->offset = 0;

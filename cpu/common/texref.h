@@ -40,7 +40,6 @@ struct texref_limits {
 
 /* As it is before the first call. */
 void texref_begin(struct texref_state *, bool surface);
-void texref_unbind(struct texref_state *);
 
 /* format, channels: of the array's elements, which the texture takes. flags: CU_TRSA_OVERRIDE_FORMAT, or 0, as NVIDIA's
    runtime has it. */

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* add … max: by type, to the decoder of half, float or integer. */
+static sg_decoder sg_decode_arithmetic;
+
 static const struct opcode { const char *name; sg_decoder *decoder; int operation; } opcodes[] = {
     /* the commonest first */
     { "add", sg_decode_arithmetic, SG_OP_ADD },    { "setp", sg_decode_compare, SG_OP_SETP },
@@ -58,7 +61,7 @@ static const struct opcode { const char *name; sg_decoder *decoder; int operatio
     { "vavrg4", sg_decode_video, SG_VAVRG + 4 * SG_VIDEO_ELEMENTS },
 };
 
-int sg_decode_arithmetic(struct sg_decode *d)
+static int sg_decode_arithmetic(struct sg_decode *d)
 {
     if (d->type_count == 0)
         return sg_fail(d, "%s without a type", d->instruction->opcode);

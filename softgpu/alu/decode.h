@@ -91,9 +91,7 @@ int sg_choose(struct sg_decode *, sg_alu_function *);
 void sg_shape(struct sg_decode *, enum sg_type destination, ...);
 
 const char *sg_type_text(enum sg_type);
-enum ptx_type sg_type_ptx(enum sg_type);
 unsigned sg_type_bits(enum sg_type);
-enum sg_cell sg_type_cell(enum sg_type);
 /* enum sg_int of u8 … s64; of b8 … b64, as unsigned, where b is true; else -1 */
 int sg_type_int(enum sg_type, bool b);
 int sg_type_half(enum sg_type);       /* enum sg_half_kind, or -1 */
@@ -109,7 +107,6 @@ enum sg_decoder_operation {
     SG_OP_CLZ, SG_OP_BREV, SG_OP_BFIND, SG_OP_BFE, SG_OP_BFI, SG_OP_BMSK, SG_OP_SZEXT, SG_OP_FNS, SG_OP_DP4A,
     SG_OP_DP2A, SG_OP_SETP, SG_OP_SET, SG_OP_SELP, SG_OP_SLCT, SG_OP_CVT
 };
-sg_decoder sg_decode_arithmetic;      /* add … max: by type, to one of the next three */
 sg_decoder sg_decode_integer, sg_decode_float, sg_decode_half;
 sg_decoder sg_decode_bits, sg_decode_compare, sg_decode_convert;
 sg_decoder sg_decode_video;           /* operation: enum sg_video_operation + SG_VIDEO_ELEMENTS * (1, 2 or 4) */

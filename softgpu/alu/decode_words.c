@@ -22,10 +22,10 @@ static const char *const words[SG_WORD_COUNT] = {
 };
 
 const char *sg_type_text(enum sg_type t) { return types[t].text; }
-enum ptx_type sg_type_ptx(enum sg_type t) { return types[t].ptx; }
+static enum ptx_type sg_type_ptx(enum sg_type t) { return types[t].ptx; }
 unsigned sg_type_bits(enum sg_type t) { return types[t].bits; }
 
-enum sg_cell sg_type_cell(enum sg_type t)
+static enum sg_cell sg_type_cell(enum sg_type t)
 {
     const unsigned bits = types[t].bits;
     return bits == 0    ? SG_CELL_NONE

@@ -22,8 +22,6 @@ bool ptx_budget_take(size_t bytes)
 
 void ptx_budget_give(size_t bytes) { atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed); }
 
-size_t ptx_budget_taken(void) { return atomic_load_explicit(&taken, memory_order_relaxed); }
-
 bool ptx_budget_refused(void)
 {
     bool was = refused;

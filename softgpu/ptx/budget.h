@@ -15,7 +15,6 @@ extern size_t ptx_budget_most;
 /* False: there would be more than ptx_budget_most, and nothing is taken. Thread-safe. */
 bool ptx_budget_take(size_t bytes);
 void ptx_budget_give(size_t bytes);
-size_t ptx_budget_taken(void);
 /* Whether the calling thread has been refused since it last asked. Distinguishes a text that is too much from one
    that is wrong. */
 bool ptx_budget_refused(void);

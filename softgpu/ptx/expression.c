@@ -9,16 +9,6 @@
 
 static bool read_conditional(struct ptx_reader *, struct reader_value *, unsigned nesting);
 
-bool expression_starts(const struct ptx_reader *reader)
-{
-    switch (reader->token.kind) {
-    case TOKEN_INTEGER: case TOKEN_FLOAT: case '(': case '-': case '+': case '~': case '!':
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* (.s64) or (.u64); the parenthesis is already read. */
 static bool read_cast(struct ptx_reader *reader, bool *is_unsigned)
 {

@@ -134,7 +134,8 @@ static bool read_directives(struct ptx_reader *reader, struct ptx_function *func
 }
 
 /* The rest of label: .callprototype [(returns)] _ (parameters) [.noreturn] … ; */
-bool function_read_prototype(struct ptx_reader *reader, struct ptx_prototype *prototype, struct reader_name **name)
+static bool function_read_prototype(struct ptx_reader *reader, struct ptx_prototype *prototype,
+                                    struct reader_name **name)
 {
     struct signature signature = { 0 };
     struct ptx_function directives = { 0 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void reader_free(struct ptx_reader *reader)
+static void reader_free(struct ptx_reader *reader)
 {
     later_drop_text(reader);
     reader_drop_lists(reader);

@@ -227,7 +227,6 @@ struct ptx_reader {
 
 /* reader.c */
 struct reader_options { bool outline, later; uint64_t *operations; };
-void reader_free(struct ptx_reader *);
 int ptx_module_read_with(const struct ptx_source *, size_t count, struct ptx_module **, char *log, size_t log_size,
                          const struct reader_options *);
 bool reader_error(struct ptx_reader *, uint32_t line, const char *format, ...)
@@ -283,7 +282,6 @@ struct reader_value { bool is_float, is_unsigned; uint8_t float_bits; uint64_t b
 bool expression_read(struct ptx_reader *, struct reader_value *);
 bool expression_read_integer(struct ptx_reader *, struct reader_value *);   /* a float is an error */
 bool expression_read_sum(struct ptx_reader *, struct reader_value *);       /* up to + and -: offsets */
-bool expression_starts(const struct ptx_reader *);
 
 /* declare.c, initialiser.c: variables */
 struct reader_declaration {           /* what stands before the names */
@@ -304,7 +302,6 @@ bool opaque_read(struct ptx_reader *, struct ptx_variable *); /* of a texture, s
 
 /* function.c */
 bool function_read(struct ptx_reader *, enum ptx_linkage, bool is_entry);
-bool function_read_prototype(struct ptx_reader *, struct ptx_prototype *, struct reader_name **name);
 bool function_read_loc(struct ptx_reader *);
 bool function_skip_pragma(struct ptx_reader *);
 

@@ -2,13 +2,13 @@
 TESTS += "tests/tools/man.sh $(BIN)"
 TESTS += "tests/tools/version.sh $(BIN)"
 TESTS += tests/tools/setup.sh
-TESTS += tests/tools/circles.py tests/tools/lines.py tests/tools/runner.py tests/tools/check_next.py
+TESTS += tests/tools/circles.py tests/tools/exports.py tests/tools/lines.py tests/tools/runner.py tests/tools/check_next.py
 # What README.md and docs/setup.md say is in bin/.
 TESTS += $(if $(filter bin,$(BIN)),tests/tools/first_steps.py)
 run-tests: $(if $(filter bin,$(BIN)),build/cuda/vector_add)
 # tools/lint reads the objects of the plain build. The time is that of a busy machine without kept results of cppcheck.
 ifeq ($(FLAVOUR),plain)
-TESTS      += "tools/lint shell python circles lines format" "tools/lint c"@300 tests/tools/examples.py@120
+TESTS      += "tools/lint shell python circles exports lines format" "tools/lint c"@300 tests/tools/examples.py@120
 LONG_TESTS += "tools/lint c-tests"
 
 # Unit tests of the rooms with threads once more (those that wait for time limits left out), and some programs, in a

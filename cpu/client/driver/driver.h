@@ -110,7 +110,6 @@ void driver_storage_drop(core_context *);
 
 /* A function that the program passes: 400. *context, the current one, becomes the function's own where it has one. */
 int driver_function(core_context **context, core_function *);
-void driver_function_bind(core_function *, core_context *); /* it belongs to a module of this context */
 int driver_module_load(const void *image, CUmodule *);
 int driver_module_of_library(core_context *, core_library *, core_image *, CUmodule *);
 void driver_modules_forget_context(core_context *);
@@ -121,8 +120,6 @@ int driver_module_image(CUmodule, core_context **, core_image **);
 int driver_symbol(core_context *, core_image *, const char *name, CUdeviceptr *, size_t *);
 /* get is called for each function of a module. */
 int driver_module_each(CUmodule, void (*get)(void *user, CUfunction, CUmodule), void *user);
-/* cuModuleLoadDataEx. */
-int driver_module_load_with(CUmodule *, const void *image, unsigned count, CUjit_option *, void **values);
 /* Checks the options of the JIT compiler. */
 int driver_jit_options(unsigned count, const CUjit_option *, void **values);
 /* Writes the log where the options want it, and its length in place of the size of that buffer. */

@@ -135,7 +135,8 @@ int driver_module_image(CUmodule handle, core_context **context, core_image **im
 
 /* ---- functions of a module belong to its context; those of a library, and of the runtime, to none ---- */
 
-void driver_function_bind(core_function *function, core_context *context)
+/* The function belongs to a module of this context. */
+static void driver_function_bind(core_function *function, core_context *context)
 {
     pthread_mutex_lock(&lock);
     registry_set(&bound, function, context);
@@ -220,7 +221,9 @@ void driver_jit_finish(unsigned count, const CUjit_option *options, void **value
     jit_log(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, log);
 }
 
-int driver_module_load_with(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
+/* cuModuleLoadDataEx. */
+static int driver_module_load_with(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
+                                   void **values)
 {
     core_context *context;
     char *log = NULL;

@@ -142,7 +142,7 @@ static int say_all(uint64_t address, uint64_t size, enum managed_advice advice, 
     return CORE_OK;
 }
 
-void advice_prefetched(uint64_t address, uint64_t size, int device)
+static void advice_prefetched(uint64_t address, uint64_t size, int device)
 {
     uint64_t end = page_of(address + size + PAGE - 1);
     address = page_of(address);

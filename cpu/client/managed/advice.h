@@ -6,7 +6,6 @@
 
 /* Under spans_lock. */
 void advice_forget(uint64_t address, uint64_t size);
-void advice_prefetched(uint64_t address, uint64_t size, int device);
 /* Whether the page was last prefetched to the program. */
 bool advice_wants_host(uint64_t address);
 

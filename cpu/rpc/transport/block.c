@@ -13,7 +13,8 @@ enum { USUAL_FADE = 64 };
 /* Less room than this at the end of a block is not worth a system call. */
 enum { ROOM_MIN = 4096 };
 
-struct rpc_block *rpc_block_create(size_t capacity)
+/* With one reference. NULL: no memory. */
+static struct rpc_block *rpc_block_create(size_t capacity)
 {
     struct rpc_block *block = malloc(sizeof *block + capacity);
     if (!block)
@@ -23,7 +24,7 @@ struct rpc_block *rpc_block_create(size_t capacity)
     return block;
 }
 
-struct rpc_block *rpc_block_reference(struct rpc_block *block)
+static struct rpc_block *rpc_block_reference(struct rpc_block *block)
 {
     /* relaxed: whoever gives the reference on has one already */
     atomic_fetch_add_explicit(&block->references, 1, memory_order_relaxed);

@@ -24,9 +24,7 @@ struct rpc_block {
     uint8_t     bytes[];
 };
 
-struct rpc_block *rpc_block_create(size_t capacity);        /* one reference; NULL: no memory */
-struct rpc_block *rpc_block_reference(struct rpc_block *);
-void              rpc_block_release(struct rpc_block *);     /* NULL is allowed */
+void rpc_block_release(struct rpc_block *);     /* NULL is allowed */
 
 struct rpc_record {
     /* the holder's reference; NULL: the bytes are the inbox's, until its next rpc_inbox_room */

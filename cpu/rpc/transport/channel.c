@@ -62,7 +62,8 @@ void rpc_spin_init(struct rpc_spin *spin)
                                .asks = ASKS_MAX };
 }
 
-unsigned rpc_channel_here(void)
+/* 1 + the number of the processor that this thread runs on; 0: not known. */
+static unsigned rpc_channel_here(void)
 {
     int here = sched_getcpu();
     return here < 0 ? 0 : (unsigned)here + 1;

@@ -112,9 +112,6 @@ struct rpc_spin {
     bool     moves;             /* the thread is ours to move to another processor: a server's */
 };
 
-/* 1 + the number of the processor that this thread runs on; 0: not known. */
-unsigned rpc_channel_here(void);
-
 void    rpc_spin_init(struct rpc_spin *);
 ssize_t rpc_channel_receive_spinning(rpc_channel *, struct rpc_inbox *, struct rpc_spin *);
 

@@ -27,7 +27,7 @@ enum { HEAD_PROGRESS = 64 };
 _Static_assert((int)HEAD_PROGRESS <= (int)FLYT_MAX_PROGRESS, "more than the protocol carries");
 
 /* CUDA says of these that the process must end before CUDA can be used again, and 710 until a device reset. */
-bool code_is_sticky(CUresult code)
+static bool code_is_sticky(CUresult code)
 {
     switch ((int)code) {
     case 214: case 220:                             /* uncorrectable ECC and NVLink errors */

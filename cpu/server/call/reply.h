@@ -37,7 +37,6 @@ void report_forget(struct session *, struct stream *);            /* its id may 
 void report_stop(struct session *);                               /* nothing is reported any more */
 CUresult report_sticky(struct session *);
 void report_clear_sticky(struct session *, CUresult which); /* and what is latched because of it */
-bool code_is_sticky(CUresult);
 /* result begins with a flyt_head, which is filled here and emptied again. speaks: with what kernels printed, also where
    no error makes it speak. */
 void session_reply(struct session *, uint32_t xid, xdrproc_t, void *result, CUresult, bool speaks);

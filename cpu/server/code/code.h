@@ -100,7 +100,6 @@ void loader_get(struct session *, struct call *, struct function *);
 bool loader_serve(struct session *, struct call *, void (*serve)(struct session *, struct call *));
 /* Has it done by the loader, for a context whose end waits for the loader. No memory: it is not done. */
 void loader_run(struct session *, struct context *, void (*run)(struct session *, struct context *));
-void loader_unload(struct session *, struct module *);     /* frees it */
 /* Waits until no job for the context is left. Under session.lock, which it gives up meanwhile. */
 void loader_drain(struct session *, struct context *);
 

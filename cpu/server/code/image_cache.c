@@ -92,7 +92,7 @@ struct image_cache *image_cache_create(void)
 
 const char *image_cache_path(const struct image_cache *cache) { return cache->path; }
 
-void image_cache_close(struct image_cache *cache)
+static void image_cache_close(struct image_cache *cache)
 {
     if (!cache)
         return;

@@ -20,7 +20,6 @@ const char *image_cache_path(const struct image_cache *);
 void image_cache_remove(struct image_cache *);             /* the directory, too */
 /* For a worker. */
 struct image_cache *image_cache_open(const char *path);
-void image_cache_close(struct image_cache *);
 
 /* True: bytes holds the image of that hash, and proof is its hash keyed with nonce (HASH_SIZE bytes each). */
 bool image_cache_get(struct image_cache *, const uint8_t *key, const uint8_t *nonce, const uint8_t *proof,

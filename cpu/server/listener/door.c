@@ -13,7 +13,8 @@ enum { SOURCE_UNKNOWN, SOURCE_IPV4, SOURCE_IPV6, SOURCE_USER };
 
 /* ---- sources ---- */
 
-struct door_source door_source_of(int fd)
+/* Where a connected socket comes from. */
+static struct door_source door_source_of(int fd)
 {
     struct door_source source = { .kind = SOURCE_UNKNOWN };
     struct sockaddr_storage peer;

@@ -44,8 +44,6 @@ struct door {
     struct door_failures failures[DOOR_FAILURE_SOURCES];
 };
 
-/* Where a connected socket comes from. */
-struct door_source door_source_of(int fd);
 bool door_same_source(const struct door_source *, const struct door_source *);
 
 /* Takes over fd. When there is no place, somebody who waits is closed: of a source that has too many, one of its own,

@@ -35,7 +35,7 @@ struct worker *workers_start(struct workers *w, bool usher)
     return worker;
 }
 
-int workers_count(const struct workers *w, enum worker_state state)
+static int workers_count(const struct workers *w, enum worker_state state)
 {
     int n = 0;
     for (int i = 0; i < w->count; i++)

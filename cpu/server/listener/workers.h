@@ -43,7 +43,6 @@ struct workers {
 };
 
 struct worker *workers_start(struct workers *, bool usher); /* NULL: it has been said why */
-int workers_count(const struct workers *, enum worker_state);
 struct worker *workers_idle(struct workers *); /* or NULL */
 /* The one that has this session, which need not be one. */
 struct worker *workers_of_session(struct workers *, uint64_t session);

@@ -68,7 +68,8 @@ void loader_run(struct session *session, struct context *context, void (*run)(st
     loader_push(session, (struct job){ .kind = JOB_RUN, .context = context, .run = run });
 }
 
-void loader_unload(struct session *session, struct module *module)
+/* Frees the module. */
+static void loader_unload(struct session *session, struct module *module)
 {
     if (loader_push(session, (struct job){ .kind = JOB_UNLOAD, .context = module->context, .module = module }) != 0)
         log_warning("event=module-not-unloaded session=%llu why=\"no memory\": it stays",

@@ -124,7 +124,6 @@ CUresult sgd_legacy_wait(struct sgd_context *);
 bool sgd_in_callback(void);              /* the calling thread runs host functions: it may not call CUDA */
 bool sgd_queue_cancelling(void);         /* the fault has not reached all machines yet */
 void sgd_fault_raise(CUresult);          /* the first fault is kept; what runs and waits ends */
-void sgd_queue_poke(void);               /* memory may have changed: look at value waits again */
 
 /* work.c: a COPY, SET or HOST that has started is put where the threads that do it take it. */
 void sgd_work_start(void);

@@ -24,6 +24,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+static void sgd_space_unwindow(int slot);
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -110,7 +112,8 @@ static int window_new(uint64_t base, uint64_t size, uint64_t room)
     return (int)slot;
 }
 
-int sgd_space_window(uint64_t base, uint64_t size) { return window_new(base, size, 0); }
+/* A window of its own: its slot, or -1. */
+static int sgd_space_window(uint64_t base, uint64_t size) { return window_new(base, size, 0); }
 
 static bool in_shared(uint32_t slot, uint64_t address, bool or_behind)
 {
@@ -160,7 +163,7 @@ void sgd_space_unshare(int slot, uint64_t base, uint64_t size)
     slots[slot].sharers--;
 }
 
-void sgd_space_unwindow(int slot)
+static void sgd_space_unwindow(int slot)
 {
     struct sg_window *w = &sg_memory.windows[slot];
     uint64_t base = atomic_load(&w->base), size = atomic_load(&w->size);

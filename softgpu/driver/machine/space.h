@@ -31,8 +31,6 @@ unsigned sgd_space_rights_of(uint64_t address, int device);
 /* Kernels may not touch these granules until their rights are set again, and the driver may. False: no memory. */
 bool sgd_space_shut(uint64_t base, uint64_t size);
 bool sgd_space_is_shut(uint64_t address, uint64_t size);               /* some of it */
-int sgd_space_window(uint64_t base, uint64_t size);                    /* a window of its own; slot or -1 */
-void sgd_space_unwindow(int slot);
 int sgd_space_share(uint64_t base, uint64_t size); /* the same, or part of one where whole granules adjoin */
 void sgd_space_unshare(int slot, uint64_t base, uint64_t size);
 bool sgd_space_shared(uint64_t address); /* lies in one that share made: perhaps nobody's now */

@@ -100,7 +100,8 @@ static void values_soon(uint64_t when)
     wake_timer();
 }
 
-void sgd_queue_poke(void) { values_soon(1); }
+/* Memory may have changed: streams that wait for a value look again. */
+static void sgd_queue_poke(void) { values_soon(1); }
 
 static void wait_for_value(struct sgd_op *op)
 {

@@ -70,7 +70,8 @@ static int rights_ask(uint64_t address, uint64_t size, const struct rights *righ
     return code;
 }
 
-int mapping_ask(const struct physical *physical, uint64_t address)
+/* Asks the server to map the memory at the address, where no device may use it yet. A result code. */
+static int mapping_ask(const struct physical *physical, uint64_t address)
 {
     handle_map_args args = { .handle = physical->wire, .address = address };
     return wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);

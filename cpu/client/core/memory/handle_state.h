@@ -45,8 +45,6 @@ extern atomic_uint_fast64_t handle_share_count;        /* handles that have been
 /* Asks the server: what a device may do with a fresh or an older mapping. A result code. */
 int access_ask(uint64_t address, uint64_t size, int device, unsigned access);
 
-/* Asks the server to map the memory at the address, where no device may use it yet. A result code. */
-int mapping_ask(const struct physical *, uint64_t address);
 /* Asks the server to map the memory with these rights. If the server refuses them, nothing stays mapped. */
 int mapping_ask_with(const struct physical *, uint64_t address, const struct rights *);
 /* Asks the server to unmap whole mappings. Does not wait. A result code. */

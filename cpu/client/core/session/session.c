@@ -37,13 +37,11 @@
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/stats.h"
 
-enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64, OWN_WINDOW_AFTER = 7 };
+enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64, OWN_WINDOW_AFTER = 7, CONNECT_MS = 5000 };
 
 static const char *const default_uri = "unix:///run/flyt/server.sock";
 
 int session_dead_seconds;
-int session_connect_ms = 5000;
-
 
 /* ---- fork ---- */
 
@@ -89,7 +87,7 @@ enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
    asked for another one. */
 enum { ATTACH_ELSEWHERE = -2, ATTACH_SERVERS = 5, ATTACH_ELSEWHERE_MS = 300 };
 /* A server whose machine does not answer is tried for as long as a lost link may take to come back, at least for
-   ATTACH_REACH times session_connect_ms; FLYT_WAIT says otherwise. Between two tries the client manager is asked
+   ATTACH_REACH times CONNECT_MS; FLYT_WAIT says otherwise. Between two tries the client manager is asked
    whether there is a place elsewhere. */
 enum { ATTACH_UNREACHED = -3, ATTACH_REACH = 3, ATTACH_REACH_MS = 200 };
 #define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
@@ -114,7 +112,7 @@ static bool attach_unreached(int status, const char *error)
 {
     if (status != -ETIMEDOUT && status != -EHOSTUNREACH && status != -ENETUNREACH && status != -ENETDOWN)
         return false;
-    uint64_t now = clock_now(), most = (uint64_t)(ATTACH_REACH * session_connect_ms) * CLOCK_NS_PER_MS;
+    uint64_t now = clock_now(), most = (uint64_t)(ATTACH_REACH * CONNECT_MS) * CLOCK_NS_PER_MS;
     attempt.unreached = attempt.unreached ? attempt.unreached : attempt.begun;
     bool in_line = attach_wait_wish() == ATTACH_WAIT_YES && core_session.managed;
     if (attach_wait_wish() == ATTACH_WAIT_NO ||
@@ -197,8 +195,8 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
     attach_wait_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall "
                       "let the program through?",
                       (int)strcspn(uri, "?"), uri);
-    int status = rpc_channel_connect_within(uri, attach_wait_ms(session_connect_ms),
-                                            attach_wait_ms(session_connect_ms + RPC_HANDSHAKE_MS), place->ticket,
+    int status = rpc_channel_connect_within(uri, attach_wait_ms(CONNECT_MS),
+                                            attach_wait_ms(CONNECT_MS + RPC_HANDSHAKE_MS), place->ticket,
                                             place->ticket_size, channel, error);
     if (status == 0 && (status = attach_memory(uri, channel, error)) == 0)
         return CORE_OK;
@@ -553,7 +551,7 @@ int session_reach(struct move *move, const char *uri, void (*lost)(void *, const
         !begins_with(uri, "shm://"))
         return move_refuse(move, CORE_INVALID_VALUE, "%s is not the address of a GPU server elsewhere", uri);
     /* Without a ticket: the managers issue none for a move (docs/moving.md). */
-    if (rpc_channel_connect_within(uri, session_connect_ms, session_connect_ms + RPC_HANDSHAKE_MS, NULL, 0, &channel,
+    if (rpc_channel_connect_within(uri, CONNECT_MS, CONNECT_MS + RPC_HANDSHAKE_MS, NULL, 0, &channel,
                                    error) ||
         attach_memory(uri, &channel, error))
         return move_refuse(move, CORE_SYSTEM_NOT_READY, "no GPU server answers at %s: %s", uri, error);

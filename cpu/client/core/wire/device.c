@@ -60,7 +60,7 @@ static int by_bus(const void *a, const void *b, void *context)
 }
 
 /* FASTEST_FIRST (the default) is the order in which the server's driver gives them. */
-void device_order(const char *text, const flyt_device *all, int count, int *order)
+static void device_order(const char *text, const flyt_device *all, int count, int *order)
 {
     for (int i = 0; i < count; i++)
         order[i] = i;

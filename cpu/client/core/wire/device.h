@@ -19,6 +19,5 @@ int device_attribute(int device, int attribute, int *value); /* core_device_attr
 void device_rewire(const int *wires);                       /* their numbers, on the server to which calls go now */
 /* Parses $CUDA_VISIBLE_DEVICES: writes at most `count` server numbers, in order, returns how many. */
 int  device_visible(const char *text, const flyt_device *devices, int count, int *out);
-void device_order(const char *text, const flyt_device *devices, int count, int *order);
 
 #endif

@@ -25,7 +25,8 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/client/core/api_errors.h"
-#include "error_log.h"
+
+static void error_log_printed(int level, const char *text);
 
 /* NVIDIA's sizes: so many messages, each in so many bytes; a buffer of 25,600 bytes holds all. */
 enum { LOG_ENTRIES = 100, LOG_LINE = 256, LOG_TEXT = 200 };
@@ -156,7 +157,8 @@ static __attribute__((format(printf, 3, 4))) void add(int level, bool own, const
     va_end(arguments);
 }
 
-void error_log_printed(int level, const char *text) { add(level, false, "%s", text); }
+/* Keeps a message, as core_log does, which this library also prints: cpu/common/log.h calls it. */
+static void error_log_printed(int level, const char *text) { add(level, false, "%s", text); }
 
 void core_log(enum core_log_level level, const char *format, ...)
 {

@@ -47,6 +47,5 @@ void session_closes(int code);                              /* every call gives 
 int session_attach(bool to_use);
 /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
 extern int session_dead_seconds;
-extern int session_connect_ms;
 
 #endif

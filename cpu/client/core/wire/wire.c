@@ -139,7 +139,7 @@ bool wire_not_ready_yet(struct asked *asked, bool published)
 
 /* ---- heads ---- */
 
-void wire_take_header(const flyt_head *head)
+static void wire_take_header(const flyt_head *head)
 {
     for (unsigned i = 0; i < head->progress.progress_len; i++)
         stream_progress(head->progress.progress_val[i].stream, head->progress.progress_val[i].done);

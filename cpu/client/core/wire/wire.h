@@ -49,7 +49,6 @@ uint64_t wire_news(void);             /* taken before asking */
 void wire_heard(void);
 void wire_not_ready(struct asked *, uint64_t news);         /* the server said so */
 bool wire_not_ready_yet(struct asked *, bool published);    /* and it need not be asked again */
-void wire_take_header(const flyt_head *);
 void wire_print_texts(void);
 void wire_keep_quiet(void);                                 /* the calling thread never prints any */
 void wire_queue_text(const flyt_text *);
