@@ -2,7 +2,7 @@
 TESTS += "tests/tools/man.sh $(BIN)"
 TESTS += "tests/tools/version.sh $(BIN)"
 TESTS += tests/tools/setup.sh
-TESTS += tests/tools/circles.py tests/tools/exports.py tests/tools/lines.py tests/tools/runner.py tests/tools/check_next.py
+TESTS += $(addprefix tests/tools/,circles.py exports.py lines.py runner.py check_next.py)
 # What README.md and docs/setup.md say is in bin/.
 TESTS += $(if $(filter bin,$(BIN)),tests/tools/first_steps.py)
 run-tests: $(if $(filter bin,$(BIN)),build/cuda/vector_add)
