@@ -12,7 +12,7 @@
  *
  * ptxas takes what the eager order asks for, up to the number with which all threads of an SM have room. Only what
  * cannot be done with so many gets more, in steps of 8. needs.c puts them together; its weights are calibrated against
- * ptxas (docs/measurements/registers-2026-11-23.md). A 64-bit register counts as two, a predicate as none.
+ * ptxas (docs/measurements/registers.md). A 64-bit register counts as two, a predicate as none.
  */
 #ifndef SOFTGPU_EXEC_PRESSURE_H
 #define SOFTGPU_EXEC_PRESSURE_H

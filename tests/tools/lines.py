@@ -52,6 +52,8 @@ def main():
           {"a.c": LONG, "b.py": LONG, "c.sh": LONG, "d": "#!/bin/sh\n" + LONG, "e": "#!/usr/bin/env python3\n" + LONG,
            "f.mk": LONG}, 1, "long-C: 1 ", "long-Python: 2 ", "long-shell: 2 ", "long-make: 1 ")
     check("documents may have long lines", {"a.md": LONG}, 0)
+    check("measurements may have lines of 160 columns, not longer ones",
+          {"docs/measurements/a.md": LONG + 160 * "x" + "\n" + 161 * "x" + "\n"}, 1, "long-measurement: 1 ", "a.md:3")
     check("old findings pass", {"a.c": LONG, DEBT: "long-C 1\n"}, 0, "long-C: 1 findings (debt)")
     check("more than the old ones fail", {"a.c": LONG + LONG, DEBT: "long-C 1\n"}, 1, "long-C: 2 findings, at most 1")
     check("fewer are named", {"a.c": LONG, DEBT: "long-C 2\n"}, 0, "long-C: 1 findings (debt: 2)", "--lower")
