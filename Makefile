@@ -95,7 +95,7 @@ $(shell control-managers/packaging/version --into $(VERSION_FILE))
 # What files of several rooms include, and cpu/api/room.mk and cpu/client/core/room.mk make.
 API_INCLUDED := $(addprefix $(BUILD)/generated/api/,$(addprefix driver/,entries.inc errors.inc null.inc server.inc \
                   soft_per_thread.inc symbols.inc types.h) \
-                  $(addprefix forward/,core.h defaults.inc hostile.inc server.h structures.h)) \
+                  $(addprefix forward/,core.h defaults.inc hostile.inc server.h structures.h) launch_attributes.h) \
                 $(BUILD)/generated/cpu/client/core/exported_names.h
 
 $(BUILD)/%.o: %.c | $(API_INCLUDED)

@@ -379,6 +379,49 @@ def errors(path):
     return found
 
 
+# ---- attributes of launches ----
+
+PLACES = ("launch", "node", "stream", "wire")
+
+
+@dataclass
+class LaunchAttribute:
+    number: int
+    name: str  # without CU_LAUNCH_ATTRIBUTE_
+    places: list  # of PLACES
+    size: int  # bytes of the value of one that streams have
+    usual: str  # the first of them, for a new stream
+    check: str  # who looks at the value; "" for nobody
+
+
+ATTRIBUTE = re.compile(
+    r"^(\d+) +([A-Z]\w*)((?: +[a-z]+)+?)(?: +size=(\d+)(?: +usual=(\d+(?:,\d+)*))?)?(?: +check=(\w+))?$"
+)
+
+
+def attributes(path, enum):
+    """In ascending order; exactly those of the enum."""
+    found, known = [], {name: number for name, number, _ in enum.values}
+    for number, row in logical_lines(path):
+        match = ATTRIBUTE.match(row)
+        if not match:
+            raise Wrong(f"{path}:{number}: not understood: {row}")
+        id_, name, words, size, usual, check_ = match.groups()
+        one = LaunchAttribute(int(id_), name, words.split(), int(size or 0), usual or "0", check_ or "")
+        if unknown := set(one.places) - set(PLACES):
+            raise Wrong(f"{path}:{number}: {', '.join(sorted(unknown))}: not one of {', '.join(PLACES)}")
+        if ("stream" in one.places) != bool(one.size):
+            raise Wrong(f"{path}:{number}: {name}: those that streams have, and no others, say size=")
+        if known.pop("CU_LAUNCH_ATTRIBUTE_" + name, None) != one.number:
+            raise Wrong(f"{path}:{number}: {name} is not {id_} in {enum.name}")
+        if found and found[-1].number >= one.number:
+            raise Wrong(f"{path}:{number}: {one.number} comes after {found[-1].number}")
+        found.append(one)
+    if known:
+        raise Wrong(f"{path}:1: lacks {', '.join(known)}")
+    return found
+
+
 # ---- the files of this description ----
 
 RUNTIME_OPTIONS = ("partial", "untraced", "ungated", "wire")
@@ -404,6 +447,10 @@ def runtime_types():
 
 def driver_types():
     return types(path_of("driver_types.api"))
+
+
+def launch_attributes():
+    return attributes(path_of("launch_attributes.api"), driver_types().enums["CUlaunchAttributeID"])
 
 
 def all_errors():

@@ -325,6 +325,26 @@ def check_driver_enums(report, include, release):
     report.test(f"enums of the driver API in the headers of {text_of(release)}", wrong)
 
 
+# Words of NVIDIA's comments, and of launch_attributes.api.
+PLACES = {"launches": "launch", "graph nodes": "node", "streams": "stream"}
+UNSAID = {("PREFERRED_SHARED_MEMORY_CARVEOUT", "node")}  # what the library does and the comment does not say
+VALID = re.compile(r"CU_LAUNCH_ATTRIBUTE_(\w+)\s*=\s*\d+\s*/\*\*<\s*Valid for ([a-z, ]+)\.")
+
+
+def check_launch_attributes(report, include, release):
+    """Where an attribute is allowed: the newest header says so in its comments."""
+    if release != driver_c.RELEASE:
+        return
+    with open(os.path.join(include, "cuda.h"), errors="replace") as file:
+        valid = VALID.findall(file.read())
+    want = {(name, PLACES[place]) for name, places in valid for place in places.split(", ")}
+    have = {(row.name, place) for row in api.launch_attributes() for place in row.places if place in PLACES.values()}
+    have -= UNSAID | {("IGNORE", "launch")}
+    wrong = [f"{name}: {place}: only in NVIDIA's header" for name, place in sorted(want - have)]
+    wrong += [f"{name}: {place}: not in NVIDIA's header" for name, place in sorted(have - want)]
+    report.test(f"where launch attributes are allowed, in the header of {text_of(release)}", wrong)
+
+
 def driver_struct(structs, aliases, name):
     """The structure that a name stands for: they are typedefs of numbered ones."""
     while name in aliases and name not in structs:
@@ -427,6 +447,7 @@ CHECKS = (
     check_enums,
     check_layouts,
     check_driver_enums,
+    check_launch_attributes,
     check_driver_layouts,
 )
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """generate.py WHAT: writes one generated file to stdout, for the Makefile.
 
-WHAT is cudart<MAJOR>/<file> (see runtime_c.py), driver/<file> (see driver_c.py), forward/<file> (see forward_c.py) or
-preload.map.
+WHAT is cudart<MAJOR>/<file> (see runtime_c.py), driver/<file> (see driver_c.py), forward/<file> (see forward_c.py),
+launch_attributes.h (see attributes_c.py) or preload.map.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import api  # noqa: E402
+import attributes_c  # noqa: E402
 import driver_c  # noqa: E402
 import forward_c  # noqa: E402
 import runtime_c  # noqa: E402
@@ -24,6 +25,8 @@ def lines(what):
         for name, make in makers.items():
             if what == f"{folder}/{name}":
                 return make()
+    if what in attributes_c.MAKERS:
+        return attributes_c.MAKERS[what]()
     if what == "preload.map":
         return runtime_c.nodes()
     raise SystemExit(f"generate.py: cannot make {what}")

@@ -63,6 +63,8 @@ CHANGES = (
      "firstLayer is only in NVIDIA's header"),
     ("driver_types.api", "    CUfilter_mode filterMode\n", "    size_t filterMode\n", check.check_driver_layouts,
      "CUDA_TEXTURE_DESC.flags: offset"),
+    ("launch_attributes.api", r"(PRIORITY +launch) node", r"\1", check.check_launch_attributes, "PRIORITY: node: only"),
+    ("launch_attributes.api", "(SERIALIZATION +launch)", r"\1 node", check.check_launch_attributes, "ION: node: not"),
     ("errors.api", r"cudaErrorNotReady\b", "cudaErrorNotYet", check.check_enums, "cudaErrorNotReady"),
 )
 
@@ -75,6 +77,10 @@ MISTAKES = (
     ("runtime_types.api", "enum cudaX\n    cudaY", "has no number"),
     ("runtime_types.api", "struct cudaX\n    int", "not understood"),
     ("errors.api", '1  - - "late"', "comes after"),
+    ("launch_attributes.api", "17  X  launch", "X is not 17 in CUlaunchAttributeID"),
+    ("launch_attributes.api", "17  X  lunch", "lunch: not one of launch"),
+    ("launch_attributes.api", "17  X  stream", "say size="),
+    ("launch_attributes.api", "17  X  launch cheque=y", "not understood"),
 )
 
 
@@ -110,7 +116,7 @@ def noticed(include, name, old, new, run, says):
 def refused(name, row, says):
     with changed(name, lambda text: text + row + "\n"):
         try:
-            for read in (api.runtime, api.driver, api.runtime_types, api.all_errors):
+            for read in (api.runtime, api.driver, api.runtime_types, api.all_errors, api.launch_attributes):
                 read()
         except api.Wrong as wrong:
             return re.search(rf"{re.escape(name)}:\d+: .*{re.escape(says)}", str(wrong)) is not None

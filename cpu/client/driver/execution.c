@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "api/launch_attributes.h"
 #include "cpu/client/driver/driver.h"
 #include "cpu/client/graph/capture.h"
 
@@ -92,7 +93,7 @@ int driver_launch_read(const CUlaunchConfig *config, CUfunction function, core_s
         const CUlaunchAttribute *attribute = &config->attrs[i];
         if (attribute->id == CU_LAUNCH_ATTRIBUTE_IGNORE)
             continue;
-        if ((int)attribute->id < 0 || attribute->id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING)
+        if ((int)attribute->id < 0 || (int)attribute->id > LAUNCH_ATTRIBUTE_LAST)
             return CUDA_ERROR_INVALID_VALUE;
         if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
             int cooperative;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/launch_attributes.h"
 #include "cpu/client/graph/capture_state.h"
 #include "cpu/client/graph/executable.h"
 #include "cpu/common/cancel.h"
@@ -37,7 +38,7 @@ static bool serialization_take(struct graph_parameters *p)
     bool set = false;
     uint32_t kept = 0;
     for (uint32_t i = 0; p->kind == GRAPH_KERNEL && i < p->kernel.attribute_count; i++)
-        if (list[i].id == GRAPH_SERIALIZATION)
+        if (list[i].id == LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
             set = list[i].value[0];
         else
             list[kept++] = list[i];
@@ -105,13 +106,13 @@ static int offer(core_context *context, core_stream stream, const struct graph_p
 static void priority_add(struct graph_kernel *k, int priority, struct core_launch_attribute *room)
 {
     for (uint32_t i = 0; i < k->attribute_count; i++)
-        if (k->attributes[i].id == GRAPH_PRIORITY)
+        if (k->attributes[i].id == LAUNCH_ATTRIBUTE_PRIORITY)
             return;
     if (!priority || k->attribute_count >= GRAPH_ATTRIBUTES_MOST)
         return;
     if (k->attribute_count)
         memcpy(room, k->attributes, k->attribute_count * sizeof *room);
-    room[k->attribute_count] = (struct core_launch_attribute){ .id = GRAPH_PRIORITY };
+    room[k->attribute_count] = (struct core_launch_attribute){ .id = LAUNCH_ATTRIBUTE_PRIORITY };
     memcpy(room[k->attribute_count++].value, &priority, sizeof priority);
     k->attributes = room;
 }
@@ -208,7 +209,7 @@ static int port_record(core_context *context, core_stream stream, const struct c
 {
     struct launch_event value;
     memcpy(&value, a->value, sizeof value);
-    bool begun = a->id == GRAPH_BEGUN_EVENT, kept = false;
+    bool begun = a->id == LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT, kept = false;
     const struct graph_edge port = {
         .type = begun ? 0 : GRAPH_PROGRAMMATIC,
         .from_port = begun || value.at_start ? GRAPH_PORT_BEGUN : GRAPH_PORT_PROGRAMMATIC,
@@ -237,9 +238,9 @@ int issue_launch_with_attributes(core_context *c, const struct core_launch *l, c
     with.attributes = others;
     for (uint32_t i = 0; i < l->attribute_count && !code; i++) {
         const struct core_launch_attribute *a = &l->attributes[i];
-        if (a->id == GRAPH_EVENT || a->id == GRAPH_BEGUN_EVENT) {
+        if (a->id == LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT || a->id == LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
             code = port_check(a);
-            events[a->id == GRAPH_BEGUN_EVENT] = a;
+            events[a->id == LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT] = a;
         } else {
             others[with.attribute_count++] = *a;
         }

@@ -127,9 +127,7 @@ struct graph_condition {
     struct condition *word; /* the model's own */
 };
 
-/* As CUlaunchAttributeID; of a kernel. */
-enum { GRAPH_SERIALIZATION = 6, GRAPH_EVENT = 7, GRAPH_PRIORITY = 8, GRAPH_BEGUN_EVENT = 12, GRAPH_UPDATABLE = 13 };
-enum { GRAPH_ATTRIBUTES_MOST = 32 };
+enum { GRAPH_ATTRIBUTES_MOST = 32 }; /* of a kernel */
 
 struct graph_parameters {
     enum graph_kind kind;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/launch_attributes.h"
 #include "cpu/client/graph/model.h"
 #include "cpu/common/cancel.h"
 
@@ -81,7 +82,7 @@ static int attributes_copy(const struct graph_kernel *k, struct core_launch_attr
     int code = CORE_OK;
     *count = 0;
     for (uint32_t i = 0; i < k->attribute_count && !code; i++)
-        if (k->attributes[i].id == GRAPH_UPDATABLE)
+        if (k->attributes[i].id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
             code = check_updatable(k->attributes[i].value);
         else
             to[(*count)++] = k->attributes[i];
@@ -304,15 +305,10 @@ static const struct core_launch_attribute *attribute_find(const struct graph_ker
     return NULL;
 }
 
-enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_PREFERRED_CLUSTER = 11, ATTRIBUTES_MOST = 32 };
+enum { ATTRIBUTES_MOST = 32 };
 
-/* Those that cuda.h says nodes have, and 14; the others are of streams, or of single launches. */
-static bool attribute_of_nodes(int id)
-{
-    static const uint32_t known = 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 8 | 1u << 9 | 1u << 10 | 1u << 11 |
-                                  1u << 13 | 1u << 14 | 1u << 16;
-    return id >= 0 && id < 32 && known >> id & 1;
-}
+/* The others are of streams, or of single launches. */
+static bool attribute_of_nodes(int id) { return launch_attribute_has(id, ATTRIBUTE_OF_NODES); }
 
 int graph_get_attribute(graph_node token, int id, uint8_t value[64])
 {
@@ -327,7 +323,7 @@ int graph_get_attribute(graph_node token, int id, uint8_t value[64])
         const struct core_launch_attribute *found = attribute_find(&n->parameters.kernel, id);
         int cooperative = n->parameters.kernel.cooperative;
         memset(value, 0, 64);
-        if (id == ATTRIBUTE_COOPERATIVE)
+        if (id == LAUNCH_ATTRIBUTE_COOPERATIVE)
             memcpy(value, &cooperative, sizeof cooperative);
         else if (found)
             memcpy(value, found->value, 64);
@@ -351,19 +347,20 @@ static int attributes_replace(struct node *n, const struct core_launch_attribute
 static bool says_no_cluster(int id, const uint8_t value[64])
 {
     static const uint8_t none[3 * sizeof(unsigned)];
-    return (id == ATTRIBUTE_CLUSTER || id == ATTRIBUTE_PREFERRED_CLUSTER) && !memcmp(value, none, sizeof none);
+    bool cluster = id == LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION || id == LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION;
+    return cluster && !memcmp(value, none, sizeof none);
 }
 
 static int attribute_set(struct node *n, int id, const uint8_t value[64])
 {
     struct graph_kernel *k = &n->parameters.kernel;
-    if (id == ATTRIBUTE_COOPERATIVE) {
+    if (id == LAUNCH_ATTRIBUTE_COOPERATIVE) {
         int cooperative;
         memcpy(&cooperative, value, sizeof cooperative);
         k->cooperative = cooperative != 0;
         return CORE_OK;
     }
-    if (id == GRAPH_UPDATABLE)
+    if (id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
         return check_updatable(value);
     struct core_launch_attribute all[ATTRIBUTES_MOST];
     uint32_t count = 0;
@@ -382,7 +379,7 @@ static int attribute_set(struct node *n, int id, const uint8_t value[64])
 static int attribute_check(core_context *context, int id, const uint8_t value[64])
 {
     struct core_launch_attribute attribute = { .id = id };
-    if (id == ATTRIBUTE_COOPERATIVE || id == GRAPH_UPDATABLE)
+    if (id == LAUNCH_ATTRIBUTE_COOPERATIVE || id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
         return CORE_OK;
     memcpy(attribute.value, value, sizeof attribute.value);
     return core_launch_attribute_check(context, &attribute);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/launch_attributes.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/graph/executable.h"
@@ -82,10 +83,10 @@ static uint32_t attributes_with(const struct graph_kernel *k, int priority, stru
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < k->attribute_count; i++)
-        if (k->attributes[i].id != GRAPH_PRIORITY)
+        if (k->attributes[i].id != LAUNCH_ATTRIBUTE_PRIORITY)
             out[count++] = k->attributes[i];
     if (priority && count < GRAPH_ATTRIBUTES_MOST) {
-        out[count] = (struct core_launch_attribute){ .id = GRAPH_PRIORITY };
+        out[count] = (struct core_launch_attribute){ .id = LAUNCH_ATTRIBUTE_PRIORITY };
         memcpy(out[count++].value, &priority, sizeof priority);
     }
     return count;

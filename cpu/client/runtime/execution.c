@@ -5,6 +5,7 @@
  * Dimensions are checked here, because NVIDIA's runtime answers 9 for what the driver calls an invalid value (1);
  * what depends on the kernel itself is the core's to check. Nothing on this path allocates or locks.
  */
+#include "api/launch_attributes.h"
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/runtime/runtime.h"
 
@@ -100,8 +101,6 @@ cudaError_t runtime_cudaLaunchCooperativeKernel(const void *key, dim3 grid, dim3
         &(struct core_launch){ .arguments = arguments, .shared = shared, .stream = stream, .cooperative = true });
 }
 
-enum { ATTRIBUTE_LAST = 16 }; /* of those that a runtime knows */
-
 int runtime_launch_read(const cudaLaunchConfig_t *config, struct core_launch_attribute *attributes,
                         struct core_launch *launch)
 {
@@ -116,7 +115,7 @@ int runtime_launch_read(const cudaLaunchConfig_t *config, struct core_launch_att
         const cudaLaunchAttribute *attribute = &config->attrs[i];
         if (attribute->id == cudaLaunchAttributeIgnore)
             continue;
-        if ((int)attribute->id < 0 || (int)attribute->id > ATTRIBUTE_LAST)
+        if ((int)attribute->id < 0 || (int)attribute->id > LAUNCH_ATTRIBUTE_LAST)
             return cudaErrorInvalidValue;
         if (attribute->id == cudaLaunchAttributeCooperative) {
             int cooperative;

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "api/launch_attributes.h"
 #include "cpu/client/runtime/array.h"
 #include "cpu/client/runtime/graph.h"
 
@@ -85,8 +86,7 @@ cudaError_t runtime_cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGr
    attribute. */
 static int attribute_known(int id)
 {
-    enum { PREFERRED_CLUSTER = 11 };
-    return id == PREFERRED_CLUSTER ? -1 : id;
+    return id == LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION ? -1 : id;
 }
 
 cudaError_t runtime_cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID id,

@@ -1,29 +1,18 @@
 /* launch.c: kernel launches. The parameters come as the block that the driver takes, checked against the function's
    layout; everything else the driver checks as it does natively. */
+#include "api/launch_attributes.h"
 #include "cpu/server/code/code.h"
 #include "cpu/server/code/settings.h"
 #include "cpu/server/code/texref.h"
 
 #include <string.h>
 
-/* Launch attributes whose values are plain data; others hold handles or pointers of the client's process. */
 _Static_assert((int)FLYT_LAUNCH_GRAPH == (int)SOFTGPU_LAUNCH_GRAPH, "one number on both ways");
+/* Launch attributes whose values are plain data; others hold handles or pointers of the client's process. The `owner`
+   of a graph is filled in here. */
 static bool attribute_plain(int id)
 {
-    switch (id) {
-    case CU_LAUNCH_ATTRIBUTE_IGNORE:
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case SOFTGPU_LAUNCH_GRAPH:            /* whose `owner` is filled in here */
-        return true;
-    default:
-        /* memory synchronisation domains, preferred clusters, shared memory carveout, a hint about NVLink */
-        return id == 9 || id == 10 || id == 11 || id == 14 || id == 16;
-    }
+    return id == SOFTGPU_LAUNCH_GRAPH || launch_attribute_has(id, ATTRIBUTE_TRAVELS);
 }
 
 CUresult launch_attributes(const flyt_launch_attribute *from, unsigned count, CUlaunchAttribute *to)

@@ -1,15 +1,13 @@
 /* launch.c: launches: checks with native's codes, parameters, attributes. CUDA reference: Execution Control. */
 #include "softgpu/driver/calls/calls.h"
+#include "api/launch_attributes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpu/common/lock.h"
 
-/* CUlaunchAttributeID; older headers do not name it */
-enum { ATTRIBUTE_PREFERRED_CLUSTER = 11 };
-
-/* The parameter block, malloc'ed (never NULL, so that NULL means an error, not "no parameters"). */
+/* The parameter block, malloc'ed (never NULL, so that an error is told from no parameters). */
 static CUresult gather(const struct sgd_function *f, void **params, void **extra, void **block)
 {
     const struct ptx_function *p = f->info.function;
@@ -97,46 +95,48 @@ static CUresult check(const struct sgd_function *f, struct sg_launch *l, const C
     return r || !preferred || !l->cluster[0] ? r : check_preferred(l, preferred);
 }
 
-/* preferred: becomes the value of ATTRIBUTE_PREFERRED_CLUSTER. */
+/* preferred: becomes the value of that attribute. */
 static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const CUlaunchAttributeValue **preferred)
 {
     switch ((int)a->id) {
-    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case LAUNCH_ATTRIBUTE_IGNORE:
         return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    case LAUNCH_ATTRIBUTE_COOPERATIVE:
         if (a->value.cooperative)
             l->flags |= SG_GRID_COOPERATIVE;
         return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case LAUNCH_ATTRIBUTE_PRIORITY:
         return a->value.priority <= SGD_PRIORITY_LEAST && a->value.priority >= SGD_PRIORITY_GREATEST
                    ? CUDA_SUCCESS
                    : CUDA_ERROR_INVALID_VALUE;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
+    case LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
         l->cluster[0] = a->value.clusterDim.x, l->cluster[1] = a->value.clusterDim.y;
         l->cluster[2] = a->value.clusterDim.z;
         return l->cluster[0] && l->cluster[1] && l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
-    case ATTRIBUTE_PREFERRED_CLUSTER:        /* means nothing without clusters: check() looks at it */
+    case LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:       /* means nothing without clusters: check() looks at it */
         *preferred = &a->value;
         return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
         return CUDA_SUCCESS;                 /* a hint */
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    case LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         return CUDA_SUCCESS;                 /* allows an overlap, does not ask for it */
-    case 9: case 10:                         /* MEM_SYNC_DOMAIN_MAP, MEM_SYNC_DOMAIN: there is one domain */
-        return CUDA_SUCCESS;
-    case 14:                                 /* PREFERRED_SHARED_MEMORY_CARVEOUT: a hint */
-        return CUDA_SUCCESS;
-    case 16:                                 /* NVLINK_UTIL_CENTRIC_SCHEDULING: a hint; the value begins the union */
+    case LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        return CUDA_SUCCESS;                 /* there is one domain */
+    case LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        return CUDA_SUCCESS;                 /* a hint */
+    case LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:    /* a hint; the value begins the union */
         return (unsigned char)a->value.pad[0] <= 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         /* larger than accessPolicyMaxWindowSize, which is 0 */
         return a->value.accessPolicyWindow.num_bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case SOFTGPU_LAUNCH_GRAPH:
         memcpy(&l->graph, &a->value, sizeof l->graph);
         l->launch_graph = sgd_graph_launcher();
         return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: case 12:    /* LAUNCH_COMPLETION_EVENT */
+    case LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    case LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
         return CUDA_ERROR_NOT_SUPPORTED;
     default:                                 /* none, or of streams only, or of nodes of graphs only */
         return CUDA_ERROR_INVALID_VALUE;

@@ -14,6 +14,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/softgpu.h"
 #include "api/forward/core.h"
+#include "api/launch_attributes.h"
 #include "cpu/rpc/quick.h"
 #include "code.h"
 #include "cpu/client/core/api_code.h"
@@ -31,25 +32,7 @@ enum { PORTABLE_BLOCKS_OF_CLUSTER = 8, MOST_BLOCKS_OF_CLUSTER = 16 };
 
 /* CUdevice_attribute numbers */
 enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95,
-       POLICY_WINDOW_MOST = 109, CLUSTER_LAUNCH = 120 };
-
-/* CUlaunchAttributeID numbers */
-enum {
-    ATTRIBUTE_IGNORE = 0,
-    ATTRIBUTE_POLICY_WINDOW = 1,
-    ATTRIBUTE_COOPERATIVE = 2,
-    ATTRIBUTE_CLUSTER = 4,
-    ATTRIBUTE_CLUSTER_POLICY = 5,
-    ATTRIBUTE_STREAM_SERIALIZATION = 6,
-    ATTRIBUTE_EVENT = 7,
-    ATTRIBUTE_PRIORITY = 8,
-    ATTRIBUTE_SYNC_DOMAIN_MAP = 9,
-    ATTRIBUTE_SYNC_DOMAIN = 10,
-    ATTRIBUTE_PREFERRED_CLUSTER = 11,
-    ATTRIBUTE_BEGUN_EVENT = 12,
-    ATTRIBUTE_UPDATABLE = 13,
-    ATTRIBUTE_CARVEOUT = 14, ATTRIBUTE_NVLINK_HINT = 16
-};
+       CLUSTER_LAUNCH = 120 };
 
 /* ---- what is asked about functions ---- */
 
@@ -130,7 +113,7 @@ int core_occupancy_clusters(core_context *c, const struct core_launch *l, bool s
     u_int count = 0;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
         const struct core_launch_attribute *a = &l->attributes[i];
-        if (a->id == ATTRIBUTE_EVENT || a->id == ATTRIBUTE_BEGUN_EVENT || a->id == ATTRIBUTE_UPDATABLE)
+        if (launch_attribute_has(a->id, ATTRIBUTE_OF_LAUNCHES) && !launch_attribute_has(a->id, ATTRIBUTE_TRAVELS))
             continue; /* the server takes no handles of this process, and these change no cluster */
         attributes[count].id = a->id;
         memcpy(attributes[count++].value, a->value, sizeof a->value);
@@ -272,60 +255,6 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
     return !code && size > resident ? INVALID_CLUSTER_SIZE : code;
 }
 
-static int check_policy_window(int device, const uint8_t *value)
-{
-    enum { PERSISTING = 2 };                              /* of CUaccessProperty; it is no property of misses */
-    struct { void *base; size_t bytes; float ratio; int hit, miss; } window;      /* CUaccessPolicyWindow */
-    int most = 0;
-    memcpy(&window, value, sizeof window);
-    core_device_attribute(device, POLICY_WINDOW_MOST, &most);
-    if (window.bytes > (size_t)(most > 0 ? most : 0))
-        return too_much(CORE_INVALID_VALUE, "bytes of an access policy window (accessPolicyMaxWindowSize)",
-                        window.bytes, (uint64_t)(most > 0 ? most : 0));
-    return !(window.ratio >= 0 && window.ratio <= 1) || window.hit < 0 || window.hit > PERSISTING || window.miss < 0 ||
-           window.miss >= PERSISTING ? CORE_INVALID_VALUE : CORE_OK;
-}
-
-static int check_priority(int device, const uint8_t *value)
-{
-    const struct core_device *public = &client_device_find(device)->public;
-    int priority;
-    memcpy(&priority, value, sizeof priority);
-    return priority <= public->priority_least && priority >= public->priority_greatest ? CORE_OK : CORE_INVALID_VALUE;
-}
-
-static int check_nvlink_hint(const uint8_t *value)
-{
-    uint32_t hint;
-    memcpy(&hint, value, sizeof hint);
-    return hint <= 1 ? CORE_OK : CORE_INVALID_VALUE;
-}
-
-/* What the driver would refuse is refused here, since the program expects the error from the launch. The server takes
-   no attribute that holds a handle or a pointer of this process.
-   1: CUDA defines the attribute for streams only (3), or for nodes of graphs only (13), or does not define it (15).
-   The events of a launch (7, 12) do not come here: client/graph/capture_calls.c records them. */
-int launch_check_attribute(int device, const struct core_launch_attribute *attribute)
-{
-    switch (attribute->id) {
-    case ATTRIBUTE_IGNORE:
-    case ATTRIBUTE_COOPERATIVE:
-    case ATTRIBUTE_CLUSTER_POLICY:
-    case ATTRIBUTE_STREAM_SERIALIZATION:
-    case ATTRIBUTE_SYNC_DOMAIN_MAP: case ATTRIBUTE_SYNC_DOMAIN: case ATTRIBUTE_CARVEOUT:
-    case ATTRIBUTE_CLUSTER: case ATTRIBUTE_PREFERRED_CLUSTER: /* check_clusters looks at them */
-        return CORE_OK;
-    case ATTRIBUTE_POLICY_WINDOW:
-        return check_policy_window(device, attribute->value);
-    case ATTRIBUTE_PRIORITY:
-        return check_priority(device, attribute->value);
-    case ATTRIBUTE_NVLINK_HINT:
-        return check_nvlink_hint(attribute->value);
-    default:
-        return CORE_INVALID_VALUE;
-    }
-}
-
 /* ---- why not: for the log of errors, off the path of launches that are right ---- */
 
 static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_launch *l,
@@ -368,9 +297,9 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     const uint8_t *cluster = NULL, *preferred = NULL;
     int code = CORE_OK;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
-        if (l->attributes[i].id == ATTRIBUTE_CLUSTER)
+        if (l->attributes[i].id == LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
             cluster = l->attributes[i].value;
-        if (l->attributes[i].id == ATTRIBUTE_PREFERRED_CLUSTER)
+        if (l->attributes[i].id == LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION)
             preferred = l->attributes[i].value;
         code = launch_check_attribute(c->device, &l->attributes[i]);
         if (code)

@@ -94,10 +94,11 @@ static inline void backlog_enter(struct client_stream *s)
         backlog_wait(s);
 }
 
-/* ---- launch.c ---- */
+/* ---- attribute_check.c ---- */
 
-/* Whether a launch on the device may have it: 0 or what native says. */
+/* Whether a launch on the device, or a stream of it, may have it: 0 or what native says. */
 int launch_check_attribute(int device, const struct core_launch_attribute *);
+int stream_check_attribute(int device, int id, const void *value);
 
 /* ---- stream.c: making, finding and ending them ---- */
 

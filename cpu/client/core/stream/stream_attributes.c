@@ -8,30 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/launch_attributes.h"
 #include "cpu/client/core/api_code.h"
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "stream.h"
 
-/* CUlaunchAttributeID numbers */
-enum { POLICY_WINDOW = 1, SYNC_POLICY = 3, PRIORITY = 8, SYNC_DOMAIN_MAP = 9, SYNC_DOMAIN = 10,
-       NVLINK_HINT = 16 };
-enum { SYNC_POLICY_FIRST = 1, SYNC_POLICY_LAST = 4 };
-
 /* size: of the value's member. usual: what a stream has at first; the priority is the stream's own. */
+enum { SIZE_MOST = 32 };
 static const struct kind { int id; size_t size; uint8_t usual[4]; } kinds[] = {
-    { POLICY_WINDOW, 32, { 0 } },
-    { SYNC_POLICY, 4, { SYNC_POLICY_FIRST } },
-    { PRIORITY, 4, { 0 } },
-    { SYNC_DOMAIN_MAP, 2, { 0, 1 } },
-    { SYNC_DOMAIN, 4, { 0 } },
-    { NVLINK_HINT, 4, { 0 } },
+#define KIND(number, size, ...) { number, size, { __VA_ARGS__ } },
+    LAUNCH_ATTRIBUTES_OF_STREAMS(KIND)
+#undef KIND
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
+#define KIND(number, size, ...) _Static_assert((size) <= SIZE_MOST, "there is room for it");
+LAUNCH_ATTRIBUTES_OF_STREAMS(KIND)
+#undef KIND
 
 struct stream_attributes {
     bool set[KINDS];
-    uint8_t value[KINDS][32];
+    uint8_t value[KINDS][SIZE_MOST];
 };
 
 atomic_bool core_stream_attributes_set;
@@ -56,7 +53,7 @@ int core_stream_get_attribute(core_context *c, core_stream token, int id, void *
         return CORE_INVALID_VALUE;
     pthread_mutex_lock(&s->lock);
     memset(value, 0, kinds[k].size);
-    if (id == PRIORITY)
+    if (id == LAUNCH_ATTRIBUTE_PRIORITY)
         memcpy(value, &s->priority, sizeof s->priority);
     else if (s->attributes && s->attributes->set[k])
         memcpy(value, s->attributes->value[k], kinds[k].size);
@@ -66,24 +63,13 @@ int core_stream_get_attribute(core_context *c, core_stream token, int id, void *
     return CORE_OK;
 }
 
-static int check(int device, int k, const void *value)
-{
-    struct core_launch_attribute attribute = { .id = kinds[k].id };
-    int policy;
-    memcpy(attribute.value, value, kinds[k].size);
-    if (kinds[k].id != SYNC_POLICY)
-        return launch_check_attribute(device, &attribute);
-    memcpy(&policy, value, sizeof policy);
-    return policy < SYNC_POLICY_FIRST || policy > SYNC_POLICY_LAST ? CORE_INVALID_VALUE : CORE_OK;
-}
-
 static int keep(struct client_stream *s, int k, const void *value)
 {
     if (!s->attributes && !(s->attributes = calloc(1, sizeof *s->attributes)))
         return CORE_OUT_OF_MEMORY;
     s->attributes->set[k] = true;
     memcpy(s->attributes->value[k], value, kinds[k].size);
-    if (kinds[k].id == PRIORITY)
+    if (kinds[k].id == LAUNCH_ATTRIBUTE_PRIORITY)
         memcpy(&s->priority, value, sizeof s->priority);
     atomic_store_explicit(&core_stream_attributes_set, true, memory_order_relaxed);
     return CORE_OK;
@@ -96,7 +82,7 @@ int core_stream_set_attribute(core_context *c, core_stream token, int id, const 
     int k = kind_of(id);
     int code = client_stream_enter(c, token, &s);
     if (!code)
-        code = k == KINDS ? CORE_INVALID_VALUE : check(s->context->device, k, value);
+        code = stream_check_attribute(s->context->device, id, value);
     if (code)
         return code;
     pthread_mutex_lock(&s->lock);
@@ -109,7 +95,7 @@ int core_stream_copy_attributes(core_context *c, core_stream to, core_stream fro
 {
     CANCEL_DEFERRED;
     struct client_stream *source, *target;
-    uint8_t value[32];
+    uint8_t value[SIZE_MOST];
     int code = client_stream_enter(c, to, &target);
     if (!code)
         code = client_stream_find(c, from, &source);
@@ -135,7 +121,7 @@ static void add(struct core_launch *l, const struct stream_attributes *own, stru
         memcpy(room, l->attributes, l->attribute_count * sizeof *room);
     l->attributes = room;
     for (int k = 0; k < KINDS && l->attribute_count < CORE_LAUNCH_ATTRIBUTES; k++) {
-        if (!own->set[k] || kinds[k].id == SYNC_POLICY || has(l, kinds[k].id))
+        if (!own->set[k] || !launch_attribute_has(kinds[k].id, ATTRIBUTE_OF_LAUNCHES) || has(l, kinds[k].id))
             continue;
         struct core_launch_attribute *next = &room[l->attribute_count++];
         *next = (struct core_launch_attribute){ .id = kinds[k].id };
