@@ -90,6 +90,13 @@ int core_device_attribute(int device, int attribute, int *value)
     *value = attribute < 8 ? small[attribute] : attribute == 11 ? INT32_MAX : 1000 + attribute;
     return CORE_OK;
 }
+const struct core_limits *_Atomic core_known_limits;
+const struct core_limits *core_find_limits(int device)
+{
+    static const struct core_limits limits = { { INT32_MAX, 65535, 65535 }, { 1024, 1024, 64 }, 1024, 1008, INT32_MAX };
+    static const struct core_limits none = { .pitch = SIZE_MAX };
+    return device >= 0 && device < fake.device_count ? &limits : &none;
+}
 core_context *core_context_primary(int device)
 {
     return device >= 0 && device < fake.device_count ? &contexts[device] : NULL;

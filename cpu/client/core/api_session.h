@@ -60,6 +60,18 @@ CORE_API int core_device_count(int *count);
 CORE_API int core_driver_version(int *version);
 CORE_API const struct core_device *core_device(int device);                /* NULL: no such device */
 CORE_API int core_device_attribute(int device, int attribute, int *value); /* CUdevice_attribute; unknown: 1 */
+/* What launches and copies are compared with. What the server does not say is unlimited. */
+struct core_limits { uint32_t grid[3], block[3], threads, shared; size_t pitch; };
+/* By device, NULL before the session begins; and the way there: a device that is not there can have nothing. */
+extern CORE_API const struct core_limits *_Atomic core_known_limits;
+CORE_API const struct core_limits *core_find_limits(int device) __attribute__((cold, noinline));
+/* The device, if the session has begun, is one of its devices. */
+static inline const struct core_limits *core_limits_of(int device)
+{
+    /* acquire: who sees the rows sees what is in them */
+    const struct core_limits *all = atomic_load_explicit(&core_known_limits, memory_order_acquire);
+    return __builtin_expect(all != NULL, 1) ? &all[device] : core_find_limits(device);
+}
 /* [domain]:[bus]:[device].[function], [domain]:[bus]:[device] or [bus]:[device].[function]. 1: not such a text; 101:
  * none. */
 CORE_API int core_device_by_pci_bus_id(const char *text, int *device);

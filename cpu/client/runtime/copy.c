@@ -41,8 +41,7 @@ cudaError_t runtime_cudaMemcpyAsync(void *to, const void *from, size_t size, cud
 /* Rows that begin `pitch` apart, of which `width` bytes are meant. One row alone needs no pitch: 0. */
 static bool pitch_fits(size_t pitch, size_t width, bool one_row)
 {
-    struct runtime_limits space;
-    return (pitch >= width || (one_row && !pitch)) && pitch <= runtime_limits(runtime_current(), &space)->pitch;
+    return (pitch >= width || (one_row && !pitch)) && pitch <= core_limits_of(runtime_current())->pitch;
 }
 
 bool runtime_is_kind(int kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }

@@ -159,7 +159,6 @@ static int rows(const struct side *to, const struct side *from, size_t width, si
                 core_stream stream, bool blocking)
 {
     core_context *context;
-    struct runtime_limits space;
     const struct core_extent extent = { width, height, 1 };
     bool nothing = !width || !height;
     bool overlap = (!to->is_array && !runtime_rows_fit(to->pitch, width, height)) ||
@@ -167,7 +166,7 @@ static int rows(const struct side *to, const struct side *from, size_t width, si
     int error = begin(to, from, kind, nothing, overlap, &context);
     if (error || nothing)
         return error;
-    size_t most = runtime_limits(runtime_current(), &space)->pitch;
+    size_t most = core_limits_of(runtime_current())->pitch;
     if ((!to->is_array && to->pitch && (to->pitch < width || to->pitch > most)) ||
         (!from->is_array && from->pitch && (from->pitch < width || from->pitch > most)))
         return cudaErrorInvalidValue;

@@ -10,44 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what the launch checks need ---- */
-
-static struct {
-    atomic_bool known;
-    struct runtime_limits limits;
-} known_limits[RUNTIME_MAX_DEVICES];
-
-static void read_limits(int device, struct runtime_limits *limits)
-{
-    int value;
-    for (int axis = 0; axis < 3; axis++) {
-        limits->block[axis] =
-            core_device_attribute(device, cudaDevAttrMaxBlockDimX + axis, &value) ? 0 : (unsigned)value;
-        limits->grid[axis] = core_device_attribute(device, cudaDevAttrMaxGridDimX + axis, &value) ? 0 : (unsigned)value;
-    }
-    limits->threads = core_device_attribute(device, cudaDevAttrMaxThreadsPerBlock, &value) ? 0 : (unsigned)value;
-    limits->pitch = core_device_attribute(device, cudaDevAttrMaxPitch, &value) ? SIZE_MAX : (size_t)value;
-}
-
-const struct runtime_limits *runtime_limits(int device, struct runtime_limits *space)
-{
-    if (device >= RUNTIME_MAX_DEVICES) {
-        read_limits(device, space);
-        return space;
-    }
-    /* Two threads may fill a row at once: both write the same values, so the copy below is made first and the row
-       only by the one that wins the flag `filling`. */
-    static atomic_flag filling[RUNTIME_MAX_DEVICES];
-    if (LIKELY(atomic_load_explicit(&known_limits[device].known, memory_order_acquire)))
-        return &known_limits[device].limits;
-    read_limits(device, space);
-    if (space->threads && !atomic_flag_test_and_set(&filling[device])) {
-        known_limits[device].limits = *space;
-        atomic_store_explicit(&known_limits[device].known, true, memory_order_release);
-    }
-    return space;
-}
-
 /* ---- count, current device ---- */
 
 static int get_device_count(int *count)

@@ -14,8 +14,7 @@
 
 static bool dimensions_fit(const dim3 *grid, const dim3 *block)
 {
-    struct runtime_limits space;
-    const struct runtime_limits *limits = runtime_limits(runtime_current(), &space);
+    const struct core_limits *limits = core_limits_of(runtime_current());
     if (!grid->x || !grid->y || !grid->z || !block->x || !block->y || !block->z)
         return false;
     if (grid->x > limits->grid[0] || grid->y > limits->grid[1] || grid->z > limits->grid[2])
@@ -28,8 +27,7 @@ static bool dimensions_fit(const dim3 *grid, const dim3 *block)
 /* For the log of errors. */
 static __attribute__((cold, noinline)) int dimensions_wrong(const dim3 *grid, const dim3 *block)
 {
-    struct runtime_limits space;
-    const struct runtime_limits *limits = runtime_limits(runtime_current(), &space);
+    const struct core_limits *limits = core_limits_of(runtime_current());
     core_log(CORE_LOG_ERROR,
              "A grid of (%u,%u,%u) blocks of (%u,%u,%u) threads is impossible: at most (%u,%u,%u), (%u,%u,%u) and %u "
              "threads per block", grid->x, grid->y, grid->z, block->x, block->y, block->z, limits->grid[0],

@@ -33,7 +33,6 @@ enum { PITCH_GRANULE = 512 };
 static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t rows)
 {
     core_context *context;
-    struct runtime_limits space;
     int error = runtime_enter_unless(!width || !rows, &context);
     if (error)
         return error;
@@ -44,7 +43,7 @@ static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t row
         *pitch = 0;
         return cudaSuccess;
     }
-    if (width > runtime_limits(runtime_current(), &space)->pitch)
+    if (width > core_limits_of(runtime_current())->pitch)
         return cudaErrorInvalidValue;
     size_t padded = (width + PITCH_GRANULE - 1) / PITCH_GRANULE * PITCH_GRANULE, size;
     if (__builtin_mul_overflow(padded, rows, &size))

@@ -121,11 +121,7 @@ static inline core_stream runtime_per_thread(core_stream stream) { return stream
 /* The CUDA release that this library implements. */
 enum { RUNTIME_VERSION = FLYT_CUDART == 11 ? 11080 : FLYT_CUDART == 12 ? 12090 : 13000 };
 
-struct runtime_limits { unsigned grid[3], block[3], threads; size_t pitch; };
 enum { RUNTIME_MAX_DEVICES = 64 };       /* per-device tables; devices beyond it work, a little slower */
-
-/* What the launch checks need, read once per device. */
-const struct runtime_limits *runtime_limits(int device, struct runtime_limits *space);
 
 /* ---- registered code (registration.c) ---- */
 

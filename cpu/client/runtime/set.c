@@ -5,7 +5,6 @@
 static int set(const struct core_box *to, const cudaExtent *extent, int value, core_stream stream, bool blocking)
 {
     core_context *context;
-    struct runtime_limits space;
     bool nothing = !extent->width || !extent->height || !extent->depth;
     int error = runtime_enter_unless(nothing, &context);
     if (error || nothing)
@@ -13,7 +12,7 @@ static int set(const struct core_box *to, const cudaExtent *extent, int value, c
     if (!to->address)
         return cudaErrorInvalidValue;
     if ((extent->height > 1 || extent->depth > 1) &&
-        (to->pitch < extent->width || to->pitch > runtime_limits(runtime_current(), &space)->pitch))
+        (to->pitch < extent->width || to->pitch > core_limits_of(runtime_current())->pitch))
         return cudaErrorInvalidValue;
     const struct core_extent size = { extent->width, extent->height, extent->depth };
     return issue_set(context, stream, to, &size, (uint8_t)value, 1, blocking);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/cluster.h"
 #include "cpu/common/lock.h"
 
 /* The parameter block, malloc'ed (never NULL, so that an error is told from no parameters). */
@@ -48,20 +49,12 @@ static CUresult gather(const struct sgd_function *f, void **params, void **extra
     return CUDA_SUCCESS;
 }
 
-/* Clusters that the program would rather have are whole numbers of its regular ones. This device always forms the
-   regular ones, as CUDA allows. */
+/* This device always forms the regular clusters, as CUDA allows. */
 static CUresult check_preferred(const struct sg_launch *l, const CUlaunchAttributeValue *value)
 {
+    /* the value has the form of clusterDim */
     const uint32_t preferred[3] = { value->clusterDim.x, value->clusterDim.y, value->clusterDim.z };
-    uint64_t size = 1;                       /* the value has the form of clusterDim */
-    for (int i = 0; i < 3; i++) {
-        if (!preferred[i] || preferred[i] % l->cluster[i] || l->grid[i] % preferred[i])
-            return CUDA_ERROR_INVALID_VALUE;
-        size *= preferred[i];
-        if (size > SGD_CLUSTER_MOST)
-            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    }
-    return preferred[2] == l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return (CUresult)cluster_check_preferred(l->grid, l->cluster, preferred);
 }
 
 /* preferred: of the clusters that the program would rather have; NULL: it has not said. */

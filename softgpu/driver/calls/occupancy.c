@@ -1,5 +1,6 @@
 /* occupancy.c: CUDA reference, section Occupancy. The rules themselves are sg_occupancy's (softgpu/exec/). */
 #include "softgpu/driver/calls/calls.h"
+#include "cpu/common/cluster.h"
 
 #include <string.h>
 
@@ -134,7 +135,7 @@ static bool formed_nowhere(const struct sgd_function *f, const uint32_t given[3]
 {
     const uint32_t *own = sgd_function_cluster(f);
     unsigned __int128 size = (unsigned __int128)given[0] * given[1] * given[2];
-    return f->non_portable && !own[0] && !own[1] && !own[2] && size > SGD_CLUSTER_MOST;
+    return f->non_portable && !own[0] && !own[1] && !own[2] && size > CLUSTER_BLOCKS_MOST;
 }
 
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlaunchConfig *config)

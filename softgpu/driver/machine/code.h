@@ -141,7 +141,6 @@ bool sgd_function_fits(const struct sgd_function *, uint64_t threads, size_t dyn
 unsigned sgd_function_occupancy(const struct sgd_function *, unsigned threads, size_t dynamic);
 /* The clusters that the function requires, as it was compiled or as its attributes say; 0: none */
 const uint32_t *sgd_function_cluster(const struct sgd_function *);
-enum { SGD_CLUSTER_PORTABLE = 8, SGD_CLUSTER_MOST = 16 }; /* blocks of a cluster: of any kernel, of any at all */
 unsigned sgd_function_cluster_most(const struct sgd_function *);
 /* The clusters of a launch that names `given` (0: none), with native's code where they are not allowed. resident:
    blocks of the launch that the device can run at a time. */

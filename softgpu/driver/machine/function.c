@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cpu/common/cluster.h"
 #include "cpu/common/lock.h"
 
 CUresult sgd_kernel_function(struct sgd_kernel *k, struct sgd_context *c, struct sgd_function **out)
@@ -55,7 +56,7 @@ const uint32_t *sgd_function_cluster(const struct sgd_function *f)
 
 unsigned sgd_function_cluster_most(const struct sgd_function *f)
 {
-    return f->non_portable ? SGD_CLUSTER_MOST : SGD_CLUSTER_PORTABLE;
+    return f->non_portable ? CLUSTER_BLOCKS_MOST : CLUSTER_BLOCKS_PORTABLE;
 }
 
 CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t grid[3], const uint32_t given[3],

@@ -5,13 +5,13 @@
  * sends one call. What native checks at the launch is checked here: attributes of the device and the function are
  * local.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpu/common/cancel.h"
+#include "cpu/common/cluster.h"
 #include "cpu/common/softgpu.h"
 #include "api/forward/core.h"
 #include "api/launch_attributes.h"
@@ -27,12 +27,9 @@
 #include "texref.h"
 
 enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_STACK = 1024 };
-/* What the programming guide promises for every device, and the most that a kernel may ask for. */
-enum { PORTABLE_BLOCKS_OF_CLUSTER = 8, MOST_BLOCKS_OF_CLUSTER = 16 };
 
 /* CUdevice_attribute numbers */
-enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95,
-       CLUSTER_LAUNCH = 120 };
+enum { MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95, CLUSTER_LAUNCH = 120 };
 
 /* ---- what is asked about functions ---- */
 
@@ -137,31 +134,6 @@ static uint32_t limit(int device, int attribute)
     return core_device_attribute(device, attribute, &value) || value < 0 ? UINT32_MAX : (uint32_t)value;
 }
 
-/* What each launch is compared with; devices do not change once they are known. */
-struct launch_limits { atomic_bool known; uint32_t grid[3], block[3], threads, shared; };
-
-static inline __attribute__((always_inline)) const struct launch_limits *limits_of(int device)
-{
-    static struct launch_limits all[FLYT_MAX_DEVICES];
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct launch_limits *limits = &all[device];
-    /* acquire: who sees the flag sees the numbers */
-    if (atomic_load_explicit(&limits->known, memory_order_acquire))
-        return limits;
-    pthread_mutex_lock(&lock);
-    if (!atomic_load(&limits->known)) {
-        for (int i = 0; i < 3; i++) {
-            limits->grid[i] = limit(device, MAX_GRID_X + i);
-            limits->block[i] = limit(device, MAX_BLOCK_X + i);
-        }
-        limits->threads = limit(device, MAX_THREADS);
-        limits->shared = limit(device, MAX_SHARED);
-        atomic_store_explicit(&limits->known, true, memory_order_release);
-    }
-    pthread_mutex_unlock(&lock);
-    return limits;
-}
-
 /* The launch's blocks that the device can run at a time. */
 static int resident_blocks(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
                            uint64_t threads, uint64_t *blocks)
@@ -204,23 +176,6 @@ static int clusters_lacking(void)
     return CORE_NOT_SUPPORTED;
 }
 
-/* Clusters that the program would rather have: whole numbers of its regular ones. A device that has no room for them
-   uses the regular ones, so their size is compared with what CUDA allows and not with what the device has room for. */
-static int check_preferred_cluster(const struct core_launch *l, const uint32_t cluster[3], const uint8_t *value)
-{
-    uint32_t preferred[3];
-    uint64_t size = 1;
-    memcpy(preferred, value, sizeof preferred);
-    for (int i = 0; i < 3; i++) {
-        if (!preferred[i] || preferred[i] % cluster[i] || l->grid[i] % preferred[i])
-            return CORE_INVALID_VALUE;
-        size *= preferred[i];
-        if (size > MOST_BLOCKS_OF_CLUSTER)
-            return INVALID_CLUSTER_SIZE;
-    }
-    return preferred[2] == cluster[2] ? CORE_OK : CORE_INVALID_VALUE;
-}
-
 /* given, preferred: the attributes' values, or NULL. A kernel that requires clusters gets them with or without the
    attribute. Preferred clusters mean nothing where there are no regular ones. */
 static int check_clusters(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
@@ -241,15 +196,18 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
         if (!cluster[i] || l->grid[i] % cluster[i])
             return CORE_INVALID_VALUE;
         size *= cluster[i];
-        if (size > MOST_BLOCKS_OF_CLUSTER || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
+        if (size > CLUSTER_BLOCKS_MOST || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
             return INVALID_CLUSTER_SIZE;
     }
-    int code = preferred ? check_preferred_cluster(l, cluster, preferred) : CORE_OK;
+    uint32_t wish[3];
+    if (preferred)
+        memcpy(wish, preferred, sizeof wish);
+    int code = preferred ? cluster_check_preferred(l->grid, cluster, wish) : CORE_OK;
     if (code || size == 1)
         return code;
     if (!has(c->device, CLUSTER_LAUNCH))
         return clusters_lacking();
-    if (size > PORTABLE_BLOCKS_OF_CLUSTER && !info->non_portable_cluster && !l->of_node)
+    if (size > CLUSTER_BLOCKS_PORTABLE && !info->non_portable_cluster && !l->of_node)
         return INVALID_CLUSTER_SIZE;
     code = resident_blocks(c, l, loaded, threads, &resident);
     return !code && size > resident ? INVALID_CLUSTER_SIZE : code;
@@ -258,7 +216,7 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
 /* ---- why not: for the log of errors, off the path of launches that are right ---- */
 
 static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_launch *l,
-                                                            const struct launch_limits *limits)
+                                                            const struct core_limits *limits)
 {
     for (int block = 0; block < 2; block++) {
         const uint32_t *given = block ? l->block : l->grid, *most = block ? limits->block : limits->grid;
@@ -277,7 +235,7 @@ static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_la
 static inline __attribute__((always_inline)) int check(core_context *c, const struct core_launch *l,
                                                        struct loaded_function *loaded)
 {
-    const struct launch_limits *limits = limits_of(c->device);
+    const struct core_limits *limits = core_limits_of(c->device);
     uint64_t threads = 1;
     for (int i = 0; i < 3; i++) {
         if (!l->grid[i] || l->grid[i] > limits->grid[i] || !l->block[i] || l->block[i] > limits->block[i])

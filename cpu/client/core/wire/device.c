@@ -14,8 +14,9 @@
 #include "cpu/client/core/stream/mirror.h"
 #include "state.h"
 
-enum { ATTRIBUTES_BY_NUMBER = 512, CAN_MAP_HOST = 19, MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103,
-       MEMORY_POOLS = 115, STREAM_OPERATIONS_64 = 122, POOL_HANDLES = 119, IPC_EVENTS = 125 };
+enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MAX_PITCH = 11, CAN_MAP_HOST = 19,
+       MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103, MEMORY_POOLS = 115, POOL_HANDLES = 119,
+       STREAM_OPERATIONS_64 = 122, IPC_EVENTS = 125, ATTRIBUTES_BY_NUMBER = 512 };
 
 static struct table {
     struct client_device device;
@@ -180,6 +181,31 @@ static void take_attributes(struct table *t, const flyt_device *from)
     t->known[MEMORY_POOLS] = true;
 }
 
+static uint32_t limit(const struct table *t, int attribute)
+{
+    return t->known[attribute] && t->values[attribute] >= 0 ? (uint32_t)t->values[attribute] : UINT32_MAX;
+}
+
+static struct core_limits limits[FLYT_MAX_DEVICES];
+const struct core_limits *_Atomic core_known_limits;
+
+static void take_limits(struct core_limits *l, const struct table *t)
+{
+    for (int i = 0; i < 3; i++) {
+        l->grid[i] = limit(t, MAX_GRID_X + i);
+        l->block[i] = limit(t, MAX_BLOCK_X + i);
+    }
+    l->threads = limit(t, MAX_THREADS);
+    l->shared = limit(t, MAX_SHARED);
+    l->pitch = t->known[MAX_PITCH] ? (size_t)t->values[MAX_PITCH] : SIZE_MAX;
+}
+
+const struct core_limits *core_find_limits(int device)
+{
+    static const struct core_limits none = { .pitch = SIZE_MAX };
+    return core_attach() == CORE_OK && client_device_find(device) ? &limits[device] : &none;
+}
+
 int device_snapshot(void)
 {
     const hello_result *hello = &core_session.hello;
@@ -200,8 +226,12 @@ int device_snapshot(void)
                                           .priority_greatest = from->priority_greatest };
         memcpy(d->public.uuid, from->uuid, sizeof d->public.uuid);
         take_attributes(&devices[i], from);
+        take_limits(&limits[i], &devices[i]);
     }
+    for (int i = count; i < FLYT_MAX_DEVICES; i++)
+        limits[i].pitch = SIZE_MAX;
     devices_count = count;
+    atomic_store_explicit(&core_known_limits, limits, memory_order_release);
     return CORE_OK;
 }
 
