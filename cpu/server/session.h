@@ -70,22 +70,24 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/server/call/call.h"
 #include "cpu/server/stream/completion.h"
-#include "cpu/server/graph/condition.h"
 #include "cpu/server/stream/context.h"
 #include "cpu/server/session/executor.h"
 #include "cpu/server/graph/device_graph.h"
 #include "cpu/server/gpu/gpu.h"
-#include "cpu/server/stream/host_function.h"
-#include "cpu/server/stream/inside.h"
 #include "cpu/server/session/kinds.h"
 #include "cpu/server/memory/memory.h"
 #include "cpu/server/call/reply.h"
-#include "cpu/server/memory/share.h"
-#include "cpu/server/call/notify.h"
 #include "cpu/server/stream/stream.h"
 
+struct conditions;
+struct events;
+struct host_functions;
 struct image_cache;
+struct insides;
 struct lanes;
+struct share_answer;
+struct share_question;
+struct shares;
 struct text;
 
 enum {
@@ -174,16 +176,18 @@ struct session {
     size_t             graph_bytes;                   /* of kept calls (graph.c) */
     struct image_cache *cache;                        /* the tenant's; NULL: none */
     uint8_t             nonce[FLYT_HASH_SIZE];        /* of the proofs of this session */
-    share_ask_function *share_ask;                    /* NULL: it cannot reach other workers */
+    /* share_ask_function; NULL: it cannot reach other workers */
+    int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
     bool               shareable;                     /* its memory can be exported, that of others imported */
-    struct shares      shares;
     struct lanes      *lanes;                         /* NULL: none are offered */
+    /* What only a few files look into, always there: a change of theirs compiles those files alone. */
+    struct shares     *shares;
+    struct events     *speaker;
+    struct host_functions *host_functions;
+    struct conditions *conditions;
+    struct insides    *insides;
     struct completion  completion;
     struct report      report;
-    struct events      speaker;
-    struct host_functions host_functions;
-    struct conditions  conditions;
-    struct insides     insides;
     struct device_graphs device_graphs;
     struct executor    executor;
     struct loader      loader;
@@ -201,7 +205,8 @@ struct session_options {
     bool disposable;                      /* the process ends with the session: nothing is given back piece by piece */
     struct text *text;                    /* what is captured of stdout and stderr, NULL: nothing */
     struct image_cache *cache;
-    share_ask_function *share_ask;        /* NULL: no memory is shared with other programs */
+    /* share_ask_function; NULL: no memory is shared with other programs */
+    int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
     lanes_open_function *lane_open;       /* NULL: no lanes */
     /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT).
        NULL: all are welcome. */

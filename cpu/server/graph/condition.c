@@ -11,6 +11,9 @@
  * further body begins.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/graph/condition.h"
+#include "cpu/server/stream/host_function.h"
+#include "cpu/server/stream/inside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +36,7 @@ bool conditions_offered(const struct session *session)
     return session->gpu->StreamWaitValue32 && strcmp(session->gpu->kind, "software") == 0;
 }
 
-uint64_t conditions_count(const struct session *session) { return session->conditions.count; }
+uint64_t conditions_count(const struct session *session) { return session->conditions->count; }
 
 /* ---- the end ---- */
 
@@ -41,8 +44,8 @@ static void condition_free(struct condition *condition)
 {
     struct session *session = condition->inside.session;
     list_remove(&condition->of_all);
-    session->conditions.count--;
-    session->conditions.bytes -= condition->bytes;
+    session->conditions->count--;
+    session->conditions->bytes -= condition->bytes;
     stream_inner_give(session, condition->inner);
     stream_drop(session, condition->outer);
     call_free(condition->call);
@@ -61,7 +64,7 @@ static void condition_end(struct condition *condition)
 void conditions_release_all(struct session *session, struct context *context)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    const struct list *all = &session->conditions.all;
+    const struct list *all = &session->conditions->all;
     for (struct list *link = list_first(all); link; link = list_next(all, link)) {
         struct condition *condition = LIST_OBJECT(link, struct condition, of_all);
         if (context && condition->outer->context != context)
@@ -74,7 +77,7 @@ void conditions_release_all(struct session *session, struct context *context)
 void conditions_stop(struct session *session)
 {
     pthread_mutex_lock(&session->lock);
-    for (struct list *link; (link = list_first(&session->conditions.all));)
+    for (struct list *link; (link = list_first(&session->conditions->all));)
         condition_free(LIST_OBJECT(link, struct condition, of_all));
     pthread_mutex_unlock(&session->lock);
 }
@@ -128,10 +131,10 @@ static struct condition *condition_new(struct session *session, struct call *cal
                                                  .word = kept->args.condition.word, .seen = inner->seen,
                                                  .looks = kept->args.condition.kind == FLYT_CONDITION_WHILE },
                                      .outer = call->stream, .inner = inner, .call = kept, .bytes = bytes };
-    list_append(&session->conditions.all, &condition->of_all);
-    session->conditions.count++;
+    list_append(&session->conditions->all, &condition->of_all);
+    session->conditions->count++;
     inner->depth = call->stream->depth + 1;
-    session->conditions.bytes += bytes;
+    session->conditions->bytes += bytes;
     return condition;
 }
 
@@ -142,7 +145,7 @@ static int condition_issue(struct session *session, struct call *call)
     size_t bytes = stream->depth ? 0 : call->bytes * FLYT_MAX_CONDITION_DEPTH;
     if (stream->depth == FLYT_MAX_CONDITION_DEPTH)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (bytes && session->conditions.bytes && session->conditions.bytes + bytes > FLYT_MAX_GRAPH_BYTES)
+    if (bytes && session->conditions->bytes && session->conditions->bytes + bytes > FLYT_MAX_GRAPH_BYTES)
         return OPERATION_LATER;
     CUresult r;
     struct condition *condition = condition_new(session, call, bytes, &r);

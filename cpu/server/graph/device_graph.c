@@ -16,6 +16,8 @@
  * looked up among those of its session, and nothing else is done with them.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/stream/host_function.h"
+#include "cpu/server/stream/inside.h"
 
 #include <stdlib.h>
 #include <string.h>

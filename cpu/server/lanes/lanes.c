@@ -26,6 +26,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/server/call/notify.h"
 
 struct lanes *lanes_create(struct session *session, lanes_open_function *open)
 {

@@ -1,5 +1,6 @@
 /* relay.c: see relay.h. */
 #include "cpu/server/listener/relay.h"
+#include "cpu/server/memory/share.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 
 #include "cpu/common/log.h"
 #include "cpu/server/listener/workers.h"
+#include "cpu/server/memory/share.h"
 
 /* The worker of a session; NULL: there is none of that number. */
 static struct worker *serving(struct workers *w, int32_t pid)

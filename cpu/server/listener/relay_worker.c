@@ -13,6 +13,7 @@
 #include "cpu/common/list.h"
 #include "cpu/common/log.h"
 #include "cpu/server/session.h"
+#include "cpu/server/memory/share.h"
 
 /* A worker answers at once, unless its machine is overloaded. */
 #define RELAY_PATIENCE_NS (10 * CLOCK_NS_PER_SECOND)

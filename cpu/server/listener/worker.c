@@ -22,6 +22,8 @@
 #include "cpu/server/listener/listener.h"
 #include "cpu/server/listener/relay.h"
 #include "cpu/server/session.h"
+#include "cpu/server/call/notify.h"
+#include "cpu/server/memory/share.h"
 #include "cpu/server/call/text.h"
 #include "cpu/server/tenant/tenant.h"
 #include "cpu/server/listener/ticket.h"

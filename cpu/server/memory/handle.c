@@ -14,6 +14,7 @@
 #include "cpu/server/tenant/charge.h"
 #include "cpu/server/memory/clear.h"
 #include "cpu/server/session.h"
+#include "cpu/server/memory/share.h"
 #include "cpu/server/tenant/tenant.h"
 
 struct handle {
@@ -45,7 +46,7 @@ static CUresult handle_drop(struct session *session, struct handle *handle)
         return CUDA_SUCCESS;
     if (handle->imported) {
         r = share_import_end(session, &handle->import);
-        session->shares.imports--;
+        session->shares->imports--;
     } else {
         r = session->gpu->MemRelease(handle->memory);
         handle_charged(session, handle->device, handle->size, false);
@@ -159,7 +160,7 @@ static CUresult import_named(struct session *session, uint32_t id, struct share_
     *handle = (struct handle){ .device = server_device_find(session, (int)import->device), .size = import->size,
                                .uses = 1, .imported = true, .import = *import };
     if (id_map_set(session->ids[KIND_HANDLE], id, handle) == 0) {
-        session->shares.imports++;
+        session->shares->imports++;
         return CUDA_SUCCESS;
     }
     free(handle);

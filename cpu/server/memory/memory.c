@@ -7,6 +7,7 @@
  * knows for every granule what lies there, so that an address from the client is checked in O(1) per granule.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/memory/share.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
  * once more and has reported what it found.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/call/notify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

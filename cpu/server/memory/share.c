@@ -129,7 +129,7 @@ bool share_part_end(struct session *session, struct share_part *part)
 {
     if (!part)
         return false;
-    struct shares *shares = &session->shares;
+    struct shares *shares = session->shares;
     pthread_mutex_lock(&shares->lock);
     for (uint64_t from = 0; part->exports;) {
         struct export *export = export_of(shares, from, part);
@@ -149,7 +149,7 @@ CUresult share_export(struct session *session, const struct device *device, stru
                       uint32_t count, uint64_t offset, uint64_t length, struct share_key *key)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    struct shares *shares = &session->shares;
+    struct shares *shares = session->shares;
     struct export *export = malloc(sizeof *export + count * sizeof(struct share_part *));
     if (!export || shares->count >= SHARE_EXPORTS ||
         getrandom(export->secret, sizeof export->secret, 0) != sizeof export->secret) {
@@ -183,7 +183,7 @@ static struct export *export_find(const struct shares *shares, uint64_t number)
 
 void share_end(struct session *session, uint64_t number)
 {
-    struct shares *shares = &session->shares;
+    struct shares *shares = session->shares;
     pthread_mutex_lock(&shares->lock);
     struct export *export = export_find(shares, number);
     if (export)
@@ -193,7 +193,7 @@ void share_end(struct session *session, uint64_t number)
 
 void shares_stop(struct session *session)
 {
-    struct shares *shares = &session->shares;
+    struct shares *shares = session->shares;
     pthread_mutex_lock(&shares->lock);
     for (struct tree_node *node; (node = tree_first(&shares->exports));)
         export_end(shares, TREE_OBJECT(node, struct export, node));
@@ -211,7 +211,7 @@ static bool secret_fits(const uint8_t *a, const uint8_t *b)
 
 void share_answer(struct session *session, const struct share_question *question, struct share_answer *answer, int *fds)
 {
-    struct shares *shares = &session->shares;
+    struct shares *shares = session->shares;
     memset(answer, 0, sizeof *answer);
     answer->word = SHARE_ANSWER;
     answer->serial = question->serial;

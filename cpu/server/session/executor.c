@@ -4,6 +4,7 @@
  * queue: while there are too many, the executor takes no further call and only issues what becomes possible.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/stream/inside.h"
 
 #include <stdlib.h>
 #include <sys/prctl.h>

@@ -6,11 +6,17 @@
 #include "cpu/server/graph/graph.h"
 #include "cpu/server/lanes/lanes.h"
 #include "cpu/server/session.h"
+#include "cpu/server/graph/condition.h"
+#include "cpu/server/memory/share.h"
+#include "cpu/server/stream/host_function.h"
 
 static uint64_t images_count(const struct session *session) { return session->images.count; }
 static uint64_t mappings_count(const struct session *session) { return session->window.pieces; }
 
-static uint64_t shares_count(const struct session *session) { return session->shares.count + session->shares.imports; }
+static uint64_t shares_count(const struct session *session)
+{
+    return session->shares->count + session->shares->imports;
+}
 
 static uint64_t host_ranges_count(const struct session *session)
 {

@@ -1,6 +1,8 @@
 /* notify_call.c: the EVENTS call itself: the client says which host functions have ended, and asks for news
    (notify.c). */
 #include "cpu/server/session.h"
+#include "cpu/server/call/notify.h"
+#include "cpu/server/stream/host_function.h"
 
 #include <string.h>
 

@@ -2,6 +2,11 @@
  * session.c: one connection from HELLO to its end; its reader thread is whoever calls session_run. See session.h.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/call/notify.h"
+#include "cpu/server/graph/condition.h"
+#include "cpu/server/memory/share.h"
+#include "cpu/server/stream/host_function.h"
+#include "cpu/server/stream/inside.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -35,9 +40,32 @@ static bool ids_create(struct session *session)
     return true;
 }
 
+/* A session, and what its pointers of the same names lead to. */
+struct whole {
+    struct session        session;
+    struct shares         shares;
+    struct events         speaker;
+    struct host_functions host_functions;
+    struct conditions     conditions;
+    struct insides        insides;
+};
+
+static struct session *allocate(void)
+{
+    struct whole *whole = calloc(1, sizeof *whole);
+    if (!whole)
+        return NULL;
+    whole->session.shares = &whole->shares;
+    whole->session.speaker = &whole->speaker;
+    whole->session.host_functions = &whole->host_functions;
+    whole->session.conditions = &whole->conditions;
+    whole->session.insides = &whole->insides;
+    return &whole->session;
+}
+
 int session_create(rpc_channel *channel, const struct session_options *options, struct session **out, char *error)
 {
-    struct session *session = calloc(1, sizeof *session);
+    struct session *session = allocate();
     error[0] = 0;
     if (!session) {
         rpc_channel_destroy(channel);
@@ -62,7 +90,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
     pthread_mutex_init(&session->completion.lock, NULL);
     pthread_mutex_init(&session->completion.reporting, NULL);
     pthread_mutex_init(&session->report.lock, NULL);
-    pthread_mutex_init(&session->shares.lock, NULL);
+    pthread_mutex_init(&session->shares->lock, NULL);
     pthread_mutex_init(&session->report.speak, NULL);
     executor_open(session);
     crowd_open(session);
@@ -112,9 +140,9 @@ void session_destroy(struct session *session)
     pthread_mutex_destroy(&session->completion.lock);
     pthread_mutex_destroy(&session->completion.reporting);
     pthread_mutex_destroy(&session->report.lock);
-    pthread_mutex_destroy(&session->shares.lock);
+    pthread_mutex_destroy(&session->shares->lock);
     pthread_mutex_destroy(&session->report.speak);
-    free(session);
+    free(session);                            /* the first member of its whole */
 }
 
 /* ---- HELLO ---- */

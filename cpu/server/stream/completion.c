@@ -16,6 +16,7 @@
  * until the answers have been sent a thread holds `reporting`.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/call/notify.h"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
  * outstanding, since its end travels behind what the client has sent.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/stream/host_function.h"
 
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@
 static bool executor_full(struct session *session)
 {
     struct executor *e = &session->executor;
-    unsigned factor = atomic_load(&session->host_functions.count) ? 8 : 1;
+    unsigned factor = atomic_load(&session->host_functions->count) ? 8 : 1;
     return e->calls >= SESSION_QUEUE_CALLS * factor || e->bytes >= SESSION_QUEUE_BYTES * factor;
 }
 

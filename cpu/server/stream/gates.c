@@ -4,6 +4,7 @@
  * value and counts on: the device may not have looked at it for the last time.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/stream/host_function.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,8 @@
  * When the session ends all gates are opened, so that the device can finish and be given back.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/call/notify.h"
+#include "cpu/server/stream/host_function.h"
 
 #include <stdlib.h>
 
@@ -34,17 +36,17 @@ struct host_function {
 
 int host_functions_start(struct session *session)
 {
-    return pthread_mutex_init(&session->host_functions.lock, NULL);
+    return pthread_mutex_init(&session->host_functions->lock, NULL);
 }
 
 void host_functions_stop(struct session *session)
 {
-    pthread_mutex_destroy(&session->host_functions.lock);
+    pthread_mutex_destroy(&session->host_functions->lock);
 }
 
 static void gate_open(struct host_function *function)
 {
-    FLYT_ASSERT_HELD(&function->session->host_functions.lock);
+    FLYT_ASSERT_HELD(&function->session->host_functions->lock);
     function->ended = true;
     if (function->gate)
         __atomic_store_n(function->gate, function->ticket, __ATOMIC_RELEASE);
@@ -84,7 +86,7 @@ static void host_function_settle(struct host_functions *all, struct host_functio
 static void CUDA_CB wait_in_callback(void *context)
 {
     struct host_function *function = context;
-    struct host_functions *all = &function->session->host_functions;
+    struct host_functions *all = function->session->host_functions;
     pthread_mutex_lock(&all->lock);
     while (!function->ended)
         pthread_cond_wait(&function->go, &all->lock);
@@ -99,10 +101,10 @@ static void host_function_due(struct session *session, struct waiter *waiter)
     struct host_function *function = (struct host_function *)waiter;
     uint32_t id = function->id;
     CUresult result = waiter->result;
-    pthread_mutex_lock(&session->host_functions.lock);
+    pthread_mutex_lock(&session->host_functions->lock);
     function->told = true;                                /* first: the client's answer may be quicker than we */
-    host_function_settle(&session->host_functions, function);
-    pthread_mutex_unlock(&session->host_functions.lock);
+    host_function_settle(session->host_functions, function);
+    pthread_mutex_unlock(&session->host_functions->lock);
     events_due(session, id, (int)result);
 }
 
@@ -120,7 +122,7 @@ static CUresult host_function_add(struct host_functions *all, struct host_functi
 
 static int host_function_issue(struct session *session, struct call *call)
 {
-    struct host_functions *all = &session->host_functions;
+    struct host_functions *all = session->host_functions;
     struct stream *stream = call->stream;
     const struct gpu *gpu = session->gpu;
     CUresult r = gpu->StreamWaitValue32 ? gate_take(session, stream) : CUDA_SUCCESS;
@@ -190,7 +192,7 @@ void serve_host_function(struct session *session, struct call *call)
 
 void host_functions_done(struct session *session, uint32_t id)
 {
-    struct host_functions *all = &session->host_functions;
+    struct host_functions *all = session->host_functions;
     pthread_mutex_lock(&all->lock);
     struct host_function *f = id_map_find(session->ids[KIND_HOST_FUNCTION], id);
     if (f && f->told && !f->ended) {
@@ -203,7 +205,7 @@ void host_functions_done(struct session *session, uint32_t id)
 
 void host_functions_release_all(struct session *session, struct context *context)
 {
-    struct host_functions *all = &session->host_functions;
+    struct host_functions *all = session->host_functions;
     struct list *next;
     pthread_mutex_lock(&all->lock);
     for (struct list *link = list_first(&all->pending); link; link = next) {

@@ -3,6 +3,7 @@
  * gives work to the driver, then goes on.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/stream/inside.h"
 
 #include <string.h>
 
@@ -10,15 +11,15 @@
 
 int insides_start(struct session *session)
 {
-    session->insides.last = &session->insides.due;
-    return pthread_mutex_init(&session->insides.lock, NULL);
+    session->insides->last = &session->insides->due;
+    return pthread_mutex_init(&session->insides->lock, NULL);
 }
 
-void insides_stop(struct session *session) { pthread_mutex_destroy(&session->insides.lock); }
+void insides_stop(struct session *session) { pthread_mutex_destroy(&session->insides->lock); }
 
 void inside_due(struct inside *inside)
 {
-    struct insides *all = &inside->session->insides;
+    struct insides *all = inside->session->insides;
     inside->next_due = NULL;
     pthread_mutex_lock(&all->lock);
     *all->last = inside;
@@ -98,7 +99,7 @@ bool inside_run(struct inside *inside, struct stream *stream, const struct proce
 void insides_serve(struct session *session)
 {
     FLYT_ASSERT_HELD(&session->lock);
-    struct insides *all = &session->insides;
+    struct insides *all = session->insides;
     pthread_mutex_lock(&all->lock);
     struct inside *inside = all->due;
     all->due = NULL;

@@ -3,6 +3,7 @@
  * thread. The last reference frees the structure only; the object itself was ended before, under session.lock.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/stream/host_function.h"
 
 #include <stdlib.h>
 

@@ -21,6 +21,7 @@
  * the blocking streams that have none.
  */
 #include "cpu/server/session.h"
+#include "cpu/server/stream/host_function.h"
 
 #include <stdlib.h>
 
