@@ -5,8 +5,8 @@
  *   file          the beginning of the name of a file that the software loads into its process
  *   folder        text that the path of the file contains; "": any
  *   capabilities  those that the software works with, the best one first, times ten; 0 ends the list
- *   reason        why it needs one of these; "": it works with the standard one, and not with all others. Such a row
- *                 matters where a program has loaded other software too
+ *   reason        why it needs one of these. Rows of software that needs the standard one matter where a program has
+ *                 loaded other software too
  *
  * A row was measured: the software was run with 13.0, 12.0 and 9.0. What works with all of them has no row. Rows that
  * come first are asked first where no capability suits all (capability.c).
@@ -21,3 +21,9 @@ SOFTWARE("PyTorch of PyPI", "libtorch_cuda.so", "/torch/lib/", (120, 90),
    family whose kernels they have as PTX (docs/pytorch.md). */
 SOFTWARE("PyTorch of Debian", "libtorch_cuda.so", "-linux-gnu/libtorch_cuda", (99),
          "it knows no major number above 9, and its libraries have PTX for what is newer than 9.0")
+/* Its Python looks the architecture up, and knows those up to 12.1. */
+SOFTWARE("CuTe", "_cutlass_ir.", "", (120, 90), "its table of architectures ends with 12.1")
+/* Matrix products: for 12.0 and 9.0 cuBLAS chooses kernels that it has as machine code only. */
+SOFTWARE("TensorFlow", "libtensorflow_framework.so", "", (130), "its cuBLAS has PTX for what is newer than it is")
+SOFTWARE("cuML", "libcuml", "", (130), "its cuBLAS has PTX for what is newer than it is")
+SOFTWARE("GPU4PySCF", "libgint.so", "/gpu4pyscf/", (130), "its cuBLAS has PTX for what is newer than it is")
