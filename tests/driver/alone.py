@@ -32,7 +32,8 @@ EXPORTS = {
     "libflyt-server.so": r"flyt_server_local(_end)?|flyt_environment",
     "libsoftgpu.so": r"cu[A-Z]\w*|softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut|capability)"
                      r"|flyt_environment",
-    "libflyt-nvrtc.so": r"dlsym|(__)?(nvrtc|nvvm|nvJitLink)\w+",
+    "libflyt-nvrtc.so": r"dlsym|dlopen|l?stat(64)?|__l?xstat(64)?|fstatat(64)?|statx|f?access(at)?|open(at)?(64)?"
+                        r"|(__)?(nvrtc|nvvm|nvJitLink)\w+",
     "cricket-client.so": CUDA,
     "cudart/libcudart.so.11.0": CUDA,
     "cudart/libcudart.so.12": CUDA,

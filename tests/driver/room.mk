@@ -251,6 +251,12 @@ $(TESTS_DRIVER)-capability: tests/driver/capability.py $(TESTS_DRIVER)/capabilit
 	@chmod +x $@
 TESTS += $(TESTS_DRIVER)-capability
 
+# Files that programs look for.
+$(TESTS_DRIVER)-looked-for: tests/driver/looked_for.py $(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so | $(PROGRAMS)
+	@printf '#!/bin/sh\nexec tests/driver/looked_for.py %s\n' '$(BIN) $(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so' > $@
+	@chmod +x $@
+TESTS += $(TESTS_DRIVER)-looked-for
+
 # What is waited for.
 TESTS_DRIVER_ROUNDS := $(addprefix $(TESTS_DRIVER)/rounds-,shared static)
 $(TESTS_DRIVER_ROUNDS): $(TESTS_DRIVER)/rounds-%: tests/driver/rounds.cu tests/cuda/check.h

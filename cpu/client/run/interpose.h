@@ -3,6 +3,7 @@
  * (CuPy, Numba …). NVIDIA's compilers and linkers make machine code of the device's architecture. The software GPU
  * has none: it executes PTX. So where the device is one, they are asked for PTX, and the program gets the PTX when
  * it asks for machine code; cuModuleLoadData takes either. With any other device nothing is changed.
+ * It also answers for files that such programs look for (files.c).
  */
 #ifndef FLYT_CLIENT_RUN_INTERPOSE_H
 #define FLYT_CLIENT_RUN_INTERPOSE_H
