@@ -12,13 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Skip, case, only_cases  # noqa: E402
+
 BIN, STANDIN = (os.path.abspath(path) for path in sys.argv[1:3])
-cases = []
-
-
-def case(function):
-    cases.append(function)
-    return function
 
 
 def python(text, *before, **environment):
@@ -93,14 +90,10 @@ except OSError as problem:
         shutil.rmtree(folder)
 
 
-real = os.path.exists("/dev/nvidia0")
-print(f"1..{len(cases)}")
-for number, function in enumerate(cases, 1):
-    try:
-        if real and "file" in function.__name__:
-            print(f"ok {number} - {function.__name__} # SKIP this machine has NVIDIA's driver")
-            continue
-        function()
-        print(f"ok {number} - {function.__name__}", flush=True)
-    except Exception as problem:  # pylint: disable=broad-except
-        print(f"not ok {number} - {function.__name__}", *str(problem).splitlines(), sep="\n# ", flush=True)
+def test(function):
+    if "file" in function.__name__ and os.path.exists("/dev/nvidia0"):
+        raise Skip("this machine has NVIDIA's driver")
+    function()
+
+
+sys.exit(only_cases(call=test))
