@@ -7,7 +7,8 @@ import sqlite3
 import time
 
 from cluster import LOST, NODES, SUSPECT, VMS
-from machines import alive, descendants, processes, send, until
+from machines import descendants, processes, send
+from testlib import alive, until  # noqa: E402
 
 SHORT = 2.0         # seconds: a cut or a stop that everything shall bear
 DEAD = 10           # the data plane's limit on silence (FLYT_SILENCE)

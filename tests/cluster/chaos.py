@@ -47,24 +47,9 @@ from collections import Counter
 import machines
 from blows import KINDS
 from cluster import GRACE, NODES, VMS, Cluster
-from machines import slowness, until
+from machines import slowness
+from testlib import Tap, comment, ok, plan, until  # noqa: E402
 from programs import Programs
-
-done = failed = 0
-
-
-def ok(passed, what):
-    global done, failed
-    done += 1
-    failed += not passed
-    print(f"{'ok' if passed else 'not ok'} {done} - {what}", flush=True)
-    return passed
-
-
-def comment(text):
-    for line in str(text).splitlines():
-        print(f"# {line}", flush=True)
-
 
 def sanitizer(folder):
     """A program that was built without one needs the runtime of a library that was built with it."""
@@ -215,8 +200,8 @@ def inside(options):
         comment(f"{type(error).__name__}: {error}")
         ok(False, "the test came to its end")
     comment(f"{time.monotonic() - began:.0f} s; again with --seed {options.seed}")
-    print(f"1..{done}", flush=True)
-    if not failed and not options.keep:
+    plan()
+    if not Tap.failed and not options.keep:
         subprocess.run(["umount", f"{folder}/db"])
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -249,7 +234,7 @@ def main():
     # Asked to end, we let our namespaces end everything.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
     inside(options)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if Tap.failed else 0)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from contextlib import closing
 
-from machines import Daemon, Machine, alive, descendants, processes, until
+from machines import Daemon, Machine, descendants, processes
+from testlib import alive, until  # noqa: E402
 
 NODES, VMS = ("node1", "node2", "node3"), ("vm1", "vm2")
 SMS, MEMORY = 2, 256 << 20                     # of each node's software GPU

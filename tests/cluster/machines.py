@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import alive  # noqa: E402
 
 NETWORK = "10.77.0."
 SPACES = ["unshare", "--net", "--mount", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -78,14 +80,6 @@ class Machine:
 
 # ---- processes ----
 
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def parent(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:
@@ -133,22 +127,6 @@ def send(pid, number):
 def slowness():
     """How many times longer than on a machine of its own a test may take: 1, up to 6 where many want the processors."""
     return min(max(1, os.getloadavg()[0] / os.cpu_count()), 6)
-
-
-def until(condition, what, seconds):
-    """condition() gives something true in that time, which is returned; else what it said last (an exception) is
-    told."""
-    end = time.monotonic() + seconds
-    while True:
-        said = ""
-        try:
-            if value := condition():
-                return value
-        except AssertionError as error:
-            said = f": {error}"
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds:g} s: {what}{said}")
-        time.sleep(0.05)
 
 
 class Daemon:

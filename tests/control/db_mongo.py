@@ -19,35 +19,17 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import cluster_config, comment, free_ports, ok, plan, result, skip, soon, spawn, write  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 suite, special, programs = sys.argv[1:4]
 work = tempfile.mkdtemp(prefix="flyt-mongo-")
-number = 0
-
-
-def ok(passed, name):
-    global number
-    number += 1
-    print(f"{'ok' if passed else 'not ok'} {number} - {name}", flush=True)
-
-
-def skip(name, why):
-    global number
-    number += 1
-    print(f"ok {number} - {name} # SKIP {why}", flush=True)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Server:
     """One server program; `kind` tells whose options it understands."""
 
     def __init__(self, program):
-        self.program, self.port, self.process = program, free_port(), None
+        self.program, self.port, self.process = program, free_ports(1)[0], None
         base = os.path.basename(program)
         self.kind = "secantus" if base.startswith("secantus") else "mongod"
         self.folder = os.path.join(work, "data")
@@ -98,19 +80,17 @@ def run(command, limit=60):
 
 def check(name, command, limit=60):
     status, text = run(command, limit)
-    if status:
-        print("# " + text.strip().replace("\n", "\n# "))
-    ok(status == 0, name)
+    result(name, status and f"exit status {status}: {text.strip()}")
 
 
 def check_suite(name, command):
     """Each test of a cmocka program is one of ours."""
     status, text = run(command)
     results = re.findall(r"^(not ok|ok) \d+ - (.*)$", text, re.M)
-    for result, test in results:
-        ok(result == "ok", f"{name}: {test}")
+    for word, test in results:
+        ok(word == "ok", f"{name}: {test}")
     if status or not results:
-        print("# " + text.strip().replace("\n", "\n# "))
+        comment(text.strip())
         ok(False, f"{name}: exit status {status}")
 
 
@@ -162,28 +142,18 @@ class Manager:
     def __init__(self, name, database):
         self.socket = os.path.join(work, name + ".sock")
         config = os.path.join(work, name + ".conf")
-        with open(config, "w") as out:
-            out.write(f'vm-resource-db = {{ uri = "{database}"; }};\n'
-                      f'ports = {{ address = "127.0.0.1"; node = 0; client = 0; }};\n'
-                      f'ipc = {{ frontend-socket = "{self.socket}"; }};\n'
-                      f'security = {{ tls = "off"; ticket-key = "{work}/{name}.key"; }};\n')
+        write(config, cluster_config(work, uri=database, name=name, security='tls = "off";'))
         self.log = os.path.join(work, name + ".log")
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([os.path.join(programs, "flyt-cluster-manager"), "-c", config],
-                                            stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log)
+        self.process = spawn(self.log, os.path.join(programs, "flyt-cluster-manager"), "-c", config)
 
     def status(self):
         """flytctl's exit status, and what it says."""
         return run([os.path.join(programs, "flytctl"), "-M", "unix://" + self.socket, "status"], 15)
 
     def serves_within(self, seconds):
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if self.status()[0] == 0:
-                return True
-            time.sleep(0.1)
-        print("# " + open(self.log).read()[-1500:].replace("\n", "\n# "))
+        if soon(lambda: self.status()[0] == 0, seconds):
+            return True
+        comment(open(self.log).read()[-1500:])
         return False
 
 
@@ -223,7 +193,7 @@ def two_managers(database):
 
 def main():
     # Without any server: this needs none.
-    nobody = f"mongodb://ann:secret-word@127.0.0.1:{free_port()}/flyt"
+    nobody = f"mongodb://ann:secret-word@127.0.0.1:{free_ports(1)[0]}/flyt"
     check("an absent server is told soon, without the password", [special, "refused", nobody, "EAGAIN", "6"])
     program = find_program()
     if not program:
@@ -276,5 +246,5 @@ def main():
 try:
     main()
 finally:
-    print(f"1..{number}")
+    plan()
     shutil.rmtree(work, ignore_errors=True)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from ctl_runner import BIN, ctl, path, run, start, start_manager, work, write
-from testlib import client_config, cluster_config, free_ports, need, node_config, until
+from testlib import client_config, cluster_config, free_ports, listens, need, node_config, until
 from wire import CLIENT, NODE, OF_PROGRAM, SERVER, Peer
 
 EVIL = 'x" event=fake-event node="n9'
@@ -97,7 +97,7 @@ def no_event_is_forged():
     """Names, versions and paths of programs with quotes: in the logs of all three daemons, and in the audit trail."""
     ctl("vm", "add", "alpha", "--sms", "1", "--memory", "64M", "--secret-file", path("alpha.secret"))
     start("flyt-client-manager", "--config", path("client.conf"))
-    until(lambda: os.path.exists(path("p.sock")), "the client manager does not come up")
+    until(lambda: listens(path("p.sock")), "the client manager does not come up")
     until(lambda: ctl("vm", "show", "alpha", "--json")["connected"], "the client manager does not connect")
     for address, role in ((("127.0.0.1", bring_up.node), NODE), (("127.0.0.1", bring_up.client), CLIENT),
                           (path("p.sock"), SERVER)):

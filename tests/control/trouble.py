@@ -17,8 +17,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import testlib  # noqa: E402
-from testlib import (chosen, client_config, cluster_config, end, flytctl, free_ports, need, node_config,  # noqa: E402
-                     only_cases, until)
+from testlib import (chosen, client_config, cluster_config, end, flytctl, free_ports, listens, need,  # noqa: E402
+                     node_config, only_cases, until)
 
 BIN = os.path.abspath(sys.argv[1])
 work = tempfile.mkdtemp(prefix="flyt-operator-")
@@ -400,7 +400,7 @@ def very_little_memory_is_warned_of():
     node_daemon("little-node", cluster.node_port)
     vm = vm_daemon("little-vm", cluster.client_port)
     until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], "no node")
-    until(lambda: os.path.exists(f"{work}/little-vm.client"), vm.said)
+    until(lambda: listens(f"{work}/little-vm.client"), vm.said)
     done = subprocess.run([f"{BIN}/flyt-run", sys.argv[2]], capture_output=True, text=True, timeout=60,
                           env={**environment, "FLYT_MANAGER": f"{work}/little-vm.client", "FLYT_WAIT": "20"})
     need("Its VM may use 3 MiB: is that too little (flytctl vm set vm1 --memory SIZE)?" in done.stderr, done)

@@ -27,6 +27,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e
+from testlib import soon  # noqa: E402
 
 PROGRAM = "build/cuda/lanes"
 SPARES = 2                              # workers that a server keeps ready
@@ -55,13 +56,6 @@ def said_by(program, seconds):
 def workers(server):
     with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children") as file:
         return file.read().split()
-
-
-def until(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
 
 
 def connections(port):
@@ -138,14 +132,14 @@ def main():
         port = int(re.search(r":(\d+)(\?|$)", server.uri).group(1))
         for lanes, perf, expected in (("3:4096", "", 4), ("0", "", 1), ("3", "no_lanes", 1)):
             program = start(bindir, server.uri, lanes, "100000", perf=perf)
-            seen = until(lambda: connections(port) >= expected, 20)
+            seen = soon(lambda: connections(port) >= expected, 20)
             time.sleep(0.3)
             # the kernel's table is read in pieces: a line may be missed or come twice while others' sockets come and go
-            say(seen and until(lambda: connections(port) == expected, 2),
+            say(seen and soon(lambda: connections(port) == expected, 2),
                 f"FLYT_LANES={lanes}, FLYT_PERF={perf}: {expected} connections", f"{connections(port)} seen")
             program.kill()
             program.communicate()
-            until(lambda: connections(port) == 0, 10)
+            soon(lambda: connections(port) == 0, 10)
 
         link = subprocess.Popen([arguments.link, str(port), "200000000", "700"], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, text=True)
@@ -165,15 +159,15 @@ def main():
             "a slow link, nothing said about lanes", output)
 
         program = start(bindir, server.uri, "3:4096", "100000")
-        say(until(lambda: connections(port) == 4, 20), "a client copies")
+        say(soon(lambda: connections(port) == 4, 20), "a client copies")
         program.send_signal(signal.SIGKILL)
         program.communicate()
-        say(until(lambda: len(workers(server)) <= SPARES, 10), "it is killed, and leaves no worker",
+        say(soon(lambda: len(workers(server)) <= SPARES, 10), "it is killed, and leaves no worker",
             str(workers(server)))
 
         spare = set(workers(server))
         program = start(bindir, server.uri, "3:4096", "100000")
-        until(lambda: connections(port) == 4, 20)
+        soon(lambda: connections(port) == 4, 20)
         time.sleep(0.2)
         server.log.seek(0)
         owner = [line for line in server.log.read().splitlines()

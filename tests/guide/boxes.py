@@ -17,7 +17,8 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 ROOTS = os.path.join(TOP, "build/guide")
 sys.path.insert(0, os.path.join(TOP, "tests/cluster"))
 import machines                                                 # noqa: E402
-from machines import ip, until                                  # noqa: E402
+from machines import ip                                  # noqa: E402
+from testlib import until  # noqa: E402
 
 NETWORK = machines.NETWORK = "10.0.0."                          # the guide's
 USER = "ann"

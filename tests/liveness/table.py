@@ -42,7 +42,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cluster"))
 import machines
-from machines import Machine, alive, descendants, send, until  # noqa: E402
+from machines import Machine, descendants, send  # noqa: E402
+from testlib import alive, until  # noqa: E402
 
 HERE, THERE = "near", "far"                      # the machines: the GPU server's, and the programs'
 PORTS = {"tcp": 7001, "tls": 7002}

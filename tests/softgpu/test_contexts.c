@@ -64,6 +64,16 @@ static const char ptx_print[] = PTX_HEAD ".extern .func (.param .b32 r) vprintf(
                                          "st.param.b64 [y], %rd2; call.uni (z), vprintf, (x, y); }\n"
                                          "    ret;\n}\n";
 
+/* No context is current when a test begins. */
+static int empty_stack(void **state)
+{
+    (void)state;
+    CUcontext c;
+    while (cuCtxPopCurrent(&c) == CUDA_SUCCESS)
+        ;
+    return 0;
+}
+
 TEST_WITH(each_has_its_own, empty_stack, NULL)
 {
     CUcontext a = create(0), b = create(0), c;
@@ -465,16 +475,6 @@ static int start(void **state)
 {
     (void)state;
     return cuInit(0) ? -1 : 0;
-}
-
-/* No context is current when a test begins. */
-static int empty_stack(void **state)
-{
-    (void)state;
-    CUcontext c;
-    while (cuCtxPopCurrent(&c) == CUDA_SUCCESS)
-        ;
-    return 0;
 }
 
 int main(void) { return unit_run(start, NULL); }

@@ -76,6 +76,11 @@ def main():
     check("the tests' prelude is written once",
           {"tests/lib/unit.h": "#include <cmocka.h>\n", "tests/rpc/a.c": "#include <cmocka.h>\n"}, 1,
           "own-prelude: 1 ", "tests/rpc/a.c:1", lacking=("unit.h",))
+    check("tests in Python neither wait nor print TAP in ways of their own",
+          {"tests/lib/testlib.py": "def until(condition, what):\n",
+           "tests/cuda/a.py": "def until(condition):\n    print(f'ok {n}')\ndef ctl(*words):\n",
+           "tools/b.py": "def until(condition):\n"}, 1,
+          "own-waiting: 1 ", "own-ctl: 1 ", "tests/cuda/a.py:1", lacking=("testlib.py", "tools/b.py"))
     check("--list prints every finding", {"a.c": LONG + LONG}, 0, "a.c:1\na.c:2\n", arguments=("--list", "long-C"))
     print(f"1..{count}")
     return 1 if failed else 0

@@ -16,7 +16,8 @@ import sys
 import tempfile
 
 import guest
-from host import Host, Tap, until
+from host import Host, Tap
+from testlib import until
 from memory import COPIES, fill_with_garbage
 
 MIB = 1 << 20

@@ -18,7 +18,8 @@ import sys
 import tempfile
 
 import guest
-from host import Host, Tap, until
+from host import Host, Tap
+from testlib import until
 
 SIZE = 128 << 20
 SMALL = "512 32 5 2"

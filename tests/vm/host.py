@@ -5,28 +5,15 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from guest import HOST, REPO
-
-
-def until(condition, what, seconds=20):
-    """Waits for a true value, and returns it."""
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
-    return value
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from guest import HOST, REPO  # noqa: E402
+import testlib  # noqa: E402
+from testlib import cluster_config, free_ports, until  # noqa: E402
 
 
 class Host:
@@ -37,7 +24,7 @@ class Host:
         self.bin, self.daemons = bindir, {}
         self.folder = tempfile.mkdtemp(prefix="host.", dir=os.path.join(REPO, "build/vm"))
         self.run = tempfile.mkdtemp(prefix="flyt-host.")             # short names, for sockets
-        self.ports = free_port(), free_port()
+        self.ports = free_ports()
         self.environment = {**os.environ, "FLYT_LOG": "info", "FLYT_SOFTGPU_SMS": "4", "FLYT_SOFTGPU_MEMORY": "512M",
                             "FLYT_SOFTGPU_DEVICES": "2", "FLYT_SOFTGPU_THREADS": "1"}
         self.environment.pop("FLYT_SERVER", None)
@@ -50,15 +37,10 @@ class Host:
 
     def begin(self, bindir, servers, cluster):
         secret = self.write("node.secret", secrets.token_hex(32), 0o600)
-        self.start("cluster-manager", self.write("cluster.conf", f'''
-vm-resource-db = {{ uri = "sqlite://{self.folder}/flyt.db"; }};
-ports = {{ address = "127.0.0.1"; node = {self.ports[0]}; client = {self.ports[1]}; }};
-ipc = {{ frontend-socket = "{self.run}/cluster.sock"; }};
-virt-server-auto-deallocate = {{ enabled = true; grace-period = 2.0; }};
-security = {{ node-secret = "file:{secret}"; ticket-key = "{self.folder}/ticket.key"; tls = "off";
-             tls-folder = "{self.folder}/tls"; }};
-{cluster}
-'''))
+        self.start("cluster-manager", self.write("cluster.conf", cluster_config(
+            self.run, self.ports, f"sqlite://{self.folder}/flyt.db",
+            security=f'node-secret = "file:{secret}"; tls = "off";',
+            more="virt-server-auto-deallocate = { enabled = true; grace-period = 2.0; };\n" + cluster)))
         until(lambda: self.try_ctl("status"), "the cluster manager answers")
         self.start("node-manager", self.write("node.conf", f'''
 resource-manager = {{ address = "127.0.0.1"; port = {self.ports[0]}; }};
@@ -70,16 +52,12 @@ virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = 
         until(lambda: self.ctl("status")["nodes_up"] == 1, "the node has joined")
 
     def write(self, name, text, mode=0o644):
-        path = os.path.join(self.folder, name)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-            file.write(text)
-        return path
+        return testlib.write(os.path.join(self.folder, name), text, mode)
 
     def start(self, name, configuration, *more):
         words = [os.path.join(self.bin, "flyt-" + name), "--config", configuration, *more]
-        with open(os.path.join(self.folder, name + ".log"), "a") as log:
-            self.daemons[name] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                  env=self.environment)
+        self.daemons[name] = testlib.spawn(os.path.join(self.folder, name + ".log"), *words,
+                                           environment=self.environment)
 
     def try_ctl(self, *words):
         flytctl = [os.path.join(self.bin, "flytctl"), "--json", "--manager", f"unix://{self.run}/cluster.sock"]
@@ -142,23 +120,20 @@ ipc = {{ socket = "/run/flyt.sock"; mode = "0666"; }};
 class Tap:
     """Numbered lines of the test's output."""
 
-    def __init__(self):
-        self.number = self.failed = 0
+    @property
+    def failed(self):
+        return testlib.Tap.failed
 
     def case(self, what, function, *arguments):
         """Whether it went well."""
-        self.number += 1
         begun = time.monotonic()
         try:
             function(*arguments)
         except (AssertionError, OSError, ValueError, subprocess.TimeoutExpired) as problem:
-            self.failed += 1
-            print(f"not ok {self.number} - {what}")
-            print("\n".join("# " + line for line in str(problem).splitlines()[-60:]), flush=True)
+            testlib.result(what, "\n".join(str(problem).splitlines()[-60:]) or repr(problem))
             return False
-        print(f"ok {self.number} - {what} # {time.monotonic() - begun:.1f} s", flush=True)
+        testlib.ok(f"{what} # {time.monotonic() - begun:.1f} s")
         return True
 
     def end(self):
-        print(f"1..{self.number}", flush=True)
-        sys.exit(1 if self.failed else 0)
+        sys.exit(testlib.plan())

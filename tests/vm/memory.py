@@ -18,7 +18,8 @@ import sys
 import tempfile
 
 import guest
-from host import Tap, until
+from host import Tap
+from testlib import until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
 import e2e  # noqa: E402

@@ -14,7 +14,8 @@ import re
 import sys
 
 import guest
-from host import Host, Tap, until
+from host import Host, Tap
+from testlib import until
 
 PROGRAMS = ("vector_add", "printing", "reuse", "numbers", "sticky", "errors")
 
