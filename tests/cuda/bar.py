@@ -20,7 +20,8 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import e2e
+import e2e  # noqa: E402
+from testlib import only_cases  # noqa: E402
 
 PROGRAMS = ("vector_add", "streams", "pinned", "memory", "cancelled")
 MIB = 1 << 20
@@ -174,17 +175,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="bin")
     bindir = os.path.abspath(parser.parse_args().bin)
-    failed = 0
-    print(f"1..{len(CASES)}")
-    for number, (name, case) in enumerate(CASES.items(), 1):
-        try:
-            case(bindir)
-            print(f"ok {number} - {name}", flush=True)
-        except (AssertionError, RuntimeError, subprocess.TimeoutExpired) as problem:
-            failed += 1
-            print(f"not ok {number} - {name}", flush=True)
-            print("\n".join("# " + line for line in str(problem).splitlines()), flush=True)
-    return 1 if failed else 0
+    for name, case in CASES.items():
+        case.__name__ = name
+    return only_cases(tests=list(CASES.values()), call=lambda case: case(bindir))
 
 
 if __name__ == "__main__":

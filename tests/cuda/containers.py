@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import e2e
+import e2e  # noqa: E402
+from testlib import plan, result, skip  # noqa: E402
 
 PROGRAM = "build/cuda/pinned"
 # unshare needs this of who is not root.
@@ -33,14 +34,13 @@ def main():
     parser.add_argument("--bin", default="bin")
     bindir = os.path.abspath(parser.parse_args().bin)
     folder = tempfile.mkdtemp(prefix="flyt-containers.")
-    server, failed = e2e.Server(bindir, "shm", "software", folder, {}), 0
-    print(f"1..{len(CONTAINERS) + 1}")
+    server = e2e.Server(bindir, "shm", "software", folder, {})
     try:
-        for number, (name, words) in enumerate(CONTAINERS.items(), 1):
+        for name, words in CONTAINERS.items():
             unshare = ["unshare", *(ROOT if "-U" not in words else []), *words]
             probe = subprocess.run([*unshare, "true"], capture_output=True, text=True)
             if probe.returncode:
-                print(f"ok {number} - a program with {name} of its own # SKIP {probe.stderr.strip()}", flush=True)
+                skip(f"a program with {name} of its own", probe.stderr.strip())
                 continue
             shell = "exec \"$@\""
             if "/proc" in name:
@@ -50,17 +50,12 @@ def main():
             env = {**os.environ, **e2e.sanitizer_environment(bindir), "FLYT_STATS": "1"}
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=100, env=env)
             good = done.returncode == 0 and "received over shm" in done.stderr
-            print(f"{'ok' if good else 'not ok'} {number} - a program with {name} of its own", flush=True)
-            if not good:
-                failed += 1
-                print("\n".join("# " + line for line in (done.stdout + done.stderr).splitlines()[-20:]), flush=True)
+            result(f"a program with {name} of its own", not good and (done.stdout + done.stderr)[-2000:])
     finally:
         status, log = server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{'ok' if status == 0 else 'not ok'} {len(CONTAINERS) + 1} - the server stops cleanly")
-    if status:
-        print("\n".join("# " + line for line in log.splitlines()[-20:]))
-    return 1 if failed or status else 0
+    result("the server stops cleanly", status and f"{status}\n{log[-2000:]}")
+    return plan()
 
 
 if __name__ == "__main__":

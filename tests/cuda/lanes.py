@@ -26,11 +26,17 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import e2e
-from testlib import soon  # noqa: E402
+import e2e  # noqa: E402
+from testlib import comment, ok, plan, skip, soon  # noqa: E402
 
 PROGRAM = "build/cuda/lanes"
 SPARES = 2                              # workers that a server keeps ready
+
+
+def say(good, name, details=""):
+    ok(good, name)
+    if not good:
+        comment("\n".join(details.splitlines()[-20:]))
 
 
 def start(bindir, uri, lanes, *words, perf=""):
@@ -115,19 +121,9 @@ def main():
     parser.add_argument("--link", default="build/plain/tests/bench_link")
     parser.add_argument("--transport", choices=["tcp", "tls"], default="tcp")
     arguments = parser.parse_args()
-    bindir, folder, failed, number = os.path.abspath(arguments.bin), tempfile.mkdtemp(prefix="flyt-lanes."), 0, 0
-
-    def say(good, name, details=""):
-        nonlocal failed, number
-        failed += not good
-        number += 1
-        print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
-        if not good:
-            print("\n".join("# " + line for line in details.splitlines()[-20:]), flush=True)
-
+    bindir, folder = os.path.abspath(arguments.bin), tempfile.mkdtemp(prefix="flyt-lanes.")
     link = None
     try:
-        print("1..15")
         server = e2e.Server(bindir, arguments.transport, "software", folder, {"FLYT_LOG": "info"})
         port = int(re.search(r":(\d+)(\?|$)", server.uri).group(1))
         for lanes, perf, expected in (("3:4096", "", 4), ("0", "", 1), ("3", "no_lanes", 1)):
@@ -201,8 +197,7 @@ def main():
         for change, sentence in (((0, 24 + 32 + 16), "what it sends on a lane is no record"),
                                  ((1, 8), "what was not asked for")):
             if arguments.transport == "tls":
-                number += 1
-                print(f"ok {number} # SKIP a changed byte of a TLS connection is found by TLS")
+                skip(f"a byte of a lane is changed: \"{sentence}\"", "TLS finds it")
                 continue
             breaker = Breaker(port, change=change)
             program = start(bindir, f"tcp://127.0.0.1:{breaker.port}", "1:4096", "100000")
@@ -220,7 +215,7 @@ def main():
             link.stdin.close()
             link.wait(10)
         shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":

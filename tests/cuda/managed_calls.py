@@ -17,6 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from e2e import Server, sanitizer_environment  # noqa: E402
+from testlib import ok, plan  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
@@ -48,11 +49,8 @@ def per_launch(uri, kind, perf):
     return calls, moved
 
 
-failed = False
 with tempfile.TemporaryDirectory() as folder:
     server = Server(BIN, "tcp", "software", folder, sanitizer_environment(BIN))
-    number = 0
-    print("1..6")
     statistics(server.uri, "left", 1, "")         # a first start sends the program's code
     for way, perf in (("userfaultfd", "no_lanes"), ("SIGSEGV", "no_lanes,no_userfault")):
         left, left_bytes = per_launch(server.uri, "left", perf)
@@ -66,8 +64,6 @@ with tempfile.TemporaryDirectory() as folder:
                 ("a page that is written goes back with its block",
                  set(written) == {"LAUNCH", "COPY_OUT", "COPY_IN"} and written_bytes < 2 * BLOCK + 1000,
                  (written, written_bytes))):
-            number += 1
-            failed |= not good
-            print(f"{'ok' if good else 'not ok'} {number} - {name} ({way}): {found}")
+            ok(good, f"{name} ({way}): {found}")
     server.stop()
-sys.exit(failed)
+sys.exit(plan())

@@ -20,10 +20,17 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import e2e
+import e2e  # noqa: E402
+from testlib import comment, ok, plan  # noqa: E402
 
 STRESS = "build/cuda/stress"
 SPARES = 2                              # workers that a server keeps ready
+
+
+def say(good, name, details=""):
+    ok(good, name)
+    if not good:
+        comment("\n".join(details.splitlines()[-20:]))
 
 
 def start(bindir, where, uri, seed, steps):
@@ -56,19 +63,8 @@ def main():
     arguments = parser.parse_args()
     bindir, chance = os.path.abspath(arguments.bin), random.Random(arguments.seed)
     folder = tempfile.mkdtemp(prefix="flyt-together.")
-    failed = 0
-
-    def say(good, name, details=""):
-        nonlocal failed
-        failed += not good
-        say.number += 1
-        print(f"{'ok' if good else 'not ok'} {say.number} - {name}", flush=True)
-        if not good:
-            print("\n".join("# " + line for line in details.splitlines()[-20:]), flush=True)
-    say.number = 0
 
     try:
-        print(f"1..{arguments.rounds * 4 + 1}")
         server = e2e.Server(bindir, "tcp", "software", folder, {}, also=f"unix://{folder}/both.sock")
         places = {"tcp": server.uri, "unix": f"unix://{folder}/both.sock", "shm": f"shm://{folder}/both.sock"}
         for number in range(arguments.rounds):
@@ -91,7 +87,7 @@ def main():
         say(status == 0, "the server stops cleanly", log)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":

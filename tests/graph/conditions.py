@@ -16,6 +16,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import ok, plan  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/cuda"))
@@ -81,15 +84,6 @@ def rests(pid, seconds=60):
     return False
 
 
-failed = False
-
-
-def check(number, name, good, found=""):
-    global failed
-    failed |= not good
-    print(f"{'ok' if good else 'not ok'} {number} - {name} {found}", flush=True)
-
-
 def ended_by(server, how):
     """An endless loop is ended: the server rests, and serves the next program."""
     program = subprocess.Popen(command(server.uri, "endless"), stdout=subprocess.PIPE, text=True, env=environment())
@@ -105,17 +99,16 @@ def ended_by(server, how):
 
 with tempfile.TemporaryDirectory() as folder:
     server = Server(BIN, "unix", "software", folder, sanitizer_environment(BIN))
-    print("1..5")
     calls(server.uri, 1, 1)                       # a first start sends the program's code
     found = [per_launch(server.uri, turns) for turns in (1, 40)]
-    check(1, "a launch is one message, whatever the number of turns", found == [{"GRAPH_LAUNCH": 1}] * 2, found)
-    for number, how in (2, signal.SIGKILL), (3, signal.SIGINT):
+    ok(found == [{"GRAPH_LAUNCH": 1}] * 2, f"a launch is one message, whatever the number of turns {found}")
+    for how in signal.SIGKILL, signal.SIGINT:
         found = ended_by(server, how)
-        check(number, f"a loop without end is ended with its program ({how.name})", all(found), found)
-    for number, uri in (4, server.uri), (5, "local:"):
+        ok(all(found), f"a loop without end is ended with its program ({how.name}) {found}")
+    for uri in server.uri, "local:":
         done = subprocess.run(command(uri, "leave"), capture_output=True, text=True, timeout=60, env=environment(),
                               check=False)
         good = done.stdout == "running\nleaving\n" and done.returncode == 0 and rests(server.process.pid)
-        check(number, f"a program ends beside a loop without end ({uri.split(':')[0]})", good, done.returncode)
+        ok(good, f"a program ends beside a loop without end ({uri.split(':')[0]}) {done.returncode}")
     server.stop()
-sys.exit(failed)
+sys.exit(plan())

@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import ok, plan  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/cuda"))
@@ -46,35 +49,29 @@ def per_launch(uri, kind, **environment):
     return {name: count for name, count in difference("calls").items() if count}, sum(difference("bytes_sent").values())
 
 
-failed = False
-
-
-def check(number, name, good, found):
-    global failed
-    failed |= not good
-    print(f"{'ok' if good else 'not ok'} {number} - {name}: {found}")
+def check(name, good, found):
+    ok(good, f"{name}: {found}")
 
 
 with tempfile.TemporaryDirectory() as folder:
     server = Server(BIN, "unix", "software", folder, sanitizer_environment(BIN))
-    print("1..6")
     statistics(server.uri, "line", 1)             # a first start sends the program's code
     calls, sent = per_launch(server.uri, "line")
-    check(1, "a line of 20 nodes is one message", calls == {"GRAPH_LAUNCH": 1} and sent < 100, (calls, sent))
+    check("a line of 20 nodes is one message", calls == {"GRAPH_LAUNCH": 1} and sent < 100, (calls, sent))
     before, before_sent = per_launch(server.uri, "line", FLYT_PERF="no_graph")
-    check(2, "without it, each node is one, and the end another", before == {"LAUNCH": 20, "EVENT_RECORD": 1},
+    check("without it, each node is one, and the end another", before == {"LAUNCH": 20, "EVENT_RECORD": 1},
           (before, before_sent))
     calls, sent = per_launch(server.uri, "branches")
-    check(3, "branches are in the same message", calls == {"GRAPH_LAUNCH": 1}, (calls, sent))
+    check("branches are in the same message", calls == {"GRAPH_LAUNCH": 1}, (calls, sent))
     calls, sent = per_launch(server.uri, "large")
-    check(4, "1,500 nodes and their waits are a few messages",
+    check("1,500 nodes and their waits are a few messages",
           set(calls) == {"GRAPH_LAUNCH"} and calls["GRAPH_LAUNCH"] <= 4, (calls, sent))
     calls, sent = per_launch(server.uri, "changed")
-    check(5, "one changed node is sent, and not the others",
+    check("one changed node is sent, and not the others",
           calls.get("GRAPH_LAUNCH") == 1 and calls.get("GRAPH_SET", 0) <= 2 and "LAUNCH" not in calls and sent < 800,
           (calls, sent))
     calls, sent = per_launch(server.uri, "host")
-    check(6, "a host function is a message between two segments", calls == {"GRAPH_LAUNCH": 2, "HOST_FUNCTION": 1},
+    check("a host function is a message between two segments", calls == {"GRAPH_LAUNCH": 2, "HOST_FUNCTION": 1},
           (calls, sent))
     server.stop()
-sys.exit(failed)
+sys.exit(plan())

@@ -10,6 +10,9 @@ import os
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result, skip  # noqa: E402
+
 CODES = [*range(-2, 1200), *range(9990, 10020), 2**31 - 1]
 READER = """
 import ctypes, json, sys
@@ -43,20 +46,18 @@ def reference(soname):
 
 def main():
     binaries, core = sys.argv[1:3]
-    print("1..3")
-    for number, soname in enumerate(("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"), 1):
+    for soname in ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"):
         name = f"error names and texts of {soname}"
         theirs = reference(soname)
         if not theirs:
-            print(f"ok {number} - {name} # SKIP no {soname} of NVIDIA's here")
+            skip(name, f"no {soname} of NVIDIA's here")
             continue
         want, have = answers(theirs), answers(os.path.join(binaries, "cudart", soname), LD_LIBRARY_PATH=core)
-        wrong = [(function, code, w, h) for function in want for code, w,
-                 h in zip(CODES, want[function], have[function]) if w != h]
-        for function, code, w, h in wrong[:10]:
-            print(f"# {function}({code}): NVIDIA's says {w!r}, ours {h!r}")
-        print(f"{'not ok' if wrong else 'ok'} {number} - {name}")
+        wrong = [f"{function}({code}): NVIDIA's says {w!r}, ours {h!r}" for function in want
+                 for code, w, h in zip(CODES, want[function], have[function]) if w != h]
+        result(name, "\n".join(wrong[:10]))
+    return plan()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

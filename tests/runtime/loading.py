@@ -9,6 +9,9 @@ import subprocess
 import sys
 import textwrap
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 NODES = {11: "libcudart.so.11.0", 12: "libcudart.so.12", 13: "libcudart.so.13"}
 PROPERTIES_SIZE = {11: 728, 12: 1032, 13: 1008}
 results = []
@@ -152,9 +155,6 @@ def loading_again():
 
 for once in tests:
     once()
-print(f"1..{len(results)}")
-for number, (name, problem) in enumerate(results, 1):
-    print(f"{'not ok' if problem else 'ok'} {number} - {name}")
-    for line in problem.splitlines():
-        print("#", line)
-sys.exit(any(problem for _, problem in results))
+for name, problem in results:
+    result(name, problem)
+sys.exit(plan())

@@ -12,6 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from errors import reference  # noqa: E402
+from testlib import plan, result, skip  # noqa: E402
 
 CALLS = """
 import ctypes, json, sys
@@ -130,24 +131,22 @@ def answers(library, **environment):
 
 def main():
     binaries, core = sys.argv[1:3]
-    print("1..3")
-    for number, soname in enumerate(("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"), 1):
+    for soname in ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"):
         name = f"answers without a driver, {soname}"
         theirs = reference(soname)
         if not theirs:
-            print(f"ok {number} - {name} # SKIP no {soname} of NVIDIA's here")
+            skip(name, f"no {soname} of NVIDIA's here")
             continue
         want = answers(theirs)
         if want["cudaGetDevice(&n)"][0] != 35:
-            print(f"ok {number} - {name} # SKIP there is a driver here")
+            skip(name, "there is a driver here")
             continue
         have = answers(os.path.join(binaries, "cudart", soname), LD_LIBRARY_PATH=core, FAKE_CORE_ATTACH_ERROR="35")
         # A call that succeeded leaves no last error of its own behind, and the lasting one is 35 on both sides.
         wrong = [(call, want[call], have.get(call)) for call in want if want[call] != have.get(call)]
-        for call, w, h in wrong:
-            print(f"# {call}: NVIDIA's gives [result, n, last] {w}, ours {h}")
-        print(f"{'not ok' if wrong else 'ok'} {number} - {name}")
+        result(name, "\n".join(f"{call}: NVIDIA's gives [result, n, last] {w}, ours {h}" for call, w, h in wrong))
+    return plan()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,8 +14,10 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "cpu/api"))
+sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
 import api  # noqa: E402
 import runtime_c  # noqa: E402
+from testlib import plan, result  # noqa: E402
 
 PROLOGUE = """
 import ctypes, os, sys, threading
@@ -114,7 +116,7 @@ TIME = r" <\d+\.\d{9}>$"
 
 class Test:
     def __init__(self, binaries):
-        self.binaries, self.number = binaries, 0
+        self.binaries = binaries
 
     def run(self, major, program, trace, stdin="", server="local:null", log="error"):
         library = os.path.join(self.binaries, "cudart", runtime_c.NODES[major])
@@ -134,10 +136,7 @@ class Test:
         )
 
     def report(self, name, wrong):
-        self.number += 1
-        print(f"{'not ok' if wrong else 'ok'} {self.number} - {name}", flush=True)
-        for line in wrong[:15]:
-            print(f"# {line}")
+        result(name, "\n".join(wrong[:15]))
 
     def calls(self, major):
         run = self.run(major, CALLS, "1")
@@ -245,8 +244,8 @@ def main():
     test.messages()
     for major in api.MAJORS:
         test.zeros(major)
-    print(f"1..{test.number}")
+    return plan()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

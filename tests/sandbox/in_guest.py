@@ -9,7 +9,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vm"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import guest  # noqa: E402
+from testlib import plan, result  # noqa: E402
 
 
 def main():
@@ -25,11 +27,9 @@ def main():
     finally:
         machine.kill()
     good = status == 0 and "\nok 1" in "\n" + said and "# SKIP" not in said
-    if not good:
-        print("\n".join("# " + line for line in said.splitlines()))
-    what = "a GPU server is ended at its bound of memory, and makes no more processes"
-    print(f"{'ok' if good else 'not ok'} 1 - {what}\n1..1")
+    result("a GPU server is ended at its bound of memory, and makes no more processes", not good and said)
+    return plan()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MAKEFILE = """\
 FUZZ_TARGETS := rpc
@@ -21,15 +24,6 @@ print-tests:
 \t@echo 'TESTS tests/two/room.mk $(if $(SANITIZE),build/thread/x build/address-undefined/x,build/plain/x)'
 """
 HEAD = ["part", "commit", "date", "load", "result", "seconds"]
-count = failed = 0
-
-
-def check(name, problem):
-    global count, failed
-    count, failed = count + 1, failed + bool(problem)
-    print(f"{'not ok' if problem else 'ok'} {count} - {name}")
-    if problem:
-        print("\n".join("# " + line for line in str(problem).splitlines()))
 
 
 def git(tree, *words):
@@ -79,20 +73,20 @@ def main():
     with tempfile.TemporaryDirectory() as tree:
         make_tree(tree)
         _, text = run(tree, "--list")
-        check("a list in quotes, with marks apart, is read as its commands",
+        result("a list in quotes, with marks apart, is read as its commands",
               lacks(text, "long/one 3", "asan/two 1", "tsan/two 1", "fuzz/rpc 1", "programs/12 1") or
               ("none" in text and text))
         _, text = run(tree, "--status")
-        check("at first nothing has run", lacks(text, "never ran", "long/one"))
+        result("at first nothing has run", lacks(text, "never ran", "long/one"))
         status, text = run(tree, "long/one")
-        check("a part whose test fails is a failure, with the test's name, in its row and in the exit status",
+        result("a part whose test fails is a failure, with the test's name, in its row and in the exit status",
               lacks(text, "2 passed, 1 failed: fails", "\n2 passed, 1 failed\n") or
               (status != 1 and f"exit status {status}") or
               lacks(rows(tree).get("long/one", {}).get("result", "no row"), "2 passed, 1 failed: fails"))
         _, text = run(tree, "--status")
-        check("the status names it", lacks(text, "failed: long/one: 2 passed, 1 failed: fails"))
+        result("the status names it", lacks(text, "failed: long/one: 2 passed, 1 failed: fails"))
         status, text = run(tree, "programs/1")
-        check("a part that cannot run here says why, and does not count",
+        result("a part that cannot run here says why, and does not count",
               lacks(text, "skipped: FLYT_PROGRAMS", "\n0 passed, 0 failed\n") or (status and f"exit status {status}"))
         commit = rows(tree)["long/one"]["commit"]
         every = [line.split()[0] for line in run(tree, "--list")[1].splitlines()]
@@ -101,17 +95,16 @@ def main():
         write_rows(tree, *([row[0], row[1], old.get(row[0], row[2]), *row[3:5], "2" if row[0] == "fuzz/rpc" else "100"]
                            for row in recent))
         _, text = run(tree, "--minutes", "0.1")
-        check("what has waited longest runs first, and what would take too long does not begin",
+        result("what has waited longest runs first, and what would take too long does not begin",
               lacks(text, "== fuzz/rpc") or ("== long/one" in text and text))
-        check("a row that is new takes the place of the old one",
+        result("a row that is new takes the place of the old one",
               rows(tree)["fuzz/rpc"]["date"] < "2026" and rows(tree)["fuzz/rpc"])
         with open(os.path.join(tree, "fails"), "a") as file:
             file.write("# changed\n")
         status, text = run(tree, "long/one")
-        check("a tree that is not clean is refused", lacks(text, "commit first", "fails") or
+        result("a tree that is not clean is refused", lacks(text, "commit first", "fails") or
               (status != 2 and f"exit status {status}"))
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TABLE = """\
 # A document
@@ -32,13 +35,10 @@ PLAIN = {
     "cpu/rpc/c.c": "void a(void); void log_it(void); void c(void) { a(); log_it(); }",
     "cpu/rpc/d.c": "void d(void) {}",
 }
-count = 0
-failed = 0
 
 
 def check(name, files, status, *words, lacking=(), arguments=(), unbuilt=(), after=None):
     """Makes the tree, runs tools/circles on it, and compares its exit status and what it prints."""
-    global count, failed
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
@@ -58,11 +58,7 @@ def check(name, files, status, *words, lacking=(), arguments=(), unbuilt=(), aft
         problems += [f"says: {word}" for word in lacking if word in said]
         if after:
             problems += after(root)
-    count += 1
-    print(f"{'not ok' if problems else 'ok'} {count} - {name}")
-    if problems:
-        failed += 1
-        print("\n".join("# " + line for line in problems + said.splitlines()))
+    result(name, problems and "\n".join(problems + said.splitlines()))
 
 
 def ring(size):
@@ -202,8 +198,7 @@ def main():
     check("no table: no answer", PLAIN | {document: "nothing"}, 2, "has no table")
     check("no object files: no answer", {document: TABLE}, 2, "build first")
     check("a file that was not built is named", PLAIN, 0, "no object file: cpu/rpc/d.c", unbuilt=("cpu/rpc/d.c",))
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LONG = "int " + 117 * "x" + ";\n"
 DEBT = "tools/lines.debt"
-count = 0
-failed = 0
 
 
 def check(name, files, status, *words, lacking=(), arguments=(), debt=None):
     """Runs tools/lines on a git tree with these files; compares its exit status, what it prints, and the debt
     afterwards."""
-    global count, failed
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
             os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
@@ -37,11 +37,7 @@ def check(name, files, status, *words, lacking=(), arguments=(), debt=None):
             with open(os.path.join(root, DEBT)) as file:
                 found = [line.strip() for line in file if not line.startswith("#")]
             problems += [] if found == debt else [f"the debt is {found}, not {debt}"]
-    count += 1
-    print(f"{'not ok' if problems else 'ok'} {count} - {name}")
-    if problems:
-        failed += 1
-        print("\n".join("# " + line for line in problems + said.splitlines()))
+    result(name, problems and "\n".join(problems + said.splitlines()))
 
 
 def main():
@@ -82,8 +78,7 @@ def main():
            "tools/b.py": "def until(condition):\n"}, 1,
           "own-waiting: 1 ", "own-ctl: 1 ", "tests/cuda/a.py:1", lacking=("testlib.py", "tools/b.py"))
     check("--list prints every finding", {"a.c": LONG + LONG}, 0, "a.c:1\na.c:2\n", arguments=("--list", "long-C"))
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":
