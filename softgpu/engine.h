@@ -36,11 +36,18 @@ struct sg_limits {
     unsigned clock_khz;
 };
 
+/* On how many multiprocessors blocks are placed from now on, where that is not 0; NULL: as described. Kernels and
+   callers go on seeing sm_count. With a smaller number, blocks that run come to their end, and cooperative grids, whose
+   size was checked by sm_count, get all of these. */
+extern _Atomic(const _Atomic uint32_t *) sg_active_sms;
+
 /* threads: host threads that run blocks; 0: as many as there are cores (FLYT_SOFTGPU_THREADS). ordinal selects
    the rights in sg_memory. chaos: seed, 0 off (reorders turns, delays ends). Threads start with the first grid. */
 int  sg_engine_create(const struct sg_limits *, unsigned ordinal, unsigned threads, uint64_t chaos, sg_engine **);
 /* Other figures, of as many multiprocessors; nothing has been loaded into the engine. */
 void sg_engine_describe(sg_engine *, const struct sg_limits *);
+/* It is a part of its device, and never has more than its sm_count. Before the first launch. */
+void sg_engine_is_part(sg_engine *);
 void sg_engine_destroy(sg_engine *);        /* waits for nothing: grids still running are cancelled */
 
 /* What the kernels of one CUDA context share. The driver names both in each launch; they must outlive its grid. The

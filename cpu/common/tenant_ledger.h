@@ -53,7 +53,13 @@ struct ledger {
     _Atomic uint32_t changed;         /* counts what may let a waiting MAP succeed; waited for */
     uint32_t high;                    /* slots[high] and beyond have never been used */
     uint32_t shared_count;            /* rows of `shared` */
-    uint32_t unused[13];
+    /* What the node manager has ordered since the server began (cpu/server/tenant/resize.c); 0: nothing. Written by the
+       listener. The software GPU reads sms and device by itself, whenever it places a block or takes memory. */
+    _Atomic uint32_t sms;
+    _Atomic uint64_t limit;           /* bytes that the tenant may have */
+    _Atomic uint64_t wanted;          /* less than that: the tenant is to have so much, and does not fit yet */
+    _Atomic uint64_t device;          /* bytes that the software GPU has for each program */
+    uint32_t unused[6];
     struct ledger_slot slots[LEDGER_SLOTS];
     struct ledger_program programs[LEDGER_SLOTS];
     struct ledger_shared shared[LEDGER_SHARED];

@@ -46,7 +46,7 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
     e->grids_end = &e->grids;
     e->ready_end = &e->ready;
     e->next_code = EXEC_WINDOW_BASE(EXEC_WINDOW_CODE) + 4096;
-    e->sms = calloc(limits->sm_count, sizeof *e->sms);
+    e->sms = calloc(EXEC_MAX_SMS, sizeof *e->sms);
     e->threads = calloc(e->thread_count, sizeof *e->threads);
     if (!e->sms || !e->threads) {
         free(e->sms);
@@ -66,6 +66,7 @@ void sg_engine_describe(sg_engine *e, const struct sg_limits *limits)
     e->limits = *limits;
     pthread_mutex_unlock(&e->lock);
 }
+void sg_engine_is_part(sg_engine *e) { e->part = true; }
 
 static uint64_t now(void)
 {
@@ -339,6 +340,8 @@ static void *engine_thread(void *context)
         }
         if (turn == EXEC_TURN_MORE || (turn == EXEC_TURN_WAIT && failed)) {
             ready_push(e, b, nap_end(b));
+            if (e->placed_on < exec_active_sms(e))
+                exec_place_blocks(e);                 /* there are more SMs than before: blocks need not wait */
             continue;
         }
         if (turn == EXEC_TURN_WAIT) {                 /* a deadlock of the kernel's own: until it is cancelled */

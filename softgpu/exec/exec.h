@@ -316,6 +316,7 @@ struct sg_grid {
     _Alignas(16) uint32_t workspace[16];   /* of grid.sync() */
 };
 
+enum { EXEC_MAX_SMS = 1024 };
 struct exec_sm { unsigned blocks, threads, registers; size_t shared; };
 struct sg_engine {
     pthread_mutex_t lock;
@@ -329,7 +330,9 @@ struct sg_engine {
     unsigned started, sleeping;
     bool clocked;                     /* a thread that sleeps wakes by the clock, for blocks that sleep */
     bool stopping;
-    struct exec_sm *sms;
+    struct exec_sm *sms;              /* EXEC_MAX_SMS */
+    bool part;                        /* of a device: it never has more than sm_count */
+    unsigned placed_on;               /* the active SMs when blocks were placed last */
     sg_grid *grids, **grids_end;      /* in launch order; until the last block and the last child have ended */
     uint64_t waiting_children;        /* launched by kernels, and not begun */
     struct exec_block *ready, **ready_end;

@@ -119,7 +119,8 @@ static uint64_t uniform(struct exec_warp *w, unsigned kind)
     switch (kind) {
     case SPECIAL_WARPID:         return w->index;
     case SPECIAL_NWARPID:        return g->engine->limits.max_threads_per_sm / SG_LANES;
-    case SPECIAL_SMID:           return w->block->sm;
+    /* Always below %nsmid: programs use it as an index. Where there are more SMs than %nsmid, two share a number. */
+    case SPECIAL_SMID:           return w->block->sm % g->engine->limits.sm_count;
     case SPECIAL_NSMID:          return g->engine->limits.sm_count;
     case SPECIAL_GRIDID:         return g->id;
     case SPECIAL_CLOCK:

@@ -4,6 +4,10 @@
  * Blocks of the grid launched first become resident first, in index order, then later grids fill what room is left. A
  * cooperative grid becomes resident all at once, and while it waits for that no later grid takes the room (two halves
  * of two such grids would wait for ever).
+ *
+ * The number of SMs may change while blocks run (sg_active_sms). It says where blocks are placed, no more: those that
+ * are resident stay until they end. A grid that needs more SMs at once, and was launched by the number that programs
+ * see, gets the SMs of that number.
  */
 #include "softgpu/exec/place.h"
 
@@ -62,12 +66,33 @@ static unsigned room(const sg_engine *e, const sg_grid *g, unsigned sm)
     return exec_blocks_that_fit(&e->limits, &e->sms[sm], g->threads_per_block, g->registers, g->shared_size);
 }
 
+_Atomic(const _Atomic uint32_t *) sg_active_sms;
+
+unsigned exec_active_sms(const sg_engine *e)
+{
+    const _Atomic uint32_t *word = atomic_load_explicit(&sg_active_sms, memory_order_acquire);
+    unsigned now = word ? atomic_load_explicit(word, memory_order_relaxed) : 0, most = EXEC_MAX_SMS;
+    if (e->part)
+        most = e->limits.sm_count;
+    return !now ? e->limits.sm_count : now < most ? now : most;
+}
+
+/* On how many SMs blocks of the grid are placed. */
+static unsigned reach_of(const sg_engine *e, const sg_grid *g)
+{
+    const struct exec_sm none = { 0 };
+    unsigned active = exec_active_sms(e), told = e->limits.sm_count;
+    uint64_t each = exec_blocks_that_fit(&e->limits, &none, g->threads_per_block, g->registers, g->shared_size);
+    bool together = g->launch.flags & SG_GRID_COOPERATIVE || each * active < g->cluster_size;
+    return together && told > active ? told : active;
+}
+
 /* The SM with the most room for blocks of the grid. total: blocks for which all SMs have room. */
-static unsigned emptiest(const sg_engine *e, const sg_grid *g, uint64_t *total)
+static unsigned emptiest(const sg_engine *e, const sg_grid *g, unsigned sms, uint64_t *total)
 {
     unsigned best = 0, most = 0;
     *total = 0;
-    for (unsigned sm = 0; sm < e->limits.sm_count; sm++) {
+    for (unsigned sm = 0; sm < sms; sm++) {
         unsigned n = room(e, g, sm);
         *total += n;
         if (n > most)
@@ -128,7 +153,7 @@ static bool start_block(sg_engine *e, sg_grid *g, unsigned sm)
 }
 
 /* Starts the grid's next cluster; there is room for it. The blocks spread over the SMs. */
-static bool start_cluster(sg_engine *e, sg_grid *g)
+static bool start_cluster(sg_engine *e, sg_grid *g, unsigned sms)
 {
     struct exec_cluster *c = calloc(1, sizeof *c);
     if (!c)
@@ -143,7 +168,7 @@ static bool start_cluster(sg_engine *e, sg_grid *g)
     for (uint32_t i = 0; i < c->count; i++) {
         uint64_t total;
         c->blocks[i]->cluster = c;
-        place_block(e, g, c->blocks[i], emptiest(e, g, &total));
+        place_block(e, g, c->blocks[i], emptiest(e, g, sms, &total));
     }
     begin_turns(e, g, c->blocks[0]);
     return true;
@@ -174,21 +199,24 @@ void exec_place_blocks(sg_engine *e)
 {
     FLYT_ASSERT_HELD(&e->lock);
     unsigned resident = 0;
+    e->placed_on = exec_active_sms(e);
     for (sg_grid *g = e->grids; g && resident < RESIDENT_GRIDS; g = g->next) {
         uint64_t left = g->block_count - g->next_block;
         resident += left || g->running;
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
             continue;
+        const unsigned sms = reach_of(e, g);
         if (g->launch.flags & SG_GRID_COOPERATIVE) {
             uint64_t total;
-            emptiest(e, g, &total);
+            emptiest(e, g, sms, &total);
             if (total < left)
                 return;
         }
         for (bool placed = true; placed && g->next_block < g->block_count;) {
             uint64_t total;                           /* the emptiest SM first: blocks spread as on hardware */
-            unsigned best = emptiest(e, g, &total);
-            placed = total >= g->cluster_size && (g->cluster_size > 1 ? start_cluster(e, g) : start_block(e, g, best));
+            unsigned best = emptiest(e, g, sms, &total);
+            placed =
+                total >= g->cluster_size && (g->cluster_size > 1 ? start_cluster(e, g, sms) : start_block(e, g, best));
         }
     }
 }

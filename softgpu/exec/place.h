@@ -16,6 +16,8 @@ static inline unsigned exec_warps_of_registers(const struct sg_limits *l, unsign
 /* How many more blocks of that size the SM has room for. registers: of a thread. shared: bytes of a block. */
 unsigned exec_blocks_that_fit(const struct sg_limits *, const struct exec_sm *, unsigned threads, unsigned registers,
                               size_t shared);
+/* On so many SMs blocks are placed now. */
+unsigned exec_active_sms(const sg_engine *);
 /* Makes blocks resident where there is room, and gives them to the queue. */
 void exec_place_blocks(sg_engine *);
 /* The block has ended, or its whole cluster. */

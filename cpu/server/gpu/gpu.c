@@ -69,6 +69,7 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     *(void **)&gpu->register_shut = dlsym(library, "softgpu_register_shut");
     *(void **)&gpu->shut = dlsym(library, "softgpu_shut");
     *(void **)&gpu->capability = dlsym(library, "softgpu_capability");
+    *(void **)&gpu->limits = dlsym(library, "softgpu_limits");
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #define FLYT_SERVER_GPU_H
 
 #include <cuda.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,9 @@ struct gpu {
     /* The software GPU's: asks for a compute capability, times ten, before the first context. insists: also where the
        environment names one. Returns the one that holds, times ten. NULL elsewhere. */
     unsigned (*capability)(unsigned wanted, bool insists);
+    /* The software GPU's: words that say from now on how much memory each device has, and on how many multiprocessors
+       blocks are placed; 0: as at the start. They stay valid as long as the process lives. NULL elsewhere. */
+    void (*limits)(const _Atomic uint64_t *memory, const _Atomic uint32_t *sms);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

@@ -33,6 +33,7 @@
 #include "cpu/server/listener/identity.h"
 #include "cpu/server/code/image_cache.h"
 #include "cpu/server/listener/knock.h"
+#include "cpu/server/listener/orders.h"
 #include "cpu/server/listener/spawn.h"
 #include "cpu/server/tenant/tenant.h"
 #include "cpu/server/listener/workers.h"
@@ -61,6 +62,7 @@ struct listener {
     uint64_t accept_after;                /* 0, or: accepting failed, and is tried again then */
     bool accept_failed;                   /* said so */
     struct workers workers;
+    struct orders orders;
     int signals;
     struct image_cache *cache;
     struct identity identity;
@@ -311,6 +313,8 @@ static void listener_signal(struct listener *l)
 static uint64_t listener_deadline(const struct listener *l)
 {
     uint64_t deadline = l->accept_after ? l->accept_after : UINT64_MAX;
+    if (orders_due(&l->orders) < deadline)
+        deadline = orders_due(&l->orders);
     if (workers_due(&l->workers) < deadline)
         deadline = workers_due(&l->workers);
     if (l->serve_after && l->serve_after < deadline)
@@ -326,7 +330,7 @@ static uint64_t listener_deadline(const struct listener *l)
 
 static void listener_turn(struct listener *l)
 {
-    static struct pollfd polled[1 + LISTENER_MAX_URIS + WORKERS_MOST + DOOR_PLACES];
+    static struct pollfd polled[1 + LISTENER_MAX_URIS + WORKERS_MOST + DOOR_PLACES + ORDERS_POLLED];
     int n = 0, waiting = l->door.count, workers = l->workers.count;
     if (l->accept_after && l->accept_after <= clock_now())
         l->accept_after = 0;
@@ -343,6 +347,9 @@ static void listener_turn(struct listener *l)
             .fd = l->door.waiting[i].spoke || l->door.waiting[i].again ? -1 : l->door.waiting[i].fd,
             .events = POLLIN | POLLRDHUP
         };
+    const struct pollfd *of_orders = polled + n;
+    orders_poll(&l->orders, polled + n);
+    n += ORDERS_POLLED;
     uint64_t deadline = listener_deadline(l);
     if (poll(polled, (nfds_t)n, deadline == UINT64_MAX ? -1 : clock_poll_timeout(deadline)) < 0)
         return;
@@ -359,6 +366,7 @@ static void listener_turn(struct listener *l)
             listener_accept(l, l->open[i]);
     if (polled[0].revents & POLLIN)
         listener_signal(l);
+    orders_turn(&l->orders, of_orders);
     if (l->workers.ready && !l->announced)
         listener_announce(l);
     if (l->workers.failure)
@@ -409,6 +417,7 @@ int listener_main(const struct listener_options *options)
     l->workers.door = &l->door;
     l->tickets = ticket_wanted();
     l->door.most = listener_raise_files();
+    orders_open(&l->orders, options->control, options->gpu, &l->workers);
     l->signals = -1;
     l->exit_code = 1;
     sigemptyset(&signals);
@@ -446,6 +455,7 @@ out:
     while (l->door.count)
         listener_drop(l, 0);
     l->workers.stopping = true;
+    orders_close(&l->orders);
     workers_end(&l->workers, l->signals);
     image_cache_remove(l->cache);
     identity_drop(&l->identity);

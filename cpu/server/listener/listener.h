@@ -17,6 +17,7 @@ struct listener_options {
     int uri_count;
     const char *gpu;                      /* "auto", … */
     int spares;                           /* workers kept ready */
+    int control;                          /* a socket on which orders.h listens, or -1 */
     bool show_device;                     /* says what the driver shows of the first device, before the addresses */
     bool tls, plain_tcp;                  /* some of uris is tls://; tcp:// beside it is meant */
     struct rpc_tls_files tls_files;       /* certificate NULL: one is made; ca: of clients, or NULL */

@@ -18,6 +18,7 @@
 enum {
     OPTION_LISTEN = 256,
     OPTION_LISTEN_FD,
+    OPTION_CONTROL_FD,
     OPTION_GPU,
     OPTION_WORKERS,
     OPTION_VERSION,
@@ -46,6 +47,8 @@ static const char help[] =
     "                    unix:///PATH[?mode=0660]; each address is printed in the form that clients use\n"
     "  --listen-fd N     for the --listen before it, with tcp:// or tls://: use the socket with descriptor N,\n"
     "                    which the caller has made and which listens already\n"
+    "  --control-fd N    orders about a server that runs come to the socket with descriptor N, which the\n"
+    "                    caller has made and which listens already (flyt-node-manager does)\n"
     "  --gpu KIND        auto (default: an NVIDIA GPU if there is one, else software),\n"
     "                    nvidia, software, or null (does nothing; for measurements)\n"
     "  --workers N       processes kept ready for the next client (default 2)\n"
@@ -101,6 +104,7 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         { "listen", required_argument, NULL, OPTION_LISTEN },
         { "listen-fd", required_argument, NULL, OPTION_LISTEN_FD },
+        { "control-fd", required_argument, NULL, OPTION_CONTROL_FD },
         { "gpu", required_argument, NULL, OPTION_GPU },
         { "workers", required_argument, NULL, OPTION_WORKERS },
         { "host-memory", required_argument, NULL, OPTION_HOST_MEMORY },
@@ -121,7 +125,7 @@ int main(int argc, char **argv)
         { "usher", no_argument, NULL, OPTION_USHER },             /* the same */
         { 0 },
     };
-    struct listener_options listener = { .gpu = "auto", .spares = 2 };
+    struct listener_options listener = { .gpu = "auto", .spares = 2, .control = -1 };
     size_t host_memory = host_memory_default();
     const char *cache = NULL, *ticket_key = NULL, *ticket_state = NULL, *ticket_server = NULL;
     char *end;
@@ -148,6 +152,13 @@ int main(int argc, char **argv)
             if (!listener.uri_count)
                 return usage("--listen-fd goes behind a --listen");
             listener.fds[listener.uri_count - 1] = (int)n;
+            break;
+        }
+        case OPTION_CONTROL_FD: {
+            long n = strtol(optarg, &end, 10);
+            if (!*optarg || *end || n < 3 || n > 1 << 20)
+                return usage("--control-fd is the number of a descriptor, from 3 on");
+            listener.control = (int)n;
             break;
         }
         case OPTION_GPU:

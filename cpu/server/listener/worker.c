@@ -25,6 +25,7 @@
 #include "cpu/server/call/notify.h"
 #include "cpu/server/memory/share.h"
 #include "cpu/server/call/text.h"
+#include "cpu/server/tenant/resize.h"
 #include "cpu/server/tenant/tenant.h"
 #include "cpu/server/listener/ticket.h"
 
@@ -311,6 +312,10 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         worker_say(WORKER_FAILED, error, 0);
         return 3;
     }
+    const _Atomic uint64_t *memory;
+    const _Atomic uint32_t *sms;
+    if (options.gpu->limits && resize_words(&memory, &sms))
+        options.gpu->limits(memory, sms);
     options.cache = cache ? image_cache_open(cache) : NULL;
     worker_say(WORKER_READY, options.gpu->kind, count ? worker_multiprocessors(&devices[0]) : 0);
 

@@ -63,9 +63,22 @@ void workers_keep_spares(struct workers *w)
         }
 }
 
+void workers_renew_spares(struct workers *w)
+{
+    for (int i = 0; w->ready && i < w->count; i++) {
+        struct worker *worker = &w->all[i];
+        if (worker->usher || worker->state >= WORKER_GREETING)
+            continue;
+        worker->replaced = true;
+        worker->state = WORKER_BUSY; /* nobody gets it any more */
+        kill(worker->pid, SIGKILL);
+    }
+}
+
 bool workers_listens(const struct worker *worker)
 {
-    return worker->state != WORKER_IDLE && !worker->deaf && !(worker->usher && worker->state == WORKER_BUSY);
+    return worker->state != WORKER_IDLE && !worker->replaced && !worker->deaf &&
+           !(worker->usher && worker->state == WORKER_BUSY);
 }
 
 bool workers_hear(struct workers *w, struct worker *worker)
@@ -120,7 +133,9 @@ void workers_reap(struct workers *w)
             workers_hear(w, worker); /* perhaps it said why, or that its client is welcome */
         if (worker->state == WORKER_GREETING)
             door_failed(w->door, &worker->source, clock_now());
-        if (WIFSIGNALED(status) && w->stopping)
+        if (worker->replaced)
+            log_debug("event=worker-replaced worker=%d", (int)pid);
+        else if (WIFSIGNALED(status) && w->stopping)
             log_info("event=worker-stopped worker=%d", (int)pid);
         else if (WIFSIGNALED(status))
             log_warning("event=worker-ended worker=%d signal=%d why=\"%s\"%s", (int)pid, WTERMSIG(status),

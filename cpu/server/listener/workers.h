@@ -20,6 +20,7 @@ struct worker {
     pid_t pid;
     int socket;
     bool usher;
+    bool replaced;                        /* it was ended because another one begins with a new share */
     bool deaf;                            /* it has closed its end, though it still runs */
     bool asked;                           /* others have sent it messages, and may wait for its answer */
     enum worker_state state;
@@ -48,6 +49,8 @@ struct worker *workers_idle(struct workers *); /* or NULL */
 struct worker *workers_of_session(struct workers *, uint64_t session);
 /* As many starting or idle as there should be. */
 void workers_keep_spares(struct workers *);
+/* Ends those that have no client: what begins in their place sees the environment as it is now. */
+void workers_renew_spares(struct workers *);
 /* When workers_keep_spares has something to do again; UINT64_MAX: not by itself. */
 uint64_t workers_due(const struct workers *);
 /* Whether it may have something to say. */

@@ -1,6 +1,7 @@
 /*
  * tenant.c: the books of a tenant: what the workers of this server hold together, in the file $FLYT_TENANT_LEDGER
- * (cpu/common/tenant_ledger.h), and at most $FLYT_TENANT_MEMORY bytes of it.
+ * (cpu/common/tenant_ledger.h), and at most $FLYT_TENANT_MEMORY bytes of it, or what the node manager has ordered since
+ * (resize.c).
  *
  * A worker's slot goes when the listener has reaped it; a dead one that the listener could not see (it was itself
  * killed) is found by its process id when the next one counts. So the sum is what live workers hold, however the others
@@ -31,6 +32,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 #include "cpu/common/tenant_ledger.h"
+#include "cpu/server/tenant/books.h"
 #include "cpu/server/tenant/tenant_shared.h"
 
 /* A worker that died is not always reaped at once; who waits looks again so often. */
@@ -40,7 +42,7 @@ enum { TENANT_ROOMY_PART = 8, TENANT_DEAF_MOST = 8 };
 
 static struct ledger *ledger;
 static int ledger_fd = -1;
-static uint64_t limit = UINT64_MAX;
+static uint64_t limit = UINT64_MAX;                             /* as the environment says; see limit_told */
 static pid_t self;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* flock is per process */
 
@@ -48,7 +50,9 @@ static struct { void (*recall)(void *context, uint32_t number, uint64_t bytes); 
 
 /* ---- the file ---- */
 
-static bool ledger_lock(void)
+struct ledger *books(void) { return ledger; }
+
+bool books_lock(void)
 {
     if (!ledger)
         return false;
@@ -61,7 +65,7 @@ static bool ledger_lock(void)
     return true;
 }
 
-static void ledger_unlock(void)
+void books_unlock(void)
 {
     flock(ledger_fd, LOCK_UN);
     pthread_mutex_unlock(&lock);
@@ -79,23 +83,41 @@ static void wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
     syscall(SYS_futex, word, FUTEX_WAIT, value, ns == UINT64_MAX ? NULL : &time, NULL, 0);
 }
 
-static void ledger_changed(void)
+void books_changed(void)
 {
     atomic_fetch_add(&ledger->changed, 1);
     wake(&ledger->changed);
 }
 
-static uint32_t ledger_high(void)
+static uint32_t books_high(void)
 {
     return ledger->high < LEDGER_SLOTS ? ledger->high : LEDGER_SLOTS;
 }
 
-/* Of all that live; frees the slots of the others. *idle, when not NULL: what others than we are known to hold
- * unused. */
-static uint64_t ledger_sum(uint64_t *idle)
+/* ---- the limit ---- */
+
+/* What the tenant may have. An order of the node manager replaces what the environment said (resize.c). */
+static uint64_t limit_told(void)
+{
+    uint64_t ordered = ledger ? atomic_load_explicit(&ledger->limit, memory_order_relaxed) : 0;
+    return ordered ? ordered : limit;
+}
+
+/* What charges are judged by: less, while the tenant is to have less and does not fit yet. */
+static uint64_t limit_charged(void)
+{
+    uint64_t told = limit_told(), wanted = ledger ? atomic_load_explicit(&ledger->wanted, memory_order_relaxed) : 0;
+    return wanted && wanted < told ? wanted : told;
+}
+
+uint64_t tenant_limit(void) { return limit_told(); }
+
+/* ---- what is held ---- */
+
+uint64_t books_sum(uint64_t *idle)
 {
     uint64_t sum = 0, unused = 0;
-    for (uint32_t i = 0; i < ledger_high(); i++) {
+    for (uint32_t i = 0; i < books_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
         if (slot->pid && slot->pid != self && kill((pid_t)slot->pid, 0) != 0 && errno == ESRCH) {
             shared_forget(ledger, slot->pid);
@@ -153,8 +175,10 @@ static int ledger_open(const char *path, int flags)
 
 void tenant_reset(const char *directory)
 {
-    char made[4096];
-    const char *path = getenv("FLYT_TENANT_LEDGER");
+    char made[4096], *end = NULL;
+    const char *path = getenv("FLYT_TENANT_LEDGER"), *bytes = getenv("FLYT_TENANT_MEMORY");
+    uint64_t most = bytes && *bytes ? strtoull(bytes, &end, 10) : UINT64_MAX;
+    limit = end && *end ? UINT64_MAX : most;                    /* the first worker says what is wrong with it */
     if ((!path || !*path) && !directory)
         return;
     if (!path || !*path) {
@@ -170,14 +194,14 @@ void tenant_reset(const char *directory)
 
 void tenant_forget(pid_t worker)
 {
-    if (!ledger_lock())
+    if (!books_lock())
         return;
-    for (uint32_t i = 0; i < ledger_high(); i++)
+    for (uint32_t i = 0; i < books_high(); i++)
         if (ledger->slots[i].pid == worker)
             memset(&ledger->slots[i], 0, sizeof ledger->slots[i]);
     shared_forget(ledger, worker);
-    ledger_unlock();
-    ledger_changed();
+    books_unlock();
+    books_changed();
 }
 
 /* ---- the worker's part ---- */
@@ -195,11 +219,11 @@ int tenant_open(char *why, size_t size)
         limit = strtoull(bytes, &end, 10);
     int r = end && *end ? -EINVAL : ledger_open(path, 0);
     struct ledger_slot *own = NULL;
-    if (r == 0 && ledger_lock()) {
+    if (r == 0 && books_lock()) {
         own = ledger_own();
         if (own)
             *own = (struct ledger_slot){ .pid = self };
-        ledger_unlock();
+        books_unlock();
     }
     if (own || !limited)
         return 0;
@@ -215,16 +239,16 @@ bool tenant_charge(enum tenant_kind kind, uint64_t bytes)
 {
     if (!ledger)
         return true;
-    if (!ledger_lock())
+    if (!books_lock())
         return false;
-    uint64_t sum = ledger_sum(NULL);
+    uint64_t sum = books_sum(NULL), most = limit_charged();
     struct ledger_slot *own = ledger_own();
-    bool fits = own && sum <= limit && bytes <= limit - sum;
+    bool fits = own && sum <= most && bytes <= most - sum;
     if (fits) {
         own->bytes += bytes;
         own->credit += kind == TENANT_CREDIT ? bytes : 0;
     }
-    ledger_unlock();
+    books_unlock();
     return fits;
 }
 
@@ -239,23 +263,23 @@ static void slot_release(struct ledger_slot *own, enum tenant_kind kind, uint64_
 
 void tenant_release(enum tenant_kind kind, uint64_t bytes)
 {
-    if (!ledger_lock())
+    if (!books_lock())
         return;
     slot_release(ledger_own(), kind, bytes);
-    ledger_unlock();
-    ledger_changed();
+    books_unlock();
+    books_changed();
 }
 
 bool tenant_share(enum tenant_kind kind, uint64_t bytes, uint64_t number)
 {
     if (!ledger)
         return true;
-    if (!ledger_lock())
+    if (!books_lock())
         return false;
     bool added = shared_add(ledger, number, bytes, self);
     if (added)
         slot_release(ledger_own(), kind, bytes);
-    ledger_unlock();
+    books_unlock();
     return added;
 }
 
@@ -263,22 +287,22 @@ bool tenant_share_hold(uint64_t number, uint64_t bytes)
 {
     if (!ledger)
         return true;
-    if (!ledger_lock())
+    if (!books_lock())
         return false;
-    uint64_t sum = ledger_sum(NULL);
-    bool fits = shared_held(ledger, number) || (sum <= limit && bytes <= limit - sum);
+    uint64_t sum = books_sum(NULL), most = limit_charged();
+    bool fits = shared_held(ledger, number) || (sum <= most && bytes <= most - sum);
     bool added = fits && shared_add(ledger, number, bytes, self);
-    ledger_unlock();
+    books_unlock();
     return added;
 }
 
 void tenant_share_end(uint64_t number)
 {
-    if (!number || !ledger_lock())
+    if (!number || !books_lock())
         return;
     shared_drop(ledger, number, self);
-    ledger_unlock();
-    ledger_changed();
+    books_unlock();
+    books_changed();
 }
 
 bool tenant_charge_waiting(enum tenant_kind kind, uint64_t bytes, bool own)
@@ -293,24 +317,24 @@ bool tenant_charge_waiting(enum tenant_kind kind, uint64_t bytes, bool own)
 
 bool tenant_roomy(uint64_t bytes)
 {
-    if (limit == UINT64_MAX || !ledger_lock())
+    uint64_t most = limit_charged();
+    if (most == UINT64_MAX || !books_lock())
         return true;
-    uint64_t sum = ledger_sum(NULL);
-    ledger_unlock();
-    return sum <= limit && bytes <= limit - sum && limit - sum - bytes >= limit / TENANT_ROOMY_PART;
+    uint64_t sum = books_sum(NULL);
+    books_unlock();
+    return sum <= most && bytes <= most - sum && most - sum - bytes >= most / TENANT_ROOMY_PART;
 }
-
-uint64_t tenant_limit(void) { return limit; }
 
 uint64_t tenant_left(bool share, uint64_t *idle)
 {
+    uint64_t most = limit_charged();
     *idle = 0;
-    if ((limit == UINT64_MAX && !(share && tenant_shared())) || !ledger_lock())
+    if ((most == UINT64_MAX && !(share && tenant_shared())) || !books_lock())
         return UINT64_MAX;
-    uint64_t sum = ledger_sum(idle);
-    ledger_unlock();
+    uint64_t sum = books_sum(idle);
+    books_unlock();
     sum -= *idle < sum ? *idle : sum;
-    return sum < limit ? limit - sum : 0;
+    return sum < most ? most - sum : 0;
 }
 
 /* ---- what the programs use ---- */
@@ -319,7 +343,7 @@ static struct ledger_program *program;              /* of our slot */
 
 void tenant_program(uint32_t pid, const char *executable)
 {
-    if (!ledger_lock())
+    if (!books_lock())
         return;
     struct ledger_slot *own = ledger_own();
     if (own) {
@@ -329,7 +353,7 @@ void tenant_program(uint32_t pid, const char *executable)
         atomic_store(&at->pid, pid);
         __atomic_store_n(&program, at, __ATOMIC_RELEASE);
     }
-    ledger_unlock();
+    books_unlock();
 }
 
 static struct ledger_program *program_own(void) { return __atomic_load_n(&program, __ATOMIC_ACQUIRE); }
@@ -356,10 +380,10 @@ _Static_assert((int)TENANT_NAME == LEDGER_NAME && (int)TENANT_DEVICES == LEDGER_
 int tenant_usage(struct tenant_usage *out, unsigned most)
 {
     unsigned count = 0;
-    if (!ledger_lock())
+    if (!books_lock())
         return -1;
-    ledger_sum(NULL);                               /* frees the slots of workers that have ended */
-    for (uint32_t i = 0; i < ledger_high() && count < most; i++) {
+    books_sum(NULL);                               /* frees the slots of workers that have ended */
+    for (uint32_t i = 0; i < books_high() && count < most; i++) {
         const struct ledger_program *at = &ledger->programs[i];
         uint32_t pid = ledger->slots[i].pid ? atomic_load(&at->pid) : 0, looks = atomic_load(&at->looks);
         if (!pid)
@@ -374,7 +398,7 @@ int tenant_usage(struct tenant_usage *out, unsigned most)
         for (unsigned d = 0; d < LEDGER_DEVICES; d++)
             one->bytes[d] = atomic_load(&at->bytes[d]);
     }
-    ledger_unlock();
+    books_unlock();
     return (int)count;
 }
 
@@ -399,14 +423,9 @@ bool tenant_shared(void)
     return false;
 }
 
-/* What of `bytes` lacks, from each who may have it. */
-static void tenant_ask(uint64_t bytes, bool own)
+void books_ask(uint64_t lacking, bool own)
 {
-    if (!ledger_lock())
-        return;
-    uint64_t sum = ledger_sum(NULL), left = sum < limit ? limit - sum : 0;
-    uint64_t lacking = limit == UINT64_MAX || left >= bytes ? bytes : bytes - left;
-    for (uint32_t i = 0; i < ledger_high(); i++) {
+    for (uint32_t i = 0; i < books_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
         if (!slot_asked(slot, own))
             continue;
@@ -414,7 +433,16 @@ static void tenant_ask(uint64_t bytes, bool own)
         atomic_fetch_add(&slot->asked, 1);
         wake(&slot->asked);
     }
-    ledger_unlock();
+}
+
+/* What of `bytes` lacks, from each who may have it. */
+static void tenant_ask(uint64_t bytes, bool own)
+{
+    if (!books_lock())
+        return;
+    uint64_t sum = books_sum(NULL), most = limit_charged(), left = sum < most ? most - sum : 0;
+    books_ask(most == UINT64_MAX || left >= bytes ? bytes : bytes - left, own);
+    books_unlock();
 }
 
 /* Whose answer is worth waiting for. Who did not answer in time before is waited for half as long each time. */
@@ -422,28 +450,28 @@ static bool tenant_awaited(const struct tenant_try *try)
 {
     bool awaited = false;
     uint64_t waited = clock_now() - try->since;
-    if (!ledger_lock())
+    if (!books_lock())
         return false;
-    ledger_sum(NULL);                                     /* who has died answers no more */
-    for (uint32_t i = 0; i < ledger_high(); i++) {
+    books_sum(NULL);                                     /* who has died answers no more */
+    for (uint32_t i = 0; i < books_high(); i++) {
         const struct ledger_slot *slot = &ledger->slots[i];
         awaited |= slot_asked(slot, try->own) && slot->answered != atomic_load(&slot->asked) &&
                    waited < try->wait_ns >> slot->deaf;
     }
-    ledger_unlock();
+    books_unlock();
     return awaited;
 }
 
 static void tenant_give_up(bool own)
 {
-    if (!ledger_lock())
+    if (!books_lock())
         return;
-    for (uint32_t i = 0; i < ledger_high(); i++) {
+    for (uint32_t i = 0; i < books_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
         if (slot_asked(slot, own) && slot->answered != atomic_load(&slot->asked) && slot->deaf < TENANT_DEAF_MOST)
             slot->deaf++;
     }
-    ledger_unlock();
+    books_unlock();
 }
 
 struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t wait_ns, bool own)
@@ -480,10 +508,10 @@ static void *listener_main(void *unused)
 {
     (void)unused;
     uint32_t seen = 0;
-    if (!ledger_lock())
+    if (!books_lock())
         return NULL;
     struct ledger_slot *own = ledger_own();
-    ledger_unlock();
+    books_unlock();
     while (own) {
         uint32_t number = atomic_load(&own->asked);
         if (number == seen) {
@@ -491,11 +519,11 @@ static void *listener_main(void *unused)
             continue;
         }
         uint64_t wanted = 0;
-        if (ledger_lock()) {
+        if (books_lock()) {
             number = atomic_load(&own->asked);
             wanted = own->wanted;
             own->wanted = 0;
-            ledger_unlock();
+            books_unlock();
         }
         seen = number;
         listener.recall(listener.context, number, wanted);
@@ -518,7 +546,7 @@ int tenant_listen(void (*recall)(void *context, uint32_t number, uint64_t bytes)
 
 void tenant_answer(uint32_t number, uint64_t idle)
 {
-    if (!ledger_lock())
+    if (!books_lock())
         return;
     struct ledger_slot *own = ledger_own();
     if (own && atomic_load(&own->asked) - number <= INT32_MAX) {          /* not one that was never asked */
@@ -526,6 +554,6 @@ void tenant_answer(uint32_t number, uint64_t idle)
         own->deaf = 0;
         own->idle = idle < own->credit ? idle : own->credit;
     }
-    ledger_unlock();
-    ledger_changed();
+    books_unlock();
+    books_changed();
 }

@@ -82,7 +82,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     CUresult r = enter_device(device, bytes, &d);
     if (r)
         return r;
-    *bytes = d->total;
+    *bytes = sgd_device_total(d);
     sgd_leave();
     return CUDA_SUCCESS;
 }

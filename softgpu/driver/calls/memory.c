@@ -70,10 +70,11 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
     CUresult r = sgd_enter_current(&c);
     if (r)
         return r;
+    size_t now = sgd_device_total(c->device), used = c->device->used;
     if (free_bytes)
-        *free_bytes = c->device->total - c->device->used;
+        *free_bytes = now > used ? now - used : 0;
     if (total)
-        *total = c->device->total;
+        *total = now;
     sgd_leave();
     return CUDA_SUCCESS;
 }

@@ -55,7 +55,7 @@ static size_t reserve_of(const struct sgd_context *c)
 CUresult sgd_context_apply_limits(struct sgd_context *c)
 {
     size_t wanted = reserve_of(c);
-    if (wanted > c->reserved && wanted - c->reserved > c->device->total - c->device->used)
+    if (wanted > c->reserved && wanted - c->reserved > sgd_device_free(c->device))
         return CUDA_ERROR_OUT_OF_MEMORY;
     c->device->used += wanted - c->reserved;
     c->reserved = wanted;

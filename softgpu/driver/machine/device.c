@@ -95,6 +95,8 @@ CUresult sgd_machine_new(struct sgd_device *d, unsigned sm_count, struct sgd_mac
         free(m);
         return r;
     }
+    if (sm_count != d->limits.sm_count)
+        sg_engine_is_part(m->engine);
     m->next = sgd_machines;
     sgd_machines = m;
     *out = m;
@@ -114,9 +116,33 @@ void sgd_machine_destroy(struct sgd_machine *m)
     free(m);
 }
 
+/* For servers whose share of the device changes while programs run. */
+static const _Atomic uint64_t *limits_memory;
+__attribute__((visibility("default"))) void softgpu_limits(const _Atomic uint64_t *memory, const _Atomic uint32_t *sms);
+void softgpu_limits(const _Atomic uint64_t *memory, const _Atomic uint32_t *sms)
+{
+    sgd_lock();
+    limits_memory = memory;
+    sgd_unlock();
+    atomic_store(&sg_active_sms, sms);
+}
+
+size_t sgd_device_total(const struct sgd_device *d)
+{
+    size_t now = limits_memory ? atomic_load_explicit(limits_memory, memory_order_relaxed) : 0;
+    return now ? now : d->total;
+}
+
+/* Less may be there than is used, for the moment in which memory that nobody may have is given back. */
+size_t sgd_device_free(const struct sgd_device *d)
+{
+    size_t total = sgd_device_total(d);
+    return total > d->used ? total - d->used : 0;
+}
+
 bool sgd_device_take(struct sgd_device *d, size_t size)
 {
-    if (size > d->total - d->used)
+    if (size > sgd_device_free(d))
         return false;
     if (sgd_config.chaos_oom && sgd_random(64) == 63)
         return false;

@@ -22,12 +22,15 @@ struct sgd_device {
     int ordinal;
     struct sg_limits limits;
     struct sgd_machine *machine;         /* from the first context on */
-    size_t total, used;
+    size_t total, used;                  /* total: as at the start; see sgd_device_total */
     struct sgd_context *primary;         /* always there after cuInit; active while retained */
     int64_t pool_end;                    /* next free byte of the backing file; holes are punched, never filled */
     int pool_fd;
 };
 struct sgd_device *sgd_device(int ordinal);              /* NULL: no such device */
+/* What it has now (softgpu_limits), and what of that is free. */
+size_t sgd_device_total(const struct sgd_device *);
+size_t sgd_device_free(const struct sgd_device *);
 int sgd_attribute(const struct sgd_device *, int attribute);     /* attributes.c */
 CUresult sgd_devices_start(void);                        /* without their primary contexts */
 void sgd_devices_describe(void);                         /* sgd_config has another capability; no context is active */

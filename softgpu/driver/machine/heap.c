@@ -48,7 +48,7 @@ CUresult sgd_heap_resize(struct sgd_context *c, size_t size)
     size_t before = c->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
     if (size == before)
         return CUDA_SUCCESS;
-    if (c->heap_used || size > c->device->total)
+    if (c->heap_used || size > sgd_device_total(c->device))
         return CUDA_ERROR_INVALID_VALUE;
     if (c->heap)
         heap_end(c);

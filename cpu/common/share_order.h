@@ -1,0 +1,48 @@
+/*
+ * share_order.h: what flyt-node-manager and a running GPU server say to each other over the control socket.
+ *
+ * The node manager makes the socket (AF_UNIX, SOCK_SEQPACKET), and the server inherits it, listening: the server cannot
+ * connect to anything, and programs cannot reach the socket, which lies where no server sees it. The node manager
+ * connects, sends orders and gets one answer to each; a node manager that was started again connects again, and the new
+ * connection replaces the old one. An order that waits when its connection ends is dropped: all is as it was.
+ *
+ * Each message has one length, its numbers are little-endian, and its text ends with a NUL. A server runs programs of a
+ * tenant and may have been taken over: the node manager believes nothing in an answer beyond what it ordered.
+ *
+ *   order   magic 4, kind 4, number 8, memory 8, sms 4, within_ms 4                     32 bytes
+ *   answer  magic 4, code 4, number 8, memory 8, used 8, sms 4, 0 4, text 216           256 bytes
+ */
+#ifndef FLYT_COMMON_SHARE_ORDER_H
+#define FLYT_COMMON_SHARE_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SHARE_ORDER_SIZE = 32, SHARE_ANSWER_SIZE = 256, SHARE_ANSWER_TEXT = 216 };
+enum { SHARE_ORDER_MOST_SMS = 1024, SHARE_ORDER_MOST_WITHIN_MS = 3600 * 1000 };
+#define SHARE_ORDER_MOST_MEMORY (UINT64_C(1) << 60)
+
+/* LOOK: what is granted. SET: from now on the server has these SMs and this memory. */
+enum share_order_kind { SHARE_LOOK = 1, SHARE_SET = 2 };
+struct share_order {
+    uint32_t kind, sms;           /* sms, memory: of SET; 0: as they are */
+    uint64_t number, memory;      /* number: the answer says it again. memory: bytes */
+    uint32_t within_ms;           /* how long the server may wait until its programs hold no more than `memory` */
+};
+
+/* IN_USE: the programs hold more. CANNOT: this GPU, or this server, cannot do it. */
+enum share_answer_code { SHARE_DONE = 0, SHARE_INVALID = 1, SHARE_IN_USE = 2, SHARE_CANNOT = 3, SHARE_BUSY = 4 };
+struct share_answer {
+    uint32_t code, sms;           /* sms, memory: granted now; 0: the server does not know */
+    uint64_t number, memory, used;
+    char text[SHARE_ANSWER_TEXT];
+};
+
+void share_order_put(const struct share_order *, uint8_t out[SHARE_ORDER_SIZE]);
+void share_answer_put(const struct share_answer *, uint8_t out[SHARE_ANSWER_SIZE]);
+/* False: the bytes are no such message, or a number is out of its bounds. */
+bool share_order_get(const uint8_t *, size_t size, struct share_order *);
+bool share_answer_get(const uint8_t *, size_t size, struct share_answer *);
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * orders.c: see orders.h.
+ *
+ * One order is carried out at a time, in the listener's loop. An order for less memory than the programs hold waits:
+ * the listener looks every ORDERS_LOOK_NS whether it fits, and asks clients every ORDERS_ASK_NS for what they hold unused,
+ * because memory that a program frees becomes credit of its client first.
+ *
+ * Multiprocessors can be changed on the software GPU only. Programs that run go on seeing the number that they saw at
+ * their start. Workers that have no program yet are replaced by others, which begin with the new share.
+ */
+#include "cpu/server/listener/orders.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/log.h"
+#include "cpu/server/tenant/resize.h"
+
+#define ORDERS_LOOK_NS (2 * CLOCK_NS_PER_MS)
+#define ORDERS_ASK_NS (50 * CLOCK_NS_PER_MS)
+enum { ORDERS_AT_ONCE = 16 };                            /* messages taken in one turn */
+
+#define MIB(bytes) ((unsigned long long)((bytes) >> 20))
+
+void orders_open(struct orders *o, int listens, const char *gpu, struct workers *workers)
+{
+    *o = (struct orders){ .listens = listens, .connection = -1, .gpu = gpu, .workers = workers };
+}
+
+/* ---- answers ---- */
+
+static void orders_drop_connection(struct orders *o)
+{
+    if (o->waits)
+        resize_give_up();
+    o->waits = false;
+    if (o->connection >= 0)
+        close(o->connection);
+    o->connection = -1;
+}
+
+static void orders_answer(struct orders *o, const struct share_order *order, enum share_answer_code code,
+                          const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void orders_answer(struct orders *o, const struct share_order *order, enum share_answer_code code,
+                          const char *format, ...)
+{
+    struct share_answer answer = { .code = (uint32_t)code, .number = order->number };
+    uint8_t bytes[SHARE_ANSWER_SIZE];
+    struct resize_held held;
+    int shown = o->workers->multiprocessors;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(answer.text, sizeof answer.text, format, list);
+    va_end(list);
+    if (resize_look(&held)) {
+        answer.used = held.held;
+        answer.memory = held.limit <= SHARE_ORDER_MOST_MEMORY ? held.limit : 0;
+    }
+    answer.sms = o->sms ? o->sms : shown > 0 && shown <= SHARE_ORDER_MOST_SMS ? (uint32_t)shown : 0;
+    share_answer_put(&answer, bytes);
+    if (send(o->connection, bytes, sizeof bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof bytes)
+        return;
+    log_warning("event=order-unanswered why=\"%s\": the node manager connects again and asks", strerror(errno));
+    shutdown(o->connection, SHUT_RDWR);                  /* the next turn sees the end */
+}
+
+/* ---- orders ---- */
+
+/* What a process of this server that begins from now on is told. */
+static void orders_tell_children(struct orders *o, uint64_t memory, uint32_t sms)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)memory);
+    if (memory) {
+        setenv("FLYT_TENANT_MEMORY", text, 1);
+        setenv("FLYT_SOFTGPU_MEMORY", text, 1);
+    }
+    snprintf(text, sizeof text, "%u", (unsigned)sms);
+    if (sms)
+        setenv("FLYT_SOFTGPU_SMS", text, 1);
+    workers_renew_spares(o->workers);
+}
+
+/* The memory has been settled: the rest cannot fail. */
+static void orders_granted(struct orders *o, const struct share_order *order)
+{
+    if (order->sms) {
+        resize_sms(order->sms);
+        o->sms = order->sms;
+    }
+    orders_tell_children(o, order->memory, order->sms);
+    log_info("event=share-changed sms=%u memory=%llu", (unsigned)order->sms, (unsigned long long)order->memory);
+    orders_answer(o, order, SHARE_DONE, "%s", "");
+}
+
+static bool orders_software(const struct orders *o) { return strcmp(o->gpu, "software") == 0; }
+
+/* NULL, or why this server cannot have that share, whatever its programs hold. */
+static const char *orders_cannot(const struct orders *o, const struct share_order *order,
+                                 const struct resize_held *held)
+{
+    const char *pinned = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+    int shown = o->workers->multiprocessors;
+    bool same_sms = !order->sms || order->sms == o->sms || (!o->sms && order->sms == (uint32_t)(shown > 0 ? shown : 0));
+    if (!same_sms && !orders_software(o))
+        return "the multiprocessors of programs that run cannot be changed on this GPU, only on the software GPU: a new"
+               " GPU server gets the new number";
+    /* MPS reads its limit when a program's process begins, and keeps it until the end of that process ◊. */
+    if (order->memory > held->limit && pinned && *pinned)
+        return "NVIDIA MPS keeps programs that run from taking more memory than they began with: a new GPU server gets"
+               " the new limit";
+    return NULL;
+}
+
+static void orders_share(struct orders *o, const struct share_order *order)
+{
+    struct resize_held held;
+    const char *cannot = NULL;
+    if (o->waits) {
+        orders_answer(o, order, SHARE_BUSY, "an earlier change of this GPU server waits for its programs");
+        return;
+    }
+    if (!resize_look(&held)) {
+        orders_answer(o, order, SHARE_CANNOT, "this GPU server has no account of its memory");
+        return;
+    }
+    if ((cannot = orders_cannot(o, order, &held))) {
+        orders_answer(o, order, SHARE_CANNOT, "%s", cannot);
+        return;
+    }
+    if (!order->memory || resize_try(order->memory, order->within_ms != 0)) {
+        orders_granted(o, order);
+        return;
+    }
+    if (!order->within_ms) {
+        orders_answer(o, order, SHARE_IN_USE,
+                      "its programs hold %llu MiB, of which %llu MiB are known to be unused: more than %llu MiB."
+                      " --within SECONDS takes back what is unused, and waits",
+                      MIB(held.held + 0xfffff), MIB(held.idle), MIB(order->memory));
+        return;
+    }
+    o->waits = true;
+    o->waiting = *order;
+    o->deadline = clock_now() + order->within_ms * CLOCK_NS_PER_MS;
+    o->ask_again = 0;
+}
+
+static void orders_wait(struct orders *o)
+{
+    const struct share_order order = o->waiting;
+    struct resize_held held;
+    uint64_t now = clock_now();
+    if (resize_try(order.memory, true)) {
+        o->waits = false;
+        orders_granted(o, &order);
+        return;
+    }
+    if (now >= o->deadline) {
+        o->waits = false;
+        resize_give_up();
+        orders_answer(o, &order, SHARE_IN_USE,
+                      "its programs still hold %llu MiB after %u s, more than %llu MiB: nothing was changed",
+                      resize_look(&held) ? MIB(held.held + 0xfffff) : 0, (unsigned)(order.within_ms / 1000),
+                      MIB(order.memory));
+        return;
+    }
+    if (now < o->ask_again)
+        return;
+    resize_recall(order.memory);
+    o->ask_again = now + ORDERS_ASK_NS;
+}
+
+/* ---- the connection ---- */
+
+static void orders_accept(struct orders *o)
+{
+    int fd = accept4(o->listens, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    orders_drop_connection(o);
+    o->connection = fd;
+}
+
+static void orders_hear(struct orders *o)
+{
+    uint8_t bytes[SHARE_ORDER_SIZE + 1];
+    struct share_order order;
+    for (int i = 0; i < ORDERS_AT_ONCE; i++) {
+        ssize_t n = recv(o->connection, bytes, sizeof bytes, MSG_DONTWAIT | MSG_TRUNC);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0 || !share_order_get(bytes, (size_t)n, &order)) {
+            if (n > 0)
+                log_warning("event=order-refused why=\"%zd bytes that are no order\": the connection is closed", n);
+            orders_drop_connection(o);
+            return;
+        }
+        if (order.kind == SHARE_SET)
+            orders_share(o, &order);
+        else
+            orders_answer(o, &order, SHARE_DONE, "%s", "");
+    }
+}
+
+void orders_poll(const struct orders *o, struct pollfd polled[ORDERS_POLLED])
+{
+    polled[0] = (struct pollfd){ .fd = o->listens, .events = POLLIN };
+    polled[1] = (struct pollfd){ .fd = o->connection, .events = POLLIN };
+}
+
+void orders_turn(struct orders *o, const struct pollfd polled[ORDERS_POLLED])
+{
+    if (polled[1].revents && o->connection == polled[1].fd)
+        orders_hear(o);
+    /* Behind what the old connection has said: a new one asks first what holds. */
+    if (polled[0].revents & POLLIN)
+        orders_accept(o);
+    if (o->waits)
+        orders_wait(o);
+}
+
+uint64_t orders_due(const struct orders *o) { return o->waits ? clock_now() + ORDERS_LOOK_NS : UINT64_MAX; }
+
+void orders_close(struct orders *o)
+{
+    orders_drop_connection(o);
+    if (o->listens >= 0)
+        close(o->listens);
+    o->listens = -1;
+}
