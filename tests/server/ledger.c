@@ -29,14 +29,16 @@ void held_becomes(const struct fixture *f, uint64_t bytes)
     }
 }
 
-void ledger_begin(struct fixture *f, const char *gpu)
+void ledger_begin(struct fixture *f, const char *gpu) { ledger_begin_with(f, gpu, NULL); }
+
+void ledger_begin_with(struct fixture *f, const char *gpu, const char *const *more)
 {
     char limit[32];
     snprintf(f->path, sizeof f->path, "/tmp/flyt-test-ledger-%d", (int)getpid());
     snprintf(limit, sizeof limit, "%d", LIMIT);
     setenv("FLYT_TENANT_LEDGER", f->path, 1);
     setenv("FLYT_TENANT_MEMORY", limit, 1);
-    server_start(&f->server, gpu, NULL);
+    server_start(&f->server, gpu, more);
     int fd = open(f->path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     f->ledger = mmap(NULL, sizeof *f->ledger, PROT_READ, MAP_SHARED, fd, 0);

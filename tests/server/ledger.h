@@ -17,6 +17,7 @@ struct fixture {
 
 /* These assert. */
 void ledger_begin(struct fixture *, const char *gpu);
+void ledger_begin_with(struct fixture *, const char *gpu, const char *const *more); /* arguments of the server */
 /* At the end the tenant holds nothing. */
 void ledger_end(struct fixture *);
 /* Bytes that the tenant holds; what several of its programs share counts once. */

@@ -1,6 +1,6 @@
 # tests/server: the session and the server processes, spoken to by hand.
 TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory mirror \
-                       tenant image_cache lanes pulse graphs knock shares crowd
+                       tenant image_cache lanes pulse graphs knock shares crowd orders
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
@@ -12,7 +12,7 @@ CFLAGS_tests_server_process := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEE
 $(call objects,tests/server/peer.c tests/server/ledger.c \
     $(addprefix tests/server/,$(addsuffix .c,$(TESTS_SERVER_UNITS) bench))): | $(CPU_RPC_HEADERS)
 
-$(BUILD)/tests/server_shares $(BUILD)/tests/server_tenant: $(call objects,tests/server/ledger.c)
+$(addprefix $(BUILD)/tests/server_,shares tenant orders): $(call objects,tests/server/ledger.c)
 
 # server_bench is built when asked for.
 $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o \
@@ -21,8 +21,8 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-TESTS_SERVER_SOFTGPU := crowd software shares lanes hostile local devices contexts handles host_memory mirror pulse \
-                        graphs
+TESTS_SERVER_SOFTGPU := crowd orders software shares lanes hostile local devices contexts handles host_memory mirror \
+                        pulse graphs
 $(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
 $(BUILD)/tests/server_knock: $(CPU_COMMON_TICKET_OBJECTS)

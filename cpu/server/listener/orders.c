@@ -2,8 +2,8 @@
  * orders.c: see orders.h.
  *
  * One order is carried out at a time, in the listener's loop. An order for less memory than the programs hold waits:
- * the listener looks every ORDERS_LOOK_NS whether it fits, and asks clients every ORDERS_ASK_NS for what they hold unused,
- * because memory that a program frees becomes credit of its client first.
+ * the listener looks every ORDERS_LOOK_NS whether it fits, and asks clients every ORDERS_ASK_NS for what they hold
+ * unused, because memory that a program frees becomes credit of its client first.
  *
  * Multiprocessors can be changed on the software GPU only. Programs that run go on seeing the number that they saw at
  * their start. Workers that have no program yet are replaced by others, which begin with the new share.
