@@ -83,15 +83,29 @@ static bool folder_of(const struct server *server, char path[NODE_PATH_SIZE])
                     (unsigned long long)server->id) < NODE_PATH_SIZE;
 }
 
+static void put_memory(const struct server *server, bool software, const char *folder)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu",
+             (unsigned long long)(node_host_memory(server->node->config) +
+                                  (software ? share_bound_memory(server) : 0)));
+    put(folder, "memory.max", text);
+}
+
+void cgroup_limit(const struct server *server, bool software)
+{
+    char folder[NODE_PATH_SIZE];
+    if (folder_of(server, folder))
+        put_memory(server, software, folder);
+}
+
 int cgroup_make(const struct server *server, bool software)
 {
     char folder[NODE_PATH_SIZE], path[NODE_PATH_SIZE + 32], text[32];
     const struct node_config *config = server->node->config;
     if (!folder_of(server, folder) || (mkdir(folder, 0755) != 0 && errno != EEXIST))
         return -1;
-    snprintf(text, sizeof text, "%llu",
-             (unsigned long long)(node_host_memory(config) + (software ? server->memory : 0)));
-    put(folder, "memory.max", text);
+    put_memory(server, software, folder);
     put(folder, "memory.swap.max", "0");
     snprintf(text, sizeof text, "%lld", (long long)config->processes);
     put(folder, "pids.max", text);

@@ -283,12 +283,14 @@ static void child_say(const char *what)
 /* The sockets to where the server looks for them; all else is closed. */
 static void give_sockets(const struct launch *launch)
 {
-    const int given[2] = { launch->listen, launch->listen_unix }, places[2] = { LAUNCH_LISTEN, LAUNCH_LISTEN_UNIX };
-    int above[2];
-    for (int i = 0; i < 2; i++) /* first out of the way: one may lie in the other's place */
+    enum { SOCKETS = LAUNCH_FIRST_CLOSED - LAUNCH_LISTEN };
+    const int given[SOCKETS] = { launch->listen, launch->listen_unix, launch->control };
+    const int places[SOCKETS] = { LAUNCH_LISTEN, LAUNCH_LISTEN_UNIX, LAUNCH_CONTROL };
+    int above[SOCKETS];
+    for (int i = 0; i < SOCKETS; i++) /* first out of the way: one may lie in the other's place */
         if ((above[i] = given[i]) >= 0 && (above[i] = fcntl(given[i], F_DUPFD, LAUNCH_FIRST_CLOSED)) < 0)
             _exit(126);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < SOCKETS; i++)
         if (above[i] < 0 ? close(places[i]) != 0 && errno != EBADF : dup2(above[i], places[i]) < 0)
             _exit(126);
     syscall(SYS_close_range, LAUNCH_FIRST_CLOSED + 0u, ~0u, 0u);

@@ -103,6 +103,15 @@ static void take_limit(struct node *node, uint64_t number, const node_limit *lim
                           "this version cannot change the limits of a server that runs");
 }
 
+static void take_resize(struct node *node, uint64_t number, const node_resize *resize)
+{
+    struct server *server = server_find(node, resize->server);
+    if (server)
+        share_change(server, number, resize);
+    else
+        node_report_order(node, number, CTL_NOT_FOUND, "there is no such server");
+}
+
 static void take_end_program(struct node *node, uint64_t number, const node_end_program *end)
 {
     struct server *server = server_find(node, end->server);
@@ -135,6 +144,9 @@ static void take_order(struct node *node, const node_order *order)
         break;
     case NODE_ORDER_LIMIT:
         take_limit(node, order->number, &body->node_order_body_u.limit);
+        break;
+    case NODE_ORDER_RESIZE:
+        take_resize(node, order->number, &body->node_order_body_u.resize);
         break;
     case NODE_ORDER_END_PROGRAM:
         take_end_program(node, order->number, &body->node_order_body_u.end_program);
@@ -185,6 +197,8 @@ static void registered(void *context, int error, const char *why, void *object)
         log_info("event=registered cluster=%s", result->cluster);
         node->registered = true;
         take_keys(node, 0, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
+        for (const struct server *server = node->servers; server; server = server->next)
+            node_report_share(node, server);
         ask_orders(node);
         reports_send(node);
         return;
@@ -204,6 +218,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     if (peer->incarnation != node->manager_incarnation)
         node->last_order = 0;
     node->manager_incarnation = peer->incarnation;
+    node->manager_minor = peer->minor;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (unsigned i = 0; i < node->gpu_count; i++)
         node_gpu_fill(&node->gpus[i], &gpus[i]);

@@ -15,6 +15,7 @@
  *   own.c      the folder that it can write
  *   sweep.c    removes what it leaves behind, in a thread of its own
  *   bounds.c   how many files it may have
+ *   shares.c   what it may have of its GPU, while it runs
  *   workers.c  who of its worker processes serves which program
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
@@ -57,6 +58,7 @@ struct gpu {
 /* ---- servers ---- */
 
 struct node;
+struct share; /* shares.c: the connection over which its share is changed */
 
 struct server {
     struct node *node;
@@ -82,6 +84,12 @@ struct server {
     uint64_t deadline;  /* of starting, loop_now */
     uint64_t ready_since;
     uint64_t start_order, stop_order; /* numbers to be reported as done; 0: none */
+    /* shares.c: what it has been ordered to have, while that is not settled, 0: nothing; the order and its number. */
+    uint32_t ordered_sms, wanted_sms;
+    uint64_t ordered_memory, wanted_memory, share_order, share_until; /* share_until: loop_now */
+    bool controlled; /* it has a control socket */
+    struct share *share;
+    struct loop_timer share_timer;
     ctl_code why;                     /* of stopping, for the reports */
     char why_text[CTL_MAX_TEXT + 1];
     struct loop_timer timer; /* STARTING: looks for readiness, or waits to start again; STOPPING: kills */
@@ -110,6 +118,7 @@ struct node {
     uint8_t keys[CTL_MAX_KEY];
     size_t keys_size;
     uint64_t incarnation, manager_incarnation, last_order;
+    uint32_t manager_minor; /* of its protocol */
     bool registered, reporting;
     struct report *reports, **reports_end; /* not yet taken by the cluster manager, oldest first */
     size_t report_count, reports_sent;
@@ -132,6 +141,7 @@ struct gpu *node_gpu(struct node *, const char *id);
 void node_report_server(struct node *, const struct server *);
 void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
 void node_report_gpu(struct node *, const struct gpu *);
+void node_report_share(struct node *, const struct server *);
 void reports_add(struct node *, const node_report_body *); /* copies it */
 void reports_send(struct node *);                          /* what waits; after registering */
 void reports_drop_all(struct node *);
@@ -171,6 +181,7 @@ void cgroup_close(void); /* removes the folder of the groups, unless a server is
 void cgroup_open(void);  /* says what is missing */
 /* Makes that of a server, with its bounds. A descriptor to which a process writes "0" to enter it; -1: none. */
 int cgroup_make(const struct server *, bool software);
+void cgroup_limit(const struct server *, bool software); /* its bound on memory, as its share is now */
 void cgroup_remove(const struct server *);
 /* What a tenant's programs may have of the host's memory, bytes. */
 uint64_t node_host_memory(const struct node_config *);
@@ -181,6 +192,18 @@ uint64_t node_host_memory(const struct node_config *);
 int listen_make(const struct node *, unsigned *port, char *error);
 /* One for programs of this machine; -1: its path is longer than a socket's name may be, or it has been said why. */
 int listen_make_unix(const struct server *);
+
+/* shares.c */
+#define SHARE_NAME "c" /* of the control socket, in the folder that only the node manager sees */
+/* The socket on which a server that is about to begin takes orders; -1: it has been said why not. */
+int share_listen(const struct server *);
+void share_begin(struct server *);                   /* it runs: asks what it has */
+void share_end(struct server *, const char *why);    /* its process has ended */
+void share_forget(struct server *);                  /* before it is freed */
+void share_change(struct server *, uint64_t order, const node_resize *);
+/* What it has, or may have: the larger number, while a change is not settled. */
+uint32_t share_bound_sms(const struct server *);
+uint64_t share_bound_memory(const struct server *);
 
 /* files.c */
 void server_write_keys(struct server *);

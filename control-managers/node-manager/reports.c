@@ -75,6 +75,18 @@ void node_report_order(struct node *node, uint64_t number, ctl_code code, const 
     reports_add(node, &body);
 }
 
+/* A cluster manager of an earlier minor never changes shares, and does not know this report. */
+void node_report_share(struct node *node, const struct server *server)
+{
+    node_report_body body = { .kind = NODE_REPORT_SHARE };
+    if (node->manager_minor < NODE_MINOR_SHARES)
+        return;
+    body.node_report_body_u.share = (node_share){ .server = server->id,
+                                                  .sms = share_bound_sms(server),
+                                                  .memory = share_bound_memory(server) };
+    reports_add(node, &body);
+}
+
 void node_report_gpu(struct node *node, const struct gpu *gpu)
 {
     node_report_body body = { .kind = NODE_REPORT_GPU };

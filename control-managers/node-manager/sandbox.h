@@ -67,15 +67,15 @@ int seccomp_restrict(bool connects);
 
 /* ---- launch.c ---- */
 
-/* Where a server finds the sockets that it listens on, of the network and of this machine. */
-enum { LAUNCH_LISTEN = 3, LAUNCH_LISTEN_UNIX, LAUNCH_FIRST_CLOSED };
+/* Where a server finds the sockets that it listens on: of the network, of this machine, and for our own orders. */
+enum { LAUNCH_LISTEN = 3, LAUNCH_LISTEN_UNIX, LAUNCH_CONTROL, LAUNCH_FIRST_CLOSED };
 enum { LAUNCH_GROUPS = 4 };
 
 struct launch {
     const char *program;
     char *const *arguments, *const *environment;
-    int output, log, listen, listen_unix, cgroup; /* the last three: -1: none */
-    const char *own;                              /* its folder */
+    int output, log, listen, listen_unix, control, cgroup; /* the last four: -1: none */
+    const char *own;                                       /* its folder */
     const struct root *root;
     enum node_sandbox sandbox;
     uid_t user;                  /* of launch_user; 0: that of the node manager */

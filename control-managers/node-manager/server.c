@@ -64,6 +64,7 @@ static void free_server(struct server *server)
     if (*at)
         *at = server->next;
     loop_timer_stop(&server->timer);
+    share_forget(server);
     process_close(&server->process);
     free(server);
 }
@@ -194,6 +195,7 @@ static void ready(struct server *server)
     if (server->start_order)
         node_report_order(node, server->start_order, CTL_OK, "");
     server->start_order = 0;
+    share_begin(server);
     if (!server->process.watch)
         loop_timer_start(node->loop, &server->timer, ALIVE_MS, look, server);
 }
@@ -320,6 +322,7 @@ static void gone(void *context)
     describe_end(server, how, sizeof how);
     loop_timer_stop(&server->timer);
     process_close(&server->process);
+    share_end(server, how);
     server->child = false;
     server->killed = false;
     if (server->state == CTL_SERVER_STOPPING)
@@ -387,6 +390,8 @@ void server_adopt(struct server *server)
         return;
     }
     if (!alive) {
+        server->ordered_sms = 0; /* it has taken nothing: it begins with what it had */
+        server->ordered_memory = 0;
         server->fresh = false;          /* it may have run; give it its restarts */
         crashed(server, "it ended while no node manager was there");
         return;
@@ -400,6 +405,8 @@ void server_adopt(struct server *server)
     }
     server->deadline = loop_now(node->loop) + (uint64_t)(node->config->start_timeout * 1000);
     server->ready_since = server->state == CTL_SERVER_RUNNING ? loop_now(node->loop) : 0;
+    if (server->state == CTL_SERVER_RUNNING)
+        share_begin(server);
     if (server->state == CTL_SERVER_STARTING || !server->process.watch)
         loop_timer_start(node->loop, &server->timer, LOOK_MS, look, server);
 }

@@ -96,7 +96,7 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
 }
 
 /* What its process gets besides: the socket that it listens on, the file of --bar. */
-struct gifts { int listen, listen_unix; char bar[NODE_PATH_SIZE + 16]; gid_t bar_group; };
+struct gifts { int listen, listen_unix, control; char bar[NODE_PATH_SIZE + 16]; gid_t bar_group; };
 
 static void add_listen(const struct server *server, const struct gifts *gifts, struct words *words)
 {
@@ -136,6 +136,10 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
     }
     if (gifts->listen >= 0)
         add_listen(server, gifts, words);
+    if (gifts->control >= 0) {
+        add_word(words, "--control-fd");
+        add_word(words, "%d", LAUNCH_CONTROL);
+    }
     for (size_t i = 0; i < config->arguments.count; i++)
         add_word(words, "%s", config->arguments.items[i]);
 }
@@ -187,6 +191,7 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
                              .log = log,
                              .listen = gifts->listen,
                              .listen_unix = gifts->listen_unix,
+                             .control = gifts->control,
                              .cgroup = cgroup,
                              .own = folder,
                              .root = &root,
@@ -209,7 +214,7 @@ int server_make_process(struct server *server, char *error)
 {
     struct node *node = server->node;
     struct gpu *gpu = node_gpu(node, server->gpu);
-    struct gifts gifts = { .listen = -1, .listen_unix = -1 };
+    struct gifts gifts = { .listen = -1, .listen_unix = -1, .control = -1 };
     char folder[NODE_PATH_SIZE];
     if (!gpu)
         return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
@@ -225,6 +230,7 @@ int server_make_process(struct server *server, char *error)
         gifts.listen_unix = listen_make_unix(server);
     if (gifts.listen >= 0 && !region_argument(node, server->vm, gifts.bar, sizeof gifts.bar, &gifts.bar_group))
         gifts.bar[0] = '\0';
+    gifts.control = share_listen(server);
     int output = files_open(server, "output", true), log = files_open(server, "log", false);
     int failure = output < 0 || log < 0 ? explain(error, -errno, "writing into %s: %s", folder, strerror(errno)) : 0;
     if (!failure)
@@ -237,5 +243,7 @@ int server_make_process(struct server *server, char *error)
         close(gifts.listen);
     if (gifts.listen_unix >= 0)
         close(gifts.listen_unix);
+    if (gifts.control >= 0)
+        close(gifts.control);
     return failure;
 }

@@ -82,12 +82,13 @@ int state_save(const struct server *server, char *error)
     fprintf(out,
             "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
             "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\nuser %u\n"
-            "port %u\n",
+            "port %u\nordered-sms %u\nordered-memory %llu\n",
             process_boot(), (unsigned long long)server->id, server->vm, server->gpu, server->vm_address,
             server->sharing, server->sms, (unsigned long long)server->memory, (unsigned long long)server->program,
             server->same_host, (int)server->process.pid, (unsigned long long)server->process.started, server->restarts,
             server->fresh, server->state == CTL_SERVER_STOPPING, server->shown_sms, server->own,
-            (unsigned)server->user, server->port);
+            (unsigned)server->user, server->port, server->ordered_sms,
+            (unsigned long long)server->ordered_memory);
     for (unsigned i = 0; i < server->address_count; i++)
         fprintf(out, "address %s\n", server->addresses[i]);
     bool bad = ferror(out) != 0;
@@ -147,6 +148,10 @@ static void take_line(struct server *server, struct saved *saved, const char *ke
         server->user = (uid_t)number;
     else if (strcmp(key, "port") == 0)
         server->port = (unsigned)number;
+    else if (strcmp(key, "ordered-sms") == 0)
+        server->ordered_sms = (uint32_t)number;
+    else if (strcmp(key, "ordered-memory") == 0)
+        server->ordered_memory = number;
     else if (strcmp(key, "shown-sms") == 0)
         server->shown_sms = (uint32_t)number;
     else if (strcmp(key, "address") == 0 && server->address_count < CTL_MAX_ADDRESSES)

@@ -187,8 +187,8 @@ void workers_look(struct server *server)
     server->workers = programs_visit(server, 0, false, &server->used);
     /* The books are the server's own: one that was taken over can write what it likes, but not that it has more than it
        was given. */
-    if (server->used > server->memory)
-        server->used = server->memory;
+    if (server->used > share_bound_memory(server))
+        server->used = share_bound_memory(server);
 }
 
 unsigned workers_end(const struct server *server, uint64_t program)

@@ -444,7 +444,7 @@ static void test_hostile(void **state)
     compare("write", more_written, COUNT(written) + 1, on_machine);
     const char *const processes[] = { "1" };
     /* Nothing, output, log, the two sockets that it listens on. */
-    const char *const descriptors[] = { "0", "1", "2", "3", "4" };
+    const char *const descriptors[] = { "0", "1", "2", "3", "4", "5" };
     compare("descriptor", descriptors, COUNT(descriptors), on_machine);
     compare("process", processes, 1, on_machine);
     check_failing();
