@@ -551,14 +551,6 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
 
 /* ---- not implemented ---- */
 
-void admin_handle_change(struct conn *conn, struct call *call, void *object)
-{
-    (void)conn, (void)object;
-    reply_plain(call, CTL_NOT_SUPPORTED,
-                (char *)"changing the SMs and the memory of a running server is not implemented: "
-                        "`flytctl vm set` changes what its VM's next server has");
-}
-
 void admin_handle_migrate(struct conn *conn, struct call *call, void *object)
 {
     (void)conn, (void)object;

@@ -1,14 +1,15 @@
 /*
- * admin_vm.c: entitlements. Changes are made as changes.h says; they hold for servers that start from then on.
+ * admin_vm.c: entitlements. Changes are made as changes.h says; they hold for servers that start from then on
+ * (admin_share.c: for running ones, too).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "control-managers/cluster-manager/changes.h"
+#include "control-managers/cluster-manager/admin_vm.h"
 #include "cpu/common/explain.h"
 
-static void reply(struct call *call, bool plain, ctl_code code, char *text, char *secret)
+void admin_vm_reply(struct call *call, bool plain, ctl_code code, char *text, char *secret)
 {
     ctl_plain_result short_result = { { code, text } };
     admin_vm_add_result result = { .status = { code, text }, .secret = secret };
@@ -19,7 +20,8 @@ static void reply(struct call *call, bool plain, ctl_code code, char *text, char
 static void reply_change(struct change *change, ctl_code code, char *text)
 {
     static char none[1];
-    reply(change->call, change->plain, code, text, code == CTL_OK || code == CTL_UNKNOWN ? change->secret : none);
+    admin_vm_reply(change->call, change->plain, code, text,
+                   code == CTL_OK || code == CTL_UNKNOWN ? change->secret : none);
 }
 
 /* ---- checking ---- */
@@ -61,8 +63,7 @@ static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, unsi
     return CTL_OK;
 }
 
-/* Takes those members over that `set` names. */
-static void merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
+void admin_vm_merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
 {
     if (set & ADMIN_VM_SET_ADDRESS)
         memcpy(row->address, wanted->address, sizeof row->address);
@@ -139,8 +140,7 @@ static void carry_out_add(struct cluster *cluster, struct change *change)
 
 static const struct change_kind add_kind = { "VM", LOOK, prepare_add, carry_out_add, reply_change };
 
-/* Fills `wanted` from what was sent. */
-static ctl_code take(const admin_vm *args, unsigned set, struct db_vm *wanted, char *text)
+ctl_code admin_vm_take(const admin_vm *args, unsigned set, struct db_vm *wanted, char *text)
 {
     *wanted = (struct db_vm){ .sms = args->sms,
                               .memory_mib = args->memory >> 20,
@@ -161,7 +161,7 @@ void admin_handle_vm_add(struct conn *conn, struct call *call, void *object)
     const admin_vm_add_args *args = object;
     char text[CTL_MAX_TEXT + 1] = "";
     struct change change = { .kind = &add_kind };
-    ctl_code code = take(&args->vm, ~0u, &change.wanted, text);
+    ctl_code code = admin_vm_take(&args->vm, ~0u, &change.wanted, text);
     snprintf(change.name, sizeof change.name, "%s", args->vm.name);
     if (args->stored.stored_len == DB_STORED_SIZE) {
         memcpy(change.wanted.stored, args->stored.stored_val, DB_STORED_SIZE);
@@ -170,7 +170,7 @@ void admin_handle_vm_add(struct conn *conn, struct call *call, void *object)
         code = explain(text, CTL_INVALID, "a verifier has %d bytes", DB_STORED_SIZE);
     }
     if (code != CTL_OK)
-        reply(call, false, code, text, (char *)"");
+        admin_vm_reply(call, false, code, text, (char *)"");
     else
         change_submit(conn, call, &change);
 }
@@ -186,14 +186,16 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
         return explain(text, CTL_NOT_FOUND, "there is no VM '%s'", change->name);
     change->row = (struct db_change){ .action = DB_PUT, .kind = DB_VM };
     *row = vm->row;
-    merge(&change->wanted, change->set, row);
+    admin_vm_merge(&change->wanted, change->set, row);
     ctl_code code = check_row(cluster, row, change->set, text);
     if (code == CTL_OK && change->set & ADMIN_VM_SET_SECRET)
         code = change_new_secret(change, row->stored, text);
     row->has_stored |= *change->secret != '\0';
+    const struct place_request share = server_request_of(cluster, row);
     size_t in_use = 0;
     for (const struct server *server = vm->servers; server; server = server->vm_next)
-        in_use += !server->stopping && !server_is_idle(server);
+        in_use += !server->stopping && !server_is_idle(server) &&
+                  (!change->running || server->row.sms != share.sms || server->row.memory != share.memory);
     if (in_use && change->set & sizes)
         snprintf(change->remark, sizeof change->remark, "%zu server%s of %s %s until the end", in_use,
                  in_use == 1 ? "" : "s", row->name, in_use == 1 ? "keeps what it has" : "keep what they have");
@@ -221,17 +223,16 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
     queue_retry(cluster);
 }
 
-static const struct change_kind set_kind = { "VM", LOOK, prepare_set, carry_out_set, reply_change };
+const struct change_kind admin_vm_set_kind = { "VM", LOOK, prepare_set, carry_out_set, reply_change };
 
 static void not_found(struct call *call, bool plain, const char *name)
 {
     char text[CTL_MAX_TEXT + 1];
     snprintf(text, sizeof text, "there is no VM '%s'", name);
-    reply(call, plain, CTL_NOT_FOUND, text, (char *)"");
+    admin_vm_reply(call, plain, CTL_NOT_FOUND, text, (char *)"");
 }
 
-/* By name or address; one that is being added is known by its name. */
-static bool find_name(struct cluster *cluster, const char *name, struct change *change)
+bool admin_vm_find_name(struct cluster *cluster, const char *name, struct change *change)
 {
     const struct vm *vm = vm_find(cluster, name);
     bool known = vm || change_pending(cluster, "VM", name);
@@ -244,14 +245,14 @@ void admin_handle_vm_set(struct conn *conn, struct call *call, void *object)
 {
     const admin_vm_set_args *args = object;
     char text[CTL_MAX_TEXT + 1] = "";
-    struct change change = { .kind = &set_kind, .set = args->set };
-    if (!find_name(session_of(conn)->cluster, args->vm.name, &change)) {
+    struct change change = { .kind = &admin_vm_set_kind, .set = args->set };
+    if (!admin_vm_find_name(session_of(conn)->cluster, args->vm.name, &change)) {
         not_found(call, false, args->vm.name);
         return;
     }
-    ctl_code code = take(&args->vm, args->set, &change.wanted, text);
+    ctl_code code = admin_vm_take(&args->vm, args->set, &change.wanted, text);
     if (code != CTL_OK)
-        reply(call, false, code, text, (char *)"");
+        admin_vm_reply(call, false, code, text, (char *)"");
     else
         change_submit(conn, call, &change);
 }
@@ -260,9 +261,9 @@ void admin_handle_grouping(struct conn *conn, struct call *call, void *object)
 {
     const admin_grouping_args *args = object;
     struct change change = {
-        .kind = &set_kind, .plain = true, .set = ADMIN_VM_SET_GROUPING, .wanted = { .grouping = args->enable }
+        .kind = &admin_vm_set_kind, .plain = true, .set = ADMIN_VM_SET_GROUPING, .wanted = { .grouping = args->enable }
     };
-    if (find_name(session_of(conn)->cluster, args->vm, &change))
+    if (admin_vm_find_name(session_of(conn)->cluster, args->vm, &change))
         change_submit(conn, call, &change);
     else
         not_found(call, true, args->vm);
@@ -319,7 +320,7 @@ void admin_handle_vm_remove(struct conn *conn, struct call *call, void *object)
 {
     const admin_vm_remove_args *args = object;
     struct change change = { .kind = &remove_kind, .plain = true, .force = args->force };
-    if (find_name(session_of(conn)->cluster, args->name, &change))
+    if (admin_vm_find_name(session_of(conn)->cluster, args->name, &change))
         change_submit(conn, call, &change);
     else
         not_found(call, true, args->name);

@@ -38,6 +38,7 @@ struct change {
     bool has_stored; /* of a node that is imported: */
     uint8_t stored[DB_STORED_SIZE];
     bool force, drain;
+    bool running; /* of a VM: its running servers have been changed before */
     char reason[CTL_MAX_REASON + 1]; /* of a drain */
     /* prepare's */
     struct db_change row;

@@ -16,8 +16,8 @@
  *
  *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, unreached.c, admin*.c,
  *            changes.c, load.c (reads the DB), main.c
- *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, health.c, keys.c,
- *            push.c
+ *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, resize.c (shares of
+ *            running servers), health.c, keys.c, push.c
  *   model    state.c, queue.c, entitlement.c, place.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
  *            (outbox.c), events (events.c), answers to calls that wait (waiting.c)
@@ -233,6 +233,7 @@ struct cluster {
     struct db_worker *db;
     bool loaded, db_up, stopping, replaced; /* replaced: another manager has the DB */
     struct change *changes;                 /* changes.h */
+    struct resize *resizes;                 /* resize.h */
     enum db_state db_state;                 /* as reported last; db_up: DB_UP was */
     char db_text[CTL_MAX_TEXT + 1], db_kind[16];
     char name[CTL_MAX_LABEL + 1];
@@ -384,7 +385,7 @@ void queue_keep_for_overtaken(struct cluster *);
 void queue_try(struct loop_timer *, void *cluster); /* of cluster->retry_queue */
 
 /* ---- push.c: what is sent to a peer without its having asked ---- */
-void node_send_order(struct cluster *, struct node *, const struct message *);
+uint64_t node_send_order(struct cluster *, struct node *, const struct message *); /* its number; 0: no memory */
 void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);
 void program_refuse(struct cluster *, struct program *, ctl_code, const char *text); /* and destroys it */
 
@@ -427,7 +428,8 @@ ctl_code keys_rotate(struct cluster *, const char *by, char *text);
 void vm_end_all(struct cluster *, struct vm *, const char *why);
 extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, admin_handle_servers,
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
-    admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_migrate,
+    admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_resize,
+    admin_handle_vm_now, admin_handle_migrate,
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
     admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import;
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */

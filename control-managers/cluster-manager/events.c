@@ -60,7 +60,8 @@ static bool is_audited(const char *kind)
     static const char *const kinds[] = { "change-failed",   "change-unknown", "command-refused", "key-changed",
                                          "key-retired",     "manager-started", "node-added",     "node-drained",
                                          "node-removed",    "node-undrained", "peer-cut-off",    "peer-refused",
-                                         "program-killed",  "reload-refused", "reloaded",        "server-stopped",
+                                         "program-killed",  "reload-refused", "reloaded",        "server-resized",
+                                         "server-stopped",
                                          "vm-added",        "vm-changed",     "vm-removed" };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kind, kinds[i]) == 0)

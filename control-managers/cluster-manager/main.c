@@ -1,5 +1,5 @@
 /* main.c: flyt-cluster-manager's command line, start, reload and end. */
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/resize.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -302,6 +302,7 @@ static void free_everything(struct cluster *cluster)
     free(all_vms);
     free(all_servers);
     free(all_nodes);
+    resizes_end(cluster);
     loop_timer_stop(&cluster->tick);
     keys_close(cluster);
     loop_timer_stop(&cluster->reload_vms);

@@ -5,7 +5,7 @@
  * seconds (nothing new is placed there, its tenants are informed); LOST after silence.lost: its servers are gone, their
  * programs are informed, and should it come back with them after all, they are ordered stopped.
  */
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/resize.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +64,10 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
     }
     case NODE_ORDER_LIMIT:
         order->body.node_order_body_u.limit = (node_limit){ message->server, message->sms, message->memory };
+        break;
+    case NODE_ORDER_RESIZE:
+        order->body.node_order_body_u.resize =
+            (node_resize){ message->server, message->sms, message->memory, message->grace_ms };
         break;
     case NODE_ORDER_END_PROGRAM: {
         node_end_program *end = &order->body.node_order_body_u.end_program;
@@ -284,6 +288,7 @@ void node_handle_register(struct conn *conn, struct call *call, void *object)
                       "%s on %s (%s), %u GPUs, %u servers run", node->row.name, args->host, node->software,
                       args->gpus.gpus_len, args->servers.servers_len);
     reconcile(cluster, node, args);
+    resize_node_back(cluster, node);
     if (returns)
         tell_back(cluster, node);
     queue_retry(cluster);
@@ -293,7 +298,7 @@ void node_handle_register(struct conn *conn, struct call *call, void *object)
 
 static void order_done(struct cluster *cluster, struct node *node, const node_order_done *done)
 {
-    if (done->status.code == CTL_OK)
+    if (resize_order_done(cluster, node, done) || done->status.code == CTL_OK)
         return;
     /* Which order? It may be acknowledged already: the server's own report names failed starts, too. */
     struct event_about which = about(node);
@@ -335,6 +340,10 @@ void node_handle_report(struct conn *conn, struct call *call, void *object)
             order_done(cluster, node, &body->node_report_body_u.done);
         } else if (body->kind == NODE_REPORT_GPU) {
             gpu_report(cluster, node, &body->node_report_body_u.gpu);
+        } else if (body->kind == NODE_REPORT_SHARE) {
+            struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.share.server);
+            if (server && server->node == node)
+                resize_reported(cluster, server, &body->node_report_body_u.share);
         } else {
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.server.id);
             if (server && server->node == node)

@@ -262,6 +262,28 @@ void place_give_back(struct place_pool *pool, size_t at, uint32_t sms, uint64_t 
         gpu->sharing = 0;
 }
 
+bool place_may_grow(const struct place_pool *pool, size_t at, uint32_t sms, uint32_t more_sms, uint64_t memory,
+                    uint64_t more_memory)
+{
+    const struct place_gpu *gpu = &pool->gpus[at];
+    struct place_result more = { .gpu = at, .sharing = gpu->sharing, .sms = more_sms, .memory = more_memory };
+    struct place_gpu others = *gpu;
+    others.schedulable = true;                       /* it is there already, drained or not */
+    if (sms > gpu->sms || memory > gpu->memory)
+        return false;
+    if (!more_sms && !more_memory)
+        return true;
+    return gpu->users == 1 || fits_now(pool, &others, gpu->sharing, &more);
+}
+
+void place_rebook(struct place_pool *pool, size_t at, uint32_t old_sms, uint64_t old_memory, uint32_t sms,
+                  uint64_t memory)
+{
+    struct place_gpu *gpu = &pool->gpus[at];
+    gpu->used_sms += sms - old_sms;                  /* the sum contains the old number */
+    gpu->used_memory += memory - old_memory;
+}
+
 size_t place_add(struct place_pool *pool, void *owner, const void *node, const char *machine)
 {
     size_t at = 0;

@@ -77,6 +77,12 @@ void place_explain(const struct place_pool *, const struct place_request *, enum
 
 /* Books what place_choose found, or (adoption) what exists whatever it is. */
 void place_take(struct place_pool *, size_t gpu, unsigned sharing, uint32_t sms, uint64_t memory);
+/* A server that has a place there gets another share of the GPU: whether the GPU has so much, and whether what is
+   more than now fits. */
+bool place_may_grow(const struct place_pool *, size_t gpu, uint32_t sms, uint32_t more_sms, uint64_t memory,
+                    uint64_t more_memory);
+void place_rebook(struct place_pool *, size_t gpu, uint32_t old_sms, uint64_t old_memory, uint32_t sms,
+                  uint64_t memory);
 void place_give_back(struct place_pool *, size_t gpu, uint32_t sms, uint64_t memory);
 
 /* A slot; (size_t)-1: no memory. machine: a text of the node's that lives as long as the slot, and may change. */

@@ -10,12 +10,12 @@
 
 /* ---- nodes ---- */
 
-void node_send_order(struct cluster *cluster, struct node *node, const struct message *what)
+uint64_t node_send_order(struct cluster *cluster, struct node *node, const struct message *what)
 {
     struct message *message = outbox_add(cluster, &node->orders, what->kind);
     if (!message) {
         log_error("event=order-lost node=%s: no memory", node->row.name);
-        return;
+        return 0;
     }
     uint64_t number = message->number;
     struct message *next = message->next;
@@ -24,6 +24,7 @@ void node_send_order(struct cluster *cluster, struct node *node, const struct me
     message->next = next;
     if (node->session && node->registered)
         session_wake(node->session);
+    return number;
 }
 
 /* ---- client managers ---- */

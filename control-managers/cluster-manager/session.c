@@ -5,7 +5,7 @@
  * Endpoints: node managers come to one port, client managers and remote administrators to another, local administrators
  * to a unix socket. A role is admitted at its own endpoint only.
  */
-#include "control-managers/cluster-manager/changes.h"
+#include "control-managers/cluster-manager/resize.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -302,6 +302,7 @@ static void closed(struct conn *conn, int error, const char *why)
     struct cluster *cluster = session->cluster;
     session_forget_waiting(session);
     changes_forget(session);
+    resizes_forget(session);
     *session->back = session->next;
     if (session->next)
         session->next->back = session->back;
@@ -371,7 +372,9 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [ADMIN_VM_EXPORT] = { ADMIN, admin_handle_vm_export },
     [ADMIN_PROGRAMS] = { VIEWER, admin_handle_programs },
     [ADMIN_PROGRAM_KILL] = { OPERATOR, admin_handle_program_kill },
-    [ADMIN_CHANGE] = { OPERATOR, admin_handle_change },
+    [ADMIN_VM_NOW] = { ADMIN, admin_handle_vm_now },
+    [ADMIN_CHANGE] = { ADMIN, admin_handle_change },
+    [ADMIN_RESIZE] = { ADMIN, admin_handle_resize },
     [ADMIN_MIGRATE] = { OPERATOR, admin_handle_migrate },
     [ADMIN_GROUPING] = { OPERATOR, admin_handle_grouping },
     [ADMIN_EVENTS] = { VIEWER, admin_handle_events },

@@ -62,6 +62,7 @@ void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, st
     hello->said = true;
     hello->role = args->role;
     hello->incarnation = args->incarnation;
+    hello->minor = args->minor;
     snprintf(hello->name, sizeof hello->name, "%s", args->name);
     snprintf(hello->software, sizeof hello->software, "%s", args->software);
     if (RAND_bytes((uint8_t *)result.nonce, sizeof result.nonce) != 1) {

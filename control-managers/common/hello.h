@@ -18,6 +18,7 @@ struct hello {
     char name[CTL_MAX_NAME + 1];
     char software[CTL_MAX_LABEL + 1];
     uint64_t incarnation;
+    uint32_t minor; /* of its protocol */
     uint8_t transcript[HELLO_TRANSCRIPT_SIZE];
     size_t transcript_size;
     uint8_t stored[SECRET_STORED_SIZE];

@@ -2,6 +2,7 @@
  * cmd_change.c: changes of what runs, with the names and letters that existing users know.
  */
 #include <string.h>
+#include <time.h>
 
 #include "control-managers/flytctl/flytctl.h"
 
@@ -12,7 +13,7 @@
     {                                                                                       \
         "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false \
     }
-const struct option_row change_options[] = { WHOM, { 0 } };
+const struct option_row change_options[] = { WHOM, WITHIN, { 0 } };
 const struct option_row migrate_options[] = {
     WHOM,
     { "dst-node", 'n', "NODE", "node to move to", false },
@@ -39,6 +40,14 @@ static bool read_whom(struct flytctl *ctl, struct whom *whom)
            option_number(ctl, "sm-cores", 0, 1000000, &whom->sms) && option_size(ctl, "memory", &whom->memory);
 }
 
+bool option_within(struct flytctl *ctl, unsigned *within_ms)
+{
+    uint64_t seconds = 0;
+    bool good = option_number(ctl, "within", 0, CTL_MAX_WITHIN_SECONDS, &seconds);
+    *within_ms = (unsigned)seconds * 1000;
+    return good;
+}
+
 int command_change(struct flytctl *ctl)
 {
     struct whom whom;
@@ -47,7 +56,7 @@ int command_change(struct flytctl *ctl)
     if (!whom.sms && !whom.memory)
         return complain(ctl, EXIT_USAGE, "nothing to change: give --sm-cores, --memory, or both");
     const char *name = ctl->command->name;
-    admin_change_args args = {
+    admin_resize_args args = {
         .vm = whom.vm,
         .client = whom.client,
         .sms = (unsigned)whom.sms,
@@ -56,7 +65,23 @@ int command_change(struct flytctl *ctl)
                 : strcmp(name, "dec-resources") == 0 ? ADMIN_CHANGE_DECREASE
                                                      : ADMIN_CHANGE_SET,
     };
-    return ask_plain(ctl, ADMIN_CHANGE, &args, "%s changed", whom.vm);
+    if (!option_within(ctl, &args.within_ms))
+        return EXIT_USAGE;
+    struct timespec begin, end;
+    ctl_plain_result result;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    look_with(ctl, "flytctl server list --vm %s", whom.vm);
+    int code = ask(ctl, ADMIN_RESIZE, &args, &result);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if (code)
+        return code;
+    double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+    report(ctl, json_pack("{s:f}", "seconds", seconds), "%s: %s", whom.vm,
+           *result.status.text ? result.status.text : "nothing had to be changed");
+    if (!ctl->json)
+        printf("Time taken: %.3f s\n", seconds);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    return EXIT_FINE;
 }
 
 int command_migrate(struct flytctl *ctl)

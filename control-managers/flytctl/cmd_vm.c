@@ -16,7 +16,11 @@ const struct option_row vm_add_options[] = {
     ENTITLEMENT, { "force", 'f', NULL, "overwrite the file of --secret-file", false }, { 0 }
 };
 const struct option_row vm_set_options[] = {
-    ENTITLEMENT, { "new-secret", 0, NULL, "make a new secret; connections of the old one end", false }, { 0 }
+    ENTITLEMENT,
+    { "new-secret", 0, NULL, "make a new secret; connections of the old one end", false },
+    { "now", 0, NULL, "change the SMs and the memory of its running GPU servers, too", false },
+    WITHIN,
+    { 0 }
 };
 
 static const struct column vm_columns[] = {
@@ -151,7 +155,16 @@ int command_vm_set(struct flytctl *ctl)
     if (((args.set & ADMIN_VM_SET_SMS) && !args.vm.sms) || ((args.set & ADMIN_VM_SET_MEMORY) && !args.vm.memory))
         return complain(ctl, EXIT_USAGE,
                         "--sms and --memory must be above 0; flytctl vm remove takes the entitlement away");
-    return ask_for_secret(ctl, ADMIN_VM_SET, &args, "VM", "changed", args.vm.name);
+    if (!option_count(ctl, "now") && option(ctl, "within"))
+        return complain(ctl, EXIT_USAGE, "--within goes with --now");
+    if (!option_count(ctl, "now"))
+        return ask_for_secret(ctl, ADMIN_VM_SET, &args, "VM", "changed", args.vm.name);
+    if (!(args.set & (ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY)))
+        return complain(ctl, EXIT_USAGE, "--now goes with --sms or --memory, which running GPU servers can be given");
+    admin_vm_now_args now = { .set = args };
+    if (!option_within(ctl, &now.within_ms))
+        return EXIT_USAGE;
+    return ask_for_secret(ctl, ADMIN_VM_NOW, &now, "VM", "changed", args.vm.name);
 }
 
 int command_vm_remove(struct flytctl *ctl)

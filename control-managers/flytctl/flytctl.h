@@ -106,6 +106,10 @@ bool option_number(struct flytctl *, const char *name, uint64_t min, uint64_t ma
 /* 512M, 2G; a plain number is MiB. */
 bool option_size(struct flytctl *, const char *name, uint64_t *bytes);
 bool option_switch(struct flytctl *, const char *name, bool *on);
+/* cmd_change.c: --within, of commands that change the share of what runs. */
+#define WITHIN \
+    { "within", 0, "SECONDS", "take unused memory back, and wait so long until it fits (0)", false }
+bool option_within(struct flytctl *, unsigned *within_ms);
 bool parse_id(struct flytctl *, const char *text, uint64_t *id);
 /* since.c: a moment, in microseconds since 1970; now: the same. false: it is none. */
 bool parse_since(const char *text, int64_t now, int64_t *when);

@@ -147,7 +147,8 @@ static const char not_implemented[] = "Not implemented: "; /* so begins the help
 
 static enum section section_of(const struct command *command)
 {
-    static const char *const earlier[] = { "list-vms", "list-servernodes", "list-virt-servers", "vm-grouping" };
+    static const char *const earlier[] = { "list-vms", "list-servernodes", "list-virt-servers", "change-config",
+                                           "inc-resources", "dec-resources", "vm-grouping" };
     if (!strncmp(command->help, not_implemented, sizeof not_implemented - 1))
         return SECTION_NOT_IMPLEMENTED;
     for (size_t i = 0; !command->group && i < sizeof earlier / sizeof *earlier; i++)

@@ -252,17 +252,27 @@ static unsigned asked_to_wait(uint32_t procedure, const void *args)
                                      : 0;
 }
 
+/* Milliseconds that programs have to give memory back, before the answer can be expected. */
+static unsigned patience_of(uint32_t procedure, const void *args)
+{
+    return procedure == ADMIN_RESIZE   ? ((const admin_resize_args *)args)->within_ms
+           : procedure == ADMIN_VM_NOW ? ((const admin_vm_now_args *)args)->within_ms
+                                       : 0;
+}
+
 int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
 {
     char error[EXPLAIN_SIZE];
     int code = session_open(ctl);
     if (code)
         return code;
-    loop_timer_start(ctl->loop, &ctl->tell, asked_to_wait(procedure, args) + TELL_MS, tell_waiting, ctl->manager_uri);
-    code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms, result, error);
+    const unsigned patience = patience_of(procedure, args);
+    loop_timer_start(ctl->loop, &ctl->tell, asked_to_wait(procedure, args) + patience + TELL_MS, tell_waiting,
+                     ctl->manager_uri);
+    code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms + patience, result, error);
     loop_timer_stop(&ctl->tell);
     if (code == -ETIMEDOUT)
-        snprintf(error, sizeof error, "no answer within %g s", seconds_of(ctl->timeout_ms));
+        snprintf(error, sizeof error, "no answer within %g s", seconds_of(ctl->timeout_ms + patience));
     if (code == -ENOSYS)
         return complain(ctl, EXIT_NOT_SUPPORTED, "this cluster manager does not know %s",
                         protocol_procedures[procedure].name);

@@ -549,8 +549,8 @@ TEST(test_admin)
     assert_non_null(strstr(one->text, "tester"));
     rig_until(admin_check_books() == 0, 5000);
     /* Honest about what it cannot do. */
-    admin_change_args change = { .vm = (char *)"vm-a" };
-    admin_call(ADMIN_CHANGE, &change, &plain);
+    admin_migrate_args migrate = { .vm = (char *)"vm-a", .node = (char *)"", .gpu = (char *)"" };
+    admin_call(ADMIN_MIGRATE, &migrate, &plain);
     assert_int_equal(plain.status.code, CTL_NOT_SUPPORTED);
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
     /* Removed: its client manager has to go. */

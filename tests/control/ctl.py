@@ -298,8 +298,10 @@ def top_is_quiet():
 def what_comes_later_says_so():
     for arguments in (["change-config", "-i", "alpha", "-s", "2"],
                       ["inc-resources", "--ip", "alpha", "--memory", "512"],
-                      ["dec-resources", "-i", "alpha", "-s", "1"],
-                      ["migrate", "-i", "alpha", "--dst-node", "n1"], ["migrate-auto", "-i", "alpha"]):
+                      ["dec-resources", "-i", "alpha", "-s", "1", "--within", "1"]):
+        ctl(*arguments, expect=5)                       # nothing of it runs
+        need("no running GPU server" in ctl.stderr, ctl.stderr)
+    for arguments in (["migrate", "-i", "alpha", "--dst-node", "n1"], ["migrate-auto", "-i", "alpha"]):
         ctl(*arguments, expect=9)
         failure = ctl(*arguments, "--json", expect=9)
         need(failure["error"] == "not-supported" and len(failure["message"]) > 10, failure)

@@ -19,8 +19,9 @@ import time
 from ctl_runner import BIN, CTL, TOP, ctl, environment, path, run, work, write
 from testlib import Failed, free_ports, need
 
-NOT_IMPLEMENTED = ("change-config", "inc-resources", "dec-resources", "migrate", "migrate-auto")
-EARLIER = ("list-vms", "list-servernodes", "list-virt-servers", "vm-grouping")
+NOT_IMPLEMENTED = ("migrate", "migrate-auto")
+EARLIER = ("list-vms", "list-servernodes", "list-virt-servers", "change-config", "inc-resources", "dec-resources",
+           "vm-grouping")
 GROUPS = ("vm", "node", "server", "program", "config", "ca", "key")
 
 
@@ -36,7 +37,11 @@ def words_that_make_no_sense():
                       ["vm", "add", "a" * 65, "--sms", "1", "--memory", "1G"],
                       ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--sharing", "some"],
                       ["vm", "add", "a", "--sms", "1", "--memory", "1G", "--grouping", "maybe"],
-                      ["vm", "set", "a"], ["server", "stop", "x"], ["server", "stop", "0"], ["program", "kill", "-5"],
+                      ["vm", "set", "a"], ["vm", "set", "a", "--now"],
+                      ["vm", "set", "a", "--now", "--host", "n1"], ["vm", "set", "a", "--sms", "2", "--within", "5"],
+                      ["vm", "set", "a", "--sms", "2", "--now", "--within", "3601"],
+                      ["inc-resources", "-i", "a", "--memory", "1.5G"],
+                      ["server", "stop", "x"], ["server", "stop", "0"], ["program", "kill", "-5"],
                       ["top", "-d", "61"], ["--timeout", "0", "status"],
                       ["--manager", "http://x", "status"], ["migrate", "-i", "a"], ["change-config", "-i", "a"],
                       ["change-config", "-s", "1"], ["vm-grouping", "-i", "a"],

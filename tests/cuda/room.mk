@@ -76,6 +76,10 @@ build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) tests/c
 build/cuda/quota: tests/cuda/quota/main.cu tests/cuda/quota/big.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $^
+# One whose share changes: tests/control/elastic.py.
+build/cuda/elastic: tests/cuda/elastic/main.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 $(BUILD)/tests/quota-%: tests/cuda/quota.py tests/cuda/e2e.py build/cuda/quota | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/quota.py --bin %s --transport %s build/cuda/quota\n' $(BIN) $* > $@
