@@ -251,7 +251,8 @@ static void connected(struct conn *conn, int error, const char *why)
         lost(link, error, why);
         return;
     }
-    link->hello = (ctl_hello_args){ .major = CTL_MAJOR, .minor = CTL_MINOR, .role = link->options.role,
+    link->hello = (ctl_hello_args){ .major = CTL_MAJOR, .minor = link->options.minor ? link->options.minor : CTL_MINOR,
+                                    .role = link->options.role,
                                     .name = link->name,
                                     .software = link->software, .incarnation = link->options.incarnation };
     RAND_bytes((uint8_t *)link->hello.nonce, sizeof link->hello.nonce);

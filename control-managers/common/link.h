@@ -18,6 +18,7 @@ struct link_options {
     const char *name;
     const char *software;                /* "flyt-node-manager 1.0" */
     uint64_t incarnation;                /* 0: one is made at random */
+    uint32_t minor;                      /* of the protocol; 0: CTL_MINOR. Tests take the part of an earlier release */
     const struct secret *secret;         /* NULL: none is needed (unix socket, certificate) */
     unsigned retry_min_ms, retry_max_ms; /* 0: 100 and 3000 */
     bool once;                           /* no retries: down is called and that was it */

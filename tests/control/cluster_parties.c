@@ -117,6 +117,32 @@ static void do_stop(struct fake_node *node, uint64_t id)
     *server = node->servers[--node->server_count];
 }
 
+void node_report_share(struct fake_node *node, const struct fake_server *server)
+{
+    node_report_body body = { .kind = NODE_REPORT_SHARE };
+    node_report_args args = { { 1, &body } };
+    body.node_report_body_u.share = (node_share){ server->id, server->sms, server->memory };
+    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+}
+
+static void do_resize(struct fake_node *node, uint64_t number, const node_resize *order)
+{
+    struct fake_server *server = node_server(node, order->server);
+    node_report_body body = { .kind = NODE_REPORT_ORDER };
+    node_report_args args = { { 1, &body } };
+    node->resizes++;
+    node->held_order = number;
+    if (!server || node->resize == CTL_WAITING)
+        return;
+    if (node->resize == CTL_OK) {
+        server->sms = order->sms;
+        server->memory = order->memory;
+        node_report_share(node, server);
+    }
+    body.node_report_body_u.done = (node_order_done){ number, { node->resize, (char *)"as the test says" } };
+    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+}
+
 static void take_keys(struct fake_node *node, const void *keys, size_t size)
 {
     node->key_count = (unsigned)(size / TICKET_KEY_SIZE);
@@ -142,6 +168,8 @@ static void got_orders(void *context, int error, const char *why, void *object)
             do_start(node, &order->body.node_order_body_u.start);
         else if (order->body.kind == NODE_ORDER_STOP)
             do_stop(node, order->body.node_order_body_u.stop.server);
+        else if (order->body.kind == NODE_ORDER_RESIZE)
+            do_resize(node, order->number, &order->body.node_order_body_u.resize);
         else if (order->body.kind == NODE_ORDER_END_PROGRAM &&
                  order->body.node_order_body_u.end_program.why.code != CTL_OK)
             node->ended++;
@@ -218,7 +246,7 @@ void node_reopen(struct fake_node *node)
                                           .software = "fake node",
                                           .secret = &rig.node_secret, .retry_min_ms = rig.patient ? 0 : 20,
                                           .retry_max_ms = rig.patient ? 0 : 100,
-                                          .context = node, .up = node_up, .down = node_down };
+                                          .minor = node->minor, .context = node, .up = node_up, .down = node_down };
     node->mute = false;
     assert_int_equal(link_open(rig.loop, &options, &node->link, NULL), 0);
     opened(node, NULL);

@@ -75,6 +75,10 @@ struct fake_node {
     int revoked; /* programs whose tickets are revoked */
     uint64_t revoked_last;
     ctl_code refused;
+    uint32_t minor;      /* of the protocol; 0: the newest */
+    ctl_code resize;     /* what it makes of orders about shares; CTL_WAITING: it does not answer them */
+    int resizes;
+    uint64_t held_order; /* the order that it has not answered */
     uint8_t ticket_key[TICKET_KEY_SIZE]; /* the newest */
     uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
     unsigned key_count, key_orders;
@@ -83,6 +87,7 @@ void node_open(struct fake_node *, const char *name, unsigned gpus, unsigned sms
 void node_close(struct fake_node *); /* the connection ends; what runs goes on */
 void node_reopen(struct fake_node *);
 void node_report(struct fake_node *, const struct fake_server *);
+void node_report_share(struct fake_node *, const struct fake_server *);
 struct fake_server *node_server(struct fake_node *, uint64_t id);
 
 /* ---- a client manager ---- */

@@ -31,6 +31,15 @@ MIB = 1 << 20
 SMS, MEMORY = 8, 512 * MIB
 
 
+def ended(pid):
+    """It has closed its files, too."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Cluster:
     """With the VM `local`, which has half of the only GPU."""
 
@@ -82,9 +91,14 @@ class Cluster:
         with open(f"{self.folder}/run/{name}.pid") as file:
             return int(file.read().split()[0])
 
+    def registered(self):
+        with open(f"{self.folder}/log/node-1.log") as log:
+            return log.read().count("event=registered")
+
     def kill(self, name):
+        self.before = self.registered()
         os.kill(self.pid(name), signal.SIGKILL)
-        until(lambda: not os.path.exists(f"/proc/{self.pid(name)}/exe"), f"{name} ends")
+        until(lambda: ended(self.pid(name)), f"{name} ends")
 
     def start(self, name):
         kind = "flyt-node-manager" if name.startswith("node") else "flyt-cluster-manager"
@@ -99,7 +113,7 @@ class Cluster:
             file.write(f"{process.pid} {started}\n")
 
     def settled(self):
-        until(lambda: self.command("node", "list").returncode == 0 and
+        until(lambda: self.registered() > self.before and self.command("node", "list").returncode == 0 and
               [row["state"] for row in self.rows("node", "list")] == ["up"], "the node is back", 30)
 
     def kinds(self):
@@ -139,6 +153,7 @@ def memory(cluster):
 
     waiting = cluster.begin("vm", "set", "local", "--memory", "64M", "--now", "--within", "20")
     until(lambda: cluster.state()["ordered-memory"] == str(64 * MIB), "the order is at the node")
+    until(lambda: a.ask("info")[0] == 0, "the server has it, and nothing is left")
     assert waiting.poll() is None and a.ask("take", 16 * MIB, 1) == [0, 2]
     assert a.ask("free", 1000) == [0, 0]
     assert waiting.wait(20) == 0, waiting.communicate()

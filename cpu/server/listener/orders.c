@@ -166,7 +166,7 @@ static void orders_wait(struct orders *o)
         resize_give_up();
         orders_answer(o, &order, SHARE_IN_USE,
                       "its programs still hold %llu MiB after %u s, more than %llu MiB: nothing was changed",
-                      resize_look(&held) ? MIB(held.held + 0xfffff) : 0, (unsigned)(order.within_ms / 1000),
+                      resize_look(&held) ? MIB(held.held + 0xfffff) : 0, (unsigned)((order.within_ms + 500) / 1000),
                       MIB(order.memory));
         return;
     }
