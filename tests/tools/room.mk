@@ -2,13 +2,14 @@
 TESTS += "tests/tools/man.sh $(BIN)"
 TESTS += "tests/tools/version.sh $(BIN)"
 TESTS += tests/tools/setup.sh
-TESTS += $(addprefix tests/tools/,circles.py exports.py lines.py runner.py check_next.py)
+TESTS += $(addprefix tests/tools/,circles.py exports.py lines.py subjects.py runner.py check_next.py)
 # What README.md and docs/setup.md say is in bin/.
 TESTS += $(if $(filter bin,$(BIN)),tests/tools/first_steps.py)
 run-tests: $(if $(filter bin,$(BIN)),build/cuda/vector_add)
 # tools/lint reads the objects of the plain build. The time is that of a busy machine without kept results of cppcheck.
 ifeq ($(FLAVOUR),plain)
-TESTS      += "tools/lint shell python circles exports lines format" "tools/lint c"@300 tests/tools/examples.py@120
+TESTS      += "tools/lint shell python circles exports lines subjects format" "tools/lint c"@300 \
+              tests/tools/examples.py@120
 LONG_TESTS += "tools/lint c-tests"
 
 # Unit tests of the rooms with threads once more (those that wait for time limits left out), and some programs, in a
