@@ -1,6 +1,7 @@
 #!/bin/sh
 # shows: installation: one version: every program, the library's log, HELLO and the manual pages say that of the build
 # shows: installation: each commit has its own version, which rises, also in an archive; it alone compiles one file
+# shows: installation: the changelog has a section for each version, the newest of which is the release
 # tests/tools/version.sh BIN: TAP on stdout. The Debian package's version is looked at where one is made (tests/control/install.py).
 bin=${1:-bin}
 number=0 failed=0
@@ -10,6 +11,16 @@ say() { # status name
 }
 version=$(control-managers/packaging/version)
 case $version in [0-9]*.[0-9]*) ;; *) false ;; esac; say $? "the version of this tree: $version"
+
+# The changelog: Unreleased on top, then versions that fall, the newest of which is the release.
+headings=$(sed -n 's/^## //p' CHANGELOG.md)
+[ "$(echo "$headings" | head -1)" = Unreleased ]; say $? 'CHANGELOG.md begins with what is not released'
+sections=$(echo "$headings" | sed -n 's/^\([0-9][0-9.]*\) ([0-9]\{4\}-[0-9][0-9]-[0-9][0-9])$/\1/p')
+[ "$(echo "$sections" | wc -l)" = "$(($(echo "$headings" | wc -l) - 1))" ] &&
+  [ "$sections" = "$(echo "$sections" | sort -ruV)" ]
+say $? 'CHANGELOG.md: each other section has a version and a date, the newest first'
+[ "$(echo "$sections" | head -1)" = "$(sed -n 's/^#define FLYT_RELEASE "\(.*\)"$/\1/p' cpu/common/version.h)" ]
+say $? 'CHANGELOG.md: its newest version is the release'
 
 for program in "$bin"/flyt* "$bin"/cricket-rpc-server; do
   name=$(basename "$program")
