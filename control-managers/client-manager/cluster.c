@@ -31,11 +31,11 @@ static void fill_program(const struct program *program, ctl_program *out)
 /* ---- requests ---- */
 
 /* What a call is about is named by key: the program may be gone when the answer comes. */
-struct asked { struct manager *manager; uint64_t key; };
+struct asked_cluster { struct manager *manager; uint64_t key; };
 
 static void answered(void *context, int error, const char *why, void *object)
 {
-    struct asked *asked = context;
+    struct asked_cluster *asked = context;
     struct program *program = program_find(asked->manager, asked->key);
     free(asked);
     if (!program)
@@ -55,10 +55,10 @@ static void answered(void *context, int error, const char *why, void *object)
 static int call_about(struct program *program, uint32_t procedure, const void *args)
 {
     char error[EXPLAIN_SIZE];
-    struct asked *asked = malloc(sizeof *asked);
+    struct asked_cluster *asked = malloc(sizeof *asked);
     if (!asked)
         return -ENOMEM;
-    *asked = (struct asked){ program->manager, program->key };
+    *asked = (struct asked_cluster){ program->manager, program->key };
     int failure = program->manager->registered
                       ? link_call(program->manager->link, procedure, args, CALL_MS, answered, asked, error)
                       : -ENOTCONN;

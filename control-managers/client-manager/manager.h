@@ -48,7 +48,7 @@ struct program {
     char mode[CTL_MAX_NAME + 1], why[CTL_MAX_TEXT + 1]; /* ctl_transport; "": it has not said */
     program_answer answer;                              /* deep copy */
     struct conn *conn;                                  /* NULL: of before a restart */
-    struct call *waiting;                               /* PROGRAM_ATTACH or PROGRAM_WAIT */
+    struct loop_call *waiting;                               /* PROGRAM_ATTACH or PROGRAM_WAIT */
     struct loop_timer beat;                             /* of waiting */
     bool own_wait;                                      /* wait_ms is the program's own wish (FLYT_WAIT) */
     struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */

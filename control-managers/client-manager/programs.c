@@ -31,7 +31,7 @@ enum {
 };
 
 /* conn_context of a program's connection. */
-struct visitor { struct hello hello; struct manager *manager; struct program *program; };
+struct manager_visitor { struct hello hello; struct manager *manager; struct program *program; };
 
 struct program *program_find(struct manager *manager, uint64_t key)
 {
@@ -45,7 +45,7 @@ struct program *program_find(struct manager *manager, uint64_t key)
 
 static void reply(struct program *program)
 {
-    struct call *call = program->waiting;
+    struct loop_call *call = program->waiting;
     loop_timer_stop(&program->beat);
     program->waiting = NULL;
     program->news = false;
@@ -60,7 +60,7 @@ static void beat(struct loop_timer *timer, void *context)
         reply(program);
 }
 
-static void hold_call(struct program *program, struct call *call, unsigned ms)
+static void hold_call(struct program *program, struct loop_call *call, unsigned ms)
 {
     if (program->waiting)
         reply(program);
@@ -363,7 +363,7 @@ static bool same_user(const char *item, uid_t uid)
 
 static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t *stored, char *text)
 {
-    const struct visitor *visitor = conn_context(conn);
+    const struct manager_visitor *visitor = conn_context(conn);
     const struct config_strings *users = &visitor->manager->config->users;
     pid_t pid;
     uid_t uid;
@@ -388,7 +388,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
     return HELLO_REFUSED;
 }
 
-static struct hello *hello_of(struct conn *conn) { return &((struct visitor *)conn_context(conn))->hello; }
+static struct hello *hello_of(struct conn *conn) { return &((struct manager_visitor *)conn_context(conn))->hello; }
 
 static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
 {
@@ -405,15 +405,15 @@ static const struct hello_policy *policy_of_all(void)
     return &policy;
 }
 
-static void handle_hello(struct conn *conn, struct call *call, void *args)
+static void handle_hello(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_hello(policy_of_all(), conn, call, args);
 }
-static void handle_auth(struct conn *conn, struct call *call, void *args)
+static void handle_auth(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_auth(policy_of_all(), conn, call, args);
 }
-static void handle_prove(struct conn *conn, struct call *call, void *args)
+static void handle_prove(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_prove(policy_of_all(), conn, call, args);
 }
@@ -455,9 +455,9 @@ static struct program *create(struct manager *manager, struct conn *conn, const 
     return program;
 }
 
-static void handle_attach(struct conn *conn, struct call *call, void *object)
+static void handle_attach(struct conn *conn, struct loop_call *call, void *object)
 {
-    struct visitor *visitor = conn_context(conn);
+    struct manager_visitor *visitor = conn_context(conn);
     struct manager *manager = visitor->manager;
     char text[CTL_MAX_TEXT + 1];
     program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"this connection has attached already" } };
@@ -483,10 +483,10 @@ static void handle_attach(struct conn *conn, struct call *call, void *object)
     program_ask(program);
 }
 
-static void handle_wait(struct conn *conn, struct call *call, void *object)
+static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_wait_args *args = object;
-    struct program *program = ((struct visitor *)conn_context(conn))->program;
+    struct program *program = ((struct manager_visitor *)conn_context(conn))->program;
     if (!program) {
         const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
         call_reply(call, &refusal);
@@ -503,10 +503,10 @@ static void handle_wait(struct conn *conn, struct call *call, void *object)
     hold_call(program, call, BEAT_MS);
 }
 
-static void handle_unreached(struct conn *conn, struct call *call, void *object)
+static void handle_unreached(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_unreached_args *args = object;
-    struct program *program = ((struct visitor *)conn_context(conn))->program;
+    struct program *program = ((struct manager_visitor *)conn_context(conn))->program;
     char text[CTL_MAX_TEXT + 1];
     if (!program) {
         const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
@@ -528,10 +528,10 @@ static void handle_unreached(struct conn *conn, struct call *call, void *object)
     hold_call(program, call, BEAT_MS);
 }
 
-static void handle_transport(struct conn *conn, struct call *call, void *object)
+static void handle_transport(struct conn *conn, struct loop_call *call, void *object)
 {
     const ctl_transport *args = object;
-    struct program *program = ((struct visitor *)conn_context(conn))->program;
+    struct program *program = ((struct manager_visitor *)conn_context(conn))->program;
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
     if (!program) {
         result.status = (ctl_status){ CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" };
@@ -549,7 +549,7 @@ static void handle_transport(struct conn *conn, struct call *call, void *object)
 
 static void opened(struct conn *conn)
 {
-    struct visitor *visitor = calloc(1, sizeof *visitor);
+    struct manager_visitor *visitor = calloc(1, sizeof *visitor);
     struct manager *manager = conn_context(conn);
     conn_set_context(conn, visitor);
     if (visitor)
@@ -560,7 +560,7 @@ static void opened(struct conn *conn)
 
 static void closed(struct conn *conn, int error, const char *why)
 {
-    struct visitor *visitor = conn_context(conn);
+    struct manager_visitor *visitor = conn_context(conn);
     (void)error;
     (void)why;
     if (!visitor)

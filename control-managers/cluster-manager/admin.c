@@ -15,7 +15,7 @@ enum { KILL_MS = 1000 };
 
 enum { REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
 
-void admin_note_refusal(const struct session *session, const char *command, const char *why)
+void admin_note_refusal(const struct cluster_session *session, const char *command, const char *why)
 {
     static struct rate rate; /* of all: nobody is to fill history and audit trail */
     if (!session->cluster->stopping && rate_passes(&rate, REFUSALS, REFUSALS_PER_SECOND))
@@ -23,13 +23,13 @@ void admin_note_refusal(const struct session *session, const char *command, cons
                       *command ? ", " : "", command, why);
 }
 
-void admin_note_answer(const struct call *call, ctl_code code, const char *text)
+void admin_note_answer(const struct loop_call *call, ctl_code code, const char *text)
 {
     if (code != CTL_OK && code != CTL_UNKNOWN)
         admin_note_refusal(session_of(call_conn(call)), protocol_procedures[call_procedure(call)].name, text);
 }
 
-static void reply_plain(struct call *call, ctl_code code, char *text)
+static void reply_plain(struct loop_call *call, ctl_code code, char *text)
 {
     ctl_plain_result result = { { code, text } };
     admin_note_answer(call, code, text);
@@ -85,7 +85,7 @@ static void admin_fill_status(struct cluster *cluster, admin_status_result *out)
     }
 }
 
-void admin_handle_status(struct conn *conn, struct call *call, void *object)
+void admin_handle_status(struct conn *conn, struct loop_call *call, void *object)
 {
     admin_status_result result;
     (void)object;
@@ -93,7 +93,7 @@ void admin_handle_status(struct conn *conn, struct call *call, void *object)
     call_reply(call, &result);
 }
 
-void admin_handle_reload(struct conn *conn, struct call *call, void *object)
+void admin_handle_reload(struct conn *conn, struct loop_call *call, void *object)
 {
     char text[CTL_MAX_TEXT + 1] = "";
     (void)object;
@@ -101,7 +101,7 @@ void admin_handle_reload(struct conn *conn, struct call *call, void *object)
     reply_plain(call, code, text);
 }
 
-void admin_handle_key_rotate(struct conn *conn, struct call *call, void *object)
+void admin_handle_key_rotate(struct conn *conn, struct loop_call *call, void *object)
 {
     char text[CTL_MAX_TEXT + 1] = "";
     (void)object;
@@ -145,7 +145,7 @@ static void fill_node(struct cluster *cluster, struct node *node, admin_node *ou
     };
 }
 
-void admin_handle_nodes(struct conn *conn, struct call *call, void *object)
+void admin_handle_nodes(struct conn *conn, struct loop_call *call, void *object)
 {
     struct node_buffers { admin_gpu gpus[CTL_MAX_GPUS]; ctl_host addresses[CTL_MAX_ADDRESSES]; };
     const admin_named_page *args = object;
@@ -258,7 +258,7 @@ static void reply_change(struct change *change, ctl_code code, char *text)
 static const struct change_kind remove_kind = { "node", LOOK, prepare_remove, carry_out_remove, reply_change };
 static const struct change_kind drain_kind = { "node", LOOK, prepare_drain, carry_out_drain, reply_change };
 
-void admin_handle_node(struct conn *conn, struct call *call, void *object)
+void admin_handle_node(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_node_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
@@ -334,7 +334,7 @@ static void reply_add(struct change *change, ctl_code code, char *text)
 
 static const struct change_kind add_kind = { "node", LOOK, prepare_add, carry_out_add, reply_add };
 
-void admin_handle_node_add(struct conn *conn, struct call *call, void *object)
+void admin_handle_node_add(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_node_add_args *args = object;
     struct change change = { .kind = &add_kind, .force = args->replace };
@@ -415,7 +415,7 @@ static size_t fill_servers(struct cluster *cluster, uint64_t after, const char *
     return count;
 }
 
-void admin_handle_servers(struct conn *conn, struct call *call, void *object)
+void admin_handle_servers(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_numbered_page *args = object;
     struct server_addresses addresses[CTL_MAX_PAGE];
@@ -429,7 +429,7 @@ void admin_handle_servers(struct conn *conn, struct call *call, void *object)
     call_reply(call, &result);
 }
 
-void admin_handle_server_stop(struct conn *conn, struct call *call, void *object)
+void admin_handle_server_stop(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_server_stop_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
@@ -454,7 +454,7 @@ void admin_handle_server_stop(struct conn *conn, struct call *call, void *object
 
 /* ---- programs ---- */
 
-static void answer_programs(struct session *session)
+static void answer_programs(struct cluster_session *session)
 {
     struct cluster *cluster = session->cluster;
     admin_program programs[CTL_MAX_PAGE];
@@ -490,10 +490,10 @@ static void answer_programs(struct session *session)
     call_reply(session->waiting, &result);
 }
 
-void admin_handle_programs(struct conn *conn, struct call *call, void *object)
+void admin_handle_programs(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_numbered_page *args = object;
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
     bool waits = loop_now(cluster->loop) < cluster->settled && !programs_gathered(cluster);
     session_wait(session, call, answer_programs, GATHER_MS);
@@ -518,7 +518,7 @@ static void end_on_node(struct loop_timer *timer, void *context)
     node_send_order(program->cluster, program->server->node, &message);
 }
 
-void admin_handle_program_kill(struct conn *conn, struct call *call, void *object)
+void admin_handle_program_kill(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_program_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
@@ -551,7 +551,7 @@ void admin_handle_program_kill(struct conn *conn, struct call *call, void *objec
 
 /* ---- not implemented ---- */
 
-void admin_handle_migrate(struct conn *conn, struct call *call, void *object)
+void admin_handle_migrate(struct conn *conn, struct loop_call *call, void *object)
 {
     (void)conn, (void)object;
     reply_plain(call, CTL_NOT_SUPPORTED, (char *)"moving running programs is not implemented");
@@ -559,7 +559,7 @@ void admin_handle_migrate(struct conn *conn, struct call *call, void *object)
 
 /* ---- calls that wait ---- */
 
-static void answer_events(struct session *session)
+static void answer_events(struct cluster_session *session)
 {
     const struct event_ring *ring = &session->cluster->events;
     admin_event events[CTL_MAX_PAGE];
@@ -591,10 +591,10 @@ static void answer_events(struct session *session)
     call_reply(session->waiting, &result);
 }
 
-void admin_handle_events(struct conn *conn, struct call *call, void *object)
+void admin_handle_events(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_events_args *args = object;
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     uint64_t last = session->cluster->events.next - 1;
     unsigned longest = CTL_BEAT_SECONDS * 1000;
     session_wait(session, call, answer_events, args->wait_ms < longest ? args->wait_ms : longest);
@@ -604,7 +604,7 @@ void admin_handle_events(struct conn *conn, struct call *call, void *object)
         session_wake(session);
 }
 
-static void answer_top(struct session *session)
+static void answer_top(struct cluster_session *session)
 {
     struct server_addresses addresses[CTL_MAX_PAGE];
     admin_server servers[CTL_MAX_PAGE];
@@ -615,7 +615,7 @@ static void answer_top(struct session *session)
     call_reply(session->waiting, &result);
 }
 
-void admin_handle_top(struct conn *conn, struct call *call, void *object)
+void admin_handle_top(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_top_args *args = object;
     unsigned longest = CTL_BEAT_SECONDS * 1000;

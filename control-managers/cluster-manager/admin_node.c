@@ -5,7 +5,7 @@
 #include "control-managers/cluster-manager/changes.h"
 #include "cpu/common/explain.h"
 
-void admin_handle_node_export(struct conn *conn, struct call *call, void *object)
+void admin_handle_node_export(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_named_page *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
@@ -76,7 +76,7 @@ static void reply(struct change *change, ctl_code code, char *text)
 
 static const struct change_kind import_kind = { "node", "flytctl node show", prepare, carry_out, reply };
 
-void admin_handle_node_import(struct conn *conn, struct call *call, void *object)
+void admin_handle_node_import(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_node_import_args *args = object;
     struct change change = { .kind = &import_kind, .call = call, .force = args->replace, .drain = args->node.drained };

@@ -13,14 +13,14 @@ static char nothing[1];
 
 /* ---- what runs ---- */
 
-static void resized(struct conn *conn, struct call *call, const struct resize_wish *wish, ctl_code code, char *text)
+static void resized(struct conn *conn, struct loop_call *call, const struct resize_wish *wish, ctl_code code, char *text)
 {
     (void)conn, (void)wish;
     if (call)
         admin_vm_reply(call, true, code, text, nothing);
 }
 
-static void resize(struct conn *conn, struct call *call, const admin_resize_args *args)
+static void resize(struct conn *conn, struct loop_call *call, const admin_resize_args *args)
 {
     char text[CTL_MAX_TEXT + 1] = "";
     struct vm *vm = vm_find(session_of(conn)->cluster, args->vm);
@@ -43,10 +43,10 @@ static void resize(struct conn *conn, struct call *call, const admin_resize_args
         admin_vm_reply(call, true, code, text, nothing);
 }
 
-void admin_handle_resize(struct conn *conn, struct call *call, void *object) { resize(conn, call, object); }
+void admin_handle_resize(struct conn *conn, struct loop_call *call, void *object) { resize(conn, call, object); }
 
 /* As administrators' programs of an earlier release ask for it. */
-void admin_handle_change(struct conn *conn, struct call *call, void *object)
+void admin_handle_change(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_change_args *args = object;
     const admin_resize_args same = {
@@ -72,7 +72,7 @@ static void reply_now(struct change *change, ctl_code code, char *text)
 
 static struct change_kind now_kind;
 
-static void entitle(struct conn *conn, struct call *call, const struct resize_wish *wish, ctl_code code, char *text)
+static void entitle(struct conn *conn, struct loop_call *call, const struct resize_wish *wish, ctl_code code, char *text)
 {
     struct change change = wish->then;
     if (!conn || !call)
@@ -85,7 +85,7 @@ static void entitle(struct conn *conn, struct call *call, const struct resize_wi
     change_submit(conn, call, &change);
 }
 
-void admin_handle_vm_now(struct conn *conn, struct call *call, void *object)
+void admin_handle_vm_now(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_vm_now_args *args = object;
     const unsigned set = args->set.set;

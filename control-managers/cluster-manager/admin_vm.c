@@ -9,7 +9,7 @@
 #include "control-managers/cluster-manager/admin_vm.h"
 #include "cpu/common/explain.h"
 
-void admin_vm_reply(struct call *call, bool plain, ctl_code code, char *text, char *secret)
+void admin_vm_reply(struct loop_call *call, bool plain, ctl_code code, char *text, char *secret)
 {
     ctl_plain_result short_result = { { code, text } };
     admin_vm_add_result result = { .status = { code, text }, .secret = secret };
@@ -156,7 +156,7 @@ ctl_code admin_vm_take(const admin_vm *args, unsigned set, struct db_vm *wanted,
     return CTL_OK;
 }
 
-void admin_handle_vm_add(struct conn *conn, struct call *call, void *object)
+void admin_handle_vm_add(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_vm_add_args *args = object;
     char text[CTL_MAX_TEXT + 1] = "";
@@ -225,7 +225,7 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
 
 const struct change_kind admin_vm_set_kind = { "VM", LOOK, prepare_set, carry_out_set, reply_change };
 
-static void not_found(struct call *call, bool plain, const char *name)
+static void not_found(struct loop_call *call, bool plain, const char *name)
 {
     char text[CTL_MAX_TEXT + 1];
     snprintf(text, sizeof text, "there is no VM '%s'", name);
@@ -241,7 +241,7 @@ bool admin_vm_find_name(struct cluster *cluster, const char *name, struct change
     return known;
 }
 
-void admin_handle_vm_set(struct conn *conn, struct call *call, void *object)
+void admin_handle_vm_set(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_vm_set_args *args = object;
     char text[CTL_MAX_TEXT + 1] = "";
@@ -257,7 +257,7 @@ void admin_handle_vm_set(struct conn *conn, struct call *call, void *object)
         change_submit(conn, call, &change);
 }
 
-void admin_handle_grouping(struct conn *conn, struct call *call, void *object)
+void admin_handle_grouping(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_grouping_args *args = object;
     struct change change = {
@@ -298,8 +298,8 @@ static void carry_out_remove(struct cluster *cluster, struct change *change)
 void vm_end_all(struct cluster *cluster, struct vm *vm, const char *why)
 {
     /* The connection ends with the VM: what its client manager is to know goes into one answer. */
-    struct session *session = vm->session;
-    struct call *waiting = session ? session->waiting : NULL;
+    struct cluster_session *session = vm->session;
+    struct loop_call *waiting = session ? session->waiting : NULL;
     if (session)
         session->waiting = NULL;
     while (vm->programs)
@@ -316,7 +316,7 @@ void vm_end_all(struct cluster *cluster, struct vm *vm, const char *why)
 
 static const struct change_kind remove_kind = { "VM", LOOK, prepare_remove, carry_out_remove, reply_change };
 
-void admin_handle_vm_remove(struct conn *conn, struct call *call, void *object)
+void admin_handle_vm_remove(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_vm_remove_args *args = object;
     struct change change = { .kind = &remove_kind, .plain = true, .force = args->force };
@@ -354,7 +354,7 @@ static ctl_code page(struct cluster *cluster, const admin_named_page *args, stru
     return CTL_OK;
 }
 
-void admin_handle_vms(struct conn *conn, struct call *call, void *object)
+void admin_handle_vms(struct conn *conn, struct loop_call *call, void *object)
 {
     struct vm *rows[CTL_MAX_PAGE];
     size_t count;
@@ -379,7 +379,7 @@ void admin_handle_vms(struct conn *conn, struct call *call, void *object)
     call_reply(call, &result);
 }
 
-void admin_handle_vm_export(struct conn *conn, struct call *call, void *object)
+void admin_handle_vm_export(struct conn *conn, struct loop_call *call, void *object)
 {
     struct vm *rows[CTL_MAX_PAGE];
     size_t count;

@@ -6,7 +6,7 @@
 
 extern const struct change_kind admin_vm_set_kind;
 /* plain: as ctl_plain_result, else as admin_vm_add_result. */
-void admin_vm_reply(struct call *, bool plain, ctl_code, char *text, char *secret);
+void admin_vm_reply(struct loop_call *, bool plain, ctl_code, char *text, char *secret);
 /* Fills `wanted` from what was sent. */
 ctl_code admin_vm_take(const admin_vm *, unsigned set, struct db_vm *wanted, char *text);
 /* Takes those members over that `set` names. */

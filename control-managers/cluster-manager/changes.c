@@ -122,9 +122,9 @@ static void end(struct change *change)
     go_on(cluster);
 }
 
-void change_submit(struct conn *conn, struct call *call, const struct change *what)
+void change_submit(struct conn *conn, struct loop_call *call, const struct change *what)
 {
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
     struct change *change = malloc(sizeof *change);
     if (!change) {
@@ -217,7 +217,7 @@ static void stored(void *context, int error, const char *why)
     end(change);
 }
 
-void changes_forget(struct session *session)
+void changes_forget(struct cluster_session *session)
 {
     struct cluster *cluster = session->cluster;
     for (struct change *change = cluster->changes, *next; change; change = next) {

@@ -48,8 +48,8 @@ struct change {
     /* changes.c's */
     struct change *next;
     struct cluster *cluster;
-    struct session *session; /* NULL: the asker has gone */
-    struct call *call;       /* NULL: it was answered, or the asker has gone */
+    struct cluster_session *session; /* NULL: the asker has gone */
+    struct loop_call *call;       /* NULL: it was answered, or the asker has gone */
     char by[WHO_SIZE];
     bool given; /* to the DB */
     struct db_job *job;
@@ -58,7 +58,7 @@ struct change {
 };
 
 /* Takes a copy of what the caller has filled in. The call is answered in any case. */
-void change_submit(struct conn *, struct call *, const struct change *);
+void change_submit(struct conn *, struct loop_call *, const struct change *);
 /* One that changes this VM or node is under way, or waits for one that is. */
 bool change_pending(const struct cluster *, const char *noun, const char *name);
 /* The first after `after` (NULL: of all) that was given to the DB and is not answered by it. */
@@ -66,6 +66,6 @@ const struct change *change_given(const struct cluster *, const struct change *a
 /* Makes a secret, which becomes part of the answer, and its verifier. CTL_OK, or CTL_INTERNAL with text. */
 ctl_code change_new_secret(struct change *, uint8_t stored[DB_STORED_SIZE], char *text);
 /* The asker has gone: what can be withdrawn is. */
-void changes_forget(struct session *);
+void changes_forget(struct cluster_session *);
 
 #endif

@@ -87,7 +87,7 @@ struct node {
     size_t gpu_count;
     struct server *servers;
     size_t server_count;
-    struct session *session;
+    struct cluster_session *session;
     struct outbox orders;
 };
 
@@ -133,7 +133,7 @@ struct vm {
     struct program *programs;
     size_t program_count, waiting;
     struct map by_key; /* programs by their client manager's key */
-    struct session *session;
+    struct cluster_session *session;
     char machine[CTL_MAX_HOST + 1]; /* conn_peer_machine of its client manager's last connection; "" none */
     bool named;                     /* its client manager is there and has said which programs run */
     bool came;                      /* it has, at least once since we began */
@@ -180,7 +180,7 @@ enum { WHO_SIZE = 2 * CTL_MAX_NAME + 64 };
 enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
 
 enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
-struct session {
+struct cluster_session {
     struct hello hello;
     char who[WHO_SIZE]; /* of an administrator */
     struct cluster *cluster;
@@ -190,8 +190,8 @@ struct session {
     struct node *node;
     struct vm *vm;
     /* the one call that waits */
-    struct call *waiting;
-    void (*answer)(struct session *); /* the waiting call, with what there is now */
+    struct loop_call *waiting;
+    void (*answer)(struct cluster_session *); /* the waiting call, with what there is now */
     uint64_t after;                   /* ADMIN_EVENTS, ADMIN_PROGRAMS */
     struct {
         bool waits; /* for programs_gathered */
@@ -199,8 +199,8 @@ struct session {
     } listing; /* ADMIN_PROGRAMS */
     uint64_t renew_after;             /* loop_now before which no certificate is renewed: renew.c */
     struct loop_timer beat;
-    struct session *next, **back;             /* all sessions */
-    struct session *watch_next, **watch_back; /* those that wait for events */
+    struct cluster_session *next, **back;             /* all sessions */
+    struct cluster_session *watch_next, **watch_back; /* those that wait for events */
 };
 
 struct old_key {
@@ -256,7 +256,7 @@ struct cluster {
     struct map vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
     struct program *queue, **queue_end; /* waiting for a GPU, first come first */
     size_t queue_length;
-    struct session *sessions, *watchers;
+    struct cluster_session *sessions, *watchers;
     struct event_ring events;
     struct refusals refusals;
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off;
@@ -277,15 +277,15 @@ extern const struct conn_service cluster_services[3]; /* by endpoint */
 
 /* ---- waiting.c: calls that wait ---- */
 /* Keeps the call until session_wake, or for so long; `answer` replies to it. A call that waits already is answered. */
-void session_wait(struct session *, struct call *, void (*answer)(struct session *), unsigned ms);
-void session_watch(struct session *); /* every event wakes the call that waits */
+void session_wait(struct cluster_session *, struct loop_call *, void (*answer)(struct cluster_session *), unsigned ms);
+void session_watch(struct cluster_session *); /* every event wakes the call that waits */
 /* Answers what waits, if anything, with what there is now. */
-void session_wake(struct session *);
-void session_forget_waiting(struct session *); /* the connection has ended */
+void session_wake(struct cluster_session *);
+void session_forget_waiting(struct cluster_session *); /* the connection has ended */
 /* Whether all VMs with a GPU server have said which programs run. Soon after a start some have not. */
 bool programs_gathered(struct cluster *);
 void programs_gather(struct cluster *); /* one has: wakes the listings that wait for it, if all have */
-struct session *session_of(struct conn *);
+struct cluster_session *session_of(struct conn *);
 
 /* ---- state.c: making and unmaking things ---- */
 struct vm *vm_create(struct cluster *, const struct db_vm *);
@@ -433,9 +433,9 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
     admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import;
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */
-void admin_note_refusal(const struct session *, const char *command, const char *why);
+void admin_note_refusal(const struct cluster_session *, const char *command, const char *why);
 /* Notes the refusal in an answer that is about to be sent; nothing if the command was carried out, or may have been. */
-void admin_note_answer(const struct call *, ctl_code, const char *text);
+void admin_note_answer(const struct loop_call *, ctl_code, const char *text);
 
 /* ---- events.c ---- */
 struct event_about {

@@ -154,7 +154,7 @@ static void cut_off_revoked(struct loop_timer *timer, void *context)
     struct cluster *cluster = context;
     static const char why[] = "its certificate was revoked";
     (void)timer;
-    for (struct session *session = cluster->sessions, *next; session && cluster->tls; session = next) {
+    for (struct cluster_session *session = cluster->sessions, *next; session && cluster->tls; session = next) {
         next = session->next;
         if (!conn_revoked(session->conn, cluster->tls))
             continue;

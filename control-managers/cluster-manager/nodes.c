@@ -80,7 +80,7 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
     }
 }
 
-static void answer_orders(struct session *session)
+static void answer_orders(struct cluster_session *session)
 {
     struct cluster *cluster = session->cluster;
     node_order orders[CTL_MAX_ORDERS];
@@ -103,7 +103,7 @@ static void tell_back(struct cluster *cluster, struct node *node)
 /* Anything it says shows that it lives; one whose connection has outlived its silence is trusted again at once. */
 static struct node *heard(struct conn *conn)
 {
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
     struct node *node = session->node;
     if (!node)
@@ -121,10 +121,10 @@ static struct node *heard(struct conn *conn)
     return node;
 }
 
-void node_handle_orders(struct conn *conn, struct call *call, void *object)
+void node_handle_orders(struct conn *conn, struct loop_call *call, void *object)
 {
     const node_orders_args *args = object;
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     struct node *node = heard(conn);
     if (!node || !node->registered) {
         call_refuse(call);
@@ -247,10 +247,10 @@ static void reconcile(struct cluster *cluster, struct node *node, const node_reg
     map_free(&reported);
 }
 
-void node_handle_register(struct conn *conn, struct call *call, void *object)
+void node_handle_register(struct conn *conn, struct loop_call *call, void *object)
 {
     const node_register_args *args = object;
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
     struct node *node = heard(conn);
     char text[CTL_MAX_TEXT + 1] = "";
@@ -323,7 +323,7 @@ static void gpu_report(struct cluster *cluster, struct node *node, const ctl_gpu
         queue_retry(cluster);
 }
 
-void node_handle_report(struct conn *conn, struct call *call, void *object)
+void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
 {
     const node_report_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;

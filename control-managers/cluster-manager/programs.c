@@ -118,7 +118,7 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct message *m
                                                             { message->code, message->text } };
 }
 
-static void answer_events(struct session *session)
+static void answer_events(struct cluster_session *session)
 {
     client_event events[CTL_MAX_ORDERS];
     client_events_result result = { .events = { 0, events } };
@@ -146,7 +146,7 @@ struct vm *client_vm_of(struct conn *conn)
     return vm;
 }
 
-void client_handle_events(struct conn *conn, struct call *call, void *object)
+void client_handle_events(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_events_args *args = object;
     struct vm *vm = client_vm_of(conn);
@@ -186,7 +186,7 @@ static void program_end(struct cluster *cluster, struct program *program, const 
     queue_retry(cluster);
 }
 
-void client_handle_ended(struct conn *conn, struct call *call, void *object)
+void client_handle_ended(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_ended_args *args = object;
     ctl_plain_result result = { { CTL_OK, (char *)"" } };
@@ -215,7 +215,7 @@ void program_refused(struct cluster *cluster, struct program *program, const cha
 /* New programs of one VM: at once, and per second from then on. */
 enum { VM_REQUESTS = 2000, VM_REQUESTS_PER_SECOND = 100 };
 
-void client_handle_request(struct conn *conn, struct call *call, void *object)
+void client_handle_request(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_request_args *args = object;
     struct vm *vm = client_vm_of(conn);
@@ -256,7 +256,7 @@ void client_handle_request(struct conn *conn, struct call *call, void *object)
                       buffers.text);
 }
 
-void client_handle_renew(struct conn *conn, struct call *call, void *object)
+void client_handle_renew(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_renew_args *args = object;
     struct vm *vm = client_vm_of(conn);
@@ -270,7 +270,7 @@ void client_handle_renew(struct conn *conn, struct call *call, void *object)
     call_reply(call, &answer);
 }
 
-void client_handle_transport(struct conn *conn, struct call *call, void *object)
+void client_handle_transport(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_transport_args *args = object;
     struct vm *vm = client_vm_of(conn);
@@ -345,7 +345,7 @@ static void end_unnamed(struct cluster *cluster, struct vm *vm, const client_reg
     map_free(&named);
 }
 
-void client_handle_register(struct conn *conn, struct call *call, void *object)
+void client_handle_register(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_register_args *args = object;
     struct vm *vm = client_vm_of(conn);

@@ -29,7 +29,7 @@ int renew_read_issuer(const struct cluster_config *values, struct authority **ou
     return failure == -ENOENT ? 0 : failure;
 }
 
-static ctl_code renew(const struct session *session, const ctl_renew_args *args, char **chain, char *text)
+static ctl_code renew(const struct cluster_session *session, const ctl_renew_args *args, char **chain, char *text)
 {
     const struct cluster *cluster = session->cluster;
     const struct x509_st *certificate = conn_peer_x509(session->conn);
@@ -52,9 +52,9 @@ static ctl_code renew(const struct session *session, const ctl_renew_args *args,
                                   "%.900s", error);
 }
 
-void renew_handle(struct conn *conn, struct call *call, void *args)
+void renew_handle(struct conn *conn, struct loop_call *call, void *args)
 {
-    struct session *session = conn_context(conn);
+    struct cluster_session *session = conn_context(conn);
     struct cluster *cluster = session->cluster;
     char text[CTL_MAX_TEXT + 1] = "", *chain = NULL;
     /* Each costs a signature, and an event. A daemon asks again after a second at the earliest. */

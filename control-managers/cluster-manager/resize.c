@@ -24,8 +24,8 @@ struct resize {
     struct resize *next;
     struct cluster *cluster;
     uint64_t number;
-    struct session *session; /* NULL: the asker has gone */
-    struct call *call;
+    struct cluster_session *session; /* NULL: the asker has gone */
+    struct loop_call *call;
     struct resize_wish wish;
     char vm[CTL_MAX_NAME + 1], by[WHO_SIZE];
     uint64_t until; /* loop_now: programs may take so long */
@@ -229,7 +229,7 @@ static void finish(struct resize *resize)
         settle_part(resize, &resize->parts[i]);
     describe(resize, text, sizeof text);
     struct conn *conn = resize->session ? resize->session->conn : NULL;
-    struct call *call = resize->call;
+    struct loop_call *call = resize->call;
     const struct resize_wish wish = resize->wish;
     ctl_code code = resize->code;
     struct event_about which = { .vm = resize->vm };
@@ -361,9 +361,9 @@ static void store(struct resize *resize, struct part *part)
     store_put_server(resize->cluster, server, became_durable, durable);
 }
 
-void resize_begin(struct conn *conn, struct call *call, struct vm *vm, const struct resize_wish *wish)
+void resize_begin(struct conn *conn, struct loop_call *call, struct vm *vm, const struct resize_wish *wish)
 {
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
     char text[CTL_MAX_TEXT + 1] = "";
     struct resize *resize = calloc(1, sizeof *resize + (RESIZE_SERVERS + 1) * sizeof resize->parts[0]);
@@ -474,7 +474,7 @@ void resize_server_gone(struct cluster *cluster, struct server *server, const ch
         }
 }
 
-void resizes_forget(struct session *session)
+void resizes_forget(struct cluster_session *session)
 {
     for (struct resize *resize = session->cluster->resizes; resize; resize = resize->next)
         if (resize->session == session) {

@@ -25,17 +25,17 @@ struct resize_wish {
     struct change then;   /* kind not NULL: what `done` makes of a success */
     /* Once. conn, call: NULL: the asker has gone. With CTL_OK text says what was changed, or is empty: nothing had to
        be. */
-    void (*done)(struct conn *conn, struct call *call, const struct resize_wish *, ctl_code, char *text);
+    void (*done)(struct conn *conn, struct loop_call *call, const struct resize_wish *, ctl_code, char *text);
 };
 
 /* Takes a copy. `done` may be called at once. */
-void resize_begin(struct conn *, struct call *, struct vm *, const struct resize_wish *);
+void resize_begin(struct conn *, struct loop_call *, struct vm *, const struct resize_wish *);
 /* What an order came to. False: it was not about a share. */
 bool resize_order_done(struct cluster *, struct node *, const node_order_done *);
 void resize_reported(struct cluster *, struct server *, const node_share *);
 void resize_node_back(struct cluster *, struct node *); /* it has registered: it may have lost orders */
 void resize_server_gone(struct cluster *, struct server *, const char *why); /* before it is destroyed */
-void resizes_forget(struct session *);                  /* the asker has gone */
+void resizes_forget(struct cluster_session *);                  /* the asker has gone */
 void resizes_end(struct cluster *);                     /* at the end: frees */
 
 #endif

@@ -85,7 +85,8 @@ static enum hello_verdict by_secret(const struct secret *secret, bool there, uin
 }
 
 /* By its own secret. One that was never given one may have the secret that all such nodes share. */
-static enum hello_verdict identify_node(struct session *session, const char *name, uint8_t stored[SECRET_STORED_SIZE])
+static enum hello_verdict identify_node(struct cluster_session *session, const char *name,
+                                        uint8_t stored[SECRET_STORED_SIZE])
 {
     struct cluster *cluster = session->cluster;
     const struct node *node = map_get(&cluster->nodes, name);
@@ -119,7 +120,7 @@ static enum hello_verdict identify_vm(struct cluster *cluster, struct conn *conn
 static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t stored[SECRET_STORED_SIZE],
                                    char *text)
 {
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     struct cluster *cluster = session->cluster;
     if (!role_fits_endpoint(args->role, session->endpoint)) {
         snprintf(text, CTL_MAX_TEXT,
@@ -155,7 +156,7 @@ static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args
 }
 
 /* Every node knows the shared secret: it does not show that this is the node that has had this name before. */
-static ctl_code check_shared(const struct session *session, const struct node *node, char *text)
+static ctl_code check_shared(const struct cluster_session *session, const struct node *node, char *text)
 {
     const char *machine = conn_peer_machine(session->conn);
     if (node->row.has_stored)                   /* it was given one since HELLO */
@@ -173,7 +174,7 @@ static ctl_code check_shared(const struct session *session, const struct node *n
     return CTL_OK;
 }
 
-static ctl_code accept_node(struct session *session, const struct hello *hello, char *text)
+static ctl_code accept_node(struct cluster_session *session, const struct hello *hello, char *text)
 {
     struct cluster *cluster = session->cluster;
     struct node *node = map_get(&cluster->nodes, hello->name);
@@ -196,7 +197,7 @@ static ctl_code accept_node(struct session *session, const struct hello *hello, 
     return CTL_OK;
 }
 
-static ctl_code accept_client(struct session *session, const struct hello *hello, char *text)
+static ctl_code accept_client(struct cluster_session *session, const struct hello *hello, char *text)
 {
     struct cluster *cluster = session->cluster;
     struct vm *vm = vm_find(cluster, hello->name);
@@ -214,7 +215,7 @@ static ctl_code accept_client(struct session *session, const struct hello *hello
 
 /* At the unix socket, and with the secret that administrators share, anyone admitted may give any name: sudo's user is
    given by flytctl, for example. What the kernel says of them is put beside it. */
-static ctl_code accept_administrator(struct session *session, const struct hello *hello)
+static ctl_code accept_administrator(struct cluster_session *session, const struct hello *hello)
 {
     pid_t pid;
     uid_t uid;
@@ -236,7 +237,7 @@ static ctl_code accept_administrator(struct session *session, const struct hello
 
 static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
 {
-    struct session *session = session_of(conn);
+    struct cluster_session *session = session_of(conn);
     switch (hello->role) {
     case CTL_ROLE_NODE:   return accept_node(session, hello, text);
     case CTL_ROLE_CLIENT: return accept_client(session, hello, text);
@@ -254,17 +255,17 @@ static const struct hello_policy *policy_of(struct conn *conn)
     return &policy;
 }
 
-static void handle_hello(struct conn *conn, struct call *call, void *args)
+static void handle_hello(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_hello(policy_of(conn), conn, call, args);
 }
 
-static void handle_auth(struct conn *conn, struct call *call, void *args)
+static void handle_auth(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_auth(policy_of(conn), conn, call, args);
 }
 
-static void handle_prove(struct conn *conn, struct call *call, void *args)
+static void handle_prove(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_prove(policy_of(conn), conn, call, args);
 }
@@ -274,7 +275,7 @@ static void handle_prove(struct conn *conn, struct call *call, void *args)
 static void opened(struct conn *conn, enum endpoint endpoint)
 {
     struct cluster *cluster = conn_context(conn);
-    struct session *session = calloc(1, sizeof *session);
+    struct cluster_session *session = calloc(1, sizeof *session);
     conn_set_context(conn, session);
     if (!session) {
         conn_close(conn, "no memory for another connection");
@@ -296,7 +297,7 @@ static void opened_local(struct conn *conn) { opened(conn, ENDPOINT_LOCAL); }
 
 static void closed(struct conn *conn, int error, const char *why)
 {
-    struct session *session = conn_context(conn);
+    struct cluster_session *session = conn_context(conn);
     if (!session)
         return;
     struct cluster *cluster = session->cluster;

@@ -49,7 +49,7 @@ void vm_destroy(struct cluster *cluster, struct vm *vm)
         server->vm_back = NULL;
     }
     if (vm->session) {
-        struct session *session = vm->session;
+        struct cluster_session *session = vm->session;
         vm->session = NULL;
         session->vm = NULL;
         conn_close(session->conn, "this VM was removed");
@@ -89,7 +89,7 @@ static void gpu_destroy(struct cluster *cluster, struct gpu *gpu)
 void node_destroy(struct cluster *cluster, struct node *node)
 {
     if (node->session) {
-        struct session *session = node->session;
+        struct cluster_session *session = node->session;
         node->session = NULL;
         session->node = NULL;
         conn_close(session->conn, "this node was removed");

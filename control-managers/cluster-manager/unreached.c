@@ -51,7 +51,7 @@ static ctl_code seek_other(struct cluster *cluster, struct program *program, boo
     return code;
 }
 
-void client_handle_unreached(struct conn *conn, struct call *call, void *object)
+void client_handle_unreached(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_unreached_args *args = object;
     struct vm *vm = client_vm_of(conn);

@@ -1,12 +1,12 @@
 /* waiting.c: the one call of each connection that waits for news. */
 #include "control-managers/cluster-manager/cluster.h"
 
-struct session *session_of(struct conn *conn)
+struct cluster_session *session_of(struct conn *conn)
 {
     return conn_context(conn);
 }
 
-static void unwatch(struct session *session)
+static void unwatch(struct cluster_session *session)
 {
     if (!session->watch_back)
         return;
@@ -16,7 +16,7 @@ static void unwatch(struct session *session)
     session->watch_back = NULL;
 }
 
-void session_watch(struct session *session)
+void session_watch(struct cluster_session *session)
 {
     session->watch_next = session->cluster->watchers;
     session->watch_back = &session->cluster->watchers;
@@ -31,7 +31,8 @@ static void beat_due(struct loop_timer *timer, void *context)
     session_wake(context);
 }
 
-void session_wait(struct session *session, struct call *call, void (*answer)(struct session *), unsigned ms)
+void session_wait(struct cluster_session *session, struct loop_call *call, void (*answer)(struct cluster_session *),
+                  unsigned ms)
 {
     if (session->waiting)
         session_wake(session);
@@ -40,7 +41,7 @@ void session_wait(struct session *session, struct call *call, void (*answer)(str
     loop_timer_start(session->cluster->loop, &session->beat, ms, beat_due, session);
 }
 
-void session_wake(struct session *session)
+void session_wake(struct cluster_session *session)
 {
     if (!session->waiting)
         return;
@@ -50,7 +51,7 @@ void session_wake(struct session *session)
     session->waiting = NULL;
 }
 
-void session_forget_waiting(struct session *session)
+void session_forget_waiting(struct cluster_session *session)
 {
     session->waiting = NULL;                    /* the loop has freed it */
     loop_timer_stop(&session->beat);
@@ -71,7 +72,7 @@ void programs_gather(struct cluster *cluster)
 {
     if (!programs_gathered(cluster))
         return;
-    for (struct session *session = cluster->sessions; session; session = session->next)
+    for (struct cluster_session *session = cluster->sessions; session; session = session->next)
         if (session->listing.waits)
             session_wake(session);
 }

@@ -7,7 +7,7 @@
 #include "cpu/common/log.h"
 
 /* Answers HELLO with a refusal, and ends the connection. */
-static void refuse_hello(struct conn *conn, struct call *call, const struct hello_policy *policy, ctl_code code,
+static void refuse_hello(struct conn *conn, struct loop_call *call, const struct hello_policy *policy, ctl_code code,
                          char *text)
 {
     ctl_hello_result result = { .status = { code, text }, .major = CTL_MAJOR, .minor = CTL_MINOR,
@@ -47,7 +47,7 @@ static ctl_code check_hello(const ctl_hello_args *args, const struct hello *hell
     return CTL_OK;
 }
 
-void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, struct call *call,
+void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, struct loop_call *call,
                         const ctl_hello_args *args)
 {
     struct hello *hello = policy->of(conn);
@@ -120,7 +120,7 @@ static void end_denied(const struct hello_policy *policy, struct conn *conn, con
     conn_close(conn, text);
 }
 
-void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, struct call *call,
+void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, struct loop_call *call,
                        const ctl_auth_args *args)
 {
     char text[CTL_MAX_TEXT + 1] = "";
@@ -130,7 +130,7 @@ void hello_handle_auth(const struct hello_policy *policy, struct conn *conn, str
         end_denied(policy, conn, text);
 }
 
-void hello_handle_prove(const struct hello_policy *policy, struct conn *conn, struct call *call,
+void hello_handle_prove(const struct hello_policy *policy, struct conn *conn, struct loop_call *call,
                         const ctl_auth_args *args)
 {
     struct hello *hello = policy->of(conn);

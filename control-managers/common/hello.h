@@ -46,9 +46,9 @@ struct hello_policy {
     ctl_code (*accepted)(struct conn *, const struct hello *, char *text);
 };
 
-void hello_handle_hello(const struct hello_policy *, struct conn *, struct call *, const ctl_hello_args *);
+void hello_handle_hello(const struct hello_policy *, struct conn *, struct loop_call *, const ctl_hello_args *);
 /* From callers of minor 2 and before, to whom this side proves nothing. */
-void hello_handle_auth(const struct hello_policy *, struct conn *, struct call *, const ctl_auth_args *);
-void hello_handle_prove(const struct hello_policy *, struct conn *, struct call *, const ctl_auth_args *);
+void hello_handle_auth(const struct hello_policy *, struct conn *, struct loop_call *, const ctl_auth_args *);
+void hello_handle_prove(const struct hello_policy *, struct conn *, struct loop_call *, const ctl_auth_args *);
 
 #endif

@@ -74,10 +74,10 @@ int loop_signal(struct loop *, int number, void (*fn)(int number, void *context)
 /* ---- connections ---- */
 
 struct conn;
-struct call; /* one call of the peer, to be answered */
+struct loop_call; /* one call of the peer, to be answered */
 
 /* args: decoded, valid until the handler returns. Answer now or later by call_reply, once. */
-typedef void conn_handler(struct conn *, struct call *, void *args);
+typedef void conn_handler(struct conn *, struct loop_call *, void *args);
 
 struct conn_method {
     unsigned roles;        /* bit 1u << ctl_role for each that may call it */
@@ -146,10 +146,10 @@ int conn_call(struct conn *, uint32_t procedure, const void *args, unsigned dead
 
 /* ---- answers to the peer's calls ---- */
 
-void call_reply(struct call *, const void *result); /* encodes now; the call is gone */
-void call_refuse(struct call *);                    /* SYSTEM_ERR: where no result can be made */
-struct conn *call_conn(const struct call *);
-uint32_t call_procedure(const struct call *);
+void call_reply(struct loop_call *, const void *result); /* encodes now; the call is gone */
+void call_refuse(struct loop_call *);                    /* SYSTEM_ERR: where no result can be made */
+struct conn *call_conn(const struct loop_call *);
+uint32_t call_procedure(const struct loop_call *);
 
 /* ---- listeners ---- */
 

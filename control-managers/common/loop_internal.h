@@ -48,8 +48,8 @@ struct outgoing { /* a call of ours */
     struct loop_timer deadline;
 };
 
-struct call { /* a call of the peer */
-    struct call *next, **back;
+struct loop_call { /* a call of the peer */
+    struct loop_call *next, **back;
     struct conn *conn;
     uint32_t xid, procedure;
 };
@@ -87,7 +87,7 @@ struct conn {
     uv_write_t write;
     struct outgoing *outgoing;
     uint32_t next_xid;
-    struct call *calls;
+    struct loop_call *calls;
     size_t call_count;
 
     struct loop_timer stranger, half, slow, doom; /* see loop_conn.c */

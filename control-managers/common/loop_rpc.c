@@ -13,7 +13,7 @@
 enum { MAX_FRAGMENTS = 1024, NULL_PROCEDURE = 0 };
 
 /* A whole record in the bytes that were received. */
-struct record { const uint8_t *bytes; size_t size; };
+struct loop_record { const uint8_t *bytes; size_t size; };
 
 static const char *procedure_name(uint32_t number)
 {
@@ -67,13 +67,15 @@ static void reply_denied(struct conn *conn, uint32_t xid, bool version)
 
 /* ---- calls of the peer ---- */
 
-static struct call *call_create(struct conn *conn, uint32_t xid, uint32_t procedure)
+static struct loop_call *call_create(struct conn *conn, uint32_t xid, uint32_t procedure)
 {
-    struct call *call = malloc(sizeof *call);
+    struct loop_call *call = malloc(sizeof *call);
     if (!call)
         return NULL;
     *call =
-        (struct call){ .next = conn->calls, .back = &conn->calls, .conn = conn, .xid = xid, .procedure = procedure };
+        (struct loop_call){
+            .next = conn->calls, .back = &conn->calls, .conn = conn, .xid = xid, .procedure = procedure
+        };
     if (call->next)
         call->next->back = &call->next;
     conn->calls = call;
@@ -81,7 +83,7 @@ static struct call *call_create(struct conn *conn, uint32_t xid, uint32_t proced
     return call;
 }
 
-static void call_free(struct call *call)
+static void call_free(struct loop_call *call)
 {
     struct conn *conn = call->conn;
     *call->back = call->next;
@@ -92,17 +94,17 @@ static void call_free(struct call *call)
     free(call);
 }
 
-struct conn *call_conn(const struct call *call)
+struct conn *call_conn(const struct loop_call *call)
 {
     return call->conn;
 }
 
-uint32_t call_procedure(const struct call *call)
+uint32_t call_procedure(const struct loop_call *call)
 {
     return call->procedure;
 }
 
-void call_reply(struct call *call, const void *result)
+void call_reply(struct loop_call *call, const void *result)
 {
     struct conn *conn = call->conn;
     XDR xdr;
@@ -118,7 +120,7 @@ void call_reply(struct call *call, const void *result)
     call_free(call);
 }
 
-void call_refuse(struct call *call)
+void call_refuse(struct loop_call *call)
 {
     reply_accepted(call->conn, call->xid, SYSTEM_ERR);
     call_free(call);
@@ -153,7 +155,7 @@ static const struct conn_method *method_for(struct conn *conn, const struct rpc_
     return NULL;
 }
 
-static void handle_call(struct conn *conn, const struct record *record)
+static void handle_call(struct conn *conn, const struct loop_record *record)
 {
     struct rpc_wire_call wire;
     if (rpc_wire_get_call(record->bytes, record->size, &wire) < 0) {
@@ -165,7 +167,7 @@ static void handle_call(struct conn *conn, const struct record *record)
         return;
     const struct protocol_procedure *procedure = &protocol_procedures[wire.procedure];
     void *args = calloc(1, procedure->args_size);
-    struct call *call = args ? call_create(conn, wire.xid, wire.procedure) : NULL;
+    struct loop_call *call = args ? call_create(conn, wire.xid, wire.procedure) : NULL;
     if (!call) {
         reply_accepted(conn, wire.xid, SYSTEM_ERR);
     } else if (!rpc_wire_decode(wire.body, wire.body_size, procedure->args, args)) {
@@ -257,7 +259,7 @@ static int error_of(enum clnt_stat status)
     }
 }
 
-static void handle_reply(struct conn *conn, const struct record *record)
+static void handle_reply(struct conn *conn, const struct loop_record *record)
 {
     struct rpc_wire_reply wire;
     char why[EXPLAIN_SIZE];
@@ -303,7 +305,7 @@ static uint32_t word_at(const uint8_t *at)
 
 /* Looks for a whole record at `at`. 1: there it is, in one piece (fragments are joined in place), *used bytes of
    input; 0: more is needed; -EMSGSIZE. */
-static int find_record(uint8_t *at, size_t available, size_t max, struct record *record, size_t *used)
+static int find_record(uint8_t *at, size_t available, size_t max, struct loop_record *record, size_t *used)
 {
     size_t position = 0, total = 0;
     for (int fragments = 0; fragments < MAX_FRAGMENTS; fragments++) {
@@ -327,7 +329,7 @@ static int find_record(uint8_t *at, size_t available, size_t max, struct record 
             from += RPC_MARK_SIZE + length;
             to += length;
         }
-        *record = (struct record){ .bytes = at + RPC_MARK_SIZE, .size = total };
+        *record = (struct loop_record){ .bytes = at + RPC_MARK_SIZE, .size = total };
         *used = position;
         return 1;
     }
@@ -342,7 +344,7 @@ size_t conn_handle_records(struct conn *conn)
     conn->in = (struct bytes){ 0 };
     while (!conn->closing && !conn->doomed && conn->call_count < CONN_MAX_CALLS) {
         size_t max = conn->role == CTL_ROLE_NONE && conn->accepted ? CTL_MAX_FIRST_RECORD : CTL_MAX_RECORD, used;
-        struct record record;
+        struct loop_record record;
         int found = find_record(in.at + start, in.size - start, max, &record, &used);
         if (found < 0)
             conn_doom(conn, -EMSGSIZE, "the peer announced a message longer than the %zu bytes that it may have", max);

@@ -238,10 +238,10 @@ static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *
     return NULL;
 }
 
-struct tally { int added, changed, failed, left, first_failure; json_t *secrets; };
+struct import_tally { int added, changed, failed, left, first_failure; json_t *secrets; };
 
 /* Adds one VM, or changes it where that is asked for. */
-static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct tally *tally)
+static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct import_tally *tally)
 {
     const unsigned set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY |
                          ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT | (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
@@ -293,7 +293,7 @@ int command_vm_import(struct flytctl *ctl)
         json_decref(rows);
         return wrong ? EXIT_USAGE : EXIT_FINE;
     }
-    struct tally tally = { .secrets = json_object() };
+    struct import_tally tally = { .secrets = json_object() };
     json_array_foreach(rows, i, row) {
         read_row(row, &args, verifier);
         code = import_row(ctl, &args, &tally);

@@ -188,14 +188,14 @@ int print_name(const struct flytctl *ctl, const char *name, int at, int pad)
 
 /* ---- tables ---- */
 
-struct layout {
+struct table_layout {
     const struct column *columns;
     size_t count;
     int wide[MAX_COLUMNS];
     bool shown[MAX_COLUMNS], says_nothing[MAX_COLUMNS];
 };
 
-static int whole_width(const struct layout *layout)
+static int whole_width(const struct table_layout *layout)
 {
     int sum = -GAP;
     for (size_t c = 0; c < layout->count; c++)
@@ -203,7 +203,7 @@ static int whole_width(const struct layout *layout)
     return sum;
 }
 
-static void measure(struct layout *layout, const json_t *rows)
+static void measure(struct table_layout *layout, const json_t *rows)
 {
     char text[CELL_SIZE];
     size_t i;
@@ -222,7 +222,7 @@ static void measure(struct layout *layout, const json_t *rows)
 }
 
 /* Leaves one column out; false: all that are left are needed. */
-static bool leave_out(struct layout *layout)
+static bool leave_out(struct table_layout *layout)
 {
     size_t worst = layout->count;
     for (size_t c = 0; c < layout->count; c++) {
@@ -244,7 +244,7 @@ static bool is_text(enum column_kind kind)
     return kind == COLUMN_TEXT || kind == COLUMN_END || kind == COLUMN_LIST;
 }
 
-static void cut_longest(struct layout *layout, int most)
+static void cut_longest(struct table_layout *layout, int most)
 {
     for (int excess; (excess = whole_width(layout) - most) > 0;) {
         size_t longest = layout->count;
@@ -264,7 +264,7 @@ static bool right_aligned(enum column_kind kind)
            kind == COLUMN_PART_SIZE;
 }
 
-static void print_cells(const struct layout *layout, const json_t *row)
+static void print_cells(const struct table_layout *layout, const json_t *row)
 {
     char text[CELL_SIZE];
     size_t last = layout->count;
@@ -287,7 +287,7 @@ static void print_cells(const struct layout *layout, const json_t *row)
 
 void print_table(const struct flytctl *ctl, const json_t *rows, const struct column *columns, size_t count)
 {
-    struct layout layout = { .columns = columns, .count = count < MAX_COLUMNS ? count : MAX_COLUMNS };
+    struct table_layout layout = { .columns = columns, .count = count < MAX_COLUMNS ? count : MAX_COLUMNS };
     int most = table_width(ctl);
     size_t i;
     json_t *row;

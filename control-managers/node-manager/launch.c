@@ -94,9 +94,9 @@ static size_t map_line(char *out, unsigned inner, unsigned outer)
 }
 
 /* Who a server is in its user namespace: never 0. */
-static unsigned inner_user(const struct launch *launch, unsigned outer) { return outer ? outer : launch->user; }
+static unsigned inner_user(const struct sandbox_launch *launch, unsigned outer) { return outer ? outer : launch->user; }
 
-static int enter_user_namespace(const struct launch *launch, uid_t uid, gid_t gid)
+static int enter_user_namespace(const struct sandbox_launch *launch, uid_t uid, gid_t gid)
 {
     char line[48];
     unsigned user = inner_user(launch, uid);
@@ -121,7 +121,7 @@ static int drop_capabilities(void)
 }
 
 /* The system calls themselves: the C library's functions would inform its other threads, which this child lacks. */
-static int become(const struct launch *launch)
+static int become(const struct sandbox_launch *launch)
 {
     struct rlimit processes = { launch->processes, launch->processes };
     if (launch->processes)
@@ -133,7 +133,7 @@ static int become(const struct launch *launch)
 }
 
 /* In the child. Returns what could not be done. uid, gid: of the node manager. */
-static int isolate(const struct launch *launch, struct way way, uid_t uid, gid_t gid)
+static int isolate(const struct sandbox_launch *launch, struct way way, uid_t uid, gid_t gid)
 {
     int lacks = 0;
     if (way.spaces & CLONE_NEWUSER)
@@ -182,7 +182,7 @@ static pid_t clone_process(unsigned long spaces, int *pidfd)
 /* ---- what this kernel offers ---- */
 
 /* One try. What it lacks, or -errno when the namespaces cannot be had. */
-static int probe(const struct launch *launch, struct way way)
+static int probe(const struct sandbox_launch *launch, struct way way)
 {
     uid_t uid = geteuid();
     gid_t gid = getegid();
@@ -201,7 +201,7 @@ static int probe(const struct launch *launch, struct way way)
 }
 
 /* Tries the ways from the best to the worst; the first without a gap, else the one with the fewest. */
-static void choose(const struct launch *launch)
+static void choose(const struct sandbox_launch *launch)
 {
     static const struct way ways[] = {
         { SPACES | CLONE_NEWNET, true },
@@ -244,7 +244,7 @@ int launch_probe(const char *base, uid_t users, enum node_sandbox wanted, char *
     if (seccomp_prepare(error) != 0)
         log_warning("event=sandbox-incomplete what=\"%s\"", error);
     root_begin(&root, base, geteuid() ? geteuid() : users);
-    const struct launch launch = { .root = &root, .user = users };
+    const struct sandbox_launch launch = { .root = &root, .user = users };
     choose(&launch);
     root_end(&root);
     if (!probed)
@@ -281,7 +281,7 @@ static void child_say(const char *what)
 }
 
 /* The sockets to where the server looks for them; all else is closed. */
-static void give_sockets(const struct launch *launch)
+static void give_sockets(const struct sandbox_launch *launch)
 {
     enum { SOCKETS = LAUNCH_FIRST_CLOSED - LAUNCH_LISTEN };
     const int given[SOCKETS] = { launch->listen, launch->listen_unix, launch->control };
@@ -296,7 +296,7 @@ static void give_sockets(const struct launch *launch)
     syscall(SYS_close_range, LAUNCH_FIRST_CLOSED + 0u, ~0u, 0u);
 }
 
-static void child(const struct launch *launch, struct way way, uid_t uid, gid_t gid)
+static void child(const struct sandbox_launch *launch, struct way way, uid_t uid, gid_t gid)
 {
     reset_signals();
     setsid();
@@ -315,7 +315,7 @@ static void child(const struct launch *launch, struct way way, uid_t uid, gid_t 
     child_say("it cannot be executed: ");
 }
 
-int launch_process(const struct launch *launch, struct process *out, char *error)
+int launch_process(const struct sandbox_launch *launch, struct process *out, char *error)
 {
     uid_t uid = geteuid();
     gid_t gid = getegid();

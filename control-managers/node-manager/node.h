@@ -95,8 +95,8 @@ struct server {
     struct loop_timer timer; /* STARTING: looks for readiness, or waits to start again; STOPPING: kills */
 };
 
-struct report {
-    struct report *next;
+struct node_report {
+    struct node_report *next;
     node_report_body body;
 };
 
@@ -120,7 +120,7 @@ struct node {
     uint64_t incarnation, manager_incarnation, last_order;
     uint32_t manager_minor; /* of its protocol */
     bool registered, reporting;
-    struct report *reports, **reports_end; /* not yet taken by the cluster manager, oldest first */
+    struct node_report *reports, **reports_end; /* not yet taken by the cluster manager, oldest first */
     size_t report_count, reports_sent;
     struct loop_timer figures, cards, folders;
     struct sweep *sweep; /* sweep.c */

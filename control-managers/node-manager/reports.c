@@ -35,7 +35,7 @@ void server_fill(struct server *server, ctl_server_report *out)
 
 static void drop_report(struct node *node)
 {
-    struct report *report = node->reports;
+    struct node_report *report = node->reports;
     node->reports = report->next;
     if (!node->reports)
         node->reports_end = &node->reports;
@@ -46,7 +46,7 @@ static void drop_report(struct node *node)
 
 void reports_add(struct node *node, const node_report_body *body)
 {
-    struct report *report = calloc(1, sizeof *report);
+    struct node_report *report = calloc(1, sizeof *report);
     if (!report || !protocol_copy((xdrproc_t)xdr_node_report_body, &report->body, sizeof report->body, body)) {
         log_error("event=report-lost why=\"no memory, or a text too long\"");
         free(report);
@@ -117,7 +117,7 @@ void reports_send(struct node *node)
     u_int count = 0;
     if (node->reporting || !node->registered)
         return;
-    for (struct report *report = node->reports; report && count < CTL_MAX_REPORTS; report = report->next)
+    for (struct node_report *report = node->reports; report && count < CTL_MAX_REPORTS; report = report->next)
         bodies[count++] = report->body;
     if (!count)
         return;

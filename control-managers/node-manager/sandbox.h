@@ -71,7 +71,7 @@ int seccomp_restrict(bool connects);
 enum { LAUNCH_LISTEN = 3, LAUNCH_LISTEN_UNIX, LAUNCH_CONTROL, LAUNCH_FIRST_CLOSED };
 enum { LAUNCH_GROUPS = 4 };
 
-struct launch {
+struct sandbox_launch {
     const char *program;
     char *const *arguments, *const *environment;
     int output, log, listen, listen_unix, control, cgroup; /* the last four: -1: none */
@@ -92,6 +92,6 @@ int launch_probe(const char *base, uid_t users, enum node_sandbox, char *error);
 uid_t launch_inner_user(uid_t users);
 /* Whether servers get user ids of their own. */
 bool launch_has_users(void);
-int launch_process(const struct launch *, struct process *, char *error);
+int launch_process(const struct sandbox_launch *, struct process *, char *error);
 
 #endif

@@ -184,7 +184,7 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
     make_arguments(server, gpu, folder, gifts, &arguments);
     make_environment(server, gpu, folder, &environment);
     make_root(server, gpu, folder, gifts, &root);
-    struct launch launch = { .program = node->program,
+    struct sandbox_launch launch = { .program = node->program,
                              .arguments = arguments.items,
                              .environment = environment.items,
                              .output = output,

@@ -18,7 +18,7 @@
 /* A server that was taken over may have any number of children, and of files about them: the loop looks at so many, and
    puts so many files away, each time. */
 enum { MAX_WORKERS = 4096, MAX_ENTRIES = 4 * MAX_WORKERS, MAX_STALE = 1024 };
-struct worker { pid_t pid, inner; };
+struct node_worker { pid_t pid, inner; };
 
 static bool worker_read(pid_t pid, pid_t parent, pid_t *inner)
 {
@@ -43,7 +43,7 @@ static bool worker_read(pid_t pid, pid_t parent, pid_t *inner)
 }
 
 /* The kernel's list of its children: workers are made by its one thread. False: this kernel has no such list. */
-static bool children_read(const struct server *server, struct worker *workers, unsigned *count)
+static bool children_read(const struct server *server, struct node_worker *workers, unsigned *count)
 {
     char path[64];
     long pid;
@@ -59,7 +59,7 @@ static bool children_read(const struct server *server, struct worker *workers, u
 }
 
 /* Among all processes. */
-static void processes_read(const struct server *server, struct worker *workers, unsigned *count)
+static void processes_read(const struct server *server, struct node_worker *workers, unsigned *count)
 {
     DIR *proc = process_alive(&server->process) ? opendir("/proc") : NULL;
     struct dirent *entry;
@@ -74,12 +74,12 @@ static void processes_read(const struct server *server, struct worker *workers, 
 
 static int by_inner(const void *a, const void *b)
 {
-    pid_t one = ((const struct worker *)a)->inner, other = ((const struct worker *)b)->inner;
+    pid_t one = ((const struct node_worker *)a)->inner, other = ((const struct node_worker *)b)->inner;
     return (one > other) - (one < other);
 }
 
 /* In the order of their inner ids: a server may have as many children, and files about them, as it likes. */
-static unsigned workers_read(const struct server *server, struct worker *workers)
+static unsigned workers_read(const struct server *server, struct node_worker *workers)
 {
     unsigned count = 0;
     if (!children_read(server, workers, &count))
@@ -89,14 +89,14 @@ static unsigned workers_read(const struct server *server, struct worker *workers
 }
 
 /* The worker with this process id in the workers' own namespace; NULL: there is none. */
-static const struct worker *worker_find(const struct worker *workers, unsigned count, int64_t inner)
+static const struct node_worker *worker_find(const struct node_worker *workers, unsigned count, int64_t inner)
 {
-    const struct worker wanted = { .inner = (pid_t)inner };
+    const struct node_worker wanted = { .inner = (pid_t)inner };
     return inner > 0 && inner <= INT_MAX ? bsearch(&wanted, workers, count, sizeof *workers, by_inner) : NULL;
 }
 
 /* What they share: rows of the same number follow each other and count once. */
-static uint64_t ledger_shared_sum(int fd, const struct worker *workers, unsigned count)
+static uint64_t ledger_shared_sum(int fd, const struct node_worker *workers, unsigned count)
 {
     struct ledger_shared rows[128];
     uint32_t all = 0, seen = 0;
@@ -120,7 +120,7 @@ static uint64_t ledger_shared_sum(int fd, const struct worker *workers, unsigned
 
 /* What the workers hold by the usage file that they keep (cpu/common/tenant_ledger.h). What a dead one held may stand
    there for a moment. */
-static uint64_t ledger_sum(const struct server *server, const struct worker *workers, unsigned count)
+static uint64_t ledger_sum(const struct server *server, const struct node_worker *workers, unsigned count)
 {
     struct ledger_slot slots[64];
     uint64_t sum = 0;
@@ -144,7 +144,7 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
     unsigned found = 0, count = 0, seen = 0, stale = 0;
     DIR *dir;
     struct dirent *entry;
-    struct worker *workers = NULL;
+    struct node_worker *workers = NULL;
     if (server->process.pid <= 0 || !(dir = own_open_entries(server, "programs")))
         return 0;
     workers = malloc(MAX_WORKERS * sizeof *workers);
@@ -157,7 +157,7 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
         int pid;
         if (sscanf(entry->d_name, "%llu.%d", &program, &pid) != 2)
             continue;
-        const struct worker *worker = worker_find(workers, count, pid);
+        const struct node_worker *worker = worker_find(workers, count, pid);
         if (!worker) {
             if (stale++ < MAX_STALE)
                 sweep_aside(server->node, dirfd(dir), entry->d_name);

@@ -33,7 +33,7 @@ struct tally {
     unsigned targets[MOST_TARGETS];
 };
 
-struct image {
+struct checked_image {
     const uint8_t *at;
     size_t size;
     bool relocatable;
@@ -160,7 +160,7 @@ static void join(struct sgd_image *to, struct sgd_image *from)
 }
 
 /* Relocatable code is linked: what its functions call lies in other containers of the file. */
-static void check_images(const struct image *images, size_t count, const char *name, struct tally *t)
+static void check_images(const struct checked_image *images, size_t count, const char *name, struct tally *t)
 {
     static char log[SGD_LOG_SIZE];
     struct sgd_image whole = { 0 };
@@ -185,13 +185,14 @@ static void check_images(const struct image *images, size_t count, const char *n
 }
 
 /* The containers of a section. */
-static struct image *containers(struct image *list, size_t *count, const uint8_t *at, size_t size, bool relocatable)
+static struct checked_image *containers(struct checked_image *list, size_t *count, const uint8_t *at, size_t size,
+                                        bool relocatable)
 {
     while (size >= 8) {
         size_t n = fatbin_container_size(at, size);
         if (n) {
             list = grown(list, *count, sizeof *list);
-            list[(*count)++] = (struct image){ .at = at, .size = n, .relocatable = relocatable };
+            list[(*count)++] = (struct checked_image){ .at = at, .size = n, .relocatable = relocatable };
         }
         n = n ? (n + 7) & ~(size_t)7 : 8;
         n = n < size ? n : size;
@@ -201,9 +202,9 @@ static struct image *containers(struct image *list, size_t *count, const uint8_t
     return list;
 }
 
-static struct image *elf_images(const uint8_t *file, size_t size, size_t *count)
+static struct checked_image *elf_images(const uint8_t *file, size_t size, size_t *count)
 {
-    struct image *list = NULL;
+    struct checked_image *list = NULL;
     Elf64_Ehdr head;
     if (size < sizeof head)
         return NULL;
@@ -244,7 +245,7 @@ static bool check_file(const char *path, struct tally *t)
     close(fd);
     if (file == MAP_FAILED)
         return false;
-    struct image *list = NULL;
+    struct checked_image *list = NULL;
     if (length > 4 && !strcmp(path + length - 4, ".ptx")) {
         struct ptx_source source = { .text = (const char *)file, .size = size, .name = path };
         struct sgd_image image = { .sources = &source, .count = 1 };

@@ -7,11 +7,11 @@
 
 struct host host;
 
-struct session { struct hello hello; };
+struct cluster_session { struct hello hello; };
 
 static struct hello *of(struct conn *conn)
 {
-    return &((struct session *)conn_context(conn))->hello;
+    return &((struct cluster_session *)conn_context(conn))->hello;
 }
 
 static enum hello_verdict identify(struct conn *conn, const ctl_hello_args *args, uint8_t stored[SECRET_STORED_SIZE],
@@ -37,29 +37,29 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
 
 static const struct hello_policy policy = { "test-host 1", 77, of, identify, accepted };
 
-static void on_hello(struct conn *conn, struct call *call, void *args)
+static void on_hello(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_hello(&policy, conn, call, args);
 }
 
-static void on_auth(struct conn *conn, struct call *call, void *args)
+static void on_auth(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_auth(&policy, conn, call, args);
 }
 
-static void on_prove(struct conn *conn, struct call *call, void *args)
+static void on_prove(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_prove(&policy, conn, call, args);
 }
 
-static void on_status(struct conn *conn, struct call *call, void *args)
+static void on_status(struct conn *conn, struct loop_call *call, void *args)
 {
     admin_status_result result = { .nodes = 42, .software = (char *)"test" };
     (void)conn, (void)args;
     call_reply(call, &result);
 }
 
-static void on_events(struct conn *conn, struct call *call, void *args)
+static void on_events(struct conn *conn, struct loop_call *call, void *args)
 {
     (void)conn, (void)args;
     assert_true(host.kept_count < (int)(sizeof host.kept / sizeof host.kept[0]));
@@ -70,7 +70,7 @@ static void on_opened(struct conn *conn)
 {
     host.opened++;
     host.last = conn;
-    conn_set_context(conn, calloc(1, sizeof(struct session)));
+    conn_set_context(conn, calloc(1, sizeof(struct cluster_session)));
 }
 
 static void on_closed(struct conn *conn, int error, const char *why)

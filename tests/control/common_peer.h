@@ -14,7 +14,7 @@ struct host {
     struct secret secret;
     int opened, closed, accepted, last_error;
     char why[CONTROL_ERROR_SIZE];
-    struct call *kept[CONN_MAX_CALLS + 8];
+    struct loop_call *kept[CONN_MAX_CALLS + 8];
     int kept_count;
     struct conn *last;
 };

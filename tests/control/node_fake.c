@@ -42,11 +42,11 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
 }
 
 static struct hello_policy policy = { .software = "fake", .of = hello_of, .identify = identify, .accepted = accepted };
-static void handle_hello(struct conn *conn, struct call *call, void *args)
+static void handle_hello(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_hello(&policy, conn, call, args);
 }
-static void handle_prove(struct conn *conn, struct call *call, void *args)
+static void handle_prove(struct conn *conn, struct loop_call *call, void *args)
 {
     hello_handle_prove(&policy, conn, call, args);
 }
@@ -55,7 +55,7 @@ static void handle_prove(struct conn *conn, struct call *call, void *args)
 
 static ctl_status good(void) { return (ctl_status){ CTL_OK, (char *)(uintptr_t)"" }; }
 
-static void handle_register(struct conn *conn, struct call *call, void *args)
+static void handle_register(struct conn *conn, struct loop_call *call, void *args)
 {
     uint8_t key[TICKET_KEY_SIZE];
     (void)conn;
@@ -72,14 +72,14 @@ static void handle_register(struct conn *conn, struct call *call, void *args)
 static void give_orders(void)
 {
     node_orders_result result = { .status = good(), .orders = { fake.order_count, fake.orders } };
-    struct call *call = fake.orders_call;
+    struct loop_call *call = fake.orders_call;
     fake.orders_call = NULL;
     fake.order_count = 0;
     if (call)
         call_reply(call, &result);
 }
 
-static void handle_orders(struct conn *conn, struct call *call, void *args)
+static void handle_orders(struct conn *conn, struct loop_call *call, void *args)
 {
     (void)conn;
     (void)args;
@@ -90,7 +90,7 @@ static void handle_orders(struct conn *conn, struct call *call, void *args)
         give_orders();
 }
 
-static void handle_report(struct conn *conn, struct call *call, void *object)
+static void handle_report(struct conn *conn, struct loop_call *call, void *object)
 {
     const node_report_args *args = object;
     (void)conn;
@@ -137,7 +137,7 @@ void fake_spec(ctl_server_spec *spec, uint64_t id)
 
 /* ---- client ---- */
 
-static void handle_client_register(struct conn *conn, struct call *call, void *args)
+static void handle_client_register(struct conn *conn, struct loop_call *call, void *args)
 {
     (void)conn;
     protocol_free((xdrproc_t)xdr_client_register_args, &fake.client_args);
@@ -173,7 +173,7 @@ void fake_grant(uint64_t program, ctl_grant *grant)
                           .sharing = CTL_SHARING_TIME_SLICE };
 }
 
-static void handle_request(struct conn *conn, struct call *call, void *args)
+static void handle_request(struct conn *conn, struct loop_call *call, void *args)
 {
     (void)conn;
     protocol_free((xdrproc_t)xdr_client_request_args, &fake.request);
@@ -191,7 +191,7 @@ static void handle_request(struct conn *conn, struct call *call, void *args)
     call_reply(call, &result);
 }
 
-static void handle_ended(struct conn *conn, struct call *call, void *object)
+static void handle_ended(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_ended_args *args = object;
     (void)conn;
@@ -205,14 +205,14 @@ static void handle_ended(struct conn *conn, struct call *call, void *object)
 static void give_events(void)
 {
     client_events_result result = { .status = good(), .events = { fake.event_count, fake.events } };
-    struct call *call = fake.events_call;
+    struct loop_call *call = fake.events_call;
     fake.events_call = NULL;
     fake.event_count = 0;
     if (call)
         call_reply(call, &result);
 }
 
-static void handle_events(struct conn *conn, struct call *call, void *args)
+static void handle_events(struct conn *conn, struct loop_call *call, void *args)
 {
     (void)conn;
     (void)args;

@@ -23,7 +23,7 @@ struct fake {
     uint64_t next_number, incarnation;
     /* node manager */
     struct conn *node;
-    struct call *orders_call;
+    struct loop_call *orders_call;
     node_order orders[FAKE_QUEUE];
     unsigned order_count;
     node_register_args node_args; /* of the last registration */
@@ -32,7 +32,7 @@ struct fake {
     int report_count;
     /* client manager */
     struct conn *client;
-    struct call *events_call;
+    struct loop_call *events_call;
     client_event events[FAKE_QUEUE];
     unsigned event_count;
     client_register_args client_args;

@@ -47,6 +47,11 @@ def main():
     check("each kind of file has a number of its own",
           {"a.c": LONG, "b.py": LONG, "c.sh": LONG, "d": "#!/bin/sh\n" + LONG, "e": "#!/usr/bin/env python3\n" + LONG,
            "f.mk": LONG}, 1, "long-C: 1 ", "long-Python: 2 ", "long-shell: 2 ", "long-make: 1 ")
+    check("a struct that two rooms define is found",
+          {"cpu/server/a/a.c": "struct same {\n    int x;\n};\nstruct own {\n    int x;\n};\n",
+           "cpu/server/b/b.h": "struct own {\n    int x;\n};\n",
+           "softgpu/exec/c.h": "int x;\nstruct same {\n    int y;\n};\n",
+           "tests/d.c": "struct own {\n    int x;\n};\n"}, 1, "shared-tag: 1 ", "softgpu/exec/c.h:2")
     check("documents may have long lines", {"a.md": LONG}, 0)
     check("measurements may have lines of 160 columns, not longer ones",
           {"docs/measurements/a.md": LONG + 160 * "x" + "\n" + 161 * "x" + "\n"}, 1, "long-measurement: 1 ", "a.md:3")

@@ -204,7 +204,7 @@ static const char help[] =
 
 enum { OPTION_QUERY_GPU = 256, OPTION_QUERY_APPS, OPTION_FORMAT, OPTION_HELP_FIELDS };
 
-struct command {
+struct smi_command {
     const char *only, *gpus, *programs, *format;
     const char *name;                   /* dmon, pmon, topo; NULL: none of them */
     unsigned loop, count;               /* count 0: without end, where there is a loop */
@@ -236,7 +236,7 @@ static int wrong(const char *what)
 }
 
 /* What goes together with which command. NULL, or what is wrong. */
-static const char *command_wrong(const struct command *command, bool pace)
+static const char *command_wrong(const struct smi_command *command, bool pace)
 {
     bool monitor = command->name && strcmp(command->name, "topo") != 0;
     int forms = command->list + command->all + !!command->gpus + !!command->programs + !!command->name;
@@ -256,7 +256,7 @@ static const char *command_wrong(const struct command *command, bool pace)
 }
 
 /* dmon, pmon and topo come before the options. */
-static void take_name(int *argc, char ***argv, struct command *command)
+static void take_name(int *argc, char ***argv, struct smi_command *command)
 {
     static const char *const names[] = { "dmon", "pmon", "topo" };
     for (size_t i = 0; *argc > 1 && i < sizeof names / sizeof *names; i++)
@@ -271,7 +271,7 @@ static void take_name(int *argc, char ***argv, struct command *command)
 }
 
 /* -1: go on; else the exit status. */
-static int read_command(int argc, char **argv, struct command *command)
+static int read_command(int argc, char **argv, struct smi_command *command)
 {
     int option;
     bool pace = false;
@@ -312,7 +312,8 @@ static int read_command(int argc, char **argv, struct command *command)
     return problem ? wrong(problem) : -1;
 }
 
-static int show(const struct smi *smi, const struct command *command, const struct smi_format *format, unsigned look)
+static int show(const struct smi *smi, const struct smi_command *command, const struct smi_format *format,
+                unsigned look)
 {
     int r = 0;
     bool first = look == 0;
@@ -338,7 +339,7 @@ int main(int argc, char **argv)
 {
     enum { NO_SUCH_GPU = 6 };
     static struct smi smi;
-    struct command command = { 0 };
+    struct smi_command command = { 0 };
     struct smi_format format = { 0 };
     int r = read_command(argc, argv, &command);
     if (r >= 0)

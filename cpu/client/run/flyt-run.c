@@ -137,7 +137,7 @@ static int set_library_path(const char *folder)
 
 /* The loader takes a library that is loaded already for the one that a program names: so the program's own path
    (DT_RPATH) is not searched for it. */
-static int set_preload(const char *folder, const struct program *program)
+static int set_preload(const char *folder, const struct run_program *program)
 {
     char library[PATH_MAX + 64];
     if (!program->rpath || !*program->runtime)
@@ -188,7 +188,7 @@ static int set_tools(const char *folder)
 }
 
 /* FLYT_NVRTC: always, never, or, as it is without, for programs that look as if they compile kernels. */
-static int set_compiler(const char *folder, const struct program *program)
+static int set_compiler(const char *folder, const struct run_program *program)
 {
     char library[PATH_MAX + 64];
     const char *when = getenv("FLYT_NVRTC");
@@ -204,7 +204,7 @@ static int set_compiler(const char *folder, const struct program *program)
 
 /* One line for a program that Flyt's libraries cannot be loaded into. It is started all the same: it may be no CUDA
    program, or start others that Flyt can serve. */
-static void warn(const struct program *program)
+static void warn(const struct run_program *program)
 {
     const char *why = NULL, *advice = NULL;
     if (program->foreign) {
@@ -227,7 +227,7 @@ static void warn(const struct program *program)
 }
 
 /* A warning too: the program may do without a GPU. */
-static void warn_of_libraries(const struct program *program, const struct loader_view *view)
+static void warn_of_libraries(const struct run_program *program, const struct loader_view *view)
 {
     if (*view->problem && !program->foreign && !program->no_loader && !strstr(program->interpreter, "ld-musl"))
         fprintf(stderr,
@@ -239,7 +239,7 @@ static void warn_of_libraries(const struct program *program, const struct loader
 /* AddressSanitizer wants to be the first library, so that no other one takes its functions; ours take none of them.
    ThreadSanitizer must not look for races in libraries that it has not compiled: it sees their accesses and not what
    orders them. */
-static int set_sanitizers(const struct program *program)
+static int set_sanitizers(const struct run_program *program)
 {
     if (program->asan && getenv("LD_PRELOAD") && put_first("ASAN_OPTIONS", "verify_asan_link_order=0"))
         return -1;
@@ -256,7 +256,7 @@ static int say_what_is_set(void)
     return setenv("FLYT_LOG", "info", 0);
 }
 
-static int explain_failure(const char *name, const struct program *program, int error)
+static int explain_failure(const char *name, const struct run_program *program, int error)
 {
     struct stat is;
     char here[PATH_MAX];
@@ -276,7 +276,7 @@ static int explain_failure(const char *name, const struct program *program, int 
 
 int main(int argc, char **argv)
 {
-    static struct program program;
+    static struct run_program program;
     static struct loader_view view;
     char folder[PATH_MAX];
     int at = 1;

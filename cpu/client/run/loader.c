@@ -129,7 +129,7 @@ static bool listed_compilers(const char *text, const char *folder)
     return false;
 }
 
-void loader_look(const struct program *program, const char *folder, struct loader_view *view)
+void loader_look(const struct run_program *program, const char *folder, struct loader_view *view)
 {
     char library[PATH_MAX + 32];
     bool dynamic = strstr(program->interpreter, "ld-linux") != NULL;

@@ -16,6 +16,6 @@ struct loader_view {
 };
 
 /* folder: where flyt-run and the libraries lie. LD_LIBRARY_PATH is set already. */
-void loader_look(const struct program *, const char *folder, struct loader_view *);
+void loader_look(const struct run_program *, const char *folder, struct loader_view *);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum { MAX_SEGMENTS = 256, MAX_ENTRIES = 4096 };
 
-struct image {
+struct program_image {
     int fd;
     Elf64_Phdr segments[MAX_SEGMENTS];
     int segment_count;
@@ -74,7 +74,7 @@ static void read_string(int fd, uint64_t offset, char *text, size_t size)
         text[0] = 0;
 }
 
-static bool read_image(struct image *image, const Elf64_Ehdr *head)
+static bool read_image(struct program_image *image, const Elf64_Ehdr *head)
 {
     if (head->e_phentsize != sizeof(Elf64_Phdr) || head->e_phnum > MAX_SEGMENTS)
         return false;
@@ -94,7 +94,7 @@ static bool read_image(struct image *image, const Elf64_Ehdr *head)
 }
 
 /* Where in the file lies what the program will have at this address? 0: nowhere. */
-static uint64_t file_offset(const struct image *image, uint64_t address)
+static uint64_t file_offset(const struct program_image *image, uint64_t address)
 {
     for (int i = 0; i < image->segment_count; i++) {
         const Elf64_Phdr *segment = &image->segments[i];
@@ -104,7 +104,7 @@ static uint64_t file_offset(const struct image *image, uint64_t address)
     return 0;
 }
 
-static const Elf64_Dyn *entry(const struct image *image, Elf64_Sxword tag)
+static const Elf64_Dyn *entry(const struct program_image *image, Elf64_Sxword tag)
 {
     for (int i = 0; i < image->entry_count && image->entries[i].d_tag != DT_NULL; i++)
         if (image->entries[i].d_tag == tag)
@@ -112,7 +112,7 @@ static const Elf64_Dyn *entry(const struct image *image, Elf64_Sxword tag)
     return NULL;
 }
 
-static void read_elf(const struct image *image, struct program *program)
+static void read_elf(const struct program_image *image, struct run_program *program)
 {
     for (int i = 0; i < image->segment_count; i++)
         if (image->segments[i].p_type == PT_INTERP)
@@ -138,7 +138,7 @@ static void read_elf(const struct image *image, struct program *program)
 }
 
 /* "#! interpreter argument" */
-static void read_script(int fd, struct program *program)
+static void read_script(int fd, struct run_program *program)
 {
     char line[PATH_MAX];
     ssize_t got = pread(fd, line, sizeof line - 1, 2);
@@ -149,13 +149,13 @@ static void read_script(int fd, struct program *program)
     program->compiles = strstr(line, "python") != NULL;     /* "#!/usr/bin/env python3" */
 }
 
-void program_read(const char *name, struct program *program)
+void program_read(const char *name, struct run_program *program)
 {
-    static struct image image;
+    static struct program_image image;
     Elf64_Ehdr head;
     memset(program, 0, sizeof *program);
     find(name, program->path);
-    image = (struct image){ .fd = *program->path ? open(program->path, O_RDONLY | O_CLOEXEC) : -1 };
+    image = (struct program_image){ .fd = *program->path ? open(program->path, O_RDONLY | O_CLOEXEC) : -1 };
     if (image.fd < 0)
         return;
     ssize_t got = pread(image.fd, &head, sizeof head, 0);

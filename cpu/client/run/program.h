@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-struct program {
+struct run_program {
     char path[PATH_MAX];            /* the file that execvp will run; "" if there is none */
     bool privileged;                /* setuid, setgid or with capabilities: the loader ignores LD_LIBRARY_PATH */
     bool foreign;                   /* not for x86-64 */
@@ -24,6 +24,6 @@ struct program {
 };
 
 /* Finds the program as execvp does, and reads its head. What cannot be read stays empty: execvp says what is wrong. */
-void program_read(const char *name, struct program *);
+void program_read(const char *name, struct run_program *);
 
 #endif

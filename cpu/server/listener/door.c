@@ -113,7 +113,8 @@ bool door_add(struct door *door, int fd, bool tls, uint64_t deadline)
         close(fd);
         return false;
     }
-    door->waiting[door->count++] = (struct waiting){ .fd = fd, .tls = tls, .deadline = deadline, .source = source };
+    door->waiting[door->count++] =
+        (struct door_waiting){ .fd = fd, .tls = tls, .deadline = deadline, .source = source };
     return true;
 }
 

@@ -22,7 +22,7 @@ struct door_source {
 };
 
 struct knock;
-struct waiting {
+struct door_waiting {
     int fd;
     bool spoke, tls;
     uint64_t deadline;
@@ -39,7 +39,7 @@ struct door_failures {
 enum { DOOR_FAILURE_SOURCES = 256 };
 
 struct door {
-    struct waiting waiting[DOOR_PLACES]; /* in the order in which they came */
+    struct door_waiting waiting[DOOR_PLACES]; /* in the order in which they came */
     int count, most;                     /* most: fewer where few files may be open */
     struct door_failures failures[DOOR_FAILURE_SOURCES];
 };

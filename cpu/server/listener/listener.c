@@ -154,7 +154,7 @@ static void listener_give_lane(struct listener *l, int i, const uint8_t *hello)
 enum first_bytes { FIRST_CALL, FIRST_LANE, FIRST_KNOCK, FIRST_INCOMPLETE };
 
 /* What n first bytes are the beginning of. Of a lane all of the hello is waited for, of a knock its head. */
-static enum first_bytes listener_first(struct waiting *waiting, const uint8_t *bytes, size_t n)
+static enum first_bytes listener_first(struct door_waiting *waiting, const uint8_t *bytes, size_t n)
 {
     bool lane = rpc_lane_begins(bytes, n), knock = !waiting->knock && rpc_knock_begins(bytes, n);
     int whole = knock ? RPC_KNOCK_HEAD : RPC_LANE_HEAD;
@@ -167,7 +167,7 @@ static enum first_bytes listener_first(struct waiting *waiting, const uint8_t *b
 }
 
 /* Takes what has come of a knock. False: the connection is of no use. */
-static bool listener_take_knock(struct waiting *waiting)
+static bool listener_take_knock(struct door_waiting *waiting)
 {
     if (!waiting->knock)
         waiting->knock = calloc(1, sizeof *waiting->knock);
@@ -175,7 +175,7 @@ static bool listener_take_knock(struct waiting *waiting)
 }
 
 /* Whether it has no use for a worker with a GPU. */
-static bool listener_unwelcome(const struct listener *l, const struct waiting *waiting)
+static bool listener_unwelcome(const struct listener *l, const struct door_waiting *waiting)
 {
     return l->tickets && !(waiting->knock && waiting->knock->good);
 }
@@ -205,7 +205,7 @@ static void listener_serve_waiting(struct listener *l)
     uint64_t now = clock_now();
     l->serve_after = 0;
     for (int i = 0; i < l->door.count;) {
-        const struct waiting *waiting = &l->door.waiting[i];
+        const struct door_waiting *waiting = &l->door.waiting[i];
         bool usher = listener_unwelcome(l, waiting);
         struct worker *worker = usher ? NULL : workers_idle(&l->workers);
         if (!waiting->spoke || (!usher && !worker) || !listener_may_greet(l, &waiting->source, now)) {
@@ -232,7 +232,7 @@ static void listener_serve_waiting(struct listener *l)
 /* Looks at what came over connection i. False: it is of no use any more. */
 static bool listener_read(struct listener *l, int i, short events)
 {
-    struct waiting *waiting = &l->door.waiting[i];
+    struct door_waiting *waiting = &l->door.waiting[i];
     uint8_t bytes[RPC_LANE_HEAD];
     bool ended = events & (POLLHUP | POLLERR | POLLRDHUP);
     if (waiting->knock && !waiting->knock->whole)
@@ -259,7 +259,7 @@ static bool listener_read(struct listener *l, int i, short events)
 /* Looks at connection i after poll. */
 static void listener_look(struct listener *l, int i, short events, uint64_t now)
 {
-    struct waiting *waiting = &l->door.waiting[i];
+    struct door_waiting *waiting = &l->door.waiting[i];
     char more[48];
     bool due = waiting->again && now >= waiting->again;
     waiting->again = due ? 0 : waiting->again;
@@ -320,7 +320,7 @@ static uint64_t listener_deadline(const struct listener *l)
     if (l->serve_after && l->serve_after < deadline)
         deadline = l->serve_after;
     for (int i = 0; i < l->door.count; i++) {
-        const struct waiting *waiting = &l->door.waiting[i];
+        const struct door_waiting *waiting = &l->door.waiting[i];
         uint64_t next = waiting->again && waiting->again < waiting->deadline ? waiting->again : waiting->deadline;
         if (!waiting->spoke && next < deadline)
             deadline = next;

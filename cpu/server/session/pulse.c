@@ -42,10 +42,10 @@ static bool is_stuck(struct watched *w, uint64_t count, bool busy, bool excused,
     return now - w->since >= most;
 }
 
-struct watch { struct clock_run run; struct watched executor, reader, completion; };
+struct pulse_watch { struct clock_run run; struct watched executor, reader, completion; };
 
 /* Who is stuck; NULL: nobody. */
-static const char *look(struct session *session, struct watch *watch, uint64_t tick)
+static const char *look(struct session *session, struct pulse_watch *watch, uint64_t tick)
 {
     const struct executor *e = &session->executor;
     const struct completion *c = &session->completion;
@@ -105,7 +105,7 @@ static void *pulse_main(void *context)
     struct session *session = context;
     struct pulse *pulse = &session->pulse;
     const uint64_t interval = rpc_beat_interval(), tick = interval / TICKS;
-    struct watch watch = { .run = { .looked = clock_now() } };
+    struct pulse_watch watch = { .run = { .looked = clock_now() } };
     /* of this thread; refused to ordinary users, who do without */
     setpriority(PRIO_PROCESS, (id_t)gettid(), PRIORITY);
     pthread_mutex_lock(&pulse->lock);

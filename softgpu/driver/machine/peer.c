@@ -10,15 +10,15 @@
 
 #include <stdlib.h>
 
-struct link {
-    struct link *next;
+struct peer_link {
+    struct peer_link *next;
     struct sgd_context *from, *to;
 };
-static struct link *links;
+static struct peer_link *links;
 
-static struct link **find(const struct sgd_context *from, const struct sgd_context *to)
+static struct peer_link **find(const struct sgd_context *from, const struct sgd_context *to)
 {
-    struct link **at = &links;
+    struct peer_link **at = &links;
     while (*at && ((*at)->from != from || (*at)->to != to))
         at = &(*at)->next;
     return at;
@@ -27,15 +27,15 @@ static struct link **find(const struct sgd_context *from, const struct sgd_conte
 unsigned sgd_peers_of(const struct sgd_context *owner)
 {
     unsigned devices = 0;
-    for (const struct link *l = links; l; l = l->next)
+    for (const struct peer_link *l = links; l; l = l->next)
         if (l->to == owner)
             devices |= 1u << l->from->device->ordinal;
     return devices;
 }
 
-static void drop(struct link **at)
+static void drop(struct peer_link **at)
 {
-    struct link *gone = *at;
+    struct peer_link *gone = *at;
     unsigned device = 1u << gone->from->device->ordinal;
     *at = gone->next;
     if (!(sgd_peers_of(gone->to) & device))
@@ -47,10 +47,10 @@ CUresult sgd_peer_enable(struct sgd_context *from, struct sgd_context *to)
 {
     if (*find(from, to))
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-    struct link *new = malloc(sizeof *new);
+    struct peer_link *new = malloc(sizeof *new);
     if (!new)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *new = (struct link){ links, from, to };
+    *new = (struct peer_link){ links, from, to };
     links = new;
     sgd_memory_peer(to, 1u << from->device->ordinal, true);
     return CUDA_SUCCESS;
@@ -58,7 +58,7 @@ CUresult sgd_peer_enable(struct sgd_context *from, struct sgd_context *to)
 
 CUresult sgd_peer_disable(struct sgd_context *from, struct sgd_context *to)
 {
-    struct link **at = find(from, to);
+    struct peer_link **at = find(from, to);
     if (!*at)
         return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
     drop(at);
@@ -67,7 +67,7 @@ CUresult sgd_peer_disable(struct sgd_context *from, struct sgd_context *to)
 
 void sgd_peers_forget(const struct sgd_context *c)
 {
-    for (struct link **at = &links; *at;)
+    for (struct peer_link **at = &links; *at;)
         if ((*at)->from == c || (*at)->to == c)
             drop(at);
         else

@@ -269,19 +269,19 @@ static int write_number(const struct cell *cell, core_stream stream, uint64_t nu
 /* ---- records of processes that may have been killed ---- */
 
 /* One record that something of this process waits for. */
-struct watch {
-    struct watch *next;
+struct event_watch {
+    struct event_watch *next;
     struct cell cell;
     struct cell_head head;
 };
 static struct {
     pthread_mutex_t lock;
-    struct watch *first;
+    struct event_watch *first;
     bool runs;                                /* the thread */
 } watches = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Whether it need not be looked at any more. */
-static bool watch_look(const struct watch *watch)
+static bool watch_look(const struct event_watch *watch)
 {
     struct cell_content content;
     pthread_mutex_lock(&lock);
@@ -293,9 +293,9 @@ static bool watch_look(const struct watch *watch)
            !write_number(&watch->cell, watch->cell.arena->stream, watch->head.recorded);
 }
 
-static struct watch *watch_take(struct watch **list)
+static struct event_watch *watch_take(struct event_watch **list)
 {
-    struct watch *watch = *list;
+    struct event_watch *watch = *list;
     if (watch)
         *list = watch->next;
     return watch;
@@ -303,7 +303,7 @@ static struct watch *watch_take(struct watch **list)
 
 static void *watch_run(void *unused)
 {
-    struct watch *now, *watch;
+    struct event_watch *now, *watch;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_mutex_lock(&watches.lock);
     while (watches.first) {
@@ -349,12 +349,12 @@ static void watch_add(const struct cell *cell, const struct cell_head *head)
     if (memcmp(head->recorder, &own, sizeof own) == 0)
         return;
     pthread_mutex_lock(&watches.lock);
-    struct watch *watch = watches.first;
+    struct event_watch *watch = watches.first;
     while (watch && (watch->cell.arena != cell->arena || watch->cell.index != cell->index ||
                      watch->head.recorded != head->recorded))
         watch = watch->next;
     if (!watch && (watch = malloc(sizeof *watch))) {
-        *watch = (struct watch){ .next = watches.first, .cell = cell_hold(cell), .head = *head };
+        *watch = (struct event_watch){ .next = watches.first, .cell = cell_hold(cell), .head = *head };
         watches.first = watch;
         if (!watches.runs)
             watches.runs = watch_start();

@@ -16,7 +16,7 @@
 
 enum { TOKEN_KIND = 5 };
 
-struct reservation {
+struct handle_reservation {
     struct tree_node node; /* key: base */
     uint64_t size;
     bool noted; /* the address map has all of it, whatever is mapped there */
@@ -112,7 +112,7 @@ static int reserve(size_t size, size_t alignment, uint64_t hint, int device, uin
     uint64_t unit = alignment > core_session.granularity ? alignment : core_session.granularity;
     if (!size || !granules(size) || (alignment & (alignment - 1)) || core_session.window % unit)
         return CORE_INVALID_VALUE;
-    struct reservation *reservation = calloc(1, sizeof *reservation);
+    struct handle_reservation *reservation = calloc(1, sizeof *reservation);
     if (!reservation)
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&handle_lock);
@@ -165,7 +165,7 @@ int core_reservation_free(uint64_t address, size_t size)
     if (code)
         return code;
     pthread_mutex_lock(&handle_lock);
-    struct reservation *found = (struct reservation *)tree_at_or_below(&reservations, address, 0);
+    struct handle_reservation *found = (struct handle_reservation *)tree_at_or_below(&reservations, address, 0);
     const struct client_mapping *inside = mapping_at_or_above(address);
     if (!found || found->node.key != address || found->size != size || (inside && inside->node.key - address < size)) {
         code = CORE_INVALID_VALUE;
@@ -400,9 +400,9 @@ static bool occupied(uint64_t address, uint64_t size)
 }
 
 /* The reservation that has all of the range; NULL: none. */
-static const struct reservation *reservation_of(uint64_t address, uint64_t size)
+static const struct handle_reservation *reservation_of(uint64_t address, uint64_t size)
 {
-    const struct reservation *r = (struct reservation *)tree_at_or_below(&reservations, address, 0);
+    const struct handle_reservation *r = (struct handle_reservation *)tree_at_or_below(&reservations, address, 0);
     return r && address - r->node.key < r->size && size <= r->size - (address - r->node.key) ? r : NULL;
 }
 
@@ -457,7 +457,7 @@ static void access_note(struct client_mapping *mapping, const struct rights *rig
 {
     bool before = mapping->rights.read, after = rights->read;
     mapping->rights = *rights;
-    const struct reservation *within = reservation_of(mapping->node.key, mapping->size);
+    const struct handle_reservation *within = reservation_of(mapping->node.key, mapping->size);
     if (within && within->noted)
         return;
     if (before && !after)

@@ -20,36 +20,36 @@ struct moment {
 };
 
 /* The stream of a lane. It may have ended, and so may its context. */
-struct order {
+struct pool_order {
     struct client_stream *stream;
     core_context *context;
     uint64_t token, generation;
     core_event last; /* recorded in the stream when it ended; 0: none */
 };
 
-struct order order_of(const struct client_stream *);
-bool order_same(const struct order *, const struct client_stream *);
+struct pool_order order_of(const struct client_stream *);
+bool order_same(const struct pool_order *, const struct client_stream *);
 /* The stream takes no more frees. */
-bool order_ended(const struct order *);
+bool order_ended(const struct pool_order *);
 /* A free in this stream takes effect here. It may give the stream a call. */
 struct moment moment_now(struct client_stream *);
 /* What precedes both. Both are of one stream. */
 struct moment moment_later(const struct moment *, const struct moment *);
-bool moment_done(const struct order *, const struct moment *);
+bool moment_done(const struct pool_order *, const struct moment *);
 /* The program has made the stream wait for that moment. */
-bool moment_precedes(const struct order *, const struct moment *, const struct client_stream *);
+bool moment_precedes(const struct pool_order *, const struct moment *, const struct client_stream *);
 /* Makes the stream wait for that moment. False: that cannot be done without waiting for later work, too. */
-bool moment_join(struct order *, const struct moment *, struct client_stream *);
+bool moment_join(struct pool_order *, const struct moment *, struct client_stream *);
 /* The stream is about to end: what was freed in it is awaited by an event. */
-void order_end(struct order *);
-void order_free(struct order *);
+void order_end(struct pool_order *);
+void order_free(struct pool_order *);
 
 /* ---- pool_blocks.c: the memory of a pool ---- */
 
 /* Free memory is in lanes: one for each stream in which memory was freed, and `ready` for memory that no work uses. */
-struct lane {
+struct pool_lane {
     struct list of_store;
-    struct order order; /* of `ready`: nothing */
+    struct pool_order order; /* of `ready`: nothing */
     struct tree sizes;  /* its free blocks */
 };
 
@@ -59,7 +59,7 @@ struct store {
     uint64_t most; /* 0: as much as there is */
     uint64_t reserved, reserved_high, used, used_high;
     struct tree pieces, blocks; /* by address */
-    struct lane ready;
+    struct pool_lane ready;
     struct list lanes;
 };
 

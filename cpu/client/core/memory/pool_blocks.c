@@ -30,7 +30,7 @@ struct pool_block {
     struct tree_node by_address; /* key: address */
     struct tree_node by_size;    /* key: size, tie: address; in the lane's tree while free */
     struct pool_piece *piece;
-    struct lane *lane; /* NULL: an allocation */
+    struct pool_lane *lane; /* NULL: an allocation */
     struct moment moment;
 };
 
@@ -84,7 +84,7 @@ static bool neighbours(const struct pool_block *a, const struct pool_block *b)
 /* b becomes part of a. */
 static void join(struct store *store, struct pool_block *a, struct pool_block *b)
 {
-    struct lane *lane = a->lane;
+    struct pool_lane *lane = a->lane;
     uint64_t size = size_of(a) + size_of(b);
     if (lane != &store->ready)
         a->moment = moment_later(&a->moment, &b->moment);
@@ -94,7 +94,7 @@ static void join(struct store *store, struct pool_block *a, struct pool_block *b
     tree_insert(&lane->sizes, &a->by_size);
 }
 
-static void lane_enter(struct store *store, struct lane *lane, struct pool_block *b)
+static void lane_enter(struct store *store, struct pool_lane *lane, struct pool_block *b)
 {
     b->lane = lane;
     tree_insert(&lane->sizes, &b->by_size);
@@ -107,14 +107,14 @@ static void lane_enter(struct store *store, struct lane *lane, struct pool_block
 }
 
 /* The stream's lane. NULL: there is none, and with `make`: no memory. */
-static struct lane *lane_of(struct store *store, struct client_stream *s, bool make)
+static struct pool_lane *lane_of(struct store *store, struct client_stream *s, bool make)
 {
     for (struct list *link = list_first(&store->lanes); link; link = list_next(&store->lanes, link)) {
-        struct lane *lane = LIST_OBJECT(link, struct lane, of_store);
+        struct pool_lane *lane = LIST_OBJECT(link, struct pool_lane, of_store);
         if (order_same(&lane->order, s))
             return lane;
     }
-    struct lane *lane = make ? calloc(1, sizeof *lane) : NULL;
+    struct pool_lane *lane = make ? calloc(1, sizeof *lane) : NULL;
     if (lane) {
         lane->order = order_of(s);
         list_append(&store->lanes, &lane->of_store);
@@ -123,7 +123,7 @@ static struct lane *lane_of(struct store *store, struct client_stream *s, bool m
 }
 
 /* All of the lane's blocks that no work uses become ready. An empty lane whose stream has ended goes. */
-static void lane_settle(struct store *store, struct lane *lane)
+static void lane_settle(struct store *store, struct pool_lane *lane)
 {
     struct tree_node *next;
     bool done = true;
@@ -149,13 +149,13 @@ static void settle(struct store *store)
     struct list *next;
     for (struct list *link = list_first(&store->lanes); link; link = next) {
         next = list_next(&store->lanes, link);
-        lane_settle(store, LIST_OBJECT(link, struct lane, of_store));
+        lane_settle(store, LIST_OBJECT(link, struct pool_lane, of_store));
     }
 }
 
 void store_stream_ends(struct store *store, const struct client_stream *s)
 {
-    struct lane *lane = lane_of(store, (struct client_stream *)(uintptr_t)s, false);
+    struct pool_lane *lane = lane_of(store, (struct client_stream *)(uintptr_t)s, false);
     if (lane)
         lane_settle(store, lane);
     if (lane && tree_first(&lane->sizes))
@@ -167,7 +167,7 @@ void store_stream_ends(struct store *store, const struct client_stream *s)
 /* The block, cut to size, becomes an allocation. */
 static uint64_t use(struct store *store, struct pool_block *b, uint64_t size)
 {
-    struct lane *lane = b->lane;
+    struct pool_lane *lane = b->lane;
     uint64_t rest = size_of(b) - size;
     struct pool_block *more = rest ? block_new(store, b->piece, address_of(b) + size, rest) : NULL;
     if (rest && !more)
@@ -183,13 +183,13 @@ static uint64_t use(struct store *store, struct pool_block *b, uint64_t size)
     return address_of(b);
 }
 
-static struct pool_block *fit(const struct lane *lane, uint64_t size)
+static struct pool_block *fit(const struct pool_lane *lane, uint64_t size)
 {
     return by_size(tree_at_or_above(&lane->sizes, size, 0));
 }
 
 /* A block of another stream's that the stream comes behind. */
-static struct pool_block *fit_preceding(const struct lane *lane, uint64_t size, const struct client_stream *s)
+static struct pool_block *fit_preceding(const struct pool_lane *lane, uint64_t size, const struct client_stream *s)
 {
     struct tree_node *n = tree_at_or_above(&lane->sizes, size, 0);
     for (int looks = 0; n && looks < LOOKS; looks++, n = tree_next(&lane->sizes, n))
@@ -198,7 +198,7 @@ static struct pool_block *fit_preceding(const struct lane *lane, uint64_t size, 
     return NULL;
 }
 
-static struct pool_block *fit_joined(struct lane *lane, uint64_t size, struct client_stream *s)
+static struct pool_block *fit_joined(struct pool_lane *lane, uint64_t size, struct client_stream *s)
 {
     struct tree_node *n = tree_at_or_above(&lane->sizes, size, 0);
     for (int looks = 0; n && looks < LOOKS; looks++, n = tree_next(&lane->sizes, n))
@@ -209,11 +209,11 @@ static struct pool_block *fit_joined(struct lane *lane, uint64_t size, struct cl
 
 uint64_t store_take(struct store *store, uint64_t size, struct client_stream *s, struct reuse reuse)
 {
-    struct lane *own = lane_of(store, s, false);
+    struct pool_lane *own = lane_of(store, s, false);
     struct pool_block *b = own ? fit(own, size) : NULL, *ready = fit(&store->ready, size);
     for (struct list *link = list_first(&store->lanes); link && !b && reuse.precedes;
          link = list_next(&store->lanes, link))
-        b = fit_preceding(LIST_OBJECT(link, struct lane, of_store), size, s);
+        b = fit_preceding(LIST_OBJECT(link, struct pool_lane, of_store), size, s);
     if (ready && (!b || size_of(ready) < size_of(b)))
         b = ready;
     if (!b && reuse.done && list_first(&store->lanes)) {
@@ -221,7 +221,7 @@ uint64_t store_take(struct store *store, uint64_t size, struct client_stream *s,
         b = fit(&store->ready, size);
     }
     for (struct list *link = list_first(&store->lanes); link && !b && reuse.join; link = list_next(&store->lanes, link))
-        b = fit_joined(LIST_OBJECT(link, struct lane, of_store), size, s);
+        b = fit_joined(LIST_OBJECT(link, struct pool_lane, of_store), size, s);
     return b ? use(store, b, size) : 0;
 }
 
@@ -230,7 +230,7 @@ void store_give(struct store *store, uint64_t address, struct client_stream *s, 
     struct pool_block *b = by_address(tree_at_or_below(&store->blocks, address, 0));
     if (!b || address_of(b) != address || b->lane)
         return;
-    struct lane *lane = moment ? lane_of(store, s, true) : &store->ready;
+    struct pool_lane *lane = moment ? lane_of(store, s, true) : &store->ready;
     store->used -= size_of(b);
     if (moment)
         b->moment = *moment;
@@ -357,7 +357,7 @@ bool store_trim(struct store *store, uint64_t keep)
     }
     struct list *after;
     for (struct list *link = list_first(&store->lanes); link; link = after) {
-        struct lane *lane = LIST_OBJECT(link, struct lane, of_store);
+        struct pool_lane *lane = LIST_OBJECT(link, struct pool_lane, of_store);
         after = list_next(&store->lanes, link);
         if (order_ended(&lane->order))
             lane_settle(store, lane);
@@ -384,7 +384,7 @@ void store_drop(struct store *store)
         piece_end(store, piece);
     }
     for (struct list *link; (link = list_first(&store->lanes));) {
-        struct lane *lane = LIST_OBJECT(link, struct lane, of_store);
+        struct pool_lane *lane = LIST_OBJECT(link, struct pool_lane, of_store);
         list_remove(link);
         order_free(&lane->order);
         free(lane);

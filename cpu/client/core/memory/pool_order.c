@@ -15,21 +15,21 @@
 
 enum { FLAG_DISABLE_TIMING = 2 };
 
-struct order order_of(const struct client_stream *s)
+struct pool_order order_of(const struct client_stream *s)
 {
-    return (struct order){ (struct client_stream *)(uintptr_t)s, s->context, atomic_load(&s->token),
+    return (struct pool_order){ (struct client_stream *)(uintptr_t)s, s->context, atomic_load(&s->token),
                            atomic_load(&s->context->generation), 0 };
 }
 
-static bool context_gone(const struct order *o) { return atomic_load(&o->context->generation) != o->generation; }
+static bool context_gone(const struct pool_order *o) { return atomic_load(&o->context->generation) != o->generation; }
 
-bool order_same(const struct order *o, const struct client_stream *s)
+bool order_same(const struct pool_order *o, const struct client_stream *s)
 {
     return o->stream == s && !o->last && atomic_load(&s->token) == o->token && o->context == s->context &&
            !context_gone(o);
 }
 
-bool order_ended(const struct order *o)
+bool order_ended(const struct pool_order *o)
 {
     return o->last || context_gone(o) || atomic_load(&o->stream->token) != o->token;
 }
@@ -88,7 +88,7 @@ static bool point_done(const struct point *p)
     return stream_done(s) >= p->number && !pending_any(p);
 }
 
-bool moment_done(const struct order *o, const struct moment *m)
+bool moment_done(const struct pool_order *o, const struct moment *m)
 {
     if (context_gone(o))
         return true;
@@ -99,7 +99,7 @@ bool moment_done(const struct order *o, const struct moment *m)
     return point_done(&m->own) && (!m->legacy.stream || point_done(&m->legacy));
 }
 
-bool moment_precedes(const struct order *o, const struct moment *m, const struct client_stream *s)
+bool moment_precedes(const struct pool_order *o, const struct moment *m, const struct client_stream *s)
 {
     if (order_ended(o))
         return false;
@@ -109,7 +109,7 @@ bool moment_precedes(const struct order *o, const struct moment *m, const struct
     return pool_waits_for(s, o->stream, o->token, m->own.number);
 }
 
-bool moment_join(struct order *o, const struct moment *m, struct client_stream *s)
+bool moment_join(struct pool_order *o, const struct moment *m, struct client_stream *s)
 {
     core_event event;
     /* Later calls of that stream may wait for this one. */
@@ -124,14 +124,14 @@ bool moment_join(struct order *o, const struct moment *m, struct client_stream *
 
 /* ---- the end of a stream ---- */
 
-void order_end(struct order *o)
+void order_end(struct pool_order *o)
 {
     core_event event;
     if (!stream_recorder(o->stream) && mark(o->stream, &event))
         o->last = event;
 }
 
-void order_free(struct order *o)
+void order_free(struct pool_order *o)
 {
     if (o->last)
         core_event_destroy(o->last);

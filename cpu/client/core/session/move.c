@@ -38,13 +38,13 @@
 enum { MOVE_LIMIT_MS = 2000 };         /* for the program to come to rest */
 
 /* The connection to a server that the session moves to. It lives as long as that connection. */
-struct link { atomic_bool adopted; };
-static struct link *current;            /* of the server where the session is; NULL: it has never moved */
+struct move_link { atomic_bool adopted; };
+static struct move_link *current;            /* of the server where the session is; NULL: it has never moved */
 
 /* While the move is under way, the next call there fails, and so does the move. */
 static void link_lost(void *context, const char *reason)
 {
-    struct link *link = context;
+    struct move_link *link = context;
     if (atomic_load(&link->adopted))
         session_lost(NULL, reason);
 }
@@ -245,7 +245,7 @@ static void facts_adopt(struct move *move, const char *uri)
     xdr_free((xdrproc_t)xdr_hello_result, &move->at[MOVE_TARGET].hello);
 }
 
-static void settle_down(struct move *move, const char *uri, struct link *link)
+static void settle_down(struct move *move, const char *uri, struct move_link *link)
 {
     atomic_store(&link->adopted, true);
     kinds_moved(move, true);
@@ -259,7 +259,7 @@ static void settle_down(struct move *move, const char *uri, struct link *link)
         session_lost(NULL, "it was lost when the session had just moved to it");
 }
 
-static void link_end(struct move *move, struct link *link)
+static void link_end(struct move *move, struct move_link *link)
 {
     struct move_place *target = &move->at[MOVE_TARGET];
     if (target->client) {
@@ -271,7 +271,7 @@ static void link_end(struct move *move, struct link *link)
 }
 
 /* The session is at rest. The link is used up. */
-static int move_session(struct move *move, const char *uri, struct link *link)
+static int move_session(struct move *move, const char *uri, struct move_link *link)
 {
     int code = settle(move), latched = 0, sticky = 0;
     bool there = false;
@@ -318,7 +318,7 @@ static void source_note(struct move *move)
 }
 
 /* The gate is shut. */
-static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint64_t limit, struct link *link)
+static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint64_t limit, struct move_link *link)
 {
     int code = streams_end(move, until, limit);
     if (!code && (code = session_move_begin()))
@@ -347,7 +347,7 @@ int core_move(const char *uri, unsigned limit_ms, char *why, size_t size)
     if (code)
         return move_refuse(&move, code, "the session cannot be used (error %d)", code);
     CANCEL_OFF;
-    struct link *link = calloc(1, sizeof *link);
+    struct move_link *link = calloc(1, sizeof *link);
     code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, uri, link_lost, link);
     if (!code)
         code = ask_source(&move);
