@@ -13,7 +13,8 @@ static char nothing[1];
 
 /* ---- what runs ---- */
 
-static void resized(struct conn *conn, struct loop_call *call, const struct resize_wish *wish, ctl_code code, char *text)
+static void resized(struct conn *conn, struct loop_call *call, const struct resize_wish *wish, ctl_code code,
+                    char *text)
 {
     (void)conn, (void)wish;
     if (call)
@@ -72,7 +73,8 @@ static void reply_now(struct change *change, ctl_code code, char *text)
 
 static struct change_kind now_kind;
 
-static void entitle(struct conn *conn, struct loop_call *call, const struct resize_wish *wish, ctl_code code, char *text)
+static void entitle(struct conn *conn, struct loop_call *call, const struct resize_wish *wish, ctl_code code,
+                    char *text)
 {
     struct change change = wish->then;
     if (!conn || !call)

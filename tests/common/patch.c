@@ -43,12 +43,12 @@ static size_t made(struct side *s, size_t room)
     return p.used;
 }
 
-static uint64_t state = 88172645463325252u;
 static uint64_t any(void)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
+    static uint64_t number = 88172645463325252u;
+    number ^= number << 13;
+    number ^= number >> 7;
+    return number ^= number << 17;
 }
 
 TEST(nothing_changed)

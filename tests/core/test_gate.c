@@ -7,21 +7,14 @@
  * shows: the gate: threads that end inside a call, are cancelled, or are not in the child of a fork hold nobody up
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cpu/client/core/wire/gate.h"
 #include "cpu/common/clock.h"
+#include "tests/lib/unit.h"
 #include "isolated.h"
 
 #define LONG_NS (20 * CLOCK_NS_PER_SECOND)
@@ -307,28 +300,13 @@ static void body_fork_(void)
     pthread_join(thread, NULL);
 }
 
-#define TEST(name, limit)                                  \
-    static void name(void **unused)                        \
-    {                                                      \
-        (void)unused;                                      \
-        assert_int_equal(isolated(body_##name, limit), 0); \
-    }
-TEST(named, 60)
-TEST(passes, 60)
-TEST(busy, 60)
-TEST(busy_fenced, 60)
-TEST(busy_many, 60)
-TEST(order, 60)
-TEST(ends, 60)
-TEST(fork_, 60)
+TEST(named) { assert_int_equal(isolated(body_named, 60), 0); }
+TEST(passes) { assert_int_equal(isolated(body_passes, 60), 0); }
+TEST(busy) { assert_int_equal(isolated(body_busy, 60), 0); }
+TEST(busy_fenced) { assert_int_equal(isolated(body_busy_fenced, 60), 0); }
+TEST(busy_many) { assert_int_equal(isolated(body_busy_many, 60), 0); }
+TEST(order) { assert_int_equal(isolated(body_order, 60), 0); }
+TEST(ends) { assert_int_equal(isolated(body_ends, 60), 0); }
+TEST(fork_) { assert_int_equal(isolated(body_fork_, 60), 0); }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named),       cmocka_unit_test(passes),    cmocka_unit_test(busy),
-        cmocka_unit_test(busy_fenced), cmocka_unit_test(busy_many), cmocka_unit_test(order),
-        cmocka_unit_test(ends),        cmocka_unit_test(fork_),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

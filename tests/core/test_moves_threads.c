@@ -8,24 +8,17 @@
  *   thread are named after the limit, and the program goes on where it was and can move later
  */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "api/driver/types.h"
 #define GATE_PROTOTYPES
 #include "api/driver/gate_calls.inc"
 #include "cpu/client/core/core.h"
+#include "tests/lib/unit.h"
 #include "isolated.h"
 #include "two_servers.h"
 
@@ -228,9 +221,8 @@ static void body_moving(void)
     program();
 }
 
-static void random_programs(void **unused)
+TEST(random_programs)
 {
-    (void)unused;
     for (program_seed = 1; program_seed <= 2; program_seed++) {
         char still[2000], moved[2000];
         assert_int_equal(isolated_output(body_still, 60, still, sizeof still), 0);
@@ -339,30 +331,17 @@ static void body_function_named(void)
     CHECK(move_to(1, 0) == 0 && core_sticky() == 0);
 }
 
-#define TEST(name, limit)                                  \
-    static void name(void **unused)                        \
-    {                                                      \
-        (void)unused;                                      \
-        assert_int_equal(isolated(body_##name, limit), 0); \
-    }
-TEST(thread_named, 60)
-TEST(stream_named, 60)
-TEST(function_named, 60)
+TEST(thread_named) { assert_int_equal(isolated(body_thread_named, 60), 0); }
+TEST(stream_named) { assert_int_equal(isolated(body_stream_named, 60), 0); }
+TEST(function_named) { assert_int_equal(isolated(body_function_named, 60), 0); }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thread_named),
-        cmocka_unit_test(stream_named),
-        cmocka_unit_test(function_named),
-        cmocka_unit_test(random_programs),
-    };
     if (argc < 3 || two_servers_start(argv[1], argv[2])) {
         fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
         return 1;
     }
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = unit_run(NULL, NULL);
     two_servers_end();
     return failures;
 }

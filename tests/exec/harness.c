@@ -87,7 +87,7 @@ static struct ptx_module *read_module(const char *ptx)
     const char *head = strstr(ptx, ".version") ? "" : ".version 8.7\n.target sm_100a\n.address_size 64\n";
     if (asprintf(&whole, "%s%s", head, ptx) < 0)
         fail_msg("no memory");
-    struct ptx_source source = { whole, strlen(whole), "test" };
+    struct ptx_source source = { .text = whole, .size = strlen(whole), .name = "test" };
     struct ptx_module *m = NULL;
     if (ptx_module_read_later(&source, 1, &m, log, sizeof log))
         fail_msg("PTX: %s", log);

@@ -69,7 +69,7 @@ int main(void)
         size_t length = strcspn(line, "\n");
         memcpy(whole + head, line, length);
         whole[head + length] = '\0';
-        struct ptx_source source = { whole, head + length, "form" };
+        struct ptx_source source = { .text = whole, .size = head + length, .name = "form" };
         struct ptx_module *module;
         log[0] = '\0';
         if (ptx_module_read_later(&source, 1, &module, log, sizeof log) || decode(engine, module, log, sizeof log))

@@ -8,7 +8,7 @@
 #include "cpu/common/cluster.h"
 #include "cpu/common/lock.h"
 
-/* The parameter block, malloc'ed (never NULL, so that an error is told from no parameters). */
+/* The parameter block, malloc'ed (never NULL, so that an error differs from no parameters). */
 static CUresult gather(const struct sgd_function *f, void **params, void **extra, void **block)
 {
     const struct ptx_function *p = f->info.function;
