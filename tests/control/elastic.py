@@ -275,12 +275,11 @@ def silent(cluster, server):
     quota.ok("a server that does not answer: the command says so in time, and the books follow when it does")
 
 
-def main():
+def main(*parts):
     cluster = Cluster()
     try:
-        memory(cluster)
-        multiprocessors(cluster)
-        restarts(cluster)
+        for part in parts:
+            part(cluster)
         status = 0
     except BaseException as error:
         print(f"not ok {quota.done + 1} - {type(error).__name__}: {error}")
@@ -297,4 +296,5 @@ def main():
     return status
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main(memory, multiprocessors, restarts))

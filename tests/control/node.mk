@@ -72,6 +72,13 @@ $(BUILD)/tests/control_elastic: tests/control/elastic.py tests/cuda/quota.py bui
 	@chmod +x $@
 TESTS += $(BUILD)/tests/control_elastic@sleeps
 LONG_TESTS += "$(BUILD)/tests/control_elastic all@sleeps"
+$(BUILD)/tests/control_share_hostile: tests/control/share_hostile.py tests/control/share_liar.py \
+    tests/control/elastic.py build/cuda/elastic | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/share_hostile.py %s build/cuda/elastic "$$@"\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/control_share_hostile@sleeps
+LONG_TESTS += "$(BUILD)/tests/control_share_hostile all@sleeps"
 TESTS += tests/control/node_mps.sh
 
 # The same with certificates.

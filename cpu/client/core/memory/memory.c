@@ -30,7 +30,7 @@ static int memory_say_limit(const core_context *c, uint64_t size, int code)
     unsigned long long asked = size >> 20, all = c->facts->total_memory >> 20;
     if (core_session.managed)
         log_warning("out of GPU memory: %llu MiB were asked for, and the programs of this VM may use %llu MiB together."
-                    " `flytctl vm set` with --memory raises the limit, for the VM's next GPU server", asked, all);
+                    " `flytctl vm set` with --memory raises the limit, with --now at once", asked, all);
     else
         log_warning("out of GPU memory: %llu MiB were asked for, and the programs of this GPU server may use %llu MiB"
                     " together", asked, all);
