@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import result, story  # noqa: E402
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GUIDE = "CONTRIBUTING.md"
 SOURCES = (".c", ".h", ".x", ".py", ".api", ".cu", ".mk", ".sh", ".awk")
@@ -243,6 +246,10 @@ def failed(command, done):
         yield f"{command}: {(done.stdout + done.stderr)[-1500:]}"
 
 
+def judge(name, findings):
+    result(name, "\n".join(findings))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/plain")
@@ -251,30 +258,17 @@ def main():
         text = file.read()
     files = files_here()
     tests = run("make", "--no-print-directory", "print-tests").stdout
-    count = bad = 0
-
-    def result(name, findings):
-        nonlocal count, bad
-        count += 1
-        bad += bool(findings)
-        for finding in findings:
-            for line in str(finding).rstrip("\n").split("\n"):
-                print(f"# {line}")
-        print(f"{'not ok' if findings else 'ok'} {count} - {name}", flush=True)
-
-    result("the files exist", list(missing_paths(text, files)))
-    result("the names exist", list(missing_names(text, words_of(files - {GUIDE, "tests/tools/examples.py"}))))
-    result("the functions are where the guide says", list(misplaced_names(text)))
-    result("the commands find something", list(commands_without_effect(text)))
-    result("the tests that it says to run exist", list(empty_choices(text, tests)))
+    judge("the files exist", list(missing_paths(text, files)))
+    judge("the names exist", list(missing_names(text, words_of(files - {GUIDE, "tests/tools/examples.py"}))))
+    judge("the functions are where the guide says", list(misplaced_names(text)))
+    judge("the commands find something", list(commands_without_effect(text)))
+    judge("the tests that it says to run exist", list(empty_choices(text, tests)))
     for name, follow in (("a query, added", follow_query), ("a command of flytctl, added", follow_command)):
         copy = Copy(build)
         try:
-            result(name, list(follow(copy)))
+            judge(name, list(follow(copy)))
         finally:
             copy.end()
-    print(f"1..{count}")
-    return 1 if bad else 0
 
 
-sys.exit(main())
+sys.exit(story(main))

@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import ok, story  # noqa: E402
+
 TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools/exports")
 ONE = "int only_here(void); int elsewhere(void); int in_a_test(void); int offered(void);\n" \
       "int only_here(void) { return 1; }\nint elsewhere(void) { return 2; }\nint in_a_test(void) { return 3; }\n" \
@@ -54,10 +57,8 @@ def main():
         tool(root, "--lower")
         with open(tool_list) as file:
             cases.append(("--lower keeps the reason", "only_here # a reason" in file.read()))
-    for number, (name, good) in enumerate(cases, 1):
-        print(f"{'ok' if good else 'not ok'} {number} - {name}")
-    print(f"1..{len(cases)}")
-    return 0 if all(good for name, good in cases) else 1
+    for name, good in cases:
+        ok(good, name)
 
 
-sys.exit(main())
+sys.exit(story(main))

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import ok, story  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOOL = os.path.join(ROOT, "tools/subjects")
 GOOD = ("core: answer a query without a message", "tests/cuda, docs: run peers.cu over TCP",
@@ -68,10 +71,8 @@ def main():
         commit(other, "Another history")
         write_since(other, since)
         cases.append(("a history without the named commit is not judged", judged(other)[0] == 0))
-    for number, (name, good) in enumerate(cases, 1):
-        print(f"{'ok' if good else 'not ok'} {number} - {name}")
-    print(f"1..{len(cases)}")
-    return 0 if all(good for name, good in cases) else 1
+    for name, good in cases:
+        ok(good, name)
 
 
-sys.exit(main())
+sys.exit(story(main))
