@@ -141,7 +141,7 @@ static void suggest_value(struct flytctl *ctl, const struct option_row *option, 
 
 /* ---- the words ---- */
 
-struct line {
+struct command_line {
     const struct command *command;
     const char *words[2];             /* the first that are no options */
     int count;                        /* of these */
@@ -160,7 +160,7 @@ static const struct option_row *known_option(const struct command *command, cons
     return own ? own : option_find(global_options, word + 2, length, letter);
 }
 
-static void take_option(struct flytctl *ctl, struct line *line, const char *word, const char *next)
+static void take_option(struct flytctl *ctl, struct command_line *line, const char *word, const char *next)
 {
     const struct option_row *option = known_option(line->command, word);
     const char *attached = word[1] == '-' ? strchr(word, '=') : word[2] ? word + 1 : NULL;
@@ -177,7 +177,7 @@ static void take_option(struct flytctl *ctl, struct line *line, const char *word
         option_connection(ctl, option, value);
 }
 
-static void take_word(struct line *line, const char *word)
+static void take_word(struct command_line *line, const char *word)
 {
     if (line->count < 2)
         line->words[line->count] = word;
@@ -186,7 +186,7 @@ static void take_word(struct line *line, const char *word)
         line->command = command_find(line->words[0], line->count > 1 ? line->words[1] : NULL);
 }
 
-static void suggest_options(const struct line *line, const struct option_row *options, const char *begun)
+static void suggest_options(const struct command_line *line, const struct option_row *options, const char *begun)
 {
     for (int i = 0; options && options[i].name; i++) {
         bool seen = false;
@@ -215,7 +215,7 @@ static void suggest_commands(int count, const char *group, const char *begun)
 
 /* `complete` names one kind, or several with commas: one for each argument. The last one stands for all further
    arguments. */
-static void suggest_argument(struct flytctl *ctl, const struct line *line, const char *begun)
+static void suggest_argument(struct flytctl *ctl, const struct command_line *line, const char *begun)
 {
     const struct command *command = line->command;
     int at = line->count - (command->group ? 2 : 1);
@@ -235,7 +235,7 @@ static void suggest_argument(struct flytctl *ctl, const struct line *line, const
 int command_complete(struct flytctl *ctl)
 {
     const char *begun = ctl->argc ? ctl->argv[ctl->argc - 1] : "";
-    struct line line = { .words = { NULL, NULL } };
+    struct command_line line = { .words = { NULL, NULL } };
     ctl->timeout_ms = COMPLETE_MS;
     for (int i = 0; i + 1 < ctl->argc; i++) {
         const char *word = ctl->argv[i];

@@ -276,10 +276,10 @@ int nvmlDeviceGetFieldValues(device_t device, int count, struct field *fields)
 
 /* ---- what is used of it ---- */
 
-struct memory { unsigned long long total, free, used; };
+struct nvml_memory { unsigned long long total, free, used; };
 struct memory_2 { unsigned version; unsigned long long total, reserved, free, used; };
 
-int nvmlDeviceGetMemoryInfo(device_t device, struct memory *memory)
+int nvmlDeviceGetMemoryInfo(device_t device, struct nvml_memory *memory)
 {
     DEVICE(device, memory);
     (void)it;
@@ -293,7 +293,7 @@ int nvmlDeviceGetMemoryInfo(device_t device, struct memory *memory)
 
 int nvmlDeviceGetMemoryInfo_v2(device_t device, struct memory_2 *memory)
 {
-    struct memory old;
+    struct nvml_memory old;
     if (!memory)
         return NVML_INVALID_ARGUMENT;
     if (memory->version != (sizeof *memory | 2u << 24))
@@ -318,7 +318,7 @@ int nvmlDeviceGetUtilizationRates(device_t device, struct utilisation *utilisati
     DONE(view->head.usage ? NVML_SUCCESS : NVML_NOT_SUPPORTED);
 }
 
-struct process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
+struct nvml_process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
 struct process_1 { unsigned pid; unsigned long long used; };
 
 /* Calls put(out, i, program) for each program on the device; count: in: room, out: how many there are. */
@@ -340,18 +340,18 @@ static int processes(device_t device, unsigned *count, void *out,
 
 static void put_process(void *out, unsigned i, const struct report_program *program, unsigned device)
 {
-    ((struct process *)out)[i] = (struct process){ program->pid, program->bytes[device], ~0u, ~0u };
+    ((struct nvml_process *)out)[i] = (struct nvml_process){ program->pid, program->bytes[device], ~0u, ~0u };
 }
 static void put_process_1(void *out, unsigned i, const struct report_program *program, unsigned device)
 {
     ((struct process_1 *)out)[i] = (struct process_1){ program->pid, program->bytes[device] };
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(device_t device, unsigned *count, struct process *out)
+int nvmlDeviceGetComputeRunningProcesses_v3(device_t device, unsigned *count, struct nvml_process *out)
 {
     return processes(device, count, out, put_process);
 }
-int nvmlDeviceGetComputeRunningProcesses_v2(device_t device, unsigned *count, struct process *out)
+int nvmlDeviceGetComputeRunningProcesses_v2(device_t device, unsigned *count, struct nvml_process *out)
 {
     return processes(device, count, out, put_process);
 }

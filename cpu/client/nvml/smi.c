@@ -15,10 +15,10 @@
 /* ---- libnvidia-ml.so.1 ---- */
 
 typedef struct nvml_device *device_t;
-struct memory { unsigned long long total, free, used; };
+struct nvml_memory { unsigned long long total, free, used; };
 struct utilisation { unsigned gpu, memory; };
 struct pci { char legacy[16]; unsigned domain, bus, device, device_id, subsystem_id; char bus_id[32]; };
-struct process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
+struct nvml_process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 const char *nvmlErrorString(int);
@@ -31,10 +31,10 @@ int nvmlDeviceGetName(device_t, char *, unsigned);
 int nvmlDeviceGetUUID(device_t, char *, unsigned);
 int nvmlDeviceGetPciInfo_v3(device_t, struct pci *);
 int nvmlDeviceGetCudaComputeCapability(device_t, int *, int *);
-int nvmlDeviceGetMemoryInfo(device_t, struct memory *);
+int nvmlDeviceGetMemoryInfo(device_t, struct nvml_memory *);
 int nvmlDeviceGetUtilizationRates(device_t, struct utilisation *);
 int nvmlDeviceGetMaxClockInfo(device_t, unsigned, unsigned *);
-int nvmlDeviceGetComputeRunningProcesses_v3(device_t, unsigned *, struct process *);
+int nvmlDeviceGetComputeRunningProcesses_v3(device_t, unsigned *, struct nvml_process *);
 struct sample { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; };
 int nvmlDeviceGetProcessUtilization(device_t, struct sample *, unsigned *, unsigned long long since);
 int nvmlDeviceGetTopologyCommonAncestor(device_t, device_t, unsigned *);
@@ -52,7 +52,7 @@ static void clean(char *text)
 static void read_processes(device_t device, struct smi_gpu *gpu)
 {
     unsigned count = SMI_PROCESSES;
-    struct process *found = calloc(count, sizeof *found);
+    struct nvml_process *found = calloc(count, sizeof *found);
     if (!found || nvmlDeviceGetComputeRunningProcesses_v3(device, &count, found) != 0)
         count = 0;
     gpu->processes = calloc(count ? count : 1, sizeof *gpu->processes);
@@ -91,7 +91,7 @@ unsigned smi_path(const struct smi_gpu *gpu, const struct smi_gpu *other)
 static void read_gpu(unsigned index, struct smi_gpu *gpu)
 {
     device_t device;
-    struct memory memory;
+    struct nvml_memory memory;
     struct utilisation utilisation;
     struct pci pci;
     *gpu = (struct smi_gpu){ .index = index };

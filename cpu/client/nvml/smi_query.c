@@ -11,9 +11,9 @@
 #define MIB(bytes) ((unsigned long long)(bytes) >> 20)
 
 /* What a field is written of. */
-struct row { const struct smi *smi; const struct smi_gpu *gpu; const struct smi_process *process; };
+struct query_row { const struct smi *smi; const struct smi_gpu *gpu; const struct smi_process *process; };
 /* Writes the value; false: it is not known. */
-typedef bool field_value(const struct row *, char *out, size_t size);
+typedef bool field_value(const struct query_row *, char *out, size_t size);
 
 static bool put(char *out, size_t size, const char *text)
 {
@@ -22,9 +22,9 @@ static bool put(char *out, size_t size, const char *text)
 }
 
 #define TEXT(name, expression) \
-    static bool name(const struct row *row, char *out, size_t size) { return put(out, size, expression); }
+    static bool name(const struct query_row *row, char *out, size_t size) { return put(out, size, expression); }
 #define NUMBER(name, known, expression) \
-    static bool name(const struct row *row, char *out, size_t size) \
+    static bool name(const struct query_row *row, char *out, size_t size) \
     { \
         snprintf(out, size, "%llu", (unsigned long long)(expression)); \
         return known; \
@@ -47,19 +47,19 @@ NUMBER(of_memory_clock, row->gpu->memory_clock > 0, row->gpu->memory_clock)
 NUMBER(of_pid, true, row->process->pid)
 NUMBER(of_process_used, true, MIB(row->process->used))
 
-static bool of_capability(const struct row *row, char *out, size_t size)
+static bool of_capability(const struct query_row *row, char *out, size_t size)
 {
     snprintf(out, size, "%d.%d", row->gpu->major, row->gpu->minor);
     return true;
 }
 
-static bool of_mode(const struct row *row, char *out, size_t size)
+static bool of_mode(const struct query_row *row, char *out, size_t size)
 {
     (void)row;
     return put(out, size, "Default");
 }
 
-static bool of_time(const struct row *row, char *out, size_t size)
+static bool of_time(const struct query_row *row, char *out, size_t size)
 {
     struct timeval time;
     struct tm parts;
@@ -72,7 +72,7 @@ static bool of_time(const struct row *row, char *out, size_t size)
     return true;
 }
 
-static bool of_nothing(const struct row *row, char *out, size_t size)
+static bool of_nothing(const struct query_row *row, char *out, size_t size)
 {
     (void)row;
     (void)out;
@@ -194,7 +194,7 @@ static bool header(const char *list, const struct field *known, bool print)
     return !unknown && !first;
 }
 
-static void line(const struct row *row, const char *list, const struct field *known, bool units)
+static void line(const struct query_row *row, const char *list, const struct field *known, bool units)
 {
     char text[SMI_TEXT];
     bool unknown = false, first = true;
@@ -216,7 +216,7 @@ int smi_query_gpus(const struct smi *smi, const char *fields, const struct smi_f
     if (first && format->header)
         header(fields, gpu_fields, true);
     for (unsigned i = 0; i < smi->gpu_count; i++)
-        line(&(struct row){ smi, &smi->gpus[i], NULL }, fields, gpu_fields, format->units);
+        line(&(struct query_row){ smi, &smi->gpus[i], NULL }, fields, gpu_fields, format->units);
     return 0;
 }
 
@@ -228,7 +228,7 @@ int smi_query_processes(const struct smi *smi, const char *fields, const struct 
         header(fields, process_fields, true);
     for (unsigned i = 0; i < smi->gpu_count; i++)
         for (unsigned p = 0; p < smi->gpus[i].process_count; p++)
-            line(&(struct row){ smi, &smi->gpus[i], &smi->gpus[i].processes[p] }, fields, process_fields,
+            line(&(struct query_row){ smi, &smi->gpus[i], &smi->gpus[i].processes[p] }, fields, process_fields,
                  format->units);
     return 0;
 }
