@@ -108,16 +108,9 @@ def front_entry(function, ending):
     """One exported function."""
     yield from trace_c.traced(function, ending, "driver_front", call(function, ending))
     yield f"DRIVER_API {function.prototype('', ending)};"
-    yield f"DRIVER_API {function.prototype('', ending)}"
-    yield "{"
-    names = ", ".join(p.name for p in function.parameters)
-    name = f"{function.name}{ending}"
-    yield f'    CORE_GATE("{name}");'
-    yield f"    {function.returns} result = __builtin_expect(driver_traced, false) ? trace_{name}({names})"
-    yield f"                                                             : {call(function, ending)};"
-    yield f'    return __builtin_expect(result != 0, false) ? driver_failed(result, "{name}") : result;'
-    yield "}"
-    yield ""
+    yield from gate_c.entry(
+        "DRIVER_API ", function, ending, "driver_traced", call(function, ending), "driver_failed"
+    )
 
 
 def unsupported_entry(name):

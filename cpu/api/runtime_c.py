@@ -111,33 +111,18 @@ def gated(function):
 
 def entry(function, ending):
     """One exported function."""
-    give = "" if function.returns == "void" else "return "
-    if "untraced" not in function.options:
+    traced = "untraced" not in function.options
+    if traced:
         yield from trace_c.traced(function, ending, "runtime_front", call(function, ending))
+    if gated(function):
+        failed = "runtime_failed" if traced and can_fail(function) else ""
+        flag = "runtime_traced" if traced else ""
+        yield from gate_c.entry("RUNTIME_API ", function, ending, flag, call(function, ending), failed)
+        return
+    assert not traced, f"{function.place}: what does not pass the gate is not traced"
     yield f"RUNTIME_API {function.prototype('', ending)}"
     yield "{"
-    if gated(function):
-        yield f'    CORE_GATE("{function.name}{ending}");'
-    arguments = ", ".join(p.name for p in function.parameters)
-    if "untraced" not in function.options and can_fail(function):
-        name = f"{function.name}{ending}"
-        yield "    cudaError_t result = __builtin_expect(runtime_traced, false)"
-        yield f"                             ? trace_{name}({arguments})"
-        yield f"                             : {call(function, ending)};"
-        yield f'    return __builtin_expect(result != 0, false) ? runtime_failed(result, "{name}") : result;'
-        yield "}"
-        yield ""
-        return
-    if "untraced" not in function.options:
-        yield "    if (__builtin_expect(runtime_traced, false))"
-        if give:
-            yield f"        return trace_{function.name}{ending}({arguments});"
-        else:
-            yield "    {"
-            yield f"        trace_{function.name}{ending}({arguments});"
-            yield "        return;"
-            yield "    }"
-    yield f"    {give}{call(function, ending)};"
+    yield f"    {'' if function.returns == 'void' else 'return '}{call(function, ending)};"
     yield "}"
     yield ""
 

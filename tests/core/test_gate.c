@@ -76,7 +76,7 @@ static void *calls_again(void *unused)
     {
         CORE_GATE("inner");
     }
-    CHECK(strcmp(atomic_load(&core_gate_own->in), "outer") == 0);
+    CHECK(strcmp(atomic_load(&core_gate_own.in), "outer") == 0);
     return NULL;
 }
 

@@ -18,43 +18,57 @@
 
 #include "cpu/client/core/api_errors.h"
 
-/* The place of one thread. Only the thread itself writes `in`, except after its end. */
-struct core_gate_slot {
-    _Alignas(64) const char *_Atomic in;    /* the entry that the program called; NULL: the thread is in none */
-    atomic_uint_fast64_t stream;            /* that it waits for, as the program calls it; 0: not known */
-    atomic_int thread;                      /* its number for the system; 0: the place is free */
-    atomic_bool waits;                      /* at the gate */
-    struct core_gate_slot *next;            /* of all there are; none is ever freed */
+/* What a thread has of the gate. Only the thread itself writes `in`. */
+struct core_gate_thread {
+    const char *_Atomic in;                 /* the entry that the program called; NULL: the thread is in none */
+    atomic_uint shut;                       /* not 0: the short way is shut */
 };
+extern CORE_API _Thread_local struct core_gate_thread core_gate_own __attribute__((tls_model("initial-exec")));
 
+/* What each thread's `shut` should be. SHUT: while the session rests. FENCED: always, where there is no membarrier. */
 enum { CORE_GATE_SHUT = 1, CORE_GATE_FENCED = 2 };
 extern CORE_API atomic_uint core_gate_state;
-extern CORE_API _Thread_local struct core_gate_slot *core_gate_own __attribute__((tls_model("initial-exec")));
 
-/* A thread that passes for the first time, or again while it is inside (a callback of the program). */
+/* A thread that passes for the first time, or again while it is inside (a callback of the program), or whose short way
+   is shut. */
 CORE_API const char *core_gate_slow(const char *name);
-/* The gate is shut, or the system has no membarrier. */
-CORE_API void core_gate_wait(struct core_gate_slot *, const char *name);
+CORE_API void core_gate_slow_out(const char *outer);
 
-/* name: of the entry; it lives as long as the process. Returns what core_gate_leave takes: NULL where the thread was
-   outside. */
-static inline const char *core_gate_enter(const char *name)
+#define CORE_GATE_INLINE static inline __attribute__((always_inline))
+
+/* The short way in: no function is called, so an entry need not save its parameters. name: of the entry; it lives as
+   long as the process. True: the thread is inside, up to core_gate_out. False: it is not; CORE_GATE is the long way. */
+CORE_GATE_INLINE bool core_gate_in(const char *name)
 {
-    struct core_gate_slot *slot = core_gate_own;
-    if (__builtin_expect(atomic_load_explicit(&slot->in, memory_order_relaxed) != NULL, 0))
-        return core_gate_slow(name);
-    atomic_store_explicit(&slot->in, name, memory_order_relaxed);
+    if (__builtin_expect(atomic_load_explicit(&core_gate_own.in, memory_order_relaxed) != NULL, 0))
+        return false;
+    __asm__("" : "+r"(name));                 /* a register for this alone: the compiler would keep it over the call */
+    atomic_store_explicit(&core_gate_own.in, name, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     /* acquire: after the gate has been open again, the thread sees what was changed while it was shut */
-    if (__builtin_expect(atomic_load_explicit(&core_gate_state, memory_order_acquire) != 0, 0))
-        core_gate_wait(slot, name);
-    return NULL;
+    if (__builtin_expect(!atomic_load_explicit(&core_gate_own.shut, memory_order_acquire), 1))
+        return true;
+    atomic_store_explicit(&core_gate_own.in, NULL, memory_order_release);
+    return false;
+}
+
+CORE_GATE_INLINE void core_gate_out(void)
+{
+    atomic_store_explicit(&core_gate_own.in, NULL, memory_order_release);
+}
+
+/* The long way. Returns what core_gate_leave takes: NULL where the thread was outside. */
+static inline const char *core_gate_enter(const char *name)
+{
+    return core_gate_in(name) ? NULL : core_gate_slow(name);
 }
 
 static inline void core_gate_leave(const char *const *outer)
 {
     if (__builtin_expect(!*outer, 1))
-        atomic_store_explicit(&core_gate_own->in, NULL, memory_order_release);
+        core_gate_out();
+    else
+        core_gate_slow_out(*outer);
 }
 
 /* A declaration: the thread is inside from here to the end of the block, however that is left, except by longjmp. */
