@@ -2,8 +2,8 @@
  * driver.c: the figures of the Driver API's front end. What calls.cu is for the Runtime API; figures are printed as
  * lines `key value`.
  *
- *     driver launches N    N launches with three arguments, then a synchronise      per_second, launches, best_ns (a launch, in
- *                          the fastest batch)
+ *     driver launches N    N launches with three arguments, then a synchronise      per_second, launches,
+ *                          best_ns (a launch, in the fastest batch)
  *     driver entry N       N calls that only look at the thread (cuCtxGetCurrent), in batches     best_ns (a call)
  */
 #include <cuda.h>

@@ -25,8 +25,8 @@ def calls(forms, with_prototypes):
 
 
 def entry(head, function, ending, flag, call, failed):
-    """The C of an exported function that passes the gate. head: of the prototype; flag: whether calls are traced, or "";
-    call: of the body; failed: the function that takes an error that is returned, or "".
+    """The C of an exported function that passes the gate. head: of the prototype; flag: whether calls are traced,
+    or ""; call: of the body; failed: the function that takes an error that is returned, or "".
 
     The short way calls nothing before the body, so the parameters stay where they are. Everything else is the long way.
     """

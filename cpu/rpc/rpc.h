@@ -74,8 +74,11 @@ int rpc_channel_from_fd(int fd, rpc_channel **out, char *error);
 int rpc_channel_accept(int fd, size_t payload, rpc_channel **out, char *error);
 
 /* For a client: offers the server to go on through shared memory, if *channel is over a unix socket and
-   nothing has been sent; a server that does not know of it goes on over the socket. On failure *channel is gone. */
-int rpc_channel_share(rpc_channel **channel, char *error);
+   nothing has been sent; a server that does not know of it goes on over the socket. kept: what another channel of this
+   process shares; the server may use that payload area in place of a new one. NULL: none. On failure *channel is gone.
+   */
+struct rpc_shared_memory;
+int rpc_channel_share(rpc_channel **channel, const struct rpc_shared_memory *kept, char *error);
 
 /* Whether this machine has an ivshmem device, that is, may share memory with the host that it runs on. */
 bool rpc_bar_present(void);
@@ -98,6 +101,7 @@ struct rpc_shared_memory {
     uint32_t          number_count;
     int               fd;
     uint64_t          payload, payload_size;    /* place of the payload area in fd, whole pages; size 0: none */
+    bool              kept;                     /* the payload area is that of the client's earlier channel */
 };
 /* False (and fd -1): the channel is not over shared memory. The transport is settled once an answer or a call has
  * come. */

@@ -4,6 +4,7 @@
  * tcp, and the path of cricket-rpc-server. Each test in a process of its own.
  *
  * shows: moving: random programs of several threads compute the same while they are moved and without
+ * shows: moving: what a thread writes to pinned memory while the session moves is not lost
  * shows: moving: a thread inside a call that cannot end, a stream that waits and a host function that waits for a
  *   thread are named after the limit, and the program goes on where it was and can move later
  */
@@ -331,9 +332,68 @@ static void body_function_named(void)
     CHECK(move_to(1, 0) == 0 && core_sticky() == 0);
 }
 
+/* ---- pinned memory that a thread writes meanwhile ---- */
+
+enum { PINNED_WORDS = 1 << 18 };
+static volatile uint32_t *pinned_words;
+static atomic_bool writing_ends;
+static atomic_uint passes;
+
+static void *writes_pinned(void *unused)
+{
+    (void)unused;
+    for (uint32_t pass = 1; !atomic_load(&writing_ends); pass++) {
+        for (uint32_t i = 0; i < PINNED_WORDS; i++) {
+            if (pinned_words[i] != (pass - 1) * 3 + i) {
+                fprintf(stderr, "word %u is %u, not %u: what was written in pass %u is lost\n", i, pinned_words[i],
+                        (pass - 1) * 3 + i, pass - 1);
+                _exit(1);
+            }
+            pinned_words[i] = pass * 3 + i;
+        }
+        atomic_store(&passes, pass);
+    }
+    return NULL;
+}
+
+static void body_pinned_written(void)
+{
+    pthread_t thread;
+    CUdeviceptr device, memory;
+    static uint32_t back[PINNED_WORDS];
+    begin();
+    OK(cuMemHostAlloc((void **)&pinned_words, PINNED_WORDS * 4, 2 /* mapped */));
+    OK(cuMemAlloc_v2(&memory, PINNED_WORDS * 4));
+    for (uint32_t i = 0; i < PINNED_WORDS; i++)
+        pinned_words[i] = i;
+    CHECK(pthread_create(&thread, NULL, writes_pinned, NULL) == 0);
+    for (int i = 0; i < 8; i++) {
+        unsigned before = atomic_load(&passes);
+        while (atomic_load(&passes) == before)
+            sched_yield();
+        int code = move_to((i + 1) % 2, 0);
+        if (code)
+            fprintf(stderr, "not moved: %s\n", why);
+        CHECK(code == 0);
+    }
+    atomic_store(&writing_ends, true);
+    pthread_join(thread, NULL);
+    /* The device sees the same pages, and writes into them. */
+    OK(cuMemcpyHtoD_v2(memory, (const void *)pinned_words, PINNED_WORDS * 4));
+    OK(cuMemcpyDtoH_v2(back, memory, PINNED_WORDS * 4));
+    CHECK(memcmp(back, (const void *)pinned_words, PINNED_WORDS * 4) == 0);
+    OK(cuMemHostGetDevicePointer_v2(&device, (void *)(uintptr_t)pinned_words, 0));
+    launch(fill, 0, device, PINNED_WORDS, 4711);
+    OK(cuCtxSynchronize());
+    for (uint32_t i = 0; i < PINNED_WORDS; i++)
+        CHECK(pinned_words[i] == 4711);
+    CHECK(core_sticky() == 0 && core_take_latched() == 0);
+}
+
 TEST(thread_named) { assert_int_equal(isolated(body_thread_named, 60), 0); }
 TEST(stream_named) { assert_int_equal(isolated(body_stream_named, 60), 0); }
 TEST(function_named) { assert_int_equal(isolated(body_function_named, 60), 0); }
+TEST(pinned_written) { assert_int_equal(isolated(body_pinned_written, 60), 0); }
 
 int main(int argc, char **argv)
 {

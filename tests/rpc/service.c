@@ -295,7 +295,7 @@ void test_channels(const char *kind, rpc_channel *out[2])
         struct rpc_inbox inbox;
         rpc_inbox_init(&inbox, 100);
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0 && rpc_channel_from_fd(fds[0], &out[0], error) == 0 &&
-            rpc_channel_share(&out[0], error) == 0 && rpc_channel_accept(fds[1], 0, &out[1], error) == 0 &&
+            rpc_channel_share(&out[0], NULL, error) == 0 && rpc_channel_accept(fds[1], 0, &out[1], error) == 0 &&
             rpc_channel_receive(out[1], &inbox) == -EAGAIN &&       /* takes the offer */
             rpc_channel_receive(out[0], &inbox) == -EAGAIN &&       /* takes the answer */
             strcmp(rpc_channel_transport(out[0]), "shm") == 0 && strcmp(rpc_channel_transport(out[1]), "shm") == 0)

@@ -349,4 +349,92 @@ TEST(strange_offers)
     }
 }
 
+/* ---- memory of an earlier connection ---- */
+
+enum { KEPT_PAYLOAD = 1 << 20, KEPT_AT = 4 << 20 };
+
+/* A client that sends this memory along; its channel is over rings. The server offers `payload` bytes of its own. */
+static rpc_client *keeping_client(const struct rpc_shared_memory *kept, size_t payload, struct service **service)
+{
+    int fds[2];
+    rpc_channel *channel, *served;
+    rpc_client *client;
+    test_socket_pair(fds);
+    assert_int_equal(rpc_channel_from_fd(fds[0], &channel, NULL), 0);
+    assert_int_equal(rpc_channel_share(&channel, kept, NULL), 0);
+    assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 1, NULL, NULL, &client, NULL), 0);
+    assert_int_equal(rpc_channel_accept(fds[1], payload, &served, NULL), 0);
+    *service = service_start(served);
+    assert_int_equal(test_call(client, 1), RPC_SUCCESS);
+    assert_string_equal(rpc_client_transport(client), "shm");
+    return client;
+}
+
+static uint32_t *payload_of(const struct rpc_shared_memory *shared)
+{
+    uint32_t *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, shared->fd, (off_t)shared->payload);
+    assert_true(at != MAP_FAILED);
+    return at;
+}
+
+TEST(kept_memory)
+{
+    unsigned before = open_descriptors();
+    struct service *services[3];
+    rpc_client *clients[3] = { keeping_client(NULL, KEPT_PAYLOAD, &services[0]) };
+    struct rpc_shared_memory first, here, there;
+    assert_true(rpc_client_shared_memory(clients[0], &first));
+    assert_false(first.kept);
+    uint32_t *word = payload_of(&first), *again;
+    *word = 4711;
+    for (int i = 1; i < 3; i++) {                       /* from one to the next */
+        assert_true(rpc_client_shared_memory(clients[i - 1], &here));
+        clients[i] = keeping_client(&here, KEPT_PAYLOAD + RING_HEAD, &services[i]);
+        assert_true(rpc_client_shared_memory(clients[i], &here) &&
+                    rpc_server_shared_memory(services[i]->server, &there));
+        assert_true(here.kept && there.kept && here.payload == first.payload && there.payload == first.payload);
+        assert_true(here.payload_size == KEPT_PAYLOAD && there.payload_size == KEPT_PAYLOAD);
+        rpc_client_destroy(clients[i - 1]);
+        service_join(services[i - 1]);
+        again = payload_of(&there);
+        assert_int_equal(*again, 4711);
+        munmap(again, 4096);
+    }
+    rpc_client_destroy(clients[2]);
+    service_join(services[2]);
+    munmap(word, 4096);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static int memory_of(off_t size, int seals)
+{
+    int fd = memfd_create("test", MFD_ALLOW_SEALING);
+    assert_true(fd >= 0 && ftruncate(fd, size) == 0 && (!seals || fcntl(fd, F_ADD_SEALS, seals) == 0));
+    return fd;
+}
+
+/* What a server must not use: memory that could be cut, more than it would give, sizes that do not fit, no memory. */
+TEST(strange_memory)
+{
+    unsigned before = open_descriptors();
+    for (unsigned kind = 0; kind < 6; kind++) {
+        int fd = kind == 0   ? memory_of(KEPT_AT + KEPT_PAYLOAD, 0)
+                 : kind == 1 ? memory_of(KEPT_AT + KEPT_PAYLOAD + RING_HEAD, F_SEAL_SHRINK)
+                 : kind == 2 ? memory_of(KEPT_AT + 4000, F_SEAL_SHRINK)
+                 : kind == 3 ? memory_of(KEPT_AT - RING_HEAD, F_SEAL_SHRINK)
+                 : kind == 4 ? open("/dev/null", O_RDWR)
+                             : socket(AF_UNIX, SOCK_STREAM, 0);
+        struct rpc_shared_memory strange = { .fd = fd, .payload = KEPT_AT }, here, there;
+        struct service *service;
+        rpc_client *client = keeping_client(&strange, KEPT_PAYLOAD, &service);
+        assert_true(rpc_client_shared_memory(client, &here) && rpc_server_shared_memory(service->server, &there));
+        assert_false(here.kept || there.kept);
+        assert_int_equal(there.payload_size, KEPT_PAYLOAD);
+        rpc_client_destroy(client);
+        service_join(service);
+        close(fd);
+    }
+    assert_int_equal(open_descriptors(), before);
+}
+
 int main(void) { return unit_run(NULL, NULL); }

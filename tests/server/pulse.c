@@ -47,7 +47,8 @@ static void connect_to(struct peer *peer, const char *uri, bool share, uint64_t 
     char error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
     memset(peer, 0, sizeof *peer);
-    if (rpc_channel_connect(uri, 5000, &channel, error) != 0 || (share && rpc_channel_share(&channel, error) != 0) ||
+    if (rpc_channel_connect(uri, 5000, &channel, error) != 0 ||
+        (share && rpc_channel_share(&channel, NULL, error) != 0) ||
         rpc_client_create(channel, &rpc_flyt_program, SILENCE, lost, losses, &peer->client, error) != 0)
         fail_msg("connect: %s", error);
     peer->stub = rpc_client_stub(peer->client);

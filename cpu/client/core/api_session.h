@@ -33,7 +33,7 @@ CORE_API int core_take_latched(void);
 
 /* Moves the session to the server at `uri`; afterwards all handles and pointers mean what they meant before (docs/
    moving.md). The program comes to rest first (api_gate.h): calls that begin wait, those under way and all work come to
-   their end, within limit_ms milliseconds together (0: 2000). No other thread may write to page-locked memory.
+   their end, within limit_ms milliseconds together (0: 2000).
    0; else the session is where it was, and `why` (size bytes) says why: 801 where something cannot be moved, 600 where
    the program does not come to rest in time, another code where something failed. */
 CORE_API int core_move(const char *uri, unsigned limit_ms, char *why, size_t size);

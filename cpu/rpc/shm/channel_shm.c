@@ -53,6 +53,7 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -398,6 +399,8 @@ static void shm_abandon(rpc_channel *channel)
     shm_memory_release(s->memory);          /* the parent's session is none of the child's */
     if (s->memory_fd >= 0)
         close(s->memory_fd);
+    if (s->kept_fd >= 0)
+        close(s->kept_fd);
 }
 
 static void shm_destroy(rpc_channel *channel)
@@ -406,6 +409,8 @@ static void shm_destroy(rpc_channel *channel)
     shm_memory_release(s->memory);
     if (s->memory_fd >= 0)
         close(s->memory_fd);
+    if (s->kept_fd >= 0)
+        close(s->kept_fd);
     rpc_channel_destroy(s->socket);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -458,19 +463,26 @@ struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)
     s->socket = socket;
     s->fd = rpc_channel_socket(socket);
     s->side = side;
-    s->memory_fd = -1;
+    s->memory_fd = s->kept_fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     return s;
 }
 
-int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, char *error)
+/* kept: memory of an earlier channel, or NULL. */
+static int offer(rpc_channel *socket, bool required, const struct rpc_shared_memory *kept, rpc_channel **out,
+                 char *error)
 {
     struct shm_channel *s = shm_create(socket, RING_CLIENT);
+    struct stat is;
     if (!s) {
         rpc_channel_destroy(socket);
         return rpc_explain(error, -ENOMEM, "no memory for a connection");
     }
     s->required = required;
+    if (kept && kept->fd >= 0 && kept->payload == ring_memory_size(0) && fstat(kept->fd, &is) == 0) {
+        s->kept_fd = fcntl(kept->fd, F_DUPFD_CLOEXEC, FD_FIRST);
+        s->kept_size = (uint64_t)is.st_size - kept->payload;
+    }
     int status = shm_offer(s);
     if (status < 0) {
         shm_destroy(&s->base);
@@ -480,11 +492,16 @@ int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, cha
     return 0;
 }
 
-int rpc_channel_share(rpc_channel **channel, char *error)
+int rpc_channel_offer(rpc_channel *socket, bool required, rpc_channel **out, char *error)
+{
+    return offer(socket, required, NULL, out, error);
+}
+
+int rpc_channel_share(rpc_channel **channel, const struct rpc_shared_memory *kept, char *error)
 {
     if (strcmp(rpc_channel_transport(*channel), "unix") != 0 || (*channel)->operations == &shm_operations)
         return 0;
-    return rpc_channel_offer(*channel, false, channel, error);
+    return offer(*channel, false, kept, channel, error);
 }
 
 int rpc_channel_accept(int fd, size_t payload, rpc_channel **out, char *error)
@@ -536,5 +553,11 @@ bool rpc_channel_shared_memory(rpc_channel *channel, struct rpc_shared_memory *o
                                        .fd = s->memory_fd,
                                        .payload = s->memory_at + s->view.payload,
                                        .payload_size = s->view.payload_size };
+    if (s->kept) {
+        out->fd = s->kept_fd;
+        out->payload = ring_memory_size(0);
+        out->payload_size = s->kept_size;
+        out->kept = true;
+    }
     return true;
 }

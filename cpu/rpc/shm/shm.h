@@ -45,6 +45,11 @@ struct shm_channel {
     int              memory_fd;         /* -1: none. Client: came with the answer's first byte */
     uint64_t         memory_at;         /* where in the file behind memory_fd the memory begins */
     size_t           payload;           /* server: so many bytes are offered */
+    /* Memory of an earlier channel of the client, whose payload area this one goes on using; -1: none was offered. The
+       server owns it only if `kept`; then kept_size is the size of its payload area. */
+    int              kept_fd;
+    bool             kept;
+    uint64_t         kept_size;
     unsigned         place;             /* the reader's: what it last sent to the peer */
     unsigned         sleepers_in, sleepers_out;     /* threads in futex */
     struct shm_memory *memory;          /* NULL: none yet */

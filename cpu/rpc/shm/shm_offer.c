@@ -7,6 +7,11 @@
  * be sealed: nobody but who made it may be able to cut it (a guest cannot cut a BAR); see rpc_channel_shared,
  * shm_bar.c.
  *
+ * A client that moves from one server to another may send the memory of its old connection along with the offer. A
+ * server whose own payload area would be at least as large uses the payload area of that memory in place of one of its
+ * own (so pages that the program writes meanwhile stay the same pages), and says so in its answer. It makes the rings
+ * itself. The memory is checked as a client checks it: it cannot be made shorter. An earlier server overlooks it.
+ *
  * Getting there. The client's first record is a call of program SHM_PROGRAM, and nothing else is sent until its answer
  * has come. A server that knows it answers with SUCCESS, the memory's size, and the descriptor (SCM_RIGHTS); from then
  * on all records travel through the memory. One that does not know it answers PROG_UNAVAIL, as ONC RPC wants, and the
@@ -141,17 +146,9 @@ static void make_offer(uint8_t offer[OFFER_SIZE])
         put_word(offer + 4 * i, words[i]);
 }
 
-/* The answer, with fd (-1: there is no memory) attached to its first byte. */
-static int send_answer(int socket, int fd, uint64_t size)
+/* The bytes, with fd (-1: none) attached to the first. */
+static int send_with(int socket, uint8_t *bytes, size_t length, int fd)
 {
-    const uint32_t words[] = {
-        RPC_MARK_LAST | (ANSWER_BODY + (fd >= 0 ? 8 : 0)), 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0,
-        fd >= 0 ? SUCCESS : PROG_UNAVAIL, (uint32_t)(size >> 32), (uint32_t)size,
-    };
-    uint8_t bytes[sizeof words];
-    size_t length = sizeof words - (fd >= 0 ? 0 : 8);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        put_word(bytes + 4 * i, words[i]);
     union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
     struct iovec data = { bytes, length };
     struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
@@ -170,6 +167,63 @@ static int send_answer(int socket, int fd, uint64_t size)
     return sent == (ssize_t)length ? 0 : sent < 0 ? -errno : -EPROTO;
 }
 
+/* fd -1: there is no memory. kept: one word more says so. */
+static int send_answer(int socket, int fd, uint64_t size, bool kept)
+{
+    size_t more = fd < 0 ? 0 : kept ? 12 : 8;
+    const uint32_t words[] = {
+        (uint32_t)(RPC_MARK_LAST | (ANSWER_BODY + more)), 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 0,
+        fd >= 0 ? SUCCESS : PROG_UNAVAIL, (uint32_t)(size >> 32), (uint32_t)size, 1,
+    };
+    uint8_t bytes[sizeof words];
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        put_word(bytes + 4 * i, words[i]);
+    return send_with(socket, bytes, sizeof words - 12 + more, fd);
+}
+
+/* Keeps the first descriptor of a message, closes the others. */
+static void take_descriptors(struct msghdr *message, int *keep)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+            if (*keep < 0)
+                *keep = fd_keep(fd);
+            else
+                close(fd);
+        }
+    }
+}
+
+/* Takes at most `size` bytes of the handshake, and the first descriptor that comes, if *keep is -1. As recv. */
+static ssize_t receive_with(struct shm_channel *s, size_t size, int *keep)
+{
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))]; } control;
+    struct iovec data = { s->early + s->early_size, size };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
+                              .msg_controllen = sizeof control };
+    ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got >= 0)
+        take_descriptors(&message, keep);
+    return got;
+}
+
+/* Server: whether the client's memory takes the place of a payload area of ours. */
+static bool keep_memory(struct shm_channel *s)
+{
+    struct stat is;
+    uint64_t before = ring_memory_size(0);
+    if (s->kept_fd < 0 || fstat(s->kept_fd, &is) != 0 || is.st_size <= 0 || (uint64_t)is.st_size <= before ||
+        check_memory(s->kept_fd, (uint64_t)is.st_size) != 0)
+        return false;
+    s->kept_size = (uint64_t)is.st_size - before;
+    return s->kept_size <= s->payload && s->kept_size % RING_HEAD == 0;
+}
+
 /* Server: takes what has come of the first record. 0: decided; -EAGAIN; or -errno. */
 static int hear_offer(struct shm_channel *s)
 {
@@ -177,7 +231,7 @@ static int hear_offer(struct shm_channel *s)
     uint8_t offer[OFFER_SIZE];
     make_offer(offer);
     while (s->early_size < OFFER_SIZE) {
-        ssize_t got = recv(s->fd, s->early + s->early_size, OFFER_SIZE - s->early_size, MSG_DONTWAIT);
+        ssize_t got = receive_with(s, OFFER_SIZE - s->early_size, &s->kept_fd);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -191,46 +245,26 @@ static int hear_offer(struct shm_channel *s)
     }
     s->early_size = 0;
     size_t size;
+    s->kept = keep_memory(s);
+    if (s->kept)
+        s->payload = 0;
     bool made = shm_make_memory(s, &size) == 0;
-    int status = send_answer(s->fd, s->memory_fd, size);
+    int status = send_answer(s->fd, s->memory_fd, size, s->kept);
     if (status < 0)
         return breaks(s, status);
     shm_set_state(s, made ? SHM_RINGS : SHM_PLAIN);
     return 0;
 }
 
-/* Keeps the first descriptor of a message, closes the others. */
-static void take_descriptors(struct shm_channel *s, struct msghdr *message)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-            if (s->memory_fd < 0)
-                s->memory_fd = fd_keep(fd);
-            else
-                close(fd);
-        }
-    }
-}
-
 /* Receives until `size` bytes of the answer are there, and no byte more: the next belong to the stream. */
 static int receive_early(struct shm_channel *s, size_t size)
 {
     while (s->early_size < size) {
-        union { struct cmsghdr header; char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))]; } control;
-        struct iovec data = { s->early + s->early_size, size - s->early_size };
-        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
-                                  .msg_controllen = sizeof control };
-        ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        ssize_t got = receive_with(s, size - s->early_size, &s->memory_fd);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-        take_descriptors(s, &message);
         if (got == 0)
             return -ECONNRESET;
         s->early_size += (size_t)got;
@@ -262,7 +296,8 @@ static int hear_answer(struct shm_channel *s)
         shm_set_state(s, SHM_PLAIN);
         return 0;
     }
-    if (length != ANSWER_BODY + 8 || s->memory_fd < 0)
+    s->kept = s->kept_fd >= 0 && length == ANSWER_BODY + 12 && word_at(body + ANSWER_BODY + 8) == 1;
+    if ((length != ANSWER_BODY + 8 && !s->kept) || s->memory_fd < 0)
         return breaks(s, -EPROTO);
     uint64_t size = (uint64_t)word_at(body + ANSWER_BODY) << 32 | word_at(body + ANSWER_BODY + 4);
     status = check_memory(s->memory_fd, size);
@@ -284,6 +319,5 @@ int shm_offer(struct shm_channel *s)
 {
     uint8_t offer[OFFER_SIZE];
     make_offer(offer);
-    ssize_t sent = send(s->fd, offer, sizeof offer, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return sent == OFFER_SIZE ? 0 : sent < 0 ? -errno : -EPROTO;
+    return send_with(s->fd, offer, sizeof offer, s->kept_fd);
 }

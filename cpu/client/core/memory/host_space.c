@@ -319,7 +319,7 @@ void host_space_give(uint64_t address)
     pthread_mutex_unlock(&space.lock);
 }
 
-/* ---- moving to another server: its payload area is another file ---- */
+/* ---- moving to another server: its payload area is this one (kept), or another file ---- */
 
 /* One run's pages there. */
 struct moving_run { uint64_t address, size; void *there; };
@@ -358,8 +358,18 @@ int host_space_save(struct move *move)
                        move->target_host ? "the new server has less of it" : "would share none with the new one");
 }
 
+static int run_add(struct move *move, const struct run *run)
+{
+    host_args args = { .address = run->address, .size = run->size };
+    int code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
+    return code ? move_refuse(move, code, "the new server does not page-lock %llu MiB of host memory (error %d)",
+                              (unsigned long long)(run->size >> 20), code)
+                : CORE_OK;
+}
+
 int host_space_restore(struct move *move)
 {
+    int code;
     struct moving_space *moving = move->of[KIND_HOST_MEMORY];
     uint64_t granule = 0, count = space.size / FLYT_HOST_GRANULE;
     const struct run *run;
@@ -367,6 +377,11 @@ int host_space_restore(struct move *move)
         return CORE_OK;                           /* the new server hears of it when a kernel wants it */
     rpc_client_shared_memory(core_session.client, &moving->shared);
     while (space.at && (run = run_from(&granule))) {
+        if (moving->shared.kept) {                /* the pages stay what they are */
+            if ((code = run_add(move, run)))
+                return code;
+            continue;
+        }
         if (!moving->runs && !(moving->runs = calloc(count, sizeof *moving->runs)))
             return CORE_OUT_OF_MEMORY;
         off_t offset = (off_t)(moving->shared.payload + (run->address - space.base));
@@ -374,11 +389,8 @@ int host_space_restore(struct move *move)
         if (there == MAP_FAILED)
             return move_refuse(move, CORE_OUT_OF_MEMORY, "page-locked memory of the new server cannot be mapped");
         moving->runs[moving->count++] = (struct moving_run){ run->address, run->size, there };
-        host_args args = { .address = run->address, .size = run->size };
-        int code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
-        if (code)
-            return move_refuse(move, code, "the new server does not page-lock %llu MiB of host memory (error %d)",
-                               (unsigned long long)(run->size >> 20), code);
+        if ((code = run_add(move, run)))
+            return code;
     }
     return CORE_OK;
 }

@@ -147,7 +147,8 @@ __attribute__((format(printf, 1, 2))) static void attach_because(const char *for
 /* Goes on through memory where there is any, before anything is said. Memory that was not asked for, and that the
    server does not have, is no matter for a warning: the device may be there for other things, and the server on another
    host. */
-static int attach_memory(const char *uri, rpc_channel **channel, char *error)
+/* kept: the memory of the connection that the session has; NULL: it has none. */
+static int attach_memory(const char *uri, const struct rpc_shared_memory *kept, rpc_channel **channel, char *error)
 {
     const char *bar = env_get("FLYT_BAR");
     bool asked = bar && *bar;
@@ -156,7 +157,7 @@ static int attach_memory(const char *uri, rpc_channel **channel, char *error)
         return 0;
     }
     if (begins_with(uri, "unix://") || begins_with(uri, "shm://") || (!asked && !rpc_bar_present()))
-        return rpc_channel_share(channel, error);
+        return rpc_channel_share(channel, kept, error);
     const char *what = asked ? "FLYT_BAR" : "the memory shared with the host (ivshmem)";
     if (!begins_with(uri, "tcp://")) {
         attach_because("%s is not used with a server at tls://: what goes through that memory is not encrypted", what);
@@ -198,7 +199,7 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
     int status = rpc_channel_connect_within(uri, attach_wait_ms(CONNECT_MS),
                                             attach_wait_ms(CONNECT_MS + RPC_HANDSHAKE_MS), place->ticket,
                                             place->ticket_size, channel, error);
-    if (status == 0 && (status = attach_memory(uri, channel, error)) == 0)
+    if (status == 0 && (status = attach_memory(uri, NULL, channel, error)) == 0)
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
         log_error("the GPU server is not used: %s", error);         /* TLS: somebody is there, or nothing was tried */
@@ -547,13 +548,15 @@ int session_reach(struct move *move, const char *uri, void (*lost)(void *, const
     rpc_channel *channel = NULL;
     char error[RPC_ERROR_SIZE] = "";
     struct move_place *target = &move->at[MOVE_TARGET];
+    struct rpc_shared_memory kept;
+    rpc_client_shared_memory(core_session.client, &kept);
     if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") &&
         !begins_with(uri, "shm://"))
         return move_refuse(move, CORE_INVALID_VALUE, "%s is not the address of a GPU server elsewhere", uri);
     /* Without a ticket: the managers issue none for a move (docs/moving.md). */
     if (rpc_channel_connect_within(uri, CONNECT_MS, CONNECT_MS + RPC_HANDSHAKE_MS, NULL, 0, &channel,
                                    error) ||
-        attach_memory(uri, &channel, error))
+        attach_memory(uri, &kept, &channel, error))
         return move_refuse(move, CORE_SYSTEM_NOT_READY, "no GPU server answers at %s: %s", uri, error);
     int silence = session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
     if (rpc_client_create(channel, &rpc_flyt_program, silence, lost, context, &target->client, error) < 0)

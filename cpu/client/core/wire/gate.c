@@ -1,12 +1,12 @@
 /*
  * gate.c: the gate of api_gate.h: the places of threads, and how it is shut.
  *
- * A thread stores its name and reads whether its short way is shut, without a fence in between: the processor may read
- * first. The thread that shuts the gate shuts all these ways and then has the kernel run a full barrier in every thread
- * of the process (membarrier). A thread whose barrier comes before its store reads afterwards, so it finds its way shut;
- * the name of any other one can be seen. Where the kernel has no membarrier, or a sandbox forbids it, or FLYT_PERF=
- * no_membarrier asks for it, all short ways are shut from the beginning (FENCED): on the long way the store and the load
- * are ordered (some nanoseconds). If a sandbox comes to forbid membarrier later, shutting the gate fails.
+ * A thread stores its name and reads whether its short way is shut, without a fence in between: the processor may
+ * read first. The thread that shuts the gate shuts all these ways and then has the kernel run a full barrier in every
+ * thread of the process (membarrier). A thread whose barrier comes before its store reads afterwards, so it finds its
+ * way shut; the name of any other one can be seen. Where the kernel has no membarrier, or a sandbox forbids it, or
+ * FLYT_PERF=no_membarrier asks for it, all short ways are shut from the beginning (FENCED): on the long way the store
+ * and the load are ordered (some nanoseconds). If a sandbox forbids membarrier later, shutting the gate fails.
  *
  * What a thread stores lies in its thread-local storage, so that it needs one register and no look-up. A place in a list
  * says where. It is taken at the thread's first call and given back by the destructor of a pthread key, whichever way
