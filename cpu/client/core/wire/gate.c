@@ -5,8 +5,8 @@
  * read first. The thread that shuts the gate shuts all these ways and then has the kernel run a full barrier in every
  * thread of the process (membarrier). A thread whose barrier comes before its store reads afterwards, so it finds its
  * way shut; the name of any other one can be seen. Where the kernel has no membarrier, or a sandbox forbids it, or
- * FLYT_PERF=no_membarrier asks for it, all short ways are shut from the beginning (FENCED): on the long way the store
- * and the load are ordered (some nanoseconds). If a sandbox forbids membarrier later, shutting the gate fails.
+ * FLYT_PERF=no_membarrier asks for it, all short ways are shut from the beginning (FENCED): the long way orders the
+ * store and the load (some nanoseconds). If a sandbox forbids membarrier later, shutting the gate fails.
  *
  * What a thread stores lies in its thread-local storage, so that it needs one register and no look-up. A place in a list
  * says where. It is taken at the thread's first call and given back by the destructor of a pthread key, whichever way
