@@ -202,7 +202,7 @@ CUresult driver_cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityTyp
 
 /* ---- the SMs as a resource: cuSOLVER asks how many it may use. They cannot be split (green contexts) ---- */
 
-/* The smallest part of a device's SMs and its alignment are facts of the architecture (CUDA's reference, Green Contexts). */
+/* The smallest part of a device's SMs, and its alignment, are facts of the architecture (CUDA's reference). */
 static int resource_of(CUdevResource *resource, CUdevResourceType type, CUdevice device)
 {
     if (!resource || type != CU_DEV_RESOURCE_TYPE_SM)
