@@ -297,6 +297,7 @@ TEST(capabilities_follow_what_is_loaded)
     assert_int_equal(SETTLED("PyTorch of Debian", true, "/usr/lib/x86_64-linux-gnu/libtorch_cuda.so.2.6"), 99);
     assert_int_equal(SETTLED("", true, "/opt/libtorch_cuda.so"), 0);
     assert_int_equal(SETTLED("CuTe", true, "/venv/cutlass/_mlir/_cutlass_ir.cu12.cpython-311-x86_64.so"), 120);
+    assert_int_equal(SETTLED("JAX", true, "/venv/jax_cuda13_plugin/_versions.so"), 90);
     assert_int_equal(SETTLED("TensorFlow", true, "/venv/tensorflow/libtensorflow_framework.so.2"), 130);
     assert_int_equal(SETTLED("Triton", false, triton, "/venv/tensorflow/libtensorflow_framework.so.2"), 120);
     assert_int_equal(SETTLED("Triton", true, "/venv/torch/lib/libtorch_cuda.so", triton), 120);
