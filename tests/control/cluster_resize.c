@@ -55,9 +55,8 @@ static void assert_booked(unsigned sms, uint64_t memory)
     assert_int_equal(admin_status().memory_used, memory);
 }
 
-static void test_all_or_none(void **state)
+TEST(test_all_or_none)
 {
-    (void)state;
     char text[CTL_MAX_TEXT + 1];
     begin(0);
     assert_booked(8, 4 * GIB);
@@ -85,9 +84,8 @@ static void test_all_or_none(void **state)
 }
 
 /* The larger share stays booked until the node says what holds. */
-static void test_silent_node(void **state)
+TEST(test_silent_node)
 {
-    (void)state;
     char text[CTL_MAX_TEXT + 1];
     begin(0);
     n2.resize = CTL_WAITING;
@@ -111,9 +109,8 @@ static void test_silent_node(void **state)
 }
 
 /* The manager is killed while it waits: its row says the larger share, and follows what the node says. */
-static void test_killed_manager(void **state)
+TEST(test_killed_manager)
 {
-    (void)state;
     begin(0);
     n2.resize = n1.resize = CTL_WAITING;
     admin_resize_args args = { .vm = (char *)"vm-a", .kind = ADMIN_CHANGE_SET, .sms = 6, .memory = GIB };
@@ -133,9 +130,8 @@ static void test_killed_manager(void **state)
 }
 
 /* A node manager that began anew gets the order again, and the command succeeds. */
-static void test_node_begins_anew(void **state)
+TEST(test_node_begins_anew)
 {
-    (void)state;
     begin(0);
     n2.resize = CTL_WAITING;
     admin_resize_args args = { .vm = (char *)"vm-a", .kind = ADMIN_CHANGE_SET, .sms = 3 };
@@ -149,9 +145,8 @@ static void test_node_begins_anew(void **state)
     rig_destroy();
 }
 
-static void test_earlier_release(void **state)
+TEST(test_earlier_release)
 {
-    (void)state;
     char text[CTL_MAX_TEXT + 1];
     begin(5);
     assert_int_equal(resize(ADMIN_CHANGE_SET, 3, 0, text), CTL_NOT_SUPPORTED);
@@ -162,13 +157,4 @@ static void test_earlier_release(void **state)
     rig_destroy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_or_none),      cmocka_unit_test(test_silent_node),
-        cmocka_unit_test(test_killed_manager),   cmocka_unit_test(test_node_begins_anew),
-        cmocka_unit_test(test_earlier_release),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

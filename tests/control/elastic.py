@@ -21,9 +21,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
-import quota          # noqa: E402
-from quota import Program, until          # noqa: E402
+for room in ("cuda", "lib"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room))
+from quota import Program  # noqa: E402
+from testlib import Local, ok, story, until  # noqa: E402
 
 ALL = sys.argv[3:] == ["all"]
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
@@ -31,27 +32,13 @@ MIB = 1 << 20
 SMS, MEMORY = 8, 512 * MIB
 
 
-def ended(pid):
-    """It has closed its files, too."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-class Cluster:
+class Cluster(Local):
     """With the VM `local`, which has half of the only GPU."""
 
     def __init__(self):
-        self.bin = BIN
-        self.folder = tempfile.mkdtemp(prefix="flyt-elastic-")
-        done = subprocess.run([f"{BIN}/flyt-local", "up", "--gpu", "software", "--sms", str(SMS), "--memory",
-                               f"{MEMORY >> 20}M", self.folder], capture_output=True, text=True, timeout=90)
-        assert done.returncode == 0, done.stderr
-        out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", done.stdout], stdout=subprocess.PIPE,
-                             timeout=10).stdout
-        self.place = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
+        super().__init__(BIN, tempfile.mkdtemp(prefix="flyt-elastic-"), "--sms", str(SMS), "--memory",
+                         f"{MEMORY >> 20}M", FLYT_LOG="info")
+        self.place = self.env
         self.run("vm", "set", "local", "--sms", "4", "--memory", "128M")
 
     def command(self, *words):
@@ -84,33 +71,18 @@ class Cluster:
         until(lambda: self.share() == wanted, f"{wanted}: {self.share()}", 20)
 
     def state(self):
-        with open(glob.glob(f"{self.folder}/state/node-1/servers/*/state")[0]) as file:
+        with open(glob.glob(f"{self.dir}/state/node-1/servers/*/state")[0]) as file:
             return dict(line.strip().split(" ", 1) for line in file if " " in line.strip())
 
-    def pid(self, name):
-        with open(f"{self.folder}/run/{name}.pid") as file:
-            return int(file.read().split()[0])
-
     def registered(self):
-        with open(f"{self.folder}/log/node-1.log") as log:
-            return log.read().count("event=registered")
+        return self.log("node-1").count("event=registered")
 
     def kill(self, name):
         self.before = self.registered()
-        os.kill(self.pid(name), signal.SIGKILL)
-        until(lambda: ended(self.pid(name)), f"{name} ends")
+        self.again = super().kill(name)
 
-    def start(self, name):
-        kind = "flyt-node-manager" if name.startswith("node") else "flyt-cluster-manager"
-        with open(f"{self.folder}/log/{name}.log", "a") as log:
-            process = subprocess.Popen([f"{BIN}/{kind}", "--config", f"{self.folder}/etc/{name}.conf"], stdout=log,
-                                       stderr=log, start_new_session=True,
-                                       env={**os.environ, "FLYT_LOG": "info", "FLYT_SOFTGPU_SMS": str(SMS),
-                                            "FLYT_SOFTGPU_MEMORY": f"{MEMORY >> 20}M"})
-        with open(f"/proc/{process.pid}/stat") as file:
-            started = file.read().rsplit(")", 1)[1].split()[19]
-        with open(f"{self.folder}/run/{name}.pid", "w") as file:
-            file.write(f"{process.pid} {started}\n")
+    def start(self):
+        self.again()
 
     def settled(self):
         until(lambda: self.registered() > self.before and self.command("node", "list").returncode == 0 and
@@ -118,10 +90,6 @@ class Cluster:
 
     def kinds(self):
         return [row["kind"] for row in map(json.loads, self.run("events", "-j").splitlines())]
-
-    def down(self):
-        subprocess.run([f"{BIN}/flyt-local", "down", self.folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       timeout=60)
 
 
 def memory(cluster):
@@ -139,7 +107,7 @@ def memory(cluster):
     assert a.ask("info")[1] == 192 * MIB and a.ask("props")[2] == 128 * MIB
     cluster.agrees(4, 192)
     assert cluster.rows("vm", "list")[0]["memory"] == 128 * MIB, "inc-resources leaves the entitlement"
-    quota.ok("inc-resources: a program that tries to get memory gets it, and flytctl shows what the server has")
+    ok("inc-resources: a program that tries to get memory gets it, and flytctl shows what the server has")
 
     text = cluster.run("vm", "set", "local", "--memory", "64M", "--now", expect=8)
     assert re.search(r"its programs hold 1\d\d MiB.*more than 64 MiB", text), text
@@ -149,7 +117,7 @@ def memory(cluster):
     assert "nothing was changed" in text, text
     cluster.agrees(4, 192)
     assert a.ask("take", 8 * MIB, 1) == [1, 0]
-    quota.ok("less than is held is refused, also after --within SECONDS; all is as it was")
+    ok("less than is held is refused, also after --within SECONDS; all is as it was")
 
     waiting = cluster.begin("vm", "set", "local", "--memory", "64M", "--now", "--within", "20")
     until(lambda: cluster.state()["ordered-memory"] == str(64 * MIB), "the order is at the node")
@@ -159,7 +127,7 @@ def memory(cluster):
     assert waiting.wait(20) == 0, waiting.communicate()
     cluster.agrees(4, 64)
     assert cluster.rows("vm", "list")[0]["memory"] == 64 * MIB and a.ask("info")[1] == 64 * MIB
-    quota.ok("--within: meanwhile nobody gets more; what the program frees goes back, and then it fits")
+    ok("--within: meanwhile nobody gets more; what the program frees goes back, and then it fits")
     cluster.run("change-config", "-i", "local", "-m", "128")
     cluster.agrees(4, 128)
     assert "nothing had to be changed" in cluster.run("change-config", "-i", "local", "-m", "128")
@@ -177,7 +145,7 @@ def memory(cluster):
     assert "still hold" in text, text
     assert a.ask("heap", 24 * MIB) == [0]
     a.end()
-    quota.ok("pools, arrays, managed memory and graphs count: their memory keeps the share from shrinking")
+    ok("pools, arrays, managed memory and graphs count: their memory keeps the share from shrinking")
     assert cluster.kinds().count("server-resized") == 3 and "command-refused" in cluster.kinds(), cluster.kinds()
 
 
@@ -199,8 +167,8 @@ def multiprocessors(cluster):
     b = Program(cluster, PROGRAM)
     assert b.ask("props")[:2] == [6, 6]
     b.end()
-    quota.ok(f"a kernel of 200 blocks runs on 4, 2 and 6 multiprocessors, from the next block on "
-             f"({time.monotonic() - fewer:.1f} s)")
+    ok(f"a kernel of 200 blocks runs on 4, 2 and 6 multiprocessors, from the next block on "
+       f"({time.monotonic() - fewer:.1f} s)")
     assert a.ask("meet", 40, 5000) == [4, 0]
     cluster.run("change-config", "-i", "local", "-s", "1")
     assert a.ask("wait") == [0]
@@ -210,7 +178,7 @@ def multiprocessors(cluster):
     assert error == 0 and max(beside) == 1, beside
     a.end()
     cluster.run("vm", "set", "local", "--sms", "4", "--memory", "128M", "--now")
-    quota.ok("cooperative grids that run, and that are launched afterwards, meet as before; other kernels have one")
+    ok("cooperative grids that run, and that are launched afterwards, meet as before; other kernels have one")
 
 
 def restarts(cluster):
@@ -218,12 +186,12 @@ def restarts(cluster):
     assert a.ask("take", 8 * MIB, 8) == [8, 0]
     cluster.agrees(4, 128)
     cluster.kill("node-1")
-    cluster.start("node-1")
+    cluster.start()
     cluster.settled()
     cluster.run("change-config", "-i", "local", "-m", "160", "-s", "5")
     cluster.agrees(5, 160)
     assert a.ask("info")[1] == 160 * MIB
-    quota.ok("a node manager that was started again finds the server, and changes its share")
+    ok("a node manager that was started again finds the server, and changes its share")
 
     # Between order and answer: the server is stopped.
     server = int(cluster.state()["pid"])
@@ -236,7 +204,7 @@ def restarts(cluster):
         assert booked["sms"] == max(sms, row["sms"]) and booked["memory"] == max(mib, row["memory"]) * MIB, booked
         cluster.kill(dead)
         os.kill(server, signal.SIGCONT)
-        cluster.start(dead)
+        cluster.start()
         change.wait(30)
         cluster.settled()
         until(lambda: cluster.state()["ordered-memory"] == "0", "it is settled")
@@ -245,8 +213,8 @@ def restarts(cluster):
         assert change.returncode or has["sms"] == str(sms), (change.communicate(), has)
         cluster.agrees(int(has["sms"]), int(has["memory"]) // MIB)
         assert a.ask("info")[1] == int(has["memory"])
-        quota.ok(f"killed between order and answer: {dead}; books, node and server agree "
-                 f"({'the new share' if has['sms'] == str(sms) else 'the old share'}, status {change.returncode})")
+        ok(f"killed between order and answer: {dead}; books, node and server agree "
+           f"({'the new share' if has['sms'] == str(sms) else 'the old share'}, status {change.returncode})")
 
     if ALL:
         silent(cluster, server)
@@ -259,7 +227,7 @@ def restarts(cluster):
     assert "has ended meanwhile" in said, said
     cluster.agrees(row["sms"], row["memory"])
     a.process.kill()
-    quota.ok("a server that dies while it waits begins again with its old share")
+    ok("a server that dies while it waits begins again with its old share")
 
 
 def silent(cluster, server):
@@ -272,28 +240,21 @@ def silent(cluster, server):
     until(lambda: cluster.state()["ordered-memory"] == "0", "it is settled", 20)
     has = cluster.state()
     cluster.agrees(int(has["sms"]), int(has["memory"]) // MIB)
-    quota.ok("a server that does not answer: the command says so in time, and the books follow when it does")
+    ok("a server that does not answer: the command says so in time, and the books follow when it does")
 
 
 def main(*parts):
     cluster = Cluster()
-    try:
+
+    def all_parts():
         for part in parts:
             part(cluster)
-        status = 0
-    except BaseException as error:
-        print(f"not ok {quota.done + 1} - {type(error).__name__}: {error}")
-        import traceback
-        print("\n".join("# " + line for line in traceback.format_exc().splitlines()))
-        for log in sorted(glob.glob(f"{cluster.folder}/log/*.log") +
-                          glob.glob(f"{cluster.folder}/state/node-*/servers/*/log")):
-            print("\n".join(f"# {log}: {line}" for line in open(log, errors="replace").read().splitlines()[-20:]))
-        quota.done += 1
-        status = 1
-    cluster.down()
-    shutil.rmtree(cluster.folder, ignore_errors=True)
-    print(f"1..{quota.done}")
-    return status
+
+    try:
+        return story(all_parts, logs=cluster.logs())
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 if __name__ == "__main__":

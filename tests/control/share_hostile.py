@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import elastic          # noqa: E402
-from elastic import BIN, MIB, PROGRAM, quota, until          # noqa: E402
+from elastic import BIN, MIB, PROGRAM, ok, until          # noqa: E402
 
 LIAR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share_liar.py")
 WAYS = ("flood", "generous", "nonsense", "long", "closes", "silent")[:6 if elastic.ALL else 2]
@@ -57,7 +57,7 @@ def lies(cluster):
         program.kill()
         program.wait()
         until(lambda: not cluster.rows("server", "list"), f"{way}: it is gone", 20)
-        quota.ok(f"a server that is {way} on its control socket")
+        ok(f"a server that is {way} on its control socket")
 
 
 sys.exit(elastic.main(lies))

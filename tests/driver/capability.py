@@ -16,6 +16,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
 import e2e  # noqa: E402
+from testlib import plan, run_cases  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 SHARED = {"13.0": 228 << 10, "12.0": 100 << 10, "9.0": 228 << 10}
@@ -116,13 +117,8 @@ try:
     os.makedirs(os.path.join(folder, "operated"))
     server = e2e.Server(BIN, "unix", "software", folder, {})
     operated = e2e.Server(BIN, "unix", "software", os.path.join(folder, "operated"), {"FLYT_SOFTGPU_CC": "9.0"})
-    print(f"1..{len(cases)}")
-    for number, function in enumerate(cases, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as problem:  # pylint: disable=broad-except
-            print(f"not ok {number} - {function.__name__}\n# {problem}", flush=True)
+    run_cases(cases)
+    plan()
 finally:
     for running in (server, operated):
         if running:

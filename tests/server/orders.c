@@ -180,7 +180,7 @@ static void *client_main(void *context)
 
 /* ---- tests ---- */
 
-static void grows_at_once(void **state)
+TEST_WITH(grows_at_once, begin, end)
 {
     struct node *n = *state;
     assert_int_equal(granted(n), LIMIT);
@@ -203,7 +203,7 @@ static void grows_at_once(void **state)
     assert_int_equal(granted(n), LIMIT + 8 * MIB);
 }
 
-static void shrinks_to_what_is_held(void **state)
+TEST_WITH(shrinks_to_what_is_held, begin, end)
 {
     struct node *n = *state;
     assert_int_equal(map(&n->f.a, 0, 20 * MIB), 20 * MIB);
@@ -220,7 +220,7 @@ static void shrinks_to_what_is_held(void **state)
     assert_int_equal(told_total(&n->f.b), 20 * MIB);
 }
 
-static void takes_credit_back(void **state)
+TEST_WITH(takes_credit_back, begin, end)
 {
     struct node *n = *state;
     assert_int_equal(map(&n->f.a, 0, 40 * MIB), 40 * MIB);
@@ -234,7 +234,7 @@ static void takes_credit_back(void **state)
 }
 
 /* While it waits nobody gets more, and the server answers; when it was in vain, all is as it was. */
-static void waits_in_vain(void **state)
+TEST_WITH(waits_in_vain, begin, end)
 {
     struct node *n = *state;
     assert_int_equal(map(&n->f.a, 0, 40 * MIB), 40 * MIB);
@@ -253,7 +253,7 @@ static void waits_in_vain(void **state)
 }
 
 /* The node manager is killed while its order waits: a new one finds all as it was. */
-static void is_dropped_with_the_connection(void **state)
+TEST_WITH(is_dropped_with_the_connection, begin, end)
 {
     struct node *n = *state;
     assert_int_equal(map(&n->f.a, 0, 40 * MIB), 40 * MIB);
@@ -282,7 +282,7 @@ static uint64_t any(uint64_t *seed)
 }
 
 /* Mostly good messages with bytes changed, of all sizes. What is no order costs the connection. */
-static void nonsense(void **state)
+TEST_WITH(nonsense, begin, end)
 {
     struct node *n = *state;
     uint64_t seed = 26;
@@ -323,7 +323,7 @@ static void nonsense(void **state)
     assert_int_equal(map(&n->f.a, 0, LIMIT), LIMIT);
 }
 
-static void keeps_its_multiprocessors(void **state)
+TEST_WITH(keeps_its_multiprocessors, begin, end)
 {
     struct node *n = *state;
     struct share_answer answer = set(n, 3, 32 * MIB, 0);
@@ -333,7 +333,7 @@ static void keeps_its_multiprocessors(void **state)
 }
 
 /* Programs that run were told a number, and keep it; the next one is told the new number. */
-static void multiprocessors_of_new_programs(void **state)
+TEST_WITH(multiprocessors_of_new_programs, begin_software, end)
 {
     struct node *n = *state;
     struct peer next = { 0 };
@@ -358,18 +358,4 @@ static void multiprocessors_of_new_programs(void **state)
     assert_int_equal(map(&n->f.a, 0, 70 * MIB), 70 * MIB); /* more than the driver had at the start */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(grows_at_once, begin, end),
-        cmocka_unit_test_setup_teardown(shrinks_to_what_is_held, begin, end),
-        cmocka_unit_test_setup_teardown(takes_credit_back, begin, end),
-        cmocka_unit_test_setup_teardown(waits_in_vain, begin, end),
-        cmocka_unit_test_setup_teardown(is_dropped_with_the_connection, begin, end),
-        cmocka_unit_test_setup_teardown(nonsense, begin, end),
-        cmocka_unit_test_setup_teardown(keeps_its_multiprocessors, begin, end),
-        cmocka_unit_test_setup_teardown(multiprocessors_of_new_programs, begin_software, end),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }
