@@ -26,7 +26,7 @@ def processor_seconds(pid):
 
 
 def lies(cluster):
-    name = f"{cluster.folder}/etc/node-1.conf"
+    name = f"{cluster.dir}/etc/node-1.conf"
     with open(name) as file:
         text = file.read()
     for way in WAYS:
@@ -34,7 +34,7 @@ def lies(cluster):
             file.write(text.replace(f'program-path = "{BIN}/cricket-rpc-server";',
                                     f'program-path = "{LIAR}"; program-args = ["{way}"];'))
         cluster.kill("node-1")
-        cluster.start("node-1")
+        cluster.start()
         cluster.settled()
         program = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], env={**os.environ, **cluster.place},
                                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
