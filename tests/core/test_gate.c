@@ -156,7 +156,7 @@ static void busy_program(int threads, bool fenced)
     busy_threads = threads;
     for (int i = 0; i < threads; i++)
         CHECK(pthread_create(&thread[i], NULL, is_busy, &state_of[i].calls) == 0);
-    for (int i = 0; i < (threads == BUSY ? 10 : 40); i++) {
+    for (int i = 0; i < (threads == BUSY ? 5 : 20); i++) {
         uint64_t begun = clock_now();
         CHECK(core_gate_close(LONG_NS, &who) == 0);
         uint64_t took = clock_now() - begun, sum = all_calls();
@@ -203,7 +203,7 @@ static void body_order(void)
 {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, looks_twice, NULL) == 0);
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; i < 2000; i++) {
         CHECK(core_gate_close(LONG_NS, &who) == 0);
         atomic_store_explicit(&resting, true, memory_order_relaxed);
         for (int look = 0; look < 100; look++)

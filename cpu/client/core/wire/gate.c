@@ -8,10 +8,10 @@
  * FLYT_PERF=no_membarrier asks for it, all short ways are shut from the beginning (FENCED): the long way orders the
  * store and the load (some nanoseconds). If a sandbox forbids membarrier later, shutting the gate fails.
  *
- * What a thread stores lies in its thread-local storage, so that it needs one register and no look-up. A place in a list
- * says where. It is taken at the thread's first call and given back by the destructor of a pthread key, whichever way
- * the thread ends: also when it is cancelled inside a call (cancel.h). Destructors of the program may call CUDA later
- * still; these calls are only counted. In the child of a fork, only the thread that forked is left.
+ * What a thread stores lies in its thread-local storage, so that it needs one register and no look-up. A place in a
+ * list says where. It is taken at the thread's first call and given back by the destructor of a pthread key, whichever
+ * way the thread ends: also when it is cancelled inside a call (cancel.h). Destructors of the program may call CUDA
+ * later still; these calls are only counted. In the child of a fork, only the thread that forked is left.
  *
  * A program that leaves a callback by longjmp, past an entry, stays inside: it cannot come to rest any more, and the
  * call is named.
@@ -145,6 +145,7 @@ static void pass_counted(void)
 
 const char *core_gate_slow(const char *name)
 {
+    CANCEL_DEFERRED;
     const char *outer = atomic_load_explicit(&core_gate_own.in, memory_order_relaxed);
     if (outer == ended) {
         pass_counted();
@@ -179,6 +180,7 @@ void gate_note_stream(uint64_t stream)
 
 unsigned core_gate_waiting(void)
 {
+    CANCEL_OFF;
     unsigned count = 0;
     pthread_mutex_lock(&places.lock);
     for (const struct place *place = places.first; place; place = place->next)
@@ -252,6 +254,7 @@ int core_gate_close(uint64_t limit, struct core_gate_inside *inside)
 
 void core_gate_open(void)
 {
+    CANCEL_OFF;
     ways_shut(false);
     syscall(SYS_futex, &core_gate_state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
