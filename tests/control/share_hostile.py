@@ -3,8 +3,8 @@
 
     share_hostile.py BIN PROGRAM [all]
 
-shows: elastic: a GPU server that says nothing, nonsense, too much, or more than it was given keeps its node manager from
-   nothing, and gets nothing
+shows: elastic: a GPU server that says nothing, nonsense, too much, or more than it was given does not hold up its
+   node manager, and gets nothing
 """
 import os
 import subprocess

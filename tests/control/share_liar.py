@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Stands in for a GPU server that was taken over: says that it listens, and misbehaves on its control socket (descriptor
-5). The last argument says how."""
+"""Stands in for a GPU server that was taken over: says that it listens, and misbehaves on its control socket
+(descriptor 5). The last argument says how."""
 import socket
 import sys
 import time

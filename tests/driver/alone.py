@@ -30,8 +30,8 @@ EXPORTS = {
     "libflyt-client.so": r"flyt_\w+",
     "libflyt-tls.so": r"rpc_channel_tls_connect|flyt_environment",
     "libflyt-server.so": r"flyt_server_local(_end)?|flyt_environment",
-    "libsoftgpu.so": r"cu[A-Z]\w*|softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut|capability|limits)"
-                     r"|flyt_environment",
+    "libsoftgpu.so": r"cu[A-Z]\w*|flyt_environment|"
+                     r"softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut|capability|limits)",
     "libflyt-nvrtc.so": r"dlsym|dlopen|l?stat(64)?|__l?xstat(64)?|fstatat(64)?|statx|f?access(at)?|open(at)?(64)?"
                         r"|(__)?(nvrtc|nvvm|nvJitLink)\w+",
     "cricket-client.so": CUDA,
