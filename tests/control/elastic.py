@@ -68,7 +68,7 @@ class Cluster(Local):
     def agrees(self, sms, mib):
         wanted = {"sms": sms, "memory": mib, "sms_granted": sms, "memory_limit": mib, "sms_used": sms,
                   "memory_used": mib}
-        until(lambda: self.share() == wanted, f"{wanted}: {self.share()}", 20)
+        until(lambda: self.share() == wanted, lambda: f"{wanted}: {self.share()}", 20)
 
     def state(self):
         with open(glob.glob(f"{self.dir}/state/node-1/servers/*/state")[0]) as file:

@@ -65,8 +65,8 @@ $(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build
 	@chmod +x $@
 TESTS += $(BUILD)/tests/control_limits@sleeps
 # A VM's share changes while its programs run.
-$(BUILD)/tests/control_elastic: tests/control/elastic.py tests/cuda/quota.py build/cuda/elastic | $(BIN)/flyt-local \
-    $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+$(BUILD)/tests/control_elastic: tests/control/elastic.py tests/cuda/quota.py tests/lib/testlib.py build/cuda/elastic \
+    | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/elastic.py %s build/cuda/elastic "$$@"\n' $(BIN) > $@
 	@chmod +x $@
