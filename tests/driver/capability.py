@@ -14,19 +14,14 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path[:0] = [os.path.join(TESTS, "cuda"), os.path.join(TESTS, "lib")]
 import e2e  # noqa: E402
-from testlib import plan, run_cases  # noqa: E402
+from testlib import case, only_cases  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 SHARED = {"13.0": 228 << 10, "12.0": 100 << 10, "9.0": 228 << 10}
 folder = tempfile.mkdtemp(prefix="flyt-capability.")
-cases = []
-
-
-def case(function):
-    cases.append(function)
-    return function
 
 
 def library(path):
@@ -117,10 +112,10 @@ try:
     os.makedirs(os.path.join(folder, "operated"))
     server = e2e.Server(BIN, "unix", "software", folder, {})
     operated = e2e.Server(BIN, "unix", "software", os.path.join(folder, "operated"), {"FLYT_SOFTGPU_CC": "9.0"})
-    run_cases(cases)
-    plan()
+    status = only_cases()
 finally:
     for running in (server, operated):
         if running:
             running.stop()
     shutil.rmtree(folder, ignore_errors=True)
+sys.exit(status)
