@@ -189,6 +189,7 @@ static void check_sharing(int *out_a, int *out_b)
     HOLDS(wrong(out_a, 11) == 0 && wrong(out_b, 12) == 0);
     MUST(cudaMemset(out_a, 0, N * sizeof(int)));
     MUST(cudaMemset(out_b, 0, N * sizeof(int)));
+    MUST(cudaDeviceSynchronize());            /* streams that do not block do not wait for cudaMemset */
     /* The first one cannot run before the second one has: that one must have memory of its own, and not wait. */
     pthread_mutex_lock(&hold.lock);
     MUST(cudaLaunchHostFunc(s, hold_run, &hold));
