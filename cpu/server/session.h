@@ -4,27 +4,33 @@
  * The files of this folder stand on floors. A file uses its own floor and those above it in this list; tools/circles
  * checks that, and tools/circles.debt names the exceptions with their reasons.
  *
- *   gpu/       the table of driver functions: NVIDIA's, the software GPU's, the null device's
- *   tenant/    tenant.c, tenant_shared.c  the account of all workers of a tenant;  charge.c  what a session is charged
+ *   gpu/       gpu.c  the table of driver functions: NVIDIA's, the software GPU's;  null*.c  the null device's
+ *   tenant/    tenant.c, tenant_shared.c  the account of all workers of a tenant;  charge.c  what a session is charged;
+ *              resize.c  the tenant's share changes;  usage.c  what its programs use
  *   call/      calls.c  calls that are kept, freed, refused;  reply.c, text.c  what replies carry;  notify.c  what the
  *              server says by itself;  device.c;  session_end.c  the one place that ends a session
  *   stream/    context*.c, stream.c, event.c, sync.c  the objects;  deferred.c  calls whose turn has not come;
  *              completion.c, long_wait.c  who waits for the device;  inside.c  work of the server's own;
- *              gates.c, host_function.c;  staging.c;  references.c;  executor_queue.c, loader_queue.c
+ *              gates.c, host_function.c;  staging.c;  references.c;  executor_queue.c, loader_queue.c;
+ *              crowd.c  how much the driver holds;  late.c  what must not overtake deferred calls
  *   memory/    memory.c  the window of device addresses;  handle.c, host_memory.c, share.c, peer.c, prefetch.c;
- *              clear.c  no tenant sees another's bytes;  limits.c;  object.c  objects that only the driver knows
- *   lanes/     connections that carry data only
- *   copy/      copy_plan.c, copy.c  two sides and an extent;  set.c, values.c, array.c
- *   code/      image.c, image_cache.c, code.c, loader.c, link.c, launch.c;  texref.c, tensor_map.c;
+ *              mirror*.c  pinned memory over a network;  clear.c  no tenant sees another's bytes;  limits.c;
+ *              object.c  objects that only the driver knows
+ *   lanes/     lanes*.c  connections that carry data only
+ *   copy/      copy_plan.c, copy.c  two sides and an extent;  set.c, values.c, array.c;  extent.c  what is allocated,
+ *              for the memory checker
+ *   code/      image.c, image_cache.c, code.c, loader.c, link.c, launch.c;  code_questions.c  what a module contains;
+ *              settings.c  attributes of functions;  texref.c, tensor_map.c;
  *              forward.c  calls that are only handed on (generated: cpu/api/driver.api)
  *   graph/     graph.c, condition.c, device_graph.c
  *   session/   session.c  from HELLO to the end;  executor.c, pulse.c, notify_call.c  its threads;
  *              procedures.c, kinds.c  the tables;  move.c
  *   listener/  the programs: main.c, listener.c, door.c, knock.c, ticket.c  who may connect;
- *              workers.c, worker.c, spawn.c  processes;  relay*.c  between workers;  identity.c  TLS;  local.c
+ *              workers.c, worker.c, spawn.c  processes;  orders.c  the node manager's orders;  relay*.c  between
+ *              workers;  identity.c  TLS;  local.c
  *
  * Threads
- *   reader      (session.c)     reads calls. EVENTS and ABANDON it serves itself; a call that cannot block, when
+ *   reader      (session.c)     reads calls. NULL, EVENTS and ABANDON it serves itself; a call that cannot block, when
  *                               nothing is queued before it, too; the others go to the queue.
  *   executor    (executor.c)    serves queued calls in order and gives deferred stream operations to the driver
  *                               when their turn comes. It waits for nothing on the device.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """examples.py [--build DIR]: what CONTRIBUTING.md says about the code is true.
 
+shows: contributing: the maps in core.h, session.h and machine.h name each source of their rooms
 shows: contributing: the files, functions, commands and tests that CONTRIBUTING.md names exist, each function in the
    file that is named beside it; a query of the driver and a command of flytctl, added as it says, compile
 
@@ -8,6 +9,7 @@ TAP on stdout. Nothing of the tree changes: the two examples are built in a fold
 and objects from here.
 """
 import argparse
+import fnmatch
 import os
 import re
 import shlex
@@ -25,6 +27,9 @@ SOURCES = (".c", ".h", ".x", ".py", ".api", ".cu", ".mk", ".sh", ".awk")
 # What looks like a name of the code, but is a word of CUDA, of make or of an example.
 NO_NAMES = {"_ptsz"}
 WRITTEN = {"tests/long.tsv"}  # by tools/check-next
+# Where a room's map is, and what of the room it must name.
+MAPS = (("cpu/client/core/core.h", "cpu/client/core/*.c"), ("cpu/server/session.h", "cpu/server/*.c"),
+        ("softgpu/driver/machine/machine.h", "softgpu/driver/machine/*.c"))
 
 
 def run(*command, **options):
@@ -241,6 +246,15 @@ def follow_command(copy):
             yield f"flytctl {' '.join(words)}: {done.stdout}{done.stderr}"
 
 
+def left_out_of_maps(files):
+    for place, room in MAPS:
+        with open(os.path.join(TOP, place)) as file:
+            named = re.findall(r"[\w*]+\.c\b", file.read().split("*/")[0])
+        for path in sorted(fnmatch.filter(files, room)):
+            if not any(fnmatch.fnmatch(os.path.basename(path), name) for name in named):
+                yield f"{place} does not name {path}"
+
+
 def failed(command, done):
     if done.returncode:
         yield f"{command}: {(done.stdout + done.stderr)[-1500:]}"
@@ -258,6 +272,7 @@ def main():
         text = file.read()
     files = files_here()
     tests = run("make", "--no-print-directory", "print-tests").stdout
+    judge("the maps name each source", list(left_out_of_maps(files)))
     judge("the files exist", list(missing_paths(text, files)))
     judge("the names exist", list(missing_names(text, words_of(files - {GUIDE, "tests/tools/examples.py"}))))
     judge("the functions are where the guide says", list(misplaced_names(text)))

@@ -24,23 +24,29 @@
  *   wire/     state.c  the session's state and sticky error;  wire.c  every call passes here;
  *             gate.c  the gate at which calls wait;  device.c, pci.c  devices;
  *             notify.c  the server's EVENTS calls;  span.c  the shape of a copy;  perf.c  switches;
- *             stats.c, trace.c, error_log.c  what users and tools can see of calls
+ *             stats.c, trace.c, trace_value.c, error_log.c  what users and tools can see of calls;  deep.c  work that
+ *             needs more stack than a thread may have
  *   stream/   context.c, stream.c, event.c  the objects;  send.c  numbers and order of a stream's calls;
- *             op.c  the table of operations;  progress.c, idle.c  what is known to have ended;
- *             backlog.c, throttle.c  how much may be under way;  pending.c, early_return.c  copies that are not done;
- *             host_function.c;  sequence.c, condition.c  graphs that the server keeps;  managed.c, pool_notes.c  the
- *             way to rooms that are called from here;  move_state.c  which server a move's calls go to
+ *             op.c  the table of operations;  progress.c, idle.c  what is known to have ended;  backlog.c, throttle.c
+ *             how much may be under way;  pending.c, early_return.c  copies that are not done;
+ *             host_function.c;  sequence.c, condition.c  graphs that the server keeps;  managed.c, mirror.c,
+ *             pool_notes.c  the way to rooms that are called from here;  context_work.c, context_event.c  all streams
+ *             of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;  move_state.c
+ *             which server a move's calls go to
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management;  pool*.c  stream-ordered memory;  host_*.c  pinned memory;  share*.c, event_shared.c  memory
- *             and events of several programs
+ *             and events of several programs;  extent.c  what is allocated, for the memory checker;  prefetch.c
  *   copy/     copy.c  plans each copy and chooses its route: copy_in.c, copy_out.c, copy_pending.c, copy_deferred.c;
- *             chunks.c  pieces of shared memory;  lanes*.c  connections for data;  set.c, values.c, array.c
+ *             copy_part.c, copy_calls.c  a part on its way, and its calls;  chunks.c  pieces of shared memory;
+ *             lanes*.c  connections for data;  set.c, values.c, array.c
  *   code/     image.c, registered.c, library.c  code as the program names it;  code.c, code_ask.c, code_load.c  how it
- *             comes to a context;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the ids of calls
- *             that are only handed on (generated: cpu/api/driver.api)
+ *             comes to a context;  code_refused.c  why one did not;  registry.c, own_images.c  what the executable
+ *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
+ *             ids of calls that are only handed on (generated: cpu/api/driver.api)
  *   session/  session.c  the connection;  helper.c  the one thread of the core;  context_life.c  how contexts begin and
  *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;  local.c,
- *             manager.c  where the server is found;  peer.c, usage.c, stats_report.c
+ *             manager.c  where the server is found;  attach_wait.c, attach_window.c  waiting for it, and its window;
+ *             capability.c  which compute capability the loaded software needs;  peer.c, usage.c, stats_report.c
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H

@@ -9,13 +9,13 @@
  *   state.h    state.c   the mutex, the fault that sticks;  handle.c  handles;  config.c  what the environment says;
  *              domain.c  faults that reach other processes
  *   space.h    space.c   the address space;  extents.c  ordered sets of address ranges
- *   device.h   device.c  devices and machines;  attributes.c  their attributes;  context.c  contexts
- *   memory.h   memory.c  allocations
+ *   device.h   device.c  devices and machines;  attributes.c  their attributes;  context.c  contexts;  peer.c
+ *   memory.h   memory.c  allocations;  heap.c  the heap of malloc() in kernels
  *   queue.h    stream.c, event.c, op.c  what a queue consists of;  work.c  operations handed to threads;
  *              run.c     what copies and memsets do;  turn.c  which operation starts when, the heart;
  *              queue.c   callers and threads
- *   array.h    array.c, texture.c  arrays, texture and surface objects
- *   code.h     image.c, module.c, library.c, function.c  code
+ *   array.h    array.c, texture.c, texref.c  arrays, texture and surface objects and references
+ *   code.h     image.c, module.c, library.c, function.c  code;  link.c  links
  *
  * Handles are tokens, not pointers (a freed or foreign one is recognised). Follows: CUDA Driver API reference.
  */
