@@ -58,7 +58,8 @@ void admin_handle_change(struct conn *conn, struct loop_call *call, void *object
 
 /* ---- what runs, and the entitlement ---- */
 
-/* The servers have it: the answer says so when the entitlement is not changed after all. */
+/* Answers `vm set --now`. The GPU servers have the new share already; if the entitlement could not be changed, the
+   answer says that it was not. */
 static void reply_now(struct change *change, ctl_code code, char *text)
 {
     char more[CTL_MAX_TEXT + 1];

@@ -190,7 +190,8 @@ static void drop(struct resize *resize)
     free(resize);
 }
 
-/* What was changed, or why not, and what could not be put back. */
+/* Writes the administrator's answer: what was changed or why nothing was, and which servers kept the new share although
+   the change failed. */
 static void describe(struct resize *resize, char *text, size_t size)
 {
     size_t at = (size_t)snprintf(text, size, "%s", resize->text);

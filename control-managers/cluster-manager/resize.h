@@ -16,7 +16,8 @@
 
 enum { RESIZE_SERVERS = 256 };
 
-/* What to do with the servers of the VM, or with that of the program `client` alone. */
+/* A change of shares that an administrator asks for: of all servers of a VM, or of the one that the program `client`
+   uses. */
 struct resize_wish {
     admin_change_kind kind;
     uint64_t client, memory; /* client: 0: all. memory: bytes, of each server; sms, memory 0: as they are */
@@ -30,7 +31,7 @@ struct resize_wish {
 
 /* Takes a copy. `done` may be called at once. */
 void resize_begin(struct conn *, struct loop_call *, struct vm *, const struct resize_wish *);
-/* What an order came to. False: it was not about a share. */
+/* Takes a node's answer to an order. False: the order was not about a share. */
 bool resize_order_done(struct cluster *, struct node *, const node_order_done *);
 void resize_reported(struct cluster *, struct server *, const node_share *);
 void resize_node_back(struct cluster *, struct node *); /* it has registered: it may have lost orders */

@@ -77,7 +77,7 @@ static void db_late(struct loop_timer *timer, void *context)
 {
     struct server *server = context;
     bool again = server->late;
-    server->late = true; /* what is sent from now on says so */
+    server->late = true; /* the programs have been informed that the DB has not stored the server yet */
     tell_db(server->cluster, server, again);
     loop_timer_start(server->cluster->loop, timer, DB_LATE_MS, db_late, server);
 }

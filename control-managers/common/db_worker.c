@@ -51,7 +51,7 @@ struct db_worker {
     enum db_state    state;
     char             state_text[EXPLAIN_SIZE];
     /* the loop's thread only */
-    bool             deaf;              /* stopped: nobody is informed any more */
+    bool             deaf;              /* the worker was stopped, and calls no callback any more */
 };
 
 /* ---- in the loop's thread ---- */
@@ -511,7 +511,7 @@ void db_worker_stop(struct db_worker *worker, unsigned timeout_ms)
     pthread_mutex_unlock(&worker->lock);
     pthread_join(worker->thread, NULL);
     worker->deaf = true;
-    /* What it gave back last is reported before its memory goes. */
+    /* The worker's last results are reported before its memory is freed. */
     loop_post(worker->loop, wake_up, NULL);
     loop_run_once(worker->loop);
     pthread_mutex_destroy(&worker->lock);

@@ -201,7 +201,7 @@ void share_begin(struct server *);                   /* it runs: asks what it ha
 void share_end(struct server *, const char *why);    /* its process has ended */
 void share_forget(struct server *);                  /* before it is freed */
 void share_change(struct server *, uint64_t order, const node_resize *);
-/* What it has, or may have: the larger number, while a change is not settled. */
+/* The share that a server has; while a change is not settled, the larger of the old and the new one. */
 uint32_t share_bound_sms(const struct server *);
 uint64_t share_bound_memory(const struct server *);
 

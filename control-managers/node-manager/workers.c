@@ -118,8 +118,8 @@ static uint64_t ledger_shared_sum(int fd, const struct node_worker *workers, uns
     return sum;
 }
 
-/* What the workers hold by the usage file that they keep (cpu/common/tenant_ledger.h). What a dead one held may stand
-   there for a moment. */
+/* Adds up what the workers hold, from the usage file that they keep (cpu/common/tenant_ledger.h). What a dead one held
+   may stand there for a moment. */
 static uint64_t ledger_sum(const struct server *server, const struct node_worker *workers, unsigned count)
 {
     struct ledger_slot slots[64];

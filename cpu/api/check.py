@@ -332,7 +332,7 @@ VALID = re.compile(r"CU_LAUNCH_ATTRIBUTE_(\w+)\s*=\s*\d+\s*/\*\*<\s*Valid for ([
 
 
 def check_launch_attributes(report, include, release):
-    """Where an attribute is allowed: the newest header says so in its comments."""
+    """Compares where the table allows an attribute with the comments of NVIDIA's newest header."""
     if release != driver_c.RELEASE:
         return
     with open(os.path.join(include, "cuda.h"), errors="replace") as file:

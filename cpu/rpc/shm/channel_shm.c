@@ -97,7 +97,7 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value, const s
 static void send_wake_up(struct shm_channel *s)
 {
     CANCEL_OFF;
-    /* A full socket has wake-ups that nobody has read yet; the thread that polls notices a dead one. */
+    /* If the socket is full, the other side has unread wake-ups. If it is dead, the thread that polls will notice. */
     ssize_t ignored = send(s->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)ignored;
 }

@@ -9,8 +9,8 @@
  *
  * A client that moves from one server to another may send the memory of its old connection along with the offer. A
  * server whose own payload area would be at least as large uses the payload area of that memory in place of one of its
- * own (so pages that the program writes meanwhile stay the same pages), and says so in its answer. It makes the rings
- * itself. The memory is checked as a client checks it: it cannot be made shorter. An earlier server overlooks it.
+ * own (so pages that the program writes meanwhile stay the same pages), and its answer says that it did. It makes the
+ * rings itself. The memory is checked as a client checks it: it cannot be made shorter. An earlier server overlooks it.
  *
  * Getting there. The client's first record is a call of program SHM_PROGRAM, and nothing else is sent until its answer
  * has come. A server that knows it answers with SUCCESS, the memory's size, and the descriptor (SCM_RIGHTS); from then
@@ -167,7 +167,7 @@ static int send_with(int socket, uint8_t *bytes, size_t length, int fd)
     return sent == (ssize_t)length ? 0 : sent < 0 ? -errno : -EPROTO;
 }
 
-/* fd -1: there is no memory. kept: one word more says so. */
+/* fd -1: there is no memory. kept: the answer has one more word, which says that the client's memory is used. */
 static int send_answer(int socket, int fd, uint64_t size, bool kept)
 {
     size_t more = fd < 0 ? 0 : kept ? 12 : 8;
