@@ -203,4 +203,33 @@ TEST(linker_files)
     }
 }
 
+/* What cannot be linked is refused when it is added, with a log, and is no part of the link. */
+TEST(linker_refuses_when_added)
+{
+    static const struct {
+        CUjitInputType type;
+        CUresult result;
+        char bytes[32];
+    } inputs[] = {
+        { CU_JIT_INPUT_FATBINARY, CUDA_ERROR_NO_BINARY_FOR_GPU, "\x50\xed\x55\xba\x01\0\x10\0" }, /* it is empty */
+        { CU_JIT_INPUT_OBJECT, CUDA_ERROR_INVALID_IMAGE, "\177ELF, and nothing behind it" },
+        { CU_JIT_INPUT_LIBRARY, CUDA_ERROR_INVALID_IMAGE, "!<arch>\nand nothing behind it" },
+    };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        CUlinkState link;
+        char log[1000] = "";
+        CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+        void *values[] = { log, (void *)sizeof log };
+        OK(cuLinkCreate(2, options, values, &link));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_kernel, sizeof link_kernel, "kernel", 0, NULL,
+                         NULL));
+        FAILS(inputs[i].result, cuLinkAddData(link, inputs[i].type, (void *)(uintptr_t)inputs[i].bytes,
+                                              sizeof inputs[i].bytes, "broken", 0, NULL, NULL));
+        assert_non_null(strstr(log, "broken"));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)link_helper, sizeof link_helper, "helper", 0, NULL,
+                         NULL));
+        assert_int_equal(run_linked(link), LINK_WANTED);
+    }
+}
+
 int main(void) { return unit_run(primary_set_up, primary_tear_down); }

@@ -1,6 +1,6 @@
 /*
  * link.c: the linker of chapter "Module Management" (cuLink…). Inputs are kept here; the driver behind the server
- * compiles PTX when it is added, as natively, so that its errors come then, and links all inputs in cuLinkComplete.
+ * looks at each when it is added, as natively, so that its errors come then, and links all inputs in cuLinkComplete.
  * On the software GPU, which has no machine code, the linked image is PTX; cuModuleLoadData takes it like any other.
  */
 #include <pthread.h>
@@ -71,6 +71,11 @@ static int finish(const struct driver_link *link, int error, char *log)
     return error;
 }
 
+static void say_no_linker(void)
+{
+    core_unsupported("the linker (cuLink…) with more than one input on a device without one");
+}
+
 /* The device has no linker (the null device): what is one piece of PTX, or one image, needs none. */
 static bool needs_no_linker(const struct driver_link *link, int error)
 {
@@ -96,10 +101,12 @@ static int add(core_context *context, struct driver_link *link, CUjitInputType t
         type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_CUBIN && memchr(code, '.', size) && code[0] != '\177');
     struct core_link_input *input = &link->inputs[link->input_count];
     *input = (struct core_link_input){ type, text, code, text ? strlen(code) + 1 : size, named };
-    int error = text ? core_link(context, input, 1, NULL, NULL, &log) : CUDA_SUCCESS;
+    int error = core_link(context, input, 1, NULL, NULL, &log);
     link->input_count++;
     if (needs_no_linker(link, error))
         error = CUDA_SUCCESS;
+    else if (error == CUDA_ERROR_NOT_SUPPORTED && !log)
+        say_no_linker();
     if (!error)
         return finish(link, error, log);
     link->input_count--;
@@ -171,7 +178,7 @@ static int complete(CUlinkState state, void **image, size_t *size)
         state->size = only->size;
         error = state->image ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     } else if (error == CUDA_ERROR_NOT_SUPPORTED) {
-        core_unsupported("the linker (cuLink…) with more than one input on a device without one");
+        say_no_linker();
     }
     if (!error) {
         *image = state->image;
