@@ -1,13 +1,15 @@
 """Operations of a piece of software, each compared with the CPU's result: tests/software/NAME.py uses this.
 
 A test is a function marked with @op; it fails by an exception. close() compares two results. run() runs all of them,
-prints a line for each failure and the count, and ends the process: 0 passed, 1 failed, 77 not installed.
+or those that the command line names without those in $OPERATIONS_DONE, and ends the process: 0 passed, 1 failed,
+77 not installed. It prints how many there are, a line before and after each one, and the count.
 """
 
 import importlib
 import os
 import signal
 import sys
+import time
 import traceback
 
 SKIP = 77
@@ -49,20 +51,24 @@ def _late(*_):
 
 
 def run():
-    wanted = sys.argv[1:]
+    done = os.environ.get("OPERATIONS_DONE", "").split(",")
+    ops = [o for o in _ops if o.__name__ not in done and (not sys.argv[1:] or o.__name__ in sys.argv[1:])]
+    print(f"operations: {len(ops)}", flush=True)
     passed = failed = 0
     signal.signal(signal.SIGALRM, _late)
-    for function in _ops:
-        if wanted and function.__name__ not in wanted:
-            continue
+    for function in ops:
+        print(f"begin {function.__name__}", flush=True)
+        began = time.monotonic()
         signal.alarm(LIMIT)
         try:
             function()
             passed += 1
+            print(f"pass {function.__name__} {time.monotonic() - began:.1f} s", flush=True)
         except Exception as error:  # whatever the software raises is its answer
             failed += 1
             lines = (str(error).strip() or type(error).__name__).splitlines()
-            print(f"FAIL {function.__name__}: {type(error).__name__}: {' '.join(lines[:6])[:400]}", flush=True)
+            text = f"{type(error).__name__}: {' '.join(lines[:6])[:400]}"
+            print(f"FAIL {function.__name__} {time.monotonic() - began:.1f} s: {text}", flush=True)
             if os.environ.get("VERBOSE"):
                 traceback.print_exc()
         finally:

@@ -1,9 +1,19 @@
 """TensorFlow: operations on the GPU against the same on the CPU."""
 
+import ctypes
+import glob
 import os
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from ops import close, need, op, run  # noqa: E402
+
+# The library of the package that opens cuSOLVER does not name its folder, so that TensorFlow sees no GPU of any kind.
+# What is loaded already is found.
+for library in ("cublas/lib/libcublas.so.12", "nvjitlink/lib/libnvJitLink.so.12", "cusparse/lib/libcusparse.so.12",
+                "cusolver/lib/libcusolver.so.11"):
+    for path in glob.glob(f"{sys.prefix}/lib/python3*/site-packages/nvidia/{library}"):
+        ctypes.CDLL(path)
 
 tf, numpy = need("tensorflow", "numpy")
 assert tf.config.list_physical_devices("GPU"), "TensorFlow sees no GPU"

@@ -1,6 +1,7 @@
 # What belongs to the project as a whole.
 TESTS += "tests/tools/man.sh $(BIN)"
 TESTS += "tests/tools/version.sh $(BIN)"
+TESTS += "tests/tools/software.py $(BIN)"
 TESTS += tests/tools/setup.sh
 TESTS += $(addprefix tests/tools/,circles.py exports.py lines.py subjects.py runner.py check_next.py)
 # What README.md and docs/setup.md say is in bin/.
