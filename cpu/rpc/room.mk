@@ -6,7 +6,7 @@ CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
 CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h \
                      $(CPU_RPC_GENERATED)/manager_prot.h
 CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,connect.c listener.c program.c quick.c \
-                       $(addprefix call/,client.c client_read.c client_stub.c knock.c lane.c sender.c server.c) \
+                       $(addprefix call/,client.c client_read.c knock.c lane.c sender.c server.c) \
                        $(addprefix shm/,bar_device.c channel_pair.c channel_shm.c ring.c shm_bar.c shm_offer.c) \
                        $(addprefix transport/,address.c block.c channel.c channel_socket.c liveness.c) tls/tls_load.c) \
                        cpu/common/wire.c) \
@@ -17,10 +17,6 @@ CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/tls/,channel_tls.c tls
 CPU_RPC_TLS_LIBS    := -lssl -lcrypto
 # What a program asks its client manager; only the client core links it.
 CPU_RPC_MANAGER_OBJECTS := $(CPU_RPC_GENERATED)/manager_prot_xdr.o
-# The stubs, for clients; the dispatch function, for servers (which provide flyt_*_1_svc and
-# flyt_program_1_freeresult).
-CPU_RPC_CLIENT_OBJECTS := $(CPU_RPC_GENERATED)/cpu_rpc_prot_clnt.o
-CPU_RPC_SERVER_OBJECTS := $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.o
 CPU_RPC_LIBS      := -ltirpc
 
 # With the calls that are described in cpu/api. Nearly everything depends on it, so it is written only when it changes.
@@ -43,10 +39,6 @@ $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x cpu
 	$(call CPU_RPC_RPCGEN,-c)
 	@# quick.c has one of its own, which leaves the rarer forms to this one
 	@grep -q '^xdr_flyt_head (XDR' $@ && sed -i 's/^xdr_flyt_head (XDR/xdr_flyt_head_rpcgen (XDR/' $@
-$(CPU_RPC_GENERATED)/cpu_rpc_prot_clnt.c: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x
-	$(call CPU_RPC_RPCGEN,-l)
-$(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x
-	$(call CPU_RPC_RPCGEN,-m)
 $(CPU_RPC_GENERATED)/cpu_rpc_classes.h: $(CPU_RPC_GENERATED)/cpu_rpc_prot.x cpu/rpc/classes.awk
 	@mkdir -p $(@D)
 	awk -f cpu/rpc/classes.awk $< > $@

@@ -3,10 +3,8 @@
  *
  *   rpc_channel   a record-marked byte stream between two processes (TCP, unix socket) or between two
  *                 halves of one process (local:), or through memory that two processes share (shm).
- *   rpc_client    many calls in flight on one channel, replies in any order, matched by xid. It looks
- *                 like a libtirpc CLIENT, so the stubs that rpcgen makes run on it unchanged.
+ *   rpc_client    many calls in flight on one channel, replies in any order, matched by xid.
  *   rpc_server    one channel's calls, handed out record by record; replies may be sent by any thread.
- *                 It looks like a libtirpc SVCXPRT to the dispatch function that rpcgen makes.
  *
  * Nothing here knows CUDA. No rpcbind, no global state, no signals (SIGPIPE is never raised).
  * Functions return 0 or a negative errno value unless said otherwise, and describe what failed in
@@ -41,9 +39,6 @@ struct rpc_program {
     size_t                      max_record;    /* longest call or reply that is accepted, bytes */
 };
 extern const struct rpc_program rpc_flyt_program;
-
-/* What rpcgen makes for the server; its header does not declare it. */
-void flyt_program_1(struct svc_req *, SVCXPRT *);
 
 /* ---- channels ---- */
 
@@ -174,9 +169,6 @@ int rpc_client_create(rpc_channel *, const struct rpc_program *, int dead_second
                       void (*lost)(void *context, const char *reason), void *context,
                       rpc_client **out, char *error);
 
-/* The stubs' view. clnt_call on it submits and, for class SYNC, waits. */
-CLIENT *rpc_client_stub(rpc_client *);
-
 /* Puts a call into the sequence. ASYNC: complete on return. A SYNC call is sent at once. An ASYNC call is sent at
    once too, unless calls come thick and fast and a thread is in rpc_client_attend: then it joins a batch, which
    a full buffer, the next SYNC call, completion or rpc_client_flush sends, or at the latest that thread, which is
@@ -244,19 +236,8 @@ size_t   rpc_request_size(const rpc_request *);
 /* The arguments as they came. */
 const uint8_t *rpc_request_body(const rpc_request *, size_t *size);
 
-/* Decodes the arguments of the request and calls rpcgen's dispatch function with it. What dispatch
-   answers at once (service function returned TRUE) is sent; a SYNC call whose service function returned
-   FALSE is answered later with rpc_server_reply. Undecodable arguments: -EPROTO, everything freed.
-   user is what rpc_request_user() of the svc_req gives. */
-typedef void rpc_dispatch(struct svc_req *, SVCXPRT *);
-/* For the flyt_program_1_freeresult that a server must provide: frees a result that was answered at once. rpcgen's
-   code asks for that also after FALSE, when nobody has written the result: then nothing is done. Returns 1. */
-int rpc_free_result(SVCXPRT *, xdrproc_t, void *result);
-int rpc_server_dispatch(rpc_server *, rpc_request *, rpc_dispatch *, void *user);
-void *rpc_request_user(const struct svc_req *);
-uint32_t rpc_request_xid_of(const struct svc_req *);
-
-/* Decodes the arguments only, for a server that keeps them; freed by the owner with xdr_free. */
+/* Decodes the arguments, which the caller frees with xdr_free. -EPROTO: they are something else, and nothing is left to
+   free. */
 int rpc_request_arguments(rpc_request *, xdrproc_t, void *args);
 
 /* Sends an accepted reply. Any thread. The results have been encoded when it returns. */

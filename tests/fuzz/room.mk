@@ -17,8 +17,8 @@ FUZZ_LINK   = @mkdir -p $(@D); if $(FUZZ_HAVE); then $(FUZZ_CC) $(FUZZ_FLAGS) -o
 FUZZ_RPC_SOURCES := $(filter-out $(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_handshake.c tls_identity.c), \
                                  $(wildcard cpu/rpc/*.c cpu/rpc/*/*.c)) \
                                  $(addprefix cpu/common/,clock.c env.c fd.c wire.c)
-$(BUILD)/fuzz/rpc: tests/fuzz/rpc.c $(FUZZ_RPC_SOURCES) $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c \
-                   $(CPU_RPC_GENERATED)/cpu_rpc_prot_svc.c $(wildcard cpu/rpc/*.h cpu/rpc/*/*.h) $(CPU_RPC_HEADERS)
+$(BUILD)/fuzz/rpc: tests/fuzz/rpc.c tests/lib/stubs.c tests/lib/stubs.h $(FUZZ_RPC_SOURCES) \
+                   $(CPU_RPC_GENERATED)/cpu_rpc_prot_xdr.c $(wildcard cpu/rpc/*.h cpu/rpc/*/*.h) $(CPU_RPC_HEADERS)
 	$(call FUZZ_LINK,$(CPU_RPC_LIBS))
 
 # Sockets are the only transport of lanes: the figures of coverage are of what a lane needs.

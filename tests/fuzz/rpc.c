@@ -12,8 +12,8 @@
 #include "cpu/rpc/shm/shm.h"
 #include "cpu/rpc/transport/channel.h"
 #include "cpu/rpc/cpu_rpc_classes.h"
-#include "cpu/rpc/cpu_rpc_prot.h"
 #include "cpu/common/wire.h"
+#include "tests/lib/stubs.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -21,36 +21,18 @@
 
 /* ---- a service that answers nothing but zeros ---- */
 
-static bool_t blank(uint32_t procedure, void *out, size_t size)
+static bool blank(void *user, uint32_t procedure, uint32_t xid, const void *args, void *result)
 {
-    memset(out, 0, size);
+    (void)user;
+    (void)xid;
+    (void)args;
     if (procedure == FLYT_HELLO) {                  /* strings cannot be NULL */
-        hello_result *hello = out;
-        hello->server = strdup("");
-        hello->refusal = strdup("");
+        ((hello_result *)result)->server = strdup("");
+        ((hello_result *)result)->refusal = strdup("");
     } else if (procedure == FLYT_MOVABLE) {
-        ((movable_result *)out)->refusal = strdup("");
+        ((movable_result *)result)->refusal = strdup("");
     }
-    return TRUE;
-}
-
-#define ANSWER_SYNC(result)  return blank(procedure, out, sizeof(result))
-#define ANSWER_ASYNC(result) return FALSE
-#define SERVICE(number, NAME, name, class, arguments, result)                               \
-    bool_t name##_1_svc(arguments *args, result *out, struct svc_req *call)                 \
-    {                                                                                       \
-        const uint32_t procedure = number;                                              \
-        (void)procedure;                                                                \
-        (void)args;                                                                         \
-        (void)out;                                                                          \
-        (void)call;                                                                         \
-        ANSWER_##class(result);                                                             \
-    }
-FLYT_PROCEDURES(SERVICE)
-
-int flyt_program_1_freeresult(SVCXPRT *transport, xdrproc_t proc, caddr_t result)
-{
-    return rpc_free_result(transport, proc, result);
+    return true;
 }
 
 static void send_bytes(rpc_channel *channel, const void *bytes, size_t size)
@@ -81,7 +63,7 @@ static void serve(const uint8_t *bytes, size_t size)
     send_bytes(channels[0], bytes, size / 2);
     send_bytes(channels[0], bytes + size / 2, size - size / 2);
     while (rpc_server_next(server, 0, &request, NULL) == 0 && request) {
-        rpc_server_dispatch(server, request, flyt_program_1, NULL);
+        stub_serve(server, request, blank, NULL);
         rpc_request_free(request);
         drain(channels[0]);
     }
@@ -172,14 +154,14 @@ static void share(const uint8_t *bytes, size_t size)
         case 2:
             alive = rpc_server_next(server, 0, &request, NULL) == 0;
             if (alive && request)
-                rpc_server_dispatch(server, request, flyt_program_1, NULL);
+                stub_serve(server, request, blank, NULL);
             break;
         }
         bytes += 4 + n;
         size -= 4 + n;
     }
     while (alive && rpc_server_next(server, 0, &request, NULL) == 0 && request)
-        rpc_server_dispatch(server, request, flyt_program_1, NULL);
+        stub_serve(server, request, blank, NULL);
     rpc_server_destroy(server);
     rpc_channel_destroy(channels[0]);
 }

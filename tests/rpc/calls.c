@@ -36,7 +36,7 @@ static int tear_down(void **state)
 static void stubs(void **state)
 {
     struct joint *joint = *state;
-    CLIENT *stub = rpc_client_stub(joint->client);
+    CLIENT *stub = stub_of(joint->client);
     assert_int_equal(
         strncmp(joint->kind, rpc_client_transport(joint->client), strlen(rpc_client_transport(joint->client))), 0);
 
@@ -56,7 +56,7 @@ static void stubs(void **state)
 static void bulk(void **state)
 {
     struct joint *joint = *state;
-    CLIENT *stub = rpc_client_stub(joint->client);
+    CLIENT *stub = stub_of(joint->client);
     static const size_t sizes[] = { 0, 1, 3, 4, 1000, 32767, 32768, 32769, 65536, 262144, FLYT_MAX_INLINE };
     char *bytes = malloc(FLYT_MAX_INLINE);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -115,9 +115,9 @@ static void too_long(void **state)
     name[FLYT_MAX_NAME + 1] = 0;
     function_get_args args = { .name = name };
     function_get_result result = { 0 };
-    assert_int_equal(flyt_function_get_1(&args, &result, rpc_client_stub(joint->client)), RPC_CANTENCODEARGS);
+    assert_int_equal(flyt_function_get_1(&args, &result, stub_of(joint->client)), RPC_CANTENCODEARGS);
     name[FLYT_MAX_NAME] = 0;                        /* and the connection is none the worse */
-    assert_int_equal(flyt_function_get_1(&args, &result, rpc_client_stub(joint->client)), RPC_SUCCESS);
+    assert_int_equal(flyt_function_get_1(&args, &result, stub_of(joint->client)), RPC_SUCCESS);
     xdr_free((xdrproc_t)xdr_function_get_result, &result);
     free(name);
 }

@@ -66,7 +66,7 @@ static void wait_for_all(void)
 {
     context_args context = { 0 };
     memory_info_result info = { 0 };
-    if (flyt_memory_info_1(&context, &info, rpc_client_stub(client)) != RPC_SUCCESS)
+    if (flyt_memory_info_1(&context, &info, stub_of(client)) != RPC_SUCCESS)
         exit(1);
 }
 
@@ -159,7 +159,7 @@ static double limit;                /* of what is measured now, us */
 
 static void measure(const char *kind)
 {
-    CLIENT *stub = rpc_client_stub(client);
+    CLIENT *stub = stub_of(client);
     for (unsigned i = 0; i < ROUND_TRIPS; i++) {
         uint64_t began = clock_now();
         wait_for_all();

@@ -77,7 +77,7 @@ static void *wait_for_answer(void *context)
 {
     stream_args args = { 0 };
     plain_result result = { 0 };
-    return (void *)(uintptr_t)flyt_stream_sync_1(&args, &result, rpc_client_stub(context));
+    return (void *)(uintptr_t)flyt_stream_sync_1(&args, &result, stub_of(context));
 }
 
 /* A call that is never answered. */
@@ -108,7 +108,7 @@ static void *write_much(void *context)
     in.data.flyt_bulk_u.bytes.bytes_len = FLYT_MAX_INLINE;
     enum clnt_stat status = RPC_SUCCESS;
     for (unsigned i = 0; i < 64 && status == RPC_SUCCESS; i++)
-        status = flyt_copy_in_1(&in, NULL, rpc_client_stub(context));
+        status = flyt_copy_in_1(&in, NULL, stub_of(context));
     free(bytes);
     return (void *)(uintptr_t)status;
 }

@@ -63,7 +63,7 @@ static bool submit_and_forget(struct joint *joint)
 static void *work(void *context)
 {
     struct joint *joint = context;
-    CLIENT *stub = rpc_client_stub(joint->client);
+    CLIENT *stub = stub_of(joint->client);
     char *bytes = calloc(1, BIG);
     test_pattern(1, bytes, BIG);
     for (unsigned i = 0;; i++) {

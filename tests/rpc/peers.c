@@ -239,7 +239,7 @@ static void deaf(void **state)
     in.data.flyt_bulk_u.bytes.bytes_len = FLYT_MAX_INLINE;
     enum clnt_stat status = RPC_SUCCESS;
     for (unsigned i = 0; i < 64 && status == RPC_SUCCESS; i++)
-        status = flyt_copy_in_1(&in, NULL, rpc_client_stub(side->client));
+        status = flyt_copy_in_1(&in, NULL, stub_of(side->client));
     assert_int_equal(status, RPC_CANTSEND);
     assert_int_equal(side->losses, 1);
     free(bytes);
@@ -324,10 +324,10 @@ static void killed_server(void **state)
     assert_int_equal(rpc_client_create(channel, &rpc_flyt_program, 10, NULL, NULL, &client, NULL), 0);
     context_args context = { .context = 1 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_SUCCESS);
+    assert_int_equal(flyt_context_sync_1(&context, &result, stub_of(client)), RPC_SUCCESS);
     context.context = TEST_DIE;
-    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_CANTRECV);
-    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_CANTSEND);
+    assert_int_equal(flyt_context_sync_1(&context, &result, stub_of(client)), RPC_CANTRECV);
+    assert_int_equal(flyt_context_sync_1(&context, &result, stub_of(client)), RPC_CANTSEND);
     assert_int_equal(waitpid(child, NULL, 0), child);
     rpc_client_destroy(client);
 }
@@ -342,18 +342,18 @@ static void forked(void **state)
     assert_int_equal(rpc_client_create(channels[0], &rpc_flyt_program, 10, NULL, NULL, &client, NULL), 0);
     context_args context = { .context = 5 };
     plain_result result = { 0 };
-    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_SUCCESS);
+    assert_int_equal(flyt_context_sync_1(&context, &result, stub_of(client)), RPC_SUCCESS);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         rpc_client_abandon(client);
-        bool refused = flyt_context_sync_1(&context, &result, rpc_client_stub(client)) == RPC_CANTSEND;
+        bool refused = flyt_context_sync_1(&context, &result, stub_of(client)) == RPC_CANTSEND;
         _exit(refused && rpc_client_lost(client) ? 0 : 1);
     }
     int how;
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
-    assert_int_equal(flyt_context_sync_1(&context, &result, rpc_client_stub(client)), RPC_SUCCESS);
+    assert_int_equal(flyt_context_sync_1(&context, &result, stub_of(client)), RPC_SUCCESS);
     rpc_client_destroy(client);
     service_join(service);
 }

@@ -1,7 +1,6 @@
 # tests/rpc: the rpc layer with a service that needs no GPU (service.c).
-TESTS_RPC_COMMON := $(call objects,tests/rpc/service.c tests/rpc/words.c) $(CPU_RPC_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
-                    $(CPU_RPC_SERVER_OBJECTS) $(CPU_RPC_TLS_OBJECTS) \
-                     $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
+TESTS_RPC_COMMON := $(call objects,tests/rpc/service.c tests/rpc/words.c) $(CPU_RPC_OBJECTS) $(TESTS_STUBS) \
+                    $(CPU_RPC_TLS_OBJECTS) $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
 TESTS_RPC_UNITS  := calls threads ring shm shm_peers bar peers callers roundtrip listeners loss tls waiting liveness
 TESTS_RPC_BINARIES := $(addprefix $(BUILD)/tests/rpc_,$(TESTS_RPC_UNITS))
 

@@ -3,8 +3,6 @@
 #include "cpu/rpc/transport/channel.h"
 #include "cpu/rpc/tls/channel_tls.h"
 
-#include "cpu/rpc/cpu_rpc_classes.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -103,8 +101,7 @@ static void answer_reversed(struct service *service, uint32_t xid)
     pthread_join(thread, NULL);
 }
 
-static bool_t handle_sync(struct service *service, uint32_t procedure, const void *args, void *result,
-                          struct svc_req *call)
+static bool handle_sync(struct service *service, uint32_t procedure, uint32_t xid, const void *args, void *result)
 {
     switch (procedure) {
     case FLYT_COPY_OUT: {
@@ -115,33 +112,33 @@ static bool_t handle_sync(struct service *service, uint32_t procedure, const voi
         out->data.flyt_bulk_u.bytes.bytes_val = malloc(size + 1);
         out->data.flyt_bulk_u.bytes.bytes_len = (u_int)size;
         test_pattern(copy->from, out->data.flyt_bulk_u.bytes.bytes_val, size);
-        return TRUE;
+        return true;
     }
     case FLYT_MEMORY_INFO: {
         memory_info_result *info = result;
         info->free = atomic_load(&service->async);
         info->total = ((const context_args *)args)->context;
-        return TRUE;
+        return true;
     }
     case FLYT_HELLO:            /* no string is NULL: the sanitizers read what xdr_string is given */
         ((hello_result *)result)->server = strdup("");
         ((hello_result *)result)->refusal = strdup("");
-        return TRUE;
+        return true;
     case FLYT_MOVABLE:
         ((movable_result *)result)->refusal = strdup("");
-        return TRUE;
+        return true;
     case FLYT_CONTEXT_SYNC:
         if (((const context_args *)args)->context == TEST_DIE)
             _exit(9);
-        return TRUE;
+        return true;
     case FLYT_STREAM_SYNC:
-        answer_reversed(service, rpc_request_xid_of(call));
-        return FALSE;
+        answer_reversed(service, xid);
+        return false;
     case FLYT_EVENTS:
-        atomic_store(&service->events_xid, rpc_request_xid_of(call));
-        return FALSE;
+        atomic_store(&service->events_xid, xid);
+        return false;
     default:
-        return TRUE;
+        return true;
     }
 }
 
@@ -154,21 +151,12 @@ void service_say(struct service *service, uint32_t serial)
     rpc_server_reply(service->server, xid, (xdrproc_t)xdr_events_result, &result);
 }
 
-/* One service function for each procedure. */
-#define RESULT_SYNC(result)  memset(out, 0, sizeof *(result *)out); \
-                             return handle_sync(rpc_request_user(call), procedure, args, out, call)
-#define RESULT_ASYNC(result) (void)out; handle_async(rpc_request_user(call), procedure, args); return FALSE
-#define SERVICE(number, NAME, name, class, arguments, result)                                         \
-    bool_t name##_1_svc(arguments *args, result *out, struct svc_req *call)                           \
-    {                                                                                                 \
-        const uint32_t procedure = number;                                                            \
-        RESULT_##class(result);                                                                       \
-    }
-FLYT_PROCEDURES(SERVICE)
-
-int flyt_program_1_freeresult(SVCXPRT *transport, xdrproc_t proc, caddr_t result)
+static bool serve(void *service, uint32_t procedure, uint32_t xid, const void *args, void *result)
 {
-    return rpc_free_result(transport, proc, result);
+    if (rpc_flyt_program.procedures[procedure].class == RPC_CLASS_SYNC)
+        return handle_sync(service, procedure, xid, args, result);
+    handle_async(service, procedure, args);
+    return false;
 }
 
 struct service *service_create(rpc_channel *channel)
@@ -185,7 +173,7 @@ int service_run(struct service *service)
         rpc_request *request;
         int status = rpc_server_next(service->server, -1, &request, service->why);
         if (status == 0 && request) {
-            status = rpc_server_dispatch(service->server, request, flyt_program_1, service);
+            status = stub_serve(service->server, request, serve, service);
             rpc_request_free(request);
         }
         if (status != 0) {
@@ -269,7 +257,7 @@ enum clnt_stat test_call(rpc_client *client, int context)
 {
     context_args args = { .context = (flyt_id)context };
     plain_result result = { 0 };
-    return flyt_context_sync_1(&args, &result, rpc_client_stub(client));
+    return flyt_context_sync_1(&args, &result, stub_of(client));
 }
 
 void test_loss_note(void *context, const char *reason)

@@ -15,8 +15,7 @@
 #ifndef FLYT_TESTS_RPC_SERVICE_H
 #define FLYT_TESTS_RPC_SERVICE_H
 
-#include "cpu/rpc/rpc.h"
-#include "cpu/rpc/cpu_rpc_prot.h"
+#include "tests/lib/stubs.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

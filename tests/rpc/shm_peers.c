@@ -247,7 +247,7 @@ static void *wait_for_it(void *context)
 {
     stream_args stream = { 0 };
     plain_result result = { 0 };
-    return (void *)(uintptr_t)flyt_stream_sync_1(&stream, &result, rpc_client_stub(context));
+    return (void *)(uintptr_t)flyt_stream_sync_1(&stream, &result, stub_of(context));
 }
 
 /* A client that has slept for long, in the futex, learns of the end; one whose ring is full too. */
@@ -292,7 +292,7 @@ static void deaf(void **state)
     in.data.flyt_bulk_u.bytes.bytes_len = FLYT_MAX_INLINE;
     enum clnt_stat status = RPC_SUCCESS;
     for (unsigned i = 0; i < 64 && status == RPC_SUCCESS; i++)
-        status = flyt_copy_in_1(&in, NULL, rpc_client_stub(client));
+        status = flyt_copy_in_1(&in, NULL, stub_of(client));
     assert_int_equal(status, RPC_CANTSEND);
     assert_int_equal(losses.count, 1);
     free(bytes);

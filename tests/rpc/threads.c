@@ -92,7 +92,7 @@ struct worker {
 static void *work(void *context)
 {
     struct worker *worker = context;
-    CLIENT *stub = rpc_client_stub(worker->joint->client);
+    CLIENT *stub = stub_of(worker->joint->client);
     for (unsigned i = 1; i <= worker->calls; i++) {
         set_args set = { .stream = worker->number, .value = i };
         if (flyt_set_1(&set, NULL, stub) != RPC_SUCCESS)
@@ -123,7 +123,7 @@ static void many_threads(const char *kind, bool helper)
     }
     context_args asked = { 0 };
     memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&asked, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+    assert_int_equal(flyt_memory_info_1(&asked, &info, stub_of(joint->client)), RPC_SUCCESS);
     assert_int_equal(info.free, THREADS * CALLS_EACH);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     part(joint);
@@ -144,7 +144,7 @@ static uint64_t burst(struct joint *joint, unsigned first, unsigned count)
     rpc_client_statistics(joint->client, &before);
     for (unsigned i = 0; i < count; i++) {
         set_args set = { .stream = 1, .value = first + i };
-        assert_int_equal(flyt_set_1(&set, NULL, rpc_client_stub(joint->client)), RPC_SUCCESS);
+        assert_int_equal(flyt_set_1(&set, NULL, stub_of(joint->client)), RPC_SUCCESS);
     }
     while (atomic_load(&joint->service->async) < first + count - 1 && clock_now() < deadline)
         poll(NULL, 0, 1);
@@ -183,7 +183,7 @@ static void *flood(void *context)
     struct worker *worker = context;
     stream_args stream = { 0 };
     while (atomic_load(&flooding)) {
-        if (flyt_stream_destroy_1(&stream, NULL, rpc_client_stub(worker->joint->client)) != RPC_SUCCESS)
+        if (flyt_stream_destroy_1(&stream, NULL, stub_of(worker->joint->client)) != RPC_SUCCESS)
             worker->failures++;
         worker->calls++;
     }
@@ -203,7 +203,7 @@ static void flood_holds_nobody(void **state)
         uint64_t asked = clock_now();
         context_args which = { 0 };
         memory_info_result info = { 0 };
-        assert_int_equal(flyt_memory_info_1(&which, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+        assert_int_equal(flyt_memory_info_1(&which, &info, stub_of(joint->client)), RPC_SUCCESS);
         longest = clock_now() - asked > longest ? clock_now() - asked : longest;
         if (i % 20 == 0) {                          /* and the helper still hears the server */
             uint64_t seen = atomic_load(&joint->events_seen);
@@ -237,7 +237,7 @@ static void nothing_sits(void **state)
         uint64_t deadline = clock_now() + 20 * CLOCK_NS_PER_SECOND;
         for (unsigned k = 0; k < 1 + i % 3; k++) {
             stream_args event = { .stream = 9 };
-            assert_int_equal(flyt_stream_destroy_1(&event, NULL, rpc_client_stub(joint->client)), RPC_SUCCESS);
+            assert_int_equal(flyt_stream_destroy_1(&event, NULL, stub_of(joint->client)), RPC_SUCCESS);
         }
         struct rpc_client_statistics sent;
         rpc_client_statistics(joint->client, &sent);
@@ -256,7 +256,7 @@ static void *chat(void *context)
     while (atomic_load(&worker->joint->events_seen) < 150) {
         context_args asked = { 0 };
         memory_info_result info = { 0 };
-        if (flyt_memory_info_1(&asked, &info, rpc_client_stub(worker->joint->client)) != RPC_SUCCESS)
+        if (flyt_memory_info_1(&asked, &info, stub_of(worker->joint->client)) != RPC_SUCCESS)
             worker->failures++;
         worker->calls++;
     }
@@ -299,7 +299,7 @@ static void next_link(struct rpc_call *call, void *context)
     if (call->status != RPC_SUCCESS || link->result.total != link->args.context)
         link->failures++;
     set_args set = { .stream = 40 + link->args.context % 16, .value = CHAIN_LENGTH + 1 - link->left };
-    if (flyt_set_1(&set, NULL, rpc_client_stub(link->joint->client)) != RPC_SUCCESS)
+    if (flyt_set_1(&set, NULL, stub_of(link->joint->client)) != RPC_SUCCESS)
         link->failures++;
     if (--link->left == 0 || link->failures > 0) {
         atomic_fetch_add(link->finished, 1);
@@ -340,7 +340,7 @@ static void done_functions(void **state)
     assert_int_equal(rpc_client_flush(joint->client), 0);
     context_args asked = { 0 };
     memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&asked, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+    assert_int_equal(flyt_memory_info_1(&asked, &info, stub_of(joint->client)), RPC_SUCCESS);
     assert_int_equal(info.free, CHAINS * CHAIN_LENGTH);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     part(joint);
@@ -351,7 +351,7 @@ static void done_functions(void **state)
 static void *pump(void *context)
 {
     struct worker *worker = context;
-    CLIENT *stub = rpc_client_stub(worker->joint->client);
+    CLIENT *stub = stub_of(worker->joint->client);
     char *bytes = malloc(BIG);
     for (unsigned i = 0; i < worker->calls; i++) {
         uint64_t seed = worker->number * 1000 + i;
@@ -389,7 +389,7 @@ static void one_thread_both_full(void **state)
 {
     enum { ROUNDS = 12 };
     struct joint *joint = *state ? join(*state, 0) : join("unix", 4096);
-    CLIENT *stub = rpc_client_stub(joint->client);
+    CLIENT *stub = stub_of(joint->client);
     static struct rpc_call calls[ROUNDS];
     static copy_out_result results[ROUNDS];
     char *bytes = malloc(BIG);
@@ -431,7 +431,7 @@ static void many_threads_both_full(void **state)
     }
     context_args asked = { 0 };
     memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&asked, &info, rpc_client_stub(joint->client)), RPC_SUCCESS);
+    assert_int_equal(flyt_memory_info_1(&asked, &info, stub_of(joint->client)), RPC_SUCCESS);
     assert_int_equal(info.free, THREADS * 12);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     part(joint);

@@ -33,7 +33,7 @@ static void peer_start(struct peer *peer, rpc_channel *channel)
     int r = rpc_client_create(channel, &rpc_flyt_program, 0, peer_lost, peer, &peer->client, error);
     if (r)
         fail_msg("client: %s", error);
-    peer->stub = rpc_client_stub(peer->client);
+    peer->stub = stub_of(peer->client);
     memset(told, 0, sizeof told);
     printed_size = 0;
 }

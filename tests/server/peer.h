@@ -2,9 +2,8 @@
 #ifndef FLYT_TESTS_SERVER_PEER_H
 #define FLYT_TESTS_SERVER_PEER_H
 
-#include "cpu/rpc/cpu_rpc_prot.h"
-#include "cpu/rpc/rpc.h"
 #include "cpu/server/listener/local.h"
+#include "tests/lib/stubs.h"
 #include "tests/lib/unit.h"
 
 struct peer {

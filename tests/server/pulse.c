@@ -51,7 +51,7 @@ static void connect_to(struct peer *peer, const char *uri, bool share, uint64_t 
         (share && rpc_channel_share(&channel, NULL, error) != 0) ||
         rpc_client_create(channel, &rpc_flyt_program, SILENCE, lost, losses, &peer->client, error) != 0)
         fail_msg("connect: %s", error);
-    peer->stub = rpc_client_stub(peer->client);
+    peer->stub = stub_of(peer->client);
     greet(peer, capabilities);
 }
 

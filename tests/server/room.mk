@@ -16,8 +16,7 @@ $(addprefix $(BUILD)/tests/server_,shares tenant orders): $(call objects,tests/s
 
 # server_bench is built when asked for.
 $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o \
-    $(TESTS_SERVER_OBJECTS) $(CPU_RPC_CLIENT_OBJECTS) \
-                          $$(CPU_SERVER_BASE) | $(BIN)/cricket-rpc-server
+    $(TESTS_SERVER_OBJECTS) $(TESTS_STUBS) $$(CPU_SERVER_BASE) | $(BIN)/cricket-rpc-server
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 

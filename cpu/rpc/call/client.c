@@ -41,7 +41,6 @@ int rpc_client_create(rpc_channel *channel, const struct rpc_program *program, i
     rpc_spin_init(&client->spin);
     rpc_sender_init(&client->sender, &client->lock, channel, program->max_record, rpc_client_blocked, client);
     rpc_client_quiet_begins(client);
-    rpc_client_stub_init(client);
     *out = client;
     return 0;
 }

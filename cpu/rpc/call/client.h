@@ -1,6 +1,5 @@
 /*
- * client.h: the inside of a client, for client.c (calls), client_read.c (replies) and client_stub.c (the
- * stubs' view).
+ * client.h: the inside of a client, for client.c (calls) and client_read.c (replies).
  *
  * Roles. At most one thread writes (sender.h) and at most one reads (`reading`); both are roles that a thread
  * takes under the lock and plays without it. A thread that waits for its reply takes the reading role if it
@@ -47,7 +46,6 @@ struct rpc_attender {
 };
 
 struct rpc_client {
-    CLIENT                    stub;         /* first: a CLIENT * of ours is an rpc_client * */
     rpc_channel              *channel;
     const struct rpc_program *program;
     int                       dead_seconds;
@@ -98,7 +96,5 @@ static inline void rpc_client_quiet_begins(rpc_client *client)
 {
     client->quiet = (struct clock_run){ .looked = clock_now() };
 }
-
-void rpc_client_stub_init(rpc_client *);
 
 #endif
