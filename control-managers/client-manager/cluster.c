@@ -17,7 +17,8 @@ enum {
     EVENTS_MS = CTL_DEAD_SECONDS * 1000,
     CALL_MS = CTL_CALL_SECONDS * 1000,
     TRANSPORT_MINOR = 4,
-    UNREACHED_MINOR = 5
+    UNREACHED_MINOR = 5,
+    MOVES_MINOR = 7
 };
 
 static void ask_events(struct manager *);
@@ -106,6 +107,43 @@ void cluster_tell_transport(struct program *program)
         log_debug("event=transport-not-told why=\"%s\"", error);
 }
 
+/* ---- moves ---- */
+
+struct told_move {
+    struct manager *manager;
+    uint64_t key, move;
+    ctl_move_stage stage;
+};
+
+static void moved_told(void *context, int error, const char *why, void *object)
+{
+    struct told_move told = *(struct told_move *)context;
+    struct program *program = program_find(told.manager, told.key);
+    (void)object;
+    free(context);
+    if (error)
+        log_debug("event=move-not-told why=\"%s\"", why); /* said again after the reconnection */
+    else if (program && told.stage != CTL_MOVE_TAKEN)
+        move_told(program, told.move);
+}
+
+int cluster_moved(struct program *program, const ctl_moved *moved)
+{
+    struct manager *manager = program->manager;
+    char error[EXPLAIN_SIZE];
+    client_moved_args args = { .key = program->key, .server = program->server, .moved = *moved };
+    if (!manager->takes_moves)
+        return -ENOSYS;
+    struct told_move *told = manager->registered ? malloc(sizeof *told) : NULL;
+    if (!told)
+        return -ENOTCONN;
+    *told = (struct told_move){ manager, program->key, moved->move, moved->stage };
+    int failure = link_call(manager->link, CLIENT_MOVED, &args, CALL_MS, moved_told, told, error);
+    if (failure)
+        free(told);
+    return failure;
+}
+
 /* ---- ends ---- */
 
 struct told { struct manager *manager; u_int count; uint64_t keys[CTL_MAX_PROGRAMS]; };
@@ -172,6 +210,7 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
         program_terminate(program, notice->why.text);
         break;
     case CLIENT_EVENT_ANSWER:
+    case CLIENT_EVENT_MOVE:
         break;
     }
 }
@@ -186,6 +225,10 @@ static void take_event(struct manager *manager, const client_event *event)
         struct program *program = program_find(manager, body->client_event_body_u.answer.key);
         if (program && !program->ended)
             program_answered(program, &body->client_event_body_u.answer);
+        return;
+    }
+    if (body->kind == CLIENT_EVENT_MOVE) {
+        move_take(manager, &body->client_event_body_u.move);
         return;
     }
     /* All others have the same form. */
@@ -240,6 +283,7 @@ static void registered(void *context, int error, const char *why, void *object)
         if (program->state == PROGRAM_ASKING && !program->ended)
             program_ask(program);
         cluster_tell_transport(program);
+        move_tell_again(program);
     }
     cluster_tell_ends(manager);
     ask_events(manager);
@@ -257,6 +301,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager_incarnation = peer->incarnation;
     manager->takes_transport = peer->minor >= TRANSPORT_MINOR;
     manager->takes_unreached = peer->minor >= UNREACHED_MINOR;
+    manager->takes_moves = peer->minor >= MOVES_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {

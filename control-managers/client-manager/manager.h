@@ -4,6 +4,7 @@
  *   main.c      command line, configuration, signals
  *   programs.c  the programs of this VM, as they speak to us over the unix socket
  *   cluster.c   the connection to the cluster manager
+ *   moves.c     programs that are to go on at another GPU server
  *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
  *
  * All of it runs in the loop's thread. A struct program is there from its PROGRAM_ATTACH until the cluster manager has
@@ -29,6 +30,24 @@ enum program_state { PROGRAM_ASKING, PROGRAM_RUNNING, PROGRAM_REFUSED };
 
 struct manager;
 
+/* Of a program that is to go on at another server: moves.c. */
+enum client_move_state {
+    MOVE_NONE,
+    MOVE_OFFERED,   /* its library is nudged until it asks */
+    MOVE_TAKEN,     /* it has asked */
+    MOVE_COMMITTED, /* it was allowed to: it cannot be called off any more */
+    MOVE_ENDED      /* the cluster manager is being informed how */
+};
+struct program_move {
+    enum client_move_state state;
+    uint64_t id;
+    bool cancelled;
+    program_move_result order; /* deep copy: what the library is answered */
+    ctl_moved outcome;         /* ENDED; its text is `text` */
+    char text[CTL_MAX_TEXT + 1];
+    struct loop_timer nudge;
+};
+
 struct program {
     struct manager *manager;
     struct program *next;
@@ -51,6 +70,8 @@ struct program {
     struct loop_call *waiting;                               /* PROGRAM_ATTACH or PROGRAM_WAIT */
     struct loop_timer beat;                             /* of waiting */
     bool own_wait;                                      /* wait_ms is the program's own wish (FLYT_WAIT) */
+    struct program_move move;
+    uint32_t minor;         /* of its library's protocol */
     struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */
     struct loop_timer kill;
 };
@@ -67,7 +88,7 @@ struct manager {
     char why_away[512];            /* why the cluster manager is not there */
     bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
     bool registered, telling_ends;
-    bool takes_transport, takes_unreached; /* the cluster manager is of a version that does */
+    bool takes_transport, takes_unreached, takes_moves; /* the cluster manager is of a version that does */
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
@@ -97,6 +118,19 @@ int cluster_unreached(struct program *, uint64_t server, bool never, const char 
 /* How the program reaches its GPU server, if it has said so and the cluster manager is there. */
 void cluster_tell_transport(struct program *);
 void cluster_tell_ends(struct manager *);
+
+/* What a program did, or did not; said again until the cluster manager has answered. 0, or -ENOTCONN, -ENOSYS. */
+int cluster_moved(struct program *, const ctl_moved *);
+
+/* moves.c */
+void move_take(struct manager *, const client_move *); /* an order of the cluster manager */
+conn_handler move_handle_asked, move_handle_moved;
+void move_tell_again(struct program *);               /* the cluster manager is there again */
+void move_told(struct program *, uint64_t id);        /* it knows how the move ended */
+void move_forget(struct program *);                   /* the program has gone */
+struct program *program_of(struct conn *);            /* programs.c: NULL: it has not attached */
+bool program_safe_addresses(const struct manager *, const ctl_grant *given, ctl_grant *grant,
+                            ctl_uri uris[CTL_MAX_ADDRESSES]);
 
 /* state.c */
 void state_save(struct manager *);

@@ -33,6 +33,8 @@ enum {
 /* conn_context of a program's connection. */
 struct manager_visitor { struct hello hello; struct manager *manager; struct program *program; };
 
+struct program *program_of(struct conn *conn) { return ((struct manager_visitor *)conn_context(conn))->program; }
+
 struct program *program_find(struct manager *manager, uint64_t key)
 {
     struct program *program = manager->programs;
@@ -101,8 +103,8 @@ void program_tell(struct program *program, ctl_code code, const char *text, unsi
 
 /* With certificates a program's data do not travel in the clear either: such addresses are left out. false: none is
    left. */
-static bool keep_safe_addresses(const struct manager *manager, const ctl_grant *given, ctl_grant *grant,
-                                ctl_uri uris[CTL_MAX_ADDRESSES])
+bool program_safe_addresses(const struct manager *manager, const ctl_grant *given, ctl_grant *grant,
+                            ctl_uri uris[CTL_MAX_ADDRESSES])
 {
     *grant = *given;
     if (!manager->tls || manager->config->plain_servers)
@@ -137,7 +139,7 @@ void program_answered(struct program *program, const client_answer *given)
     bool uses_it = program->state == PROGRAM_RUNNING && program->server == given->grant.server;
     if (uses_it) {
         answer.grant = given->grant; /* it began before this VM had certificates */
-    } else if (!keep_safe_addresses(program->manager, &given->grant, &answer.grant, uris)) {
+    } else if (!program_safe_addresses(program->manager, &given->grant, &answer.grant, uris)) {
         snprintf(text, sizeof text,
                  "the GPU server on node %s takes no TLS, and this VM has certificates: set virt-server.tls of"
                  " that node to \"on\", or tls.plain-servers of this VM's client manager to true",
@@ -283,6 +285,7 @@ void program_free(struct program *program)
     loop_timer_stop(&program->beat);
     loop_timer_stop(&program->away);
     loop_timer_stop(&program->kill);
+    move_forget(program);
     process_close(&program->process);
     protocol_free((xdrproc_t)xdr_program_answer, &program->answer);
     free(program);
@@ -300,6 +303,7 @@ static void program_gone(struct program *program)
     loop_timer_stop(&program->beat);
     loop_timer_stop(&program->away);
     loop_timer_stop(&program->kill);
+    move_forget(program);
     process_close(&program->process);
     state_save(program->manager);
     cluster_tell_ends(program->manager);
@@ -472,6 +476,7 @@ static void handle_attach(struct conn *conn, struct loop_call *call, void *objec
         return;
     }
     visitor->program = program;
+    program->minor = visitor->hello.minor;
     log_info("event=program-started program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key,
              program->pid, program->uid, program->executable);
     state_save(manager);
@@ -486,7 +491,7 @@ static void handle_attach(struct conn *conn, struct loop_call *call, void *objec
 static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_wait_args *args = object;
-    struct program *program = ((struct manager_visitor *)conn_context(conn))->program;
+    struct program *program = program_of(conn);
     if (!program) {
         const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
         call_reply(call, &refusal);
@@ -506,7 +511,7 @@ static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
 static void handle_unreached(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_unreached_args *args = object;
-    struct program *program = ((struct manager_visitor *)conn_context(conn))->program;
+    struct program *program = program_of(conn);
     char text[CTL_MAX_TEXT + 1];
     if (!program) {
         const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
@@ -531,7 +536,7 @@ static void handle_unreached(struct conn *conn, struct loop_call *call, void *ob
 static void handle_transport(struct conn *conn, struct loop_call *call, void *object)
 {
     const ctl_transport *args = object;
-    struct program *program = ((struct manager_visitor *)conn_context(conn))->program;
+    struct program *program = program_of(conn);
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
     if (!program) {
         result.status = (ctl_status){ CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" };
@@ -580,6 +585,8 @@ static const struct conn_method methods[] = {
     [PROGRAM_WAIT] = { 1u << CTL_ROLE_PROGRAM, handle_wait },
     [PROGRAM_TRANSPORT] = { 1u << CTL_ROLE_PROGRAM, handle_transport },
     [PROGRAM_UNREACHED] = { 1u << CTL_ROLE_PROGRAM, handle_unreached },
+    [PROGRAM_MOVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_asked },
+    [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

@@ -442,6 +442,10 @@ void admin_handle_server_stop(struct conn *conn, struct loop_call *call, void *o
         snprintf(text, sizeof text, "%zu programs use server %llu: end them, or use --force", server->program_count,
                  (unsigned long long)args->id);
         reply_plain(call, CTL_BUSY, text);
+    } else if (!args->force && (server->reserved || server->leaving)) {
+        snprintf(text, sizeof text, "a program moves to or from server %llu: wait for it (`flytctl move list`), or use"
+                 " --force", (unsigned long long)args->id);
+        reply_plain(call, CTL_BUSY, text);
     } else {
         struct event_about which = { .vm = server->row.vm, .node = server->row.node, .server = server->row.id };
         cluster_event(cluster, ADMIN_INFO, "server-stopped", &which, "by %s; %zu programs use it", who(conn),
@@ -547,14 +551,6 @@ void admin_handle_program_kill(struct conn *conn, struct loop_call *call, void *
         snprintf(text, sizeof text,
                  "its client manager is not connected: only its use of the GPU is ended, its process is not");
     reply_plain(call, CTL_OK, text);
-}
-
-/* ---- not implemented ---- */
-
-void admin_handle_migrate(struct conn *conn, struct loop_call *call, void *object)
-{
-    (void)conn, (void)object;
-    reply_plain(call, CTL_NOT_SUPPORTED, (char *)"moving running programs is not implemented");
 }
 
 /* ---- calls that wait ---- */

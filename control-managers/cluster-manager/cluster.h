@@ -16,9 +16,9 @@
  *
  *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, unreached.c, admin*.c,
  *            changes.c, load.c (reads the DB), main.c
- *   rules    seek.c (a server for a program), retry.c (for those in the queue), idle.c, servers.c, resize.c (shares of
- *            running servers), health.c, keys.c, push.c
- *   model    state.c, queue.c, entitlement.c, place.c
+ *   rules    seek.c (a server for a program), retry.c (for those in the queue), moving.c (programs that move), idle.c,
+ *            servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
+ *   model    state.c, queue.c, entitlement.c, place.c, moves.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
  *            (outbox.c), events (events.c), answers to calls that wait (waiting.c)
  *
@@ -44,6 +44,8 @@ struct message {
     uint64_t server, program, key;
     uint32_t sms, grace_ms;
     uint64_t memory;
+    uint64_t move; /* CLIENT_EVENT_MOVE: its number; server is the target, code other than CTL_OK calls it off */
+    uint32_t patience_ms, within_ms;
     ctl_code code;
     char text[512];
 };
@@ -99,6 +101,7 @@ struct server {
     struct gpu *gpu;
     struct program *programs; /* that use it or wait for it */
     size_t program_count;
+    unsigned reserved, leaving; /* so many programs move here, and away: moving.h */
     bool durable, ordered, stopping, adopted;
     bool unused;            /* stopping, and nobody used it: it does not count for what its VM is entitled to */
     bool late;              /* its programs know that the DB has not taken its row yet */
@@ -142,7 +145,7 @@ struct vm {
     struct loop_timer silence; /* since its client manager went */
 };
 
-enum { PROGRAM_TRIES = 3 };
+enum { PROGRAM_TRIES = 3, PROGRAM_LEFT = 4 };
 struct program {
     struct program *vm_next, **vm_back, *server_next, **server_back, *queue_next, **queue_back;
     struct cluster *cluster;
@@ -164,6 +167,7 @@ struct program {
     uint32_t overtaken;    /* queued: how often, while it was the first that lacked room */
     bool keeps;            /* it has a GPU kept: pool.gpus[kept], while the keeper there is this one */
     size_t kept;
+    uint64_t left[PROGRAM_LEFT]; /* servers that it has moved away from, newest first: it may not come back to them */
     client_wait wait; /* as asked */
     uint32_t wait_ms;
     int64_t since;
@@ -234,6 +238,7 @@ struct cluster {
     bool loaded, db_up, stopping, replaced; /* replaced: another manager has the DB */
     struct change *changes;                 /* changes.h */
     struct resize *resizes;                 /* resize.h */
+    struct moved_program *moves;                     /* moving.h; newest first */
     enum db_state db_state;                 /* as reported last; db_up: DB_UP was */
     char db_text[CTL_MAX_TEXT + 1], db_kind[16];
     char name[CTL_MAX_LABEL + 1];
@@ -309,6 +314,11 @@ void store_delete_server(struct cluster *, uint64_t id);
 void store_put_node(struct cluster *, struct node *);
 void store_event(struct cluster *, const struct db_event *, uint64_t trim);
 void store_put_meta(struct cluster *, const char *key, const char *value);
+/* Of a program that moves: "move-ID" and what load.c reads again. */
+#define STORE_MOVE_KEY "move-"
+void store_put_move(struct cluster *, uint64_t id, const char *value, void (*done)(void *, int, const char *),
+                    void *context);
+void store_delete_move(struct cluster *, uint64_t id);
 /* Before ids below cluster->id_limit run out; also when everything is loaded. */
 void store_reserve_ids(struct cluster *);
 uint64_t cluster_new_id(struct cluster *);
@@ -328,9 +338,9 @@ struct place_request server_request_of(struct cluster *, const struct db_vm *); 
 bool server_within_entitlement(const struct vm *, const struct place_request *);
 
 /* ---- servers.c ---- */
-/* A new one at this place: it is ordered from its node when its row is durable. NULL: no memory, or the DB refuses
- * it. */
-struct server *server_place(struct cluster *, struct program *, const struct place_result *);
+/* A new one at this place: it is ordered from its node when its row is durable. shared: for all programs of its VM.
+   NULL: no memory, or the DB refuses it. */
+struct server *server_place(struct cluster *, struct program *, const struct place_result *, bool shared);
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);
 bool server_is_idle(const struct server *);
@@ -385,6 +395,9 @@ void queue_keep_for_overtaken(struct cluster *);
 void queue_try(struct loop_timer *, void *cluster); /* of cluster->retry_queue */
 
 /* ---- push.c: what is sent to a peer without its having asked ---- */
+/* Tickets that were given for it open no more connections. Those that are open stay. */
+void program_revoke(struct cluster *, const struct program *);
+void program_send(struct cluster *, const struct program *, const struct message *); /* to its client manager */
 uint64_t node_send_order(struct cluster *, struct node *, const struct message *); /* its number; 0: no memory */
 void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);
 void program_refuse(struct cluster *, struct program *, ctl_code, const char *text); /* and destroys it */
@@ -401,13 +414,11 @@ void program_refusal(uint64_t key, uint64_t id, ctl_code, char *text, client_ans
 void program_refused(struct cluster *, struct program *, const char *why); /* its refusal was answered; destroys it */
 /* Counts one. False: there were `burst` at once, and more than `per_second` since. */
 bool rate_passes(struct rate *, uint32_t burst, uint32_t per_second);
-/* Tickets that were given for it open no more connections. Those that are open stay. */
-void program_revoke(struct cluster *, const struct program *);
 void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
-    client_handle_events, client_handle_transport, client_handle_unreached;
+    client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved;
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);
@@ -429,7 +440,7 @@ void vm_end_all(struct cluster *, struct vm *, const char *why);
 extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, admin_handle_servers,
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_resize,
-    admin_handle_vm_now, admin_handle_migrate,
+    admin_handle_vm_now, admin_handle_migrate, admin_handle_move, admin_handle_moves, admin_handle_move_cancel,
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
     admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import;
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */

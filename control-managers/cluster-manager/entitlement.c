@@ -38,12 +38,13 @@ struct place_request server_request(struct cluster *cluster, const struct progra
 }
 
 /* The VM's servers together stay within its entitlement, those that are being stopped included unless nobody used
-   them. Those of drained nodes do not count: they go on for the programs that they have, and new ones go elsewhere. */
+   them. One to which a program moves does not count before it is there. Those of drained nodes do not count: they go on
+   for the programs that they have, and new ones go elsewhere. */
 bool server_within_entitlement(const struct vm *vm, const struct place_request *request)
 {
     uint64_t sms = request->sms, memory = request->memory;
     for (const struct server *server = vm->servers; server; server = server->vm_next)
-        if (!server->unused && !server->node->row.drained) {
+        if (!server->unused && !server->node->row.drained && !(server->reserved && !server->program_count)) {
             sms += server->row.sms;
             memory += server->row.memory;
         }

@@ -58,7 +58,8 @@ static void item_id(char *line, size_t size, const char *name, uint64_t id)
 static bool is_audited(const char *kind)
 {
     static const char *const kinds[] = { "change-failed",   "change-unknown", "command-refused", "key-changed",
-                                         "key-retired",     "manager-started", "node-added",     "node-drained",
+                                         "key-retired",     "manager-started", "move-begun",     "move-cancelled",
+                                         "move-done",       "move-failed",    "node-added",      "node-drained",
                                          "node-removed",    "node-undrained", "peer-cut-off",    "peer-refused",
                                          "program-killed",  "reload-refused", "reloaded",        "server-resized",
                                          "server-stopped",

@@ -2,7 +2,7 @@
  * load.c: reads the resource DB. The cluster manager reads all of it once, and serves no peer before that.
  * Later only entitlements are loaded again, because others may change them (db.h).
  */
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/moving.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -87,6 +87,8 @@ static void take_meta(struct cluster *cluster, const struct db_meta *row)
         cluster->next_id = strtoull(row->value, NULL, 10);
     else if (strcmp(row->key, "cluster") == 0)
         snprintf(cluster->name, sizeof cluster->name, "%.*s", CTL_MAX_LABEL, row->value);
+    else if (strncmp(row->key, STORE_MOVE_KEY, strlen(STORE_MOVE_KEY)) == 0)
+        moving_load(cluster, strtoull(row->key + strlen(STORE_MOVE_KEY), NULL, 10), row->value);
 }
 
 static void take_node(struct cluster *cluster, const struct db_node *row)
@@ -186,6 +188,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     }
     cluster->loaded = true;
     store_reserve_ids(cluster);
+    moving_look(cluster);
     void **servers = map_values(&cluster->servers);
     for (size_t i = 0, count = cluster->servers.count; servers && i < count; i++)
         if (!((struct server *)servers[i])->vm)

@@ -1,4 +1,5 @@
 /* main.c: flyt-cluster-manager's command line, start, reload and end. */
+#include "control-managers/cluster-manager/moving.h"
 #include "control-managers/cluster-manager/resize.h"
 
 #include <errno.h>
@@ -303,6 +304,7 @@ static void free_everything(struct cluster *cluster)
     free(all_servers);
     free(all_nodes);
     resizes_end(cluster);
+    moving_end(cluster);
     loop_timer_stop(&cluster->tick);
     keys_close(cluster);
     loop_timer_stop(&cluster->reload_vms);

@@ -5,6 +5,7 @@
  * seconds (nothing new is placed there, its tenants are informed); LOST after silence.lost: its servers are gone, their
  * programs are informed, and should it come back with them after all, they are ordered stopped.
  */
+#include "control-managers/cluster-manager/moving.h"
 #include "control-managers/cluster-manager/resize.h"
 
 #include <stdio.h>
@@ -289,6 +290,7 @@ void node_handle_register(struct conn *conn, struct loop_call *call, void *objec
                       args->gpus.gpus_len, args->servers.servers_len);
     reconcile(cluster, node, args);
     resize_node_back(cluster, node);
+    moving_look(cluster);
     if (returns)
         tell_back(cluster, node);
     queue_retry(cluster);
@@ -350,6 +352,7 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
                 server_update(cluster, server, &body->node_report_body_u.server);
         }
     }
+    moving_look(cluster);
 }
 
 /* ---- silence ---- */

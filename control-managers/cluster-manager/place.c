@@ -45,6 +45,8 @@ static bool one_server_only(unsigned sharing)
 
 static bool is_avoided(const struct place_gpu *gpu, const struct place_request *request)
 {
+    if (request->only && request->only != gpu->node && request->only != gpu->owner)
+        return true;
     for (size_t i = 0; i < request->avoid_count; i++)
         if (request->avoid[i] == gpu->node || request->avoid[i] == gpu->owner)
             return true;

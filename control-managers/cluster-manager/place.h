@@ -43,6 +43,7 @@ struct place_request {
     const char *machine;   /* preferred NULL: all nodes on that machine are preferred. NULL or "": none is */
     const void *const *avoid; /* nodes and GPUs (their owners) that will not do */
     size_t avoid_count;
+    const void *only;         /* a node, or a GPU (its owner): nowhere else; NULL: anywhere */
     bool tls;                 /* the VM has certificates: it may refuse servers of another machine that take no TLS */
 };
 

@@ -4,7 +4,7 @@
  * What is sent to a client manager is kept only while it is connected: when it comes back it names its programs, and is
  * informed anew where each of them stands.
  */
-#include "control-managers/cluster-manager/changes.h"
+#include "control-managers/cluster-manager/moving.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +21,9 @@ static struct event_about about(const struct program *program)
 
 /* ---- answers ---- */
 
-static ctl_code fill_grant(struct cluster *cluster, struct program *program, ctl_grant *grant,
+static ctl_code fill_grant(struct cluster *cluster, struct program *program, struct server *server, ctl_grant *grant,
                            struct answer_buffers *buffers)
 {
-    struct server *server = program->server;
     struct ticket ticket = { .server = server->row.id, .program = program->id, .sms = server->row.sms,
                              .memory = server->row.memory,
                              .issued = loop_time() };
@@ -71,7 +70,7 @@ void program_fill_answer(struct cluster *cluster, struct program *program, clien
     *answer = (client_answer){ .key = program->key, .prog = program->id };
     switch (program->state) {
     case ADMIN_PROGRAM_RUNNING:
-        answer->status.code = fill_grant(cluster, program, &answer->grant, buffers);
+        answer->status.code = fill_grant(cluster, program, program->server, &answer->grant, buffers);
         break;
     case ADMIN_PROGRAM_STARTING:
         answer->status.code = CTL_WAITING;
@@ -97,11 +96,29 @@ void program_refusal(uint64_t key, uint64_t id, ctl_code code, char *text, clien
 
 /* ---- pushing ---- */
 
+/* It is called off where the target has gone meanwhile. */
+static void fill_move(struct cluster *cluster, struct vm *vm, const struct message *message, client_move *move,
+                      struct answer_buffers *buffers)
+{
+    struct program *program = map_get_id(&vm->by_key, message->key);
+    struct server *target = map_get_id(&cluster->servers, message->server);
+    *move = (client_move){
+        .key = message->key, .move = message->move, .patience_ms = message->patience_ms,
+        .within_ms = message->within_ms
+    };
+    move->cancel = message->code != CTL_OK || !program || !target ||
+                   fill_grant(cluster, program, target, &move->grant, buffers) != CTL_OK;
+}
+
 static void fill_event(struct cluster *cluster, struct vm *vm, struct message *message, client_event *event,
                        struct answer_buffers *buffers)
 {
     event->number = message->number;
     event->body.kind = (client_event_kind)message->kind;
+    if (message->kind == CLIENT_EVENT_MOVE) {
+        fill_move(cluster, vm, message, &event->body.client_event_body_u.move, buffers);
+        return;
+    }
     if (message->kind == CLIENT_EVENT_ANSWER) {
         struct program *program = map_get_id(&vm->by_key, message->key);
         if (program && message->code == CTL_OK)
@@ -162,17 +179,6 @@ void client_handle_events(struct conn *conn, struct loop_call *call, void *objec
 
 /* ---- ends ---- */
 
-void program_revoke(struct cluster *cluster, const struct program *program)
-{
-    struct server *server = program->server;
-    if (!server || !server->ordered || !server->node)
-        return;
-    struct message message = {
-        .kind = NODE_ORDER_END_PROGRAM, .server = server->row.id, .program = program->id, .code = CTL_OK
-    };
-    node_send_order(cluster, server->node, &message);
-}
-
 static void program_end(struct cluster *cluster, struct program *program, const char *why)
 {
     struct server *server = program->server;
@@ -201,6 +207,7 @@ void client_handle_ended(struct conn *conn, struct loop_call *call, void *object
         if (program)
             program_end(vm->cluster, program, "its client manager says so");
     }
+    moving_look(vm->cluster);
 }
 
 /* ---- requests ---- */
@@ -287,6 +294,19 @@ void client_handle_transport(struct conn *conn, struct loop_call *call, void *ob
     program->mode_why = strdup(args->transport.why);
 }
 
+void client_handle_moved(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_moved_args *args = object;
+    struct vm *vm = client_vm_of(conn);
+    ctl_plain_result result = { { CTL_OK, (char *)"" } };
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    call_reply(call, &result);
+    moving_said(vm->cluster, vm, args);
+}
+
 /* ---- registration ---- */
 
 /* One program that its client manager has. */
@@ -307,6 +327,8 @@ static void adopt(struct cluster *cluster, struct vm *vm, const client_running *
             map_remove_id(&vm->by_key, program->key);       /* named twice: the last key counts */
         map_put_id(&vm->by_key, running->prog.key, program);
         program->key = running->prog.key;
+        if (server && server != program->server)
+            moving_named(cluster, program, server);
     } else {
         program = program_create(cluster, vm, &running->prog, id);
         if (!program)
@@ -368,6 +390,7 @@ void client_handle_register(struct conn *conn, struct loop_call *call, void *obj
     for (u_int i = 0; i < args->programs.programs_len; i++)
         adopt(cluster, vm, &args->programs.programs_val[i]);
     vm->named = vm->came = true;
+    moving_client_back(cluster, vm);
     programs_gather(cluster);
     for (struct server *server = vm->servers, *next; server; server = next) {
         next = server->vm_next;

@@ -27,6 +27,17 @@ uint64_t node_send_order(struct cluster *cluster, struct node *node, const struc
     return number;
 }
 
+void program_revoke(struct cluster *cluster, const struct program *program)
+{
+    struct server *server = program->server;
+    if (!server || !server->ordered || !server->node)
+        return;
+    struct message message = {
+        .kind = NODE_ORDER_END_PROGRAM, .server = server->row.id, .program = program->id, .code = CTL_OK
+    };
+    node_send_order(cluster, server->node, &message);
+}
+
 /* ---- client managers ---- */
 
 static struct event_about about(const struct program *program)
@@ -35,23 +46,34 @@ static struct event_about about(const struct program *program)
                                  .server = program->server ? program->server->row.id : 0, .program = program->id };
 }
 
-void program_notify(struct cluster *cluster, struct program *program, client_event_kind kind, ctl_code code,
-                    const char *text)
+void program_send(struct cluster *cluster, const struct program *program, const struct message *what)
 {
     struct vm *vm = program->vm;
     if (!vm->session)
         return;
-    struct message *message = outbox_add(cluster, &vm->events, (int)kind);
+    struct message *message = outbox_add(cluster, &vm->events, what->kind);
     if (!message) {
         conn_close(vm->session->conn, "no memory for what must be sent to it");   /* it comes back and asks */
         return;
     }
+    struct message *next = message->next;
+    uint64_t number = message->number;
+    *message = *what;
+    message->next = next;
+    message->number = number;
     message->key = program->key;
     message->program = program->id;
-    message->server = program->server ? program->server->row.id : 0;
-    message->code = code;
-    snprintf(message->text, sizeof message->text, "%.500s", text);
     session_wake(vm->session);
+}
+
+void program_notify(struct cluster *cluster, struct program *program, client_event_kind kind, ctl_code code,
+                    const char *text)
+{
+    struct message message = {
+        .kind = (int)kind, .server = program->server ? program->server->row.id : 0, .code = code
+    };
+    snprintf(message.text, sizeof message.text, "%.500s", text);
+    program_send(cluster, program, &message);
 }
 
 void program_refuse(struct cluster *cluster, struct program *program, ctl_code code, const char *text)

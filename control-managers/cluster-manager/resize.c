@@ -108,6 +108,8 @@ static ctl_code plan(struct cluster *cluster, struct server *server, const struc
     uint64_t memory = change_of(wish->kind, server->row.memory, wish->memory);
     if (resize_of(cluster, server->row.id, &other))
         return explain(text, CTL_BUSY, "another change of GPU server %llu is under way", id);
+    if (server->reserved || server->leaving)
+        return explain(text, CTL_BUSY, "a program moves to or from GPU server %llu: see `flytctl move list`", id);
     if (sms < 1 || memory < 1 << 20)
         return explain(text, CTL_INVALID, "GPU server %llu has %u SMs and %llu MiB: nothing would be left of it", id,
                        server->row.sms, (unsigned long long)(server->row.memory >> 20));
@@ -360,6 +362,12 @@ static void store(struct resize *resize, struct part *part)
     }
     *durable = (struct durable){ resize->cluster, resize->number, part->server };
     store_put_server(resize->cluster, server, became_durable, durable);
+}
+
+bool resize_under_way(struct cluster *cluster, uint64_t server)
+{
+    struct part *part;
+    return resize_of(cluster, server, &part) != NULL;
 }
 
 void resize_begin(struct conn *conn, struct loop_call *call, struct vm *vm, const struct resize_wish *wish)

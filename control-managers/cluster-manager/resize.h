@@ -31,6 +31,7 @@ struct resize_wish {
 
 /* Takes a copy. `done` may be called at once. */
 void resize_begin(struct conn *, struct loop_call *, struct vm *, const struct resize_wish *);
+bool resize_under_way(struct cluster *, uint64_t server);
 /* Takes a node's answer to an order. False: the order was not about a share. */
 bool resize_order_done(struct cluster *, struct node *, const node_order_done *);
 void resize_reported(struct cluster *, struct server *, const node_share *);

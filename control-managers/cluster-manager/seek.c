@@ -87,7 +87,7 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
             explain_degraded(cluster, &request, text, CTL_MAX_TEXT);
             return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
         }
-        server = server_place(cluster, program, &place);
+        server = server_place(cluster, program, &place, vm->row.grouping);
         if (!server)
             return explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
         queue_overtaken(cluster, program, place.gpu);

@@ -118,7 +118,8 @@ static void became_durable(void *context, int error, const char *why)
     }
 }
 
-struct server *server_place(struct cluster *cluster, struct program *program, const struct place_result *place)
+struct server *server_place(struct cluster *cluster, struct program *program, const struct place_result *place,
+                            bool shared)
 {
     struct gpu *gpu = cluster->pool.gpus[place->gpu].owner;
     struct vm *vm = program->vm;
@@ -126,7 +127,7 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
                              .sharing = place->sharing,
                              .sms = place->sms,
                              .memory = place->memory,
-                             .program = vm->row.grouping ? 0 : program->id,
+                             .program = shared ? 0 : program->id,
                              .state = CTL_SERVER_STARTING,
                              .created = loop_time() };
     snprintf(row.vm, sizeof row.vm, "%s", vm->row.name);
@@ -152,7 +153,7 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
 
 bool server_is_idle(const struct server *server)
 {
-    if (server->program_count || server->stopping)
+    if (server->program_count || server->stopping || server->reserved)
         return false;
     /* Who uses an adopted one is known once its VM has named its programs and its node has counted its workers. */
     return !server->adopted || (server->vm && server->vm->named && !server->workers);
@@ -235,7 +236,7 @@ static void grace_over(struct loop_timer *timer, void *context)
 {
     struct server *server = context;
     (void)timer;
-    if (server->program_count)
+    if (server->program_count || server->reserved)
         return;
     if (server->adopted && server->workers) {   /* somebody uses it whom we do not know (yet) */
         server_check_idle(server->cluster, server);
@@ -249,7 +250,7 @@ static void grace_over(struct loop_timer *timer, void *context)
 
 void server_check_idle(struct cluster *cluster, struct server *server)
 {
-    if (server->program_count || server->stopping || cluster->stopping)
+    if (server->program_count || server->reserved || server->stopping || cluster->stopping)
         return;
     /* Of an adopted one it is known that its program has ended once both the node and the VM have said what runs. */
     bool told = server->state == CTL_SERVER_RUNNING && !server->workers && server->vm && server->vm->named;

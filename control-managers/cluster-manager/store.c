@@ -81,6 +81,22 @@ void store_put_meta(struct cluster *cluster, const char *key, const char *value)
     apply(cluster, &change, NULL, NULL);
 }
 
+void store_put_move(struct cluster *cluster, uint64_t id, const char *value, void (*done)(void *, int, const char *),
+                    void *context)
+{
+    struct db_change change = { .action = DB_PUT, .kind = DB_META };
+    snprintf(change.row.meta.key, sizeof change.row.meta.key, STORE_MOVE_KEY "%llu", (unsigned long long)id);
+    snprintf(change.row.meta.value, sizeof change.row.meta.value, "%s", value);
+    apply(cluster, &change, done, context);
+}
+
+void store_delete_move(struct cluster *cluster, uint64_t id)
+{
+    struct db_change change = { .action = DB_DELETE, .kind = DB_META };
+    snprintf(change.row.meta.key, sizeof change.row.meta.key, STORE_MOVE_KEY "%llu", (unsigned long long)id);
+    apply(cluster, &change, NULL, NULL);
+}
+
 /* Rows are written in order, so a row with an id below the limit is durable only after the limit is. */
 void store_reserve_ids(struct cluster *cluster)
 {

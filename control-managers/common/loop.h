@@ -148,6 +148,8 @@ int conn_call(struct conn *, uint32_t procedure, const void *args, unsigned dead
 
 void call_reply(struct loop_call *, const void *result); /* encodes now; the call is gone */
 void call_refuse(struct loop_call *);                    /* SYSTEM_ERR: where no result can be made */
+/* An answer to no call: only who looks whether anything has come learns of it. Programs take it for a hint. */
+void conn_nudge(struct conn *);
 struct conn *call_conn(const struct loop_call *);
 uint32_t call_procedure(const struct loop_call *);
 

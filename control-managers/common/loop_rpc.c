@@ -120,6 +120,12 @@ void call_reply(struct loop_call *call, const void *result)
     call_free(call);
 }
 
+void conn_nudge(struct conn *conn)
+{
+    if (conn->open && !conn->closing && !conn->doomed)
+        reply_accepted(conn, 0, SUCCESS);
+}
+
 void call_refuse(struct loop_call *call)
 {
     reply_accepted(call->conn, call->xid, SYSTEM_ERR);

@@ -201,6 +201,7 @@ void rpc_client_set_batching(rpc_client *, bool);
 void rpc_client_set_spinning(rpc_client *, bool);
 
 bool rpc_client_lost(const rpc_client *);               /* sticky */
+bool rpc_client_has_news(rpc_client *);                 /* something has come, or the end, that nobody has read */
 bool rpc_client_silent(const rpc_client *);             /* lost because the server said nothing for dead_seconds */
 void rpc_client_statistics(const rpc_client *, struct rpc_client_statistics *);
 const char *rpc_client_transport(const rpc_client *);

@@ -71,6 +71,21 @@ TEST(test_unreached)
               sizeof(program_unreached_args));
 }
 
+TEST(test_moves)
+{
+    manager_move_args args = { .move = 1ull << 40 };
+    both_ways((xdrproc_t)xdr_manager_move_args, &args, (xdrproc_t)xdr_program_move_args, sizeof(program_move_args));
+    ctl_uri addresses[1] = { TEXT("tls://b:1?sha256=ab") };
+    program_move_result result = { .status = { CTL_DENIED, TEXT("text") }, .move = 7, .patience_ms = 1, .within_ms = 2,
+                                   .grant = { .prog = 1, .server = 2, .node = TEXT("n"), .addresses = { 1, addresses },
+                                              .ticket = { 3, TEXT("abc") } } };
+    both_ways((xdrproc_t)xdr_program_move_result, &result, (xdrproc_t)xdr_manager_move_result,
+              sizeof(manager_move_result));
+    manager_moved moved = { .move = 7, .stage = MANAGER_MOVE_REFUSED, .status = { MANAGER_NOT_SUPPORTED, TEXT("why") },
+                            .outage_us = 5, .bytes = 1ull << 50 };
+    both_ways((xdrproc_t)xdr_manager_moved, &moved, (xdrproc_t)xdr_ctl_moved, sizeof(ctl_moved));
+}
+
 TEST(test_numbers)
 {
     assert_int_equal(MANAGER_PROGRAM, CTL_PROGRAM);
@@ -79,6 +94,15 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_WAIT, PROGRAM_WAIT);
     assert_int_equal(MANAGER_TRANSPORT, PROGRAM_TRANSPORT);
     assert_int_equal(MANAGER_UNREACHED, PROGRAM_UNREACHED);
+    assert_int_equal(MANAGER_MOVE, PROGRAM_MOVE);
+    assert_int_equal(MANAGER_MOVED, PROGRAM_MOVED);
+    assert_int_equal(MANAGER_MOVE_MOVED, CTL_MOVE_MOVED);
+    assert_int_equal(MANAGER_MOVE_REFUSED, CTL_MOVE_REFUSED);
+    assert_int_equal(MANAGER_MINOR, CTL_MINOR);
+    assert_int_equal(MANAGER_MINOR_MOVES, CLIENT_MINOR_MOVES);
+    assert_int_equal(MANAGER_NOT_FOUND, CTL_NOT_FOUND);
+    assert_int_equal(MANAGER_BUSY, CTL_BUSY);
+    assert_int_equal(MANAGER_NOT_SUPPORTED, CTL_NOT_SUPPORTED);
     assert_int_equal(MANAGER_MAJOR, CTL_MAJOR);
     assert_int_equal(MANAGER_ROLE_PROGRAM, CTL_ROLE_PROGRAM);
     assert_int_equal(MANAGER_OK, CTL_OK);

@@ -8,6 +8,7 @@
 #include "cpu/common/lock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -299,6 +300,11 @@ void rpc_client_set_spinning(rpc_client *client, bool on)
 bool rpc_client_lost(const rpc_client *client)
 {
     return atomic_load_explicit(&client->is_lost, memory_order_acquire);
+}
+
+bool rpc_client_has_news(rpc_client *client)
+{
+    return !rpc_client_lost(client) && rpc_channel_poll(client->channel, POLLIN, 0, false) != 0;
 }
 
 bool rpc_client_silent(const rpc_client *client)

@@ -28,7 +28,21 @@ void manager_place_free(struct manager_place *);
 void manager_tell_transport(const char *mode, const char *why);
 /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
 void manager_tell_why(void);
+/* Whether the client manager has sent something that nobody has read. */
+bool manager_has_news(void);
+/* What it wants: that the session goes on at another server. False: it wants nothing. */
+struct manager_move { struct manager_place place; uint64_t number; unsigned patience_ms, within_ms; };
+bool manager_ask_move(struct manager_move *);
+bool manager_move_is_wanted(uint64_t number);
+/* The last question before the session is the new server's: whether it may be. A client manager that has gone away
+   forbids nothing. */
+bool manager_permits_move(uint64_t number);
+/* code: of session_move; why, where it failed. */
+void manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes);
 void manager_abandon(void);           /* in the child of a fork */
+
+/* session.c: informs the client manager how the calls reach the GPU server now. */
+void session_tell_transport(void);
 
 /* local.c */
 int  local_open(const char *gpu, rpc_channel **out, char *error);

@@ -15,6 +15,7 @@
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/mirror.h"
+#include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/wire/state.h"
 
 static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
@@ -88,8 +89,10 @@ static void *helper_run(void *unused)
         if (answered)
             for (unsigned i = 0; i < call->result.events.events_len; i++)
                 act(call->wire.client, &call->result.events.events_val[i]);
-        if (answered)
+        if (answered) {
             tend();
+            mover_look();                     /* at least every FLYT_BEAT_SECONDS */
+        }
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);
         free(call);

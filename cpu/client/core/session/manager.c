@@ -37,6 +37,8 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_WAIT] = { "MANAGER_WAIT", RPC_CLASS_SYNC },
     [MANAGER_TRANSPORT] = { "MANAGER_TRANSPORT", RPC_CLASS_SYNC },
     [MANAGER_UNREACHED] = { "MANAGER_UNREACHED", RPC_CLASS_SYNC },
+    [MANAGER_MOVE] = { "MANAGER_MOVE", RPC_CLASS_SYNC },
+    [MANAGER_MOVED] = { "MANAGER_MOVED", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -184,13 +186,9 @@ static bool manager_wait(manager_answer *answer)
     return true;
 }
 
-static int manager_take(manager_answer *answer, struct manager_place *place)
+/* False: it names no address that could be used, or there is no memory. */
+static bool manager_take_grant(const manager_grant *grant, struct manager_place *place)
 {
-    manager_grant *grant = &answer->grant;
-    if (answer->status.code != MANAGER_OK) {
-        log_error("no GPU for this program: %s", answer->status.text);
-        return answer->status.code == MANAGER_WAITING ? CORE_SYSTEM_NOT_READY : CORE_DEVICE_UNAVAILABLE;
-    }
     for (u_int i = 0; i < grant->addresses.addresses_len; i++) {
         const char *uri = grant->addresses.addresses_val[i];
         if (grant->tls && strncmp(uri, "tcp://", 6) == 0)
@@ -199,15 +197,27 @@ static int manager_take(manager_answer *answer, struct manager_place *place)
             place->count++;
     }
     place->ticket = malloc(grant->ticket.ticket_len + 1);
-    if (!place->ticket || !place->count) {
-        log_error("the client manager knows no address of GPU server %llu that this program could use",
-                  (unsigned long long)grant->server);
-        return CORE_SYSTEM_NOT_READY;
-    }
+    if (!place->ticket || !place->count)
+        return false;
     place->server = grant->server;
     place->ticket_size = grant->ticket.ticket_len;
     if (place->ticket_size)
         memcpy(place->ticket, grant->ticket.ticket_val, place->ticket_size);
+    return true;
+}
+
+static int manager_take(manager_answer *answer, struct manager_place *place)
+{
+    manager_grant *grant = &answer->grant;
+    if (answer->status.code != MANAGER_OK) {
+        log_error("no GPU for this program: %s", answer->status.text);
+        return answer->status.code == MANAGER_WAITING ? CORE_SYSTEM_NOT_READY : CORE_DEVICE_UNAVAILABLE;
+    }
+    if (!manager_take_grant(grant, place)) {
+        log_error("the client manager knows no address of GPU server %llu that this program could use",
+                  (unsigned long long)grant->server);
+        return CORE_SYSTEM_NOT_READY;
+    }
     log_info("GPU server %llu on node %s: %u SMs, %llu MiB", (unsigned long long)grant->server, grant->node, grant->sms,
              (unsigned long long)(grant->memory >> 20));
     return CORE_OK;
@@ -311,6 +321,76 @@ void manager_tell_why(void)
     if (answer.status.code > MANAGER_WAITING)
         log_error("why, as the cluster says: %s", answer.status.text);
     xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+}
+
+/* ---- moves ---- */
+
+bool manager_has_news(void)
+{
+    return manager && manager_minor >= MANAGER_MINOR_MOVES && rpc_client_has_news(manager);
+}
+
+static bool ask_move(uint64_t number, manager_move_result *result)
+{
+    manager_move_args args = { .move = number };
+    memset(result, 0, sizeof *result);
+    return manager && manager_call(MANAGER_MOVE, (void *)(uintptr_t)xdr_manager_move_args, &args,
+                                   (void *)(uintptr_t)xdr_manager_move_result, result);
+}
+
+bool manager_ask_move(struct manager_move *out)
+{
+    manager_move_result result;
+    memset(out, 0, sizeof *out);
+    bool wanted = ask_move(0, &result) && result.status.code == MANAGER_OK && result.move;
+    if (wanted) {
+        out->number = result.move;
+        out->patience_ms = result.patience_ms;
+        out->within_ms = result.within_ms;
+        manager_take_grant(&result.grant, &out->place);     /* without an address the move is refused */
+    }
+    xdr_free((xdrproc_t)xdr_manager_move_result, &result);
+    return wanted;
+}
+
+bool manager_move_is_wanted(uint64_t number)
+{
+    manager_move_result result;
+    bool answered = ask_move(0, &result), same = result.status.code == MANAGER_OK && result.move == number;
+    xdr_free((xdrproc_t)xdr_manager_move_result, &result);
+    return !answered || same;
+}
+
+bool manager_permits_move(uint64_t number)
+{
+    manager_move_result result;
+    bool answered = ask_move(number, &result), permitted = result.status.code == MANAGER_OK;
+    xdr_free((xdrproc_t)xdr_manager_move_result, &result);
+    return !answered || permitted;
+}
+
+/* What an administrator's command ends with. */
+static int status_of(int code)
+{
+    return code == CORE_OK              ? MANAGER_OK
+           : code == CORE_NOT_SUPPORTED ? MANAGER_NOT_SUPPORTED
+           : code == CORE_NOT_READY     ? MANAGER_BUSY
+                                        : MANAGER_LOST;
+}
+
+void manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes)
+{
+    manager_plain_result result;
+    manager_moved args = { .move = number, .stage = code ? MANAGER_MOVE_REFUSED : MANAGER_MOVE_MOVED,
+                           .status = { status_of(code), (char *)(uintptr_t)why },
+                           .outage_us = outage_us,
+                           .bytes = bytes };
+    memset(&result, 0, sizeof result);
+    if (!manager || !manager_call(MANAGER_MOVED, (void *)(uintptr_t)xdr_manager_moved, &args,
+                                  (void *)(uintptr_t)xdr_manager_plain_result, &result))
+        log_info("the client manager is not told that this program %s: the connection has ended",
+                 code ? "did not move" : "has moved");
+    xdr_free((xdrproc_t)xdr_manager_plain_result, &result);
 }
 
 void manager_abandon(void)

@@ -30,6 +30,8 @@
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/session/attach.h"
+#include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/wire.h"
@@ -270,6 +272,15 @@ static void link_end(struct move *move, struct move_link *link)
     free(link);
 }
 
+/* The last moment at which the move may be called off. */
+static int ask_cluster(struct move *move)
+{
+    move_hold("sealed");
+    bool permitted = !move->order->number || manager_permits_move(move->order->number);
+    move_hold("permitted");
+    return permitted ? CORE_OK : move_refuse(move, CORE_NOT_READY, "it was called off");
+}
+
 /* The session is at rest. The link is used up. */
 static int move_session(struct move *move, const char *uri, struct move_link *link)
 {
@@ -288,8 +299,11 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
     /* An error that the old server has reported stays the program's; one of the new server is the move's. */
     if (!code) {
         latched = atomic_exchange(&core_session.latched, 0);
+        move_hold("shut");
         code = make_again(move);
         there = true;
+        if (!code)
+            code = ask_cluster(move);
     }
     if (there) {
         sticky = rpc_client_lost(move->at[MOVE_SOURCE].client) ? atomic_load(&core_session.sticky) : 0;
@@ -299,6 +313,7 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
         atomic_store(&core_session.sticky, sticky);
     if (!code) {
         settle_down(move, uri, link);
+        move_hold("settled");
         return CORE_OK;
     }
     move_go(move, MOVE_SOURCE);
@@ -334,13 +349,16 @@ static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint
     return code;
 }
 
-int core_move(const char *uri, unsigned limit_ms, char *why, size_t size)
+int session_move(struct move_order *order)
 {
     CANCEL_DEFERRED;
     char nowhere[2];
-    struct move move = { .why = size ? why : nowhere, .why_size = size ? size : sizeof nowhere };
-    uint64_t limit = (limit_ms ? limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
+    const char *uri = order->uri;
+    struct move move = { .order = order, .why = order->why_size ? order->why : nowhere,
+                         .why_size = order->why_size ? order->why_size : sizeof nowhere };
+    uint64_t limit = (order->limit_ms ? order->limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
     *move.why = 0;
+    order->reached = true;
     if (core_in_host_function())
         return move_refuse(&move, CORE_INVALID_VALUE, "a host function cannot move the session");
     int code = core_enter();
@@ -348,23 +366,33 @@ int core_move(const char *uri, unsigned limit_ms, char *why, size_t size)
         return move_refuse(&move, code, "the session cannot be used (error %d)", code);
     CANCEL_OFF;
     struct move_link *link = calloc(1, sizeof *link);
-    code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, uri, link_lost, link);
+    code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, link_lost, link);
+    order->reached = !code;
     if (!code)
         code = ask_source(&move);
     if (!code)
         code = ask_kinds(&move, false);
-    uint64_t until = clock_now() + limit;
+    uint64_t begun = clock_now();
     if (!code)
         code = shut_gate(&move, limit);
     if (code) {
         link_end(&move, link);
     } else {
-        code = move_at_rest(&move, uri, until, limit, link);
+        code = move_at_rest(&move, uri, begun + limit, limit, link);
         core_gate_open();
+        order->outage_ns = clock_now() - begun;
+        order->bytes = move.copied;
     }
     if (code)
         log_info("the session did not move to %s: %s", uri, move.why);
     else
         log_info("the session moved to %s", uri);
     return code;
+}
+
+int core_move(const char *uri, unsigned limit_ms, char *why, size_t size)
+{
+    CANCEL_DEFERRED;
+    struct move_order order = { .uri = uri, .limit_ms = limit_ms, .why = why, .why_size = size };
+    return session_move(&order);
 }

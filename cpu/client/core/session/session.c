@@ -33,6 +33,7 @@
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/stats.h"
@@ -458,7 +459,7 @@ static int attach_once(const struct manager_place *place)
 }
 
 /* What is sent to the client manager about the connection that has been made. */
-static void attach_tell(void)
+void session_tell_transport(void)
 {
     const char *transport = rpc_client_transport(core_session.client), *mode = transport;
     bool memory = strcmp(transport, "shm") == 0;
@@ -533,7 +534,7 @@ int session_attach(bool to_use)
     attach_wait_begin();
     int code = managed ? attach_managed(&place) : attach_session(&place);
     if (!code && managed)
-        attach_tell();
+        session_tell_transport();
     if (!code)
         capability_log();
     attach_wait_end(code);
@@ -543,8 +544,9 @@ int session_attach(bool to_use)
 
 /* ---- another server, for a session that moves ---- */
 
-int session_reach(struct move *move, const char *uri, void (*lost)(void *, const char *), void *context)
+int session_reach(struct move *move, void (*lost)(void *, const char *), void *context)
 {
+    const char *uri = move->order->uri;
     rpc_channel *channel = NULL;
     char error[RPC_ERROR_SIZE] = "";
     struct move_place *target = &move->at[MOVE_TARGET];
@@ -553,9 +555,9 @@ int session_reach(struct move *move, const char *uri, void (*lost)(void *, const
     if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") &&
         !begins_with(uri, "shm://"))
         return move_refuse(move, CORE_INVALID_VALUE, "%s is not the address of a GPU server elsewhere", uri);
-    /* Without a ticket: the managers issue none for a move (docs/moving.md). */
-    if (rpc_channel_connect_within(uri, CONNECT_MS, CONNECT_MS + RPC_HANDSHAKE_MS, NULL, 0, &channel,
-                                   error) ||
+    *attach_why = 0;
+    if (rpc_channel_connect_within(uri, CONNECT_MS, CONNECT_MS + RPC_HANDSHAKE_MS, move->order->ticket,
+                                   move->order->ticket_size, &channel, error) ||
         attach_memory(uri, &kept, &channel, error))
         return move_refuse(move, CORE_SYSTEM_NOT_READY, "no GPU server answers at %s: %s", uri, error);
     int silence = session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
@@ -591,7 +593,7 @@ static int move_window(struct move *move)
 static int move_hello(struct move *move)
 {
     hello_result *hello = &move->at[MOVE_TARGET].hello;
-    int code = hello_say(NULL, 0, (flyt_wish){ 0 }, capability_keep(), hello);
+    int code = hello_say(move->order->ticket, move->order->ticket_size, (flyt_wish){ 0 }, capability_keep(), hello);
     if (code || hello->major != FLYT_PROTOCOL_MAJOR || !(hello->capabilities & FLYT_CAP_MOVES))
         return move_refuse(move, code, "the new server refuses this program: %s",
                            hello->refusal && *hello->refusal ? hello->refusal : "it is of another version");

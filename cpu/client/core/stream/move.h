@@ -12,7 +12,9 @@
 
 enum move_end { MOVE_SOURCE, MOVE_TARGET };
 
+struct move_order;
 struct move {
+    const struct move_order *order;
     struct move_place {
         rpc_client  *client;
         hello_result hello;
@@ -27,6 +29,7 @@ struct move {
     core_context *streaming;                /* whose stream it is now; NULL: nobody's */
     bool          stream_made[2];
     uint64_t      unconfirmed;              /* bytes sent to the new server since it was last waited for */
+    uint64_t      copied;                   /* bytes of device memory, in all */
     void         *of[KINDS];                /* what each kind has written down */
 };
 
@@ -41,9 +44,9 @@ int  move_stream_end(struct move *);
 /* Copies device memory from the old server to the same address at the new one. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
 
-/* session.c: connects. The client of move->at[MOVE_TARGET], if there is one, is the caller's also after an error. lost:
-   of rpc_client_create. The program may go on meanwhile. */
-int  session_reach(struct move *, const char *uri, void (*lost)(void *, const char *), void *context);
+/* session.c: connects, with the order's ticket. The client of move->at[MOVE_TARGET], if there is one, is the caller's
+   also after an error. lost: of rpc_client_create. The program may go on meanwhile. */
+int  session_reach(struct move *, void (*lost)(void *, const char *), void *context);
 /* Says HELLO there, agrees on the window, and fills move->at[MOVE_TARGET]. */
 int  session_meet(struct move *);
 

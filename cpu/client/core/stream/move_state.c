@@ -94,6 +94,7 @@ static int bytes_to(struct move *move, core_context *c, uint64_t address, const 
     if (!code)
         code = wire_send(FLYT_COPY_IN, (xdrproc_t)xdr_copy_in_args, &args);
     move->unconfirmed += from->data.flyt_bulk_u.bytes.bytes_len;
+    move->copied += from->data.flyt_bulk_u.bytes.bytes_len;
     if (code || move->unconfirmed < MOVE_UNCONFIRMED)
         return code;
     stream_args sync = { .stream = args.stream };

@@ -1,0 +1,195 @@
+/*
+ * moves.c: programs that are to go on at another GPU server, as the cluster manager orders.
+ *
+ *   OFFERED --the library asks--> TAKEN --it asks for permission--> COMMITTED
+ *      \\_________________________________\\____it says how it ended_____\\__> ENDED, until the cluster manager knows
+ *
+ * The library decides whether the program moves. Its permission is the last moment at which a move can be called off.
+ * A library looks every two seconds whether anything has come from us, so it is nudged until it asks.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "control-managers/client-manager/manager.h"
+#include "cpu/common/explain.h"
+#include "cpu/common/log.h"
+
+enum { NUDGE_MS = 500 };
+
+static void ends(struct program *program, ctl_move_stage stage, ctl_code code, const char *text)
+{
+    struct program_move *move = &program->move;
+    loop_timer_stop(&move->nudge);
+    move->state = MOVE_ENDED;
+    snprintf(move->text, sizeof move->text, "%s", text);
+    move->outcome.move = move->id;
+    move->outcome.stage = stage;
+    move->outcome.status = (ctl_status){ code, move->text };
+    log_info("event=program-%s program=%llu pid=%u move=%llu server=%llu why=\"%s\"",
+             stage == CTL_MOVE_MOVED ? "moved" : "stays", (unsigned long long)program->key, program->pid,
+             (unsigned long long)move->id, (unsigned long long)program->server, text);
+    cluster_moved(program, &move->outcome);
+}
+
+void move_forget(struct program *program)
+{
+    loop_timer_stop(&program->move.nudge);
+    protocol_free((xdrproc_t)xdr_program_move_result, &program->move.order);
+    program->move = (struct program_move){ .state = MOVE_NONE };
+}
+
+void move_told(struct program *program, uint64_t id)
+{
+    if (program->move.state == MOVE_ENDED && program->move.id == id)
+        program->move.state = MOVE_NONE; /* the id stays: the same order may come once more */
+}
+
+void move_tell_again(struct program *program)
+{
+    static const ctl_status fine = { CTL_OK, NULL };
+    const ctl_moved taken = { .move = program->move.id, .stage = CTL_MOVE_TAKEN, .status = fine };
+    if (program->move.state == MOVE_ENDED)
+        cluster_moved(program, &program->move.outcome);
+    else if (program->move.state > MOVE_OFFERED)
+        cluster_moved(program, &taken);
+}
+
+/* ---- orders ---- */
+
+static void nudge(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    if (program->conn)
+        conn_nudge(program->conn);
+    loop_timer_start(program->manager->loop, timer, NUDGE_MS, nudge, program);
+}
+
+/* Why this program cannot be told. CTL_OK: it can. */
+static ctl_code check(const struct program *program, char *text)
+{
+    if (!program->conn)
+        return explain(text, CTL_BUSY,
+                       "the client manager was started again after the program, whose library has not spoken to it"
+                       " since");
+    if (program->minor < CLIENT_MINOR_MOVES)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "the program was started with Flyt's library of an earlier release, which does not move");
+    if (program->state != PROGRAM_RUNNING)
+        return explain(text, CTL_BUSY, "the program uses no GPU server at present");
+    return CTL_OK;
+}
+
+static void refuse_unknown(struct manager *manager, const client_move *order, const char *why)
+{
+    struct program nobody = { .manager = manager, .key = order->key };
+    const ctl_moved moved = { .move = order->move, .stage = CTL_MOVE_REFUSED,
+                              .status = { CTL_NOT_FOUND, (char *)(uintptr_t)why } };
+    cluster_moved(&nobody, &moved);
+}
+
+static void call_off(struct program *program, const client_move *order)
+{
+    struct program_move *move = &program->move;
+    if (move->id != order->move || move->state == MOVE_NONE) {
+        refuse_unknown(program->manager, order, "the client manager does not know of this move");
+        return;
+    }
+    if (move->state == MOVE_ENDED) {
+        cluster_moved(program, &move->outcome);
+        return;
+    }
+    if (move->state == MOVE_COMMITTED)
+        return;                         /* too late: what comes of it is reported */
+    move->cancelled = true;
+    ends(program, CTL_MOVE_REFUSED, CTL_DENIED, "it was called off");
+}
+
+void move_take(struct manager *manager, const client_move *given)
+{
+    struct program *program = program_find(manager, given->key);
+    char text[CTL_MAX_TEXT + 1] = "";
+    ctl_uri uris[CTL_MAX_ADDRESSES];
+    program_move_result order = {
+        .move = given->move, .patience_ms = given->patience_ms, .within_ms = given->within_ms
+    };
+    if (!program || program->ended) {
+        refuse_unknown(manager, given, "the program has ended");
+        return;
+    }
+    struct program_move *move = &program->move;
+    if (given->cancel) {
+        call_off(program, given);
+        return;
+    }
+    if (move->id == given->move && move->state != MOVE_NONE) {
+        move_tell_again(program);
+        return;
+    }
+    move_forget(program);
+    move->id = given->move;
+    ctl_code code = check(program, text);
+    bool safe = program_safe_addresses(manager, &given->grant, &order.grant, uris);
+    if (code == CTL_OK && !safe)
+        code = explain(text, CTL_DENIED, "the GPU server on node %s takes no TLS, and this VM has certificates",
+                       given->grant.node);
+    if (code == CTL_OK && !protocol_copy((xdrproc_t)xdr_program_move_result, &move->order, sizeof move->order, &order))
+        code = explain(text, CTL_INTERNAL, "no memory");
+    if (code != CTL_OK) {
+        ends(program, CTL_MOVE_REFUSED, code, text);
+        return;
+    }
+    log_info("event=program-moves program=%llu pid=%u move=%llu server=%llu node=%s", (unsigned long long)program->key,
+             program->pid, (unsigned long long)move->id, (unsigned long long)given->grant.server, given->grant.node);
+    move->state = MOVE_OFFERED;
+    nudge(&move->nudge, program);
+}
+
+/* ---- the library ---- */
+
+void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
+{
+    const program_move_args *args = object;
+    struct program *program = program_of(conn);
+    static char none[] = "there is no move", off[] = "it was called off";
+    program_move_result result = { .status = { CTL_NOT_FOUND, none } };
+    struct program_move *move = program ? &program->move : NULL;
+    if (args->move && move && move->id == args->move && move->cancelled) {
+        result.status = (ctl_status){ CTL_DENIED, off };
+    } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED &&
+               (!args->move || args->move == move->id)) {
+        bool first = move->state == MOVE_OFFERED;
+        loop_timer_stop(&move->nudge);
+        result = move->order;
+        if (args->move)
+            move->state = MOVE_COMMITTED;
+        else if (first)
+            move->state = MOVE_TAKEN;
+        call_reply(call, &result);
+        if (first)
+            move_tell_again(program);
+        return;
+    }
+    call_reply(call, &result);
+}
+
+void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
+{
+    const ctl_moved *moved = object;
+    struct program *program = program_of(conn);
+    struct program_move *move = program ? &program->move : NULL;
+    ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
+    call_reply(call, &result);
+    if (!move || move->id != moved->move || move->state < MOVE_TAKEN || move->state > MOVE_COMMITTED)
+        return;
+    if (moved->stage == CTL_MOVE_MOVED) {
+        program->server = move->order.grant.server;
+        program->state = PROGRAM_RUNNING;
+        move->outcome.outage_us = moved->outage_us;
+        move->outcome.bytes = moved->bytes;
+        state_save(program->manager);
+        ends(program, CTL_MOVE_MOVED, CTL_OK, "");
+    } else if (moved->stage == CTL_MOVE_REFUSED) {
+        ends(program, CTL_MOVE_REFUSED, moved->status.code > CTL_WAITING ? moved->status.code : CTL_NOT_SUPPORTED,
+             moved->status.text);
+    }
+}

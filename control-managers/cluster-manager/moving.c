@@ -1,0 +1,549 @@
+/* moving.c: see moving.h. */
+#include "control-managers/cluster-manager/moving.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/cluster-manager/resize.h"
+#include "cpu/common/explain.h"
+
+/* What the library may take besides: it looks every two seconds whether it is to move. */
+enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200 };
+
+static struct event_about about(const struct moved_program *move)
+{
+    return (struct event_about){ .vm = move->vm, .node = move->to_node, .server = move->target,
+                                 .program = move->program };
+}
+
+struct moved_program *moving_find(struct cluster *cluster, uint64_t id)
+{
+    struct moved_program *move = cluster->moves;
+    while (move && move->id != id)
+        move = move->next;
+    return move;
+}
+
+static struct moved_program *move_of(struct cluster *cluster, uint64_t program)
+{
+    for (struct moved_program *move = cluster->moves; move; move = move->next)
+        if (move->program == program && !moves_ended(&move->is))
+            return move;
+    return NULL;
+}
+
+/* ---- books ---- */
+
+/* Of one that was read from the DB, when its servers are known. */
+static void describe_ends(struct moved_program *move)
+{
+    const struct server *source = map_get_id(&move->cluster->servers, move->source);
+    const struct server *target = map_get_id(&move->cluster->servers, move->target);
+    const struct server *ends[2] = { source, target };
+    char *const nodes[2] = { move->from_node, move->to_node }, *const gpus[2] = { move->from_gpu, move->to_gpu };
+    for (int i = 0; i < 2; i++)
+        if (ends[i]) {
+            snprintf(nodes[i], CTL_MAX_NAME + 1, "%s", ends[i]->row.node);
+            snprintf(gpus[i], CTL_MAX_NAME + 1, "%s", ends[i]->row.gpu);
+            snprintf(move->vm, sizeof move->vm, "%s", ends[i]->row.vm);
+        }
+}
+
+static void hold(struct moved_program *move)
+{
+    struct server *source = map_get_id(&move->cluster->servers, move->source);
+    struct server *target = map_get_id(&move->cluster->servers, move->target);
+    if (move->holds || !target)
+        return;
+    move->holds = true;
+    target->reserved++;
+    if (target->state == CTL_SERVER_RUNNING && !target->stopping)
+        loop_timer_stop(&target->timer); /* a grace period */
+    if (source)
+        source->leaving++;
+    describe_ends(move);
+}
+
+/* Without a grace period: its share is booked elsewhere. */
+static void end_unused(struct server *server, const char *why)
+{
+    if (!server_is_idle(server) || server->leaving)
+        return;
+    server->unused = true;
+    server_stop(server->cluster, server, CTL_OK, why);
+}
+
+static void let_go(struct moved_program *move)
+{
+    struct server *source = map_get_id(&move->cluster->servers, move->source);
+    struct server *target = map_get_id(&move->cluster->servers, move->target);
+    if (!move->holds)
+        return;
+    move->holds = false;
+    if (source && source->leaving)
+        source->leaving--;
+    if (target && target->reserved)
+        target->reserved--;
+    if (source && move->is.state == ADMIN_MOVE_DONE)
+        end_unused(source, "its program has moved away");
+    if (target)
+        end_unused(target, "the program that was to move here did not");
+    queue_retry(move->cluster);
+}
+
+/* The program uses that server from now on. */
+static void moving_switch(struct cluster *cluster, struct program *program, struct server *server)
+{
+    struct server *old = program->server;
+    if (old == server)
+        return;
+    if (old) {
+        program_revoke(cluster, program);
+        memmove(&program->left[1], &program->left[0], (PROGRAM_LEFT - 1) * sizeof program->left[0]);
+        program->left[0] = old->row.id;
+    }
+    program_attach(program, server);
+    program->state = ADMIN_PROGRAM_RUNNING;
+    if (server->state == CTL_SERVER_RUNNING && !server->stopping)
+        loop_timer_stop(&server->timer);
+    if (old && !old->leaving)
+        server_check_idle(cluster, old);
+    if (server->state != CTL_SERVER_RUNNING || server->stopping) {
+        program_attach(program, NULL);
+        program->state = ADMIN_PROGRAM_LOST;
+        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, "the GPU server to which it moved has ended");
+    }
+}
+
+/* ---- what follows ---- */
+
+static void overdue(struct loop_timer *, void *);
+
+static void tell_client(struct moved_program *move, bool call_off)
+{
+    struct cluster *cluster = move->cluster;
+    struct program *program = map_get_id(&cluster->programs, move->program);
+    struct message message = { .kind = CLIENT_EVENT_MOVE,
+                               .server = move->target,
+                               .move = move->id,
+                               .patience_ms = move->patience_ms,
+                               .within_ms = move->within_ms,
+                               .code = call_off ? CTL_DENIED : CTL_OK };
+    if (program)
+        program_send(cluster, program, &message);
+}
+
+static void order(struct moved_program *move)
+{
+    struct event_about which = about(move);
+    tell_client(move, false);
+    loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
+    cluster_event(move->cluster, ADMIN_INFO, "move-ordered", &which, "move %llu: %.200s is to move",
+                  (unsigned long long)move->id, move->executable);
+}
+
+static void take_over(struct moved_program *move)
+{
+    struct program *program = map_get_id(&move->cluster->programs, move->program);
+    struct server *target = map_get_id(&move->cluster->servers, move->target);
+    if (program && target) {
+        moving_switch(move->cluster, program, target);
+    } else if (program && program->server && program->server->row.id == move->source) {
+        struct server *source = program->server;
+        program_revoke(move->cluster, program);
+        program_attach(program, NULL);
+        program->state = ADMIN_PROGRAM_LOST;
+        program_notify(move->cluster, program, CLIENT_EVENT_LOST, CTL_LOST,
+                       "the GPU server to which it moved has ended");
+        server_check_idle(move->cluster, source);
+    }
+}
+
+static void forget_oldest(struct cluster *cluster)
+{
+    size_t count = 0;
+    for (struct moved_program **at = &cluster->moves; *at;) {
+        struct moved_program *move = *at;
+        if (moves_ended(&move->is) && ++count > MOVES_KEPT) {
+            *at = move->next;
+            free(move);
+        } else {
+            at = &move->next;
+        }
+    }
+}
+
+static void ended(struct moved_program *move)
+{
+    struct event_about which = about(move);
+    bool moved = move->is.state == ADMIN_MOVE_DONE;
+    loop_timer_stop(&move->timer);
+    store_delete_move(move->cluster, move->id);
+    move->ended = loop_time();
+    if (moved)
+        cluster_event(move->cluster, ADMIN_INFO, "move-done", &which,
+                      "move %llu: %.200s is on node %s, GPU %s; it stood still for %.1f ms, and %.1f MiB were copied;"
+                      " by %s",
+                      (unsigned long long)move->id, move->executable, move->to_node, move->to_gpu,
+                      (double)move->outage_us / 1000, (double)move->bytes / (1 << 20), move->by);
+    else
+        cluster_event(move->cluster, ADMIN_WARNING, "move-failed", &which,
+                      "move %llu: %.200s stays on node %s, GPU %s: %.600s; by %s", (unsigned long long)move->id,
+                      move->executable, move->from_node, move->from_gpu, move->text, move->by);
+}
+
+static void note(struct moved_program *move, ctl_code code, const char *text)
+{
+    if (move->code != CTL_OK)
+        return;
+    move->code = code;
+    snprintf(move->text, sizeof move->text, "%s", text);
+}
+
+static void step(struct moved_program *move, enum move_happening happening)
+{
+    unsigned todo = moves_step(&move->is, happening);
+    if (todo & MOVE_ORDER)
+        order(move);
+    if (todo & MOVE_CALL_OFF)
+        tell_client(move, true);
+    if (todo & MOVE_SWITCH)
+        take_over(move);
+    if (todo & MOVE_FREE_TARGET)
+        let_go(move);
+    if (todo & MOVE_END)
+        ended(move);
+}
+
+static void overdue(struct loop_timer *timer, void *context)
+{
+    struct moved_program *move = context;
+    (void)timer;
+    note(move, CTL_TIMEOUT, "the program did not move in time");
+    step(move, MOVE_CANCEL);
+}
+
+/* ---- looking ---- */
+
+static bool program_gone(const struct moved_program *move)
+{
+    const struct vm *vm = map_get(&move->cluster->vms, move->vm);
+    /* After a start a program is known when its client manager has named it. */
+    return !map_get_id(&move->cluster->programs, move->program) && (!vm || vm->came);
+}
+
+static void look(struct moved_program *move)
+{
+    struct cluster *cluster = move->cluster;
+    struct server *target = map_get_id(&cluster->servers, move->target);
+    const struct program *program = map_get_id(&cluster->programs, move->program);
+    hold(move);
+    if (program_gone(move)) {
+        note(move, CTL_NOT_FOUND, "the program has ended");
+        step(move, MOVE_PROGRAM_GONE);
+    } else if (program && program->server && program->server->row.id == move->target) {
+        step(move, MOVE_AT_TARGET);
+    } else if (!target || target->stopping) {
+        note(move, CTL_LOST, "the GPU server to which it was to move has ended");
+        step(move, MOVE_TARGET_GONE);
+    } else if (target->state == CTL_SERVER_RUNNING && target->durable && move->durable) {
+        step(move, MOVE_TARGET_RUNS);
+    }
+}
+
+void moving_look(struct cluster *cluster)
+{
+    if (cluster->stopping || !cluster->loaded)
+        return;
+    for (struct moved_program *move = cluster->moves; move; move = move->next)
+        if (!moves_ended(&move->is))
+            look(move);
+}
+
+/* While its server starts, it is looked after: some ends are known to timers alone. */
+static void look_again(struct loop_timer *timer, void *context)
+{
+    struct moved_program *move = context;
+    if (loop_time() > move->begun + (int64_t)(move->within_ms + MOVE_SLACK_MS) * 1000) {
+        overdue(timer, move);
+        return;
+    }
+    loop_timer_start(move->cluster->loop, timer, MOVE_LOOK_MS, look_again, move);
+    look(move);
+}
+
+/* ---- beginning ---- */
+
+/* The program can be spoken to, and nothing else is being done with it. */
+static ctl_code check_program(struct cluster *cluster, const struct program *program, char *text)
+{
+    unsigned long long id = program->id;
+    const struct vm *vm = program->vm;
+    if (move_of(cluster, program->id))
+        return explain(text, CTL_BUSY, "program %llu moves already (`flytctl move list`)", id);
+    if (program->state != ADMIN_PROGRAM_RUNNING || !program->server)
+        return explain(text, CTL_BUSY, "program %llu uses no GPU server at present", id);
+    if (program->server->stopping)
+        return explain(text, CTL_BUSY, "the GPU server of program %llu is being stopped", id);
+    if (resize_under_way(cluster, program->server->row.id))
+        return explain(text, CTL_BUSY, "the share of program %llu is being changed", id);
+    if (!vm->session || !vm->named)
+        return explain(text, CTL_LOST, "the client manager of VM %s, which has to tell program %llu, is not connected",
+                       vm->row.name, id);
+    if (vm->session->hello.minor < CLIENT_MINOR_MOVES)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "the client manager of VM %s is of an earlier release (%s), which cannot move programs",
+                       vm->row.name, vm->session->hello.software);
+    return store_db_away(cluster, text, CTL_MAX_TEXT) ? CTL_DB_AWAY : CTL_OK;
+}
+
+static ctl_code check_place(const struct program *program, const struct move_wish *wish, char *text)
+{
+    const struct gpu *here = program->server->gpu;
+    const struct node *node = wish->node;
+    if (!wish->to)
+        return CTL_OK;
+    if (wish->to == here || (wish->to == node && node == here->node && node->gpu_count == 1))
+        return explain(text, CTL_INVALID, "program %llu is on GPU %s of node %s already",
+                       (unsigned long long)program->id, here->id, here->node->row.name);
+    if (node->row.drained)
+        return explain(text, CTL_BUSY, "node %s is drained, so that no program may go there", node->row.name);
+    if (node->state != ADMIN_NODE_UP || !node->registered)
+        return explain(text, CTL_LOST, "node %s is not connected", node->row.name);
+    return CTL_OK;
+}
+
+static void explain_room(struct cluster *cluster, const struct move_wish *wish, const struct place_request *request,
+                         enum place_verdict verdict, char *text)
+{
+    const struct gpu *gpu = wish->to && wish->to != wish->node                  ? wish->to
+                            : wish->to && wish->node->gpu_count == 1 ? wish->node->gpus[0]
+                                                                                : NULL;
+    if (!gpu) {
+        place_explain(&cluster->pool, request, verdict, text, CTL_MAX_TEXT);
+        return;
+    }
+    const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
+    snprintf(text, CTL_MAX_TEXT + 1,
+             "GPU %s of node %s does not take %u SMs and %llu MiB: it has %u SMs and %llu MiB, of which %u and %llu MiB"
+             " are given to %u servers%s%s%.300s",
+             gpu->id, gpu->node->row.name, request->sms, (unsigned long long)(request->memory >> 20), slot->sms,
+             (unsigned long long)(slot->memory >> 20), slot->used_sms, (unsigned long long)(slot->used_memory >> 20),
+             slot->users, slot->schedulable ? "" : "; it takes no new servers at present",
+             *gpu->text && !slot->schedulable ? ": " : "", *gpu->text && !slot->schedulable ? gpu->text : "");
+}
+
+/* A server of the VM that another of its programs has moved to. The program must not have left it before: its tickets
+   for it are revoked. */
+static struct server *shared_target(const struct program *program, const struct move_wish *wish)
+{
+    for (struct server *server = program->vm->servers; server; server = server->vm_next) {
+        bool left = false;
+        for (int i = 0; i < PROGRAM_LEFT; i++)
+            left |= program->left[i] == server->row.id;
+        if (!left && server != program->server && !server->row.program && !server->stopping &&
+            !server->node->row.drained && server->node->state == ADMIN_NODE_UP &&
+            server->gpu != program->server->gpu &&
+            (!wish->to || wish->to == server->gpu || wish->to == server->node))
+            return server;
+    }
+    return NULL;
+}
+
+static ctl_code choose_target(struct cluster *cluster, struct program *program, const struct move_wish *wish,
+                              struct server **out, char *text)
+{
+    const struct server *source = program->server;
+    const void *const avoid[] = { source->gpu };
+    struct place_request request = server_request(cluster, program);
+    struct place_result place;
+    bool alone = source->program_count == 1 && !source->row.program;
+    *out = wish->together && !source->row.program ? shared_target(program, wish) : NULL;
+    if (*out)
+        return CTL_OK;
+    request.sms = wish->sms ? wish->sms : source->row.sms;
+    request.memory = wish->memory ? wish->memory : source->row.memory;
+    request.avoid = avoid;
+    request.avoid_count = 1;
+    request.only = wish->to;
+    enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+    if (verdict != PLACE_FOUND) {
+        explain_room(cluster, wish, &request, verdict, text);
+        return CTL_NO_ROOM;
+    }
+    *out = server_place(cluster, program, &place, !source->row.program && (alone || wish->together));
+    return *out ? CTL_OK
+                : (ctl_code)explain(text, CTL_INTERNAL,
+                                    "no memory, or the resource DB cannot take more changes at present");
+}
+
+struct durable_move {
+    struct cluster *cluster;
+    uint64_t move;
+};
+
+static void became_durable(void *context, int error, const char *why)
+{
+    struct durable_move durable = *(struct durable_move *)context;
+    free(context);
+    struct moved_program *move = durable.cluster->stopping ? NULL : moving_find(durable.cluster, durable.move);
+    if (!move)
+        return;
+    move->durable = !error;
+    if (error && !moves_ended(&move->is)) {
+        note(move, CTL_INTERNAL, why);
+        step(move, MOVE_CANCEL);
+    }
+    if (!moves_ended(&move->is))
+        look(move);
+}
+
+static void write_row(struct moved_program *move)
+{
+    char row[256];
+    struct durable_move *durable = malloc(sizeof *durable);
+    if (!durable) {
+        note(move, CTL_INTERNAL, "no memory");
+        step(move, MOVE_CANCEL);
+        return;
+    }
+    *durable = (struct durable_move){ move->cluster, move->id };
+    snprintf(row, sizeof row, "%llu %llu %llu %s", (unsigned long long)move->program, (unsigned long long)move->source,
+             (unsigned long long)move->target, move->by);
+    store_put_move(move->cluster, move->id, row, became_durable, durable);
+}
+
+ctl_code moving_begin(struct cluster *cluster, struct program *program, const struct move_wish *wish,
+                      struct moved_program **out, char *text)
+{
+    struct server *target;
+    ctl_code code = check_program(cluster, program, text);
+    if (code == CTL_OK)
+        code = check_place(program, wish, text);
+    struct moved_program *move = code == CTL_OK ? calloc(1, sizeof *move) : NULL;
+    if (code == CTL_OK && !move)
+        code = explain(text, CTL_INTERNAL, "no memory");
+    if (code == CTL_OK)
+        code = choose_target(cluster, program, wish, &target, text);
+    if (code != CTL_OK) {
+        free(move);
+        return code;
+    }
+    move->cluster = cluster;
+    move->id = cluster_new_id(cluster);
+    move->program = program->id;
+    move->source = program->server->row.id;
+    move->target = target->row.id;
+    move->begun = loop_time();
+    move->patience_ms = wish->patience_ms ? wish->patience_ms : MOVE_PATIENCE_MS;
+    move->within_ms = wish->within_ms ? wish->within_ms : MOVE_WITHIN_MS;
+    snprintf(move->executable, sizeof move->executable, "%s", program->executable);
+    snprintf(move->by, sizeof move->by, "%.*s", CTL_MAX_NAME, wish->by);
+    describe_ends(move);
+    move->next = cluster->moves;
+    cluster->moves = move;
+    hold(move);
+    struct event_about which = about(move);
+    cluster_event(cluster, ADMIN_INFO, "move-begun", &which,
+                  "move %llu: %.200s (pid %u) from node %s, GPU %s to node %s, GPU %s; by %s",
+                  (unsigned long long)move->id, move->executable, program->pid, move->from_node, move->from_gpu,
+                  move->to_node, move->to_gpu, move->by);
+    loop_timer_start(cluster->loop, &move->timer, MOVE_LOOK_MS, look_again, move);
+    write_row(move);
+    forget_oldest(cluster);
+    *out = move;
+    return CTL_OK;
+}
+
+/* ---- what others say ---- */
+
+bool moving_cancel(struct cluster *cluster, struct moved_program *move, const char *why)
+{
+    struct event_about which = about(move);
+    if (moves_ended(&move->is))
+        return false;
+    cluster_event(cluster, ADMIN_INFO, "move-cancelled", &which, "move %llu: %s", (unsigned long long)move->id, why);
+    note(move, CTL_DENIED, why);
+    step(move, MOVE_CANCEL);
+    return true;
+}
+
+void moving_said(struct cluster *cluster, struct vm *vm, const client_moved_args *args)
+{
+    struct moved_program *move = moving_find(cluster, args->moved.move);
+    const struct program *program = map_get_id(&vm->by_key, args->key);
+    if (!move || moves_ended(&move->is) || !program || program->id != move->program)
+        return;
+    struct event_about which = about(move);
+    bool was_taken = move->is.state == ADMIN_MOVE_TAKEN;
+    switch (args->moved.stage) {
+    case CTL_MOVE_TAKEN:
+        step(move, MOVE_IS_TAKEN);
+        if (!was_taken && move->is.state == ADMIN_MOVE_TAKEN)
+            cluster_event(cluster, ADMIN_INFO, "move-taken", &which, "move %llu: the program prepares for it",
+                          (unsigned long long)move->id);
+        break;
+    case CTL_MOVE_MOVED:
+        move->outage_us = args->moved.outage_us;
+        move->bytes = args->moved.bytes;
+        step(move, MOVE_HAS_MOVED);
+        break;
+    case CTL_MOVE_REFUSED:
+        note(move, args->moved.status.code ? args->moved.status.code : CTL_NOT_SUPPORTED, args->moved.status.text);
+        step(move, MOVE_IS_REFUSED);
+        break;
+    }
+}
+
+void moving_named(struct cluster *cluster, const struct program *program, const struct server *server)
+{
+    struct moved_program *move = move_of(cluster, program->id);
+    if (move && move->target == server->row.id)
+        step(move, MOVE_AT_TARGET);
+}
+
+void moving_client_back(struct cluster *cluster, struct vm *vm)
+{
+    moving_look(cluster);
+    for (struct moved_program *move = cluster->moves; move; move = move->next)
+        if (!moves_ended(&move->is) && strcmp(move->vm, vm->row.name) == 0)
+            step(move, MOVE_CLIENT_BACK);
+}
+
+/* ---- beginning and end of this manager ---- */
+
+void moving_load(struct cluster *cluster, uint64_t id, const char *row)
+{
+    unsigned long long program, source, target;
+    struct moved_program *move = calloc(1, sizeof *move);
+    int at = 0;
+    if (!move || sscanf(row, "%llu %llu %llu %n", &program, &source, &target, &at) < 3) {
+        free(move);
+        return;
+    }
+    move->cluster = cluster;
+    move->id = id;
+    move->program = program;
+    move->source = source;
+    move->target = target;
+    move->is.state = ADMIN_MOVE_ORDERED; /* it may have been */
+    move->durable = true;
+    move->begun = loop_time();
+    move->patience_ms = MOVE_PATIENCE_MS;
+    move->within_ms = MOVE_WITHIN_MS;
+    snprintf(move->by, sizeof move->by, "%.*s", CTL_MAX_NAME, at ? row + at : "");
+    snprintf(move->executable, sizeof move->executable, "program %llu", program);
+    move->next = cluster->moves;
+    cluster->moves = move;
+}
+
+void moving_end(struct cluster *cluster)
+{
+    while (cluster->moves) {
+        struct moved_program *move = cluster->moves;
+        cluster->moves = move->next;
+        loop_timer_stop(&move->timer);
+        free(move);
+    }
+}

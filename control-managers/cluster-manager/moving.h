@@ -1,0 +1,59 @@
+/*
+ * moving.h: running programs move to other GPUs. moves.h says in which states; this carries out what follows from them:
+ * books, rows, orders, and which server a program has.
+ *
+ * What happens to nodes and servers is not reported here: moving_look compares each move with what there is, and is
+ * called behind whatever may have changed it. So the rules about servers need not know of moves, but for two counts:
+ * a server with `reserved` is not idle, and one with `reserved` or `leaving` keeps its share.
+ */
+#ifndef FLYT_CLUSTER_MOVING_H
+#define FLYT_CLUSTER_MOVING_H
+
+#include "control-managers/cluster-manager/changes.h"
+#include "control-managers/cluster-manager/moves.h"
+
+enum { MOVES_KEPT = 100, MOVE_PATIENCE_MS = 2000, MOVE_WITHIN_MS = 60000, MOVE_MOST_MS = 3600 * 1000 };
+
+struct moved_program {
+    struct moved_program *next;
+    struct cluster *cluster;
+    uint64_t id, program, source, target; /* the last two: servers */
+    struct move_course is;
+    bool holds;   /* it counts in reserved and leaving */
+    bool durable; /* its row is */
+    char vm[CTL_MAX_NAME + 1], executable[CTL_MAX_PATH + 1], by[CTL_MAX_NAME + 1];
+    char from_node[CTL_MAX_NAME + 1], from_gpu[CTL_MAX_NAME + 1], to_node[CTL_MAX_NAME + 1], to_gpu[CTL_MAX_NAME + 1];
+    int64_t begun, ended;
+    uint64_t outage_us, bytes;
+    uint32_t patience_ms, within_ms;
+    ctl_code code;
+    char text[CTL_MAX_TEXT + 1]; /* why it failed */
+    struct loop_timer timer;
+};
+
+/* What an administrator asks for. */
+struct move_wish {
+    const void *to;      /* a node or a GPU (struct gpu); NULL: any other GPU */
+    const struct node *node; /* of it */
+    const char *by;
+    uint64_t memory;     /* 0: as it has */
+    uint32_t sms, patience_ms, within_ms;
+    bool together;       /* programs of one server share one again */
+};
+
+/* CTL_OK, and it is under way; or why not, with text (CTL_MAX_TEXT + 1), and nothing has changed. */
+ctl_code moving_begin(struct cluster *, struct program *, const struct move_wish *, struct moved_program **,
+                      char *text);
+/* As soon as it can still be. False: it has ended. */
+bool moving_cancel(struct cluster *, struct moved_program *, const char *why);
+struct moved_program *moving_find(struct cluster *, uint64_t id);
+void moving_look(struct cluster *);
+/* What a client manager says. */
+void moving_said(struct cluster *, struct vm *, const client_moved_args *);
+void moving_client_back(struct cluster *, struct vm *); /* it has named its programs */
+/* That server is the one that the program uses, as its client manager says after a reconnection. */
+void moving_named(struct cluster *, const struct program *, const struct server *);
+void moving_load(struct cluster *, uint64_t id, const char *row); /* at the start; its program is named later */
+void moving_end(struct cluster *);                                /* at the end: frees */
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * mover.c: see mover.h. The thread of this file lives while there is something to ask or to do. The program goes on
+ * meanwhile, but for the time that move.c keeps its gate shut.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cpu/common/cancel.h"
+#include "cpu/common/clock.h"
+#include "cpu/common/log.h"
+#include "cpu/rpc/manager_prot.h"
+#include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/session/attach.h"
+#include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/wire/gate.h"
+
+enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000 };
+
+static atomic_bool running;
+
+static void pause_ms(uint64_t ms)
+{
+    nanosleep(&(struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000 * CLOCK_NS_PER_MS) }, NULL);
+}
+
+/* The addresses of the server in turn, until one answers. */
+static int move_once(const struct manager_move *wish, struct move_order *order)
+{
+    int code = CORE_SYSTEM_NOT_READY;
+    for (unsigned i = 0; i < wish->place.count; i++) {
+        order->uri = wish->place.uris[i];
+        code = session_move(order);
+        if (order->reached)
+            break;
+    }
+    return code;
+}
+
+/* A program that does not come to rest goes on, and the move is tried again later. */
+static void carry_out(const struct manager_move *wish)
+{
+    char why[512] = "the client manager knows no address of the GPU server there";
+    struct move_order order = { .ticket = wish->place.ticket, .ticket_size = wish->place.ticket_size,
+                                .limit_ms = wish->patience_ms, .number = wish->number, .why = why,
+                                .why_size = sizeof why };
+    uint64_t until = clock_now() + wish->within_ms * CLOCK_NS_PER_MS, again = AGAIN_LEAST_MS;
+    int code;
+    move_hold("taken");
+    while ((code = move_once(wish, &order)) == CORE_NOT_READY && clock_now() + again * CLOCK_NS_PER_MS < until) {
+        pause_ms(again);
+        again = 2 * again < AGAIN_MOST_MS ? 2 * again : AGAIN_MOST_MS;
+        if (!manager_move_is_wanted(wish->number))
+            return;
+    }
+    move_hold("moved");
+    if (!code)
+        session_tell_transport();
+    manager_tell_moved(wish->number, code, why, order.outage_ns / 1000, order.bytes);
+}
+
+static void *mover_run(void *unused)
+{
+    struct manager_move wish;
+    (void)unused;
+    cancel_state_off();
+    gate_pass();
+    if (manager_ask_move(&wish))
+        carry_out(&wish);
+    manager_place_free(&wish.place);
+    atomic_store(&running, false);
+    return NULL;
+}
+
+void mover_look(void)
+{
+    if (atomic_load_explicit(&running, memory_order_relaxed) || !manager_has_news() ||
+        atomic_exchange(&running, true))
+        return;
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, NULL, mover_run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        atomic_store(&running, false);
+        log_debug("no thread that asks the client manager for news: %s", strerror(error));
+        return;
+    }
+    pthread_detach(thread);
+}

@@ -1,0 +1,36 @@
+/*
+ * mover.h: the session goes on at another GPU server because the cluster says so. move.c carries it out; mover.c asks
+ * the client manager which server it is, and says what came of it.
+ */
+#ifndef FLYT_CLIENT_CORE_MOVER_H
+#define FLYT_CLIENT_CORE_MOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct move_order {
+    const char *uri;
+    const void *ticket;      /* for the server there; size 0: none */
+    size_t      ticket_size;
+    unsigned    limit_ms;    /* as of core_move */
+    uint64_t    number;      /* the cluster's: it is asked before the session is the new server's; 0: none */
+    char       *why;
+    size_t      why_size;
+    /* filled in */
+    bool        reached;     /* the server answered */
+    uint64_t    outage_ns;   /* how long the gate was shut */
+    uint64_t    bytes;       /* of device memory that were copied */
+};
+
+/* move.c. As core_move. */
+int session_move(struct move_order *);
+
+/* The helper asks this now and then: if the client manager has something to say, a thread listens to it. */
+void mover_look(void);
+
+/* move_hold.c: where FLYT_MOVE_HOLD names a folder with a file of that name, waits until the file is gone; NAME.here is
+   made meanwhile. For tests that kill somebody in the middle of a move (docs/debugging.md). */
+void move_hold(const char *name);
+
+#endif
