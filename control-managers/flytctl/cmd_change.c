@@ -14,13 +14,6 @@
         "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false \
     }
 const struct option_row change_options[] = { WHOM, WITHIN, { 0 } };
-const struct option_row migrate_options[] = {
-    WHOM,
-    { "dst-node", 'n', "NODE", "node to move to", false },
-    { "dst-gpu", 'g', "GPU", "GPU to move to", false },
-    { 0 },
-};
-const struct option_row migrate_auto_options[] = { WHOM, { 0 } };
 const struct option_row grouping_options[] = {
     { "ip", 'i', "VM", "name or address of the VM", false },
     { "enable", 'e', "on|off", "on: one GPU server for all its programs", false },
@@ -82,32 +75,6 @@ int command_change(struct flytctl *ctl)
         printf("Time taken: %.3f s\n", seconds);
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
     return EXIT_FINE;
-}
-
-int command_migrate(struct flytctl *ctl)
-{
-    struct whom whom;
-    static char nothing[1];
-    if (!read_whom(ctl, &whom))
-        return EXIT_USAGE;
-    bool automatic = strcmp(ctl->command->name, "migrate-auto") == 0;
-    admin_migrate_args args = {
-        .vm = whom.vm,
-        .client = whom.client,
-        .sms = (unsigned)whom.sms,
-        .memory = whom.memory,
-        .automatic = automatic,
-        .node = nothing,
-        .gpu = nothing,
-    };
-    if (!automatic) {
-        if (!option(ctl, "dst-node"))
-            return complain(ctl, EXIT_USAGE, "where to? --dst-node is needed (migrate-auto chooses by itself)");
-        args.node = (char *)(uintptr_t)option(ctl, "dst-node");
-        if (option(ctl, "dst-gpu"))
-            args.gpu = (char *)(uintptr_t)option(ctl, "dst-gpu");
-    }
-    return ask_plain(ctl, ADMIN_MIGRATE, &args, "%s moved", whom.vm);
 }
 
 int command_grouping(struct flytctl *ctl)

@@ -10,6 +10,8 @@ enum { DRAIN_LOOK_MS = 200 };
 const struct option_row drain_options[] = {
     { "wait", 'w', "SECONDS", "until no program runs there, at most this long", false },
     { "reason", 'r', "TEXT", "why; node show and the events show it", false },
+    { "move", 'm', NULL, "move its programs to other GPUs while they run", false },
+    { "at-once", 0, "N", "so many of them at a time (1)", false },
     { 0 },
 };
 
@@ -189,12 +191,17 @@ static int wait_until_empty(struct flytctl *ctl, uint64_t seconds)
 
 int command_node_drain(struct flytctl *ctl)
 {
-    uint64_t seconds = 0;
-    if (!option_number(ctl, "wait", 1, 10000000, &seconds))
+    uint64_t seconds = 0, at_once = 1;
+    if (!option_number(ctl, "wait", 1, 10000000, &seconds) || !option_number(ctl, "at-once", 1, 64, &at_once))
         return EXIT_USAGE;
     int code = each_node(ctl, ADMIN_NODE_DRAIN, "is drained: new programs go elsewhere");
+    int stays = EXIT_FINE;
+    for (int i = 0; !code && option_count(ctl, "move") && i < ctl->argc; i++) {
+        int moved = move_programs_away(ctl, ctl->argv[i], (size_t)at_once);
+        stays = stays ? stays : moved;
+    }
     if (code || !seconds)
-        return code;
+        return code ? code : stays;
     code = wait_until_empty(ctl, seconds);
     if (!code)
         report(ctl, NULL, "no program runs there");

@@ -211,7 +211,8 @@ json_t *file_read(struct flytctl *, const char *path, const char *key, int *code
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
     vm_import_options[], status_options[], events_options[], top_options[],
-    change_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
+    change_options[], program_migrate_options[], migrate_options[], migrate_auto_options[], grouping_options[],
+    config_check_options[],
     ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
@@ -226,6 +227,10 @@ int command_status(struct flytctl *), command_events(struct flytctl *), command_
     command_reload(struct flytctl *), command_key_rotate(struct flytctl *);
 int status_check(struct flytctl *); /* status --check; its exit statuses are not those above */
 int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
+int command_program_migrate(struct flytctl *), command_move_list(struct flytctl *),
+    command_move_cancel(struct flytctl *);
+/* Moves all programs of a node to other GPUs, so many at a time. The status of the first that does not move. */
+int move_programs_away(struct flytctl *, const char *node, size_t at_once);
 int command_config_check(struct flytctl *), command_config_keys(struct flytctl *);
 int command_ca_create(struct flytctl *), command_ca_issue(struct flytctl *), command_ca_show(struct flytctl *),
     command_ca_revoke(struct flytctl *);

@@ -141,16 +141,12 @@ static void print_usage(const struct command *command)
            *command->arguments ? " " : "", command->arguments);
 }
 
-enum section { SECTION_COMMANDS, SECTION_EARLIER, SECTION_NOT_IMPLEMENTED };
-
-static const char not_implemented[] = "Not implemented: "; /* so begins the help of such commands */
+enum section { SECTION_COMMANDS, SECTION_EARLIER };
 
 static enum section section_of(const struct command *command)
 {
     static const char *const earlier[] = { "list-vms", "list-servernodes", "list-virt-servers", "change-config",
-                                           "inc-resources", "dec-resources", "vm-grouping" };
-    if (!strncmp(command->help, not_implemented, sizeof not_implemented - 1))
-        return SECTION_NOT_IMPLEMENTED;
+                                           "inc-resources", "dec-resources", "migrate", "migrate-auto", "vm-grouping" };
     for (size_t i = 0; !command->group && i < sizeof earlier / sizeof *earlier; i++)
         if (!strcmp(command->name, earlier[i]))
             return SECTION_EARLIER;
@@ -165,7 +161,7 @@ static void print_section(enum section section)
             continue;
         snprintf(left, sizeof left, "%s%s%s%s%s", each->group ? each->group : "", each->group ? " " : "", each->name,
                  *each->arguments ? " " : "", each->arguments);
-        print_row(left, each->help + (section == SECTION_NOT_IMPLEMENTED ? sizeof not_implemented - 1 : 0));
+        print_row(left, each->help);
     }
 }
 
@@ -191,8 +187,6 @@ static void print_help(const struct command *command)
     print_section(SECTION_COMMANDS);
     printf("\nNames of an earlier Flyt:\n");
     print_section(SECTION_EARLIER);
-    printf("\nNot implemented (exit status 9):\n");
-    print_section(SECTION_NOT_IMPLEMENTED);
     printf("\nOptions:\n");
     print_options(global_options);
     printf("\nSee flytctl COMMAND --help, and flytctl(1).\n");

@@ -295,16 +295,20 @@ def top_is_quiet():
     need(done.returncode == 0 and done.stdout.count("Nodes ") == 2 and not done.stderr, done)
 
 
-def what_comes_later_says_so():
+def what_runs_is_named():
     for arguments in (["change-config", "-i", "alpha", "-s", "2"],
                       ["inc-resources", "--ip", "alpha", "--memory", "512"],
                       ["dec-resources", "-i", "alpha", "-s", "1", "--within", "1"]):
         ctl(*arguments, expect=5)                       # nothing of it runs
         need("no running GPU server" in ctl.stderr, ctl.stderr)
-    for arguments in (["migrate", "-i", "alpha", "--dst-node", "n1"], ["migrate-auto", "-i", "alpha"]):
-        ctl(*arguments, expect=9)
-        failure = ctl(*arguments, "--json", expect=9)
-        need(failure["error"] == "not-supported" and len(failure["message"]) > 10, failure)
+    for arguments in (["migrate", "-i", "alpha", "--dstsnodeip", "n1", "--dstgpuid", "0"],
+                      ["migrate-auto", "-i", "alpha"]):
+        ctl(*arguments, expect=5)
+        need("runs no program" in ctl.stderr, ctl.stderr)
+    ctl("migrate", "-i", "alpha", expect=2)
+    ctl("program", "migrate", "12", "--to", "n1", expect=5)
+    ctl("move", "cancel", "12", expect=5)
+    need(ctl("move", "list", "--json") == [], "no program moves")
 
 
 def words_for_the_shell():
@@ -399,7 +403,7 @@ def with_certificates():
 TESTS = [
     a_small_authority, bring_up, entitlements_live, export_and_import, many_pages, nodes, the_state_of_it_all,
     reloading, a_silent_manager, the_key_that_signs_is_changed, events_as_they_come, events_of_long_ago, top_is_quiet,
-    what_comes_later_says_so,
+    what_runs_is_named,
     words_for_the_shell, tables_fit_the_terminal, from_another_machine, with_certificates,
 ]
 

@@ -80,6 +80,10 @@ build/cuda/quota: tests/cuda/quota/main.cu tests/cuda/quota/big.cu
 build/cuda/elastic: tests/cuda/elastic/main.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
+# One that moves: tests/control/moves.py.
+build/cuda/moved: tests/cuda/moved/main.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 $(BUILD)/tests/quota-%: tests/cuda/quota.py tests/cuda/e2e.py build/cuda/quota | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/cuda/quota.py --bin %s --transport %s build/cuda/quota\n' $(BIN) $* > $@

@@ -1,0 +1,323 @@
+/*
+ * cmd_move.c: programs move to other GPUs while they run. The cluster manager answers when a move is under way; these
+ * commands look until it has ended, and end with the status that says how.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control-managers/flytctl/flytctl.h"
+
+enum { MOVES_AT_ONCE = 64, LOOK_MS = 50, SLACK_SECONDS = 90, WITHIN_SECONDS = 60, MOST_SECONDS = 3600 };
+
+#define PATIENCE                                                                                                      \
+    { "patience", 'p', "SECONDS", "how long it may take to come to rest, at each try (2)", false },                   \
+    {                                                                                                                 \
+        "within", 0, "SECONDS", "how long the program may take altogether (60)", false                                \
+    }
+const struct option_row program_migrate_options[] = {
+    { "to", 0, "NODE[:GPU]", "where to: GPU is an id or an index (another GPU that the manager chooses)", false },
+    PATIENCE,
+    { 0 },
+};
+#define WHOM                                                                                \
+    { "ip", 'i', "VM", "name or address of the VM", false },                                \
+        { "client-id", 'c', "ID", "only this program (all)", false },                       \
+        { "sm-cores", 's', "N", "streaming multiprocessors there (as here)", false },       \
+    {                                                                                       \
+        "memory", 'm', "SIZE", "device memory there, as 512M or 2G; a plain number is MiB (as here)", false \
+    }
+const struct option_row migrate_options[] = {
+    WHOM,
+    { "dst-node", 'n', "NODE", "node to move to, its name or its address", false },
+    { "dst-gpu", 'g', "GPU", "GPU to move to, its id or its index", false },
+    { "dstsnodeip", 0, "NODE", "the same as --dst-node", false },
+    { "dstgpuid", 0, "GPU", "the same as --dst-gpu", false },
+    PATIENCE,
+    { 0 },
+};
+const struct option_row migrate_auto_options[] = { WHOM, PATIENCE, { 0 } };
+static const struct column move_columns[] = {
+    { "ID", "id", COLUMN_NUMBER, NULL, 0 },
+    { "PROGRAM", "program", COLUMN_NUMBER, NULL, 0 },
+    { "VM", "vm", COLUMN_TEXT, NULL, 0 },
+    { "STATE", "state", COLUMN_TEXT, NULL, 0 },
+    { "FROM", "from_node", COLUMN_TEXT, NULL, 0 },
+    { "GPU", "from_gpu", COLUMN_TEXT, NULL, 3 },
+    { "TO", "to_node", COLUMN_TEXT, NULL, 0 },
+    { "GPU", "to_gpu", COLUMN_TEXT, NULL, 3 },
+    { "BEGUN", "begun", COLUMN_AGO, NULL, 1 },
+    { "OUTAGE-MS", "outage_ms", COLUMN_NUMBER, NULL, 1 },
+    { "COPIED", "bytes", COLUMN_SIZE, NULL, 2 },
+    { "BY", "by", COLUMN_TEXT, NULL, 2 },
+    { "WHY", "why", COLUMN_TEXT, NULL, 1 },
+};
+
+/* ---- rows ---- */
+
+static json_t *row_move(const admin_move_row *move)
+{
+    static const char *const states[] = { "reserved", "ordered", "moving", "done", "failed" };
+    const char *state = (unsigned)move->state < COUNT(states) ? states[move->state] : "unknown";
+    bool cancelled = move->state == ADMIN_MOVE_FAILED && move->cancelled && move->status.code == CTL_DENIED;
+    return json_pack("{s:I, s:I, s:o, s:o, s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:s, s:o, s:o}",
+                     "id", (json_int_t)move->id, "program", (json_int_t)move->prog, "vm", json_text(move->vm),
+                     "executable",
+                     json_text(move->executable), "state", cancelled ? "cancelled" : state, "cancelled",
+                     (int)move->cancelled, "source", (json_int_t)move->source, "target", (json_int_t)move->target,
+                     "from_node", json_text(move->from_node), "from_gpu", json_text(move->from_gpu), "to_node",
+                     json_text(move->to_node), "to_gpu", json_text(move->to_gpu), "begun", json_time(move->begun),
+                     "ended", json_time(move->ended), "outage_ms", (double)move->outage_us / 1000, "bytes",
+                     (json_int_t)move->bytes, "code", protocol_code_name(move->status.code), "why",
+                     json_text(move->status.text), "by", json_text(move->by));
+}
+
+static int list_moves(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
+{
+    admin_numbered_page page = { .vm = (char *)(uintptr_t)(vm ? vm : ""),
+                                 .node = (char *)(uintptr_t)(node ? node : "") };
+    unsigned more;
+    *rows = json_array();
+    do {
+        admin_moves_result result;
+        int code = ask(ctl, ADMIN_MOVES, &page, &result);
+        if (code) {
+            json_decref(*rows);
+            *rows = NULL;
+            return code;
+        }
+        for (unsigned i = 0; i < result.moves.moves_len; i++)
+            json_array_append_new(*rows, row_move(&result.moves.moves_val[i]));
+        more = result.more && result.moves.moves_len;
+        if (more)
+            page.after = result.moves.moves_val[result.moves.moves_len - 1].id;
+        protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
+    } while (more);
+    return EXIT_FINE;
+}
+
+/* ---- one, and many ---- */
+
+struct asked_move {
+    uint64_t move; /* 0: it has not begun, or was refused at once */
+    bool over;
+};
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* It has ended: says how. */
+static int say_end(struct flytctl *ctl, const admin_move_row *move)
+{
+    json_t *members = json_pack("{s:o}", "move", row_move(move));
+    if (move->state == ADMIN_MOVE_DONE) {
+        report(ctl, members,
+               "program %llu of %s is on node %s, GPU %s now; it stood still for %.1f ms, and %.1f MiB were copied",
+               (unsigned long long)move->prog, move->vm, move->to_node, move->to_gpu, (double)move->outage_us / 1000,
+               (double)move->bytes / (1 << 20));
+        return EXIT_FINE;
+    }
+    int code = exit_of_code(move->status.code);
+    return complain_more(ctl, code ? code : EXIT_FAILED, members, "program %llu of %s stays on node %s, GPU %s: %s",
+                         (unsigned long long)move->prog, move->vm, move->from_node, move->from_gpu,
+                         *move->status.text ? move->status.text : "it could not move");
+}
+
+/* Whether the move has ended; *code is its exit status then, or that of a question which failed. */
+static bool look(struct flytctl *ctl, uint64_t id, int *code)
+{
+    static char nothing[1];
+    admin_numbered_page page = { .after = id - 1, .vm = nothing, .node = nothing };
+    admin_moves_result result;
+    bool over = true;
+    *code = ask(ctl, ADMIN_MOVES, &page, &result);
+    if (*code)
+        return true;
+    if (!result.moves.moves_len || result.moves.moves_val[0].id != id)
+        *code = complain(ctl, EXIT_UNKNOWN,
+                         "the cluster manager does not know move %llu any more: `flytctl program list` and `flytctl"
+                         " events` show what became of it",
+                         (unsigned long long)id);
+    else if (result.moves.moves_val[0].state >= ADMIN_MOVE_DONE)
+        *code = say_end(ctl, &result.moves.moves_val[0]);
+    else
+        over = false;
+    protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
+    return over;
+}
+
+static int begin(struct flytctl *ctl, const admin_move_args *args, struct asked_move *one)
+{
+    admin_move_result result;
+    look_with(ctl, "flytctl move list");
+    int code = ask(ctl, ADMIN_MOVE, args, &result);
+    *ctl->look = '\0';
+    if (code)
+        return code;
+    one->move = result.move;
+    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    return EXIT_FINE;
+}
+
+/* So many at a time. The status is that of the first that did not move. */
+static int move_all(struct flytctl *ctl, const admin_move_args *args, const uint64_t *programs, size_t count,
+                    size_t at_once)
+{
+    struct asked_move *ones = calloc(count + 1, sizeof *ones);
+    const double until =
+        seconds_now() + (double)count * ((args->within_ms ? args->within_ms / 1000 : WITHIN_SECONDS) + SLACK_SECONDS);
+    size_t under_way = 0, over = 0;
+    int worst = ones ? EXIT_FINE : complain(ctl, EXIT_FAILED, "no memory");
+    while (ones && over < count) {
+        for (size_t i = 0; i < count; i++) {
+            struct asked_move *one = &ones[i];
+            admin_move_args order = *args;
+            int code = EXIT_FINE;
+            order.prog = programs[i];
+            if (one->over)
+                continue;
+            if (one->move) {
+                one->over = look(ctl, one->move, &code);
+                under_way -= one->over;
+            } else if (under_way < at_once) {
+                code = begin(ctl, &order, one);
+                one->over = code != EXIT_FINE;
+                under_way += !one->over;
+            }
+            over += one->over;
+            worst = worst ? worst : code;
+        }
+        if (over < count && seconds_now() > until) {
+            worst = complain(ctl, EXIT_UNKNOWN, "the programs have not moved yet: `flytctl move list` shows them");
+            break;
+        }
+        if (over < count)
+            nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
+    }
+    free(ones);
+    return worst;
+}
+
+/* ---- commands ---- */
+
+static bool read_limits(struct flytctl *ctl, admin_move_args *args)
+{
+    uint64_t patience = 0, within = 0;
+    bool good = option_number(ctl, "patience", 1, MOST_SECONDS, &patience) &&
+                option_number(ctl, "within", 1, MOST_SECONDS, &within);
+    args->patience_ms = (unsigned)patience * 1000;
+    args->within_ms = (unsigned)within * 1000;
+    return good;
+}
+
+int command_program_migrate(struct flytctl *ctl)
+{
+    uint64_t programs[MAX_WORDS];
+    const char *to = option(ctl, "to");
+    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)(to ? to : "") };
+    if (!read_limits(ctl, &args))
+        return EXIT_USAGE;
+    if (strlen(args.to) > CTL_MAX_HOST)
+        return complain(ctl, EXIT_USAGE, "--to: at most %d bytes", CTL_MAX_HOST);
+    for (int i = 0; i < ctl->argc; i++)
+        if (!parse_id(ctl, ctl->argv[i], &programs[i]))
+            return EXIT_USAGE;
+    return move_all(ctl, &args, programs, (size_t)ctl->argc, 1);
+}
+
+/* Those of the VM, or on the node, that use a GPU server. EXIT_FINE or complained. */
+static int programs_of(struct flytctl *ctl, const char *vm, const char *node, uint64_t **programs, size_t *count)
+{
+    json_t *rows, *row;
+    size_t i;
+    int code = list_programs(ctl, vm, node, &rows);
+    *programs = NULL;
+    *count = 0;
+    if (code)
+        return code;
+    *programs = calloc(json_array_size(rows) + 1, sizeof **programs);
+    json_array_foreach(rows, i, row) {
+        const char *state = json_string_value(json_object_get(row, "state"));
+        if (*programs && state && strcmp(state, "running") == 0)
+            (*programs)[(*count)++] = (uint64_t)json_integer_value(json_object_get(row, "id"));
+    }
+    json_decref(rows);
+    return *programs ? EXIT_FINE : complain(ctl, EXIT_FAILED, "no memory");
+}
+
+int move_programs_away(struct flytctl *ctl, const char *node, size_t at_once)
+{
+    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)"", .together = 1 };
+    uint64_t *programs;
+    size_t count;
+    int code = programs_of(ctl, NULL, node, &programs, &count);
+    if (!code && count)
+        code = move_all(ctl, &args, programs, count, at_once);
+    free(programs);
+    return code;
+}
+
+/* The names and letters of the earlier Flyt. */
+int command_migrate(struct flytctl *ctl)
+{
+    char to[CTL_MAX_HOST + 1] = "";
+    bool automatic = strcmp(ctl->command->name, "migrate-auto") == 0;
+    const char *vm = option(ctl, "ip"), *node = NULL, *gpu = NULL;
+    uint64_t client = 0, sms = 0, memory = 0, *programs = NULL;
+    size_t count = 0;
+    admin_move_args args = { .to = to, .together = 1 };
+    if (!vm)
+        return complain(ctl, EXIT_USAGE, "which VM? --ip is needed");
+    if (!option_number(ctl, "client-id", 0, UINT64_MAX, &client) ||
+        !option_number(ctl, "sm-cores", 0, 1000000, &sms) || !option_size(ctl, "memory", &memory) ||
+        !read_limits(ctl, &args))
+        return EXIT_USAGE;
+    if (!automatic) {
+        node = option(ctl, "dst-node") ? option(ctl, "dst-node") : option(ctl, "dstsnodeip");
+        gpu = option(ctl, "dst-gpu") ? option(ctl, "dst-gpu") : option(ctl, "dstgpuid");
+        if (!node)
+            return complain(ctl, EXIT_USAGE, "where to? --dst-node is needed (migrate-auto chooses by itself)");
+        if (snprintf(to, sizeof to, "%s%s%s", node, gpu ? ":" : "", gpu ? gpu : "") >= (int)sizeof to)
+            return complain(ctl, EXIT_USAGE, "--dst-node and --dst-gpu: at most %d bytes", CTL_MAX_HOST - 1);
+    }
+    args.vm = (char *)(uintptr_t)vm;
+    args.sms = (unsigned)sms;
+    args.memory = memory;
+    double begun = seconds_now();
+    int code = client ? EXIT_FINE : programs_of(ctl, vm, NULL, &programs, &count);
+    if (!code && !client && !count)
+        code = complain(ctl, EXIT_NOT_FOUND, "VM %s runs no program that uses a GPU", vm);
+    if (!code)
+        code = move_all(ctl, &args, client ? &client : programs, client ? 1 : count, 1);
+    free(programs);
+    if (!code && !ctl->json)
+        printf("Time taken: %.3f s\n", seconds_now() - begun);
+    return code;
+}
+
+int command_move_list(struct flytctl *ctl)
+{
+    json_t *rows;
+    int code = list_moves(ctl, option(ctl, "vm"), option(ctl, "node"), &rows);
+    return code ? code : print_rows(ctl, rows, move_columns, COUNT(move_columns), "No program moves, or moved lately.");
+}
+
+int command_move_cancel(struct flytctl *ctl)
+{
+    int worst = EXIT_FINE;
+    for (int i = 0; i < ctl->argc; i++) {
+        admin_program_args args;
+        if (!parse_id(ctl, ctl->argv[i], &args.id))
+            return EXIT_USAGE;
+        look_with(ctl, "flytctl move list");
+        int code = ask_plain(ctl, ADMIN_MOVE_CANCEL, &args,
+                             "move %s is called off, unless the program has just moved: flytctl move list shows it",
+                             ctl->argv[i]);
+        worst = worst ? worst : code;
+    }
+    return worst;
+}

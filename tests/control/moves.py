@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Programs move to other GPUs while they run; TAP on stdout.
+
+    moves.py BIN PROGRAM [all]
+
+all: with certificates too, and more often.
+
+shows: moving: a program with two threads is moved back and forth between two nodes by an administrator, and computes
+   what it would have computed; books, servers and credentials follow
+shows: moving: what cannot be is refused by name, with its exit status, and the program goes on: unknown and full
+   targets, its own GPU, a drained node, a second move, a program that cannot move or does not come to rest
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Local, ok, story, until, write  # noqa: E402
+
+ALL = sys.argv[3:] == ["all"]
+BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
+MIB = 1 << 20
+
+
+class Program:
+    """The VM's program, told on stdin what to do."""
+
+    def __init__(self, cluster, **variables):
+        before = {row["id"] for row in cluster.rows("program", "list")}
+        self.process = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], env=cluster.env | variables,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True)
+        assert self.hear("ready") == [0]
+        self.id = next(row["id"] for row in cluster.rows("program", "list") if row["id"] not in before)
+
+    def hear(self, word):
+        line = self.process.stdout.readline().split()
+        assert line and line[0] == word, f"{word}: {line} {self.process.poll()}"
+        return [int(part) for part in line[1:]]
+
+    def ask(self, word, *values):
+        self.process.stdin.write(" ".join(map(str, (word, *values))) + "\n")
+        self.process.stdin.flush()
+        return self.hear(word)
+
+    def goes_on(self, more=3):
+        error, wrong, rounds = self.ask("state")
+        assert (error, wrong) == (0, 0), (error, wrong)
+        until(lambda: self.ask("state")[2] >= rounds + more, "it computes")
+        return rounds
+
+    def end(self):
+        error, wrong, rounds, counted = self.ask("end")
+        assert (error, wrong, counted) == (0, 0, 1), (error, wrong, rounds, counted)
+        assert self.process.wait(20) == 0
+        return rounds
+
+
+class Hold:
+    """Where a move is to wait (FLYT_MOVE_HOLD)."""
+
+    def __init__(self, cluster):
+        self.folder = tempfile.mkdtemp(prefix="hold-", dir=cluster.dir)
+
+    def at(self, name):
+        write(f"{self.folder}/{name}", "")
+
+    def reached(self, name):
+        until(lambda: os.path.exists(f"{self.folder}/{name}.here"), f"the move is at {name}")
+
+    def let_go(self, name):
+        os.unlink(f"{self.folder}/{name}")
+
+
+class Cluster(Local):
+    """Of two nodes with a GPU each. The VM `local` may have half of one."""
+
+    def __init__(self, *options, nodes=2, sms=4, memory=256):
+        super().__init__(BIN, tempfile.mkdtemp(prefix="flyt-moves-"), "--nodes", str(nodes), "--sms", str(sms),
+                         "--memory", f"{memory}M", *options, FLYT_LOG="info")
+        self.run("vm", "set", "local", "--sms", str(sms // 2), "--memory", f"{memory // 2}M")
+
+    def command(self, *words):
+        return subprocess.run([f"{BIN}/flytctl", *words], env=self.env, capture_output=True, text=True, timeout=120)
+
+    def begin(self, *words):
+        return subprocess.Popen([f"{BIN}/flytctl", *words], env=self.env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run(self, *words, expect=0):
+        done = self.command(*words)
+        assert done.returncode == expect, (words, done)
+        return done.stdout + done.stderr
+
+    def rows(self, *words):
+        rows = json.loads(self.run("--json", *words))
+        return rows if isinstance(rows, list) else next(value for value in rows.values() if isinstance(value, list))
+
+    def kinds(self):
+        return [row["kind"] for row in map(json.loads, self.run("events", "-j").splitlines())]
+
+    def place(self, program):
+        """Of the program: its node. And all servers that there are."""
+        servers = {row["id"]: row for row in self.rows("server", "list")}
+        row = next(row for row in self.rows("program", "list") if row["id"] == program.id)
+        return servers[row["server"]]["node"], servers
+
+    def settled(self, program, node):
+        """It is there, nothing else is booked, and nothing is left of elsewhere."""
+        def good():
+            where, servers = self.place(program)
+            server = next(iter(servers.values()))
+            used = json.loads(self.run("--json", "status"))
+            return (where == node and len(servers) == 1 and
+                    (used["sms_used"], used["memory_used"]) == (server["sms"], server["memory"]))
+        until(good, lambda: f"{node}: {self.place(program)} {self.run('--json', 'status')}", 20)
+
+    def other(self, program):
+        return "node-2" if self.place(program)[0] == "node-1" else "node-1"
+
+
+def back_and_forth(cluster, times):
+    a = Program(cluster)
+    a.goes_on()
+    outages = []
+    for _ in range(times):
+        to = cluster.other(a)
+        done = json.loads(cluster.run("--json", "program", "migrate", str(a.id), "--to", to))
+        move = done["move"]
+        assert done["ok"] and move["state"] == "done" and move["to_node"] == to and move["bytes"] > 0, done
+        outages.append(move["outage_ms"])
+        a.goes_on()
+        cluster.settled(a, to)
+    over = cluster.run("vm", "show", "local")
+    rounds = a.end()
+    assert a.process.stderr.read() == "", "it is told nothing"
+    ok(f"{times} times back and forth, {rounds} rounds, nothing ran for {min(outages):.0f} to {max(outages):.0f} ms "
+       f"({'tls' if 'tls' in over else 'shared memory'})")
+
+
+def moves():
+    cluster = Cluster()
+    try:
+        back_and_forth(cluster, 10 if ALL else 3)
+        kinds = cluster.kinds()
+        for kind in ("move-begun", "move-ordered", "move-taken", "move-done"):
+            assert kind in kinds, (kind, kinds)
+        refusals(cluster)
+    except BaseException:
+        show(cluster)
+        raise
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+
+
+def show(cluster):
+    for name in ("cluster-manager", "client-manager"):
+        print("\n".join(f"# {name}: {line}" for line in cluster.log(name).splitlines()[-30:]), flush=True)
+
+
+def refusals(cluster):
+    hold = Hold(cluster)
+    a = Program(cluster, FLYT_MOVE_HOLD=hold.folder)
+    here, there = cluster.place(a)[0], cluster.other(a)
+
+    def refused(expect, what, *words):
+        said = cluster.run(*words, expect=expect)
+        assert re.search(what, said), (words, said)
+        a.goes_on(1)
+
+    def migrate(expect, what, to, *more):
+        refused(expect, what, "program", "migrate", str(a.id), "--to", to, *more)
+
+    migrate(5, "there is no node 'nowhere'", "nowhere")
+    migrate(5, f"node {there} has no GPU '7'", f"{there}:7")
+    migrate(2, "is on GPU .* already", here)
+    migrate(2, "is on GPU .* already", f"{here}:0")
+    refused(5, "there is no program 999999", "program", "migrate", "999999", "--to", there)
+    cluster.run("node", "drain", there)
+    migrate(7, f"node {there} is drained", there)
+    cluster.run("node", "undrain", there)
+    # Held in the middle: nothing else may be done with it.
+    hold.at("taken")
+    moving = cluster.begin("program", "migrate", str(a.id), "--to", there)
+    hold.reached("taken")
+    move = cluster.rows("move", "list")[-1]
+    assert move["state"] == "moving" and move["program"] == a.id and move["from_node"] == here, move
+    migrate(7, f"program {a.id} moves already", there)
+    refused(7, "a program moves to or from GPU server", "change-config", "-i", "local", "-m", "64")
+    refused(7, "a program moves to or from server", "server", "stop", "--", str(move["target"]))
+    cluster.run("move", "cancel", str(move["id"]))
+    hold.let_go("taken")
+    said = moving.communicate(timeout=30)
+    assert moving.returncode == 4 and re.search("stays on node .*: cancelled by ", said[1]), said
+    assert cluster.rows("move", "list")[-1]["state"] == "cancelled"
+    cluster.settled(a, here)
+    refused(7, "has ended already", "move", "cancel", str(move["id"]))
+    ok("while it moves: no second move, no resize, no stop; cancelled, it stays, and its target goes")
+
+    assert a.ask("spin", 4000) == [0]
+    refused(7, "stays on node .*did not end within", "program", "migrate", str(a.id), "--to", there, "--patience", "1",
+            "--within", "1")
+    assert a.ask("take", 1) == [0]             # it waits for the kernel, and so for the end of it
+    cluster.run("program", "migrate", str(a.id))
+    cluster.settled(a, there)
+    here, there = there, here
+    ok("a program that does not come to rest goes on, and moves another time, to a GPU that the manager chooses")
+
+    assert a.ask("share") == [0]
+    migrate(9, "stays on node .*memory-of-several-programs", there)
+    assert "move-failed" in cluster.kinds()
+    cluster.settled(a, here)
+    ok("refused by name, with nothing changed: unknown places, its own GPU, a drained node, shared memory")
+    a.process.kill()
+    a.process.wait()
+    until(lambda: not cluster.rows("program", "list"), "it is gone")
+
+
+def main():
+    moves()
+
+
+if __name__ == "__main__":
+    sys.exit(story(main))
