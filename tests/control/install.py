@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import need, only_cases  # noqa: E402
+from testlib import need, only_cases, sanitized  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -224,6 +224,8 @@ def log_rotation():
 
 
 def a_debian_package():
+    if sanitized(BIN):
+        return "a build with a sanitizer is never packaged"
     for tool in ("dpkg-deb", "dpkg-shlibdeps"):
         if not shutil.which(tool):
             return f"no {tool} here"

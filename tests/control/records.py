@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from ctl_runner import BIN, ctl, path, run, start, start_manager, work, write
-from testlib import client_config, cluster_config, free_ports, listens, need, node_config, until
+from testlib import client_config, cluster_config, free_ports, listens, need, node_config, sanitized, until
 from wire import CLIENT, NODE, OF_PROGRAM, SERVER, Peer
 
 EVIL = 'x" event=fake-event node="n9'
@@ -48,6 +48,8 @@ def bring_up():
 
 def memory_is_given_back():
     """TLS sessions that begin and say no more."""
+    if sanitized(BIN):
+        return "a sanitizer keeps memory that was freed"
     def used():
         with open(f"/proc/{bring_up.manager.pid}/status") as lines:
             return int(re.search(r"VmRSS:\s*(\d+)", lines.read()).group(1))

@@ -221,12 +221,16 @@ def spawn(log, *command, environment=None):
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment)
 
 
+def sanitized(bindir, word=""):
+    """Was this folder (build/<flavour>/bin) built with a sanitizer, or with the one of this name?"""
+    flavour = os.path.basename(os.path.dirname(os.path.abspath(bindir)))
+    return word in flavour and any(name in flavour for name in ("address", "thread"))
+
+
 def sanitizer_environment(bindir):
-    """What a program built without a sanitizer must load first to use libraries built with one
-    (build/<flavour>/bin)."""
-    flavour = os.path.basename(os.path.dirname(bindir))
+    """What a program built without a sanitizer must load first to use libraries built with one."""
     for word, library in (("address", "libasan.so"), ("thread", "libtsan.so")):
-        if word in flavour:
+        if sanitized(bindir, word):
             runtime = subprocess.run(["gcc", f"-print-file-name={library}"], capture_output=True,
                                      text=True).stdout.strip()
             # the program itself does not free everything, and CUDA's own start-up is not ours to judge
