@@ -45,7 +45,7 @@ struct program_move {
     program_move_result order; /* deep copy: what the library is answered */
     ctl_moved outcome;         /* ENDED; its text is `text` */
     char text[CTL_MAX_TEXT + 1];
-    struct loop_timer nudge;
+    struct loop_timer nudge; /* or until a program of before we began is waited for no longer */
 };
 
 struct program {
@@ -125,6 +125,8 @@ int cluster_moved(struct program *, const ctl_moved *);
 /* moves.c */
 void move_take(struct manager *, const client_move *); /* an order of the cluster manager */
 conn_handler move_handle_asked, move_handle_moved;
+/* The program, which is of before we began, has come back; id: the move that it is carrying out, or 0. */
+void move_resumed(struct program *, uint64_t id);
 void move_tell_again(struct program *);               /* the cluster manager is there again */
 void move_told(struct program *, uint64_t id);        /* it knows how the move ended */
 void move_forget(struct program *);                   /* the program has gone */

@@ -14,7 +14,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { NUDGE_MS = 500 };
+enum { NUDGE_MS = 500, RESUME_MS = 15000 };
 
 static void ends(struct program *program, ctl_move_stage stage, ctl_code code, const char *text)
 {
@@ -56,22 +56,30 @@ void move_tell_again(struct program *program)
 
 /* ---- orders ---- */
 
+/* Nobody but the library of a program of before we began knows whether it has moved, so it is waited for. */
+static void gave_up(struct loop_timer *timer, void *context)
+{
+    struct program *program = context;
+    (void)timer;
+    ends(program, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED,
+         "the client manager was started again after the program, and its library has not spoken to it since");
+}
+
 static void nudge(struct loop_timer *timer, void *context)
 {
     struct program *program = context;
-    if (program->conn)
-        conn_nudge(program->conn);
+    if (!program->conn) {
+        loop_timer_start(program->manager->loop, timer, RESUME_MS, gave_up, program);
+        return;
+    }
+    conn_nudge(program->conn);
     loop_timer_start(program->manager->loop, timer, NUDGE_MS, nudge, program);
 }
 
 /* Why this program cannot be told. CTL_OK: it can. */
 static ctl_code check(const struct program *program, char *text)
 {
-    if (!program->conn)
-        return explain(text, CTL_BUSY,
-                       "the client manager was started again after the program, whose library has not spoken to it"
-                       " since");
-    if (program->minor < CLIENT_MINOR_MOVES)
+    if (program->conn && program->minor < CLIENT_MINOR_MOVES)
         return explain(text, CTL_NOT_SUPPORTED,
                        "the program was started with Flyt's library of an earlier release, which does not move");
     if (program->state != PROGRAM_RUNNING)
@@ -90,7 +98,16 @@ static void refuse_unknown(struct manager *manager, const client_move *order, co
 static void call_off(struct program *program, const client_move *order)
 {
     struct program_move *move = &program->move;
-    if (move->id != order->move || move->state == MOVE_NONE) {
+    bool known = move->id == order->move && move->state != MOVE_NONE;
+    if (!known && !program->conn) {
+        move_forget(program);
+        move->id = order->move;
+        move->cancelled = true;
+        move->state = MOVE_OFFERED;
+        nudge(&move->nudge, program);
+        return;
+    }
+    if (!known) {
         refuse_unknown(program->manager, order, "the client manager does not know of this move");
         return;
     }
@@ -101,7 +118,26 @@ static void call_off(struct program *program, const client_move *order)
     if (move->state == MOVE_COMMITTED)
         return;                         /* too late: what comes of it is reported */
     move->cancelled = true;
-    ends(program, CTL_MOVE_REFUSED, CTL_DENIED, "it was called off");
+    if (program->conn)
+        ends(program, CTL_MOVE_REFUSED, CTL_DENIED, "it was called off");
+}
+
+void move_resumed(struct program *program, uint64_t id)
+{
+    struct program_move *move = &program->move;
+    bool waits = move->state == MOVE_OFFERED;
+    if (id && (move->id == id || move->state == MOVE_NONE)) {
+        loop_timer_stop(&move->nudge);
+        move->id = id;
+        if (waits || move->state == MOVE_NONE)
+            move->state = MOVE_TAKEN;
+        move_tell_again(program);
+    } else if (waits && move->cancelled && move->order.grant.server != program->server) {
+        /* A move that it has carried out it reports itself, soon: else this is how it ended. */
+        loop_timer_start(program->manager->loop, &move->nudge, NUDGE_MS, gave_up, program);
+    } else if (waits) {
+        nudge(&move->nudge, program);
+    }
 }
 
 void move_take(struct manager *manager, const client_move *given)
@@ -179,10 +215,12 @@ void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
     struct program_move *move = program ? &program->move : NULL;
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
     call_reply(call, &result);
-    if (!move || move->id != moved->move || move->state < MOVE_TAKEN || move->state > MOVE_COMMITTED)
+    if (!move || move->state == MOVE_ENDED || (move->state != MOVE_NONE && move->id != moved->move))
         return;
+    move->id = moved->move;
     if (moved->stage == CTL_MOVE_MOVED) {
-        program->server = move->order.grant.server;
+        if (move->order.grant.server) /* else it has said so when it came back */
+            program->server = move->order.grant.server;
         program->state = PROGRAM_RUNNING;
         move->outcome.outage_us = moved->outage_us;
         move->outcome.bytes = moved->bytes;

@@ -552,6 +552,45 @@ static void handle_transport(struct conn *conn, struct loop_call *call, void *ob
     cluster_tell_transport(program);
 }
 
+/* The program of this process, which we know from the state that was on disk. */
+static struct program *of_before(struct manager *manager, const struct conn *conn)
+{
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+    if (!conn_peer_credentials(conn, &pid, &uid, &gid))
+        return NULL;
+    for (struct program *program = manager->programs; program; program = program->next)
+        if (!program->conn && !program->ended && program->process.pid == pid && process_alive(&program->process))
+            return program;
+    return NULL;
+}
+
+static void handle_resume(struct conn *conn, struct loop_call *call, void *object)
+{
+    const program_resume_args *args = object;
+    struct manager_visitor *visitor = conn_context(conn);
+    ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
+    struct program *program = visitor->program ? NULL : of_before(visitor->manager, conn);
+    if (!program) {
+        result.status = (ctl_status){ CTL_NOT_FOUND, (char *)(uintptr_t)"this program is not known here" };
+        call_reply(call, &result);
+        return;
+    }
+    visitor->program = program;
+    program->conn = conn;
+    program->minor = visitor->hello.minor;
+    log_info("event=program-back program=%llu pid=%u server=%llu move=%llu", (unsigned long long)program->key,
+             program->pid, (unsigned long long)args->server, (unsigned long long)args->move);
+    if (args->server && args->server != program->server) {
+        program->server = args->server;
+        program->state = PROGRAM_RUNNING;
+        state_save(program->manager);
+    }
+    call_reply(call, &result);
+    move_resumed(program, args->move);
+}
+
 static void opened(struct conn *conn)
 {
     struct manager_visitor *visitor = calloc(1, sizeof *visitor);
@@ -586,6 +625,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_TRANSPORT] = { 1u << CTL_ROLE_PROGRAM, handle_transport },
     [PROGRAM_UNREACHED] = { 1u << CTL_ROLE_PROGRAM, handle_unreached },
     [PROGRAM_MOVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_asked },
+    [PROGRAM_RESUME] = { 1u << CTL_ROLE_PROGRAM, handle_resume },
     [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,

@@ -104,6 +104,7 @@ struct server {
     unsigned reserved, leaving; /* so many programs move here, and away: moving.h */
     bool durable, ordered, stopping, adopted;
     bool unused;            /* stopping, and nobody used it: it does not count for what its VM is entitled to */
+    bool deserted;          /* its programs have moved away: no grace period when nobody uses it */
     bool late;              /* its programs know that the DB has not taken its row yet */
     bool never_ready;       /* its node could not start it */
     ctl_server_state state; /* as reported; STARTING before */

@@ -85,8 +85,12 @@ static void let_go(struct moved_program *move)
         source->leaving--;
     if (target && target->reserved)
         target->reserved--;
-    if (source && move->is.state == ADMIN_MOVE_DONE)
-        end_unused(source, "its program has moved away");
+    if (source && move->is.state == ADMIN_MOVE_DONE && !source->program_count && !source->leaving) {
+        source->deserted = true;
+        server_check_idle(move->cluster, source);
+    } else if (source) {
+        server_check_idle(move->cluster, source);
+    }
     if (target)
         end_unused(target, "the program that was to move here did not");
     queue_retry(move->cluster);

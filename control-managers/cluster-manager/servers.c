@@ -244,6 +244,7 @@ static void grace_over(struct loop_timer *timer, void *context)
     }
     server_stop(server->cluster, server, CTL_OK,
                 server->row.program         ? "its program has ended"
+                : server->deserted          ? "its program has moved away"
                 : server->node->row.drained ? "no program uses it, and its node is drained"
                                             : "no program has used it for the grace period");
 }
@@ -255,7 +256,7 @@ void server_check_idle(struct cluster *cluster, struct server *server)
     /* Of an adopted one it is known that its program has ended once both the node and the VM have said what runs. */
     bool told = server->state == CTL_SERVER_RUNNING && !server->workers && server->vm && server->vm->named;
     /* Nobody else will use it. */
-    bool over = server->row.program || server->node->row.drained;
+    bool over = server->row.program || server->node->row.drained || server->deserted;
     if (over && (!server->adopted || told))
         grace_over(&server->timer, server);
     else if (over || cluster->values->deallocate)

@@ -265,6 +265,7 @@ void program_attach(struct program *program, struct server *server)
     program->server = server;
     if (!server)
         return;
+    server->deserted = false;
     program->server_next = server->programs;
     program->server_back = &server->programs;
     if (program->server_next)

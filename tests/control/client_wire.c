@@ -86,6 +86,13 @@ TEST(test_moves)
     both_ways((xdrproc_t)xdr_manager_moved, &moved, (xdrproc_t)xdr_ctl_moved, sizeof(ctl_moved));
 }
 
+TEST(test_resume)
+{
+    manager_resume_args args = { .server = 1ull << 40, .move = 3 };
+    both_ways((xdrproc_t)xdr_manager_resume_args, &args, (xdrproc_t)xdr_program_resume_args,
+              sizeof(program_resume_args));
+}
+
 TEST(test_numbers)
 {
     assert_int_equal(MANAGER_PROGRAM, CTL_PROGRAM);
@@ -96,6 +103,7 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_UNREACHED, PROGRAM_UNREACHED);
     assert_int_equal(MANAGER_MOVE, PROGRAM_MOVE);
     assert_int_equal(MANAGER_MOVED, PROGRAM_MOVED);
+    assert_int_equal(MANAGER_RESUME, PROGRAM_RESUME);
     assert_int_equal(MANAGER_MOVE_MOVED, CTL_MOVE_MOVED);
     assert_int_equal(MANAGER_MOVE_REFUSED, CTL_MOVE_REFUSED);
     assert_int_equal(MANAGER_MINOR, CTL_MINOR);

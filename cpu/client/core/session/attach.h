@@ -30,6 +30,11 @@ void manager_tell_transport(const char *mode, const char *why);
 void manager_tell_why(void);
 /* Whether the client manager has sent something that nobody has read. */
 bool manager_has_news(void);
+/* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */
+bool manager_is_away(void);
+bool manager_come_back(uint64_t move);
+/* The number of the server that the session uses from now on. */
+void manager_note_server(uint64_t server);
 /* What it wants: that the session goes on at another server. False: it wants nothing. */
 struct manager_move { struct manager_place place; uint64_t number; unsigned patience_ms, within_ms; };
 bool manager_ask_move(struct manager_move *);
@@ -37,8 +42,8 @@ bool manager_move_is_wanted(uint64_t number);
 /* The last question before the session is the new server's: whether it may be. A client manager that has gone away
    forbids nothing. */
 bool manager_permits_move(uint64_t number);
-/* code: of session_move; why, where it failed. */
-void manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes);
+/* code: of session_move; why, where it failed. False: nobody has heard it. */
+bool manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes);
 void manager_abandon(void);           /* in the child of a fork */
 
 /* session.c: informs the client manager how the calls reach the GPU server now. */

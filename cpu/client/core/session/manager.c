@@ -30,6 +30,7 @@ static const char *const default_socket = "/run/flyt/client-manager.sock";
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
 static rpc_client *manager;
 static unsigned manager_minor;
+static uint64_t manager_server;       /* that the session uses */
 
 static const struct rpc_procedure procedures[] = {
     [MANAGER_HELLO] = { "MANAGER_HELLO", RPC_CLASS_SYNC },
@@ -38,6 +39,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_TRANSPORT] = { "MANAGER_TRANSPORT", RPC_CLASS_SYNC },
     [MANAGER_UNREACHED] = { "MANAGER_UNREACHED", RPC_CLASS_SYNC },
     [MANAGER_MOVE] = { "MANAGER_MOVE", RPC_CLASS_SYNC },
+    [MANAGER_RESUME] = { "MANAGER_RESUME", RPC_CLASS_SYNC },
     [MANAGER_MOVED] = { "MANAGER_MOVED", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
@@ -61,12 +63,18 @@ bool manager_wanted(const char *default_server)
     return access(default_config, F_OK) == 0 && access(default_server + strlen("unix://"), F_OK) != 0;
 }
 
-static bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
+static bool manager_call_on(rpc_client *client, uint32_t procedure, void *encode, void *args, void *decode,
+                            void *result)
 {
     struct rpc_call call = { .procedure = procedure, .encode = (xdrproc_t)encode, .args = args,
                              .decode = (xdrproc_t)decode,
                              .result = result };
-    return rpc_client_submit(manager, &call) == RPC_SUCCESS && rpc_client_wait(manager, &call) == RPC_SUCCESS;
+    return rpc_client_submit(client, &call) == RPC_SUCCESS && rpc_client_wait(client, &call) == RPC_SUCCESS;
+}
+
+static bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
+{
+    return manager_call_on(manager, procedure, encode, args, decode, result);
 }
 
 /* Who may use the socket is decided by its mode and group: the user learns whom to ask for what. */
@@ -131,7 +139,7 @@ static int manager_connect(void)
     return CORE_OK;
 }
 
-static int manager_hello(void)
+static bool say_hello(rpc_client *client, manager_hello_result *result)
 {
     char name[32], software[VERSION_ROOM];
     snprintf(software, sizeof software, "libflyt-client %s", flyt_version);
@@ -139,11 +147,16 @@ static int manager_hello(void)
     manager_hello_args args = { .major = MANAGER_MAJOR, .minor = MANAGER_MINOR, .role = MANAGER_ROLE_PROGRAM,
                                 .name = name,
                                 .software = software, .incarnation = (u_quad_t)getpid() };
+    memset(result, 0, sizeof *result);
+    return manager_call_on(client, MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args,
+                           (void *)(uintptr_t)xdr_manager_hello_result, result);
+}
+
+static int manager_hello(void)
+{
     manager_hello_result result;
-    memset(&result, 0, sizeof result);
     int code = CORE_SYSTEM_NOT_READY;
-    if (!manager_call(MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args,
-                      (void *)(uintptr_t)xdr_manager_hello_result, &result)) {
+    if (!say_hello(manager, &result)) {
         if (!attach_wait_blame())
             log_error("what listens at %s does not answer as a client manager", manager_socket());
     } else if (result.status.code != MANAGER_OK)
@@ -218,6 +231,7 @@ static int manager_take(manager_answer *answer, struct manager_place *place)
                   (unsigned long long)grant->server);
         return CORE_SYSTEM_NOT_READY;
     }
+    manager_server = grant->server;
     log_info("GPU server %llu on node %s: %u SMs, %llu MiB", (unsigned long long)grant->server, grant->node, grant->sms,
              (unsigned long long)(grant->memory >> 20));
     return CORE_OK;
@@ -330,6 +344,49 @@ bool manager_has_news(void)
     return manager && manager_minor >= MANAGER_MINOR_MOVES && rpc_client_has_news(manager);
 }
 
+bool manager_is_away(void)
+{
+    return manager && manager_minor >= MANAGER_MINOR_MOVES && rpc_client_lost(manager) &&
+           access(manager_socket(), F_OK) == 0;
+}
+
+static bool resume(rpc_client *client, uint64_t move)
+{
+    manager_resume_args args = { .server = manager_server, .move = move };
+    manager_hello_result hello;
+    manager_plain_result result;
+    memset(&result, 0, sizeof result);
+    bool back = say_hello(client, &hello) && hello.status.code == MANAGER_OK && hello.minor >= MANAGER_MINOR_MOVES &&
+                manager_call_on(client, MANAGER_RESUME, (void *)(uintptr_t)xdr_manager_resume_args, &args,
+                                (void *)(uintptr_t)xdr_manager_plain_result, &result) &&
+                result.status.code == MANAGER_OK;
+    xdr_free((xdrproc_t)xdr_manager_hello_result, &hello);
+    xdr_free((xdrproc_t)xdr_manager_plain_result, &result);
+    return back;
+}
+
+/* The old client is kept: another thread may be about to look at it. */
+bool manager_come_back(uint64_t move)
+{
+    char uri[4096], error[RPC_ERROR_SIZE] = "";
+    rpc_channel *channel;
+    rpc_client *client = NULL;
+    const char *given = manager_socket();
+    snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
+    if (rpc_channel_connect(uri, MANAGER_HURRY_MS, &channel, error) != 0 ||
+        rpc_client_create(channel, &manager_program, MANAGER_DEAD_SECONDS, NULL, NULL, &client, error) != 0)
+        return false;
+    rpc_client_set_spinning(client, false);
+    if (!resume(client, move)) {
+        rpc_client_destroy(client);
+        return false;
+    }
+    manager = client;
+    return true;
+}
+
+void manager_note_server(uint64_t server) { manager_server = server; }
+
 static bool ask_move(uint64_t number, manager_move_result *result)
 {
     manager_move_args args = { .move = number };
@@ -364,7 +421,10 @@ bool manager_move_is_wanted(uint64_t number)
 bool manager_permits_move(uint64_t number)
 {
     manager_move_result result;
-    bool answered = ask_move(number, &result), permitted = result.status.code == MANAGER_OK;
+    bool answered = ask_move(number, &result);
+    if (!answered && manager_come_back(number))
+        answered = ask_move(number, &result);
+    bool permitted = result.status.code == MANAGER_OK;
     xdr_free((xdrproc_t)xdr_manager_move_result, &result);
     return !answered || permitted;
 }
@@ -378,7 +438,7 @@ static int status_of(int code)
                                         : MANAGER_LOST;
 }
 
-void manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes)
+bool manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes)
 {
     manager_plain_result result;
     manager_moved args = { .move = number, .stage = code ? MANAGER_MOVE_REFUSED : MANAGER_MOVE_MOVED,
@@ -386,11 +446,10 @@ void manager_tell_moved(uint64_t number, int code, const char *why, uint64_t out
                            .outage_us = outage_us,
                            .bytes = bytes };
     memset(&result, 0, sizeof result);
-    if (!manager || !manager_call(MANAGER_MOVED, (void *)(uintptr_t)xdr_manager_moved, &args,
-                                  (void *)(uintptr_t)xdr_manager_plain_result, &result))
-        log_info("the client manager is not told that this program %s: the connection has ended",
-                 code ? "did not move" : "has moved");
+    bool heard = manager && manager_call(MANAGER_MOVED, (void *)(uintptr_t)xdr_manager_moved, &args,
+                                         (void *)(uintptr_t)xdr_manager_plain_result, &result);
     xdr_free((xdrproc_t)xdr_manager_plain_result, &result);
+    return heard;
 }
 
 void manager_abandon(void)

@@ -253,6 +253,7 @@ static void settle_down(struct move *move, const char *uri, struct move_link *li
     kinds_moved(move, true);
     lanes_offered();
     helper_end(move->at[MOVE_SOURCE].client);
+    session_loss_hold_end(true);
     facts_adopt(move, uri);                   /* no thread of ours uses the old ones any more */
     rpc_client_destroy(move->at[MOVE_SOURCE].client);
     free(current);
@@ -272,13 +273,21 @@ static void link_end(struct move *move, struct move_link *link)
     free(link);
 }
 
-/* The last moment at which the move may be called off. */
+/* Everything is at the new server: the old one may be lost, if the move may be carried out and the new one is there.
+   This is the last moment at which the move may be called off. */
 static int ask_cluster(struct move *move)
 {
+    movable_args args = { 0 };
+    movable_result result;
+    memset(&result, 0, sizeof result);
     move_hold("sealed");
     bool permitted = !move->order->number || manager_permits_move(move->order->number);
     move_hold("permitted");
-    return permitted ? CORE_OK : move_refuse(move, CORE_NOT_READY, "it was called off");
+    if (!permitted)
+        return move_refuse(move, CORE_NOT_READY, "it was called off");
+    int code = wire_call(FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args, (xdrproc_t)xdr_movable_result, &result);
+    xdr_free((xdrproc_t)xdr_movable_result, &result);
+    return code ? move_refuse(move, CORE_SYSTEM_NOT_READY, "the new server was lost (error %d)", code) : CORE_OK;
 }
 
 /* The session is at rest. The link is used up. */
@@ -302,8 +311,13 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
         move_hold("shut");
         code = make_again(move);
         there = true;
+        session_loss_hold();
+        if (!code && rpc_client_lost(move->at[MOVE_SOURCE].client))
+            code = move_refuse(move, CORE_DEVICE_UNAVAILABLE, "the old server was lost");
         if (!code)
             code = ask_cluster(move);
+        if (code)
+            session_loss_hold_end(false);
     }
     if (there) {
         sticky = rpc_client_lost(move->at[MOVE_SOURCE].client) ? atomic_load(&core_session.sticky) : 0;

@@ -21,6 +21,19 @@
 enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000 };
 
 static atomic_bool running;
+/* How the last move ended, while the client manager has not heard it: the thread's. */
+static struct {
+    uint64_t number, outage_us, bytes; /* number 0: it has */
+    int code;
+    char why[512];
+} outcome;
+
+static void report(void)
+{
+    if (outcome.number &&
+        manager_tell_moved(outcome.number, outcome.code, outcome.why, outcome.outage_us, outcome.bytes))
+        outcome.number = 0;
+}
 
 static void pause_ms(uint64_t ms)
 {
@@ -56,10 +69,17 @@ static void carry_out(const struct manager_move *wish)
         if (!manager_move_is_wanted(wish->number))
             return;
     }
+    if (!code)
+        manager_note_server(wish->place.server);
     move_hold("moved");
+    outcome.number = wish->number;
+    outcome.code = code;
+    outcome.outage_us = order.outage_ns / 1000;
+    outcome.bytes = order.bytes;
+    snprintf(outcome.why, sizeof outcome.why, "%s", code ? why : "");
+    report();
     if (!code)
         session_tell_transport();
-    manager_tell_moved(wish->number, code, why, order.outage_ns / 1000, order.bytes);
 }
 
 static void *mover_run(void *unused)
@@ -68,16 +88,19 @@ static void *mover_run(void *unused)
     (void)unused;
     cancel_state_off();
     gate_pass();
-    if (manager_ask_move(&wish))
+    if (manager_is_away() && manager_come_back(0))
+        report();
+    if (manager_has_news() && manager_ask_move(&wish)) {
         carry_out(&wish);
-    manager_place_free(&wish.place);
+        manager_place_free(&wish.place);
+    }
     atomic_store(&running, false);
     return NULL;
 }
 
 void mover_look(void)
 {
-    if (atomic_load_explicit(&running, memory_order_relaxed) || !manager_has_news() ||
+    if (atomic_load_explicit(&running, memory_order_relaxed) || !(manager_has_news() || manager_is_away()) ||
         atomic_exchange(&running, true))
         return;
     sigset_t all, before;

@@ -38,8 +38,8 @@ static pthread_t mover;                 /* while MOVING */
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t loss_said = PTHREAD_COND_INITIALIZER;
-static bool loss_told, loss_untold, loss_telling;
-static char loss_reason[RPC_ERROR_SIZE];
+static bool loss_told, loss_untold, loss_telling, loss_held;
+static char loss_reason[RPC_ERROR_SIZE], loss_late[RPC_ERROR_SIZE];
 
 /* ---- errors that stay ---- */
 
@@ -81,6 +81,11 @@ void session_lost(void *unused, const char *reason)
     (void)unused;
     CANCEL_OFF;
     pthread_mutex_lock(&loss_lock);
+    if (loss_held) {
+        snprintf(loss_late, sizeof loss_late, "%s", reason);
+        pthread_mutex_unlock(&loss_lock);
+        return;
+    }
     bool first = !loss_told && session_ready();
     if (!loss_reason[0])
         snprintf(loss_reason, sizeof loss_reason, "%s", reason);
@@ -105,6 +110,25 @@ void session_lost(void *unused, const char *reason)
     loss_telling = false;
     pthread_cond_broadcast(&loss_said);
     pthread_mutex_unlock(&loss_lock);
+}
+
+void session_loss_hold(void)
+{
+    pthread_mutex_lock(&loss_lock);
+    loss_held = true;
+    loss_late[0] = 0;
+    pthread_mutex_unlock(&loss_lock);
+}
+
+void session_loss_hold_end(bool gone)
+{
+    char reason[sizeof loss_late];
+    pthread_mutex_lock(&loss_lock);
+    loss_held = false;
+    snprintf(reason, sizeof reason, "%s", gone ? "" : loss_late);
+    pthread_mutex_unlock(&loss_lock);
+    if (*reason)
+        session_lost(NULL, reason);
 }
 
 int session_loss_wait(int code)

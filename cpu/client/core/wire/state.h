@@ -35,6 +35,10 @@ void session_set_sticky(int code);
 void session_latch(int code);
 void session_forget(int code); /* where it is what the two above keep: a reset has cleared it */
 void session_lost(void *unused, const char *reason);
+/* Between these a loss changes nothing yet: everything is at another server already, and this one may not be needed any
+   more. End: gone: it is not; else what came meanwhile counts. */
+void session_loss_hold(void);
+void session_loss_hold_end(bool gone);
 /* Gives the code back when another thread has said why the server is lost (the client manager is asked, for seconds at
    most): a program ends with the first error that it sees, and would take the reason with it. */
 int  session_loss_wait(int code);
