@@ -269,7 +269,7 @@ int command_migrate(struct flytctl *ctl)
     const char *vm = option(ctl, "ip"), *node = NULL, *gpu = NULL;
     uint64_t client = 0, sms = 0, memory = 0, *programs = NULL;
     size_t count = 0;
-    admin_move_args args = { .to = to, .together = 1 };
+    admin_move_args args = { .to = to };
     if (!vm)
         return complain(ctl, EXIT_USAGE, "which VM? --ip is needed");
     if (!option_number(ctl, "client-id", 0, UINT64_MAX, &client) ||
@@ -285,6 +285,7 @@ int command_migrate(struct flytctl *ctl)
             return complain(ctl, EXIT_USAGE, "--dst-node and --dst-gpu: at most %d bytes", CTL_MAX_HOST - 1);
     }
     args.vm = (char *)(uintptr_t)vm;
+    args.together = !client;
     args.sms = (unsigned)sms;
     args.memory = memory;
     double begun = seconds_now();

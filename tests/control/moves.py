@@ -3,10 +3,11 @@
 
     moves.py BIN PROGRAM [all]
 
-all: with certificates too, and more often.
+all: more often.
 
 shows: moving: a program with two threads is moved back and forth between two nodes by an administrator, and computes
    what it would have computed; books, servers and credentials follow
+shows: moving: node drain --move, migrate and migrate-auto; a full target is refused before anything is done; by TLS
 shows: moving: what cannot be is refused by name, with its exit status, and the program goes on: unknown and full
    targets, its own GPU, a drained node, a second move, a program that cannot move or does not come to rest
 """
@@ -221,8 +222,80 @@ def refusals(cluster):
     until(lambda: not cluster.rows("program", "list"), "it is gone")
 
 
+def together(cluster):
+    a, b = Program(cluster), Program(cluster)
+    here, there = cluster.place(a)[0], cluster.other(a)
+    assert len(cluster.place(b)[1]) == 1
+
+    def both_at(node):
+        def good():
+            (one, servers), (other, _) = cluster.place(a), cluster.place(b)
+            return one == other == node and len(servers) == 1
+        until(good, lambda: f"{node}: {cluster.place(a)} {cluster.place(b)}", 20)
+        a.goes_on()
+        b.goes_on()
+
+    said = cluster.run("node", "drain", here, "--move", "--wait", "20")
+    assert said.count(f"is on node {there}") == 2 and "no program runs there" in said, said
+    both_at(there)
+    cluster.run("node", "undrain", here)
+    ok("node drain --move: two programs of one server move, share one again, and the node is empty")
+
+    said = cluster.run("migrate-auto", "--ip", "local")
+    assert re.search(r"Time taken: \d+\.\d{3} s", said), said
+    both_at(here)
+    said = cluster.run("migrate", "-i", "local", "--dstsnodeip", there, "--dstgpuid", "0", "-c", str(b.id), "-s", "1")
+    assert re.search(r"Time taken: \d+\.\d{3} s", said), said
+    where, servers = cluster.place(b)
+    assert where == there and len(servers) == 2 and cluster.place(a)[0] == here
+    mine = next(row for row in servers.values() if row["node"] == there)
+    assert mine["program"] == b.id and mine["sms"] == 1, mine
+    ok("migrate-auto and migrate, with the words of the earlier Flyt; one of two gets a server of its own, and a share")
+
+    cluster.run("change-config", "-i", "local", "-c", str(a.id), "-s", "4")
+    moves_before = len(cluster.rows("move", "list"))
+    said = cluster.run("program", "migrate", str(a.id), "--to", there, expect=8)
+    assert "does not take 4 SMs" in said and len(cluster.rows("move", "list")) == moves_before, said
+    cluster.run("node", "drain", here, "--move", expect=8)
+    assert cluster.place(a)[0] == here
+    cluster.run("node", "undrain", here)
+    ok("a full target is refused before anything is done, and drain --move says so")
+    a.goes_on()
+    b.goes_on()
+    a.end()
+    b.end()
+    until(lambda: not cluster.rows("program", "list"), "they are gone")
+
+
+def groups():
+    cluster = Cluster()
+    try:
+        together(cluster)
+    except BaseException:
+        show(cluster)
+        raise
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+
+
+def certificates():
+    """All by TLS, with tickets and certificates as an ordinary program has them."""
+    cluster = Cluster("--tls")
+    try:
+        back_and_forth(cluster, 10 if ALL else 2)
+    except BaseException:
+        show(cluster)
+        raise
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+
+
 def main():
     moves()
+    groups()
+    certificates()
 
 
 if __name__ == "__main__":
