@@ -5,6 +5,13 @@ $(BUILD)/tests/control_cluster_moves: $(call objects,tests/control/cluster_moves
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka
 TESTS += $(BUILD)/tests/control_cluster_moves
+$(call objects,tests/control/cluster_moving.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_cluster_moving: $(call objects,tests/control/cluster_moving.c) $(TESTS_CLUSTER_RIG) \
+                                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \
+                                       | $(BIN)/flyt-cluster-manager
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
+TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_moving@sleeps"
 $(BUILD)/tests/control_moves: tests/control/moves.py tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)

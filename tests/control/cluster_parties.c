@@ -314,6 +314,29 @@ const client_event *client_event_next(const client_events_result *result, u_int 
     return NULL;
 }
 
+static void take_move(struct fake_client *client, const client_move *move)
+{
+    struct fake_program *program = program_of(client, move->key);
+    assert_non_null(program);
+    program->move = move->move;
+    program->move_orders += !move->cancel;
+    program->move_offs += move->cancel != 0;
+    if (!move->cancel) {
+        assert_true(move->grant.ticket.ticket_len > 0 && move->grant.addresses.addresses_len > 0);
+        program->target = move->grant.server;
+    }
+}
+
+void client_moved(struct fake_client *client, struct fake_program *program, uint64_t move, ctl_move_stage stage,
+                  ctl_code code)
+{
+    client_moved_args args = { .key = program->key,
+                               .server = program->server,
+                               .moved = { .move = move, .stage = stage, .status = { code, (char *)"as the test says" },
+                                          .outage_us = 1500, .bytes = 4096 } };
+    assert_int_equal(link_call(client->link, CLIENT_MOVED, &args, 10000, NULL, NULL, NULL), 0);
+}
+
 static void ask_events(struct fake_client *);
 static void got_events(void *context, int error, const char *why, void *object)
 {
@@ -326,6 +349,10 @@ static void got_events(void *context, int error, const char *why, void *object)
     for (const client_event *event; (event = client_event_next(result, &at, &client->acknowledged));) {
         if (event->body.kind == CLIENT_EVENT_ANSWER) {
             take_answer(client, &event->body.client_event_body_u.answer);
+            continue;
+        }
+        if (event->body.kind == CLIENT_EVENT_MOVE) {
+            take_move(client, &event->body.client_event_body_u.move);
             continue;
         }
         const client_notice *notice = &event->body.client_event_body_u.lost;
@@ -395,6 +422,7 @@ void client_open(struct fake_client *client)
                                           .role = CTL_ROLE_CLIENT,
                                           .name = client->name,
                                           .software = "fake client",
+                                          .minor = client->minor,
                                           .secret = client->secret.size ? &client->secret : NULL,
                                           .retry_min_ms = 20,
                                           .retry_max_ms = 100,

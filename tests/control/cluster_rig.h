@@ -101,6 +101,8 @@ struct fake_program {
     uint8_t ticket[CTL_MAX_TICKET];
     size_t ticket_size;
     uint32_t sms;
+    uint64_t move, target; /* as ordered last */
+    int move_orders, move_offs;
 };
 struct fake_client {
     char name[65];
@@ -110,6 +112,7 @@ struct fake_client {
     int program_count, ups, downs, error;
     uint64_t acknowledged;
     bool registered;
+    uint32_t minor; /* of the protocol; 0: the newest */
     char why[256];
 };
 /* Adds the VM by the administrator, and connects. */
@@ -122,6 +125,8 @@ void client_renew(struct fake_client *, struct fake_program *);     /* a new tic
 /* It does not reach its server, or cannot use any of that node. */
 void client_unreached(struct fake_client *, struct fake_program *, bool never);
 void client_end(struct fake_client *, struct fake_program *);
+/* What it says about a move of the program. */
+void client_moved(struct fake_client *, struct fake_program *, uint64_t move, ctl_move_stage, ctl_code);
 /* The next event from *at on that has not been acknowledged, which it then is: the manager sends events again until
    they are. NULL: no more. */
 const client_event *client_event_next(const client_events_result *, u_int *at, uint64_t *acknowledged);

@@ -1,0 +1,224 @@
+/*
+ * Programs that move, with nodes and client managers that lie, vanish, begin anew, or are of an earlier release.
+ * shows: moving: both places are booked until the client manager has said how the move ended; the books are right and
+ *   the program is in one place when it refuses, when target, client manager or cluster manager vanish, or when
+ *   somebody says what is not true
+ * shows: moving: a client manager of the release before is refused by name, a node of it is served
+ */
+#include "tests/control/cluster_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GIB (UINT64_C(1) << 30)
+
+enum { SOON_MS = 5000 };
+
+static struct fake_node n1, n2;
+static struct fake_client a, b;
+static struct fake_program *one, *other;
+
+/* A program of VM a on the first node, one of VM b elsewhere. */
+static void begin(uint32_t node_minor)
+{
+    rig_create("placement = { policy = \"first-fit\"; };\n");
+    n2 = (struct fake_node){ 0 };
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "");
+    client_create(&b, "vm-b", 4, GIB, 0, true, "");
+    one = client_run(&a, CLIENT_WAIT_NO);
+    other = client_run(&b, CLIENT_WAIT_NO);
+    rig_until(one->running && other->running, SOON_MS);
+    node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    if (node_minor) {
+        node_close(&n2);
+        n2.minor = node_minor;
+        node_reopen(&n2);
+        rig_until(n2.registered, SOON_MS);
+    }
+}
+
+static ctl_code move(const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
+{
+    admin_move_args args = { .prog = one->id, .vm = (char *)"", .to = (char *)(uintptr_t)to };
+    admin_move_result result;
+    admin_call(ADMIN_MOVE, &args, &result);
+    ctl_code code = result.status.code;
+    *id = result.move;
+    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
+    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    return code;
+}
+
+static admin_move_state state_of(uint64_t id)
+{
+    admin_numbered_page page = { .after = id - 1, .vm = (char *)"", .node = (char *)"" };
+    admin_moves_result result;
+    admin_call(ADMIN_MOVES, &page, &result);
+    assert_true(result.moves.moves_len > 0 && result.moves.moves_val[0].id == id);
+    admin_move_state state = result.moves.moves_val[0].state;
+    protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
+    return state;
+}
+
+static void cancel(uint64_t id)
+{
+    admin_program_args args = { id };
+    ctl_plain_result result;
+    admin_call(ADMIN_MOVE_CANCEL, &args, &result);
+    assert_int_equal(result.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+}
+
+static void assert_booked(unsigned sms)
+{
+    admin_check_books();
+    assert_int_equal(admin_status().sms_used, sms);
+}
+
+/* Until it is ordered. */
+static uint64_t ordered(void)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    assert_int_equal(move("n2", &id, text), CTL_OK);
+    rig_until(one->move_orders == 1, SOON_MS);
+    assert_true(one->move == id && one->target != one->server);
+    assert_booked(12);
+    return id;
+}
+
+TEST(test_moved)
+{
+    begin(6); /* of nodes nothing is wanted */
+    uint64_t id = ordered(), from = one->server;
+    /* What another VM's client manager says of it, or this one of a move that there is not, means nothing. */
+    client_moved(&b, other, id, CTL_MOVE_MOVED, CTL_OK);
+    client_moved(&a, one, id + 1, CTL_MOVE_MOVED, CTL_OK);
+    client_moved(&a, one, id, (ctl_move_stage)77, CTL_OK);
+    rig_run_ms(100);
+    assert_int_equal(state_of(id), ADMIN_MOVE_ORDERED);
+    client_moved(&a, one, id, CTL_MOVE_TAKEN, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_TAKEN, SOON_MS);
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
+    one->server = one->target;
+    rig_until(n1.revoked_last == one->id && n1.server_count == 1, SOON_MS);
+    assert_booked(8);
+    /* Afterwards it is as any other. */
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_OK);
+    client_renew(&a, one);
+    one->running = false;
+    rig_until(one->running, SOON_MS);
+    assert_true(one->server == one->target && one->server != from);
+    client_end(&a, one);
+    rig_until(admin_status().programs == 1, SOON_MS);
+    rig_destroy();
+}
+
+TEST(test_refused_and_cancelled)
+{
+    begin(0);
+    uint64_t id = ordered();
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && n2.server_count == 0, SOON_MS);
+    assert_booked(8);
+    one->move_orders = 0;
+    id = ordered();
+    cancel(id);
+    rig_until(one->move_offs == 1, SOON_MS);
+    assert_booked(12);                  /* only the client manager knows whether it was in time */
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_DENIED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && n2.server_count == 0, SOON_MS);
+    assert_booked(8);
+    /* Too late: it has moved. */
+    one->move_orders = one->move_offs = 0;
+    id = ordered();
+    cancel(id);
+    rig_until(one->move_offs == 1, SOON_MS);
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
+    assert_booked(8);
+    rig_destroy();
+}
+
+TEST(test_target_vanishes)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin(0);
+    n2.fail_starts = true;
+    assert_int_equal(move("n2", &id, text), CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED, SOON_MS);
+    assert_int_equal(one->move_orders, 0);
+    assert_booked(8);
+    n2.fail_starts = false;
+    id = ordered();
+    n2.servers[0].state = CTL_SERVER_ENDED;
+    node_report(&n2, &n2.servers[0]);
+    rig_until(one->move_offs == 1, SOON_MS);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_LOST);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED, SOON_MS);
+    assert_booked(8);
+    assert_true(one->running && !one->lost);
+    rig_destroy();
+}
+
+/* A new manager knows the move from the DB; the client manager says where the program is. */
+TEST(test_killed_manager)
+{
+    begin(0);
+    uint64_t id = ordered();
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && n2.registered && a.registered && b.registered, 10000);
+    rig_until(one->move_orders == 2, SOON_MS);
+    assert_true(one->move == id);
+    assert_booked(12);
+    rig_signal(SIGKILL);
+    one->server = one->target;
+    rig_start();
+    rig_until(n1.registered && n2.registered && a.registered && b.registered, 10000);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
+    client_renew(&a, one);
+    one->running = false;
+    rig_until(one->running, SOON_MS);
+    assert_true(one->server == one->target);
+    rig_destroy();
+}
+
+TEST(test_client_manager_vanishes)
+{
+    begin(0);
+    uint64_t id = ordered();
+    client_close(&a);
+    rig_run_ms(100);
+    assert_int_equal(state_of(id), ADMIN_MOVE_ORDERED);
+    client_open(&a);
+    rig_until(one->move_orders == 2, SOON_MS);
+    client_close(&a);
+    one->server = one->target;
+    client_open(&a);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
+    assert_booked(8);
+    rig_destroy();
+}
+
+TEST(test_earlier_release)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin(0);
+    client_close(&a);
+    a.minor = 6;
+    client_open(&a);
+    rig_until(a.registered, SOON_MS);
+    assert_int_equal(move("n2", &id, text), CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(text, "vm-a"));
+    assert_non_null(strstr(text, "earlier release"));
+    assert_booked(8);
+    assert_int_equal(n2.starts, 0);
+    rig_destroy();
+}
+
+int main(void) { return unit_run(NULL, NULL); }
