@@ -15,16 +15,19 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import wire  # noqa: E402
 from testlib import Local, ok, story, until, write  # noqa: E402
 
 ALL = sys.argv[3:] == ["all"]
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
-MIB = 1 << 20
+MOVE, MOVED, RESUME = 34, 35, 36        # procedures of programs
 
 
 class Program:
@@ -222,6 +225,32 @@ def refusals(cluster):
     until(lambda: not cluster.rows("program", "list"), "it is gone")
 
 
+def strangers(cluster):
+    """Programs that speak by hand: with the library of an earlier release, and with one that lies."""
+    peer = wire.Peer(f"{cluster.dir}/run/client.sock")
+    peer.hello(wire.OF_PROGRAM, "pid-1")
+    peer.call(MOVED, struct.pack(">QIIIQQ", 7, 2, 0, 0, 1, 1))      # before it has attached
+    assert peer.call(MOVE, struct.pack(">Q", 7))[28:32] == struct.pack(">I", 4)
+    peer.attach("/bin/stranger")
+    until(lambda: [row["state"] for row in cluster.rows("program", "list")] == ["running"], "it has a server")
+    row = cluster.rows("program", "list")[0]
+    servers = cluster.rows("server", "list")
+    peer.call(MOVED, struct.pack(">QIIIQQ", 7, 2, 0, 0, 1, 1))      # a move that there is not
+    peer.call(RESUME, struct.pack(">QQ", 99999, 7))                 # it is known already
+    said = cluster.run("program", "migrate", str(row["id"]), expect=9)
+    assert "library of an earlier release" in said, said
+    assert cluster.rows("program", "list")[0]["server"] == row["server"]
+    until(lambda: [each["id"] for each in cluster.rows("server", "list")] == [each["id"] for each in servers],
+          "the target goes")
+    other = wire.Peer(f"{cluster.dir}/run/client.sock")
+    other.hello(wire.OF_PROGRAM, "pid-2")
+    assert other.call(RESUME, struct.pack(">QQ", row["server"], 0))[28:32] == struct.pack(">I", 4)
+    other.close()
+    peer.close()
+    until(lambda: not cluster.rows("program", "list"), "it is gone")
+    ok("a program with an earlier release's library is refused by name; what others say of moves changes nothing")
+
+
 def together(cluster):
     a, b = Program(cluster), Program(cluster)
     here, there = cluster.place(a)[0], cluster.other(a)
@@ -270,6 +299,7 @@ def together(cluster):
 def groups():
     cluster = Cluster()
     try:
+        strangers(cluster)
         together(cluster)
     except BaseException:
         show(cluster)
