@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <grp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 
 
 static const char *const default_socket = "/run/flyt/client-manager.sock";
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
-static rpc_client *manager;
+static rpc_client *_Atomic manager;    /* another one after manager_come_back */
 static unsigned manager_minor;
 static uint64_t manager_server;       /* that the session uses */
 
@@ -130,12 +131,14 @@ static int manager_connect(void)
                       given, error);
         return CORE_SYSTEM_NOT_READY;
     }
-    if (rpc_client_create(channel, &manager_program, MANAGER_DEAD_SECONDS, NULL, NULL, &manager, error) != 0) {
+    rpc_client *client;
+    if (rpc_client_create(channel, &manager_program, MANAGER_DEAD_SECONDS, NULL, NULL, &client, error) != 0) {
         log_error("cannot use the connection to the client manager: %s", error);
         return CORE_SYSTEM_NOT_READY;
     }
-    rpc_client_set_spinning(manager, false);
-    attach_wait_watch(manager);
+    rpc_client_set_spinning(client, false);
+    manager = client;
+    attach_wait_watch(client);
     return CORE_OK;
 }
 

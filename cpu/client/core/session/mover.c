@@ -18,7 +18,7 @@
 #include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/wire/gate.h"
 
-enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000 };
+enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000, LOOK_MS = 250 };
 
 static atomic_bool running;
 /* How the last move ended, while the client manager has not heard it: the thread's. */
@@ -100,6 +100,11 @@ static void *mover_run(void *unused)
 
 void mover_look(void)
 {
+    static uint64_t looked;                   /* the helper's alone */
+    uint64_t now = clock_now();
+    if (now - looked < LOOK_MS * CLOCK_NS_PER_MS)
+        return;
+    looked = now;
     if (atomic_load_explicit(&running, memory_order_relaxed) || !(manager_has_news() || manager_is_away()) ||
         atomic_exchange(&running, true))
         return;
