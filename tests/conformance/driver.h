@@ -19,6 +19,8 @@ static const char *name_of(CUresult code)
     const char *name = NULL;
     return cuGetErrorName(code, &name) == CUDA_SUCCESS && name ? name : "no such error";
 }
+#define MUST_NAME(code) name_of((CUresult)(code))
+#include "../lib/must.h"
 
 static void row(const char *call, const char *about, CUresult result, int documented)
 {
@@ -32,13 +34,5 @@ static void row(const char *call, const char *about, CUresult result, int docume
 #define SAYS(call, about) row(#call, about, (call), -1)
 #define WORKS(call, about) GIVES(CUDA_SUCCESS, call, about)
 #define VALUE(name, format, value) printf("  %s = " format "\n", name, value)
-#define MUST(call)                                                                \
-    do {                                                                          \
-        CUresult must_ = (call);                                                  \
-        if (must_ != CUDA_SUCCESS) {                                              \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, name_of(must_)); \
-            exit(3);                                                              \
-        }                                                                         \
-    } while (0)
 
 #endif

@@ -2,6 +2,7 @@
 # runs over Flyt's libcudart and over NVIDIA's on Flyt's libcuda, and the lines are compared. Not in the sanitizer
 # builds: NVIDIA's runtime is not instrumented.
 ifeq ($(SANITIZE),)
+CONFORMANCE_SUITE    := tests/conformance/suite.h tests/lib/must.h
 CONFORMANCE          := build/conformance
 CONFORMANCE_CHAPTERS := $(basename $(notdir $(wildcard tests/conformance/runtime/*.cu)))
 CONFORMANCE_PROGRAMS := $(CONFORMANCE_CHAPTERS:%=$(CONFORMANCE)/%)
@@ -14,7 +15,7 @@ CONFORMANCE_FLAGS_perthread := --default-stream per-thread
 CONFORMANCE_NVCC = $(NVCC) -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -Xcompiler -Wno-deprecated-declarations \
     -diag-suppress 177,1444 $(CONFORMANCE_FLAGS_$*) -o $@ $<
 
-$(CONFORMANCE)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h tests/conformance/gate.h
+$(CONFORMANCE)/%: tests/conformance/runtime/%.cu $(CONFORMANCE_SUITE) tests/conformance/gate.h
 	@mkdir -p $(@D)
 	$(CONFORMANCE_NVCC) -cudart shared
 
@@ -30,7 +31,7 @@ LONG_TESTS += $(foreach s,2 3 4 9,"$(CONFORMANCE_COMPARE) --arguments $(s)_1500 
 
 # The Driver API, over Flyt's libcuda and over the software GPU itself.
 CONFORMANCE_DRIVER := $(patsubst tests/conformance/%.c,$(CONFORMANCE)/%,$(wildcard tests/conformance/driver/*.c))
-$(CONFORMANCE)/driver/%: tests/conformance/driver/%.c tests/conformance/driver.h | $(DRIVER_LIBRARY)
+$(CONFORMANCE)/driver/%: tests/conformance/driver/%.c tests/conformance/driver.h tests/lib/must.h | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 $(BUILD)/tests/conformance-driver: tests/conformance/compare.py $(CONFORMANCE_DRIVER) | $(PROGRAMS)
@@ -47,7 +48,7 @@ CONFORMANCE_OLD_11 := $(filter-out batch current graph library,$(CONFORMANCE_OLD
 CONFORMANCE_LACKS_12.4 := $(addprefix $(CONFORMANCE)/12/,batch library moves) # cudaLibrary… and batches are of 12.8
 CONFORMANCE_LEGACY := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 define CONFORMANCE_RULE
-$(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu tests/conformance/suite.h \
+$(CONFORMANCE)/$(1)/%: tests/conformance/runtime/%.cu $(CONFORMANCE_SUITE) \
                     tests/conformance/gate.h | $(RUNTIME_LIBRARIES)
 	@mkdir -p $$(@D)
 	$$(CONFORMANCE_NVCC) -cudart none $(CONFORMANCE_LEGACY) -DRUNTIME=$(1) -L$(BIN)/cudart \
@@ -56,7 +57,7 @@ endef
 $(foreach v,11 12,$(eval $(call CONFORMANCE_RULE,$(v))))
 # What only CUDA 11 has, over NVIDIA's runtime of 11.8.
 CONFORMANCE_REFERENCES := $(CONFORMANCE)/11/references
-$(CONFORMANCE_REFERENCES): tests/conformance/runtime/old/references.cu tests/conformance/suite.h | $(RUNTIME_LIBRARIES)
+$(CONFORMANCE_REFERENCES): tests/conformance/runtime/old/references.cu $(CONFORMANCE_SUITE) | $(RUNTIME_LIBRARIES)
 	@mkdir -p $(@D)
 	$(NVCC) -cudart none -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -diag-suppress 177,1444 $(CONFORMANCE_LEGACY) \
 	    -DRUNTIME=11 -o $@ $< -L$(BIN)/cudart -l:$(RUNTIME_NODE_11) -Xlinker --allow-shlib-undefined

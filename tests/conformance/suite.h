@@ -28,6 +28,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define MUST_NAME(code) cudaGetErrorName((cudaError_t)(code))
+#include "../lib/must.h"
+
 /* The major version of the runtime under test: chapters are built for older ones too, with the functions that those
    have. */
 #ifndef RUNTIME
@@ -57,14 +60,6 @@ static void row(const char *call, const char *about, cudaError_t result, int doc
 #define WORKS(call, about) GIVES(cudaSuccess, call, about)
 /* A value that a call gave. */
 #define VALUE(name, format, value) printf("  %s = " format "\n", name, value)
-#define MUST(call)                                                                         \
-    do {                                                                                   \
-        cudaError_t must_ = (call);                                                        \
-        if (must_ != cudaSuccess) {                                                        \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(must_)); \
-            exit(3);                                                                       \
-        }                                                                                  \
-    } while (0)
 
 /* ---- does it wait? ---- */
 

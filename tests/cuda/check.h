@@ -13,18 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check_failures;
+#define MUST_NAME(code) cudaGetErrorName((cudaError_t)(code))
+#include "../lib/must.h"
 
-/* Ends the program when a call that must succeed does not. */
-#define MUST(call)                                                                                         \
-    do {                                                                                                   \
-        cudaError_t must_error_ = (call);                                                                  \
-        if (must_error_ != cudaSuccess) {                                                                  \
-            fprintf(stderr, "%s:%d: %s: %s (%d)\n", __FILE__, __LINE__, #call, cudaGetErrorString(must_error_), \
-                    (int)must_error_);                                                                     \
-            exit(1);                                                                                       \
-        }                                                                                                  \
-    } while (0)
+static int check_failures;
 
 /* A call that must give exactly this error. */
 #define GIVES(expected, call)                                                                              \

@@ -1,6 +1,7 @@
 # End-to-end programs: compiled by nvcc as a user would, and run through Flyt over each transport.
 #
 # Each NAME.cu is a program. CUDA_TEST_VARIANTS are the same sources compiled otherwise: name-variant.
+CUDA_CHECK         := tests/cuda/check.h tests/lib/must.h
 CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets
 CUDA_TEST_NAMES    := $(filter-out forever,$(sort $(basename $(notdir $(wildcard tests/cuda/*.cu)))))
 CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug reuse-debug threads-perthread
@@ -15,7 +16,7 @@ cuda_flags_legacy    := -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 cuda_flags_debug     := -G
 cuda_flags_perthread := --default-stream per-thread
 
-build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
+build/cuda/%: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
@@ -33,23 +34,23 @@ build/cuda/in_step: CUDA_TEST_FLAGS += $(if $(filter memory-lz4,$(CUDA_TEST_VARI
     arch=compute_75$(comma)code=compute_75 -gencode arch=compute_100$(comma)code=compute_100)
 
 define cuda_variant_rule
-build/cuda/$(1): tests/cuda/$(firstword $(subst -, ,$(1))).cu tests/cuda/check.h
+build/cuda/$(1): tests/cuda/$(firstword $(subst -, ,$(1))).cu $(CUDA_CHECK)
 	@mkdir -p $$(@D)
 	$$(NVCC) $$(CUDA_TEST_FLAGS) $$(cuda_flags_$(lastword $(subst -, ,$(1)))) -o $$@ $$<
 endef
 $(foreach variant,$(CUDA_TEST_VARIANTS),$(eval $(call cuda_variant_rule,$(variant))))
 
-build/cuda/linked: tests/cuda/linked/main.cu tests/cuda/linked/other.cu tests/cuda/check.h
+build/cuda/linked: tests/cuda/linked/main.cu tests/cuda/linked/other.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -rdc=true -o $@ tests/cuda/linked/main.cu tests/cuda/linked/other.cu
 
-build/cuda/differ: $(addprefix tests/cuda/differ/,main.cu model.h wrong.h) tests/cuda/check.h
+build/cuda/differ: $(addprefix tests/cuda/differ/,main.cu model.h wrong.h) $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
 # Kernels that launch kernels are linked with the device runtime.
 build/cuda/dynamic: CUDA_TEST_FLAGS += -rdc=true
-build/cuda/dynamic: tests/cuda/dynamic.cu tests/cuda/check.h
+build/cuda/dynamic: tests/cuda/dynamic.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $< -lcudadevrt
 
@@ -57,12 +58,12 @@ build/cuda/dynamic: tests/cuda/dynamic.cu tests/cuda/check.h
 build/cuda/conditions build/cuda/condition_random build/cuda/device_graphs: CUDA_TEST_FLAGS += -rdc=true
 
 # Clusters and tensor copies need the architecture that has them.
-build/cuda/clusters build/cuda/overtaken build/cuda/tensors: build/cuda/%: tests/cuda/%.cu tests/cuda/check.h
+build/cuda/clusters build/cuda/overtaken build/cuda/tensors: build/cuda/%: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=compute_90 -o $@ $<
 
 # Two files of the program, a library that it is linked with, and one that it loads.
-build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) tests/cuda/check.h
+build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -DNAME=seven -DVALUE=7 -shared -Xcompiler -fPIC -o $@-seven.so tests/cuda/libraries/part.cu
 	$(NVCC) $(CUDA_TEST_FLAGS) -DNAME=five -DVALUE=5 -shared -Xcompiler -fPIC -Xlinker -soname=$(@F)-five.so \
@@ -96,7 +97,7 @@ $(BUILD)/tests/fresh-%: tests/cuda/fresh.py tests/cuda/e2e.py build/cuda/fresh |
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/fresh-shm)
 
-build/cuda/vector_add-noptx: tests/cuda/vector_add.cu tests/cuda/check.h
+build/cuda/vector_add-noptx: tests/cuda/vector_add.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) -cudart shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=sm_75 -o $@ $<
 

@@ -6,7 +6,7 @@ TESTS_DRIVER_STATIC   := vector_add calls devices ipc memory numbers occupancy p
 TESTS_DRIVER_PROGRAMS := $(addprefix $(TESTS_DRIVER)/,linked rpath direct alone quiet musl)
 TESTS_DRIVER_NVCC      = $(NVCC) -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
 
-$(TESTS_DRIVER)/static-%: tests/cuda/%.cu tests/cuda/check.h
+$(TESTS_DRIVER)/static-%: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart static
 $(addprefix $(TESTS_DRIVER)/static-,dynamic conditions condition_random): TESTS_DRIVER_NVCC += -rdc=true
@@ -17,10 +17,10 @@ $(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_NVCC := $(subst sm_75,sm_80,$(TESTS_D
 $(TESTS_DRIVER)/static-clusters $(TESTS_DRIVER)/static-tensors: TESTS_DRIVER_NVCC += \
     -gencode arch=compute_75,code=compute_75 \
     -gencode arch=compute_90,code=compute_90
-$(TESTS_DRIVER)/linked: tests/cuda/vector_add.cu tests/cuda/check.h | $(DRIVER_LIBRARY)
+$(TESTS_DRIVER)/linked: tests/cuda/vector_add.cu $(CUDA_CHECK) | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart shared -Xlinker --no-as-needed -L$(BIN)/cudart -l:libcuda.so.1 -Xlinker -rpath-link=$(BIN)
-$(TESTS_DRIVER)/rpath: tests/cuda/vector_add.cu tests/cuda/check.h
+$(TESTS_DRIVER)/rpath: tests/cuda/vector_add.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart shared -Xlinker --disable-new-dtags \
 	    -Xlinker -rpath=$(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
@@ -128,7 +128,7 @@ TESTS += $(TESTS_DRIVER)-plugins
 # Machines with little but an old C library. The program is one for these, too: its kernels are in a library, because a
 # program that this machine links has its constructors called by new C libraries only.
 TESTS_DRIVER_BARE := $(TESTS_DRIVER)/bare
-$(TESTS_DRIVER_BARE)/%.so: tests/cuda/vector_add.cu tests/cuda/check.h | $(RUNTIME_LIBRARIES) $(AGED)
+$(TESTS_DRIVER_BARE)/%.so: tests/cuda/vector_add.cu $(CUDA_CHECK) | $(RUNTIME_LIBRARIES) $(AGED)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart $* -Dmain=run -shared -Xcompiler -fPIC -Xlinker -soname=$(@F) $(AGED_LDFLAGS) \
 	    -Xlinker --allow-shlib-undefined
@@ -144,7 +144,7 @@ $(addprefix $(TESTS_DRIVER_BARE)/,taker asan tsan): tests/driver/sanitized.c
 $(TESTS_DRIVER_BARE)/taker: sanitized_flags := -DTAKER -rdynamic
 $(TESTS_DRIVER_BARE)/asan: sanitized_flags := -fsanitize=address
 $(TESTS_DRIVER_BARE)/tsan: sanitized_flags := -fsanitize=thread
-$(TESTS_DRIVER_BARE)/asan-static: tests/cuda/vector_add.cu tests/cuda/check.h
+$(TESTS_DRIVER_BARE)/asan-static: tests/cuda/vector_add.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart static -Xcompiler -fsanitize=address
 TESTS_DRIVER_BARE_FILES := $(addprefix $(TESTS_DRIVER_BARE)/,static shared musl taker asan tsan asan-static)
@@ -155,7 +155,7 @@ TESTS += $(TESTS_DRIVER)-alone
 LONG_TESTS += "$(TESTS_DRIVER)-alone bullseye bookworm trixie sid"
 
 # With Flyt's runtime only: NVIDIA's takes more than the smallest stack for itself.
-$(TESTS_DRIVER)/small_stacks: tests/driver/small_stacks.cu tests/cuda/check.h
+$(TESTS_DRIVER)/small_stacks: tests/driver/small_stacks.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -cudart shared
 TESTS += $(foreach where,local shm tcp tls,\
@@ -178,7 +178,7 @@ TESTS += $(TESTS_DRIVER)-second
 TESTS_DRIVER_OLD := atomics calls errors freed graph_threads memory numbers occupancy pinned reuse sticky streams \
                     threads vector_add warps
 TESTS_DRIVER_OLD_RUNTIMES := 11.8 12.4 12.9
-$(TESTS_DRIVER)/old/%.o: tests/cuda/%.cu tests/cuda/check.h
+$(TESTS_DRIVER)/old/%.o: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -c -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH
 define TESTS_DRIVER_OLD_RULE
@@ -259,10 +259,10 @@ TESTS += $(TESTS_DRIVER)-looked-for
 
 # What is waited for.
 TESTS_DRIVER_ROUNDS := $(addprefix $(TESTS_DRIVER)/rounds-,shared static)
-$(TESTS_DRIVER_ROUNDS): $(TESTS_DRIVER)/rounds-%: tests/driver/rounds.cu tests/cuda/check.h
+$(TESTS_DRIVER_ROUNDS): $(TESTS_DRIVER)/rounds-%: tests/driver/rounds.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_NVCC) -I. -cudart $*
-$(TESTS_DRIVER)/rounds-driver: tests/driver/rounds_driver.c | $(DRIVER_LIBRARY)
+$(TESTS_DRIVER)/rounds-driver: tests/driver/rounds_driver.c tests/lib/must.h | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 $(TESTS_DRIVER)-rounds: tests/driver/rounds.py $(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver | $(PROGRAMS)

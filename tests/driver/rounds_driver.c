@@ -5,6 +5,8 @@
  *     rounds-driver count          only asks about the devices
  *     rounds-driver unused         a context that is destroyed before anything needs it
  */
+#include "../lib/must.h"
+
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +20,6 @@ static const char code[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
                            "    ld.param.u64 %d1, [out];\n    ld.param.u32 %r1, [a];\n    ld.param.u32 %r2, [b];\n"
                            "    cvta.to.global.u64 %d2, %d1;\n    add.u32 %r3, %r1, %r2;\n"
                            "    st.global.u32 [%d2], %r3;\n    ret;\n}\n";
-
-static void must(CUresult result, const char *what)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "rounds-driver: %s gives %d\n", what, (int)result);
-    exit(1);
-}
-#define MUST(call) must(call, #call)
 
 static void start(CUdevice device)
 {
@@ -42,7 +35,7 @@ static void start(CUdevice device)
     MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){ &memory, &a, &b }, NULL));
     MUST(cuMemcpyDtoH_v2(&result, memory, sizeof result));
     if (result != 42)
-        must(CUDA_ERROR_UNKNOWN, "a wrong result");
+        MUST(CUDA_ERROR_UNKNOWN); /* a wrong result */
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 # Who stalls where for how long over which transport, and what becomes of it: the table of docs/liveness.md (table.py).
 LIVENESS_PROGRAMS := build/liveness/backlog build/liveness/stalls
-$(LIVENESS_PROGRAMS): build/liveness/%: tests/liveness/%.cu tests/cuda/check.h
+$(LIVENESS_PROGRAMS): build/liveness/%: tests/liveness/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 

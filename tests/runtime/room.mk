@@ -65,7 +65,7 @@ $(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tes
 # libraries: what a program of that age asks of them, as far as one toolkit can make it.
 RUNTIME_OLD_PROGRAMS := memory threads errors graph_threads
 RUNTIME_OLD_BUILT    := $(foreach v,11 12,$(RUNTIME_OLD_PROGRAMS:%=$(BUILD)/tests/runtime/old/%-$(v)))
-$(BUILD)/tests/runtime/old/%.o: tests/cuda/%.cu tests/cuda/check.h
+$(BUILD)/tests/runtime/old/%.o: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) -c -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH -o $@ $<
 define RUNTIME_OLD_RULE

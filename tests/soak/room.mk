@@ -6,7 +6,7 @@ SOAK_FILES   := $(SOAK_SHORT) cub_sort thrust
 SOAK_OBJECTS := $(SOAK_FILES:%=build/soak/%.o)
 SOAK_FLAGS   := -cudart shared -gencode arch=compute_80,code=compute_80 -O2 -std=c++17 -I. -Wno-deprecated-gpu-targets
 
-$(SOAK_OBJECTS): build/soak/%.o: tests/soak/%.cu tests/soak/soak.h tests/cuda/check.h
+$(SOAK_OBJECTS): build/soak/%.o: tests/soak/%.cu tests/soak/soak.h $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(SOAK_FLAGS) -c -o $@ $<
 build/soak/soak: $(SOAK_OBJECTS)

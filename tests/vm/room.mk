@@ -1,7 +1,7 @@
 # Virtual machines under QEMU (guest.py, host.py), skipped where none can be had.
 VM_PROGRAMS := $(addprefix build/cuda/,vector_add printing reuse numbers sticky errors pinned forever vm_copies) \
                build/bench/benchE
-build/cuda/vm_copies: tests/vm/copies.cu tests/cuda/check.h
+build/cuda/vm_copies: tests/vm/copies.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 $(BUILD)/tests/vm_%: tests/vm/%.py tests/vm/guest.py tests/vm/host.py tests/vm/memory.py $(VM_PROGRAMS) | $(PROGRAMS)

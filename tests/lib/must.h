@@ -1,0 +1,25 @@
+/*
+ * must.h: MUST(call) ends the program when a call of CUDA's, of either API, does not give 0. A file may say before it
+ * with MUST_NAME what a code is called.
+ */
+#ifndef FLYT_TESTS_LIB_MUST_H
+#define FLYT_TESTS_LIB_MUST_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifndef MUST_NAME
+#define MUST_NAME(code) "see cuda.h"
+#endif
+
+static inline void must(int code, const char *call, const char *file, int line)
+{
+    if (!code)
+        return;
+    fflush(stdout);
+    fprintf(stderr, "%s:%d: %s gives %d (%s)\n", file, line, call, code, MUST_NAME(code));
+    exit(1);
+}
+#define MUST(call) must((int)(call), #call, __FILE__, __LINE__)
+
+#endif
