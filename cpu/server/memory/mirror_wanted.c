@@ -198,10 +198,16 @@ int mirror_start(struct session *session)
     struct mirror *mirror = &session->mirror;
     mirror->last_cut = &mirror->first_cut;
     int r = pthread_mutex_init(&mirror->lock, NULL);
-    if (r == 0 && (r = pthread_cond_init(&mirror->answered, NULL)) != 0)
-        pthread_mutex_destroy(&mirror->lock);
-    if (r == 0)
+    if (r != 0)
+        return r;
+    r = pthread_cond_init(&mirror->answered, NULL);
+    if (r == 0) {
         r = pthread_mutex_init(&mirror->contents, NULL);
+        if (r != 0)
+            pthread_cond_destroy(&mirror->answered);
+    }
+    if (r != 0)
+        pthread_mutex_destroy(&mirror->lock);
     mirror->started = r == 0;
     return r;
 }
