@@ -6,6 +6,8 @@ daemons, flytctl, and clusters of flyt-local.
 
 A test is a list of cases (case, run_cases), or a story in which ok(…) says how far it came (ok, story).
 """
+import contextlib
+import fcntl
 import glob
 import json
 import os
@@ -190,6 +192,14 @@ def alive(pid):
         return False
 
 
+def unlocked(path):
+    """Whether nobody holds the lock at this file. A child of a daemon that was killed may, until it runs a program of
+    its own."""
+    with contextlib.suppress(FileNotFoundError), open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
+
+
 def end(process, seconds=15):
     """SIGTERM, and SIGKILL if that does not help. Its exit status."""
     if process.poll() is None:
@@ -338,6 +348,7 @@ class Local:
         environment = dict(item.split("=", 1) for item in read(f"/proc/{pid}/environ").split("\0") if "=" in item)
         os.kill(pid, number)
         until(lambda: not alive(pid), f"{daemon} ends")
+        until(lambda: unlocked(f"{self.dir}/state/{daemon}/lock"), f"{daemon} gives its lock back")
 
         def again():
             process = spawn(f"{self.dir}/log/{daemon}.log", *command, environment=environment)
