@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MUST_NAME(code) cudaGetErrorName((cudaError_t)(code))
+#define MUST_NAME(code) cudaGetErrorString((cudaError_t)(code))
 #include "../lib/must.h"
 
 static int check_failures;

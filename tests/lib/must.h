@@ -17,7 +17,7 @@ static inline void must(int code, const char *call, const char *file, int line)
     if (!code)
         return;
     fflush(stdout);
-    fprintf(stderr, "%s:%d: %s gives %d (%s)\n", file, line, call, code, MUST_NAME(code));
+    fprintf(stderr, "%s:%d: %s: %s (%d)\n", file, line, call, MUST_NAME(code), code);
     exit(1);
 }
 #define MUST(call) must((int)(call), #call, __FILE__, __LINE__)
