@@ -13,6 +13,7 @@
     lanes.py [--bin DIR] [--link PROGRAM] [--transport tcp|tls]
 """
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -107,7 +108,10 @@ class Breaker:
                 left[0] -= len(data)
             if left[0] <= 0:
                 for end in (source, sink):
-                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    # The thread of the other way may wait in recv, and would keep this connection open.
+                    with contextlib.suppress(OSError):
+                        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        end.shutdown(socket.SHUT_RD)
                     end.close()
             else:
                 sink.shutdown(socket.SHUT_WR)
