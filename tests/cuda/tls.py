@@ -23,7 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from testlib import Skip, case, need, only_cases, sanitizer_environment  # noqa: E402
+from testlib import Skip, case, need, only_cases, sanitizer_environment, until  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
@@ -60,11 +60,9 @@ class Server:
         with open(self.log.name) as log:
             return log.read()
 
-    def wait_for(self, pattern, seconds=60):
-        end = time.monotonic() + seconds
-        while not re.search(pattern, self.said()):
-            need(time.monotonic() < end, f"the server's log lacks /{pattern}/:\n{self.said()}")
-            time.sleep(0.02)
+    def says(self, pattern, seconds=60):
+        until(lambda: re.search(pattern, self.said()), lambda: f"the server's log has /{pattern}/:\n{self.said()}",
+              seconds)
 
     def workers(self):
         return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True,
@@ -135,11 +133,11 @@ def the_address_that_a_server_prints():
         passes(flyt(server.uri))
         passes(flyt(server.uri.replace("127.0.0.1", "localhost")))        # the key counts, not the name
         need(server.fingerprint() == (server.uri.split("=")[1], "TLSv1.3"), "another certificate is shown")
-        server.wait_for("transport=tls")
+        server.says("transport=tls")
         fails(flyt(server.address), "nothing says how to know the server", "FLYT_TLS_CA", r"\(802\)")
         fails(flyt(server.address + "?sha256=" + "0" * 64), "not the one whose fingerprint the address gives",
               r"\(802\)")
-        server.wait_for("does not trust this server's certificate")
+        server.says("does not trust this server's certificate")
         with Server() as other:
             need(other.uri.split("=")[1] != server.uri.split("=")[1], "two servers have one key")
 
@@ -154,7 +152,7 @@ def certificates_of_an_authority():
               "is for server:gpu1, not for localhost", "--host")
         fails(flyt(server.uri, FLYT_TLS_CA=path("other/ca.crt")), "not made by the authority in FLYT_TLS_CA")
         fails(flyt(server.uri, FLYT_TLS_CA=path("none.crt")), "none.crt")
-        server.wait_for("does not trust this server's certificate")
+        server.says("does not trust this server's certificate")
     with Server(*shows(issue("gpu1", ca="other", out="stranger"))) as server:
         fails(flyt(server.uri + "?name=server:gpu1", FLYT_TLS_CA=path("ca/ca.crt")),
               "not made by the authority in FLYT_TLS_CA")
@@ -166,10 +164,10 @@ def certificates_of_programs():
     with Server("--tls-ca", path("ca/ca.crt")) as server:
         passes(flyt(server.uri, FLYT_TLS_CERTIFICATE=certificate, FLYT_TLS_KEY=key))
         fails(flyt(server.uri), "refuses|Key was rejected|does not answer", r"\(802\)")
-        server.wait_for("it shows no certificate, and --tls-ca wants one")
+        server.says("it shows no certificate, and --tls-ca wants one")
         wrong = issue("vm1", ca="other", role="client", out="other-vm")
         fails(flyt(server.uri, FLYT_TLS_CERTIFICATE=wrong[0], FLYT_TLS_KEY=wrong[1]), r"\(802\)")
-        server.wait_for("its certificate is not accepted")
+        server.says("its certificate is not accepted")
         fails(flyt(server.uri, FLYT_TLS_CERTIFICATE=certificate), "belong together")
 
 
@@ -189,14 +187,14 @@ def revoked_certificates_of_programs():
     with Server("--tls-ca", path("list/ca.crt")) as server:
         passes(flyt(server.uri, **good))
         fails(flyt(server.uri, **bad), r"\(802\)")
-        server.wait_for("its certificate was revoked")
+        server.says("its certificate was revoked")
         passes(flyt(server.uri, **late))
         stays, ends = (subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER], env={**os.environ, **who},
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for who in (good, late))
-        server.wait_for("(?s)" + "transport=tls.*" * 4)
+        server.says("(?s)" + "transport=tls.*" * 4)
         revoke("vm-late")
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("event=client-cut-off")
+        server.says("event=client-cut-off")
         ends.communicate(timeout=30)
         need(ends.returncode != 0, "the revoked program ended well")
         need(stays.poll() is None, "a program that was not revoked has ended")
@@ -206,16 +204,16 @@ def revoked_certificates_of_programs():
         passes(flyt(server.uri, **good))        # at the same address: the server's key stays
         os.remove(path("list/ca.crl"))          # as while somebody puts another one there
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("event=revoked-list-missing")
+        server.says("event=revoked-list-missing")
         fails(flyt(server.uri, **late), r"\(802\)")
         os.mkfifo(path("list/ca.crl"))
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("is no file of at most")
+        server.says("is no file of at most")
         fails(flyt(server.uri, **late), r"\(802\)")
         os.remove(path("list/ca.crl"))
         shutil.copy(path("other/ca.crt"), path("list/ca.crl"))
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("is no list of revoked certificates")
+        server.says("is no list of revoked certificates")
         fails(flyt(server.uri, **late), r"\(802\)")
         passes(flyt(server.uri, **good))
 
@@ -226,7 +224,7 @@ def revoked_certificates_of_programs():
 def plain_calls_at_a_tls_address():
     with Server() as server:
         fails(flyt(server.address.replace("tls", "tcp")), "refuses this program", "write tls:// in place of tcp://")
-        server.wait_for("it does not speak TLS, but this address is tls://")
+        server.says("it does not speak TLS, but this address is tls://")
 
 
 @case
@@ -234,7 +232,7 @@ def tls_at_a_plain_address():
     with Server(listen="tcp://127.0.0.1:0") as server:
         fails(flyt(server.address.replace("tcp", "tls"), FLYT_TLS_CA=path("ca/ca.crt")), "listen on tls://",
               "log says why")
-        server.wait_for("it speaks TLS to a plain address")
+        server.says("it speaks TLS to a plain address")
 
 
 @case
@@ -262,8 +260,8 @@ def strangers_who_stop_halfway_or_talk_nonsense():
         noise.sendall(bytes(range(1, 200)) * 40)
         http.sendall(b"GET / HTTP/1.1\r\n\r\n")
         passes(flyt(server.uri))                                          # nobody waits for them
-        server.wait_for("did not finish the TLS handshake in time")
-        server.wait_for("event=client-refused why=\"it does not speak TLS")
+        server.says("did not finish the TLS handshake in time")
+        server.says("event=client-refused why=\"it does not speak TLS")
         for stranger in (half, noise, http):
             stranger.settimeout(20)
             try:
@@ -288,13 +286,13 @@ def certificates_are_renewed():
         with open(pair[0], "w") as file:
             file.write("nothing\n")
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("there is no certificate in it .*: the one read before stays")
+        server.says("there is no certificate in it .*: the one read before stays")
         need(server.fingerprint() == before, "the certificate has gone")
         with open(pair[0], "w") as file:
             file.write(good)
         issue("gpu3", "--host", "127.0.0.1", "--force")
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("event=certificate-read")
+        server.says("event=certificate-read")
         need(server.fingerprint()[0] != before[0], "the old certificate is shown still")
         passes(flyt(server.uri, FLYT_TLS_CA=path("ca/ca.crt")))
         need(program.poll() is None, "the running program was disturbed")
@@ -337,7 +335,7 @@ def running(server, **env):
                                text=True,
                                env={**os.environ, **sanitizer_environment(BIN), "FLYT_LANES": "2", **env})
     need(program.stdout.readline() == "running\n", "no kernel runs")
-    server.wait_for(r"event=session-began session=\d+ program=\S*forever")
+    server.says(r"event=session-began session=\d+ program=\S*forever")
     return program, int(re.findall(r"session=(\d+) program=\S*forever", server.said())[-1])
 
 
@@ -376,8 +374,8 @@ def lanes_are_encrypted_too():
                         closed(way)
                 except (ConnectionError, ssl.SSLError):
                     pass
-        server.wait_for("none is expected now")
-        server.wait_for("there is no such session")
+        server.says("none is expected now")
+        server.says("there is no such session")
         need(program.poll() is None, f"strangers ended the session: {server.said()}")
         program.kill()
         program.wait()

@@ -111,32 +111,20 @@ class Program:
                                         stderr=subprocess.STDOUT,
                                         env=environment, text=True, errors="replace")
         self.pid, self.lines = self.process.pid, []       # nsenter, flyt-run and the program are one process
-        self.news = threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
     def read(self):
         for line in self.process.stdout:
-            with self.news:
-                self.lines.append(line.rstrip("\n"))
-                self.news.notify_all()
-        with self.news:
-            self.lines.append(None)
-            self.news.notify_all()
+            self.lines.append(line.rstrip("\n"))
+        self.lines.append(None)
 
     def text(self):
-        with self.news:
-            return "\n".join(line for line in self.lines if line is not None)
+        return "\n".join(line for line in list(self.lines) if line is not None)
 
-    def wait_for(self, word, seconds=PATIENCE):
-        end = time.monotonic() + seconds
-        with self.news:
-            while word not in self.lines and None not in self.lines:
-                if not self.news.wait(max(0, end - time.monotonic())) and time.monotonic() > end:
-                    break
-            if word in self.lines:
-                return
-        raise AssertionError(f"it does not say \"{word}\" within {seconds:g} s: {self.text()}")
+    def says(self, word, seconds=PATIENCE):
+        until(lambda: word in self.lines or None in self.lines, lambda: f"it says \"{word}\": {self.text()}", seconds)
+        assert word in self.lines, f"it ends and does not say \"{word}\": {self.text()}"
 
     def tell(self):
         """It shall come to an end."""
@@ -277,7 +265,7 @@ class Table:
         seconds = (STATES[state] if kernel is None else kernel) * self.silence
         program = self.programs.start(transport, self.programs.arguments.stalls, state, seconds)
         program.state = state
-        program.wait_for("ready")
+        program.says("ready")
         worker = self.programs.worker(program)
         time.sleep(self.random.uniform(0.02, 0.3))
         return program, worker
@@ -444,7 +432,7 @@ class Table:
                 relay.caught.wait(PATIENCE)
                 time.sleep(0.05)
                 self.stop([program.pid], (7 if transport == "tls" else 12) / self.silence)
-                program.wait_for("ready")
+                program.says("ready")
                 goes_on(program)
             finally:
                 program.kill()
