@@ -5,32 +5,30 @@
 #include "softgpu/exec/pressure.h"
 
 enum {
-    MOST = 255,  /* that an instruction can name */
-    ENOUGH = 40, /* more make no difference to what it prefers */
+    MOST = 255,  /* that an instruction can name, less one */
+    ENOUGH = 40, /* of a small kernel */
     BEND = 12,
+    LOOPS_MOST = 24,
     UNIT = 8,
-    OF_CALLS = 24, /* a function that is not known may use so many; NVIDIA's printf and malloc are such */
+    WARP = 32,
+    OF_SM = 65536,
+    UNKNOWN_BLOCK = 128, /* threads of a block that is not declared: warps get registers four at a time */
+    OVERHEAD = 4, /* the stack's pointer, two that a GPU has in any case, and one for what ptxas does not place well */
+    OF_CALLEES = 8, /* that a call keeps */
+    OF_CALLS = 24,  /* a function that is not known may use so many; NVIDIA's printf and malloc are such */
     LEAST = 8,
     OF_NOTHING = 4,
 };
 
 /* Made by tests/exec/registers.py --fit, against ptxas for compute capability 9.0 and for 12.0. room: with so many
-   registers all threads of an SM have theirs. preferred: of the measures; must: of 1, narrow, and calls. */
+   registers all threads of an SM have theirs. */
 static const struct weights {
     unsigned room;
-    double preferred[MEASURES], must[3];
-} threads_2048 = { 32, { 3.02, 0.56, 0.37, 0.33, 0.06, -1.29, -0.46, 0.79 }, { 0.00, 1.00, 8.00 } },
-  threads_1536 = { 40, { 2.45, 0.58, 0.54, 0.26, 0.07, -1.76, -0.19, 1.14 }, { 0.00, 1.00, 8.00 } };
+    double small[MEASURES], large[LARGE_MEASURES];
+} threads_2048 = { 32, { 4.82, 0.67, 0.61, 0.15, 0.21, 0.34, 2.02, 0.52 }, { 3.33, 0.90, 0.05, 0.05 } },
+  threads_1536 = { 40, { 3.37, 0.76, 0.64, 0.12, 0.15, 0.38, 1.26, 0.98 }, { -0.07, 0.99, 0.00, 0.09 } };
 
 static bool is(const struct ptx_instruction *in, const char *opcode) { return !strcmp(in->opcode, opcode); }
-
-static bool has(const struct ptx_instruction *in, const char *modifier)
-{
-    for (uint32_t i = 0; i < in->modifier_count; i++)
-        if (!strcmp(in->modifiers[i], modifier))
-            return true;
-    return false;
-}
 
 static void note_call(const struct ptx_module *m, const struct ptx_instruction *in, struct exec_measures *out)
 {
@@ -43,63 +41,98 @@ static void note_call(const struct ptx_module *m, const struct ptx_instruction *
 
 static double least(double a, double b) { return a < b ? a : b; }
 
-static void count(const struct ptx_module *m, const struct ptx_function *f, struct exec_measures *out)
+static unsigned declared_threads(const struct ptx_function *f)
 {
-    double *of = out->of;
-    for (uint32_t i = 0; i < f->instruction_count; i++) {
-        const struct ptx_instruction *in = &f->instructions[i];
-        bool divides = is(in, "div") || is(in, "rem"), real = has(in, "f32") || has(in, "f64");
+    const uint32_t *n = f->max_ntid[0] ? f->max_ntid : f->req_ntid;
+    uint64_t threads = n[0];
+    for (int i = 1; i < 3; i++)
+        threads = threads < OF_SM ? threads * (n[i] ? n[i] : 1) : threads;
+    return threads < OF_SM ? (unsigned)threads : OF_SM;
+}
+
+static void note_instructions(const struct ptx_module *m, const struct exec_values *v, struct exec_measures *out)
+{
+    for (uint32_t i = 0; i < v->f->instruction_count; i++) {
+        const struct ptx_instruction *in = &v->f->instructions[i];
+        out->instructions += !v->left_out[i];
         if (is(in, "call"))
             note_call(m, in, out);
-        if (divides && has(in, "f32") && has(in, "rn"))
-            of[MEASURE_FLOAT_DIVISION] = 1;
-        of[MEASURE_INTEGER_DIVISIONS] += divides && !real && !has(in, "s64") && !has(in, "u64");
+        if (is(in, "bar") || is(in, "barrier"))
+            out->of[MEASURE_BARRIERS] = 1;
     }
-    of[MEASURE_INTEGER_DIVISIONS] = least(of[MEASURE_INTEGER_DIVISIONS], 4);
+    out->of[MEASURE_LOG_SIZE] = log(out->instructions + 1);
+}
+
+static void bend(double *measures, unsigned registers)
+{
+    measures[0] = least(registers, BEND);
+    measures[1] = least(registers, ENOUGH) - measures[0];
 }
 
 bool exec_registers_measure(const struct ptx_module *m, const struct ptx_function *f, struct exec_measures *out)
 {
     struct exec_values v;
-    unsigned loops = 0;
-    *out = (struct exec_measures){ .of = { [MEASURE_ONE] = 1 } };
+    *out = (struct exec_measures){ .of = { [MEASURE_ONE] = 1 },
+                                   .large = { [LARGE_ONE] = 1 },
+                                   .threads = declared_threads(f) };
     bool done = exec_values_build(&v, f, true);
-    if (done)
-        out->of[MEASURE_PLAIN] = least(exec_pressure(&v), ENOUGH);
+    unsigned plain = done ? exec_pressure(&v) : 0;
     exec_values_free(&v);
     if (!done)
         return false;
+    bend(&out->of[MEASURE_PLAIN], plain);
+    out->large[LARGE_PLAIN] = least(plain, 2 * MOST);
     done = exec_values_build(&v, f, false);
     if (done) {
-        out->narrow = exec_pressure(&v);
-        unsigned eager = exec_pressure_eager(&v, ENOUGH, &loops);
-        out->of[MEASURE_EAGER] = least(eager, BEND);
-        out->of[MEASURE_EAGER_MORE] = eager > BEND ? eager - BEND : 0;
-        out->of[MEASURE_LOOPS] = least(loops, 2 * ENOUGH);
-        for (uint32_t i = 0; i < f->instruction_count; i++)
-            out->instructions += !v.left_out[i];
-        out->of[MEASURE_LOG_SIZE] = log(out->instructions + 1);
-        count(m, f, out);
+        unsigned loops, eager = exec_pressure_eager(&v, MOST, &loops), narrow = exec_pressure(&v);
+        bend(&out->of[MEASURE_EAGER], eager);
+        out->of[MEASURE_LOOPS] = loops > eager ? least(loops - eager, LOOPS_MOST) : 0;
+        note_instructions(m, &v, out);
+        out->large[LARGE_NARROW] = least(narrow, 2 * MOST);
+        out->large[LARGE_EAGER] = eager;
+        out->needed = narrow + OVERHEAD + (out->calls ? OF_CALLEES : 0);
     }
     exec_values_free(&v);
     return done;
 }
 
+static unsigned rounded(unsigned registers) { return (registers + UNIT - 1) / UNIT * UNIT; }
+
+/* The most registers with which as many blocks have room on an SM as with `needed`. */
+static unsigned level(unsigned needed, unsigned threads, const struct weights *w, unsigned threads_per_sm)
+{
+    unsigned block = threads ? (threads + WARP - 1) / WARP * WARP : UNKNOWN_BLOCK;
+    unsigned registers = rounded(needed > w->room ? needed : w->room);
+    unsigned fit = threads_per_sm / block, blocks = OF_SM / (block * registers);
+    blocks = blocks < fit ? blocks : fit;
+    while (blocks && registers < MOST && OF_SM / (block * (registers + UNIT)) >= blocks)
+        registers += UNIT;
+    return registers < MOST ? registers : MOST;
+}
+
+static double weigh(const double *weights, const double *measures, int count)
+{
+    double sum = 0;
+    for (int k = 0; k < count; k++)
+        sum += weights[k] * measures[k];
+    return sum;
+}
+
 unsigned exec_registers_weigh(const struct exec_measures *m, unsigned threads_per_sm)
 {
     const struct weights *w = threads_per_sm >= 2048 ? &threads_2048 : &threads_1536;
-    double must = w->must[0] + w->must[1] * m->narrow + w->must[2] * m->calls, preferred = 0;
     unsigned registers, lowest = m->calls_unknown ? OF_CALLS : LEAST;
-    for (int k = 0; k < MEASURES; k++)
-        preferred += w->preferred[k] * m->of[k];
     if (m->instructions <= 1)
         return OF_NOTHING; /* it returns */
-    if (must > w->room)
-        registers = (unsigned)(least(must, MOST) + UNIT - 2) / UNIT * UNIT;
-    else if (preferred >= w->room)
-        registers = w->room;
-    else
-        registers = preferred < lowest ? lowest : (unsigned)(preferred + 1) / 2 * 2; /* mostly, they are even */
+    if (m->needed > w->room) {
+        unsigned most = level(m->needed, m->threads, w, threads_per_sm), needed = m->needed;
+        double liked = weigh(w->large, m->large, LARGE_MEASURES);
+        registers = liked <= needed ? needed : (unsigned)(least(liked, MOST) + 0.5);
+        registers = registers < most ? registers : most;
+    } else {
+        double liked = weigh(w->small, m->of, MEASURES);
+        registers = liked >= w->room - 0.5 ? w->room : liked <= 0 ? 0 : (unsigned)(liked + 1) / 2 * 2; /* mostly even */
+    }
     registers = registers < lowest ? lowest : registers;
     return registers > MOST ? MOST : registers;
 }

@@ -10,9 +10,10 @@
  *   plain   the same if nothing is left out
  *   eager   as narrow, but with the instructions in an order in which a GPU waits least: loads first         (eager.c)
  *
- * ptxas takes what the eager order asks for, up to the number with which all threads of an SM have room. Only what
- * cannot be done with so many gets more, in steps of 8. needs.c puts them together; its weights are calibrated against
- * ptxas (docs/measurements/registers.md). A 64-bit register counts as two, a predicate as none.
+ * ptxas takes what the eager order asks for, up to the number with which all threads of an SM have room. A kernel that
+ * cannot do with so many (narrow) may have more, up to the number with which the next fewer blocks of it have room.
+ * needs.c puts them together; its weights are calibrated against ptxas (docs/measurements/registers.md). A 64-bit
+ * register counts as two, a predicate as none.
  */
 #ifndef SOFTGPU_EXEC_PRESSURE_H
 #define SOFTGPU_EXEC_PRESSURE_H
@@ -28,9 +29,10 @@ struct exec_values {
     struct exec_flow flow;
     uint8_t *cost;               /* per register: how many of a GPU's; 0: none */
     uint32_t *same;              /* per register: which other one has its value, or itself */
+    int64_t *offset;             /* per register: what an address has more than that one */
     bool *left_out;              /* per instruction: a GPU has none for it */
     uint32_t *reads, *read_at;   /* instruction i reads registers reads[read_at[i]] … reads[read_at[i + 1] - 1] */
-    uint32_t *writes, *write_at; /* likewise; only registers with a cost, each once */
+    uint32_t *writes, *write_at; /* likewise; predicates, and registers with a cost, each once */
     /* Of those that are alive between blocks: */
     uint32_t *crossing, crossing_count; /* their registers */
     uint32_t *crossing_of;              /* per register its place there, or PRESSURE_NONE */
@@ -50,8 +52,8 @@ bool exec_values_loads(const struct ptx_instruction *);
 /* pressure.c: the most that are alive at one place, with the instructions in the order of the text. */
 unsigned exec_pressure(const struct exec_values *);
 
-/* eager.c: the same in the eager order; not more than `enough`, where it stops. *loops: for the loop that asks for
-   most, when four of its rounds run at a time, as ptxas arranges it where the number of rounds is counted. */
+/* eager.c: the same in the eager order; not more than `enough`. *loops: the same for the loop that asks for most, when
+   several of its rounds run at a time, as ptxas arranges it where the number of rounds is counted. */
 unsigned exec_pressure_eager(const struct exec_values *, unsigned enough, unsigned *loops);
 
 /* needs.c */
@@ -59,22 +61,26 @@ enum exec_measure {
     MEASURE_ONE,
     MEASURE_EAGER,      /* up to 12, where each register counts more than */
     MEASURE_EAGER_MORE, /* those from there to 40 */
-    MEASURE_PLAIN,
-    MEASURE_LOOPS,
-    MEASURE_FLOAT_DIVISION, /* 1: there is one that rounds exactly, a subroutine on a GPU */
-    MEASURE_INTEGER_DIVISIONS,
+    MEASURE_PLAIN,      /* likewise */
+    MEASURE_PLAIN_MORE,
+    MEASURE_LOOPS,    /* what loops ask for more than eager */
+    MEASURE_BARRIERS, /* 1: there is one */
     MEASURE_LOG_SIZE, /* of the number of instructions */
     MEASURES
 };
+/* Of a kernel that needs more than those with which all threads of an SM have room. */
+enum exec_large_measure { LARGE_ONE, LARGE_NARROW, LARGE_EAGER, LARGE_PLAIN, LARGE_MEASURES };
 struct exec_measures {
-    double of[MEASURES];       /* what decides how many registers ptxas likes to take */
-    unsigned narrow;           /* what decides how many it must take */
+    double of[MEASURES], large[LARGE_MEASURES];
+    unsigned needed;           /* that it must have */
+    unsigned threads;          /* of a block, as the function declares it; 0: it does not */
     unsigned instructions;     /* that are not left out */
     bool calls, calls_unknown; /* functions of the module; others, or by pointer */
 };
 /* false: no memory, or too large to look at. */
 bool exec_registers_measure(const struct ptx_module *, const struct ptx_function *, struct exec_measures *);
-/* The registers of the function, without what bounds it. threads_per_sm: how many a GPU of its kind runs at a time. */
+/* The registers of the function; .maxnreg and .minnctapersm are not looked at. threads_per_sm: how many a GPU of its
+   kind runs at a time. */
 unsigned exec_registers_weigh(const struct exec_measures *, unsigned threads_per_sm);
 
 #endif

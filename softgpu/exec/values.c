@@ -102,6 +102,8 @@ static void visit_operand(struct visit *v, const struct ptx_operand *o, bool res
 static void visit_instruction(struct visit *v, const struct ptx_instruction *in)
 {
     bool adds = is(in, "wgmma"), result = adds || !lacks_result(in);
+    if (in->guard >= 0 && !v->writes)
+        v->each(v, (uint32_t)in->guard);
     if (is(in, "call"))
         result = in->operand_count > 1 && in->operands[0].kind == PTX_OP_LIST;
     for (uint32_t i = result ? 1 : 0; i < in->operand_count; i++)
@@ -200,6 +202,15 @@ static bool widens_a_number(const struct facts *k, const struct ptx_instruction 
            from->kind == PTX_OP_REGISTER && cost_of(k->v->f->registers[from->reg].type) == 1;
 }
 
+static void join(struct exec_values *v, const struct ptx_instruction *in, uint32_t result, uint32_t source)
+{
+    uint64_t offset = (uint64_t)v->offset[in->operands[1].reg];
+    if (is(in, "add") && in->operand_count > 2)
+        offset += (uint64_t)in->operands[2].integer;
+    v->same[result] = source;
+    v->offset[result] = (int64_t)offset;
+}
+
 static bool leave_out(struct facts *k, const struct ptx_instruction *in, uint32_t result)
 {
     bool all = true;
@@ -219,7 +230,7 @@ static bool leave_out(struct facts *k, const struct ptx_instruction *in, uint32_
     if (k->free[source])
         k->free[result] = true;
     else
-        k->v->same[result] = source;
+        join(k->v, in, result, source);
     return true;
 }
 
@@ -250,7 +261,7 @@ static void find_left_out(struct facts *k)
 static void add_to_list(struct visit *v, uint32_t reg)
 {
     uint32_t r = same_as(v->v, reg);
-    if (!v->v->cost[r])
+    if (!v->v->cost[r] && v->v->f->registers[r].type != PTX_PRED)
         return;
     uint32_t begin = *(uint32_t *)v->context;
     for (uint32_t i = begin; v->list && i < v->count; i++)
@@ -384,8 +395,9 @@ bool exec_values_build(struct exec_values *v, const struct ptx_function *f, bool
     struct facts k = { .v = v, .assigned = calloc(n, sizeof *k.assigned), .free = calloc(n, sizeof *k.free) };
     v->cost = calloc(n, sizeof *v->cost);
     v->same = calloc(n, sizeof *v->same);
+    v->offset = calloc(n, sizeof *v->offset);
     v->left_out = calloc(f->instruction_count + 1u, sizeof *v->left_out);
-    done = done && k.assigned && k.free && v->cost && v->same && v->left_out;
+    done = done && k.assigned && k.free && v->cost && v->same && v->offset && v->left_out;
     for (uint32_t r = 0; done && r < f->register_count; r++) {
         unsigned vector = f->registers[r].vector > 1 ? f->registers[r].vector : 1;
         v->cost[r] = (uint8_t)(cost_of(f->registers[r].type) * vector);
@@ -404,6 +416,7 @@ void exec_values_free(struct exec_values *v)
     free(v->cost);
     free(v->same);
     free(v->left_out);
+    free(v->offset);
     free(v->reads);
     free(v->read_at);
     free(v->writes);

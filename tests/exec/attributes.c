@@ -135,6 +135,20 @@ EXEC_TEST(small_ones)
     assert_int_equal(describe("prints").registers, 24);
 }
 
+/* Rounds of a counted loop run four at a time, with the loads of all first: ptxas gives 22. */
+EXEC_TEST(loops_run_several_rounds)
+{
+    gpu_load(".visible .entry k(.param .u64 pp, .param .u32 count, .param .u64 qq) {\n"
+             ".reg .b32 i, n, t; .reg .b64 a, b, c, d, e; .reg .f32 s, f, h; .reg .pred g;\n"
+             "ld.param.u64 a, [pp]; ld.param.u64 d, [qq]; ld.param.u32 n, [count]; cvta.to.global.u64 b, a;\n"
+             "mov.u32 t, %tid.x; mul.wide.u32 c, t, 4; add.s64 b, b, c; cvta.to.global.u64 d, d; add.s64 e, d, c;\n"
+             "mov.u32 i, 0; mov.f32 s, 0f00000000;\n"
+             "L: ld.global.f32 f, [b]; ld.global.f32 h, [e]; fma.rn.f32 s, f, h, s; add.s64 b, b, 4;\n"
+             "add.s64 e, e, 16; add.s32 i, i, 1; setp.lt.s32 g, i, n; @g bra L;\n"
+             "st.global.f32 [d], s; ret; }\n");
+    near(describe("k").registers, 22);
+}
+
 /* A function that the kernel calls needs what it needs. */
 EXEC_TEST(callees_count)
 {

@@ -32,17 +32,13 @@ static void print_kernel(const char *path, const struct ptx_module *m, const str
     struct exec_measures measures;
     if (!exec_registers_measure(m, f, &measures))
         return;
-    printf("%s\t%s\t%u\t%u\t%u\t%u\t%d\t%d", path, f->name, exec_registers_weigh(&measures, 2048),
-           exec_registers_weigh(&measures, 1536), measures.narrow, measures.instructions, measures.calls,
-           measures.calls_unknown);
-    uint32_t threads = f->max_ntid[0] ? f->max_ntid[0] : f->req_ntid[0];
-    for (int i = 1; i < 3; i++) {
-        uint32_t n = f->max_ntid[0] ? f->max_ntid[i] : f->req_ntid[i];
-        threads *= n ? n : 1;
-    }
-    printf("\t%u\t%u\t%u", threads, f->min_ncta_per_sm, f->max_nreg);
+    printf("%s\t%s\t%u\t%u\t%u\t%u\t%d\t%d\t%u\t%u\t%u", path, f->name, exec_registers_weigh(&measures, 2048),
+           exec_registers_weigh(&measures, 1536), measures.needed, measures.instructions, measures.calls,
+           measures.calls_unknown, measures.threads, f->min_ncta_per_sm, f->max_nreg);
     for (int k = 0; k < MEASURES; k++)
         printf("\t%.6g", measures.of[k]);
+    for (int k = 0; k < LARGE_MEASURES; k++)
+        printf("\t%.6g", measures.large[k]);
     putchar('\n');
 }
 
@@ -50,10 +46,11 @@ int main(int count, char **paths)
 {
     int failed = 0;
     for (int i = 1; i < count; i++) {
-        size_t size;
+        size_t size = 0;
         char log[512] = "it cannot be read", *text = read_file(paths[i], &size);
         struct ptx_module *m;
-        if (!text || ptx_module_read(&(struct ptx_source){ text, size, paths[i] }, 1, &m, log, sizeof log)) {
+        struct ptx_source source = { .text = text, .size = size, .name = paths[i] };
+        if (!text || ptx_module_read(&source, 1, &m, log, sizeof log)) {
             fprintf(stderr, "%s: %s\n", paths[i], log);
             failed = 1;
         } else {

@@ -19,9 +19,10 @@ import sys
 import zlib
 
 MACHINES = {"sm_90": (2048, 32), "sm_120": (1536, 40)}  # threads of an SM; registers with which all have room
-REGISTERS, UNIT, LEAST, OF_CALLS, OF_NOTHING = 65536, 8, 8, 24, 4
-FOR_1024 = 64
-NAMES = "path name as_sm_90 as_sm_120 narrow instructions calls unknown threads blocks most".split()
+REGISTERS, UNIT, LEAST, OF_CALLS, OF_NOTHING, MOST = 65536, 8, 8, 24, 4, 255
+FOR_1024, WARP, UNKNOWN_BLOCK = 64, 32, 128
+NAMES = "path name as_sm_90 as_sm_120 needed instructions calls unknown threads blocks most".split()
+SMALL = 8  # measures of small kernels; those of large ones stand behind them
 
 
 def ptx_files(paths):
@@ -68,6 +69,7 @@ class Kernel:
         for name in NAMES[4:]:
             setattr(self, name, int(values[name]))
         self.measures = [float(field) for field in fields[len(NAMES) :]]
+        self.small, self.large = self.measures[:SMALL], self.measures[SMALL:]
         self.weight = 1.0
 
     def project(self):
@@ -85,20 +87,32 @@ class Kernel:
             most = min(most, self.most)
         return min(registers, most, 255)
 
-    def weigh(self, preferred, must, room):
+    def level(self, machine):
+        """As needs.c does it: the most registers with which as many blocks have room as with those it needs."""
+        threads, room = MACHINES[machine]
+        block = (self.threads + WARP - 1) // WARP * WARP or UNKNOWN_BLOCK
+        registers = (max(self.needed, room) + UNIT - 1) // UNIT * UNIT
+        blocks = min(REGISTERS // (block * registers), threads // block)
+        while blocks and registers < MOST and REGISTERS // (block * (registers + UNIT)) >= blocks:
+            registers += UNIT
+        return min(registers, MOST)
+
+    def lowest(self):
+        return OF_CALLS if self.unknown else LEAST
+
+    def weigh(self, weights, machine):
         """As exec_registers_weigh does it."""
-        lowest = OF_CALLS if self.unknown else LEAST
+        room = MACHINES[machine][1]
         if self.instructions <= 1:
             return OF_NOTHING
-        needed = must[0] + must[1] * self.narrow + must[2] * self.calls
-        liked = sum(w * m for w, m in zip(preferred, self.measures))
-        if needed > room:
-            registers = int(min(needed, 255) + UNIT - 2) // UNIT * UNIT
-        elif liked >= room:
-            registers = room
+        if self.needed > room:
+            liked = sum(w * m for w, m in zip(weights[1], self.large))
+            registers = self.needed if liked <= self.needed else int(min(liked, MOST) + 0.5)
+            registers = min(registers, self.level(machine))
         else:
-            registers = lowest if liked < lowest else int(liked + 1) // 2 * 2
-        return min(max(registers, lowest), 255)
+            liked = sum(w * m for w, m in zip(weights[0], self.small))
+            registers = room if liked >= room - 0.5 else int(max(liked, 0) + 1) // 2 * 2
+        return min(max(registers, self.lowest()), MOST)
 
 
 def read(program, ptxas, paths):
@@ -134,27 +148,19 @@ def errors_of(kernels, machine, estimate):
 # ---- fitting ----
 
 
-def wanted(k, machine, room):
-    """(registers, only too many count, only too few count) of what a kernel prefers; None: nothing can be learned."""
-    truth = k.truth[machine]
-    lowest = OF_CALLS if k.unknown else LEAST
-    if k.instructions <= 1:
-        return None
-    return min(truth, room), truth <= lowest, truth >= room - 1
+def fit_part(rows, rounds=1500):
+    """Least relative deviations, those above a quarter twice, by subgradients (Adam).
 
-
-def fit_preferred(kernels, machine, room, rounds=1500):
-    """Least relative deviations, those above a quarter twice, by subgradients (Adam)."""
-    rows = [(k.measures, *wanted(k, machine, room), k.weight) for k in kernels if wanted(k, machine, room)]
+    Each row: measures, the registers, least and most (what is beyond them costs nothing), and weight."""
     count = len(rows[0][0])
     scale = [max(sum(row[0][i] for row in rows) / len(rows), 0.2) for i in range(count)]
     rows = [([m / s for m, s in zip(row[0], scale)], *row[1:]) for row in rows]
-    weights, first, second, mean = [4.0] * count, [0.0] * count, [0.0] * count, [0.0] * count
+    weights, first, second, mean = [1.0] * count, [0.0] * count, [0.0] * count, [0.0] * count
     for step in range(1, rounds + 1):
         slope = [0.0] * count
-        for measures, truth, many, few, weight in rows:
+        for measures, truth, least, most, weight in rows:
             off = sum(w * m for w, m in zip(weights, measures)) - truth
-            if (off > 0 and few) or (off < 0 and many):
+            if (off > 0 and truth >= most) or (off < 0 and truth <= least):
                 continue
             push = weight / truth * (2 if abs(off) > truth / 4 else 1) * (1 if off > 0 else -1)
             for i, m in enumerate(measures):
@@ -171,17 +177,16 @@ def fit_preferred(kernels, machine, room, rounds=1500):
 
 def fit(kernels, machine):
     room = MACHINES[machine][1]
-    preferred = fit_preferred(kernels, machine, room)
-    best = None
-    for constant in range(0, 17):
-        for factor in (0.9, 0.95, 1.0, 1.05, 1.1):
-            for calls in (0, 4, 8, 12):
-                must = (constant / 2, factor, calls)
-                errors = errors_of(kernels, machine, lambda k, must=must: k.weigh(preferred, must, room))
-                loss = sum(k.weight * (e + 3 * max(0, e - 0.25)) for k, e in zip(kernels, errors))
-                if best is None or loss < best[0]:
-                    best = (loss, must)
-    return preferred, best[1], room
+    small, large = [], []
+    for k in kernels:
+        truth = k.truth[machine]
+        if k.needed > room:
+            most = k.level(machine)
+            truth = min(max(truth, k.needed), most)
+            large.append((k.large, truth, k.needed, most - 1, k.weight))
+        elif k.instructions > 1:
+            small.append((k.small, min(truth, room), k.lowest(), room - 1, k.weight))
+    return fit_part(small), fit_part(large)
 
 
 def main():
@@ -210,11 +215,11 @@ def main():
         ]
         print(f"    over 64 registers: {wrong[0]} by both, {wrong[1]} by the estimate only, {wrong[2]} by ptxas only")
         if options.fit and all(parts):
-            preferred, must, _ = fit(parts[0], machine)
+            weights = fit(parts[0], machine)
             for part, name in zip(parts, ("made from", "the other part")):
-                errors = errors_of(part, machine, lambda k, p=preferred, m=must, r=room: k.weigh(p, m, r))
+                errors = errors_of(part, machine, lambda k, w=weights, m=machine: k.weigh(w, m))
                 print(f"    fitted, {name}: {describe(errors)}")
-            numbers = ", ".join(f"{w:.2f}" for w in preferred), ", ".join(f"{w:.2f}" for w in must)
+            numbers = [", ".join(f"{w:.2f}" for w in part) for part in weights]
             print(f"    threads_{threads} = {{ {room}, {{ {numbers[0]} }}, {{ {numbers[1]} }} }}")
         worst = sorted(kernels, key=lambda k, m=machine: -abs(k.bounded(k.estimate[m]) - k.truth[m]) / k.truth[m])
         for k in worst[: options.worst]:
