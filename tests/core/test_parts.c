@@ -288,6 +288,24 @@ static unsigned settled(const char *const *paths, const char *row, bool suits)
 }
 #define SETTLED(row, suits, ...) settled((const char *const[]){ __VA_ARGS__, NULL }, row, suits)
 
+/* JAX is right with 9.0 and 13.0, and quick with 9.0: what else is loaded may ask for the slow one. */
+TEST(capability_of_jax)
+{
+    static const char jax[] = "/v/jax_cuda12_plugin/_versions.so";
+    static const struct { const char *other; unsigned capability; } cases[] = {
+        { "/v/libm.so.6", 90 }, { "/v/tensorflow/libtensorflow_framework.so.2", 130 }, { "/v/triton/libtriton.so", 90 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct capability_view view = { 0 };
+        unsigned row;
+        bool suits;
+        capability_note(&view, jax);
+        capability_note(&view, cases[i].other);
+        assert_int_equal(capability_settle(&view, &row, &suits), cases[i].capability);
+        assert_true(suits);
+    }
+}
+
 TEST(capabilities_follow_what_is_loaded)
 {
     const char *triton = "/venv/triton/_C/libtriton.so";
