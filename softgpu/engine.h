@@ -66,6 +66,11 @@ void sg_print_flush(sg_print *);            /* writes what has been printed so f
    context) can call each other's functions by pointer. */
 int sg_program_create(sg_engine *, struct ptx_module *module, const uint64_t *address_of, const void *space,
                       sg_program **);
+/* code: the address of its first function, 0: a new one. 208: another program has some of those addresses; then, as
+   after every error, the module is still the caller's. */
+int sg_program_create_at(sg_engine *, struct ptx_module *module, const uint64_t *address_of, const void *space,
+                         uint64_t code, sg_program **);
+uint64_t sg_program_code(const sg_program *);
 /* The driver has seen to it that no grid of it runs. A grid of another program that calls its functions may: it ends
    with CUDA_ERROR_INVALID_PC when it does so again. */
 void sg_program_destroy(sg_program *);

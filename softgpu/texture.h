@@ -108,6 +108,9 @@ static inline uint32_t sg_texture_rows(const struct sg_texture *t)
 
 /* 0: no host memory. Any thread. */
 uint64_t sg_texture_add(const struct sg_texture *);
+/* Under a handle that sg_texture_add gave in another process. False: it is in use, cannot be one, or no host memory. */
+bool sg_texture_add_at(const struct sg_texture *, uint64_t handle);
+void sg_texture_retire(uint64_t handle);                 /* no object gets it from now on */
 void sg_texture_remove(uint64_t handle);                 /* one that is none is ignored */
 bool sg_texture_get(uint64_t handle, struct sg_texture *);
 

@@ -32,4 +32,8 @@ typedef bool softgpu_absent(uint64_t address, uint64_t size, bool writes, const 
    it writes behind it, also by the host. Called as the function above. */
 typedef void softgpu_released(void);
 
+/* A session that comes from another process has numbers that its software GPU chose (softgpu_place_…). Where a module
+   lies: its variables, its managed variables, its first function; 0: it has none, or it does not matter. */
+struct softgpu_module_place { uint64_t memory, managed, code; };
+
 #endif

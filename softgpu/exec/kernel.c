@@ -11,8 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where functions lie: behind those of all programs before, with a gap, or exactly there. */
+static bool place_code(sg_engine *e, sg_program *p, uint64_t at)
+{
+    enum { GAP = 4096 };
+    const uint64_t size = (uint64_t)p->module->function_count * EXEC_CODE_STEP + GAP;
+    const uint64_t window = EXEC_WINDOW_BASE(EXEC_WINDOW_CODE);
+    if (!at)
+        at = e->next_code;
+    /* What is placed leaves nearly all of the window for what comes later. */
+    else if (at % EXEC_CODE_STEP || at < window + GAP || at - window > UINT64_C(1) << 40)
+        return false;
+    for (const sg_program *other = e->programs; other; other = other->next)
+        if (at < other->code_base + other->module->function_count * EXEC_CODE_STEP && other->code_base < at + size)
+            return false;
+    p->code_base = at;
+    if (e->next_code < at + size)
+        e->next_code = at + size;
+    return true;
+}
+
 int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *address_of, const void *space,
                       sg_program **out)
+{
+    return sg_program_create_at(e, module, address_of, space, 0, out);
+}
+
+int sg_program_create_at(sg_engine *e, struct ptx_module *module, const uint64_t *address_of, const void *space,
+                         uint64_t code, sg_program **out)
 {
     sg_program *p = calloc(1, sizeof *p);
     if (!p)
@@ -33,8 +59,14 @@ int sg_program_create(sg_engine *e, struct ptx_module *module, const uint64_t *a
     p->holders = 1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&e->lock);
-    p->code_base = e->next_code;
-    e->next_code += (uint64_t)module->function_count * EXEC_CODE_STEP + 4096;
+    if (!place_code(e, p, code)) {
+        pthread_mutex_unlock(&e->lock);
+        pthread_mutex_destroy(&p->lock);
+        free(p->address_of);
+        free(p->kernels);
+        free(p);
+        return CUDA_ERROR_ALREADY_MAPPED;
+    }
     p->next = e->programs;
     p->back = &e->programs;
     if (p->next)
@@ -61,6 +93,8 @@ void sg_program_destroy(sg_program *p)
     }
     exec_program_release(p);
 }
+
+uint64_t sg_program_code(const sg_program *p) { return p->code_base; }
 
 const struct ptx_module *sg_program_module(const sg_program *p) { return p->module; }
 

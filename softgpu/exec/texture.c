@@ -41,18 +41,71 @@ static struct slot *slot_of(uint64_t handle)
     return &table.slots[slot - 1];
 }
 
+static bool table_grow(void)
+{
+    uint32_t room = table.room ? 2 * table.room : 64;
+    struct slot *grown = room > SLOTS_MOST ? NULL : realloc(table.slots, room * sizeof *grown);
+    if (!grown)
+        return false;
+    table.slots = grown;
+    table.room = room;
+    return true;
+}
+
+static void slot_out_of_free(uint32_t slot)
+{
+    uint32_t *at = &table.first_free;
+    while (*at != slot)
+        at = &table.slots[*at - 1].next_free;
+    *at = table.slots[slot - 1].next_free;
+}
+
+static uint32_t generation_of(uint64_t handle) { return handle >> SLOT_BITS & ((1u << GENERATION_BITS) - 1); }
+
+/* The slot that a handle of another process names, which may be new here. NULL: it is no handle, or no host memory. */
+static struct slot *slot_for(uint64_t handle)
+{
+    const uint32_t slot = (uint32_t)handle;
+    if (handle >> (GENERATION_BITS + SLOT_BITS) != tag || !slot || slot > SLOTS_MOST)
+        return NULL;
+    while (slot > table.room)
+        if (!table_grow())
+            return NULL;
+    while (table.count < slot) {
+        table.slots[table.count] = (struct slot){ .next_free = table.first_free };
+        table.first_free = ++table.count;
+    }
+    return &table.slots[slot - 1];
+}
+
+bool sg_texture_add_at(const struct sg_texture *t, uint64_t handle)
+{
+    pthread_rwlock_wrlock(&table.lock);
+    struct slot *s = slot_for(handle);
+    const bool free = s && !s->used;
+    if (free) {
+        slot_out_of_free((uint32_t)handle);
+        *s = (struct slot){ .texture = *t, .generation = generation_of(handle), .used = true };
+    }
+    pthread_rwlock_unlock(&table.lock);
+    return free;
+}
+
+void sg_texture_retire(uint64_t handle)
+{
+    pthread_rwlock_wrlock(&table.lock);
+    struct slot *s = slot_for(handle);
+    if (s && !s->used && s->generation <= generation_of(handle))
+        s->generation = generation_of(handle) + 1;
+    pthread_rwlock_unlock(&table.lock);
+}
+
 uint64_t sg_texture_add(const struct sg_texture *t)
 {
     uint64_t handle = 0;
     pthread_rwlock_wrlock(&table.lock);
-    if (!table.first_free && table.count == table.room) {
-        uint32_t room = table.room ? 2 * table.room : 64;
-        struct slot *grown = room > SLOTS_MOST ? NULL : realloc(table.slots, room * sizeof *grown);
-        if (!grown)
-            goto out;
-        table.slots = grown;
-        table.room = room;
-    }
+    if (!table.first_free && table.count == table.room && !table_grow())
+        goto out;
     uint32_t slot = table.first_free;
     if (slot)
         table.first_free = table.slots[slot - 1].next_free;

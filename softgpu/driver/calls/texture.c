@@ -184,7 +184,10 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
     if (r)
         return r;
     struct sg_texture t = { .surface = false };
-    r = out && from && (how || surface) ? resource(c->device, from, true, &t) : CUDA_ERROR_INVALID_VALUE;
+    /* One that comes from another process: its memory may have gone since it was made. */
+    const uint64_t placed = c->place_object;
+    c->place_object = 0;
+    r = out && from && (how || surface) ? resource(c->device, from, !placed, &t) : CUDA_ERROR_INVALID_VALUE;
     struct sgd_array *array = r ? NULL : array_of(from);
     bool writable = array && array->description.Flags & CUDA_ARRAY3D_SURFACE_LDST;
     if (!r && surface && (from->resType != CU_RESOURCE_TYPE_ARRAY || !writable))
@@ -196,9 +199,9 @@ static CUresult create(uint64_t *out, const CUDA_RESOURCE_DESC *from, const CUDA
     if (!r && !surface && from->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY && !t.normalized)
         r = CUDA_ERROR_INVALID_VALUE; /* CUDA: only normalized coordinates reach levels */
     t.surface = surface;
-    struct sgd_object *o = r ? NULL : sgd_object_new(&t, array);
+    struct sgd_object *o = r ? NULL : sgd_object_new(&t, array, placed);
     if (!r && !o)
-        r = CUDA_ERROR_OUT_OF_MEMORY;
+        r = placed ? CUDA_ERROR_ALREADY_MAPPED : CUDA_ERROR_OUT_OF_MEMORY;
     if (!r) {
         o->surface = surface;
         o->context = c;

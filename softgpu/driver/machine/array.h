@@ -61,9 +61,11 @@ struct sg_texture sgd_mipmap_levels(const struct sg_texture *, unsigned first, u
 bool sgd_array_format(CUarray_format, unsigned channels, struct sg_texture *);
 
 /* texture.c */
-/* Has a handle; the caller fills in the rest. array: what it looks at, or NULL. NULL: no host memory. */
-struct sgd_object *sgd_object_new(const struct sg_texture *, struct sgd_array *);
+/* Has a handle, or this one; the caller fills in the rest. array: what it looks at, or NULL. NULL: no host memory, or
+   the handle cannot be had. */
+struct sgd_object *sgd_object_new(const struct sg_texture *, struct sgd_array *, uint64_t placed);
 struct sgd_object *sgd_object_get(uint64_t handle, bool surface);    /* NULL: none */
+void sgd_object_retire(uint64_t handle);                 /* none ever has it */
 void sgd_object_drop(struct sgd_object *);               /* launches that were queued before may still use it */
 unsigned sgd_textures_hold(void);                        /* by a launch that is queued; what to release when it ended */
 void sgd_textures_release(unsigned epoch);

@@ -44,6 +44,7 @@ struct sgd_module {
     sg_program *program;
     uint64_t *addresses;                 /* of ptx->variables */
     uint64_t memory;                     /* one allocation behind all variables; 0: none */
+    struct softgpu_module_place place;   /* where all of it lies; while it is made: where it has to, or zeros */
     struct sgd_function **functions;     /* of ptx->functions; NULL: not asked for yet */
     uint32_t *entries, entry_count;      /* indices of the entries of ptx->functions, in the order of their names */
     uint32_t *variables, variable_count; /* of those of ptx->variables that have an address, likewise */

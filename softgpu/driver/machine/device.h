@@ -63,7 +63,10 @@ struct sgd_context {
     unsigned busy;                       /* blocking ones with something queued, legacy included */
     struct sgd_module *modules;
     struct sgd_event *events;
-    struct tree slabs;                   /* memory.c: small allocations are cut from them */
+    struct tree slabs, code_slabs;       /* memory.c: small allocations are cut from them */
+    /* What the next texture or surface object, and the next module, have to be (calls/place.c); 0: as it comes. */
+    uint64_t place_object;
+    struct softgpu_module_place place_module;
 };
 struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: invalid */
 CUresult sgd_context_new(struct sgd_device *, bool primary, unsigned flags, unsigned sm_count, struct sgd_context **);

@@ -15,8 +15,8 @@
 enum { UNIT = SGD_MEMORY_UNIT, UNITS = SGD_GRANULE / UNIT, SMALL = SGD_GRANULE / 2 };
 
 struct sgd_slab {
-    struct tree_node node;                   /* of context->slabs; key: the longest free run, tie: base */
-    struct sgd_context *context;
+    struct tree_node node;                   /* of *tree; key: the longest free run, tie: base */
+    struct tree *tree;                       /* context->slabs or code_slabs */
     uint64_t base;
     unsigned used;                           /* units */
     uint64_t taken[UNITS / 64];
@@ -52,10 +52,13 @@ static unsigned devices_for(enum sgd_memory_kind kind, const struct sgd_context 
     return kind == SGD_MEMORY_DEVICE ? 1u << d->ordinal | (c ? sgd_peers_of(c) : 0) : ~0u;
 }
 
+/* Where memory is to lie. code: where variables and heaps of kernels lie; at: exactly there, or 0. */
+struct wanted_place { bool code; uint64_t at; };
+
 /* Granules with private memory behind them. */
-static uint64_t granules_new(uint64_t size, unsigned device_mask)
+static uint64_t granules_new(uint64_t size, unsigned device_mask, struct wanted_place where)
 {
-    uint64_t base = sgd_space_reserve(size, SGD_GRANULE, 0);
+    uint64_t base = where.code ? sgd_space_reserve_code(size, where.at) : sgd_space_reserve(size, SGD_GRANULE, 0);
     if (base && !sgd_space_back(base, size, -1, 0)) {
         sgd_space_release(base, size);
         return 0;
@@ -106,12 +109,12 @@ static void slab_place(struct sgd_slab *s)
     unsigned ignored;
     s->node.key = slab_run(s, UNITS, &ignored);
     s->node.tie = s->base;
-    tree_insert(&s->context->slabs, &s->node);
+    tree_insert(s->tree, &s->node);
 }
 
 static void mark(struct sgd_slab *s, unsigned first, unsigned count, bool as)
 {
-    tree_remove(&s->context->slabs, &s->node);
+    tree_remove(s->tree, &s->node);
     for (unsigned u = first; u < first + count; u++)
         if (as)
             s->taken[u / 64] |= (uint64_t)1 << (u % 64);
@@ -121,73 +124,100 @@ static void mark(struct sgd_slab *s, unsigned first, unsigned count, bool as)
     slab_place(s);
 }
 
-static CUresult slab_new(struct sgd_context *c, struct sgd_slab **out)
+static CUresult slab_new(struct sgd_context *c, struct wanted_place where, struct sgd_slab **out)
 {
     struct sgd_slab *s = calloc(1, sizeof *s);
     if (!s || !sgd_device_take(c->device, SGD_GRANULE)) {
         free(s);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c, c->device));
+    s->base = granules_new(SGD_GRANULE, devices_for(SGD_MEMORY_DEVICE, c, c->device), where);
     if (!s->base) {
         sgd_device_give(c->device, SGD_GRANULE);
         free(s);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return where.at ? CUDA_ERROR_ALREADY_MAPPED : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    s->context = c;
+    s->tree = where.code ? &c->code_slabs : &c->slabs;
     slab_place(s);
     *out = s;
     return CUDA_SUCCESS;
 }
 
-static CUresult small_new(struct sgd_context *c, size_t size, struct sgd_memory *m)
+static void slab_free(struct sgd_slab *s, struct sgd_device *d)
 {
-    unsigned count = (unsigned)(round_up(size, UNIT) / UNIT), first = 0;
-    struct sgd_slab *s = TREE_OBJECT(tree_at_or_above(&c->slabs, count, 0), struct sgd_slab, node);
-    CUresult r = s ? CUDA_SUCCESS : slab_new(c, &s);
-    if (r)
-        return r;
-    slab_run(s, count, &first);
+    tree_remove(s->tree, &s->node);
+    granules_free(s->base, SGD_GRANULE);
+    sgd_device_give(d, SGD_GRANULE);
+    free(s);
+}
+
+static void small_in(struct sgd_slab *s, unsigned first, unsigned count, size_t size, struct sgd_memory *m)
+{
     mark(s, first, count, true);
     m->slab = s;
     m->at = (struct sgd_extent){ .base = s->base + (uint64_t)first * UNIT, .size = size };
+}
+
+static CUresult small_new(struct sgd_context *c, size_t size, bool code, struct sgd_memory *m)
+{
+    unsigned count = (unsigned)(round_up(size, UNIT) / UNIT), first = 0;
+    struct sgd_slab *s = TREE_OBJECT(tree_at_or_above(code ? &c->code_slabs : &c->slabs, count, 0), struct sgd_slab,
+                                     node);
+    CUresult r = s ? CUDA_SUCCESS : slab_new(c, (struct wanted_place){ code, 0 }, &s);
+    if (r)
+        return r;
+    slab_run(s, count, &first);
+    small_in(s, first, count, size, m);
     return CUDA_SUCCESS;
+}
+
+/* In the slab that has the address, or in a new one. */
+static CUresult small_new_at(struct sgd_context *c, size_t size, uint64_t at, struct sgd_memory *m)
+{
+    const uint64_t base = at & ~(uint64_t)(SGD_GRANULE - 1);
+    unsigned count = (unsigned)(round_up(size, UNIT) / UNIT), first = (unsigned)((at - base) / UNIT);
+    struct tree_node *node = tree_first(&c->code_slabs);
+    while (node && TREE_OBJECT(node, struct sgd_slab, node)->base != base)
+        node = tree_next(&c->code_slabs, node);
+    struct sgd_slab *s = TREE_OBJECT(node, struct sgd_slab, node);
+    if (at % UNIT || count > UNITS - first || (s && slab_next(s, first, true) < first + count))
+        return CUDA_ERROR_ALREADY_MAPPED;
+    CUresult r = s ? CUDA_SUCCESS : slab_new(c, (struct wanted_place){ true, base }, &s);
+    if (!r)
+        small_in(s, first, count, size, m);
+    return r;
 }
 
 static void small_free(struct sgd_memory *m)
 {
     struct sgd_slab *s = m->slab;
     mark(s, (unsigned)((m->at.base - s->base) / UNIT), (unsigned)(round_up(m->at.size, UNIT) / UNIT), false);
-    if (s->used)
-        return;
-    tree_remove(&s->context->slabs, &s->node);
-    granules_free(s->base, SGD_GRANULE);
-    sgd_device_give(m->device, SGD_GRANULE);
-    free(s);
+    if (!s->used)
+        slab_free(s, m->device);
 }
 
 /* ---- one allocation ---------------------------------------------------------------------------------------------- */
 
 static CUresult large_new(const struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size,
-                          struct sgd_memory *m)
+                          struct wanted_place where, struct sgd_memory *m)
 {
     uint64_t whole = round_up(size, SGD_GRANULE);
     bool counted = kind != SGD_MEMORY_HOST;
     if (counted && !sgd_device_take(d, whole))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t base = granules_new(whole, devices_for(kind, c, d));
+    uint64_t base = granules_new(whole, devices_for(kind, c, d), where);
     if (!base) {
         if (counted)
             sgd_device_give(d, whole);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return where.at ? CUDA_ERROR_ALREADY_MAPPED : CUDA_ERROR_OUT_OF_MEMORY;
     }
     m->at = (struct sgd_extent){ .base = base, .size = size };
     m->rights_size = whole;
     return CUDA_SUCCESS;
 }
 
-CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size,
-                        uint64_t *out)
+static CUresult memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size,
+                           struct wanted_place where, uint64_t *out)
 {
     if (!size || size > (uint64_t)1 << 46)
         return size ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
@@ -195,8 +225,10 @@ CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_me
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *m = (struct sgd_memory){ .kind = kind, .context = c, .device = d, .id = sgd_next_id() };
-    CUresult r = kind == SGD_MEMORY_DEVICE && c && size <= SMALL ? small_new(c, size, m)
-                                                                     : large_new(c, d, kind, size, m);
+    const bool small = kind == SGD_MEMORY_DEVICE && c && size <= SMALL;
+    CUresult r = !small     ? large_new(c, d, kind, size, where, m)
+                 : where.at ? small_new_at(c, size, where.at, m)
+                            : small_new(c, size, where.code, m);
     if (!r && !sgd_extents_add(&sgd_memories, &m->at)) {
         sgd_memory_free(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -211,6 +243,17 @@ CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_me
     if (sg_check && kind != SGD_MEMORY_DEVICE) /* the program writes there unseen */
         sg_check_written(m->at.base, size);
     return CUDA_SUCCESS;
+}
+
+CUresult sgd_memory_new(struct sgd_context *c, struct sgd_device *d, enum sgd_memory_kind kind, size_t size,
+                        uint64_t *out)
+{
+    return memory_new(c, d, kind, size, (struct wanted_place){ false, 0 }, out);
+}
+
+CUresult sgd_memory_new_code(struct sgd_context *c, enum sgd_memory_kind kind, size_t size, uint64_t at, uint64_t *out)
+{
+    return memory_new(c, c->device, kind, size, (struct wanted_place){ true, at }, out);
 }
 
 void sgd_watch_mapped(uint64_t at, size_t size, bool written)

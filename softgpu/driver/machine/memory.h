@@ -49,6 +49,8 @@ bool sgd_memory_covers(uint64_t address, uint64_t size, unsigned rights);
 /* The devices of the mask may touch the context's device memory from now on, or may not any more. */
 void sgd_memory_peer(const struct sgd_context *owner, unsigned devices, bool may);
 CUresult sgd_memory_new(struct sgd_context *, struct sgd_device *, enum sgd_memory_kind, size_t, uint64_t *);
+/* For variables and heaps of kernels. at: exactly there, else 208; 0: anywhere. */
+CUresult sgd_memory_new_code(struct sgd_context *, enum sgd_memory_kind, size_t, uint64_t at, uint64_t *);
 void sgd_memory_free(struct sgd_memory *);                             /* DEVICE, HOST, MANAGED, REGISTERED */
 /* Under FLYT_SOFTGPU_MEMCHECK: memory that cuMemMap maps there, written before at another address or not; and that
    cuMemUnmap takes away. */

@@ -33,6 +33,47 @@ CUresult sgd_library_managed(const struct sgd_library *l, const char *name, uint
 
 /* ---- memory of variables ----------------------------------------------------------------------------------------- */
 
+static bool is_own_managed(const struct sgd_module *m, const struct ptx_variable *v, uint64_t *of_library)
+{
+    uint64_t size;
+    return has_memory(v) && v->managed &&
+           !(m->library && sgd_library_managed(m->library, v->name, of_library, &size) == CUDA_SUCCESS);
+}
+
+static uint64_t in_granules(uint64_t size) { return (size + SGD_GRANULE - 1) & ~(uint64_t)(SGD_GRANULE - 1); }
+
+/* An allocation each, behind each other, so that one address says where all of them lie. */
+static CUresult place_managed(struct sgd_module *m, const struct ptx_module *ptx)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    uint64_t total = 0, ignored;
+    for (uint32_t i = 0; i < ptx->variable_count; i++)
+        if (is_own_managed(m, &ptx->variables[i], &ignored))
+            total += in_granules(size_of(&ptx->variables[i]));
+    if (!total)
+        return CUDA_SUCCESS;
+    if (!m->place.managed) {
+        m->place.managed = sgd_space_reserve_code(total, 0);
+        if (!m->place.managed)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        sgd_space_release(m->place.managed, total);
+    }
+    uint64_t at = m->place.managed;
+    for (uint32_t i = 0; i < ptx->variable_count; i++) {
+        const struct ptx_variable *v = &ptx->variables[i];
+        if (!has_memory(v) || !v->managed || !is_own_managed(m, v, &m->addresses[i]))
+            continue;
+        CUresult r = sgd_memory_new_code(m->context, SGD_MEMORY_MANAGED, size_of(v), at, &m->addresses[i]);
+        if (r)
+            return r;
+        struct sgd_memory *memory = sgd_memory_find(m->addresses[i]);
+        memory->flags = CU_MEM_ATTACH_GLOBAL;
+        memory->internal = true;
+        at += in_granules(size_of(v));
+    }
+    return CUDA_SUCCESS;
+}
+
 /* Addresses for all variables: one allocation for those of the device, one each for managed ones. */
 static CUresult place_variables(struct sgd_module *m, const struct ptx_module *ptx)
 {
@@ -41,23 +82,13 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
     m->addresses = calloc(ptx->variable_count + 1, sizeof *m->addresses);
     if (!m->addresses)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = place_managed(m, ptx);
+    if (r)
+        return r;
     for (uint32_t i = 0; i < ptx->variable_count; i++) {
         const struct ptx_variable *v = &ptx->variables[i];
-        if (!has_memory(v))
+        if (!has_memory(v) || v->managed)
             continue;
-        if (v->managed) {
-            uint64_t size;
-            if (m->library && sgd_library_managed(m->library, v->name, &m->addresses[i], &size) == CUDA_SUCCESS)
-                continue;
-            CUresult r =
-                sgd_memory_new(m->context, m->context->device, SGD_MEMORY_MANAGED, size_of(v), &m->addresses[i]);
-            if (r)
-                return r;
-            struct sgd_memory *memory = sgd_memory_find(m->addresses[i]);
-            memory->flags = CU_MEM_ATTACH_GLOBAL;
-            memory->internal = true;
-            continue;
-        }
         uint64_t align = v->align > 16 ? v->align : 16;
         total = (total + align - 1) & ~(align - 1);
         m->addresses[i] = total + 1;         /* + 1: so that 0 means "none"; the base is added below */
@@ -65,9 +96,10 @@ static CUresult place_variables(struct sgd_module *m, const struct ptx_module *p
     }
     if (!total)
         return CUDA_SUCCESS;
-    CUresult r = sgd_memory_new(m->context, m->context->device, SGD_MEMORY_DEVICE, total, &m->memory);
+    r = sgd_memory_new_code(m->context, SGD_MEMORY_DEVICE, total, m->place.memory, &m->memory);
     if (r)
         return r;
+    m->place.memory = m->memory;
     sgd_memory_find(m->memory)->internal = true;
     memset((void *)(uintptr_t)m->memory, 0, total);
     if (sg_check)
@@ -201,7 +233,7 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     sgd_unlock();
     if (!r)
-        r = (CUresult)sg_program_create(c->machine->engine, ptx, m->addresses, c, &m->program);
+        r = (CUresult)sg_program_create_at(c->machine->engine, ptx, m->addresses, c, m->place.code, &m->program);
     if (r) {
         sgd_lock();
         release_memory(m, ptx);
@@ -210,6 +242,7 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
         return r;
     }
     m->ptx = ptx;
+    m->place.code = sg_program_code(m->program);
     write_initial_values(m);
     return CUDA_SUCCESS;
 }
@@ -224,6 +257,8 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->context = c;
     m->library = library;
+    m->place = c->place_module;
+    c->place_module = (struct softgpu_module_place){ 0 };
     sgd_context_hold(c);
     sgd_unlock();
     struct ptx_module *ptx;

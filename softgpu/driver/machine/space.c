@@ -32,7 +32,9 @@ static void sgd_space_unwindow(int slot);
 
 /* Address space is free, but ThreadSanitizer leaves little of it: there the smaller ones. */
 static const uint64_t main_sizes[] = { 1ull << 40, 256ull << 30, 64ull << 30, 32ull << 30, 4ull << 30 };
-enum { MAIN_SIZES = sizeof main_sizes / sizeof *main_sizes, NARROW_SIZE = 2 };
+/* CODE_PART: one part in so many is for variables and heaps of kernels. Programs have their addresses, so they must be
+   free in the process to which a session moves, whatever else has been placed there before. */
+enum { MAIN_SIZES = sizeof main_sizes / sizeof *main_sizes, NARROW_SIZE = 2, CODE_PART = 8 };
 
 /* Neither libraries, nor AddressSanitizer, nor the sessions' windows lie there. */
 #define MAIN_HINT UINT64_C(0x110000000000)
@@ -43,7 +45,8 @@ static struct { uint64_t room; bool used; unsigned sharers; _Atomic uint8_t *_At
 enum { SHARED_ROOM = 1 << 15 };             /* granules that a shared window can grow to, at least: 64 GiB */
 static uint64_t main_base, main_size;
 static struct sgd_extents reservations;     /* struct reservation */
-static struct gaps main_free;               /* of the main window */
+static struct gaps main_free, code_free;    /* of the main window; of its last part, from code_base on */
+static uint64_t code_base;
 static unsigned grids_running;
 static pthread_rwlock_t moving = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -279,7 +282,10 @@ CUresult sgd_space_start(void)
         main_size = main_sizes[i];
         main_base = take_aligned(main_size, SGD_GRANULE);
     }
-    if (!main_base || sgd_space_window(main_base, main_size) < 0 || !gaps_give(&main_free, main_base, main_size)) {
+    code_base = main_base + main_size - main_size / CODE_PART;
+    if (!main_base || sgd_space_window(main_base, main_size) < 0 ||
+        !gaps_give(&main_free, main_base, code_base - main_base) ||
+        !gaps_give(&code_free, code_base, main_size / CODE_PART)) {
         log_error("software GPU: no address space for device memory (%s); raise the limit on %s", strerror(errno),
                   errno == EAGAIN ? "locked memory (ulimit -l), which counts reserved addresses too"
                                   : "virtual memory (ulimit -v)");
@@ -318,6 +324,26 @@ static void bury(uint64_t base, uint64_t size)
     }
     *g = (struct grave){ graves, base, size };
     graves = g;
+}
+
+uint64_t sgd_space_reserve_code(uint64_t size, uint64_t at)
+{
+    if (at && (at % SGD_GRANULE || !in_main(at, size)))
+        return 0;
+    struct reservation *r = calloc(1, sizeof *r);
+    struct gaps *from = !at || at >= code_base ? &code_free : &main_free;
+    uint64_t base = 0;
+    if (r && at)
+        base = gaps_take_at(from, at, size) ? at : 0;
+    else if (r)
+        base = gaps_take(from, size, SGD_GRANULE, 0, false);
+    if (!base) {
+        free(r);
+        return r && !at ? sgd_space_reserve(size, SGD_GRANULE, 0) : 0;
+    }
+    *r = (struct reservation){ .at = { .base = base, .size = size }, .slot = -1 };
+    sgd_extents_add(&reservations, &r->at);
+    return base;
 }
 
 uint64_t sgd_space_reserve(uint64_t size, uint64_t alignment, uint64_t hint)
@@ -368,7 +394,7 @@ void sgd_space_release(uint64_t base, uint64_t size)
         sgd_space_unwindow(r->slot);
         bury(base, size);
     } else {
-        gaps_give(&main_free, base, size);
+        gaps_give(base >= code_base ? &code_free : &main_free, base, size);
     }
     free(r);
 }

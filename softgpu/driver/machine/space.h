@@ -20,6 +20,8 @@ void *sgd_extents_next(const struct sgd_extents *, const struct sgd_extent *);  
 CUresult sgd_space_start(void);
 /* Address space: size and alignment multiples of the granule. hint 0: none. 0 when there is no room. */
 uint64_t sgd_space_reserve(uint64_t size, uint64_t alignment, uint64_t hint);
+/* For variables and heaps of kernels; at: exactly there, 0: anywhere. Whole granules. 0: there is no room. */
+uint64_t sgd_space_reserve_code(uint64_t size, uint64_t at);
 void sgd_space_release(uint64_t base, uint64_t size);
 uint64_t sgd_space_reserved(uint64_t address, uint64_t *size);         /* base of the reservation there, or 0 */
 /* Backs [base, +size) with private memory, or with a file; takes the memory away again. */

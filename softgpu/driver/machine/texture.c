@@ -65,6 +65,8 @@ void sgd_textures_release(unsigned epoch)
         advance();
 }
 
+void sgd_object_retire(uint64_t handle) { sg_texture_retire(handle); }
+
 void sgd_object_drop(struct sgd_object *o)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
@@ -95,11 +97,13 @@ void sgd_textures_orphan(struct sgd_array *array)
     }
 }
 
-struct sgd_object *sgd_object_new(const struct sg_texture *t, struct sgd_array *array)
+struct sgd_object *sgd_object_new(const struct sg_texture *t, struct sgd_array *array, uint64_t placed)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_object *o = calloc(1, sizeof *o);
-    if (!o || !(o->handle = sg_texture_add(t))) {
+    if (o && (!placed || sg_texture_add_at(t, placed)))
+        o->handle = placed ? placed : sg_texture_add(t);
+    if (!o || !o->handle) {
         free(o);
         return NULL;
     }
