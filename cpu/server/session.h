@@ -166,7 +166,7 @@ struct session {
     uint64_t           legacy_received[FLYT_MAX_CONTEXTS];
     int                driver_version;
     struct id_map     *ids[KINDS];                    /* what the client names by ids; NULL: not this kind */
-    struct objects { struct tree names; uint64_t count, last; } objects[KINDS];       /* object.c */
+    struct objects { struct tree names; uint64_t count, last, placed; } objects[KINDS];       /* object.c */
     uint64_t           order;
     struct list        ready;                         /* streams whose first deferred call is worth a try: deferred.c */
     /* those that wait for room on lanes, for room in the driver, and for things of their own */

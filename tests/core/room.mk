@@ -36,15 +36,18 @@ $(BUILD)/tests/core_moves: $(call objects,$(addprefix tests/core/,test_moves.c i
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
 TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")
-# One with several threads, which are inside calls of libcuda.so.1.
-TESTS_CORE_THREADS := $(BUILD)/tests/core_moves_threads
-$(call objects,tests/core/test_moves_threads.c): | $(API_INCLUDED) $(BUILD)/generated/api/driver/gate_calls.inc
-$(TESTS_CORE_THREADS): $(call objects,$(addprefix tests/core/,test_moves_threads.c isolated.c two_servers.c)) | \
+# Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
+TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects
+$(call objects,$(TESTS_CORE_MOVES_CUDA:%=tests/core/%.c)): | $(API_INCLUDED) \
+    $(BUILD)/generated/api/driver/gate_calls.inc
+$(TESTS_CORE_MOVES_CUDA:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
+    $(call objects,$(addprefix tests/core/,isolated.c two_servers.c)) | \
     $(BIN)/cudart/libcuda.so.1 $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(BIN)/cudart/libcuda.so.1 -L$(BIN) -lflyt-client \
 	    -Wl,-rpath,$(abspath $(BIN)/cudart):$(abspath $(BIN)) -lcmocka -lpthread
-TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_THREADS) $m $(BIN)/cricket-rpc-server")
+TESTS += $(foreach t,$(TESTS_CORE_MOVES_CUDA:test_%=core_%),$(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),\
+    "$(BUILD)/tests/$t $m $(BIN)/cricket-rpc-server"))
 # The same with every copy over lanes.
 TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),"env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")
 # The gate: each entry of each library that front ends give to programs (0: libcuda.so.1).

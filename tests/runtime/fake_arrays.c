@@ -83,7 +83,7 @@ int core_texture_create(core_context *context, uint64_t *texture, const struct C
     return CORE_NOT_SUPPORTED;
 }
 
-int core_tex_object_destroy(core_context *context, uint64_t texture)
+int core_texture_destroy(core_context *context, uint64_t texture)
 {
     (void)context;
     (void)texture;
@@ -93,22 +93,22 @@ int core_tex_object_destroy(core_context *context, uint64_t texture)
 int core_tex_object_get_resource_desc(core_context *context, struct CUDA_RESOURCE_DESC *out, uint64_t texture)
 {
     (void)out;
-    return core_tex_object_destroy(context, texture);
+    return core_texture_destroy(context, texture);
 }
 
 int core_tex_object_get_texture_desc(core_context *context, struct CUDA_TEXTURE_DESC *out, uint64_t texture)
 {
     (void)out;
-    return core_tex_object_destroy(context, texture);
+    return core_texture_destroy(context, texture);
 }
 
 int core_tex_object_get_resource_view_desc(core_context *context, struct CUDA_RESOURCE_VIEW_DESC *out, uint64_t texture)
 {
     (void)out;
-    return core_tex_object_destroy(context, texture);
+    return core_texture_destroy(context, texture);
 }
 
-int core_surf_object_create(core_context *context, uint64_t *surface, const struct CUDA_RESOURCE_DESC *from)
+int core_surface_create(core_context *context, uint64_t *surface, const struct CUDA_RESOURCE_DESC *from)
 {
     (void)context;
     (void)surface;
@@ -116,15 +116,15 @@ int core_surf_object_create(core_context *context, uint64_t *surface, const stru
     return CORE_NOT_SUPPORTED;
 }
 
-int core_surf_object_destroy(core_context *context, uint64_t surface)
+int core_surface_destroy(core_context *context, uint64_t surface)
 {
-    return core_tex_object_destroy(context, surface);
+    return core_texture_destroy(context, surface);
 }
 
 int core_surf_object_get_resource_desc(core_context *context, struct CUDA_RESOURCE_DESC *out, uint64_t surface)
 {
     (void)out;
-    return core_tex_object_destroy(context, surface);
+    return core_texture_destroy(context, surface);
 }
 
 int core_device_get_texture1d_linear_max_width(size_t *width, int format, unsigned channels, int device)

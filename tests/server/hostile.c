@@ -231,9 +231,24 @@ static flyt_cuda_array3d_descriptor array_shape(void)
                                            below(2) ? 0 : (u_int)below(16) };
 }
 
+/* Numbers for what is made next: those that others have, that none can have, and too many of them. */
+static void place_call(struct peer *peer)
+{
+    uint64_t numbers[3] = { below(2) ? arrays[below(ARRAYS)] + below(200) : any() >> below(64), any() >> below(64),
+                            below(2) ? UINT64_C(0x800500000000) + 16 * below(2000) : any() };
+    if (!below(3))
+        numbers[0] = UINT64_C(0x7E3) << 52 | below(3) << 32 | below(2000);
+    if (!below(3))
+        WAIT(module_place, module_place_args, module_place_result, { id(0) });
+    SEND(place, place_args, { context(), (int)below(8), { below(3) ? 1 : (u_int)below(4), numbers } });
+    WAIT(movable, movable_args, movable_result, { (u_int)any() });
+}
+
 /* Arrays that can be made, objects that look at them, and ends. */
 static void array_call(struct peer *peer)
 {
+    if (!below(4))
+        place_call(peer);
     uint64_t *array = &arrays[below(ARRAYS)], *mipmap = &mipmaps[below(ARRAYS)];
     switch (below(6)) {
     case 0: {

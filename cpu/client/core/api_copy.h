@@ -73,5 +73,9 @@ struct CUDA_TEXTURE_DESC;
 struct CUDA_RESOURCE_VIEW_DESC;
 CORE_API int core_texture_create(core_context *, uint64_t *texture, const struct CUDA_RESOURCE_DESC *,
                                  const struct CUDA_TEXTURE_DESC *, const struct CUDA_RESOURCE_VIEW_DESC *view);
+/* Each waits. Destroying: 1: there is no such object. */
+CORE_API int core_texture_destroy(core_context *, uint64_t texture);
+CORE_API int core_surface_create(core_context *, uint64_t *surface, const struct CUDA_RESOURCE_DESC *);
+CORE_API int core_surface_destroy(core_context *, uint64_t surface);
 
 #endif

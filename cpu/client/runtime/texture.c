@@ -197,7 +197,7 @@ static int destroy(uint64_t object, int (*end)(core_context *, uint64_t))
 
 cudaError_t runtime_cudaDestroyTextureObject(cudaTextureObject_t texture)
 {
-    return runtime_waited(destroy(texture, core_tex_object_destroy));
+    return runtime_waited(destroy(texture, core_texture_destroy));
 }
 
 /* no_room: what NVIDIA's runtime says where `out` is NULL. */
@@ -295,7 +295,7 @@ static int create_surface(cudaSurfaceObject_t *out, const cudaResourceDesc *reso
         return error;
     if (!out || !resource)
         return cudaErrorInvalidValue;
-    if ((error = read_resource(resource, &from)) || (error = core_surf_object_create(context, &made, &from)))
+    if ((error = read_resource(resource, &from)) || (error = core_surface_create(context, &made, &from)))
         return error;
     *out = made;
     return cudaSuccess;
@@ -308,7 +308,7 @@ cudaError_t runtime_cudaCreateSurfaceObject(cudaSurfaceObject_t *out, const cuda
 
 cudaError_t runtime_cudaDestroySurfaceObject(cudaSurfaceObject_t surface)
 {
-    return runtime_waited(destroy(surface, core_surf_object_destroy));
+    return runtime_waited(destroy(surface, core_surface_destroy));
 }
 
 cudaError_t runtime_cudaGetSurfaceObjectResourceDesc(cudaResourceDesc *out, cudaSurfaceObject_t surface)

@@ -52,6 +52,11 @@ struct gpu {
     /* The software GPU's: words that say from now on how much memory each device has, and on how many multiprocessors
        blocks are placed; 0: as at the start. They stay valid as long as the process lives. NULL elsewhere. */
     void (*limits)(const _Atomic uint64_t *memory, const _Atomic uint32_t *sms);
+    /* The software GPU's: what is made next in the current context has this handle, or lies there. NULL elsewhere. */
+    CUresult (*place_object)(uint64_t handle);
+    void (*retire_object)(uint64_t handle);       /* none ever has it */
+    CUresult (*place_module)(const struct softgpu_module_place *);
+    CUresult (*module_place)(CUmodule, struct softgpu_module_place *);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

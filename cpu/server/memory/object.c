@@ -41,20 +41,34 @@ static CUresult shape_of(struct session *session, const struct object_kind *kind
     return r;
 }
 
-/* Into the table, under a name of its own. */
+static uint64_t names_of(const struct object *object) { return object->bytes ? object->bytes : 1; }
+
+/* Whether another object has the name, or a number that is to be one of this object's bytes. */
+static bool name_taken(const struct objects *objects, uint64_t name, const struct object *object)
+{
+    struct tree_node *node = tree_at_or_below(&objects->names, name + names_of(object) - 1, 0);
+    return node && (node->key >= name || names_of(TREE_OBJECT(node, struct object, node)) > name - node->key);
+}
+
+/* Into the table, under a name of its own, or under that which the client has placed. */
 static CUresult object_enter(struct session *session, const struct object_kind *kind, struct object *object)
 {
     struct objects *objects = &session->objects[kind->kind];
+    const uint64_t placed = objects->placed;
+    objects->placed = 0;
     CUresult r = shape_of(session, kind, object);
     if (r != CUDA_SUCCESS)
         return r;
-    if (objects->count >= OBJECTS_MOST || object->bytes >= NAMES_MOST - objects->last)
+    const uint64_t name = kind->value ? object->handle : placed ? placed : objects->last + 1;
+    if (placed && name != placed)
+        return CUDA_ERROR_ALREADY_MAPPED;
+    if (objects->count >= OBJECTS_MOST || (!kind->value && (name > NAMES_MOST || object->bytes >= NAMES_MOST - name)))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    object->node.key = kind->value ? object->handle : objects->last + 1;
-    if (object_find(session, kind, object->node.key))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!kind->value)
-        objects->last += 1 + object->bytes;
+    if (name_taken(objects, name, object))
+        return placed ? CUDA_ERROR_ALREADY_MAPPED : CUDA_ERROR_OUT_OF_MEMORY;
+    object->node.key = name;
+    if (!kind->value && name + object->bytes > objects->last)
+        objects->last = name + object->bytes;
     tree_insert(&objects->names, &object->node);
     objects->count++;
     return CUDA_SUCCESS;
@@ -93,6 +107,7 @@ CUresult object_lend(struct session *session, const struct object_kind *owner_ki
         return owner_kind->missing;
     for (struct list *link = list_first(&owner->lends); link; link = list_next(&owner->lends, link))
         if ((object = LIST_OBJECT(link, struct object, lent))->kind == kind && object->handle == handle) {
+            session->objects[kind->kind].placed = 0;
             *name = object->node.key;
             return CUDA_SUCCESS;
         }
@@ -106,6 +121,11 @@ CUresult object_lend(struct session *session, const struct object_kind *owner_ki
     list_append(&owner->lends, &object->lent);
     *name = object->node.key;
     return CUDA_SUCCESS;
+}
+
+void object_name_next(struct session *session, enum kind kind, uint64_t name)
+{
+    session->objects[kind].placed = name;
 }
 
 CUresult object_look(struct session *session, const struct object_kind *kind, uint64_t name, uint64_t *handle)

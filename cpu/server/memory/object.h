@@ -33,6 +33,8 @@ CUresult object_add(struct session *, struct context *, const struct object_kind
 /* The driver has returned a handle that belongs to the object `owner`. The same handle has the same name. */
 CUresult object_lend(struct session *, const struct object_kind *owner_kind, uint64_t owner, const struct object_kind *,
                      uint64_t handle, uint64_t *name);
+/* The next object of the kind gets this name (of a value: has this handle), or is refused with 208. 0: as always. */
+void object_name_next(struct session *, enum kind, uint64_t name);
 /* The driver's handle; its context is current then. */
 CUresult object_use(struct session *, const struct object_kind *, uint64_t name, uint64_t *handle);
 /* The driver's handle; the context that is current stays so. */

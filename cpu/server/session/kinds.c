@@ -40,11 +40,16 @@ const struct kind_row server_kinds[KINDS] = {
     [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all,
                              .stop = streams_free },
     [KIND_EVENT]         = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },
-    /* The driver chooses the values, and kernels are given them. The client does not keep what they were made from. */
-    [KIND_TEXTURE]       = { "texture", .moves = MOVE_REFUSED, .drop = texture_drop_all, .count = texture_count },
-    [KIND_SURFACE]       = { "surface", .moves = MOVE_REFUSED, .drop = surface_drop_all, .count = surface_count },
-    [KIND_ARRAY]         = { "array", .moves = MOVE_REFUSED, .drop = array_drop_all, .count = array_count },
-    [KIND_MIPMAP]        = { "mipmapped-array", .moves = MOVE_REFUSED, .drop = mipmap_drop_all, .count = mipmap_count },
+    /* The driver chooses the values, and kernels are given them. A client of an earlier release does not keep what they
+       were made from. */
+    [KIND_TEXTURE]       = { "texture", .moves = MOVE_REFUSED, .able = FLYT_ABLE_TEXTURES, .drop = texture_drop_all,
+                             .count = texture_count },
+    [KIND_SURFACE]       = { "surface", .moves = MOVE_REFUSED, .able = FLYT_ABLE_TEXTURES, .drop = surface_drop_all,
+                             .count = surface_count },
+    [KIND_ARRAY]         = { "array", .moves = MOVE_REFUSED, .able = FLYT_ABLE_ARRAYS, .drop = array_drop_all,
+                             .count = array_count },
+    [KIND_MIPMAP]        = { "mipmapped-array", .moves = MOVE_REFUSED, .able = FLYT_ABLE_ARRAYS,
+                             .drop = mipmap_drop_all, .count = mipmap_count },
     /* The driver chooses the addresses of variables. */
     [KIND_MODULE]        = { "module", SESSION_MAX_OBJECTS, MOVE_PROVED, .drop = modules_drop_all },
     [KIND_FUNCTION]      = { "function", SESSION_MAX_OBJECTS, .moves = MOVE_REBUILT },   /* goes with its module */

@@ -36,6 +36,7 @@ struct kind_row {
     const char *name;
     uint32_t ids;                         /* the client names them by ids below this, in session->ids; 0: it does not */
     enum movement moves;
+    unsigned able;                        /* FLYT_ABLE_…: a client that says this (MOVABLE) makes it again */
     /* All of these may be NULL, and are called under session.lock. A context has been made, with nothing in it.
        What fails is tried again at the first use. */
     void (*begin)(struct session *, struct context *);

@@ -7,6 +7,7 @@
  * and the copy engine treats both alike.
  */
 #include "array.h"
+#include "array_state.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/texel.h"
-#include "cpu/common/tree.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
 
@@ -33,22 +33,8 @@ enum {
     FLAGS_UNSUPPORTED = FLAG_DEPTH_TEXTURE | FLAG_COLOR_ATTACHMENT | FLAG_SPARSE | FLAG_DEFERRED | FLAG_VIDEO
 };
 
-struct array {
-    struct tree_node node; /* by handle */
-    core_context *context;
-    struct core_array_shape shape;
-    core_array owner;   /* the mipmapped array of which it is a level; 0: none */
-    unsigned levels;    /* of a mipmapped array; else 0 */
-    core_array level[]; /* 0: the program has not asked for this level */
-};
-
-static struct {
-    pthread_mutex_t lock;
-    struct tree arrays, mipmaps;
-    uint64_t array_count, mipmap_count;
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static struct array *array_of(struct tree_node *node) { return TREE_OBJECT(node, struct array, node); }
+#define all array_tables
+struct array_tables all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static struct array *find(const struct tree *tree, core_array handle)
 {
@@ -116,7 +102,7 @@ static struct array *array_new(core_context *context, const struct core_array_sh
     return array;
 }
 
-static int make(core_context *context, const struct core_array_shape *shape, unsigned levels, core_array *out)
+int array_make(core_context *context, const struct core_array_shape *shape, unsigned levels, core_array *out)
 {
     const struct CUDA_ARRAY3D_DESCRIPTOR wanted = { shape->width,    shape->height,
                                                     shape->depth,    (CUarray_format)shape->format,
@@ -136,10 +122,10 @@ static int create(core_context *context, const struct core_array_shape *wanted, 
     struct array *array = array_new(context, &shape, levels);
     if (!array)
         return CORE_OUT_OF_MEMORY;
-    code = make(context, &shape, levels, out);
+    code = array_make(context, &shape, levels, out);
     if (code == CORE_OUT_OF_MEMORY) {
         memory_give_back();
-        code = make(context, &shape, levels, out);
+        code = array_make(context, &shape, levels, out);
     }
     if (code) {
         free(array);

@@ -2,8 +2,10 @@
  * code_move.c: modules and functions on a move to another server (move.h).
  *
  * A module is loaded again under its id. Its variables are the driver's: the program has their addresses, so they must
- * have the same addresses at the new server. The server lists them, also those that the program never named, because
- * kernels may have written to them. What is in them is copied.
+ * have the same addresses at the new server, and so must its functions, to which kernels may have stored pointers. A
+ * server with the software GPU says where the module lies, and another one loads it there; elsewhere the addresses of
+ * the variables are compared. The server lists them, also those that the program never named, because kernels may have
+ * written to them. What is in them is copied.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,6 +23,8 @@ struct moving_module {
     unsigned       count;             /* variables */
     char         **names;
     flyt_symbol   *symbols;           /* at the old server */
+    uint64_t       place[FLYT_MAX_PLACE];
+    unsigned       placed;            /* numbers of place; 0: the old server does not say where it is */
 };
 struct moving_code { struct moving_module *modules; unsigned count; };
 
@@ -77,6 +81,26 @@ static int in_order_of_ids(const void *a, const void *b)
     return first < second ? -1 : first > second;
 }
 
+/* 801: the driver does not tell. Then the addresses of the variables are only compared. */
+static int place_ask(struct move *move, struct moving_module *m)
+{
+    module_place_args args = { m->load->module };
+    module_place_result result;
+    if (!(core_session.hello.capabilities & FLYT_CAP_PLACES))
+        return CORE_OK;
+    memset(&result, 0, sizeof result);
+    int code = wire_call(FLYT_MODULE_PLACE, (xdrproc_t)xdr_module_place_args, &args, (xdrproc_t)xdr_module_place_result,
+                         &result);
+    if (!code) {
+        m->placed = result.numbers.numbers_len;
+        memcpy(m->place, result.numbers.numbers_val, m->placed * sizeof *m->place);
+    }
+    xdr_free((xdrproc_t)xdr_module_place_result, &result);
+    return !code || code == CORE_NOT_SUPPORTED
+               ? CORE_OK
+               : move_refuse(move, code, "the old server does not tell where a code image is (error %d)", code);
+}
+
 static int module_save(struct move *move, struct moving_module *m)
 {
     int code = code_names_of(FLYT_MODULE_VARIABLES, m->load->module, &m->names, &m->count);
@@ -86,7 +110,8 @@ static int module_save(struct move *move, struct moving_module *m)
         return move_refuse(move, code, "the variables of a code image cannot be listed (error %d)", code);
     }
     m->symbols = calloc(m->count + 1, sizeof *m->symbols);
-    return m->symbols ? look_up(move, m, m->symbols) : CORE_OUT_OF_MEMORY;
+    code = m->symbols ? look_up(move, m, m->symbols) : CORE_OUT_OF_MEMORY;
+    return code ? code : place_ask(move, m);
 }
 
 int code_save(struct move *move)
@@ -123,6 +148,8 @@ static int module_restore(struct move *move, const struct moving_module *m)
 {
     flyt_symbol *there = calloc(m->count + 1, sizeof *there);
     int code = there ? bundle_announce(&m->image->bundle) : CORE_OUT_OF_MEMORY;
+    if (!code && m->placed && move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_PLACES)
+        code = move_place_at(move, m->context, FLYT_PLACE_MODULE, m->place, m->placed);
     if (!code)
         code = look_up(move, m, there);
     for (unsigned i = 0; i < m->count && !code; i++) {

@@ -13,6 +13,7 @@
 #include "cpu/client/core/memory/pool.h"
 #include "cpu/client/core/memory/share.h"
 #include "cpu/client/core/code/texref.h"
+#include "cpu/client/core/code/texture.h"
 
 static uint64_t allocations_count(void) { return address_count(CORE_DEVICE_MEMORY); }
 static uint64_t host_memory_count(void) { return address_count(CORE_PINNED_MEMORY); }
@@ -35,9 +36,11 @@ const struct client_kind_row client_kinds[KINDS] = {
     /* They go with their module; a new server hears their state before the next launch. */
     [KIND_TEXREF] = { "texture and surface references", MOVE_REBUILT, .drop = texrefs_forget_context,
                       .count = texrefs_count, .moved = texrefs_moved },
-    /* A move is refused: it copies neither their contents nor the textures and surfaces on them (docs/moving.md). */
-    [KIND_ARRAY] = { "arrays", MOVE_REFUSED, .drop = array_forget_context, .count = arrays_count },
-    [KIND_MIPMAP] = { "mipmapped arrays", MOVE_REFUSED, .count = mipmaps_count }, /* forgotten with the arrays */
+    [KIND_ARRAY] = { "arrays", MOVE_REBUILT, .drop = array_forget_context, .count = arrays_count,
+                     .restore = array_restore, .contents = array_contents },
+    /* Forgotten with the arrays, and their levels are copied with them. */
+    [KIND_MIPMAP] = { "mipmapped arrays", MOVE_REBUILT, .count = mipmaps_count, .save = mipmap_save,
+                      .restore = mipmap_restore },
     /* Cut from mappings. */
     [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count,
                           .contents = allocations_contents },
@@ -56,6 +59,10 @@ const struct client_kind_row client_kinds[KINDS] = {
                     .count = pool_count },
     /* Pages of host memory like any other. */
     [KIND_CHUNK] = { "chunks", MOVE_NOTHING, .drop = chunks_forget_context },
+    /* Behind what they are made of. */
+    [KIND_TEXTURE] = { "textures", MOVE_REBUILT, .drop = textures_forget_context, .count = textures_count,
+                       .restore = texture_restore, .moved = textures_moved },
+    [KIND_SURFACE] = { "surfaces", MOVE_REBUILT, .count = surfaces_count, .restore = surface_restore },
     [KIND_HOST_MEMORY] = { "pinned allocations", MOVE_REBUILT, .count = host_memory_count, .save = host_space_save,
                            .restore = host_space_restore, .contents = host_space_contents, .moved = host_space_moved },
     /* Only this process knows that it is. */

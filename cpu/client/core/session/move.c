@@ -144,7 +144,7 @@ static int settle(struct move *move)
 
 static int ask_source(struct move *move)
 {
-    movable_args args = { 0 };
+    movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES };
     movable_result result;
     memset(&result, 0, sizeof result);
     if (core_session.in_process)
@@ -330,6 +330,7 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
         move_hold("settled");
         return CORE_OK;
     }
+    move_stream_end(move);
     move_go(move, MOVE_SOURCE);
     kinds_moved(move, false);
     link_end(move, link);

@@ -1,12 +1,13 @@
 /*
  * move.h: moving the session to another server. move.c goes over the table of kinds (kinds.h); move_state.c has what
- * the functions of a kind need: which of the two servers calls go to, and the bytes that go from one to the other.
+ * the functions of a kind need: which of the two servers calls go to; move_bytes.c copies from one to the other.
  * docs/moving.md says what moves and how.
  */
 #ifndef FLYT_CLIENT_CORE_MOVE_H
 #define FLYT_CLIENT_CORE_MOVE_H
 
 #include "context.h"
+#include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/wire/state.h"
 
@@ -28,8 +29,8 @@ struct move {
     uint64_t      stream_token;
     core_context *streaming;                /* whose stream it is now; NULL: nobody's */
     bool          stream_made[2];
-    uint64_t      unconfirmed;              /* bytes sent to the new server since it was last waited for */
-    uint64_t      copied;                   /* bytes of device memory, in all */
+    struct move_pipe *pipe;                 /* move_bytes.c; NULL: no bytes are on their way */
+    uint64_t      copied;                   /* bytes of device memory and of arrays, in all */
     void         *of[KINDS];                /* what each kind has written down */
 };
 
@@ -41,8 +42,16 @@ void move_go(struct move *, enum move_end);
 int  move_stream(struct move *, core_context *, flyt_id *);
 /* Waits for it, and ends it at both servers. */
 int  move_stream_end(struct move *);
-/* Copies device memory from the old server to the same address at the new one. */
+/* Copies device memory from the old server to the same address at the new one. The last of the bytes may still be on
+   their way when it returns: move_stream_end waits for them. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
+/* A box whose rows and slices have no gaps. */
+int  move_box(struct move *, core_context *, uint64_t address, const struct core_extent *);
+/* Waits for all that is on its way; after an error too. */
+int  move_bytes_end(struct move *);
+/* The next object of the kind, enum flyt_place, that the new server makes in the context has this number. */
+int  move_place(struct move *, core_context *, int kind, uint64_t number);
+int  move_place_at(struct move *, core_context *, int kind, const uint64_t *numbers, unsigned count);
 
 /* session.c: connects, with the order's ticket. The client of move->at[MOVE_TARGET], if there is one, is the caller's
    also after an error. lost: of rpc_client_create. The program may go on meanwhile. */
@@ -74,5 +83,12 @@ int  host_space_restore(struct move *);
 int  host_space_contents(struct move *);
 void host_space_moved(struct move *, bool moved);
 int  registered_save(struct move *);
+int  mipmap_save(struct move *);
+int  mipmap_restore(struct move *);
+int  array_restore(struct move *);
+int  array_contents(struct move *);
+int  texture_restore(struct move *);
+int  surface_restore(struct move *);
+void textures_moved(struct move *, bool moved);
 
 #endif

@@ -1,0 +1,168 @@
+/*
+ * move_bytes.c: the bytes of device memory and of arrays that a move takes along. They pass through this process:
+ * several pieces are asked for at the old server while those that have come go on to the new one, so that both work at
+ * once, and many small allocations do not cost a round trip each.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "move.h"
+#include "cpu/client/core/wire/wire.h"
+
+enum { PIECES = 8, CONFIRM_EVERY = 16 << 20 };
+
+/* On its way from the old server. */
+struct moving_piece {
+    struct wire_call   call;
+    copy_box_out_args  args;
+    copy_out_result    bytes;
+};
+
+struct move_pipe {
+    struct moving_piece     pieces[PIECES];
+    unsigned         asked, arrived;        /* counted on and on */
+    /* the new server need not keep more than twice CONFIRM_EVERY bytes */
+    uint64_t         unconfirmed;
+    bool             confirming;
+    struct wire_call confirm;
+    stream_args      confirm_args;
+    plain_result     confirmed;
+    int              code;                  /* of the first piece that failed */
+};
+
+static uint64_t size_of(const flyt_extent *extent) { return extent->width * extent->height * extent->depth; }
+
+/* ---- to the new server ---- */
+
+static int confirm_wait(struct move *move)
+{
+    struct move_pipe *pipe = move->pipe;
+    int code = CORE_OK;
+    if (pipe->confirming) {
+        move_go(move, MOVE_TARGET);
+        code = wire_wait(&pipe->confirm);
+    }
+    pipe->confirming = false;
+    return code;
+}
+
+static int confirm(struct move *move, flyt_id stream)
+{
+    struct move_pipe *pipe = move->pipe;
+    int code = confirm_wait(move);
+    pipe->confirm_args.stream = stream;
+    memset(&pipe->confirmed, 0, sizeof pipe->confirmed);
+    wire_prepare(&pipe->confirm, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &pipe->confirm_args,
+                 (xdrproc_t)xdr_plain_result, &pipe->confirmed);
+    wire_submit(&pipe->confirm);
+    pipe->confirming = true;
+    pipe->unconfirmed = 0;
+    return code;
+}
+
+static int piece_send(struct move *move, core_context *c, const struct moving_piece *piece)
+{
+    copy_box_in_args args = { .to = piece->args.from, .extent = piece->args.extent, .data = piece->bytes.data };
+    move_go(move, MOVE_TARGET);
+    int code = move_stream(move, c, &args.stream);
+    if (!code)
+        code = wire_send(FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
+    move->pipe->unconfirmed += size_of(&args.extent);
+    move->copied += size_of(&args.extent);
+    return code || move->pipe->unconfirmed < CONFIRM_EVERY ? code : confirm(move, args.stream);
+}
+
+/* ---- from the old server ---- */
+
+/* The oldest piece. The context is that of all pieces: move_stream ends what another one has begun. */
+static void piece_arrives(struct move *move, core_context *c)
+{
+    struct move_pipe *pipe = move->pipe;
+    struct moving_piece *piece = &pipe->pieces[pipe->arrived++ % PIECES];
+    const unsigned long long at = piece->args.from.address, size = size_of(&piece->args.extent);
+    const flyt_bulk *data = &piece->bytes.data;
+    move_go(move, MOVE_SOURCE);
+    int code = wire_wait(&piece->call);
+    if (!code && (data->kind != FLYT_BULK_INLINE || data->flyt_bulk_u.bytes.bytes_len != size))
+        code = CORE_UNKNOWN;
+    if (code && !pipe->code)
+        move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read (error %d)", size, at, code);
+    if (!pipe->code && (code = piece_send(move, c, piece)))
+        move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be written at the new server (error %d)",
+                    size, at, code);
+    xdr_free((xdrproc_t)xdr_copy_out_result, &piece->bytes);
+}
+
+static int piece_ask(struct move *move, core_context *c, const flyt_box *from, const flyt_extent *extent)
+{
+    struct move_pipe *pipe = move->pipe;
+    if (pipe->asked - pipe->arrived == PIECES)
+        piece_arrives(move, c);
+    if (pipe->code)
+        return pipe->code;
+    struct moving_piece *piece = &pipe->pieces[pipe->asked % PIECES];
+    memset(&piece->bytes, 0, sizeof piece->bytes);
+    piece->args = (copy_box_out_args){ .from = *from, .extent = *extent };
+    move_go(move, MOVE_SOURCE);
+    int code = move_stream(move, c, &piece->args.stream);
+    if (code)
+        return code;
+    wire_prepare(&piece->call, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &piece->args,
+                 (xdrproc_t)xdr_copy_out_result, &piece->bytes);
+    wire_submit(&piece->call);
+    pipe->asked++;
+    return CORE_OK;
+}
+
+int move_bytes_end(struct move *move)
+{
+    struct move_pipe *pipe = move->pipe;
+    if (!pipe)
+        return CORE_OK;
+    while (pipe->arrived != pipe->asked)
+        piece_arrives(move, move->streaming);
+    int ended = confirm_wait(move), code = pipe->code ? pipe->code : ended;
+    free(pipe);
+    move->pipe = NULL;
+    return code;
+}
+
+/* ---- what callers ask for ---- */
+
+/* Begins with what belongs to one context: the pieces of another one have arrived. */
+static int pipe_begin(struct move *move, core_context *c)
+{
+    int code = move->streaming && move->streaming != c ? move_stream_end(move) : CORE_OK;
+    if (!code && !move->pipe && !(move->pipe = calloc(1, sizeof *move->pipe)))
+        code = CORE_OUT_OF_MEMORY;
+    return code;
+}
+
+/* Whole slices, or whole rows of one, or a part of one row: as many as a call can carry. */
+static flyt_extent next_part(const struct core_extent *whole, uint64_t row, uint64_t left_of_row, uint64_t line)
+{
+    const uint64_t height = whole->height, most = FLYT_MAX_INLINE / row;
+    uint64_t rows = height - line % height, slices = whole->depth - line / height;
+    if (!most || left_of_row < row)
+        return (flyt_extent){ left_of_row < FLYT_MAX_INLINE ? left_of_row : FLYT_MAX_INLINE, 1, 1 };
+    if (rows < height || most < height)
+        return (flyt_extent){ row, rows < most ? rows : most, 1 };
+    return (flyt_extent){ row, height, slices < most / height ? slices : most / height };
+}
+
+int move_box(struct move *move, core_context *c, uint64_t address, const struct core_extent *extent)
+{
+    const uint64_t row = extent->width, lines = extent->height * extent->depth;
+    int code = pipe_begin(move, c);
+    for (uint64_t at = 0; at < row * lines && !code;) {
+        const flyt_extent part = next_part(extent, row, row - at % row, at / row);
+        code = piece_ask(move, c, &(flyt_box){ address + at, row, extent->height }, &part);
+        at += size_of(&part);
+    }
+    return code;
+}
+
+int move_bytes(struct move *move, core_context *c, uint64_t address, uint64_t size)
+{
+    return size ? move_box(move, c, address, &(struct core_extent){ size, 1, 1 }) : CORE_OK;
+}
