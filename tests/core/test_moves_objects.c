@@ -5,6 +5,7 @@
  *
  * shows: moving: arrays of each shape, mipmapped arrays, texture and surface objects are made again at another server
  *   with the same handles and contents; one whose array has ended stays one that kernels cannot use
+ * shows: moving: managed memory keeps what the program and what kernels have written, page by page
  * shows: moving: variables, and pointers to functions that kernels have stored, are the same at another server,
  *   whatever else was loaded before
  */
@@ -104,7 +105,8 @@ static int launch(CUfunction f, void **arguments)
 
 /* ---- random programs ---- */
 
-enum { ARRAYS = 6, MODULES = 4, WIDTH = 32, HEIGHT_MOST = 40, DEPTH_MOST = 4, LEVELS = 3, STEPS = 150 };
+enum { ARRAYS = 6, MODULES = 4, WIDTH = 32, HEIGHT_MOST = 40, DEPTH_MOST = 4, LEVELS = 3, STEPS = 150,
+       MANAGED_WORDS = 65536 };
 
 static uint64_t seed, hash;
 
@@ -248,13 +250,16 @@ static void array_kernel(const struct shaped *a, CUdeviceptr out)
 static void random_program(uint64_t with, bool moves)
 {
     CUmodule modules[MODULES] = { 0 };
-    CUdeviceptr out, words;
+    CUdeviceptr out, words, managed;
     size_t size;
     int where = 0;
     uint32_t got;
     seed = with;
     begin();
     OK(cuMemAlloc_v2(&out, sizeof host));
+    OK(cuMemAllocManaged(&managed, MANAGED_WORDS * 4, 1));
+    uint32_t *shared = (uint32_t *)managed;
+    memset(shared, 0, MANAGED_WORDS * 2);
     OK(launch(store, (void *[]){ &(uint32_t){ 0 } }));
     for (int step = 0; step < STEPS; step++) {
         struct shaped *a = &arrays[roll(ARRAYS)];
@@ -263,6 +268,23 @@ static void random_program(uint64_t with, bool moves)
         CUfunction count;
         if (roll(10) == 0 && moves)
             move_to(where = !where);
+        /* The program and kernels write managed memory; half of its pages are not written at all. */
+        uint32_t word = roll(MANAGED_WORDS / 2), from = roll(MANAGED_WORDS / 2 - 4096);
+        CUdeviceptr at = managed + 4 * roll(MANAGED_WORDS / 2);
+        switch (roll(4)) {
+        case 0:
+            shared[word] = value;
+            break;
+        case 1:
+            OK(launch(apply, (void *[]){ &at, &value }));
+            break;
+        case 2:
+            mix(shared + from, 4096 * 4);
+            break;
+        default:
+            break;
+        }
+        OK(cuCtxSynchronize());
         switch (a->there ? roll(8) : 0) {
         case 0:
             if (a->there)

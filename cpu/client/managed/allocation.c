@@ -435,7 +435,33 @@ static uint64_t room_count(void)
     return spans_count();
 }
 
+/* Threads that touch pages which are not open wait until the session has moved, or has not. */
+static void room_session_rests(bool rests)
+{
+    if (rests)
+        pthread_mutex_lock(&spans_lock);
+    else
+        pthread_mutex_unlock(&spans_lock);
+}
+
+/* Dirty pages go to the device before work that wants them, and nobody has written the untouched ones. Variables are
+   their module's, and what is in handles is copied with those. */
+static int room_each_on_device(int (*visit)(core_context *, uint64_t address, uint64_t size, void *), void *context)
+{
+    FLYT_ASSERT_HELD(&spans_lock);
+    int code = CORE_OK;
+    for (const struct span *s = span_after(NULL); s && !code; s = span_after(s))
+        for (size_t page = 0, run; s->block && !block_is_handle(s->block) && page < s->pages && !code; page += run) {
+            run = span_run(s, page, s->pages - page);
+            if (s->state[page] == PAGE_DEVICE || s->state[page] == PAGE_CLEAN)
+                code = visit(s->context, page_address(s, page), run * PAGE, context);
+        }
+    return code;
+}
+
 static const struct managed_room room = {
+    .session_rests = room_session_rests,
+    .each_on_device = room_each_on_device,
     .before_work = room_before_work,
     .before_access = room_before_access,
     .host_function_ended = room_host_function_ended,

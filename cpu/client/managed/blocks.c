@@ -68,6 +68,13 @@ void block_put(core_context *c, uint64_t address)
         memory_put(c, address);
 }
 
+bool block_is_handle(uint64_t address)
+{
+    FLYT_ASSERT_HELD(&spans_lock);
+    const struct tree_node *node = tree_at_or_below(&blocks, address, 0);
+    return node && node->key == address;
+}
+
 void blocks_forget_context(core_context *c)
 {
     FLYT_ASSERT_HELD(&spans_lock);

@@ -6,7 +6,8 @@
 
 #include "cpu/client/core/stream/managed.h"
 
-pthread_mutex_t spans_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Recursive: whoever moves the session holds it meanwhile (room_session_rests), and ends contexts, say. */
+pthread_mutex_t spans_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static struct tree spans;
 static uint64_t count;

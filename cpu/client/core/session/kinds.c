@@ -44,9 +44,9 @@ const struct client_kind_row client_kinds[KINDS] = {
     /* Cut from mappings. */
     [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count,
                           .contents = allocations_contents },
-    /* A move is refused: the states of its pages do not move (docs/moving.md). */
-    [KIND_MANAGED] = { "pieces of managed memory", MOVE_REFUSED, .drop = managed_forget_context,
-                       .count = managed_count },
+    /* The device's pages are in mappings or handles; the states of pages are this side's affair. */
+    [KIND_MANAGED] = { "pieces of managed memory", MOVE_REBUILT, .drop = managed_forget_context,
+                       .count = managed_count, .contents = managed_contents },
     [KIND_MAPPING] = { "mappings", MOVE_REBUILT, .drop = memory_forget_context, .count = memory_pieces,
                        .restore = memory_restore },
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,

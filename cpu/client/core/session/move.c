@@ -32,6 +32,7 @@
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/wire.h"
@@ -351,9 +352,11 @@ static void source_note(struct move *move)
 static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint64_t limit, struct move_link *link)
 {
     int code = streams_end(move, until, limit);
+    managed_session_rests(true);          /* not before: host functions may want pages to end */
     if (!code && (code = session_move_begin()))
         move_refuse(move, code, "the session cannot be used (error %d)", code);
     if (code) {
+        managed_session_rests(false);
         link_end(move, link);
         return code;
     }
@@ -361,6 +364,7 @@ static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint
     source_note(move);
     code = move_session(move, uri, link);
     session_move_end();
+    managed_session_rests(false);
     return code;
 }
 

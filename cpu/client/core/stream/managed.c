@@ -2,6 +2,7 @@
 #include "mirror.h"
 
 #include "cpu/client/core/api_code.h"
+#include "move.h"
 #include "cpu/common/cancel.h"
 
 const struct managed_room *managed_room;
@@ -62,4 +63,20 @@ void managed_becomes_child(void)
 {
     if (managed_room)
         managed_room->becomes_child();
+}
+
+void managed_session_rests(bool rests)
+{
+    if (managed_room)
+        managed_room->session_rests(rests);
+}
+
+static int copy_pages(core_context *c, uint64_t address, uint64_t size, void *move)
+{
+    return move_bytes(move, c, address, size);
+}
+
+int managed_contents(struct move *move)
+{
+    return managed_room ? managed_room->each_on_device(copy_pages, move) : CORE_OK;
 }

@@ -23,6 +23,10 @@ struct managed_room {
     uint64_t (*count)(void);
     void     (*synchronised)(void);           /* called while managed_wants_to_know */
     void     (*becomes_child)(void);          /* in the child of a fork */
+    /* The session moves, and has moved or stays: between, no page is opened, and who touches one waits. */
+    void     (*session_rests)(bool rests);
+    /* Meanwhile: the pages of allocations that are not part of a handle, whose newest contents the device has. */
+    int      (*each_on_device)(int (*)(core_context *, uint64_t address, uint64_t size, void *), void *);
 };
 extern const struct managed_room *managed_room;             /* NULL: there is none */
 
@@ -55,5 +59,6 @@ void managed_variable_ends(uint64_t address, size_t size);
 void managed_forget_context(core_context *);
 uint64_t managed_count(void);
 void managed_becomes_child(void);
+void managed_session_rests(bool rests);
 
 #endif

@@ -83,6 +83,7 @@ int  host_space_restore(struct move *);
 int  host_space_contents(struct move *);
 void host_space_moved(struct move *, bool moved);
 int  registered_save(struct move *);
+int  managed_contents(struct move *);
 int  mipmap_save(struct move *);
 int  mipmap_restore(struct move *);
 int  array_restore(struct move *);
