@@ -55,6 +55,10 @@ void sg_engine_destroy(sg_engine *);        /* waits for nothing: grids still ru
    memory. */
 sg_heap *sg_heap_create(uint64_t base, size_t size);
 void sg_heap_destroy(sg_heap *);            /* NULL is allowed */
+/* What is allocated, and what is in it, as bytes, for a heap of the same base and size elsewhere. Reads, or writes, a
+   part; false: there is no such part. No kernel runs that uses the heap, or it finds anything there. */
+uint64_t sg_heap_state_size(const sg_heap *);
+bool sg_heap_state(sg_heap *, uint64_t offset, void *bytes, uint64_t size, bool write);
 /* What printf() has written and nobody has flushed: whole calls, the oldest go when `bytes` are full. */
 sg_print *sg_print_create(void);            /* of 1 MiB; NULL: no host memory */
 void sg_print_destroy(sg_print *);          /* with what it holds; NULL is allowed */

@@ -7,6 +7,7 @@
 #include "softgpu/exec/exec.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { UNIT = 16 };
 
@@ -102,11 +103,46 @@ bool exec_heap_give(sg_heap *h, uint64_t address)
     uint64_t i = (address - h->base) / UNIT;
     pthread_mutex_lock(&h->lock);
     bool begins = bit(h->used, i) && (i == 0 || !bit(h->used, i - 1) || bit(h->last, i - 1));
-    for (bool end = !begins; !end; i++) {
+    for (bool end = !begins; !end && i < h->units; i++) { /* bits that came from outside may have no end */
         end = bit(h->last, i);
         clear(h->used, i);
         clear(h->last, i);
     }
     pthread_mutex_unlock(&h->lock);
     return begins;
+}
+
+/* ---- moving to another process ---- */
+
+static uint64_t map_bytes(const sg_heap *h) { return (h->units / 64 + 1) * sizeof *h->used; }
+
+uint64_t sg_heap_state_size(const sg_heap *h) { return sizeof h->next + 2 * map_bytes(h) + h->units * UNIT; }
+
+/* The state is: where the search goes on, the two maps, the memory. */
+bool sg_heap_state(sg_heap *h, uint64_t offset, void *bytes, uint64_t size, bool write)
+{
+    struct { uint8_t *at; uint64_t size; } parts[] = { { (uint8_t *)&h->next, sizeof h->next },
+                                                       { (uint8_t *)h->used, map_bytes(h) },
+                                                       { (uint8_t *)h->last, map_bytes(h) },
+                                                       { (uint8_t *)(uintptr_t)h->base, h->units * UNIT } };
+    const uint64_t whole = sg_heap_state_size(h);
+    uint8_t *here = bytes;
+    if (offset > whole || size > whole - offset)
+        return false;
+    pthread_mutex_lock(&h->lock);
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts && size; i++) {
+        uint64_t part = offset < parts[i].size ? parts[i].size - offset : 0;
+        part = part < size ? part : size;
+        if (part && write)
+            memcpy(parts[i].at + offset, here, part);
+        else if (part)
+            memcpy(here, parts[i].at + offset, part);
+        here += part;
+        size -= part;
+        offset = part ? 0 : offset - parts[i].size;
+    }
+    if (h->next > h->units)
+        h->next = 0;
+    pthread_mutex_unlock(&h->lock);
+    return true;
 }

@@ -5,6 +5,7 @@
  *
  * shows: moving: arrays of each shape, mipmapped arrays, texture and surface objects are made again at another server
  *   with the same handles and contents; one whose array has ended stays one that kernels cannot use
+ * shows: moving: what kernels have allocated with malloc() is at the same addresses, and can be freed and added to
  * shows: moving: managed memory keeps what the program and what kernels have written, page by page
  * shows: moving: variables, and pointers to functions that kernels have stored, are the same at another server,
  *   whatever else was loaded before
@@ -63,6 +64,29 @@ static const char ptx[] =
     "  P: .callprototype (.reg .u32 _) _ (.reg .u32 _);\n"
     "  call (%r), %a, (%v), P; st.global.u32 [%o], %r; ret;\n}\n";
 
+/* A list in memory of malloc(): push(size, value), pop(), and walk(out), which stores a sum. */
+static const char ptx_list[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 8 .u64 first;\n"
+    ".extern .func (.param .b64 r) malloc(.param .b64 s);\n.extern .func free(.param .b64 p);\n"
+    ".visible .entry push(.param .u64 s, .param .u32 v) {\n"
+    "  .reg .u64 %s, %n, %f; .reg .u32 %v, %t; .reg .pred %p;\n"
+    "  mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; @%p ret;\n"
+    "  ld.param.u64 %s, [s]; ld.param.u32 %v, [v];\n"
+    "  { .param .b64 a; .param .b64 r; st.param.b64 [a], %s; call (r), malloc, (a); ld.param.b64 %n, [r]; }\n"
+    "  setp.eq.u64 %p, %n, 0; @%p ret; ld.global.u64 %f, [first]; st.global.u64 [%n], %f; st.global.u32 [%n+8], %v;\n"
+    "  st.global.u64 [first], %n; ret;\n}\n"
+    ".visible .entry pop() {\n"
+    "  .reg .u64 %n, %f; .reg .u32 %t; .reg .pred %p;\n"
+    "  mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; @%p ret;\n"
+    "  ld.global.u64 %n, [first]; setp.eq.u64 %p, %n, 0; @%p ret; ld.global.u64 %f, [%n]; st.global.u64 [first], %f;\n"
+    "  { .param .b64 a; st.param.b64 [a], %n; call free, (a); }\n  ret;\n}\n"
+    ".visible .entry walk(.param .u64 o) {\n"
+    "  .reg .u64 %n, %o; .reg .u32 %v, %s; .reg .pred %p;\n"
+    "  ld.param.u64 %o, [o]; ld.global.u64 %n, [first]; mov.u32 %s, 0;\n"
+    "L: setp.eq.u64 %p, %n, 0; @%p bra E; ld.global.u32 %v, [%n+8]; mad.lo.u32 %s, %s, 31, %v;\n"
+    "  ld.global.u64 %n, [%n]; bra L;\n"
+    "E: st.global.u32 [%o], %s; ret;\n}\n";
+
 /* A module with a variable of so many words, which a kernel adds to. */
 static const char ptx_variable[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .align 4 .b8 words[%u];\n"
@@ -72,7 +96,7 @@ static const char ptx_variable[] =
     "  st.global.u32 [words], %%c; st.global.u32 [%%o], %%c; ret;\n}\n";
 
 static CUcontext context;
-static CUfunction paint, look, store, apply;
+static CUfunction paint, look, store, apply, push, pop, walk;
 static char why[512];
 
 static void begin(void)
@@ -88,6 +112,10 @@ static void begin(void)
     OK(cuModuleGetFunction(&look, module, "look"));
     OK(cuModuleGetFunction(&store, module, "store"));
     OK(cuModuleGetFunction(&apply, module, "apply"));
+    OK(cuModuleLoadData(&module, ptx_list));
+    OK(cuModuleGetFunction(&push, module, "push"));
+    OK(cuModuleGetFunction(&pop, module, "pop"));
+    OK(cuModuleGetFunction(&walk, module, "walk"));
 }
 
 static void move_to(int number)
@@ -280,6 +308,22 @@ static void random_program(uint64_t with, bool moves)
             break;
         case 2:
             mix(shared + from, 4096 * 4);
+            break;
+        default:
+            break;
+        }
+        uint64_t bytes = 16 + roll(20000);
+        switch (roll(4)) {
+        case 0:
+            OK(launch(push, (void *[]){ &bytes, &value }));
+            break;
+        case 1:
+            OK(launch(pop, NULL));
+            break;
+        case 2:
+            OK(launch(walk, (void *[]){ &out }));
+            OK(cuMemcpyDtoH_v2(&got, out, 4));
+            mix(&got, 4);
             break;
         default:
             break;

@@ -242,6 +242,9 @@ static void place_call(struct peer *peer)
         WAIT(module_place, module_place_args, module_place_result, { id(0) });
     SEND(place, place_args, { context(), (int)below(8), { below(3) ? 1 : (u_int)below(4), numbers } });
     WAIT(movable, movable_args, movable_result, { (u_int)any() });
+    WAIT(heap, heap_args, heap_result, { context(), below(2) ? below(2000) : any() >> below(64) });
+    SEND(heap_set, heap_set_args,
+         { context(), below(2) ? below(2000) : any() >> below(64), { (u_int)below(sizeof payload), (char *)payload } });
 }
 
 /* Arrays that can be made, objects that look at them, and ends. */

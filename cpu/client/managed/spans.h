@@ -48,7 +48,7 @@ struct span {
     size_t        piece_count;
 };
 
-extern pthread_mutex_t spans_lock;    /* all of what follows; held over calls to the server, and while the session moves */
+extern pthread_mutex_t spans_lock;    /* all of what follows; held over calls to the server, and while it changes */
 
 static inline uint64_t span_base(const struct span *s) { return s->node.key; }
 static inline uint64_t page_address(const struct span *s, size_t page) { return s->node.key + page * PAGE; }

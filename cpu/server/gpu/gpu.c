@@ -72,6 +72,9 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     *(void **)&gpu->limits = dlsym(library, "softgpu_limits");
     *(void **)&gpu->place_object = dlsym(library, "softgpu_place_object");
     *(void **)&gpu->retire_object = dlsym(library, "softgpu_retire_object");
+    *(void **)&gpu->place_heap = dlsym(library, "softgpu_place_heap");
+    *(void **)&gpu->heap = dlsym(library, "softgpu_heap");
+    *(void **)&gpu->heap_state = dlsym(library, "softgpu_heap_state");
     *(void **)&gpu->place_module = dlsym(library, "softgpu_place_module");
     *(void **)&gpu->module_place = dlsym(library, "softgpu_module_place");
     return 0;

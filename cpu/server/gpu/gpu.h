@@ -56,6 +56,10 @@ struct gpu {
     CUresult (*place_object)(uint64_t handle);
     void (*retire_object)(uint64_t handle);       /* none ever has it */
     CUresult (*place_module)(const struct softgpu_module_place *);
+    CUresult (*place_heap)(uint64_t address);
+    /* With it: the heap of kernels of the current context; size: bytes of its state, 0: there is none. */
+    CUresult (*heap)(uint64_t *address, uint64_t *size);
+    CUresult (*heap_state)(uint64_t offset, void *, uint64_t size, bool write);
     CUresult (*module_place)(CUmodule, struct softgpu_module_place *);
 };
 

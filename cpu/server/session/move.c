@@ -3,6 +3,7 @@
  * brings with it (docs/moving.md). The client does the moving; the table of kinds says what cannot go with it.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/server/code/code.h"
@@ -73,6 +74,10 @@ static CUresult place(struct session *session, struct context *context, const pl
         if (session->gpu->retire_object)
             session->gpu->retire_object(numbers[0]);
         return CUDA_SUCCESS;
+    case FLYT_PLACE_HEAP: {
+        CUresult r = session->gpu->place_heap ? context_use(session, context) : CUDA_ERROR_NOT_SUPPORTED;
+        return r == CUDA_SUCCESS ? session->gpu->place_heap(numbers[0]) : r;
+    }
     case FLYT_PLACE_MODULE: return place_module(session, context, numbers);
     default: return CUDA_ERROR_INVALID_VALUE;
     }
@@ -101,4 +106,60 @@ void serve_module_place(struct session *session, struct call *call)
     }
     memcpy(numbers, &place, sizeof numbers);
     session_reply(session, call->xid, (xdrproc_t)xdr_module_place_result, &result, r, false);
+}
+
+/* ---- the heap of kernels ---- */
+
+static bool all_zero(const char *bytes, size_t size)
+{
+    return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1));
+}
+
+/* The part of the state from there on. *state: to be freed. */
+static CUresult heap_read(struct session *session, uint64_t offset, heap_result *result)
+{
+    const struct gpu *gpu = session->gpu;
+    uint64_t address, size;
+    CUresult r = gpu->heap(&address, &size);
+    if (r != CUDA_SUCCESS || !size)
+        return r;
+    if (offset > size)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t part = size - offset < FLYT_MAX_INLINE ? size - offset : FLYT_MAX_INLINE;
+    result->address = address;
+    result->size = size;
+    result->state.state_val = malloc(part + 1);
+    r = result->state.state_val ? gpu->heap_state(offset, result->state.state_val, part, false)
+                                : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS && !all_zero(result->state.state_val, part))
+        result->state.state_len = (u_int)part;
+    return r;
+}
+
+void serve_heap(struct session *session, struct call *call)
+{
+    const heap_args *args = &call->args.heap;
+    struct context *context = context_find(session, args->context);
+    heap_result result;
+    memset(&result, 0, sizeof result);
+    CUresult r = context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    if (r == CUDA_SUCCESS && session->gpu->heap) {
+        r = context_use(session, context);
+        r = r == CUDA_SUCCESS ? heap_read(session, args->offset, &result) : r;
+    }
+    session_reply(session, call->xid, (xdrproc_t)xdr_heap_result, &result, r, false);
+    free(result.state.state_val);
+}
+
+void serve_heap_set(struct session *session, struct call *call)
+{
+    const heap_set_args *args = &call->args.heap_set;
+    struct context *context = context_find(session, args->context);
+    CUresult r = !context                    ? CUDA_ERROR_INVALID_CONTEXT
+                 : session->gpu->heap_state ? context_use(session, context)
+                                            : CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS)
+        r = session->gpu->heap_state(args->offset, args->state.state_val, args->state.state_len, true);
+    if (r != CUDA_SUCCESS)
+        call_fail(session, call, r);
 }

@@ -24,6 +24,44 @@ CUresult softgpu_place_object(uint64_t handle)
 EXPORTED void softgpu_retire_object(uint64_t handle);
 void softgpu_retire_object(uint64_t handle) { sgd_object_retire(handle); }
 
+/* The heap of malloc() in kernels: where it is and how many bytes its state has, 0, 0: there is none. */
+EXPORTED CUresult softgpu_heap(uint64_t *address, uint64_t *size);
+CUresult softgpu_heap(uint64_t *address, uint64_t *size)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    *address = c->heap ? c->heap_memory : 0;
+    *size = sgd_heap_state_size(c);
+    sgd_leave();
+    return CUDA_SUCCESS;
+}
+
+EXPORTED CUresult softgpu_heap_state(uint64_t offset, void *bytes, uint64_t size, bool write);
+CUresult softgpu_heap_state(uint64_t offset, void *bytes, uint64_t size, bool write)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = sgd_heap_state(c, offset, bytes, size, write);
+    sgd_leave();
+    return r;
+}
+
+EXPORTED CUresult softgpu_place_heap(uint64_t address);
+CUresult softgpu_place_heap(uint64_t address)
+{
+    struct sgd_context *c;
+    CUresult r = sgd_enter_current(&c);
+    if (r)
+        return r;
+    r = sgd_heap_place(c, address);
+    sgd_leave();
+    return r;
+}
+
 EXPORTED CUresult softgpu_place_module(const struct softgpu_module_place *place);
 CUresult softgpu_place_module(const struct softgpu_module_place *place)
 {

@@ -65,7 +65,7 @@ struct sgd_context {
     struct sgd_event *events;
     struct tree slabs, code_slabs;       /* memory.c: small allocations are cut from them */
     /* What the next texture or surface object, and the next module, have to be (calls/place.c); 0: as it comes. */
-    uint64_t place_object;
+    uint64_t place_object, place_heap;
     struct softgpu_module_place place_module;
 };
 struct sgd_context *sgd_context_get(CUcontext);          /* by handle; NULL: invalid */
@@ -97,5 +97,10 @@ CUresult sgd_context_apply_limits(struct sgd_context *);
 CUresult sgd_heap_ensure(struct sgd_context *);          /* for a module whose kernels call malloc() */
 /* CUDA_ERROR_INVALID_VALUE once a kernel that may call malloc() was launched. After an error all is as before. */
 CUresult sgd_heap_resize(struct sgd_context *, size_t);
+/* Makes it, of the size that the limit says, at that address, or 208. */
+CUresult sgd_heap_place(struct sgd_context *, uint64_t address);
+uint64_t sgd_heap_state_size(const struct sgd_context *);     /* 0: there is no heap */
+/* sg_heap_state. 1: there is no heap, or no such part. */
+CUresult sgd_heap_state(struct sgd_context *, uint64_t offset, void *bytes, uint64_t size, bool write);
 
 #endif

@@ -11,7 +11,10 @@
 static CUresult heap_new(struct sgd_context *c, size_t size)
 {
     uint64_t at;
-    CUresult r = sgd_memory_new(c, c->device, SGD_MEMORY_DEVICE, size, &at); /* goes with the context's other memory */
+    /* Kernels keep its addresses, so it has to be there again where a session moves to. It goes with the context's
+       other memory. */
+    CUresult r = sgd_memory_new_code(c, SGD_MEMORY_DEVICE, size, c->place_heap, &at);
+    c->place_heap = 0;
     if (r)
         return r;
     struct sgd_memory *memory = sgd_memory_find(at);
@@ -58,4 +61,25 @@ CUresult sgd_heap_resize(struct sgd_context *c, size_t size)
     else if (before)
         heap_new(c, before);                 /* there is room: what it took is free, and nobody else had the mutex */
     return r;
+}
+
+CUresult sgd_heap_place(struct sgd_context *c, uint64_t address)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    if (c->heap)
+        return c->heap_memory == address ? CUDA_SUCCESS : CUDA_ERROR_ALREADY_MAPPED;
+    c->place_heap = address;
+    CUresult r = sgd_heap_ensure(c);
+    return r == CUDA_SUCCESS && !c->heap ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+uint64_t sgd_heap_state_size(const struct sgd_context *c) { return c->heap ? sg_heap_state_size(c->heap) : 0; }
+
+CUresult sgd_heap_state(struct sgd_context *c, uint64_t offset, void *bytes, uint64_t size, bool write)
+{
+    FLYT_ASSERT_HELD(&sgd_mutex);
+    if (!c->heap || !sg_heap_state(c->heap, offset, bytes, size, write))
+        return CUDA_ERROR_INVALID_VALUE;
+    c->heap_used |= write;
+    return CUDA_SUCCESS;
 }

@@ -28,6 +28,9 @@ const struct client_kind_row client_kinds[KINDS] = {
                      .save = event_save, .restore = event_restore, .moved = event_moved },
     [KIND_STREAM] = { "streams", MOVE_REBUILT, .begin = stream_open, .drop = stream_forget_context,
                       .count = stream_count, .restore = stream_restore, .moved = stream_moved },
+    /* Of malloc() in kernels. Before modules, which make one where there is none. */
+    [KIND_KERNEL_HEAP] = { "heaps of kernels", MOVE_PROVED, .save = kernel_heap_save, .restore = kernel_heap_restore,
+                           .contents = kernel_heap_contents, .moved = kernel_heap_moved },
     /* The driver chooses the addresses of variables. */
     [KIND_MODULE] = { "modules", MOVE_PROVED, .drop = code_forget_context, .count = code_modules, .save = code_save,
                       .restore = code_restore, .contents = code_contents, .moved = code_moved },

@@ -17,6 +17,7 @@ enum client_kind {
     KIND_PEER,
     KIND_EVENT,
     KIND_STREAM,
+    KIND_KERNEL_HEAP,
     KIND_MODULE,
     KIND_FUNCTION,
     KIND_TEXREF,

@@ -1,0 +1,81 @@
+/*
+ * heap_move.c: the heaps of malloc() in kernels on a move to another server (move.h). Kernels keep addresses in them,
+ * so the new server makes each at the same address, before it loads modules. What is allocated and what is in it are
+ * one state, which goes in parts; parts that are all zero do not.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/wire/wire.h"
+
+struct moving_heaps { uint64_t address[CONTEXTS_MOST], size[CONTEXTS_MOST]; };
+
+static int heap_ask(core_context *c, uint64_t offset, heap_result *result)
+{
+    heap_args args = { c->wire, offset };
+    memset(result, 0, sizeof *result);
+    return wire_call(FLYT_HEAP, (xdrproc_t)xdr_heap_args, &args, (xdrproc_t)xdr_heap_result, result);
+}
+
+int kernel_heap_save(struct move *move)
+{
+    struct moving_heaps *heaps = move->of[KIND_KERNEL_HEAP] = calloc(1, sizeof *heaps);
+    int code = heaps ? CORE_OK : CORE_OUT_OF_MEMORY;
+    if (!(core_session.hello.capabilities & FLYT_CAP_PLACES))
+        return code;
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c)) {
+        heap_result result;
+        code = heap_ask(c, 0, &result);
+        if (code)
+            move_refuse(move, code, "the old server does not say what kernels have allocated (error %d)", code);
+        heaps->address[c->wire] = result.address;
+        heaps->size[c->wire] = result.size;
+        xdr_free((xdrproc_t)xdr_heap_result, &result);
+    }
+    return code;
+}
+
+int kernel_heap_restore(struct move *move)
+{
+    const struct moving_heaps *heaps = move->of[KIND_KERNEL_HEAP];
+    int code = CORE_OK;
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
+        if (heaps->size[c->wire])
+            code = move_place(move, c, FLYT_PLACE_HEAP, heaps->address[c->wire]);
+    return code;
+}
+
+static int heap_copy(struct move *move, core_context *c, uint64_t size)
+{
+    int code = CORE_OK;
+    for (uint64_t at = 0; at < size && !code; at += FLYT_MAX_INLINE) {
+        heap_result part;
+        move_go(move, MOVE_SOURCE);
+        code = heap_ask(c, at, &part);
+        if (!code && part.size != size)
+            code = CORE_UNKNOWN;
+        heap_set_args args = { c->wire, at, { part.state.state_len, part.state.state_val } };
+        move_go(move, MOVE_TARGET);
+        if (!code && part.state.state_len)
+            code = wire_send(FLYT_HEAP_SET, (xdrproc_t)xdr_heap_set_args, &args);
+        xdr_free((xdrproc_t)xdr_heap_result, &part);
+    }
+    return code ? move_refuse(move, code, "what kernels have allocated could not be copied (error %d)", code) : CORE_OK;
+}
+
+int kernel_heap_contents(struct move *move)
+{
+    const struct moving_heaps *heaps = move->of[KIND_KERNEL_HEAP];
+    int code = CORE_OK;
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
+        if (heaps->size[c->wire])
+            code = heap_copy(move, c, heaps->size[c->wire]);
+    return code;
+}
+
+void kernel_heap_moved(struct move *move, bool moved)
+{
+    (void)moved;
+    free(move->of[KIND_KERNEL_HEAP]);
+}
