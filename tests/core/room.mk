@@ -48,6 +48,18 @@ $(TESTS_CORE_MOVES_CUDA:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(
 	    -Wl,-rpath,$(abspath $(BIN)/cudart):$(abspath $(BIN)) -lcmocka -lpthread
 TESTS += $(foreach t,$(TESTS_CORE_MOVES_CUDA:test_%=core_%),$(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/$t $m $(BIN)/cricket-rpc-server"))
+# CUDA programs that a preloaded library moves all the time.
+TESTS_CORE_MOVER := $(BUILD)/tests/libmover.so
+$(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)
+	@mkdir -p $(@D)
+	$(CC) -shared -o $@ $^ $(ALL_LDFLAGS) -ldl -lpthread
+TESTS_CORE_MOVED := $(addprefix build/cuda/,arrays textures managed graph_random dynamic threads)
+$(BUILD)/tests/core_moved: tests/core/moved.py tests/cuda/e2e.py $(TESTS_CORE_MOVED) | $(TESTS_CORE_MOVER) $(PROGRAMS)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/core/moved.py --bin %s --mover %s %s\n' $(BIN) $(TESTS_CORE_MOVER) \
+	    "$(TESTS_CORE_MOVED)" > $@
+	@chmod +x $@
+TESTS += $(if $(SANITIZE),,$(BUILD)/tests/core_moved)
 # The same with every copy over lanes.
 TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),"env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")
 # The gate: each entry of each library that front ends give to programs (0: libcuda.so.1).

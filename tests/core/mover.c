@@ -1,0 +1,68 @@
+/*
+ * mover.c: a library to be preloaded: its thread moves the program's session again and again between the servers of
+ * FLYT_TEST_MOVES (two URIs), with pauses of FLYT_TEST_PAUSE_US microseconds. At the end of the program it adds a line
+ * to the file FLYT_TEST_MOVED: how often the session moved, how often it was refused, and the last reason.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int (*move)(const char *uri, unsigned limit_ms, char *why, size_t size);
+static char uris[2][256], last[1024];
+static long pause_us = 2000;
+static unsigned moved, refused;
+static atomic_bool stop;
+static pthread_t thread;
+static pid_t mover;
+
+static void *moves(void *unused)
+{
+    int where = 0;
+    (void)unused;
+    while (!atomic_load(&stop)) {
+        char why[1024];
+        nanosleep(&(struct timespec){ pause_us / 1000000, pause_us % 1000000 * 1000 }, NULL);
+        if (atomic_load(&stop))
+            break;
+        if (move(uris[!where], 500, why, sizeof why) == 0) {
+            where = !where;
+            moved++;
+        } else {
+            refused++;
+            memcpy(last, why, sizeof last);
+        }
+    }
+    return NULL;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *servers = getenv("FLYT_TEST_MOVES"), *pause = getenv("FLYT_TEST_PAUSE_US");
+    *(void **)&move = dlsym(RTLD_DEFAULT, "flyt_core_move");
+    if (!move || !servers || sscanf(servers, "%255s %255s", uris[0], uris[1]) != 2)
+        return;
+    if (pause)
+        pause_us = atol(pause);
+    if (pthread_create(&thread, NULL, moves, NULL) == 0)
+        mover = getpid();
+}
+
+/* The library of the session ends after this one, which was loaded later. */
+__attribute__((destructor)) static void end(void)
+{
+    if (mover != getpid())
+        return;
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    FILE *out = getenv("FLYT_TEST_MOVED") ? fopen(getenv("FLYT_TEST_MOVED"), "a") : NULL;
+    if (!out)
+        return;
+    fprintf(out, "%u %u %s\n", moved, refused, last);
+    fclose(out);
+}
