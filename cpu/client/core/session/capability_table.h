@@ -23,10 +23,10 @@ SOFTWARE("PyTorch of Debian", "libtorch_cuda.so", "-linux-gnu/libtorch_cuda", (9
          "it knows no major number above 9, and its libraries have PTX for what is newer than 9.0")
 /* Its Python looks the architecture up, and knows those up to 12.1. */
 SOFTWARE("CuTe", "_cutlass_ir.", "", (120, 90), "its table of architectures ends with 12.1")
-/* The 21 operations of tests/software/jax_ops.py need 43 s of a processor with 9.0, 172 s with 12.0 and 168 s with 13.0,
-   and all of them are right. XLA tries many kernels for a matrix product before it takes one. JAX asks CUDA for its
-   devices before it loads its largest library. Where other software needs 13.0, JAX is only slower; what needs 12.0 of
-   the rows here takes 9.0, too. */
+/* The 21 operations of tests/software/jax_ops.py need 43 s of a processor with 9.0, 172 s with 12.0 and 168 s with
+   13.0, and all of them are right. XLA tries many kernels for a matrix product before it takes one. JAX asks CUDA for
+   its devices before it loads its largest library. Where other software needs 13.0, JAX is only slower; what needs 12.0
+   of the rows here takes 9.0, too. */
 SOFTWARE("JAX", "_versions.so", "/jax_cuda", (90, 130), "with newer ones its first matrix product takes minutes")
 /* Matrix products: for 12.0 and 9.0 cuBLAS chooses kernels that it has as machine code only. */
 SOFTWARE("TensorFlow", "libtensorflow_framework.so", "", (130), "its cuBLAS has PTX for what is newer than it is")
