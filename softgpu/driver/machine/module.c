@@ -33,11 +33,12 @@ CUresult sgd_library_managed(const struct sgd_library *l, const char *name, uint
 
 /* ---- memory of variables ----------------------------------------------------------------------------------------- */
 
-static bool is_own_managed(const struct sgd_module *m, const struct ptx_variable *v, uint64_t *of_library)
+/* A managed variable that is this module's. Of one that is its library's, *address is set. */
+static bool is_own_managed(const struct sgd_module *m, const struct ptx_variable *v, uint64_t *address)
 {
     uint64_t size;
     return has_memory(v) && v->managed &&
-           !(m->library && sgd_library_managed(m->library, v->name, of_library, &size) == CUDA_SUCCESS);
+           !(m->library && sgd_library_managed(m->library, v->name, address, &size) == CUDA_SUCCESS);
 }
 
 static uint64_t in_granules(uint64_t size) { return (size + SGD_GRANULE - 1) & ~(uint64_t)(SGD_GRANULE - 1); }
@@ -46,9 +47,9 @@ static uint64_t in_granules(uint64_t size) { return (size + SGD_GRANULE - 1) & ~
 static CUresult place_managed(struct sgd_module *m, const struct ptx_module *ptx)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
-    uint64_t total = 0, ignored;
+    uint64_t total = 0;
     for (uint32_t i = 0; i < ptx->variable_count; i++)
-        if (is_own_managed(m, &ptx->variables[i], &ignored))
+        if (is_own_managed(m, &ptx->variables[i], &m->addresses[i]))
             total += in_granules(size_of(&ptx->variables[i]));
     if (!total)
         return CUDA_SUCCESS;
@@ -61,7 +62,7 @@ static CUresult place_managed(struct sgd_module *m, const struct ptx_module *ptx
     uint64_t at = m->place.managed;
     for (uint32_t i = 0; i < ptx->variable_count; i++) {
         const struct ptx_variable *v = &ptx->variables[i];
-        if (!has_memory(v) || !v->managed || !is_own_managed(m, v, &m->addresses[i]))
+        if (!is_own_managed(m, v, &m->addresses[i]))
             continue;
         CUresult r = sgd_memory_new_code(m->context, SGD_MEMORY_MANAGED, size_of(v), at, &m->addresses[i]);
         if (r)
