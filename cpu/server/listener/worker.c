@@ -322,7 +322,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     struct rpc_tls_identity identity = { 0 };
     int fd = worker_receive(&identity, &worker_gift);
     if (fd < 0)
-        return 0;
+        _exit(0);
     if (worker_gift.passed)
         ticket_expect(worker_gift.pass);
     rpc_channel *channel;
@@ -330,12 +330,12 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     worker_limit_greeting(log_fd);
     bool by_tls = identity.key != NULL && rpc_tls_spoken(fd);
     if (worker_open(fd, &identity, host_memory, bar, &options, &channel) != 0)
-        return 1;
+        _exit(1);
     if (by_tls)
         rpc_channel_tls_numbers(channel, client_numbers);
     if (session_create(channel, &options, &session, error) != 0) {
         log_error("event=client-refused why=\"%s\"", error);
-        return 1;
+        _exit(1);
     }
     relay_open(session);
     pthread_t watch;

@@ -108,8 +108,9 @@ struct mirror {
 int  mirror_start(struct session *);
 void mirror_open(struct session *);       /* there is a window */
 void mirror_ended(struct session *);      /* the client is gone: nobody brings anything */
-/* No kernel waits any more, nor will one. */
+/* No kernel waits any more, nor will one. Its areas may be there still. */
 void mirror_stop(struct session *);
+void mirror_free(struct session *);       /* no area is left */
 /* Zeros at the addresses, and what is beside them. False: no memory, or too much. */
 bool mirror_range_begin(struct host_memory *, struct host_range *);
 void mirror_range_end(struct host_memory *, struct host_range *);

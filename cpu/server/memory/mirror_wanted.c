@@ -248,6 +248,13 @@ void mirror_stop(struct session *session)
         pthread_cond_wait(&mirror->answered, &mirror->lock);
     pthread_mutex_unlock(&mirror->lock);
     mirror_cuts_drop(mirror);
+}
+
+void mirror_free(struct session *session)
+{
+    struct mirror *mirror = &session->mirror;
+    if (!mirror->started)
+        return;
     pthread_cond_destroy(&mirror->answered);
     pthread_mutex_destroy(&mirror->lock);
     pthread_mutex_destroy(&mirror->contents);

@@ -131,6 +131,7 @@ void session_destroy(struct session *session)
     }
     lanes_destroy(session);
     mirror_stop(session);
+    mirror_free(session);
     for (int kind = 0; kind < KINDS; kind++)
         id_map_destroy(session->ids[kind]);
     free(session->devices);
