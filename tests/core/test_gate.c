@@ -273,6 +273,12 @@ static void body_ends(void)
     }
 }
 
+#ifdef __SANITIZE_THREAD__
+/* The child has no thread that it could join. */
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "report_thread_leaks=0"; }
+#endif
+
 /* The thread that is inside is not in the child, nor is who shut the gate. */
 static void body_fork_(void)
 {

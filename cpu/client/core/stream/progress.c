@@ -67,7 +67,7 @@ bool stream_is_published(const struct client_stream *s) { return s->published !=
 uint64_t stream_done(struct client_stream *s)
 {
     uint64_t done = atomic_load(&s->done);
-    uint64_t said = atomic_load_explicit(s->published, memory_order_acquire) + s->base;
+    uint64_t said = atomic_load_explicit(s->published, memory_order_acquire) + atomic_load(&s->base);
     if (said <= done || said > atomic_load(&s->numbered))
         return done;
     stream_ended(s, said);
@@ -118,7 +118,7 @@ static struct client_stream *by_wire(flyt_id wire)
 void stream_progress(flyt_id wire, uint64_t done)
 {
     struct client_stream *s = by_wire(wire);
-    done += s ? s->base : 0;
+    done += s ? atomic_load(&s->base) : 0;
     if (s && done <= atomic_load(&s->numbered))   /* more than was ever sent: not to be believed */
         stream_ended(s, done);
 }

@@ -130,7 +130,7 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     s->flags = flags;
     s->priority = priority;
     s->published = progress_published(index);
-    s->base = 0;
+    atomic_store(&s->base, 0);
     s->counted = 0;
     atomic_store(&s->recorder, NULL);
     pthread_mutex_lock(&s->lock);             /* a launch that raced with the end of the stream that it was */
@@ -347,7 +347,7 @@ int stream_restore(struct move *move)
 static void stream_adopt(struct client_stream *s)
 {
     stream_finished(s, atomic_load(&s->numbered));
-    s->base = atomic_load(&s->numbered);
+    atomic_store(&s->base, atomic_load(&s->numbered));
     s->published = progress_published(s->wire);
 }
 

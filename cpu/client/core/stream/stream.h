@@ -54,7 +54,7 @@ struct backlog {
 struct client_stream {
     pthread_mutex_t lock;             /* makes "number and submit" one step */
     atomic_uint_fast64_t numbered, sent, done, weighty;
-    uint64_t base;                    /* its number when the session moved to this server, which counts from there */
+    atomic_uint_fast64_t base;        /* its number when the session moved to this server, which counts from there */
     _Atomic uint64_t *published;      /* where the server writes it, in shared memory; else a word that stays 0 */
     /* up to where a synchronisation has been answered, and what kernels printed came with it */
     atomic_uint_fast64_t heard;

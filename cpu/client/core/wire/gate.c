@@ -271,7 +271,7 @@ static void in_child(void)
             place_free(place);
     if (own_place)
         own_place->thread = gettid();
-    pthread_mutex_init(&places.lock, NULL);
+    pthread_mutex_unlock(&places.lock);       /* this thread took it, in the parent */
     atomic_store(&end_calls, 0);
     ways_shut(false);
 }
