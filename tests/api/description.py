@@ -132,7 +132,7 @@ REFUSED = (
     (r"call=100 blocks", "call=100 async", "has the word async and something to answer"),
     (r"call=120 role=makes", "call=120 role=keeps", "role=keeps: not one of makes, ends, lends"),
     (r"call=123 role=lends", "call=123", "makes, ends or lends an object in no way that can be generated"),
-    (r"call=107 ", "call=107 role=lends ", "makes, ends or lends an object in no way that can be generated"),
+    (r"call=108 ", "call=108 role=lends ", "makes, ends or lends an object in no way that can be generated"),
     (r"call=121 role=ends charge", "call=121 charge", "has the word charge, and neither makes nor ends an object"),
 )
 

@@ -31,8 +31,8 @@
  *             how much may be under way;  pending.c, early_return.c  copies that are not done;
  *             host_function.c;  sequence.c, condition.c  graphs that the server keeps;  managed.c, mirror.c,
  *             pool_notes.c  the way to rooms that are called from here;  context_work.c, context_event.c  all streams
- *             of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;  move_state.c
- *             which server a move's calls go to
+ *             of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;  move_state.c,
+ *             move_bytes.c  which server a move's calls go to, and the contents of memory
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management;  pool*.c  stream-ordered memory;  host_*.c  pinned memory;  share*.c, event_shared.c  memory
  *             and events of several programs;  extent.c  what is allocated, for the memory checker;  prefetch.c
@@ -44,9 +44,10 @@
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
  *             ids of calls that are only handed on (generated: cpu/api/driver.api)
  *   session/  session.c  the connection;  helper.c  the one thread of the core;  context_life.c  how contexts begin and
- *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;  local.c,
- *             manager.c  where the server is found;  attach_wait.c, attach_window.c  waiting for it, and its window;
- *             capability.c  which compute capability the loaded software needs;  peer.c, usage.c, stats_report.c
+ *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;  mover.c,
+ *             move_hold.c  moves that the cluster orders;  local.c, manager.c  where the server is found;
+ *             attach_wait.c, attach_window.c  waiting for it, and its window;  capability.c  which compute capability
+ *             the loaded software needs;  peer.c, usage.c, stats_report.c
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H
