@@ -141,8 +141,12 @@ static void tell_client(struct moved_program *move, bool call_off)
 static void order(struct moved_program *move)
 {
     struct event_about which = about(move);
-    tell_client(move, false);
+    const struct server *target = map_get_id(&move->cluster->servers, move->target);
     loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
+    move->unsaid = target && !target->address_count;
+    if (move->unsaid)
+        return;
+    tell_client(move, false);
     cluster_event(move->cluster, ADMIN_INFO, "move-ordered", &which, "move %llu: %.200s is to move",
                   (unsigned long long)move->id, move->executable);
 }
@@ -253,6 +257,8 @@ static void look(struct moved_program *move)
         step(move, MOVE_TARGET_GONE);
     } else if (target->state == CTL_SERVER_RUNNING && target->durable && move->durable) {
         step(move, MOVE_TARGET_RUNS);
+        if (move->unsaid && target->address_count && !move->is.cancelled)
+            order(move);
     }
 }
 

@@ -21,6 +21,7 @@ struct moved_program {
     struct move_course is;
     bool holds;   /* it counts in reserved and leaving */
     bool durable; /* its row is */
+    bool unsaid;  /* the order: the node of the target has not yet said where its server is */
     char vm[CTL_MAX_NAME + 1], executable[CTL_MAX_PATH + 1], by[CTL_MAX_NAME + 1];
     char from_node[CTL_MAX_NAME + 1], from_gpu[CTL_MAX_NAME + 1], to_node[CTL_MAX_NAME + 1], to_gpu[CTL_MAX_NAME + 1];
     int64_t begun, ended;
