@@ -104,6 +104,8 @@ void rig_signal(int number)
     kill(rig.pid, number);
     int status = wait_for_end(rig.pid, 10000);
     rig.pid = 0;
+    if (number == SIGKILL) /* nodes and clients notice, before anybody asks whether they are registered again */
+        rig_run_ms(20);
     if (number == SIGTERM && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
         fail_msg("the manager did not end cleanly: status %#x (see %s/log)", status, rig.folder);
 }

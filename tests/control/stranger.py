@@ -127,14 +127,15 @@ def other_names(ports):
     wishes = [word for wish in ("basicConstraints=critical,CA:TRUE", "keyUsage=keyCertSign,digitalSignature",
                                 "extendedKeyUsage=serverAuth,clientAuth", "subjectAltName=DNS:*,IP:127.0.0.1")
               for word in ("-addext", wish)]
+    next_request = request("client:vm1")    # made before, because the limit on how often lasts for a moment only
     made, said = vm.renew(request("client:vm1/CN=client:vm2/serialNumber=00", more=wishes))
+    again, said_again = vm.renew(next_request)
     shown = run("openssl", "x509", "-noout", "-text", input=f"-----BEGIN {said.partition('-----BEGIN ')[2]}"
                 .replace(" ", "\n").replace("BEGIN\nCERT", "BEGIN CERT").replace("END\nCERT", "END CERT")).stdout
     ok(made and "Subject: CN = client:vm1, serialNumber" in shown, f"vm1 gets its own: {said[:60]}")
     ok("CA:FALSE" in shown and "TLS Web Client Authentication\n" in shown and "Digital Signature\n" in shown and
        "Server" not in shown and "DNS:" not in shown, "and not what else its request names: no issuer, no server")
-    again, said = vm.renew(request("client:vm1"))
-    ok(not again and "too often" in said, "and not another one at once")
+    ok(not again and "too often" in said_again, "and not another one at once")
 
 
 def other_speakers(ports):
