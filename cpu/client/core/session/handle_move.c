@@ -48,7 +48,8 @@ static core_context *context_on(int device)
     return c;
 }
 
-/* It may be mapped nowhere, so both servers map it for a moment, at an address that the program does not use. */
+/* It may be mapped nowhere, so both servers map it for a moment, at an address that the program does not use. A store
+   knows it by its own name. */
 static void handle_copy(void *object, id_token token, void *context)
 {
     struct physical *physical = object;
@@ -66,17 +67,20 @@ static void handle_copy(void *object, id_token token, void *context)
                   : move_refuse(move, 0, "no %s to copy what a memory handle on device %d holds",
                                 c ? "addresses are free" : "context exists", physical->device);
     for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET && !code; end++) {
+        if (!move_needs(move, end))
+            continue;
         move_go(move, end);
         code = mapping_ask_with(physical, at, &own);
         mapped[end] = !code;
     }
     if (!code)
-        code = move_bytes(move, c, at, physical->size);
+        code = move_bytes_of(move, c, physical->wire, at, physical->size);
     int ended = move_stream_end(move);              /* nothing uses it any more */
     for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET; end++) {
+        if (!mapped[end])
+            continue;
         move_go(move, end);
-        if (mapped[end])
-            mapping_end(at, physical->size);
+        mapping_end(at, physical->size);
     }
     if (at)
         window_give(at, physical->size);

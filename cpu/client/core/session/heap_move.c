@@ -46,21 +46,42 @@ int kernel_heap_restore(struct move *move)
     return code;
 }
 
+static int part_give(struct move *move, core_context *c, uint64_t offset, char *bytes, u_int size)
+{
+    heap_set_args args = { c->wire, offset, { size, bytes } };
+    if (!(move->steps & MOVE_IN))
+        return move_store_put(move, c->wire, offset, bytes, size);
+    move_go(move, MOVE_TARGET);
+    return size ? wire_send(FLYT_HEAP_SET, (xdrproc_t)xdr_heap_set_args, &args) : CORE_OK;
+}
+
+static int part_copy(struct move *move, core_context *c, uint64_t offset, uint64_t size)
+{
+    heap_result part;
+    move_go(move, MOVE_SOURCE);
+    int code = heap_ask(c, offset, &part);
+    if (!code && part.size != size)
+        code = CORE_UNKNOWN;
+    if (!code)
+        code = part_give(move, c, offset, part.state.state_val, part.state.state_len);
+    xdr_free((xdrproc_t)xdr_heap_result, &part);
+    return code;
+}
+
+static int part_from_store(struct move *move, core_context *c, uint64_t offset, char *room)
+{
+    uint64_t size = FLYT_MAX_INLINE;
+    int code = move_store_get(move, c->wire, offset, room, &size);
+    return code ? code : part_give(move, c, offset, room, (u_int)size);
+}
+
 static int heap_copy(struct move *move, core_context *c, uint64_t size)
 {
-    int code = CORE_OK;
-    for (uint64_t at = 0; at < size && !code; at += FLYT_MAX_INLINE) {
-        heap_result part;
-        move_go(move, MOVE_SOURCE);
-        code = heap_ask(c, at, &part);
-        if (!code && part.size != size)
-            code = CORE_UNKNOWN;
-        heap_set_args args = { c->wire, at, { part.state.state_len, part.state.state_val } };
-        move_go(move, MOVE_TARGET);
-        if (!code && part.state.state_len)
-            code = wire_send(FLYT_HEAP_SET, (xdrproc_t)xdr_heap_set_args, &args);
-        xdr_free((xdrproc_t)xdr_heap_result, &part);
-    }
+    char *room = move->steps & MOVE_OUT ? NULL : malloc(FLYT_MAX_INLINE);
+    int code = move->steps & MOVE_OUT || room ? CORE_OK : CORE_OUT_OF_MEMORY;
+    for (uint64_t at = 0; at < size && !code; at += FLYT_MAX_INLINE)
+        code = room ? part_from_store(move, c, at, room) : part_copy(move, c, at, size);
+    free(room);
     return code ? move_refuse(move, code, "what kernels have allocated could not be copied (error %d)", code) : CORE_OK;
 }
 

@@ -201,7 +201,7 @@ static int ask_devices(struct move *move)
 
 /* ---- 3. made again ---- */
 
-static int make_again(struct move *move)
+static int kinds_restore(struct move *move)
 {
     int code = CORE_OK;
     move_go(move, MOVE_TARGET);
@@ -210,17 +210,35 @@ static int make_again(struct move *move)
         if (code)
             move_refuse(move, code, "%s could not be made again (error %d)", client_kinds[kind].name, code);
     }
+    return code;
+}
+
+/* Both steps, or one of them: move->steps. */
+static int kinds_contents(struct move *move)
+{
+    const enum move_end end = move->steps & MOVE_IN ? MOVE_TARGET : MOVE_SOURCE;
+    int code = CORE_OK;
     for (int kind = 0; kind < KINDS && !code; kind++) {
-        move_go(move, MOVE_TARGET);
+        move_go(move, end);
+        move->kind = (unsigned)kind;
         code = client_kinds[kind].contents ? client_kinds[kind].contents(move) : CORE_OK;
         if (code)
             move_refuse(move, code, "the contents of %s could not be copied (error %d)", client_kinds[kind].name, code);
     }
-    move_go(move, MOVE_TARGET);
+    move_go(move, end);
     int ended = move_stream_end(move);
+    return code ? code : ended;
+}
+
+static int make_again(struct move *move)
+{
+    int code = kinds_restore(move);
+    if (!code)
+        code = kinds_contents(move);
+    move_go(move, MOVE_TARGET);
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
         code = context_finish(c);             /* errors of calls that nobody waited for come with the answer */
-    code = code ? code : ended ? ended : atomic_load(&core_session.latched);
+    code = code ? code : atomic_load(&core_session.latched);
     code = code ? code : atomic_load(&core_session.sticky);
     return code ? move_refuse(move, code, "the new server reports error %d", code) : CORE_OK;
 }
@@ -373,7 +391,7 @@ int session_move(struct move_order *order)
     CANCEL_DEFERRED;
     char nowhere[2];
     const char *uri = order->uri;
-    struct move move = { .order = order, .why = order->why_size ? order->why : nowhere,
+    struct move move = { .order = order, .steps = MOVE_ACROSS, .why = order->why_size ? order->why : nowhere,
                          .why_size = order->why_size ? order->why_size : sizeof nowhere };
     uint64_t limit = (order->limit_ms ? order->limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
     *move.why = 0;

@@ -7,6 +7,7 @@
 #define FLYT_CLIENT_CORE_MOVE_H
 
 #include "context.h"
+#include "move_store.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/wire/state.h"
@@ -22,6 +23,9 @@ struct move {
         int          devices[FLYT_MAX_DEVICES];   /* their numbers there */
     } at[2];
     enum move_end now;                      /* where calls go */
+    enum move_steps steps;                  /* of copying contents */
+    struct move_store *store;               /* NULL where both steps are taken at once */
+    unsigned      kind;                     /* whose contents are being copied */
     char         *why;                      /* the caller's */
     size_t        why_size;
     uint64_t      target_host;              /* bytes of the host window there */
@@ -42,9 +46,20 @@ void move_go(struct move *, enum move_end);
 int  move_stream(struct move *, core_context *, flyt_id *);
 /* Waits for it, and ends it at both servers. */
 int  move_stream_end(struct move *);
-/* Copies device memory from the old server to the same address at the new one. The last of the bytes may still be on
-   their way when it returns: move_stream_end waits for them. */
+/* Whether copying contents needs that server. */
+static inline bool move_needs(const struct move *move, enum move_end end)
+{
+    return move->steps & (end == MOVE_SOURCE ? MOVE_OUT : MOVE_IN);
+}
+/* What the old server has given goes into the store; what the new one is to have comes from it. Only where one step is
+   taken alone. *size: room for so many bytes, and how many there are. */
+int  move_store_put(struct move *, uint64_t object, uint64_t offset, const void *bytes, uint64_t size);
+int  move_store_get(struct move *, uint64_t object, uint64_t offset, void *bytes, uint64_t *size);
+/* Copies device memory from the old server to the same address at the new one, or takes one of these two steps. The
+   last of the bytes may still be on their way when it returns: move_stream_end waits for them. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
+/* A store knows the bytes by the object's name, wherever they lie just now. */
+int  move_bytes_of(struct move *, core_context *, uint64_t object, uint64_t address, uint64_t size);
 /* A box whose rows and slices have no gaps. */
 int  move_box(struct move *, core_context *, uint64_t address, const struct core_extent *);
 /* Waits for all that is on its way; after an error too. */

@@ -1,7 +1,8 @@
 /*
  * move_bytes.c: the bytes of device memory and of arrays that a move takes along. They pass through this process:
  * several pieces are asked for at the old server while those that have come go on to the new one, so that both work at
- * once, and many small allocations do not cost a round trip each.
+ * once, and many small allocations do not cost a round trip each. Where one of the two servers is not there, the pieces
+ * go into the move's store instead, or come from it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct moving_piece {
     struct wire_call   call;
     copy_box_out_args  args;
     copy_out_result    bytes;
+    uint64_t           object, offset;      /* as in struct move_part */
 };
 
 struct move_pipe {
@@ -28,6 +30,7 @@ struct move_pipe {
     stream_args      confirm_args;
     plain_result     confirmed;
     int              code;                  /* of the first piece that failed */
+    char             stored[];              /* a piece that comes from the store: FLYT_MAX_INLINE */
 };
 
 static uint64_t size_of(const flyt_extent *extent) { return extent->width * extent->height * extent->depth; }
@@ -72,6 +75,37 @@ static int piece_send(struct move *move, core_context *c, const struct moving_pi
     return code || move->pipe->unconfirmed < CONFIRM_EVERY ? code : confirm(move, args.stream);
 }
 
+static int piece_goes(struct move *move, core_context *c, const struct moving_piece *piece)
+{
+    const flyt_bulk *data = &piece->bytes.data;
+    if (move->steps & MOVE_IN)
+        return piece_send(move, c, piece);
+    move->copied += data->flyt_bulk_u.bytes.bytes_len;
+    return move_store_put(move, piece->object, piece->offset, data->flyt_bulk_u.bytes.bytes_val,
+                          data->flyt_bulk_u.bytes.bytes_len);
+}
+
+/* ---- from the store ---- */
+
+/* The bytes have left the buffer when wire_send returns. */
+static int piece_from_store(struct move *move, core_context *c, struct moving_piece *piece)
+{
+    struct move_pipe *pipe = move->pipe;
+    const uint64_t wanted = size_of(&piece->args.extent);
+    uint64_t size = FLYT_MAX_INLINE;
+    int code = move_store_get(move, piece->object, piece->offset, pipe->stored, &size);
+    if (!code && size != wanted)
+        code = CORE_UNKNOWN;
+    if (code)
+        return move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read from the file for them "
+                           "(error %d)", (unsigned long long)wanted, (unsigned long long)piece->args.from.address,
+                           code);
+    piece->bytes.data = (flyt_bulk){ .kind = FLYT_BULK_INLINE };
+    piece->bytes.data.flyt_bulk_u.bytes.bytes_len = (u_int)size;
+    piece->bytes.data.flyt_bulk_u.bytes.bytes_val = pipe->stored;
+    return pipe->code = piece_send(move, c, piece);
+}
+
 /* ---- from the old server ---- */
 
 /* The oldest piece. The context is that of all pieces: move_stream ends what another one has begun. */
@@ -87,13 +121,14 @@ static void piece_arrives(struct move *move, core_context *c)
         code = CORE_UNKNOWN;
     if (code && !pipe->code)
         move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read (error %d)", size, at, code);
-    if (!pipe->code && (code = piece_send(move, c, piece)))
-        move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be written at the new server (error %d)",
-                    size, at, code);
+    if (!pipe->code && (code = piece_goes(move, c, piece)))
+        move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be written %s (error %d)", size, at,
+                    move->steps & MOVE_IN ? "at the new server" : "to the file for them", code);
     xdr_free((xdrproc_t)xdr_copy_out_result, &piece->bytes);
 }
 
-static int piece_ask(struct move *move, core_context *c, const flyt_box *from, const flyt_extent *extent)
+static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64_t offset, const flyt_box *from,
+                     const flyt_extent *extent)
 {
     struct move_pipe *pipe = move->pipe;
     if (pipe->asked - pipe->arrived == PIECES)
@@ -103,6 +138,10 @@ static int piece_ask(struct move *move, core_context *c, const flyt_box *from, c
     struct moving_piece *piece = &pipe->pieces[pipe->asked % PIECES];
     memset(&piece->bytes, 0, sizeof piece->bytes);
     piece->args = (copy_box_out_args){ .from = *from, .extent = *extent };
+    piece->object = object;
+    piece->offset = offset;
+    if (!(move->steps & MOVE_OUT))
+        return piece_from_store(move, c, piece);
     move_go(move, MOVE_SOURCE);
     int code = move_stream(move, c, &piece->args.stream);
     if (code)
@@ -133,7 +172,8 @@ int move_bytes_end(struct move *move)
 static int pipe_begin(struct move *move, core_context *c)
 {
     int code = move->streaming && move->streaming != c ? move_stream_end(move) : CORE_OK;
-    if (!code && !move->pipe && !(move->pipe = calloc(1, sizeof *move->pipe)))
+    size_t stored = move->steps & MOVE_OUT ? 0 : FLYT_MAX_INLINE;
+    if (!code && !move->pipe && !(move->pipe = calloc(1, sizeof *move->pipe + stored)))
         code = CORE_OUT_OF_MEMORY;
     return code;
 }
@@ -150,19 +190,30 @@ static flyt_extent next_part(const struct core_extent *whole, uint64_t row, uint
     return (flyt_extent){ row, height, slices < most / height ? slices : most / height };
 }
 
-int move_box(struct move *move, core_context *c, uint64_t address, const struct core_extent *extent)
+static int box_copy(struct move *move, core_context *c, uint64_t object, uint64_t address,
+                    const struct core_extent *extent)
 {
     const uint64_t row = extent->width, lines = extent->height * extent->depth;
     int code = pipe_begin(move, c);
     for (uint64_t at = 0; at < row * lines && !code;) {
         const flyt_extent part = next_part(extent, row, row - at % row, at / row);
-        code = piece_ask(move, c, &(flyt_box){ address + at, row, extent->height }, &part);
+        code = piece_ask(move, c, object, at, &(flyt_box){ address + at, row, extent->height }, &part);
         at += size_of(&part);
     }
     return code;
 }
 
+int move_box(struct move *move, core_context *c, uint64_t address, const struct core_extent *extent)
+{
+    return box_copy(move, c, address, address, extent);
+}
+
+int move_bytes_of(struct move *move, core_context *c, uint64_t object, uint64_t address, uint64_t size)
+{
+    return size ? box_copy(move, c, object, address, &(struct core_extent){ size, 1, 1 }) : CORE_OK;
+}
+
 int move_bytes(struct move *move, core_context *c, uint64_t address, uint64_t size)
 {
-    return size ? move_box(move, c, address, &(struct core_extent){ size, 1, 1 }) : CORE_OK;
+    return move_bytes_of(move, c, address, address, size);
 }

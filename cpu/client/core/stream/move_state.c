@@ -43,6 +43,22 @@ int move_place_at(struct move *move, core_context *c, int kind, const uint64_t *
     return wire_send(FLYT_PLACE, (xdrproc_t)xdr_place_args, &args);
 }
 
+/* ---- the store ---- */
+
+int move_store_put(struct move *move, uint64_t object, uint64_t offset, const void *bytes, uint64_t size)
+{
+    const struct move_part part = { move->kind, object, offset, size };
+    return move->store->put(move->store, &part, bytes);
+}
+
+int move_store_get(struct move *move, uint64_t object, uint64_t offset, void *bytes, uint64_t *size)
+{
+    struct move_part part = { move->kind, object, offset, *size };
+    int code = move->store->get(move->store, &part, bytes);
+    *size = code ? 0 : part.size;
+    return code;
+}
+
 /* ---- a stream ---- */
 
 int move_stream_end(struct move *move)
