@@ -188,7 +188,8 @@ def revoked_certificates_of_programs():
         fails(flyt(server.uri, **bad), r"\(802\)")
         server.says("its certificate was revoked")
         passes(flyt(server.uri, **late))
-        stays, ends = (subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER], env={**os.environ, **who},
+        stays, ends = (subprocess.Popen([f"{BIN}/flyt-run", "--server", server.uri, FOREVER],
+                                        env={**os.environ, **sanitizer_environment(BIN), **who},
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for who in (good, late))
         server.says("(?s)" + "transport=tls.*" * 4)
         revoke("vm-late")

@@ -43,7 +43,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cluster"))
 import machines
 from machines import Machine, descendants, send  # noqa: E402
-from testlib import alive, until  # noqa: E402
+from testlib import alive, sanitizer_environment, until  # noqa: E402
 
 HERE, THERE = "near", "far"                      # the machines: the GPU server's, and the programs'
 PORTS = {"tcp": 7001, "tls": 7002}
@@ -79,7 +79,7 @@ class Programs:
         self.lock = threading.Lock()
 
     def start(self, transport, *words, relay=None):
-        environment = dict(self.environment)
+        environment = {**self.environment, **sanitizer_environment(self.arguments.bin)}
         if transport == "local":
             uri = "local:software"
         elif transport in ("shm", "unix"):
