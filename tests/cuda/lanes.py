@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e  # noqa: E402
 from testlib import comment, ok, plan, skip, soon  # noqa: E402
 
-PROGRAM = "build/cuda/lanes"
+PROGRAM, FOREVER = "build/cuda/lanes", "build/cuda/forever"
 SPARES = 2                              # workers that a server keeps ready
 
 
@@ -40,14 +40,14 @@ def say(good, name, details=""):
         comment("\n".join(details.splitlines()[-20:]))
 
 
-def start(bindir, uri, lanes, *words, perf=""):
+def start(bindir, uri, lanes, *words, perf="", program=PROGRAM):
     env = {**os.environ, **e2e.sanitizer_environment(bindir), "FLYT_LOG": "debug"}
     env.pop("FLYT_LANES", None)
     if lanes:
         env["FLYT_LANES"] = lanes
     if perf:
         env["FLYT_PERF"] = perf
-    return subprocess.Popen([os.path.join(bindir, "flyt-run"), "--server", uri, PROGRAM, *words], env=env,
+    return subprocess.Popen([os.path.join(bindir, "flyt-run"), "--server", uri, program, *words], env=env,
                             stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
 
@@ -79,10 +79,11 @@ def through(uri, port):
 
 class Breaker:
     """Passes connections on; the second one, the first lane, ends with a reset after so many bytes, or has one byte
-    changed: (0: to the server, 1: to the client; which)."""
+    changed: (0: to the server, 1: to the client; which). half: the server hears nothing of the reset."""
 
-    def __init__(self, port, after=1 << 60, change=(2, 0)):
-        self.target, self.after, self.change, self.count = port, after, change, 0
+    def __init__(self, port, after=1 << 60, change=(2, 0), half=False):
+        self.target, self.after, self.change, self.count, self.half = port, after, change, 0, half
+        self.left_open = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -95,10 +96,10 @@ class Breaker:
             left = [self.after if self.count == 2 else 1 << 60]
             for way, (source, sink) in enumerate(((near, far), (far, near))):
                 change = self.change[1] if self.count == 2 and way == self.change[0] else -1
-                threading.Thread(target=self.relay, args=(source, sink, left, change), daemon=True).start()
+                threading.Thread(target=self.relay, args=(source, sink, left, change, near),
+                                 daemon=True).start()
 
-    @staticmethod
-    def relay(source, sink, left, change):
+    def relay(self, source, sink, left, change, near):
         try:
             while left[0] > 0 and (data := source.recv(65536)):
                 if 0 <= change < len(data):
@@ -107,7 +108,12 @@ class Breaker:
                 sink.sendall(data)
                 left[0] -= len(data)
             if left[0] <= 0:
+                if self.half:
+                    time.sleep(1)           # what is left fits into the buffers: the client has written it meanwhile
                 for end in (source, sink):
+                    if self.half and end is not near:
+                        self.left_open.append(end)
+                        continue
                     # The thread of the other way may wait in recv, and would keep this connection open.
                     with contextlib.suppress(OSError):
                         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -181,16 +187,15 @@ def main():
         say(program.returncode == 1 and "is lost" in output,
             f"the worker is killed, of {len(spare)} that there were: the client prints why and ends", output)
 
-        breaker = Breaker(port, 40_000_000)
         beside = start(bindir, server.uri, "2:4096", "20")
-        program = start(bindir, through(server.uri, breaker.port), "1:4096", "100000")
-        try:
-            output, _ = program.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            output = "still there after 30 s\n" + program.communicate()[0]
-        say(program.returncode == 1 and "lane 1" in output and "broke" in output,
-            "a lane breaks: the client prints why and ends", output)
+        for half, after, *words in ((False, 40_000_000, PROGRAM, "100000"),
+                                    # the one copy has been written, and the answer is waited for
+                                    (True, 2_050_000, FOREVER, "2")):
+            breaker = Breaker(port, after, half=half)
+            program = start(bindir, through(server.uri, breaker.port), "1:4096", *words[1:], program=words[0])
+            output = said_by(program, 30)
+            say(program.returncode == 1 and "lane 1" in output and "broke" in output,
+                f"a lane breaks{' at the client alone' if half else ''}: the client prints why and ends", output)
         try:
             output, _ = beside.communicate(timeout=60)
         except subprocess.TimeoutExpired:

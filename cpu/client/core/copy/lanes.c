@@ -22,11 +22,13 @@
  * under it.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
@@ -107,6 +109,31 @@ void lanes_lost(void)
             rpc_channel_shutdown(lanes.lanes[i].channel);
     pthread_cond_broadcast(&lanes.changed);
     pthread_mutex_unlock(&lanes.lock);
+}
+
+/* 0, or -errno: the connection has failed. */
+static int lane_status(const struct client_lane *lane)
+{
+    FLYT_ASSERT_HELD(&lanes.lock);
+    struct pollfd fd = { .fd = lane->open ? lane->channel->operations->descriptor(lane->channel) : -1 };
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (poll(&fd, 1, 0) <= 0 || !(fd.revents & (POLLERR | POLLHUP)))
+        return 0;
+    getsockopt(fd.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    return error ? -error : -ECONNRESET;
+}
+
+/* Whoever has written all its bytes, and waits for the reply, does not touch the lane again. */
+void lanes_look(void)
+{
+    for (unsigned i = 0; i < FLYT_MAX_LANES; i++) {
+        pthread_mutex_lock(&lanes.lock);
+        int status = lane_status(&lanes.lanes[i]);
+        pthread_mutex_unlock(&lanes.lock);
+        if (status < 0)
+            lanes_broken(&lanes.lanes[i], status, "nothing was written or read");
+    }
 }
 
 bool lanes_gone(void)

@@ -9,6 +9,7 @@ void lanes_setup(void);                       /* at attach, after HELLO */
 bool lanes_leave(void);                       /* the session moves: closes them. False: one is in use */
 void lanes_offered(void);                     /* the server, another one perhaps, offers lanes or not: as HELLO said */
 void lanes_lost(void);                        /* the session is: nobody waits on a lane any more */
+void lanes_look(void);                        /* finds a lane whose connection has failed, in the helper's turn */
 void lanes_abandon(void);                     /* in the child of a fork */
 /* Is a copy of so many bytes to go over lanes? stands: it may stand still on its way, behind a kernel, say, or nobody
    waits for it: then also where the connection is fast. Opens them the first time. May wait. */

@@ -10,6 +10,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/log.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
@@ -91,7 +92,8 @@ static void *helper_run(void *unused)
                 act(call->wire.client, &call->result.events.events_val[i]);
         if (answered) {
             tend();
-            mover_look();                     /* at least every FLYT_BEAT_SECONDS */
+            lanes_look();                     /* at least every FLYT_BEAT_SECONDS */
+            mover_look();
         }
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);
