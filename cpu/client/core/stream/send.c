@@ -132,8 +132,21 @@ static void shares_placed(struct rpc_place *place)
         placed(&sharing->of[i].place);
 }
 
+/* In the order of their addresses, as every thread does that locks several. */
+static void shares_lock(const struct stream_share *shares, unsigned count)
+{
+    struct client_stream *sorted[STREAM_SHARES_MOST];
+    for (unsigned i = 0, at; i < count; i++) {
+        for (at = i; at > 0 && (uintptr_t)sorted[at - 1] > (uintptr_t)shares[i].stream; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = shares[i].stream;
+    }
+    for (unsigned i = 0; i < count; i++)
+        pthread_mutex_lock(&sorted[i]->lock);
+}
+
 /* All streams are locked until the call has its place: the server counts the calls of each of them when it reads this
-   one. Nobody else locks two streams, and all but the first belong to the caller alone. */
+   one. */
 int stream_send_shares(struct stream_share *shares, unsigned count, uint32_t procedure, xdrproc_t encode, void *args)
 {
     struct numbering all[STREAM_SHARES_MOST];
@@ -145,10 +158,9 @@ int stream_send_shares(struct stream_share *shares, unsigned count, uint32_t pro
         if (shares[i].weighty && stream_is_blocking(s))
             early_return_before(s->context);
     }
-    for (unsigned i = 0; i < count; i++) {
-        pthread_mutex_lock(&shares[i].stream->lock);
+    shares_lock(shares, count);
+    for (unsigned i = 0; i < count; i++)
         number_several(&all[i], shares[i].stream, shares[i].calls, shares[i].weighty, shares[i].bytes);
-    }
     int code = wire_send_placed(procedure, encode, args, &sharing.place);
     for (unsigned i = count; i--;) {
         pthread_mutex_unlock(&shares[i].stream->lock);
