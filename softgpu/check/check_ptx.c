@@ -325,7 +325,8 @@ int main(int argc, char **argv)
             perror(argv[i]);
             return 2;
         }
-    qsort(paths, path_count, sizeof *paths, by_name);
+    if (path_count)
+        qsort(paths, path_count, sizeof *paths, by_name);
     printf("PTX chosen for compute capability %u.%u\n\n", device->limits.cc_major, device->limits.cc_minor);
     puts("| file | images with PTX | without | sm | kernels | decoded | part |\n|---|---:|---:|---|---:|---:|---:|");
     struct tally all = { 0 };

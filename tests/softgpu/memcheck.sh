@@ -10,10 +10,18 @@ out=$folder/out
 trap 'kill $server 2>/dev/null; rm -rf "$folder"' EXIT
 number=0 failed=0
 
+# What a program built without a sanitizer must load first to use libraries built with one.
+sanitizer=
+case $bin in
+*address*) sanitizer="LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0" ;;
+*thread*) sanitizer="LD_PRELOAD=$(gcc -print-file-name=libtsan.so)" ;;
+esac
+
 # run WHAT [VARIABLE=VALUE]
 run()
 {
-    env "${2-FLYT_SOFTGPU_MEMCHECK=1}" "$bin/flyt-run" --server local:software "$program" "$1" > "$out" 2>&1
+    # shellcheck disable=SC2086
+    env $sanitizer "${2-FLYT_SOFTGPU_MEMCHECK=1}" "$bin/flyt-run" --server local:software "$program" "$1" > "$out" 2>&1
 }
 
 result()
