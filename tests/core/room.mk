@@ -35,7 +35,8 @@ $(BUILD)/tests/core_moves: $(call objects,$(addprefix tests/core/,test_moves.c i
     $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
-TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")
+TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server" \
+    "$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects
 $(call objects,$(TESTS_CORE_MOVES_CUDA:%=tests/core/%.c)): | $(API_INCLUDED) \
@@ -48,6 +49,8 @@ $(TESTS_CORE_MOVES_CUDA:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(
 	    -Wl,-rpath,$(abspath $(BIN)/cudart):$(abspath $(BIN)) -lcmocka -lpthread
 TESTS += $(foreach t,$(TESTS_CORE_MOVES_CUDA:test_%=core_%),$(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/$t $m $(BIN)/cricket-rpc-server"))
+TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
+    "$(BUILD)/tests/core_moves_objects $m $(BIN)/cricket-rpc-server suspend")
 # CUDA programs that a preloaded library moves all the time.
 TESTS_CORE_MOVER := $(BUILD)/tests/libmover.so
 $(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)

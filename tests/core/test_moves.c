@@ -1,11 +1,14 @@
 /*
  * Moving a session between two real servers with the software GPU (core_move, docs/moving.md): the program goes on with
  * the handles and pointers that it has, or the move is refused and nothing has changed. Arguments: unix or tcp, and the
- * path of cricket-rpc-server. Each test in a process of its own.
+ * path of cricket-rpc-server; and `suspend`, if sessions are to be suspended and resumed in place of moves. Each test
+ * in a process of its own.
  *
  * shows: moving: contexts, streams, events with their times, modules, functions, memory, pools, graphs and pinned
  *   memory are made again at another server, under the same handles and addresses and with the same contents, and back
  * shows: moving: random programs compute the same with moves and without
+ * shows: suspending: a session is suspended and resumed at another server: the same as for moves, also where the first
+ *   server that it is to go on at is not there
  * shows: moving: what cannot move (a server that is not there, one in the program's process) is named, and the program
  *   goes on where it was
  */
@@ -50,10 +53,25 @@ static const char ptx[] =
 
 /* ---- the servers ---- */
 
+static bool suspends;                        /* in place of moves: the session is suspended, and resumed elsewhere */
+
+/* Each other time nobody is at the first server that it is to go on at. */
+static int suspend_and_resume(const char *uri, char *why, size_t size)
+{
+    static unsigned count;
+    int result = core_suspend(0, why, size);
+    if (!result && count++ % 2) {
+        CHECK(core_resume("tcp://127.0.0.1:1", why, size) != 0 && strstr(why, "127.0.0.1:1"));
+        CHECK(core_suspend(0, why, size) == 802 && strstr(why, "already"));
+    }
+    return result ? result : core_resume(uri, why, size);
+}
+
 static int move_to(int number)
 {
     static char why[512];
-    int result = core_move(server_uris[number], 0, why, sizeof why);
+    int result = suspends ? suspend_and_resume(server_uris[number], why, sizeof why)
+                          : core_move(server_uris[number], 0, why, sizeof why);
     if (result)
         fprintf(stderr, "not moved: %s\n", why);
     return result;
@@ -545,8 +563,9 @@ ISOLATED(left_server, 60)
 int main(int argc, char **argv)
 {
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
+    suspends = argc > 3 && strcmp(argv[3], "suspend") == 0;
     if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
+        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [suspend]\n", argv[0], argv[0]);
         return 1;
     }
     int failures = unit_run(NULL, NULL);

@@ -1,7 +1,8 @@
 /*
  * Programs with arrays, mipmapped arrays, textures, surfaces and modules that come and go move between two servers with
  * the software GPU (core_move, docs/moving.md): they compute the same as without. Arguments: unix or tcp, and the path
- * of cricket-rpc-server. Each test in a process of its own.
+ * of cricket-rpc-server; and `suspend`, if sessions are to be suspended and resumed in place of moves. Each test in a
+ * process of its own.
  *
  * shows: moving: arrays of each shape, mipmapped arrays, texture and surface objects are made again at another server
  *   with the same handles and contents; one whose array has ended stays one that kernels cannot use
@@ -118,9 +119,13 @@ static void begin(void)
     OK(cuModuleGetFunction(&walk, module, "walk"));
 }
 
+static bool suspends;                        /* in place of moves: the session is suspended, and resumed elsewhere */
+
 static void move_to(int number)
 {
-    int code = core_move(server_uris[number], 0, why, sizeof why);
+    int code = suspends ? core_suspend(0, why, sizeof why) : core_move(server_uris[number], 0, why, sizeof why);
+    if (!code && suspends)
+        code = core_resume(server_uris[number], why, sizeof why);
     if (code)
         fprintf(stderr, "not moved: %d: %s\n", code, why);
     CHECK(code == 0);
@@ -449,8 +454,9 @@ ISOLATED(ended, 60)
 
 int main(int argc, char **argv)
 {
+    suspends = argc > 3 && strcmp(argv[3], "suspend") == 0;
     if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
+        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [suspend]\n", argv[0], argv[0]);
         return 1;
     }
     int failures = unit_run(NULL, NULL);

@@ -38,6 +38,12 @@ CORE_API int core_take_latched(void);
    the program does not come to rest in time, another code where something failed. */
 CORE_API int core_move(const char *uri, unsigned limit_ms, char *why, size_t size);
 
+/* What the session has on the GPU goes into a file, and its connection ends (docs/elastic.md). Calls of the program
+   wait until the same thread resumes it, at any server; until then that thread makes no other call. Codes as of
+   core_move; 2: there is no room for the file. core_resume: not 0: it stays suspended, and can be tried again. */
+CORE_API int core_suspend(unsigned limit_ms, char *why, size_t size);
+CORE_API int core_resume(const char *uri, char *why, size_t size);
+
 /* Calls that were answered without the server; who answers counts. All is counted with FLYT_STATS only. */
 CORE_API void core_count_local(void);
 

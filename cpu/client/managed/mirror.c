@@ -551,9 +551,14 @@ int mirror_save(struct move *move)
     int code = mirror_synchronised();
     if (!mirror_forget(mirror.base, mirror.size))
         return move_refuse(move, code, "pinned memory that its kernels use cannot be taken back from the old server");
+    return code;
+}
+
+int mirror_fits(struct move *move)
+{
     if (atomic_load(&mirror.used) && !(move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_MIRROR))
         return move_refuse(move, 0, "its kernels use pinned memory, and the new server does not mirror it");
-    return code;
+    return CORE_OK;
 }
 
 /* Where kernels wait, the thread that answers them says more, with names. */

@@ -35,6 +35,7 @@ static const struct mirror_room room = {
     .wanted = mirror_wanted,
     .forget = mirror_forget,
     .save = mirror_save,
+    .fits = mirror_fits,
 };
 
 __attribute__((constructor)) static void room_enter(void) { mirror_room = &room; }

@@ -24,6 +24,7 @@ bool mirror_used_by_work(const struct host_rows *);
 int  mirror_fence(struct client_stream *);
 bool mirror_forget(uint64_t address, uint64_t size);
 int  mirror_save(struct move *);
+int  mirror_fits(struct move *);
 
 /* The part of the area in which the address lies goes to the server. A code; 1: it lies in no area. */
 int  mirror_bring(uint64_t address);

@@ -323,7 +323,12 @@ void host_space_give(uint64_t address)
 
 /* One run's pages there. */
 struct moving_run { uint64_t address, size; void *there; };
-struct moving_space { struct rpc_shared_memory shared; struct moving_run *runs; unsigned count; };
+struct moving_space {
+    struct rpc_shared_memory shared;
+    struct moving_run *runs;
+    unsigned count;
+    uint64_t bytes, end;                          /* what is used, and where it ends */
+};
 
 /* The runs from the granule on; NULL: there are no more. */
 static const struct run *run_from(uint64_t *granule)
@@ -338,12 +343,35 @@ static const struct run *run_from(uint64_t *granule)
     return NULL;
 }
 
+/* Where the new server is not known at first, only later. */
+static int space_fits(struct move *move, const struct moving_space *moving)
+{
+    if (space.mirrored)
+        return mirror_room->fits(move);
+    if (!moving->bytes || moving->end <= move->target_host)
+        return CORE_OK;
+    return move_refuse(move, 0, "this program shares %llu MiB of page-locked memory with its server, and %s",
+                       (unsigned long long)(moving->bytes >> 20),
+                       move->target_host ? "the new server has less of it" : "would share none with the new one");
+}
+
+/* What an attempt that failed has mapped. */
+static void runs_forget(struct moving_space *moving)
+{
+    while (moving->count) {
+        const struct moving_run *run = &moving->runs[--moving->count];
+        munmap(run->there, run->size);
+    }
+}
+
 int host_space_save(struct move *move)
 {
     struct moving_space *moving = move->of[KIND_HOST_MEMORY] = calloc(1, sizeof *moving);
     uint64_t granule = 0, bytes = 0, end = 0;
-    if (space.mirrored)
-        return moving ? mirror_room->save(move) : CORE_OUT_OF_MEMORY;
+    if (space.mirrored) {
+        int code = moving ? mirror_room->save(move) : CORE_OUT_OF_MEMORY;
+        return code || !(move->steps & MOVE_IN) ? code : space_fits(move, moving);
+    }
     pthread_mutex_lock(&space.lock);
     trim(0);                                      /* what is unused need not move */
     for (const struct run *run; (run = run_from(&granule)); end = run->address + run->size - space.base)
@@ -351,11 +379,9 @@ int host_space_save(struct move *move)
     pthread_mutex_unlock(&space.lock);
     if (!moving)
         return CORE_OUT_OF_MEMORY;
-    if (!bytes || end <= move->target_host)
-        return CORE_OK;
-    return move_refuse(move, 0, "this program shares %llu MiB of page-locked memory with its server, and %s",
-                       (unsigned long long)(bytes >> 20),
-                       move->target_host ? "the new server has less of it" : "would share none with the new one");
+    moving->bytes = bytes;
+    moving->end = end;
+    return move->steps & MOVE_IN ? space_fits(move, moving) : CORE_OK;
 }
 
 static int run_add(struct move *move, const struct run *run)
@@ -373,6 +399,9 @@ int host_space_restore(struct move *move)
     struct moving_space *moving = move->of[KIND_HOST_MEMORY];
     uint64_t granule = 0, count = space.size / FLYT_HOST_GRANULE;
     const struct run *run;
+    runs_forget(moving);
+    if ((code = space_fits(move, moving)))
+        return code;
     if (space.mirrored)
         return CORE_OK;                           /* the new server hears of it when a kernel wants it */
     rpc_client_shared_memory(core_session.client, &moving->shared);
@@ -398,7 +427,7 @@ int host_space_restore(struct move *move)
 int host_space_contents(struct move *move)
 {
     const struct moving_space *moving = move->of[KIND_HOST_MEMORY];
-    for (unsigned i = 0; i < moving->count; i++)
+    for (unsigned i = 0; i < moving->count; i++)      /* none before the new server is there */
         memcpy(moving->runs[i].there, (const void *)(uintptr_t)moving->runs[i].address, moving->runs[i].size);
     return CORE_OK;
 }

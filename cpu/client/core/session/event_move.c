@@ -133,6 +133,7 @@ int event_restore(struct move *move)
         code = reference_record(move, c, references->of[c->wire], &there);
         struct gap gap = { c, (double)(there - references->at[c->wire]) / 1e6 };
         id_table_each(event_table, event_time_shift, &gap);
+        references->at[c->wire] = there;      /* should this server be lost, the next one counts from there */
     }
     return code ? move_refuse(move, code, "the new server refuses an event (error %d)", code) : CORE_OK;
 }

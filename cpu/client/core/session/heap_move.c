@@ -50,7 +50,7 @@ static int part_give(struct move *move, core_context *c, uint64_t offset, char *
 {
     heap_set_args args = { c->wire, offset, { size, bytes } };
     if (!(move->steps & MOVE_IN))
-        return move_store_put(move, c->wire, offset, bytes, size);
+        return move_store_put(move, &(struct move_part){ KIND_KERNEL_HEAP, c->wire, offset, size }, bytes);
     move_go(move, MOVE_TARGET);
     return size ? wire_send(FLYT_HEAP_SET, (xdrproc_t)xdr_heap_set_args, &args) : CORE_OK;
 }
@@ -70,9 +70,9 @@ static int part_copy(struct move *move, core_context *c, uint64_t offset, uint64
 
 static int part_from_store(struct move *move, core_context *c, uint64_t offset, char *room)
 {
-    uint64_t size = FLYT_MAX_INLINE;
-    int code = move_store_get(move, c->wire, offset, room, &size);
-    return code ? code : part_give(move, c, offset, room, (u_int)size);
+    struct move_part part = { KIND_KERNEL_HEAP, c->wire, offset, FLYT_MAX_INLINE };
+    int code = move_store_get(move, &part, room);
+    return code ? code : part_give(move, c, offset, room, (u_int)part.size);
 }
 
 static int heap_copy(struct move *move, core_context *c, uint64_t size)

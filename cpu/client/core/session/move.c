@@ -31,119 +31,24 @@
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/session/attach.h"
-#include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/session/move_steps.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/wire.h"
 
-#define MOVE_SETTLE_NS (10 * CLOCK_NS_PER_SECOND)
-enum { MOVE_LIMIT_MS = 2000 };         /* for the program to come to rest */
-
-/* The connection to a server that the session moves to. It lives as long as that connection. */
-struct move_link { atomic_bool adopted; };
 static struct move_link *current;            /* of the server where the session is; NULL: it has never moved */
 
-/* While the move is under way, the next call there fails, and so does the move. */
-static void link_lost(void *context, const char *reason)
+void move_link_lost(void *context, const char *reason)
 {
     struct move_link *link = context;
     if (atomic_load(&link->adopted))
         session_lost(NULL, reason);
 }
 
-/* ---- 2. all work ends ---- */
-
-/* Threads inside calls that wait for the device come out when it has done its work. */
-static int shut_gate(struct move *move, uint64_t limit)
-{
-    struct core_gate_inside inside;
-    char stream[64] = "";
-    int code = core_gate_close(limit, &inside);
-    if (inside.stream)
-        snprintf(stream, sizeof stream, ", where it waits for the stream 0x%llx", (unsigned long long)inside.stream);
-    switch (code) {
-    case CORE_OK:
-        return CORE_OK;
-    case CORE_NOT_READY:
-        return move_refuse(move, code, "the thread %d is inside %s%s, which did not end within %llu ms",
-                           (int)inside.thread, inside.call, stream, (unsigned long long)(limit / CLOCK_NS_PER_MS));
-    case CORE_INVALID_VALUE:
-        return move_refuse(move, code, "the thread that moves the session is inside %s itself", inside.call);
-    case CORE_SYSTEM_NOT_READY:
-        return move_refuse(move, code, "another thread is moving the session already");
-    default:
-        return move_refuse(move, code, "the system does not let its threads be brought to rest (membarrier), or it had "
-                                       "no memory for it");
-    }
-}
-
-static int stream_ends(struct move *move, core_context *c, core_stream stream, uint64_t until, uint64_t limit)
-{
-    enum { PAUSE_NS = 20000, PAUSE_MOST_NS = 500000 };
-    for (long pause = PAUSE_NS; core_stream_query(c, stream) == CORE_NOT_READY;
-         pause = pause < PAUSE_MOST_NS ? 2 * pause : pause) {
-        if (clock_now() >= until)
-            return move_refuse(move, CORE_NOT_READY, "%s in the stream 0x%llx did not end within %llu ms",
-                               throttle_outstanding() ? "a host function, or other work" : "the work",
-                               (unsigned long long)stream, (unsigned long long)(limit / CLOCK_NS_PER_MS));
-        nanosleep(&(struct timespec){ 0, pause }, NULL);
-    }
-    return CORE_OK;
-}
-
-/* The gate is shut, so streams get nothing new, except by host functions, whose thread passes. What such a function
-   puts into a stream that has been looked at already is waited for in settle. */
-static int streams_end(struct move *move, uint64_t until, uint64_t limit)
-{
-    int code = CORE_OK;
-    context_settle_promises();
-    for (core_context *c = context_next(NULL); c && !code; c = context_next(c)) {
-        core_stream *streams;
-        unsigned count;
-        code = stream_list(c, &streams, &count);
-        for (unsigned i = 0; i < count && !code; i++)
-            code = stream_ends(move, c, streams[i], until, limit);
-        free(streams);
-    }
-    while (!code && throttle_outstanding()) {
-        if (clock_now() >= until)
-            code = move_refuse(move, CORE_NOT_READY, "a host function did not end within %llu ms",
-                               (unsigned long long)(limit / CLOCK_NS_PER_MS));
-        nanosleep(&(struct timespec){ 0, 100000 }, NULL);
-    }
-    return code;
-}
-
-static bool busy(void)
-{
-    return wire_detached() || throttle_outstanding() || pending_writers();
-}
-
-static int settle(struct move *move)
-{
-    int code = CORE_OK;
-    context_settle_promises();
-    code_settle();
-    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
-        code = context_finish(c);
-    pending_wait_context(NULL, stream_serial());
-    /* Answers that nobody waits for may come behind those that were waited for. */
-    for (uint64_t until = clock_now() + MOVE_SETTLE_NS; !code && busy() && clock_now() < until;)
-        nanosleep(&(struct timespec){ 0, 100000 }, NULL);
-    if (code)
-        return move_refuse(move, code, "the work under way failed (error %d)", code);
-    memory_give_back();
-    if ((code = context_grant_drop()))
-        return move_refuse(move, code, "the context that nobody uses could not be given back (error %d)", code);
-    if (busy() || !lanes_leave())
-        return move_refuse(move, CORE_NOT_READY, "copies or host functions are still under way");
-    return CORE_OK;
-}
-
 /* ---- 1, 2. may it go? ---- */
 
-static int ask_source(struct move *move)
+int move_ask_source(struct move *move)
 {
     movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES };
     movable_result result;
@@ -160,7 +65,7 @@ static int ask_source(struct move *move)
 }
 
 /* at_rest: else the program goes on meanwhile, so this is only a first look. */
-static int ask_kinds(struct move *move, bool at_rest)
+int move_ask_kinds(struct move *move, bool at_rest)
 {
     int code = CORE_OK;
     for (int kind = 0; kind < KINDS && !code; kind++) {
@@ -180,7 +85,7 @@ static int ask_kinds(struct move *move, bool at_rest)
 }
 
 /* CUdevice_attribute numbers: what decides which code is loaded, and what programs may be written for. */
-static int ask_devices(struct move *move)
+int move_ask_devices(struct move *move)
 {
     static const int equal[] = { 10 /* WARP_SIZE */, 75, 76 /* COMPUTE_CAPABILITY_MAJOR, MINOR */ };
     const hello_result *hello = &move->at[MOVE_TARGET].hello;
@@ -214,7 +119,7 @@ static int kinds_restore(struct move *move)
 }
 
 /* Both steps, or one of them: move->steps. */
-static int kinds_contents(struct move *move)
+int move_contents(struct move *move)
 {
     const enum move_end end = move->steps & MOVE_IN ? MOVE_TARGET : MOVE_SOURCE;
     int code = CORE_OK;
@@ -230,11 +135,11 @@ static int kinds_contents(struct move *move)
     return code ? code : ended;
 }
 
-static int make_again(struct move *move)
+int move_make_again(struct move *move)
 {
     int code = kinds_restore(move);
     if (!code)
-        code = kinds_contents(move);
+        code = move_contents(move);
     move_go(move, MOVE_TARGET);
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
         code = context_finish(c);             /* errors of calls that nobody waited for come with the answer */
@@ -245,7 +150,7 @@ static int make_again(struct move *move)
 
 /* ---- 4. the end ---- */
 
-static void kinds_moved(struct move *move, bool moved)
+void move_kinds_moved(struct move *move, bool moved)
 {
     for (int kind = 0; kind < KINDS; kind++)
         if (client_kinds[kind].moved)
@@ -266,10 +171,10 @@ static void facts_adopt(struct move *move, const char *uri)
     xdr_free((xdrproc_t)xdr_hello_result, &move->at[MOVE_TARGET].hello);
 }
 
-static void settle_down(struct move *move, const char *uri, struct move_link *link)
+void move_settle_down(struct move *move, const char *uri, struct move_link *link)
 {
     atomic_store(&link->adopted, true);
-    kinds_moved(move, true);
+    move_kinds_moved(move, true);
     lanes_offered();
     helper_end(move->at[MOVE_SOURCE].client);
     session_loss_hold_end(true);
@@ -281,7 +186,7 @@ static void settle_down(struct move *move, const char *uri, struct move_link *li
         session_lost(NULL, "it was lost when the session had just moved to it");
 }
 
-static void link_end(struct move *move, struct move_link *link)
+void move_link_end(struct move *move, struct move_link *link)
 {
     struct move_place *target = &move->at[MOVE_TARGET];
     if (target->client) {
@@ -292,17 +197,22 @@ static void link_end(struct move *move, struct move_link *link)
     free(link);
 }
 
-/* Everything is at the new server: the old one may be lost, if the move may be carried out and the new one is there.
-   This is the last moment at which the move may be called off. */
-static int ask_cluster(struct move *move)
+/* This is the last moment at which the move may be called off. */
+bool move_permitted(const struct move *move)
+{
+    move_hold("sealed");
+    bool permitted = !move->order->number || manager_permits_move(move->order->number);
+    move_hold("permitted");
+    return permitted;
+}
+
+/* Everything is at the new server: the old one may be lost, if the move may be carried out and the new one is there. */
+int move_ask_cluster(struct move *move)
 {
     movable_args args = { 0 };
     movable_result result;
     memset(&result, 0, sizeof result);
-    move_hold("sealed");
-    bool permitted = !move->order->number || manager_permits_move(move->order->number);
-    move_hold("permitted");
-    if (!permitted)
+    if (!move_permitted(move))
         return move_refuse(move, CORE_NOT_READY, "it was called off");
     int code = wire_call(FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args, (xdrproc_t)xdr_movable_result, &result);
     xdr_free((xdrproc_t)xdr_movable_result, &result);
@@ -312,29 +222,29 @@ static int ask_cluster(struct move *move)
 /* The session is at rest. The link is used up. */
 static int move_session(struct move *move, const char *uri, struct move_link *link)
 {
-    int code = settle(move), latched = 0, sticky = 0;
+    int code = move_settle(move), latched = 0, sticky = 0;
     bool there = false;
     if (!code)
-        code = ask_source(move);
+        code = move_ask_source(move);
     if (!code)
         code = session_meet(move);
     if (!code)
-        code = ask_devices(move);
+        code = move_ask_devices(move);
     if (!code && !(move->stream = stream_id_take(&move->stream_token)))
         code = CORE_OUT_OF_MEMORY;
     if (!code)
-        code = ask_kinds(move, true);
+        code = move_ask_kinds(move, true);
     /* An error that the old server has reported stays the program's; one of the new server is the move's. */
     if (!code) {
         latched = atomic_exchange(&core_session.latched, 0);
         move_hold("shut");
-        code = make_again(move);
+        code = move_make_again(move);
         there = true;
         session_loss_hold();
         if (!code && rpc_client_lost(move->at[MOVE_SOURCE].client))
             code = move_refuse(move, CORE_DEVICE_UNAVAILABLE, "the old server was lost");
         if (!code)
-            code = ask_cluster(move);
+            code = move_ask_cluster(move);
         if (code)
             session_loss_hold_end(false);
     }
@@ -345,18 +255,18 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
     if (code && there)
         atomic_store(&core_session.sticky, sticky);
     if (!code) {
-        settle_down(move, uri, link);
+        move_settle_down(move, uri, link);
         move_hold("settled");
         return CORE_OK;
     }
     move_stream_end(move);
     move_go(move, MOVE_SOURCE);
-    kinds_moved(move, false);
-    link_end(move, link);
+    move_kinds_moved(move, false);
+    move_link_end(move, link);
     return code;
 }
 
-static void source_note(struct move *move)
+void move_source_note(struct move *move)
 {
     move->at[MOVE_SOURCE].client = core_session.client;
     move->at[MOVE_SOURCE].hello.capabilities = core_session.hello.capabilities;
@@ -369,17 +279,17 @@ static void source_note(struct move *move)
 /* The gate is shut. */
 static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint64_t limit, struct move_link *link)
 {
-    int code = streams_end(move, until, limit);
+    int code = move_streams_end(move, until, limit);
     managed_session_rests(true);          /* not before: host functions may want pages to end */
     if (!code && (code = session_move_begin()))
         move_refuse(move, code, "the session cannot be used (error %d)", code);
     if (code) {
         managed_session_rests(false);
-        link_end(move, link);
+        move_link_end(move, link);
         return code;
     }
     helper_rest();
-    source_note(move);
+    move_source_note(move);
     code = move_session(move, uri, link);
     session_move_end();
     managed_session_rests(false);
@@ -403,17 +313,17 @@ int session_move(struct move_order *order)
         return move_refuse(&move, code, "the session cannot be used (error %d)", code);
     CANCEL_OFF;
     struct move_link *link = calloc(1, sizeof *link);
-    code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, link_lost, link);
+    code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, move_link_lost, link);
     order->reached = !code;
     if (!code)
-        code = ask_source(&move);
+        code = move_ask_source(&move);
     if (!code)
-        code = ask_kinds(&move, false);
+        code = move_ask_kinds(&move, false);
     uint64_t begun = clock_now();
     if (!code)
-        code = shut_gate(&move, limit);
+        code = move_shut_gate(&move, limit);
     if (code) {
-        link_end(&move, link);
+        move_link_end(&move, link);
     } else {
         code = move_at_rest(&move, uri, begun + limit, limit, link);
         core_gate_open();

@@ -25,6 +25,10 @@ struct move_order {
 
 /* move.c. As core_move. */
 int session_move(struct move_order *);
+/* suspend.c. As core_suspend and core_resume. Suspending needs no uri. */
+int  session_suspend(struct move_order *);
+int  session_resume(struct move_order *);
+bool session_suspended(void);            /* the thread that does both asks this */
 
 /* The helper asks this now and then: if the client manager has something to say, a thread listens to it. */
 void mover_look(void);

@@ -47,6 +47,7 @@ struct mirror_room {
     void     (*wanted)(const flyt_host_wanted *);           /* a kernel waits for memory. Does not wait */
     bool     (*forget)(uint64_t address, uint64_t size);    /* the server gives the part back. False: not now */
     int      (*save)(struct move *);
+    int      (*fits)(struct move *);      /* whether the new server can have what kernels use of it */
 };
 extern const struct mirror_room *mirror_room;               /* NULL: there is none */
 

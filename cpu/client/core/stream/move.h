@@ -52,9 +52,9 @@ static inline bool move_needs(const struct move *move, enum move_end end)
     return move->steps & (end == MOVE_SOURCE ? MOVE_OUT : MOVE_IN);
 }
 /* What the old server has given goes into the store; what the new one is to have comes from it. Only where one step is
-   taken alone. *size: room for so many bytes, and how many there are. */
-int  move_store_put(struct move *, uint64_t object, uint64_t offset, const void *bytes, uint64_t size);
-int  move_store_get(struct move *, uint64_t object, uint64_t offset, void *bytes, uint64_t *size);
+   taken alone. part->size of get: room for so many bytes, and how many there are. */
+int  move_store_put(struct move *, const struct move_part *, const void *bytes);
+int  move_store_get(struct move *, struct move_part *, void *bytes);
 /* Copies device memory from the old server to the same address at the new one, or takes one of these two steps. The
    last of the bytes may still be on their way when it returns: move_stream_end waits for them. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);

@@ -17,7 +17,7 @@ struct moving_piece {
     struct wire_call   call;
     copy_box_out_args  args;
     copy_out_result    bytes;
-    uint64_t           object, offset;      /* as in struct move_part */
+    struct move_part   part;
 };
 
 struct move_pipe {
@@ -81,8 +81,7 @@ static int piece_goes(struct move *move, core_context *c, const struct moving_pi
     if (move->steps & MOVE_IN)
         return piece_send(move, c, piece);
     move->copied += data->flyt_bulk_u.bytes.bytes_len;
-    return move_store_put(move, piece->object, piece->offset, data->flyt_bulk_u.bytes.bytes_val,
-                          data->flyt_bulk_u.bytes.bytes_len);
+    return move_store_put(move, &piece->part, data->flyt_bulk_u.bytes.bytes_val);
 }
 
 /* ---- from the store ---- */
@@ -91,17 +90,16 @@ static int piece_goes(struct move *move, core_context *c, const struct moving_pi
 static int piece_from_store(struct move *move, core_context *c, struct moving_piece *piece)
 {
     struct move_pipe *pipe = move->pipe;
-    const uint64_t wanted = size_of(&piece->args.extent);
-    uint64_t size = FLYT_MAX_INLINE;
-    int code = move_store_get(move, piece->object, piece->offset, pipe->stored, &size);
-    if (!code && size != wanted)
+    const uint64_t wanted = piece->part.size;
+    int code = move_store_get(move, &piece->part, pipe->stored);
+    if (!code && piece->part.size != wanted)
         code = CORE_UNKNOWN;
     if (code)
         return move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read from the file for them "
                            "(error %d)", (unsigned long long)wanted, (unsigned long long)piece->args.from.address,
                            code);
     piece->bytes.data = (flyt_bulk){ .kind = FLYT_BULK_INLINE };
-    piece->bytes.data.flyt_bulk_u.bytes.bytes_len = (u_int)size;
+    piece->bytes.data.flyt_bulk_u.bytes.bytes_len = (u_int)wanted;
     piece->bytes.data.flyt_bulk_u.bytes.bytes_val = pipe->stored;
     return pipe->code = piece_send(move, c, piece);
 }
@@ -138,8 +136,7 @@ static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64
     struct moving_piece *piece = &pipe->pieces[pipe->asked % PIECES];
     memset(&piece->bytes, 0, sizeof piece->bytes);
     piece->args = (copy_box_out_args){ .from = *from, .extent = *extent };
-    piece->object = object;
-    piece->offset = offset;
+    piece->part = (struct move_part){ move->kind, object, offset, size_of(extent) };
     if (!(move->steps & MOVE_OUT))
         return piece_from_store(move, c, piece);
     move_go(move, MOVE_SOURCE);

@@ -45,18 +45,16 @@ int move_place_at(struct move *move, core_context *c, int kind, const uint64_t *
 
 /* ---- the store ---- */
 
-int move_store_put(struct move *move, uint64_t object, uint64_t offset, const void *bytes, uint64_t size)
+int move_store_put(struct move *move, const struct move_part *part, const void *bytes)
 {
-    const struct move_part part = { move->kind, object, offset, size };
-    return move->store->put(move->store, &part, bytes);
+    int code = move_store_write(move->store, part, bytes);
+    return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
 }
 
-int move_store_get(struct move *move, uint64_t object, uint64_t offset, void *bytes, uint64_t *size)
+int move_store_get(struct move *move, struct move_part *part, void *bytes)
 {
-    struct move_part part = { move->kind, object, offset, *size };
-    int code = move->store->get(move->store, &part, bytes);
-    *size = code ? 0 : part.size;
-    return code;
+    int code = move_store_read(move->store, part, bytes);
+    return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
 }
 
 /* ---- a stream ---- */

@@ -2,19 +2,21 @@
  * move_store.h: what stands between the two servers of a move (move.h). Contents are copied in two steps: out of the
  * old server, and into the new one. A move takes both at once, one piece after the other, and keeps no more than the
  * pieces that are on their way. A session that is suspended takes the first step alone, into a store, and the second
- * from it.
+ * from it. A store is a file (cpu/checkpoint).
  *
  * The client's tables do not change in between, so both steps go over the same objects in the same order.
  */
 #ifndef FLYT_CLIENT_CORE_MOVE_STORE_H
 #define FLYT_CLIENT_CORE_MOVE_STORE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The steps that are taken now: struct move has one or both. */
 enum move_steps { MOVE_OUT = 1, MOVE_IN = 2, MOVE_ACROSS = MOVE_OUT | MOVE_IN };
 
-/* A part of what an object holds. */
+/* A part of what an object holds: at most FLYT_MAX_INLINE bytes. */
 struct move_part {
     unsigned kind;           /* enum client_kind */
     uint64_t object;         /* its address; of an array FLYT_ARRAY_SPACE and its name; of a heap its context's id;
@@ -22,14 +24,27 @@ struct move_part {
     uint64_t offset, size;   /* in bytes; of a box without gaps */
 };
 
-enum { MOVE_PART_MOST = 1 << 20 }; /* bytes of one part */
+/* Each function that can fail returns a result code; move_store_why says what failed. */
+struct move_store;
 
-struct move_store {
-    /* Each returns a result code. get is called for the same parts as put, in the same order, as often as somebody
-       begins again (again). part->size of get: room for so many bytes; it says how many were put. */
-    int (*put)(struct move_store *, const struct move_part *, const void *bytes);
-    int (*get)(struct move_store *, struct move_part *, void *bytes);
-    int (*again)(struct move_store *);
-};
+/* The file is the store's from here on. facts: its first lines; hashed: with a checksum of the whole file; where: names
+   the file or its folder in reasons. NULL: no memory. */
+struct move_store *move_store_new(int fd, const char *where, const char *facts, bool hashed);
+/* A file without a name, in the folder FLYT_SUSPEND_FOLDER, or TMPDIR, or /var/tmp. NULL, with why. */
+struct move_store *move_store_unnamed(char *why, size_t size);
+/* Before the first part of the kind. count: how many objects of it there are. */
+int  move_store_kind(struct move_store *, unsigned kind, const char *name, uint64_t count);
+int  move_store_write(struct move_store *, const struct move_part *, const void *bytes);
+/* Nothing more is written. */
+int  move_store_finish(struct move_store *);
+/* Begins to read, from the first part on. */
+int  move_store_again(struct move_store *);
+/* The parts come in the order in which they were written. part->size: room for so many bytes, and how many there
+   are. */
+int  move_store_read(struct move_store *, struct move_part *, void *bytes);
+const char *move_store_why(const struct move_store *);
+/* Bytes of the file. */
+uint64_t move_store_size(const struct move_store *);
+void move_store_free(struct move_store *);
 
 #endif

@@ -1,0 +1,51 @@
+/*
+ * move_steps.h: the steps of a move (move.c, move_rest.c), of which suspending and resuming take some each (suspend.c).
+ * Those that can fail return a result code, and have said why with move_refuse.
+ */
+#ifndef FLYT_CLIENT_CORE_MOVE_STEPS_H
+#define FLYT_CLIENT_CORE_MOVE_STEPS_H
+
+#include <stdatomic.h>
+
+#include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/stream/move.h"
+
+enum { MOVE_LIMIT_MS = 2000 };         /* for the program to come to rest */
+
+/* The connection to a server that the session moves to. It lives as long as that connection. While the move is under
+   way, the loss of the connection makes the next call there fail, and so the move. */
+struct move_link { atomic_bool adopted; };
+void move_link_lost(void *link, const char *reason);
+/* The connection of MOVE_TARGET ends, and with it the link. */
+void move_link_end(struct move *, struct move_link *);
+
+/* ---- rest: in this order; limit: nanoseconds ---- */
+int  move_shut_gate(struct move *, uint64_t limit);
+int  move_streams_end(struct move *, uint64_t until, uint64_t limit);
+int  move_settle(struct move *);
+/* What the move changes about the connection (move_go): fills MOVE_SOURCE. */
+void move_source_note(struct move *);
+
+/* ---- may it go? ---- */
+int  move_ask_source(struct move *);
+/* at_rest: else the program goes on meanwhile, so this is only a first look. */
+int  move_ask_kinds(struct move *, bool at_rest);
+int  move_ask_devices(struct move *);
+
+/* ---- copied, and made again ---- */
+/* Of all kinds: both steps, or one of them: move->steps. */
+int  move_contents(struct move *);
+/* All kinds at MOVE_TARGET, with their contents. */
+int  move_make_again(struct move *);
+
+/* ---- the end ---- */
+/* Nobody has called it off; nobody can any more. */
+bool move_permitted(const struct move *);
+/* As move_permitted, and MOVE_TARGET is there. */
+int  move_ask_cluster(struct move *);
+/* The kinds forget what the move has written down. moved: the session is at MOVE_TARGET for good. */
+void move_kinds_moved(struct move *, bool moved);
+/* The session is at MOVE_TARGET from here on. Behind session_loss_hold. */
+void move_settle_down(struct move *, const char *uri, struct move_link *);
+
+#endif

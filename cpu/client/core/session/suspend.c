@@ -1,0 +1,254 @@
+/*
+ * suspend.c: a session leaves its GPU server, and goes on later at this one or another.
+ *
+ * Suspending is the first half of a move (move.c): the program comes to rest, and what it has on the GPU goes into a
+ * file (move_store.h). Then the connection ends, and with it everything at the server. The gate stays shut, so that
+ * calls of the program wait; the kinds keep what they have written down at the old server. Resuming is the other half,
+ * and takes the contents from the file. A failure before the connection ends leaves the session where it was; one
+ * while it is resumed leaves it suspended, and it can be tried again.
+ *
+ * One thread does both, because it holds the session's lock from the one to the other (session_move_begin).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cpu/common/cancel.h"
+#include "cpu/common/clock.h"
+#include "cpu/common/log.h"
+#include "cpu/client/core/api_gate.h"
+#include "cpu/client/core/session/attach.h"
+#include "cpu/client/core/session/kinds.h"
+#include "cpu/client/core/session/move_steps.h"
+#include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/wire/notify.h"
+#include "cpu/client/core/wire/wire.h"
+
+struct suspended {
+    struct move move;
+    int latched;                              /* an error that the program has not yet seen */
+};
+static struct suspended *suspended;           /* the thread's that has suspended the session */
+
+bool session_suspended(void) { return suspended; }
+
+static void order_take(struct move *move, struct move_order *order)
+{
+    static char nowhere[2];
+    move->order = order;
+    move->why = order->why_size ? order->why : nowhere;
+    move->why_size = order->why_size ? order->why_size : sizeof nowhere;
+    move->copied = 0;
+    *move->why = 0;
+}
+
+/* ---- leaving ---- */
+
+/* Everything is in the file. From the assignment on the session has no server. */
+static int leave(struct suspended *s)
+{
+    struct move *move = &s->move;
+    int code = move_store_finish(move->store);
+    if (code)
+        move_refuse(move, code, "%s", move_store_why(move->store));
+    session_loss_hold();
+    if (!code && rpc_client_lost(move->at[MOVE_SOURCE].client))
+        code = move_refuse(move, CORE_DEVICE_UNAVAILABLE, "its server was lost");
+    if (!code && !move_permitted(move))
+        code = move_refuse(move, CORE_NOT_READY, "it was called off");
+    if (!code)
+        suspended = s;
+    if (!code)
+        helper_end(move->at[MOVE_SOURCE].client);
+    session_loss_hold_end(!code);
+    return code;
+}
+
+static int name_kinds(struct move *move)
+{
+    int code = CORE_OK;
+    for (unsigned kind = 0; kind < KINDS && !code; kind++) {
+        const struct client_kind_row *row = &client_kinds[kind];
+        code = move_store_kind(move->store, kind, row->name, row->count ? row->count() : 0);
+    }
+    return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
+}
+
+static int copy_out(struct suspended *s)
+{
+    struct move *move = &s->move;
+    int code = move_settle(move);
+    if (!code)
+        code = move_ask_source(move);
+    if (!code && !(move->stream = stream_id_take(&move->stream_token)))
+        code = CORE_OUT_OF_MEMORY;
+    if (!code)
+        code = move_ask_kinds(move, true);
+    if (!code) {
+        s->latched = atomic_exchange(&core_session.latched, 0);
+        move_hold("shut");
+        code = name_kinds(move);
+        if (!code)
+            code = move_contents(move);
+        if (!code)
+            code = leave(s);
+        atomic_store(&core_session.latched, s->latched);
+    }
+    if (code) {
+        move_stream_end(move);
+        move_go(move, MOVE_SOURCE);
+        move_kinds_moved(move, false);
+    }
+    return code;
+}
+
+/* The gate is shut, and stays so after CORE_OK. */
+static int rest(struct suspended *s, uint64_t until, uint64_t limit)
+{
+    int code = move_streams_end(&s->move, until, limit);
+    managed_session_rests(true);          /* not before: host functions may want pages to end */
+    if (!code && (code = session_move_begin())) {
+        move_refuse(&s->move, code, "the session cannot be used (error %d)", code);
+    } else if (!code) {
+        helper_rest();
+        move_source_note(&s->move);
+        code = copy_out(s);
+        if (code)
+            session_move_end();
+    }
+    if (code)
+        managed_session_rests(false);
+    return code;
+}
+
+static int begin(struct suspended *s)
+{
+    struct move *move = &s->move;
+    if (suspended)
+        return move_refuse(move, CORE_SYSTEM_NOT_READY, "it is suspended already");
+    if (core_in_host_function())
+        return move_refuse(move, CORE_INVALID_VALUE, "a host function cannot suspend the session");
+    int code = core_enter();
+    if (code)
+        return move_refuse(move, code, "the session cannot be used (error %d)", code);
+    move->store = move_store_unnamed(move->why, move->why_size);
+    if (!move->store)
+        return CORE_OUT_OF_MEMORY;
+    code = move_ask_source(move);
+    return code ? code : move_ask_kinds(move, false);
+}
+
+int session_suspend(struct move_order *order)
+{
+    CANCEL_OFF;
+    struct suspended *s = calloc(1, sizeof *s);
+    if (!s)
+        return CORE_OUT_OF_MEMORY;
+    uint64_t limit = (order->limit_ms ? order->limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
+    s->move.steps = MOVE_OUT;
+    order_take(&s->move, order);
+    order->reached = true;
+    int code = begin(s);
+    uint64_t begun = clock_now();
+    if (!code)
+        code = move_shut_gate(&s->move, limit);
+    if (!code) {
+        code = rest(s, begun + limit, limit);
+        if (code)
+            core_gate_open();
+        order->outage_ns = clock_now() - begun;
+        order->bytes = s->move.copied;
+    }
+    if (!code) {
+        log_info("the session is suspended");
+        return CORE_OK;
+    }
+    log_info("the session was not suspended: %s", s->move.why);
+    move_store_free(s->move.store);
+    free(s);
+    return code;
+}
+
+/* ---- coming back ---- */
+
+static void come_back(struct suspended *s, const char *uri, struct move_link *link)
+{
+    move_settle_down(&s->move, uri, link);
+    suspended = NULL;
+    session_move_end();
+    managed_session_rests(false);
+    core_gate_open();
+    move_store_free(s->move.store);
+    free(s);
+}
+
+/* Nothing of the new server stays, and what the kinds have written down does. */
+static void stay(struct suspended *s, struct move_link *link)
+{
+    struct move *move = &s->move;
+    move_stream_end(move);
+    move_go(move, MOVE_SOURCE);
+    move_link_end(move, link);
+    move->at[MOVE_TARGET] = (struct move_place){ 0 };
+    atomic_store(&core_session.sticky, CORE_OK);
+    atomic_store(&core_session.latched, s->latched);
+}
+
+static int copy_in(struct suspended *s, struct move_link *link)
+{
+    struct move *move = &s->move;
+    int code = session_meet(move);
+    if (!code)
+        code = move_ask_devices(move);
+    if (!code)
+        code = move_store_again(move->store);
+    atomic_store(&core_session.latched, CORE_OK);
+    if (!code) {
+        move_hold("shut");
+        code = move_make_again(move);
+    }
+    session_loss_hold();
+    if (!code)
+        code = move_ask_cluster(move);
+    (void)link;
+    return code;
+}
+
+int session_resume(struct move_order *order)
+{
+    CANCEL_OFF;
+    struct suspended *s = suspended;
+    struct move_link *link = s ? calloc(1, sizeof *link) : NULL;
+    uint64_t begun = clock_now();
+    if (!link)
+        return s ? CORE_OUT_OF_MEMORY : CORE_INVALID_VALUE;
+    s->move.steps = MOVE_IN;
+    order_take(&s->move, order);
+    int code = session_reach(&s->move, move_link_lost, link);
+    order->reached = !code;
+    if (!code)
+        code = copy_in(s, link);
+    order->bytes = s->move.copied;
+    if (code) {
+        log_info("the session stays suspended: %s", s->move.why);
+        stay(s, link);
+        session_loss_hold_end(true);
+        return code;
+    }
+    atomic_store(&core_session.latched, s->latched);
+    come_back(s, order->uri, link);
+    order->outage_ns = clock_now() - begun;
+    log_info("the session goes on at %s", order->uri);
+    return CORE_OK;
+}
+
+int core_suspend(unsigned limit_ms, char *why, size_t size)
+{
+    struct move_order order = { .limit_ms = limit_ms, .why = why, .why_size = size };
+    return session_suspend(&order);
+}
+
+int core_resume(const char *uri, char *why, size_t size)
+{
+    struct move_order order = { .uri = uri, .why = why, .why_size = size };
+    return session_resume(&order);
+}

@@ -1,0 +1,162 @@
+/*
+ * move_store.c: see move_store.h. The file of a suspended session is unlinked from the beginning: whatever ends this
+ * process, nothing of it stays.
+ */
+#include "move_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu/checkpoint/checkpoint.h"
+#include "cpu/client/core/api_errors.h"
+#include "cpu/common/env.h"
+
+struct move_store {
+    int fd;
+    struct checkpoint_writer *writer;
+    struct checkpoint_reader *reader;
+    uint64_t size;
+    char where[PATH_MAX], why[CHECKPOINT_WHY_SIZE + 64];
+};
+
+const char *move_store_why(const struct move_store *s) { return s->why; }
+
+/* ---- writing ---- */
+
+static int written(struct move_store *s, int error)
+{
+    if (!error)
+        return CORE_OK;
+    snprintf(s->why, sizeof s->why,
+             error == -ENOSPC || error == -EDQUOT ? "there is no room in %.150s for what it has on the GPU (%s)"
+                                                  : "what it has on the GPU cannot be written to %.150s: %s",
+             s->where, strerror(-error));
+    return CORE_OUT_OF_MEMORY;
+}
+
+int move_store_kind(struct move_store *s, unsigned kind, const char *name, uint64_t count)
+{
+    return written(s, checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = CHECKPOINT_KIND, .kind = kind,
+                                                                              .size = (uint32_t)strlen(name),
+                                                                              .object = count, .data = name }));
+}
+
+int move_store_write(struct move_store *s, const struct move_part *part, const void *bytes)
+{
+    return written(s, checkpoint_write(s->writer, &(struct checkpoint_frame){
+                                                      .type = CHECKPOINT_PART, .kind = part->kind,
+                                                      .size = (uint32_t)part->size, .object = part->object,
+                                                      .offset = part->offset, .data = bytes }));
+}
+
+int move_store_finish(struct move_store *s)
+{
+    int error = checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = CHECKPOINT_END });
+    checkpoint_written(s->writer, &s->size);
+    checkpoint_writer_free(s->writer);
+    s->writer = NULL;
+    return written(s, error);
+}
+
+uint64_t move_store_size(const struct move_store *s) { return s->size; }
+
+/* ---- reading ---- */
+
+int move_store_again(struct move_store *s)
+{
+    checkpoint_reader_free(s->reader);
+    s->reader = lseek(s->fd, 0, SEEK_SET) == 0 ? checkpoint_reader_new(s->fd) : NULL;
+    if (s->reader)
+        return CORE_OK;
+    snprintf(s->why, sizeof s->why, "the file of what it had on the GPU cannot be read: %s", strerror(errno));
+    return CORE_OUT_OF_MEMORY;
+}
+
+int move_store_read(struct move_store *s, struct move_part *part, void *bytes)
+{
+    struct checkpoint_frame frame;
+    char why[CHECKPOINT_WHY_SIZE];
+    int got;
+    while ((got = checkpoint_read(s->reader, &frame, why)) == 1 && frame.type != CHECKPOINT_PART &&
+           frame.type != CHECKPOINT_END)
+        continue;
+    if (got != 1) {
+        snprintf(s->why, sizeof s->why, "the file of what it had on the GPU is damaged: %.250s", why);
+        return CORE_UNKNOWN;
+    }
+    if (frame.type != CHECKPOINT_PART || frame.kind != part->kind || frame.object != part->object ||
+        frame.offset != part->offset || frame.size > part->size) {
+        snprintf(s->why, sizeof s->why, "the file of what it had on the GPU has other parts");
+        return CORE_UNKNOWN;
+    }
+    part->size = frame.size;
+    memcpy(bytes, frame.data, frame.size);
+    return CORE_OK;
+}
+
+/* ---- beginning and end ---- */
+
+struct move_store *move_store_new(int fd, const char *where, const char *facts, bool hashed)
+{
+    struct move_store *s = calloc(1, sizeof *s);
+    if (!s || !(s->writer = checkpoint_writer_new(fd, hashed))) {
+        close(fd);
+        free(s);
+        return NULL;
+    }
+    s->fd = fd;
+    snprintf(s->where, sizeof s->where, "%s", where);
+    /* an error comes again with the next frame */
+    checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = CHECKPOINT_FACTS, .size = (uint32_t)strlen(facts),
+                                                            .data = facts });
+    return s;
+}
+
+static const char *folder_wanted(void)
+{
+    const char *given = env_get("FLYT_SUSPEND_FOLDER"), *temporary = env_get("TMPDIR");
+    return given && *given ? given : temporary && *temporary ? temporary : "/var/tmp";
+}
+
+/* Some file systems know no O_TMPFILE. */
+static int unnamed_make(const char *folder)
+{
+    char path[PATH_MAX];
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+        return fd;
+    if (snprintf(path, sizeof path, "%s/flyt-suspended-XXXXXX", folder) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
+struct move_store *move_store_unnamed(char *why, size_t size)
+{
+    const char *folder = folder_wanted();
+    int fd = unnamed_make(folder);
+    struct move_store *s = fd < 0 ? NULL : move_store_new(fd, folder, "version=1\n", false);
+    if (!s)
+        snprintf(why, size, "no file can be made in %.200s for what it has on the GPU (FLYT_SUSPEND_FOLDER): %s",
+                 folder, fd < 0 ? strerror(errno) : "no memory");
+    return s;
+}
+
+void move_store_free(struct move_store *s)
+{
+    if (!s)
+        return;
+    checkpoint_writer_free(s->writer);
+    checkpoint_reader_free(s->reader);
+    close(s->fd);
+    free(s);
+}
