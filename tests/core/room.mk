@@ -8,9 +8,9 @@ TESTS              += $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%)
 $(TESTS_CORE_OBJECTS): | $(CPU_RPC_HEADERS)
 
 $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(call objects,$(TESTS_CORE_SHARED)) $(CORE_OBJECTS) \
-    $(CPU_RPC_OBJECTS) $(CPU_CODE_OBJECTS) $(CPU_COMMON_OBJECTS)
+    $(CPU_RPC_OBJECTS) $(CPU_CODE_OBJECTS) $(CPU_COMMON_OBJECTS) $(CPU_CHECKPOINT_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(CPU_CODE_LIBS) $(CPU_RPC_LIBS) -lcmocka -ldl
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(CPU_CODE_LIBS) $(CPU_CHECKPOINT_LIBS) $(CPU_RPC_LIBS) -lcmocka -ldl
 
 # flyt-run. The libraries are looked for, so they must be there.
 $(BUILD)/tests/flyt_run: tests/core/flyt_run.sh | $(BIN)/flyt-run $(BIN)/libflyt-client.so
