@@ -191,7 +191,7 @@ void cluster_tell_ends(struct manager *manager)
 static void take_notice(struct manager *manager, client_event_kind kind, const client_notice *notice)
 {
     struct program *program = program_find(manager, notice->key);
-    if (!program || program->ended)
+    if (!program || program->ended || (kind == CLIENT_EVENT_LOST && program->server == CLIENT_SUSPENDED))
         return;
     switch (kind) {
     case CLIENT_EVENT_LOST:
@@ -211,6 +211,7 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
         break;
     case CLIENT_EVENT_ANSWER:
     case CLIENT_EVENT_MOVE:
+    case CLIENT_EVENT_REST:
         break;
     }
 }
@@ -229,6 +230,10 @@ static void take_event(struct manager *manager, const client_event *event)
     }
     if (body->kind == CLIENT_EVENT_MOVE) {
         move_take(manager, &body->client_event_body_u.move);
+        return;
+    }
+    if (body->kind == CLIENT_EVENT_REST) {
+        move_take_rest(manager, &body->client_event_body_u.rest);
         return;
     }
     /* All others have the same form. */

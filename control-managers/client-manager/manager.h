@@ -43,6 +43,7 @@ struct program_move {
     uint64_t id;
     bool cancelled;
     program_move_result order; /* deep copy: what the library is answered */
+    program_rest_result rest;  /* the same, in its place: action is not 0 then */
     ctl_moved outcome;         /* ENDED; its text is `text` */
     char text[CTL_MAX_TEXT + 1];
     struct loop_timer nudge; /* or until a program of before we began is waited for no longer */
@@ -51,7 +52,7 @@ struct program_move {
 struct program {
     struct manager *manager;
     struct program *next;
-    uint64_t key, id, server;
+    uint64_t key, id, server; /* server: CLIENT_SUSPENDED: its library keeps what it had on one */
     uint64_t unreached; /* the server that this program cannot use, as the cluster manager knows */
     uint64_t held;      /* ASKING for another one than this; 0: for its first */
     struct process process;
@@ -124,7 +125,8 @@ int cluster_moved(struct program *, const ctl_moved *);
 
 /* moves.c */
 void move_take(struct manager *, const client_move *); /* an order of the cluster manager */
-conn_handler move_handle_asked, move_handle_moved;
+void move_take_rest(struct manager *, const client_rest *);
+conn_handler move_handle_asked, move_handle_rest, move_handle_moved;
 /* The program, which is of before we began, has come back; id: the move that it is carrying out, or 0. */
 void move_resumed(struct program *, uint64_t id);
 void move_tell_again(struct program *);               /* the cluster manager is there again */

@@ -35,6 +35,7 @@ void move_forget(struct program *program)
 {
     loop_timer_stop(&program->move.nudge);
     protocol_free((xdrproc_t)xdr_program_move_result, &program->move.order);
+    protocol_free((xdrproc_t)xdr_program_rest_result, &program->move.rest);
     program->move = (struct program_move){ .state = MOVE_NONE };
 }
 
@@ -87,10 +88,20 @@ static ctl_code check(const struct program *program, char *text)
     return CTL_OK;
 }
 
-static void refuse_unknown(struct manager *manager, const client_move *order, const char *why)
+static ctl_code check_rest(const struct program *program, char *text)
 {
-    struct program nobody = { .manager = manager, .key = order->key };
-    const ctl_moved moved = { .move = order->move, .stage = CTL_MOVE_REFUSED,
+    if (program->conn && program->minor < CLIENT_MINOR_RESTS)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "the program was started with Flyt's library of an earlier release, which cannot be suspended");
+    if (program->server == CLIENT_SUSPENDED)
+        return explain(text, CTL_BUSY, "the program is suspended");
+    return check(program, text);
+}
+
+static void refuse_unknown(struct manager *manager, uint64_t key, uint64_t move, const char *why)
+{
+    struct program nobody = { .manager = manager, .key = key };
+    const ctl_moved moved = { .move = move, .stage = CTL_MOVE_REFUSED,
                               .status = { CTL_NOT_FOUND, (char *)(uintptr_t)why } };
     cluster_moved(&nobody, &moved);
 }
@@ -108,7 +119,7 @@ static void call_off(struct program *program, const client_move *order)
         return;
     }
     if (!known) {
-        refuse_unknown(program->manager, order, "the client manager does not know of this move");
+        refuse_unknown(program->manager, order->key, order->move, "the client manager does not know of this move");
         return;
     }
     if (move->state == MOVE_ENDED) {
@@ -149,7 +160,7 @@ void move_take(struct manager *manager, const client_move *given)
         .move = given->move, .patience_ms = given->patience_ms, .within_ms = given->within_ms
     };
     if (!program || program->ended) {
-        refuse_unknown(manager, given, "the program has ended");
+        refuse_unknown(manager, given->key, given->move, "the program has ended");
         return;
     }
     struct program_move *move = &program->move;
@@ -180,7 +191,49 @@ void move_take(struct manager *manager, const client_move *given)
     nudge(&move->nudge, program);
 }
 
+void move_take_rest(struct manager *manager, const client_rest *given)
+{
+    struct program *program = program_find(manager, given->key);
+    char text[CTL_MAX_TEXT + 1] = "";
+    program_rest_result rest = { .move = given->move, .patience_ms = given->patience_ms,
+                                 .within_ms = given->within_ms, .action = given->action, .file = given->file };
+    if (!program || program->ended) {
+        refuse_unknown(manager, given->key, given->move, "the program has ended");
+        return;
+    }
+    struct program_move *move = &program->move;
+    if (move->id == given->move && move->state != MOVE_NONE) {
+        move_tell_again(program);
+        return;
+    }
+    move_forget(program);
+    move->id = given->move;
+    ctl_code code = check_rest(program, text);
+    if (code == CTL_OK && !protocol_copy((xdrproc_t)xdr_program_rest_result, &move->rest, sizeof move->rest, &rest))
+        code = explain(text, CTL_INTERNAL, "no memory");
+    if (code != CTL_OK) {
+        ends(program, CTL_MOVE_REFUSED, code, text);
+        return;
+    }
+    log_info("event=program-rests program=%llu pid=%u move=%llu action=%s", (unsigned long long)program->key,
+             program->pid, (unsigned long long)move->id,
+             given->action == CTL_REST_SUSPEND ? "suspend" : "checkpoint");
+    move->state = MOVE_OFFERED;
+    nudge(&move->nudge, program);
+}
+
 /* ---- the library ---- */
+
+static void taken(struct program *program, struct loop_call *call, const void *result)
+{
+    bool first = program->move.state == MOVE_OFFERED;
+    loop_timer_stop(&program->move.nudge);
+    if (first)
+        program->move.state = MOVE_TAKEN;
+    call_reply(call, result);
+    if (first)
+        move_tell_again(program);
+}
 
 void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
 {
@@ -191,21 +244,32 @@ void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
     struct program_move *move = program ? &program->move : NULL;
     if (args->move && move && move->id == args->move && move->cancelled) {
         result.status = (ctl_status){ CTL_DENIED, off };
-    } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED &&
-               (!args->move || args->move == move->id)) {
-        bool first = move->state == MOVE_OFFERED;
-        loop_timer_stop(&move->nudge);
+    } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED && args->move == move->id) {
         result = move->order;
-        if (args->move)
-            move->state = MOVE_COMMITTED;
-        else if (first)
-            move->state = MOVE_TAKEN;
-        call_reply(call, &result);
-        if (first)
-            move_tell_again(program);
+        result.status.code = CTL_OK;
+        result.move = move->id;
+        taken(program, call, &result);
+        move->state = MOVE_COMMITTED;
+        return;
+    } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED && !args->move &&
+               !move->rest.action) {
+        taken(program, call, &move->order);
         return;
     }
     call_reply(call, &result);
+}
+
+void move_handle_rest(struct conn *conn, struct loop_call *call, void *object)
+{
+    struct program *program = program_of(conn);
+    static char none[] = "there is nothing to do", file[1];
+    program_rest_result result = { .status = { CTL_NOT_FOUND, none }, .action = CTL_REST_SUSPEND, .file = file };
+    (void)object;
+    if (program && program->move.rest.action && program->move.state >= MOVE_OFFERED &&
+        program->move.state <= MOVE_COMMITTED)
+        taken(program, call, &program->move.rest);
+    else
+        call_reply(call, &result);
 }
 
 void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
@@ -219,7 +283,9 @@ void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
         return;
     move->id = moved->move;
     if (moved->stage == CTL_MOVE_MOVED) {
-        if (move->order.grant.server) /* else it has said so when it came back */
+        if (move->rest.action == CTL_REST_SUSPEND)
+            program->server = CLIENT_SUSPENDED;
+        else if (move->order.grant.server) /* else it has said so when it came back */
             program->server = move->order.grant.server;
         program->state = PROGRAM_RUNNING;
         move->outcome.outage_us = moved->outage_us;

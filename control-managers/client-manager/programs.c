@@ -136,6 +136,8 @@ void program_answered(struct program *program, const client_answer *given)
     char text[CTL_MAX_TEXT + 1];
     program->id = given->prog ? given->prog : program->id;
     loop_timer_stop(&program->away);
+    if (program->server == CLIENT_SUSPENDED)
+        return; /* a server comes with an order (moves.c) */
     bool uses_it = program->state == PROGRAM_RUNNING && program->server == given->grant.server;
     if (uses_it) {
         answer.grant = given->grant; /* it began before this VM had certificates */
@@ -626,6 +628,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_UNREACHED] = { 1u << CTL_ROLE_PROGRAM, handle_unreached },
     [PROGRAM_MOVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_asked },
     [PROGRAM_RESUME] = { 1u << CTL_ROLE_PROGRAM, handle_resume },
+    [PROGRAM_REST] = { 1u << CTL_ROLE_PROGRAM, move_handle_rest },
     [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,

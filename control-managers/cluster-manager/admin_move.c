@@ -22,7 +22,7 @@ static ctl_code find_program(struct cluster *cluster, const admin_move_args *arg
     if (!vm)
         return explain(text, CTL_INVALID, "which program is to move?");
     for (struct program *program = vm->programs; program; program = program->vm_next) {
-        if (!program->server)
+        if (args->action == ADMIN_ACTION_RESUME ? program->state != ADMIN_PROGRAM_SUSPENDED : !program->server)
             continue;
         if (*out)
             return explain(text, CTL_BUSY, "VM %s runs several programs: say which one is to move", vm->row.name);
@@ -85,12 +85,18 @@ void admin_handle_move(struct conn *conn, struct loop_call *call, void *object)
                               .memory = args->memory,
                               .patience_ms = args->patience_ms,
                               .within_ms = args->within_ms,
+                              .action = args->action,
+                              .file = args->file,
                               .together = args->together };
     ctl_code code = find_program(session->cluster, args, &program, text);
     if (code == CTL_OK)
         code = find_place(session->cluster, args->to, &wish, text);
     if (code == CTL_OK && (args->patience_ms > MOVE_MOST_MS || args->within_ms > MOVE_MOST_MS))
         code = explain(text, CTL_INVALID, "a program has at most %d s to move", MOVE_MOST_MS / 1000);
+    if (code == CTL_OK && (unsigned)args->action > ADMIN_ACTION_CHECKPOINT)
+        code = explain(text, CTL_INVALID, "there is no such action");
+    if (code == CTL_OK && args->action == ADMIN_ACTION_CHECKPOINT && *args->file != '/')
+        code = explain(text, CTL_INVALID, "the file of a checkpoint is an absolute path on the program's machine");
     if (code == CTL_OK && (args->sms || args->memory) && session->hello.role != CTL_ROLE_ADMIN)
         code = explain(text, CTL_DENIED, "an operator may move a program, but not change its share");
     if (code == CTL_OK)
@@ -123,6 +129,7 @@ static void fill_row(struct moved_program *move, admin_move_row *row)
         .bytes = move->bytes,
         .status = { move->code, move->text },
         .by = move->by,
+        .action = move->action,
     };
 }
 

@@ -44,7 +44,9 @@ struct message {
     uint64_t server, program, key;
     uint32_t sms, grace_ms;
     uint64_t memory;
-    uint64_t move; /* CLIENT_EVENT_MOVE: its number; server is the target, code other than CTL_OK calls it off */
+    /* CLIENT_EVENT_MOVE, CLIENT_EVENT_REST: its number. Of the first, server is the target; a code other than CTL_OK
+       calls it off */
+    uint64_t move;
     uint32_t patience_ms, within_ms;
     ctl_code code;
     char text[512];

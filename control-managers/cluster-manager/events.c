@@ -61,7 +61,8 @@ static bool is_audited(const char *kind)
                                          "key-retired",     "manager-started", "move-begun",     "move-cancelled",
                                          "move-done",       "move-failed",    "node-added",      "node-drained",
                                          "node-removed",    "node-undrained", "peer-cut-off",    "peer-refused",
-                                         "program-killed",  "reload-refused", "reloaded",        "server-resized",
+                                         "program-killed",  "program-resumed", "program-saved",
+                                         "program-suspended", "reload-refused", "reloaded",      "server-resized",
                                          "server-stopped",
                                          "vm-added",        "vm-changed",     "vm-removed" };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

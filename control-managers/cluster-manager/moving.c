@@ -50,15 +50,21 @@ static void describe_ends(struct moved_program *move)
         }
 }
 
+static bool has_target(const struct moved_program *move)
+{
+    return move->action == ADMIN_ACTION_MOVE || move->action == ADMIN_ACTION_RESUME;
+}
+
 static void hold(struct moved_program *move)
 {
     struct server *source = map_get_id(&move->cluster->servers, move->source);
     struct server *target = map_get_id(&move->cluster->servers, move->target);
-    if (move->holds || !target)
+    if (move->holds || (has_target(move) && !target))
         return;
     move->holds = true;
-    target->reserved++;
-    if (target->state == CTL_SERVER_RUNNING && !target->stopping)
+    if (target)
+        target->reserved++;
+    if (target && target->state == CTL_SERVER_RUNNING && !target->stopping)
         loop_timer_stop(&target->timer); /* a grace period */
     if (source)
         source->leaving++;
@@ -96,17 +102,35 @@ static void let_go(struct moved_program *move)
     queue_retry(move->cluster);
 }
 
+static void note_left(struct program *program, const struct server *old)
+{
+    program_revoke(program->cluster, program);
+    memmove(&program->left[1], &program->left[0], (PROGRAM_LEFT - 1) * sizeof program->left[0]);
+    program->left[0] = old->row.id;
+}
+
+/* It has no server from now on, and its share is free. */
+static void suspend(struct program *program)
+{
+    struct server *old = program->server;
+    if (old)
+        note_left(program, old);
+    program_attach(program, NULL);
+    program->state = ADMIN_PROGRAM_SUSPENDED;
+    if (!old || old->leaving)
+        return;
+    old->deserted = !old->program_count;
+    server_check_idle(program->cluster, old);
+}
+
 /* The program uses that server from now on. */
 static void moving_switch(struct cluster *cluster, struct program *program, struct server *server)
 {
     struct server *old = program->server;
     if (old == server)
         return;
-    if (old) {
-        program_revoke(cluster, program);
-        memmove(&program->left[1], &program->left[0], (PROGRAM_LEFT - 1) * sizeof program->left[0]);
-        program->left[0] = old->row.id;
-    }
+    if (old)
+        note_left(program, old);
     program_attach(program, server);
     program->state = ADMIN_PROGRAM_RUNNING;
     if (server->state == CTL_SERVER_RUNNING && !server->stopping)
@@ -122,13 +146,16 @@ static void moving_switch(struct cluster *cluster, struct program *program, stru
 
 /* ---- what follows ---- */
 
+static const char *const verbs[] = { [ADMIN_ACTION_MOVE] = "move", [ADMIN_ACTION_SUSPEND] = "be suspended",
+                                     [ADMIN_ACTION_RESUME] = "go on", [ADMIN_ACTION_CHECKPOINT] = "be saved" };
+
 static void overdue(struct loop_timer *, void *);
 
 static void tell_client(struct moved_program *move, bool call_off)
 {
     struct cluster *cluster = move->cluster;
     struct program *program = map_get_id(&cluster->programs, move->program);
-    struct message message = { .kind = CLIENT_EVENT_MOVE,
+    struct message message = { .kind = call_off || has_target(move) ? CLIENT_EVENT_MOVE : CLIENT_EVENT_REST,
                                .server = move->target,
                                .move = move->id,
                                .patience_ms = move->patience_ms,
@@ -147,24 +174,29 @@ static void order(struct moved_program *move)
     if (move->unsaid)
         return;
     tell_client(move, false);
-    cluster_event(move->cluster, ADMIN_INFO, "move-ordered", &which, "move %llu: %.200s is to move",
-                  (unsigned long long)move->id, move->executable);
+    cluster_event(move->cluster, ADMIN_INFO, "move-ordered", &which, "move %llu: %.200s is to %s",
+                  (unsigned long long)move->id, move->executable, verbs[move->action]);
 }
 
 static void take_over(struct moved_program *move)
 {
     struct program *program = map_get_id(&move->cluster->programs, move->program);
     struct server *target = map_get_id(&move->cluster->servers, move->target);
-    if (program && target) {
+    if (!program || move->action == ADMIN_ACTION_CHECKPOINT)
+        return;
+    if (move->action == ADMIN_ACTION_SUSPEND) {
+        suspend(program);
+    } else if (target) {
         moving_switch(move->cluster, program, target);
-    } else if (program && program->server && program->server->row.id == move->source) {
+    } else if (!program->server ? move->action == ADMIN_ACTION_RESUME : program->server->row.id == move->source) {
         struct server *source = program->server;
         program_revoke(move->cluster, program);
         program_attach(program, NULL);
         program->state = ADMIN_PROGRAM_LOST;
         program_notify(move->cluster, program, CLIENT_EVENT_LOST, CTL_LOST,
                        "the GPU server to which it moved has ended");
-        server_check_idle(move->cluster, source);
+        if (source)
+            server_check_idle(move->cluster, source);
     }
 }
 
@@ -186,19 +218,33 @@ static void ended(struct moved_program *move)
 {
     struct event_about which = about(move);
     bool moved = move->is.state == ADMIN_MOVE_DONE;
+    unsigned long long id = move->id;
+    const char *place = move->action == ADMIN_ACTION_RESUME ? "suspended" : move->from_node;
+    double outage = (double)move->outage_us / 1000, mib = (double)move->bytes / (1 << 20);
     loop_timer_stop(&move->timer);
     store_delete_move(move->cluster, move->id);
     move->ended = loop_time();
-    if (moved)
+    if (!moved)
+        cluster_event(move->cluster, ADMIN_WARNING, "move-failed", &which,
+                      "move %llu: %.200s %s %s%s%s: %.600s; by %s", id, move->executable,
+                      move->action == ADMIN_ACTION_RESUME ? "stays" : "stays on node", place,
+                      *move->from_gpu ? ", GPU " : "", move->from_gpu, move->text, move->by);
+    else if (move->action == ADMIN_ACTION_SUSPEND)
+        cluster_event(move->cluster, ADMIN_INFO, "program-suspended", &which,
+                      "move %llu: %.200s has left node %s, GPU %s, and keeps %.1f MiB; by %s", id, move->executable,
+                      move->from_node, move->from_gpu, mib, move->by);
+    else if (move->action == ADMIN_ACTION_CHECKPOINT)
+        cluster_event(move->cluster, ADMIN_INFO, "program-saved", &which,
+                      "move %llu: %.200s is saved in %.400s; it stood still for %.1f ms for %.1f MiB; by %s", id,
+                      move->executable, move->file, outage, mib, move->by);
+    else if (move->action == ADMIN_ACTION_RESUME)
+        cluster_event(move->cluster, ADMIN_INFO, "program-resumed", &which,
+                      "move %llu: %.200s goes on, on node %s, GPU %s: %.1f MiB were copied in %.1f ms; by %s", id,
+                      move->executable, move->to_node, move->to_gpu, mib, outage, move->by);
+    else
         cluster_event(move->cluster, ADMIN_INFO, "move-done", &which,
                       "move %llu: %.200s is on node %s, GPU %s; it stood still for %.1f ms, and %.1f MiB were copied;"
-                      " by %s",
-                      (unsigned long long)move->id, move->executable, move->to_node, move->to_gpu,
-                      (double)move->outage_us / 1000, (double)move->bytes / (1 << 20), move->by);
-    else
-        cluster_event(move->cluster, ADMIN_WARNING, "move-failed", &which,
-                      "move %llu: %.200s stays on node %s, GPU %s: %.600s; by %s", (unsigned long long)move->id,
-                      move->executable, move->from_node, move->from_gpu, move->text, move->by);
+                      " by %s", id, move->executable, move->to_node, move->to_gpu, outage, mib, move->by);
 }
 
 static void note(struct moved_program *move, ctl_code code, const char *text)
@@ -250,6 +296,9 @@ static void look(struct moved_program *move)
     if (program_gone(move)) {
         note(move, CTL_NOT_FOUND, "the program has ended");
         step(move, MOVE_PROGRAM_GONE);
+    } else if (!has_target(move)) {
+        if (move->durable)
+            step(move, MOVE_TARGET_RUNS);
     } else if (program && program->server && program->server->row.id == move->target) {
         step(move, MOVE_AT_TARGET);
     } else if (!target || target->stopping) {
@@ -286,18 +335,35 @@ static void look_again(struct loop_timer *timer, void *context)
 /* ---- beginning ---- */
 
 /* The program can be spoken to, and nothing else is being done with it. */
-static ctl_code check_program(struct cluster *cluster, const struct program *program, char *text)
+static ctl_code check_state(struct cluster *cluster, const struct program *program, admin_move_action action,
+                            char *text)
 {
     unsigned long long id = program->id;
-    const struct vm *vm = program->vm;
-    if (move_of(cluster, program->id))
-        return explain(text, CTL_BUSY, "program %llu moves already (`flytctl move list`)", id);
+    if (action == ADMIN_ACTION_RESUME)
+        return program->state == ADMIN_PROGRAM_SUSPENDED
+                   ? CTL_OK
+                   : (ctl_code)explain(text, CTL_BUSY, "program %llu is not suspended", id);
+    if (program->state == ADMIN_PROGRAM_SUSPENDED)
+        return explain(text, CTL_BUSY, "program %llu is suspended (`flytctl program resume %llu`)", id, id);
     if (program->state != ADMIN_PROGRAM_RUNNING || !program->server)
         return explain(text, CTL_BUSY, "program %llu uses no GPU server at present", id);
     if (program->server->stopping)
         return explain(text, CTL_BUSY, "the GPU server of program %llu is being stopped", id);
     if (resize_under_way(cluster, program->server->row.id))
         return explain(text, CTL_BUSY, "the share of program %llu is being changed", id);
+    return CTL_OK;
+}
+
+static ctl_code check_program(struct cluster *cluster, const struct program *program, admin_move_action action,
+                              char *text)
+{
+    unsigned long long id = program->id;
+    const struct vm *vm = program->vm;
+    if (move_of(cluster, program->id))
+        return explain(text, CTL_BUSY, "program %llu moves already (`flytctl move list`)", id);
+    ctl_code code = check_state(cluster, program, action, text);
+    if (code != CTL_OK)
+        return code;
     if (!vm->session || !vm->named)
         return explain(text, CTL_LOST, "the client manager of VM %s, which has to tell program %llu, is not connected",
                        vm->row.name, id);
@@ -305,16 +371,20 @@ static ctl_code check_program(struct cluster *cluster, const struct program *pro
         return explain(text, CTL_NOT_SUPPORTED,
                        "the client manager of VM %s is of an earlier release (%s), which cannot move programs",
                        vm->row.name, vm->session->hello.software);
+    if (action != ADMIN_ACTION_MOVE && vm->session->hello.minor < CLIENT_MINOR_RESTS)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "the client manager of VM %s is of an earlier release (%s), which cannot suspend programs",
+                       vm->row.name, vm->session->hello.software);
     return store_db_away(cluster, text, CTL_MAX_TEXT) ? CTL_DB_AWAY : CTL_OK;
 }
 
 static ctl_code check_place(const struct program *program, const struct move_wish *wish, char *text)
 {
-    const struct gpu *here = program->server->gpu;
+    const struct gpu *here = program->server ? program->server->gpu : NULL;
     const struct node *node = wish->node;
     if (!wish->to)
         return CTL_OK;
-    if (wish->to == here || (wish->to == node && node == here->node && node->gpu_count == 1))
+    if (here && (wish->to == here || (wish->to == node && node == here->node && node->gpu_count == 1)))
         return explain(text, CTL_INVALID, "program %llu is on GPU %s of node %s already",
                        (unsigned long long)program->id, here->id, here->node->row.name);
     if (node->row.drained)
@@ -344,8 +414,8 @@ static void explain_room(struct cluster *cluster, const struct move_wish *wish, 
              *gpu->text && !slot->schedulable ? ": " : "", *gpu->text && !slot->schedulable ? gpu->text : "");
 }
 
-/* A server of the VM that another of its programs has moved to. The program must not have left it before: its tickets
-   for it are revoked. */
+/* A server of the VM that its other programs use. The program must not have left it before: its tickets for it are
+   revoked. */
 static struct server *shared_target(const struct program *program, const struct move_wish *wish)
 {
     for (struct server *server = program->vm->servers; server; server = server->vm_next) {
@@ -354,7 +424,7 @@ static struct server *shared_target(const struct program *program, const struct 
             left |= program->left[i] == server->row.id;
         if (!left && server != program->server && !server->row.program && !server->stopping &&
             !server->node->row.drained && server->node->state == ADMIN_NODE_UP &&
-            server->gpu != program->server->gpu &&
+            (!program->server || server->gpu != program->server->gpu) &&
             (!wish->to || wish->to == server->gpu || wish->to == server->node))
             return server;
     }
@@ -388,6 +458,37 @@ static ctl_code choose_target(struct cluster *cluster, struct program *program, 
                                     "no memory, or the resource DB cannot take more changes at present");
 }
 
+/* As for a new program of the VM, but it does not wait in line. */
+static ctl_code choose_return(struct cluster *cluster, struct program *program, const struct move_wish *wish,
+                              struct server **out, char *text)
+{
+    const struct vm *vm = program->vm;
+    struct place_request request = server_request(cluster, program);
+    struct place_result place;
+    *out = vm->row.grouping ? shared_target(program, wish) : NULL;
+    if (*out)
+        return CTL_OK;
+    if (!vm->row.sms || !vm->row.memory_mib)
+        return explain(text, CTL_NO_ROOM, "VM %s is entitled to nothing (flytctl vm set %s --sms N --memory SIZE)",
+                       vm->row.name, vm->row.name);
+    if (!server_within_entitlement(vm, &request))
+        idle_own_give_way(vm, "a program of its VM goes on with a server of its own");
+    if (!server_within_entitlement(vm, &request))
+        return explain(text, CTL_NO_ROOM, "the servers of VM %s use all that it is entitled to (%u SMs, %llu MiB)",
+                       vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
+    request.only = wish->to;
+    enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+    if (verdict != PLACE_FOUND) {
+        explain_room(cluster, wish, &request, verdict, text);
+        return CTL_NO_ROOM;
+    }
+    *out = server_place(cluster, program, &place, vm->row.grouping);
+    if (!*out)
+        return explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
+    queue_overtaken(cluster, program, place.gpu);
+    return CTL_OK;
+}
+
 struct durable_move {
     struct cluster *cluster;
     uint64_t move;
@@ -412,6 +513,11 @@ static void became_durable(void *context, int error, const char *why)
 static void write_row(struct moved_program *move)
 {
     char row[256];
+    if (move->action == ADMIN_ACTION_CHECKPOINT) { /* a manager that begins anew does not know its file */
+        move->durable = true;
+        look(move);
+        return;
+    }
     struct durable_move *durable = malloc(sizeof *durable);
     if (!durable) {
         note(move, CTL_INTERNAL, "no memory");
@@ -427,15 +533,17 @@ static void write_row(struct moved_program *move)
 ctl_code moving_begin(struct cluster *cluster, struct program *program, const struct move_wish *wish,
                       struct moved_program **out, char *text)
 {
-    struct server *target;
-    ctl_code code = check_program(cluster, program, text);
+    struct server *target = NULL;
+    ctl_code code = check_program(cluster, program, wish->action, text);
     if (code == CTL_OK)
         code = check_place(program, wish, text);
     struct moved_program *move = code == CTL_OK ? calloc(1, sizeof *move) : NULL;
     if (code == CTL_OK && !move)
         code = explain(text, CTL_INTERNAL, "no memory");
-    if (code == CTL_OK)
+    if (code == CTL_OK && wish->action == ADMIN_ACTION_MOVE)
         code = choose_target(cluster, program, wish, &target, text);
+    if (code == CTL_OK && wish->action == ADMIN_ACTION_RESUME)
+        code = choose_return(cluster, program, wish, &target, text);
     if (code != CTL_OK) {
         free(move);
         return code;
@@ -443,22 +551,26 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     move->cluster = cluster;
     move->id = cluster_new_id(cluster);
     move->program = program->id;
-    move->source = program->server->row.id;
-    move->target = target->row.id;
+    move->action = wish->action;
+    move->source = program->server ? program->server->row.id : 0;
+    move->target = target ? target->row.id : 0;
     move->begun = loop_time();
     move->patience_ms = wish->patience_ms ? wish->patience_ms : MOVE_PATIENCE_MS;
     move->within_ms = wish->within_ms ? wish->within_ms : MOVE_WITHIN_MS;
     snprintf(move->executable, sizeof move->executable, "%s", program->executable);
     snprintf(move->by, sizeof move->by, "%.*s", CTL_MAX_NAME, wish->by);
+    snprintf(move->vm, sizeof move->vm, "%s", program->vm->row.name);
+    snprintf(move->file, sizeof move->file, "%s", wish->file ? wish->file : "");
     describe_ends(move);
     move->next = cluster->moves;
     cluster->moves = move;
     hold(move);
     struct event_about which = about(move);
-    cluster_event(cluster, ADMIN_INFO, "move-begun", &which,
-                  "move %llu: %.200s (pid %u) from node %s, GPU %s to node %s, GPU %s; by %s",
-                  (unsigned long long)move->id, move->executable, program->pid, move->from_node, move->from_gpu,
-                  move->to_node, move->to_gpu, move->by);
+    cluster_event(cluster, ADMIN_INFO, "move-begun", &which, "move %llu: %.200s (pid %u) is to %s%s%.200s%s%s%s%s%s%s"
+                  "%s%s; by %s", (unsigned long long)move->id, move->executable, program->pid, verbs[move->action],
+                  *move->file ? " in " : "", move->file, *move->from_node ? ", from node " : "", move->from_node,
+                  *move->from_gpu ? ", GPU " : "", move->from_gpu, *move->to_node ? " to node " : "", move->to_node,
+                  *move->to_gpu ? ", GPU " : "", move->to_gpu, move->by);
     loop_timer_start(cluster->loop, &move->timer, MOVE_LOOK_MS, look_again, move);
     write_row(move);
     forget_oldest(cluster);
@@ -506,6 +618,15 @@ void moving_said(struct cluster *cluster, struct vm *vm, const client_moved_args
     }
 }
 
+void moving_named_suspended(struct cluster *cluster, struct program *program)
+{
+    struct moved_program *move = move_of(cluster, program->id);
+    if (move && move->action == ADMIN_ACTION_SUSPEND)
+        step(move, MOVE_AT_TARGET);
+    else if (program->state != ADMIN_PROGRAM_SUSPENDED)
+        suspend(program);
+}
+
 void moving_named(struct cluster *cluster, const struct program *program, const struct server *server)
 {
     struct moved_program *move = move_of(cluster, program->id);
@@ -537,6 +658,7 @@ void moving_load(struct cluster *cluster, uint64_t id, const char *row)
     move->program = program;
     move->source = source;
     move->target = target;
+    move->action = !target ? ADMIN_ACTION_SUSPEND : !source ? ADMIN_ACTION_RESUME : ADMIN_ACTION_MOVE;
     move->is.state = ADMIN_MOVE_ORDERED; /* it may have been */
     move->durable = true;
     move->begun = loop_time();

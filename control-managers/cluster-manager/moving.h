@@ -1,5 +1,6 @@
 /*
- * moving.h: running programs move to other GPUs. moves.h says in which states; this carries out what follows from them:
+ * moving.h: running programs move to other GPUs, are suspended and resumed (the first and the second half of a move)
+ * and saved. moves.h says in which states; this carries out what follows from them:
  * books, rows, orders, and which server a program has.
  *
  * What happens to nodes and servers is not reported here: moving_look compares each move with what there is, and is
@@ -17,7 +18,8 @@ enum { MOVES_KEPT = 100, MOVE_PATIENCE_MS = 2000, MOVE_WITHIN_MS = 60000, MOVE_M
 struct moved_program {
     struct moved_program *next;
     struct cluster *cluster;
-    uint64_t id, program, source, target; /* the last two: servers */
+    uint64_t id, program, source, target; /* the last two: servers, or 0 where the action has none */
+    admin_move_action action;
     struct move_course is;
     bool holds;   /* it counts in reserved and leaving */
     bool durable; /* its row is */
@@ -29,6 +31,7 @@ struct moved_program {
     uint32_t patience_ms, within_ms;
     ctl_code code;
     char text[CTL_MAX_TEXT + 1]; /* why it failed */
+    char file[CTL_MAX_PATH + 1]; /* CHECKPOINT */
     struct loop_timer timer;
 };
 
@@ -36,7 +39,8 @@ struct moved_program {
 struct move_wish {
     const void *to;      /* a node or a GPU (struct gpu); NULL: any other GPU */
     const struct node *node; /* of it */
-    const char *by;
+    const char *by, *file;
+    admin_move_action action;
     uint64_t memory;     /* 0: as it has */
     uint32_t sms, patience_ms, within_ms;
     bool together;       /* programs of one server share one again */
@@ -52,6 +56,8 @@ void moving_look(struct cluster *);
 /* What a client manager says. */
 void moving_said(struct cluster *, struct vm *, const client_moved_args *);
 void moving_client_back(struct cluster *, struct vm *); /* it has named its programs */
+/* The program is suspended, as its client manager says after a reconnection. */
+void moving_named_suspended(struct cluster *, struct program *);
 /* That server is the one that the program uses, as its client manager says after a reconnection. */
 void moving_named(struct cluster *, const struct program *, const struct server *);
 void moving_load(struct cluster *, uint64_t id, const char *row); /* at the start; its program is named later */

@@ -81,6 +81,10 @@ void program_fill_answer(struct cluster *cluster, struct program *program, clien
         answer->position = program->position;
         snprintf(buffers->text, sizeof buffers->text, "%s", program->why);
         break;
+    case ADMIN_PROGRAM_SUSPENDED:
+        answer->status.code = CTL_BUSY;
+        snprintf(buffers->text, sizeof buffers->text, "it is suspended");
+        break;
     case ADMIN_PROGRAM_LOST:
         answer->status.code = CTL_LOST;
         snprintf(buffers->text, sizeof buffers->text, "its GPU server is lost");
@@ -110,6 +114,15 @@ static void fill_move(struct cluster *cluster, struct vm *vm, const struct messa
                    fill_grant(cluster, program, target, &move->grant, buffers) != CTL_OK;
 }
 
+static void fill_rest(struct cluster *cluster, const struct message *message, client_rest *rest)
+{
+    struct moved_program *move = moving_find(cluster, message->move);
+    *rest = (client_rest){ .key = message->key, .move = message->move, .patience_ms = message->patience_ms,
+                           .within_ms = message->within_ms, .file = move ? move->file : (char *)"",
+                           .action = move && move->action == ADMIN_ACTION_CHECKPOINT ? CTL_REST_CHECKPOINT
+                                                                                     : CTL_REST_SUSPEND };
+}
+
 static void fill_event(struct cluster *cluster, struct vm *vm, struct message *message, client_event *event,
                        struct answer_buffers *buffers)
 {
@@ -117,6 +130,10 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct message *m
     event->body.kind = (client_event_kind)message->kind;
     if (message->kind == CLIENT_EVENT_MOVE) {
         fill_move(cluster, vm, message, &event->body.client_event_body_u.move, buffers);
+        return;
+    }
+    if (message->kind == CLIENT_EVENT_REST) {
+        fill_rest(cluster, message, &event->body.client_event_body_u.rest);
         return;
     }
     if (message->kind == CLIENT_EVENT_ANSWER) {
@@ -327,13 +344,17 @@ static void adopt(struct cluster *cluster, struct vm *vm, const client_running *
             map_remove_id(&vm->by_key, program->key);       /* named twice: the last key counts */
         map_put_id(&vm->by_key, running->prog.key, program);
         program->key = running->prog.key;
-        if (server && server != program->server)
+        if (running->server == CLIENT_SUSPENDED)
+            moving_named_suspended(cluster, program);
+        else if (server && server != program->server)
             moving_named(cluster, program, server);
     } else {
         program = program_create(cluster, vm, &running->prog, id);
         if (!program)
             return;
-        if (server) {
+        if (running->server == CLIENT_SUSPENDED) {
+            moving_named_suspended(cluster, program);
+        } else if (server) {
             program_attach(program, server);
             loop_timer_stop(&server->timer);
             program->state = ADMIN_PROGRAM_RUNNING;

@@ -1,6 +1,6 @@
 /*
- * cmd_move.c: programs move to other GPUs while they run. The cluster manager answers when a move is under way; these
- * commands look until it has ended, and end with the status that says how.
+ * cmd_move.c: programs move to other GPUs while they run, are suspended, resumed and saved. The cluster manager answers
+ * when that is under way; these commands look until it has ended, and end with the status that says how.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,15 @@ const struct option_row migrate_options[] = {
     { 0 },
 };
 const struct option_row migrate_auto_options[] = { WHOM, PATIENCE, { 0 } };
+const struct option_row program_suspend_options[] = { PATIENCE, { 0 } };
+const struct option_row program_resume_options[] = {
+    { "to", 0, "NODE[:GPU]", "where: GPU is an id or an index (a GPU that the manager chooses)", false },
+    { "within", 0, "SECONDS", "how long the program may take altogether (60)", false },
+    { 0 },
+};
 static const struct column move_columns[] = {
     { "ID", "id", COLUMN_NUMBER, NULL, 0 },
+    { "WHAT", "action", COLUMN_TEXT, NULL, 0 },
     { "PROGRAM", "program", COLUMN_NUMBER, NULL, 0 },
     { "VM", "vm", COLUMN_TEXT, NULL, 0 },
     { "STATE", "state", COLUMN_TEXT, NULL, 0 },
@@ -60,9 +67,11 @@ static json_t *row_move(const admin_move_row *move)
     static const char *const states[] = { "reserved", "ordered", "moving", "done", "failed" };
     const char *state = (unsigned)move->state < COUNT(states) ? states[move->state] : "unknown";
     bool cancelled = move->state == ADMIN_MOVE_FAILED && move->cancelled && move->status.code == CTL_DENIED;
-    return json_pack("{s:I, s:I, s:o, s:o, s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:s, s:o, s:o}",
-                     "id", (json_int_t)move->id, "program", (json_int_t)move->prog, "vm", json_text(move->vm),
-                     "executable",
+    static const char *const actions[] = { "move", "suspend", "resume", "checkpoint" };
+    const char *action = (unsigned)move->action < COUNT(actions) ? actions[move->action] : "unknown";
+    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:s, s:o,"
+                     " s:o}", "action", action, "id", (json_int_t)move->id, "program", (json_int_t)move->prog, "vm",
+                     json_text(move->vm), "executable",
                      json_text(move->executable), "state", cancelled ? "cancelled" : state, "cancelled",
                      (int)move->cancelled, "source", (json_int_t)move->source, "target", (json_int_t)move->target,
                      "from_node", json_text(move->from_node), "from_gpu", json_text(move->from_gpu), "to_node",
@@ -110,18 +119,46 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static void say_done(struct flytctl *ctl, const admin_move_row *move, json_t *members)
+{
+    const unsigned long long program = move->prog;
+    const double outage = (double)move->outage_us / 1000, mib = (double)move->bytes / (1 << 20);
+    switch (move->action) {
+    case ADMIN_ACTION_SUSPEND:
+        report(ctl, members, "program %llu of %s is suspended: it has left node %s, GPU %s, and keeps %.1f MiB",
+               program, move->vm, move->from_node, move->from_gpu, mib);
+        break;
+    case ADMIN_ACTION_CHECKPOINT:
+        report(ctl, members, "program %llu of %s is saved; it stood still for %.1f ms, and %.1f MiB were copied",
+               program, move->vm, outage, mib);
+        break;
+    case ADMIN_ACTION_RESUME:
+        report(ctl, members, "program %llu of %s goes on, on node %s, GPU %s: %.1f MiB were copied in %.1f ms", program,
+               move->vm, move->to_node, move->to_gpu, mib, outage);
+        break;
+    default:
+        report(ctl, members,
+               "program %llu of %s is on node %s, GPU %s now; it stood still for %.1f ms, and %.1f MiB were copied",
+               program, move->vm, move->to_node, move->to_gpu, outage, mib);
+    }
+}
+
 /* It has ended: says how. */
 static int say_end(struct flytctl *ctl, const admin_move_row *move)
 {
     json_t *members = json_pack("{s:o}", "move", row_move(move));
     if (move->state == ADMIN_MOVE_DONE) {
-        report(ctl, members,
-               "program %llu of %s is on node %s, GPU %s now; it stood still for %.1f ms, and %.1f MiB were copied",
-               (unsigned long long)move->prog, move->vm, move->to_node, move->to_gpu, (double)move->outage_us / 1000,
-               (double)move->bytes / (1 << 20));
+        say_done(ctl, move, members);
         return EXIT_FINE;
     }
     int code = exit_of_code(move->status.code);
+    const char *why = *move->status.text ? move->status.text : "it could not";
+    if (move->action == ADMIN_ACTION_RESUME)
+        return complain_more(ctl, code ? code : EXIT_FAILED, members, "program %llu of %s stays suspended: %s",
+                             (unsigned long long)move->prog, move->vm, why);
+    if (move->action == ADMIN_ACTION_CHECKPOINT)
+        return complain_more(ctl, code ? code : EXIT_FAILED, members,
+                             "program %llu of %s is not saved, and goes on: %s", (unsigned long long)move->prog, move->vm, why);
     return complain_more(ctl, code ? code : EXIT_FAILED, members, "program %llu of %s stays on node %s, GPU %s: %s",
                          (unsigned long long)move->prog, move->vm, move->from_node, move->from_gpu,
                          *move->status.text ? move->status.text : "it could not move");
@@ -218,7 +255,8 @@ int command_program_migrate(struct flytctl *ctl)
 {
     uint64_t programs[MAX_WORDS];
     const char *to = option(ctl, "to");
-    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)(to ? to : "") };
+    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)(to ? to : ""),
+                             .file = (char *)(uintptr_t)"" };
     if (!read_limits(ctl, &args))
         return EXIT_USAGE;
     if (strlen(args.to) > CTL_MAX_HOST)
@@ -227,6 +265,44 @@ int command_program_migrate(struct flytctl *ctl)
         if (!parse_id(ctl, ctl->argv[i], &programs[i]))
             return EXIT_USAGE;
     return move_all(ctl, &args, programs, (size_t)ctl->argc, 1);
+}
+
+static int act_on(struct flytctl *ctl, admin_move_args *args, int count)
+{
+    uint64_t programs[MAX_WORDS];
+    if (!read_limits(ctl, args))
+        return EXIT_USAGE;
+    for (int i = 0; i < count; i++)
+        if (!parse_id(ctl, ctl->argv[i], &programs[i]))
+            return EXIT_USAGE;
+    return move_all(ctl, args, programs, (size_t)count, 1);
+}
+
+int command_program_suspend(struct flytctl *ctl)
+{
+    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)"",
+                             .file = (char *)(uintptr_t)"", .action = ADMIN_ACTION_SUSPEND };
+    return act_on(ctl, &args, ctl->argc);
+}
+
+int command_program_resume(struct flytctl *ctl)
+{
+    const char *to = option(ctl, "to");
+    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)(to ? to : ""),
+                             .file = (char *)(uintptr_t)"", .action = ADMIN_ACTION_RESUME };
+    if (strlen(args.to) > CTL_MAX_HOST)
+        return complain(ctl, EXIT_USAGE, "--to: at most %d bytes", CTL_MAX_HOST);
+    return act_on(ctl, &args, ctl->argc);
+}
+
+int command_program_checkpoint(struct flytctl *ctl)
+{
+    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)"",
+                             .file = (char *)(uintptr_t)ctl->argv[1], .action = ADMIN_ACTION_CHECKPOINT };
+    if (*args.file != '/' || strlen(args.file) > CTL_MAX_PATH)
+        return complain(ctl, EXIT_USAGE, "FILE is an absolute path on the program's machine, of at most %d bytes",
+                        CTL_MAX_PATH);
+    return act_on(ctl, &args, 1);
 }
 
 /* Those of the VM, or on the node, that use a GPU server. EXIT_FINE or complained. */
@@ -251,7 +327,8 @@ static int programs_of(struct flytctl *ctl, const char *vm, const char *node, ui
 
 int move_programs_away(struct flytctl *ctl, const char *node, size_t at_once)
 {
-    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)"", .together = 1 };
+    admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)"",
+                             .file = (char *)(uintptr_t)"", .together = 1 };
     uint64_t *programs;
     size_t count;
     int code = programs_of(ctl, NULL, node, &programs, &count);
@@ -269,7 +346,7 @@ int command_migrate(struct flytctl *ctl)
     const char *vm = option(ctl, "ip"), *node = NULL, *gpu = NULL;
     uint64_t client = 0, sms = 0, memory = 0, *programs = NULL;
     size_t count = 0;
-    admin_move_args args = { .to = to };
+    admin_move_args args = { .to = to, .file = (char *)(uintptr_t)"" };
     if (!vm)
         return complain(ctl, EXIT_USAGE, "which VM? --ip is needed");
     if (!option_number(ctl, "client-id", 0, UINT64_MAX, &client) ||

@@ -179,7 +179,7 @@ static json_t *row_vm_state(const admin_vm_row *state)
 
 static json_t *row_program(const admin_program *program)
 {
-    static const char *const states[] = { "waiting", "starting", "running", "lost" };
+    static const char *const states[] = { "waiting", "starting", "running", "lost", "suspended" };
     json_t *row = json_object();
     add(row, "id", json_u64(program->id));
     add(row, "vm", json_text(program->vm));

@@ -93,6 +93,14 @@ TEST(test_resume)
               sizeof(program_resume_args));
 }
 
+TEST(test_rests)
+{
+    program_rest_result result = { .status = { CTL_OK, TEXT("text") }, .move = 7, .patience_ms = 1, .within_ms = 2,
+                                   .action = CTL_REST_CHECKPOINT, .file = TEXT("/a/file") };
+    both_ways((xdrproc_t)xdr_program_rest_result, &result, (xdrproc_t)xdr_manager_rest_result,
+              sizeof(manager_rest_result));
+}
+
 TEST(test_numbers)
 {
     assert_int_equal(MANAGER_PROGRAM, CTL_PROGRAM);
@@ -104,6 +112,12 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_MOVE, PROGRAM_MOVE);
     assert_int_equal(MANAGER_MOVED, PROGRAM_MOVED);
     assert_int_equal(MANAGER_RESUME, PROGRAM_RESUME);
+    assert_int_equal(MANAGER_REST, PROGRAM_REST);
+    assert_int_equal(MANAGER_REST_SUSPEND, CTL_REST_SUSPEND);
+    assert_int_equal(MANAGER_REST_CHECKPOINT, CTL_REST_CHECKPOINT);
+    assert_true(MANAGER_SUSPENDED == CLIENT_SUSPENDED);
+    assert_int_equal(MANAGER_MINOR_RESTS, CLIENT_MINOR_RESTS);
+    assert_int_equal(MANAGER_NO_ROOM, CTL_NO_ROOM);
     assert_int_equal(MANAGER_MOVE_MOVED, CTL_MOVE_MOVED);
     assert_int_equal(MANAGER_MOVE_REFUSED, CTL_MOVE_REFUSED);
     assert_int_equal(MANAGER_MINOR, CTL_MINOR);

@@ -33,11 +33,20 @@ bool manager_has_news(void);
 /* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */
 bool manager_is_away(void);
 bool manager_come_back(uint64_t move);
-/* The number of the server that the session uses from now on. */
+/* The number of the server that the session uses from now on; none: it is suspended. */
 void manager_note_server(uint64_t server);
-/* What it wants: that the session goes on at another server. False: it wants nothing. */
-struct manager_move { struct manager_place place; uint64_t number; unsigned patience_ms, within_ms; };
+void manager_note_suspended(void);
+/* What it wants of the session. False: it wants nothing. */
+enum manager_action { MANAGER_ACTION_MOVE, MANAGER_ACTION_SUSPEND, MANAGER_ACTION_CHECKPOINT };
+struct manager_move {
+    struct manager_place place;       /* MOVE: from where it is, or of a session that is suspended */
+    uint64_t number;
+    unsigned patience_ms, within_ms;
+    enum manager_action action;
+    char *file;                       /* CHECKPOINT */
+};
 bool manager_ask_move(struct manager_move *);
+void manager_move_free(struct manager_move *);
 bool manager_move_is_wanted(uint64_t number);
 /* The last question before the session is the new server's: whether it may be. A client manager that has gone away
    forbids nothing. */

@@ -42,6 +42,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_MOVE] = { "MANAGER_MOVE", RPC_CLASS_SYNC },
     [MANAGER_RESUME] = { "MANAGER_RESUME", RPC_CLASS_SYNC },
     [MANAGER_MOVED] = { "MANAGER_MOVED", RPC_CLASS_SYNC },
+    [MANAGER_REST] = { "MANAGER_REST", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -389,6 +390,7 @@ bool manager_come_back(uint64_t move)
 }
 
 void manager_note_server(uint64_t server) { manager_server = server; }
+void manager_note_suspended(void) { manager_server = MANAGER_SUSPENDED; }
 
 static bool ask_move(uint64_t number, manager_move_result *result)
 {
@@ -396,6 +398,37 @@ static bool ask_move(uint64_t number, manager_move_result *result)
     memset(result, 0, sizeof *result);
     return manager && manager_call(MANAGER_MOVE, (void *)(uintptr_t)xdr_manager_move_args, &args,
                                    (void *)(uintptr_t)xdr_manager_move_result, result);
+}
+
+static bool ask_rest(manager_rest_result *result)
+{
+    static char nothing[1];
+    memset(result, 0, sizeof *result);
+    return manager && manager_minor >= MANAGER_MINOR_RESTS &&
+           manager_call(MANAGER_REST, (void *)(uintptr_t)xdr_void, nothing,
+                        (void *)(uintptr_t)xdr_manager_rest_result, result) &&
+           result->status.code == MANAGER_OK && result->move;
+}
+
+static bool take_rest(struct manager_move *out)
+{
+    manager_rest_result result;
+    bool wanted = ask_rest(&result);
+    if (wanted) {
+        out->number = result.move;
+        out->patience_ms = result.patience_ms;
+        out->within_ms = result.within_ms;
+        out->action = result.action == MANAGER_REST_CHECKPOINT ? MANAGER_ACTION_CHECKPOINT : MANAGER_ACTION_SUSPEND;
+        out->file = strdup(result.file);
+    }
+    xdr_free((xdrproc_t)xdr_manager_rest_result, &result);
+    return wanted;
+}
+
+void manager_move_free(struct manager_move *move)
+{
+    manager_place_free(&move->place);
+    free(move->file);
 }
 
 bool manager_ask_move(struct manager_move *out)
@@ -410,15 +443,20 @@ bool manager_ask_move(struct manager_move *out)
         manager_take_grant(&result.grant, &out->place);     /* without an address the move is refused */
     }
     xdr_free((xdrproc_t)xdr_manager_move_result, &result);
-    return wanted;
+    return wanted || take_rest(out);
 }
 
 bool manager_move_is_wanted(uint64_t number)
 {
     manager_move_result result;
+    manager_rest_result rest;
     bool answered = ask_move(0, &result), same = result.status.code == MANAGER_OK && result.move == number;
     xdr_free((xdrproc_t)xdr_manager_move_result, &result);
-    return !answered || same;
+    if (!answered || same)
+        return true;
+    same = ask_rest(&rest) && rest.move == number;
+    xdr_free((xdrproc_t)xdr_manager_rest_result, &rest);
+    return same;
 }
 
 bool manager_permits_move(uint64_t number)
@@ -438,6 +476,7 @@ static int status_of(int code)
     return code == CORE_OK              ? MANAGER_OK
            : code == CORE_NOT_SUPPORTED ? MANAGER_NOT_SUPPORTED
            : code == CORE_NOT_READY     ? MANAGER_BUSY
+           : code == CORE_OUT_OF_MEMORY ? MANAGER_NO_ROOM
                                         : MANAGER_LOST;
 }
 

@@ -18,7 +18,7 @@
 #include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/wire/gate.h"
 
-enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000, LOOK_MS = 250 };
+enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000, LOOK_MS = 250, SUSPENDED_LOOK_MS = 50 };
 
 static atomic_bool running;
 /* How the last move ended, while the client manager has not heard it: the thread's. */
@@ -40,13 +40,17 @@ static void pause_ms(uint64_t ms)
     nanosleep(&(struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000 * CLOCK_NS_PER_MS) }, NULL);
 }
 
-/* The addresses of the server in turn, until one answers. */
+/* A move tries the addresses of the server in turn, until one answers. */
 static int move_once(const struct manager_move *wish, struct move_order *order)
 {
     int code = CORE_SYSTEM_NOT_READY;
+    if (wish->action == MANAGER_ACTION_SUSPEND)
+        return session_suspend(order);
+    if (wish->action == MANAGER_ACTION_CHECKPOINT)
+        return wish->file ? session_checkpoint(order, wish->file) : CORE_OUT_OF_MEMORY;
     for (unsigned i = 0; i < wish->place.count; i++) {
         order->uri = wish->place.uris[i];
-        code = session_move(order);
+        code = session_suspended() ? session_resume(order) : session_move(order);
         if (order->reached)
             break;
     }
@@ -69,7 +73,9 @@ static void carry_out(const struct manager_move *wish)
         if (!manager_move_is_wanted(wish->number))
             return;
     }
-    if (!code)
+    if (!code && wish->action == MANAGER_ACTION_SUSPEND)
+        manager_note_suspended();
+    else if (!code && wish->action == MANAGER_ACTION_MOVE)
         manager_note_server(wish->place.server);
     move_hold("moved");
     outcome.number = wish->number;
@@ -78,21 +84,30 @@ static void carry_out(const struct manager_move *wish)
     outcome.bytes = order.bytes;
     snprintf(outcome.why, sizeof outcome.why, "%s", code ? why : "");
     report();
-    if (!code)
+    if (!code && wish->action == MANAGER_ACTION_MOVE)
         session_tell_transport();
 }
 
-static void *mover_run(void *unused)
+static void ask(void)
 {
     struct manager_move wish;
-    (void)unused;
-    cancel_state_off();
-    gate_pass();
     if (manager_is_away() && manager_come_back(0))
         report();
     if (manager_has_news() && manager_ask_move(&wish)) {
         carry_out(&wish);
-        manager_place_free(&wish.place);
+        manager_move_free(&wish);
+    }
+}
+
+static void *mover_run(void *unused)
+{
+    (void)unused;
+    cancel_state_off();
+    gate_pass();
+    ask();
+    while (session_suspended()) { /* no helper looks meanwhile, since there is no server to listen to */
+        pause_ms(SUSPENDED_LOOK_MS);
+        ask();
     }
     atomic_store(&running, false);
     return NULL;

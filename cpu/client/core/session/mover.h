@@ -28,6 +28,9 @@ int session_move(struct move_order *);
 /* suspend.c. As core_suspend and core_resume. Suspending needs no uri. */
 int  session_suspend(struct move_order *);
 int  session_resume(struct move_order *);
+/* What the session has on the GPU goes into the file (cpu/checkpoint), and the program goes on. A checkpoint of that
+   name is replaced; no other file is. */
+int  session_checkpoint(struct move_order *, const char *file);
 bool session_suspended(void);            /* the thread that does both asks this */
 
 /* The helper asks this now and then: if the client manager has something to say, a thread listens to it. */

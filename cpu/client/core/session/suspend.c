@@ -9,22 +9,31 @@
  *
  * One thread does both, because it holds the session's lock from the one to the other (session_move_begin).
  */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/common/version.h"
+#include "cpu/checkpoint/checkpoint.h"
 #include "cpu/client/core/api_gate.h"
 #include "cpu/client/core/session/attach.h"
+#include "cpu/client/core/session/checkpoint_file.h"
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/session/move_steps.h"
 #include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/wire/wire.h"
 
 struct suspended {
     struct move move;
+    bool stays;                               /* at its server: a checkpoint */
     int latched;                              /* an error that the program has not yet seen */
 };
 static struct suspended *suspended;           /* the thread's that has suspended the session */
@@ -47,11 +56,9 @@ static void order_take(struct move *move, struct move_order *order)
 static int leave(struct suspended *s)
 {
     struct move *move = &s->move;
-    int code = move_store_finish(move->store);
-    if (code)
-        move_refuse(move, code, "%s", move_store_why(move->store));
     session_loss_hold();
-    if (!code && rpc_client_lost(move->at[MOVE_SOURCE].client))
+    int code = CORE_OK;
+    if (rpc_client_lost(move->at[MOVE_SOURCE].client))
         code = move_refuse(move, CORE_DEVICE_UNAVAILABLE, "its server was lost");
     if (!code && !move_permitted(move))
         code = move_refuse(move, CORE_NOT_READY, "it was called off");
@@ -89,11 +96,13 @@ static int copy_out(struct suspended *s)
         code = name_kinds(move);
         if (!code)
             code = move_contents(move);
-        if (!code)
+        if (!code && (code = move_store_finish(move->store)))
+            move_refuse(move, code, "%s", move_store_why(move->store));
+        if (!code && !s->stays)
             code = leave(s);
         atomic_store(&core_session.latched, s->latched);
     }
-    if (code) {
+    if (code || s->stays) {
         move_stream_end(move);
         move_go(move, MOVE_SOURCE);
         move_kinds_moved(move, false);
@@ -101,7 +110,7 @@ static int copy_out(struct suspended *s)
     return code;
 }
 
-/* The gate is shut, and stays so after CORE_OK. */
+/* The gate is shut, and stays so after CORE_OK, but for a checkpoint. */
 static int rest(struct suspended *s, uint64_t until, uint64_t limit)
 {
     int code = move_streams_end(&s->move, until, limit);
@@ -112,14 +121,15 @@ static int rest(struct suspended *s, uint64_t until, uint64_t limit)
         helper_rest();
         move_source_note(&s->move);
         code = copy_out(s);
-        if (code)
+        if (code || s->stays)
             session_move_end();
     }
-    if (code)
+    if (code || s->stays)
         managed_session_rests(false);
     return code;
 }
 
+/* move->store is there, or is to be made. */
 static int begin(struct suspended *s)
 {
     struct move *move = &s->move;
@@ -130,19 +140,15 @@ static int begin(struct suspended *s)
     int code = core_enter();
     if (code)
         return move_refuse(move, code, "the session cannot be used (error %d)", code);
-    move->store = move_store_unnamed(move->why, move->why_size);
-    if (!move->store)
+    if (!move->store && !(move->store = move_store_unnamed(move->why, move->why_size)))
         return CORE_OUT_OF_MEMORY;
     code = move_ask_source(move);
     return code ? code : move_ask_kinds(move, false);
 }
 
-int session_suspend(struct move_order *order)
+/* Everything goes into the file. */
+static int go_out(struct suspended *s, struct move_order *order)
 {
-    CANCEL_OFF;
-    struct suspended *s = calloc(1, sizeof *s);
-    if (!s)
-        return CORE_OUT_OF_MEMORY;
     uint64_t limit = (order->limit_ms ? order->limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
     s->move.steps = MOVE_OUT;
     order_take(&s->move, order);
@@ -153,16 +159,74 @@ int session_suspend(struct move_order *order)
         code = move_shut_gate(&s->move, limit);
     if (!code) {
         code = rest(s, begun + limit, limit);
-        if (code)
+        if (code || s->stays)
             core_gate_open();
         order->outage_ns = clock_now() - begun;
         order->bytes = s->move.copied;
     }
+    return code;
+}
+
+int session_suspend(struct move_order *order)
+{
+    CANCEL_OFF;
+    struct suspended *s = calloc(1, sizeof *s);
+    if (!s)
+        return CORE_OUT_OF_MEMORY;
+    int code = go_out(s, order);
     if (!code) {
         log_info("the session is suspended");
         return CORE_OK;
     }
     log_info("the session was not suspended: %s", s->move.why);
+    move_store_free(s->move.store);
+    free(s);
+    return code;
+}
+
+/* ---- a checkpoint ---- */
+
+static struct move_store *named_store(struct checkpoint_file *file, int fd)
+{
+    char facts[CHECKPOINT_TEXT_MOST], host[256] = "", executable[PATH_MAX] = "";
+    gethostname(host, sizeof host - 1);
+    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+    executable[length > 0 ? length : 0] = 0;
+    snprintf(facts, sizeof facts,
+             "version=%d\nflyt=%s\ncreated=%lld\nhost=%s\npid=%d\nexecutable=%.2000s\nwindow=0x%llx\n"
+             "window_size=%llu\ngranularity=%llu\ndevices=%d\ndriver=%d\n",
+             CHECKPOINT_VERSION, flyt_version, (long long)time(NULL), host, (int)getpid(), executable,
+             (unsigned long long)core_session.window, (unsigned long long)core_session.window_size,
+             (unsigned long long)core_session.granularity, device_count(), core_session.driver_version);
+    return move_store_new(fd, file->path, facts, true);
+}
+
+int session_checkpoint(struct move_order *order, const char *path)
+{
+    CANCEL_OFF;
+    struct checkpoint_file file;
+    struct suspended *s = calloc(1, sizeof *s);
+    if (!s)
+        return CORE_OUT_OF_MEMORY;
+    s->stays = true;
+    order_take(&s->move, order);
+    int fd = checkpoint_file_make(&file, path, s->move.why, s->move.why_size);
+    /* the store closes its own descriptor */
+    int code = fd >= 0 ? CORE_OK : errno == ENOSPC || errno == EDQUOT ? CORE_OUT_OF_MEMORY : CORE_NOT_SUPPORTED;
+    if (!code && !(s->move.store = named_store(&file, dup(fd))))
+        code = move_refuse(&s->move, CORE_OUT_OF_MEMORY, "no memory");
+    if (!code)
+        code = go_out(s, order);
+    if (!code && !move_permitted(&s->move))
+        code = move_refuse(&s->move, CORE_NOT_READY, "it was called off");
+    if (code && fd >= 0)
+        checkpoint_file_drop(&file);
+    else if (!code && !checkpoint_file_name(&file, fd, s->move.why, s->move.why_size))
+        code = CORE_OUT_OF_MEMORY;
+    if (code)
+        log_info("no checkpoint was made: %s", s->move.why);
+    if (fd >= 0)
+        close(fd);
     move_store_free(s->move.store);
     free(s);
     return code;
@@ -239,6 +303,12 @@ int session_resume(struct move_order *order)
     order->outage_ns = clock_now() - begun;
     log_info("the session goes on at %s", order->uri);
     return CORE_OK;
+}
+
+int core_checkpoint(const char *file, char *why, size_t size)
+{
+    struct move_order order = { .why = why, .why_size = size };
+    return session_checkpoint(&order, file);
 }
 
 int core_suspend(unsigned limit_ms, char *why, size_t size)
