@@ -14,6 +14,7 @@
  *              gates.c, host_function.c;  staging.c;  references.c;  executor_queue.c, loader_queue.c;
  *              crowd.c  how much the driver holds;  late.c  what must not overtake deferred calls
  *   memory/    memory.c  the window of device addresses;  handle.c, host_memory.c, share.c, peer.c, prefetch.c;
+ *              bridge.c  memory goes along to another server of the node;
  *              mirror*.c  pinned memory over a network;  clear.c  no tenant sees another's bytes;  limits.c;
  *              object.c  objects that only the driver knows
  *   lanes/     lanes*.c  connections that carry data only
@@ -85,6 +86,7 @@
 #include "cpu/server/call/reply.h"
 #include "cpu/server/stream/stream.h"
 
+struct bridge;
 struct conditions;
 struct events;
 struct host_functions;
@@ -185,6 +187,7 @@ struct session {
     /* share_ask_function; NULL: it cannot reach other workers */
     int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
     bool               shareable;                     /* its memory can be exported, that of others imported */
+    struct bridge     *bridge;                        /* to the server from or to which it moves; NULL: none */
     struct lanes      *lanes;                         /* NULL: none are offered */
     /* What only a few files look into, always there: a change of theirs compiles those files alone. */
     struct shares     *shares;

@@ -294,7 +294,15 @@ static void array_call(struct peer *peer)
 
 static void one_call(struct peer *peer)
 {
-    switch (below(36)) {
+    switch (below(37)) {
+    case 36:
+        if (below(2))
+            WAIT(bridge, bridge_args, plain_result, { (int)below(2) });
+        else if (below(2))
+            WAIT(adopt, adopt_args, plain_result, { context(), address(peer), size(peer) });
+        else
+            WAIT(handle_adopt, handle_create_args, plain_result, { stream(), (int)below(2), size(peer) });
+        break;
     case 35:
         SEND(stream_extent, stream_extent_args,
              { stream(), address(peer), size(peer), (flyt_extent_state)below(3) });

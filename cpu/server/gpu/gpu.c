@@ -70,6 +70,7 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     *(void **)&gpu->shut = dlsym(library, "softgpu_shut");
     *(void **)&gpu->capability = dlsym(library, "softgpu_capability");
     *(void **)&gpu->limits = dlsym(library, "softgpu_limits");
+    *(void **)&gpu->adopt_memory = dlsym(library, "softgpu_adopt_memory");
     *(void **)&gpu->place_object = dlsym(library, "softgpu_place_object");
     *(void **)&gpu->retire_object = dlsym(library, "softgpu_retire_object");
     *(void **)&gpu->place_heap = dlsym(library, "softgpu_place_heap");

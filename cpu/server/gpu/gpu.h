@@ -52,6 +52,9 @@ struct gpu {
     /* The software GPU's: words that say from now on how much memory each device has, and on how many multiprocessors
        blocks are placed; 0: as at the start. They stay valid as long as the process lives. NULL elsewhere. */
     void (*limits)(const _Atomic uint64_t *memory, const _Atomic uint32_t *sms);
+    /* The software GPU's: memory that another process has made and exported, which is about to end, becomes this one's,
+       as MemCreate makes it: exactly `size` bytes. fd stays the caller's. NULL elsewhere. */
+    CUresult (*adopt_memory)(CUmemGenericAllocationHandle *, int fd, size_t size, int device);
     /* The software GPU's: what is made next in the current context has this handle, or lies there. NULL elsewhere. */
     CUresult (*place_object)(uint64_t handle);
     void (*retire_object)(uint64_t handle);       /* none ever has it */

@@ -40,7 +40,7 @@ int knock_receive(struct knock *knock, int fd)
         return failure;
     expect(fd, 1);
     knock->whole = true;
-    knock->good =
-        ticket_check_pass(knock->bytes + RPC_KNOCK_HEAD, size - RPC_KNOCK_HEAD, knock->pass, knock->refusal) == 0;
+    knock->good = ticket_check_pass(knock->bytes + RPC_KNOCK_HEAD, size - RPC_KNOCK_HEAD, knock->pass, &knock->program,
+                                    knock->refusal) == 0;
     return 0;
 }

@@ -17,6 +17,7 @@ struct knock {
     size_t have;
     bool whole, good;                 /* good: it opens the door; pass then says which one it is */
     uint8_t pass[TICKET_PASS_SIZE];
+    uint64_t program;                 /* whose it is; 0: no passes are asked for */
     char refusal[TICKET_REFUSAL_SIZE];
 };
 

@@ -29,6 +29,7 @@
 #include "cpu/common/log.h"
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/rpc.h"
+#include "cpu/server/listener/bridges.h"
 #include "cpu/server/listener/door.h"
 #include "cpu/server/listener/identity.h"
 #include "cpu/server/code/image_cache.h"
@@ -63,6 +64,7 @@ struct listener {
     bool accept_failed;                   /* said so */
     struct workers workers;
     struct orders orders;
+    struct bridges bridges;
     int signals;
     struct image_cache *cache;
     struct identity identity;
@@ -218,6 +220,9 @@ static void listener_serve_waiting(struct listener *l)
         }
         worker->state = WORKER_GREETING;
         worker->source = waiting->source;
+        worker->program = !usher && waiting->knock ? waiting->knock->program : 0;
+        if (worker->program)
+            bridges_lend(&l->bridges, worker, worker->program); /* before the connection: it is there in time */
         if (spawn_hand_over(worker->socket, waiting->fd, waiting->tls, &l->identity, waiting->knock) != 0) {
             worker->state = WORKER_BUSY; /* it has just died; the next one */
             if (usher)
@@ -282,6 +287,13 @@ static void listener_cut_off(const struct listener *l, const struct worker *work
         return;
     log_warning("event=client-cut-off worker=%d why=\"its certificate was revoked\"", (int)worker->pid);
     kill(worker->pid, SIGKILL);
+}
+
+static void listener_greeted(struct listener *l, const struct worker *worker)
+{
+    if (worker->program)
+        bridges_greeted(&l->bridges, worker->program);
+    listener_cut_off(l, worker); /* the list may be newer than its handshake */
 }
 
 static void listener_read_again(struct listener *l)
@@ -360,7 +372,7 @@ static void listener_turn(struct listener *l)
         listener_look(l, i, of_waiting[i].revents, now);
     for (int i = 0; i < workers; i++)
         if (of_workers[i].revents & POLLIN && workers_hear(&l->workers, &l->workers.all[i]))
-            listener_cut_off(l, &l->workers.all[i]); /* the list may be newer than its handshake */
+            listener_greeted(l, &l->workers.all[i]);
     for (int i = 0; i < l->open_count && !l->accept_after; i++)
         if (polled[1 + i].revents & POLLIN)
             listener_accept(l, l->open[i]);
@@ -417,7 +429,7 @@ int listener_main(const struct listener_options *options)
     l->workers.door = &l->door;
     l->tickets = ticket_wanted();
     l->door.most = listener_raise_files();
-    orders_open(&l->orders, options->control, options->gpu, &l->workers);
+    orders_open(&l->orders, options->control, options->gpu, &l->workers, &l->bridges);
     l->signals = -1;
     l->exit_code = 1;
     sigemptyset(&signals);
@@ -456,6 +468,7 @@ out:
         listener_drop(l, 0);
     l->workers.stopping = true;
     orders_close(&l->orders);
+    bridges_close(&l->bridges);
     workers_end(&l->workers, l->signals);
     image_cache_remove(l->cache);
     identity_drop(&l->identity);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/fd_message.h"
 #include "cpu/common/log.h"
 #include "cpu/server/tenant/resize.h"
 
@@ -28,9 +29,10 @@ enum { ORDERS_AT_ONCE = 16 };                            /* messages taken in on
 
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
-void orders_open(struct orders *o, int listens, const char *gpu, struct workers *workers)
+void orders_open(struct orders *o, int listens, const char *gpu, struct workers *workers, struct bridges *bridges)
 {
-    *o = (struct orders){ .listens = listens, .connection = -1, .gpu = gpu, .workers = workers };
+    *o = (struct orders){ .listens = listens, .connection = -1, .gpu = gpu, .workers = workers,
+                          .bridges = bridges };
 }
 
 /* ---- answers ---- */
@@ -176,6 +178,15 @@ static void orders_wait(struct orders *o)
     o->ask_again = now + ORDERS_ASK_NS;
 }
 
+static void orders_bridge(struct orders *o, const struct share_order *order, int fd)
+{
+    if (bridges_add(o->bridges, o->workers, order->program, order->departs, fd))
+        orders_answer(o, order, SHARE_DONE, "%s", "");
+    else
+        orders_answer(o, order, SHARE_INVALID, "no worker of program %llu takes it",
+                      (unsigned long long)order->program);
+}
+
 /* ---- the connection ---- */
 
 static void orders_accept(struct orders *o)
@@ -189,22 +200,26 @@ static void orders_accept(struct orders *o)
 
 static void orders_hear(struct orders *o)
 {
-    uint8_t bytes[SHARE_ORDER_SIZE + 1];
+    uint8_t bytes[SHARE_ORDER_SIZE];
     struct share_order order;
+    int fds[FD_MESSAGE_MOST];
+    unsigned count;
     for (int i = 0; i < ORDERS_AT_ONCE; i++) {
-        ssize_t n = recv(o->connection, bytes, sizeof bytes, MSG_DONTWAIT | MSG_TRUNC);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        ssize_t n = fd_message_receive(o->connection, bytes, sizeof bytes, MSG_DONTWAIT, fds, &count);
+        if (n == -EAGAIN)
             return;
-        if (n <= 0 || !share_order_get(bytes, (size_t)n, &order)) {
+        if (n <= 0 || !share_order_get(bytes, (size_t)n, &order) || count != (order.kind == SHARE_BRIDGE)) {
+            fd_message_close(fds, count);
             if (n > 0)
                 log_warning("event=order-refused why=\"%zd bytes that are no order\": the connection is closed", n);
             orders_drop_connection(o);
             return;
         }
-        if (order.kind == SHARE_SET)
-            orders_share(o, &order);
-        else
-            orders_answer(o, &order, SHARE_DONE, "%s", "");
+        switch ((enum share_order_kind)order.kind) {
+        case SHARE_SET: orders_share(o, &order); break;
+        case SHARE_BRIDGE: orders_bridge(o, &order, fds[0]); break;
+        case SHARE_LOOK: orders_answer(o, &order, SHARE_DONE, "%s", SHARE_BRIDGES); break;
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cpu/common/share_order.h"
+#include "cpu/server/listener/bridges.h"
 #include "cpu/server/listener/workers.h"
 
 enum { ORDERS_POLLED = 2 };
@@ -15,6 +16,7 @@ struct orders {
     int listens, connection;       /* -1: none */
     const char *gpu;               /* as on the command line */
     struct workers *workers;
+    struct bridges *bridges;
     uint32_t sms;                  /* as ordered last; 0: as the driver has shown */
     /* A SET that waits until the programs fit. */
     bool waits;
@@ -23,7 +25,7 @@ struct orders {
 };
 
 /* listens: a socket that the caller has made, or -1. */
-void orders_open(struct orders *, int listens, const char *gpu, struct workers *);
+void orders_open(struct orders *, int listens, const char *gpu, struct workers *, struct bridges *);
 void orders_poll(const struct orders *, struct pollfd polled[ORDERS_POLLED]);
 /* After poll, in each turn of the listener. Never blocks. */
 void orders_turn(struct orders *, const struct pollfd polled[ORDERS_POLLED]);

@@ -192,7 +192,7 @@ static int look_at(const void *bytes, size_t size, int64_t now, verify_function 
     return 0;
 }
 
-int ticket_check_pass(const void *bytes, size_t size, uint8_t pass[TICKET_PASS_SIZE], char *refusal)
+int ticket_check_pass(const void *bytes, size_t size, uint8_t pass[TICKET_PASS_SIZE], uint64_t *program, char *refusal)
 {
     static struct ticket_guard *guard; /* of the listener's only thread */
     struct ticket ticket;
@@ -209,6 +209,7 @@ int ticket_check_pass(const void *bytes, size_t size, uint8_t pass[TICKET_PASS_S
         return -1;
     }
     memcpy(pass, ticket.nonce, TICKET_PASS_SIZE);
+    *program = ticket.program;
     return 0;
 }
 

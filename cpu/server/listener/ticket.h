@@ -18,9 +18,10 @@ enum { TICKET_REFUSAL_SIZE = 256, TICKET_PASS_SIZE = 16 };
 int ticket_configure(const char *keys, const char *state, const char *server);
 bool ticket_wanted(void);
 
-/* In the listener. 0: whoever shows this pass may have a worker, and *pass names it; or tickets are not asked for. Else
-   -1, and *refusal says why. */
-int ticket_check_pass(const void *bytes, size_t size, uint8_t pass[TICKET_PASS_SIZE], char *refusal);
+/* In the listener. 0: whoever shows this pass may have a worker, and *pass names it, *program its program; or tickets
+   are not asked for. Else -1, and *refusal says why. */
+int ticket_check_pass(const void *bytes, size_t size, uint8_t pass[TICKET_PASS_SIZE], uint64_t *program,
+                      char *refusal);
 
 /* In a worker: only the ticket of this pass is accepted from now on. */
 void ticket_expect(const uint8_t pass[TICKET_PASS_SIZE]);

@@ -23,6 +23,7 @@
 #include "cpu/server/listener/relay.h"
 #include "cpu/server/session.h"
 #include "cpu/server/call/notify.h"
+#include "cpu/server/memory/bridge.h"
 #include "cpu/server/memory/share.h"
 #include "cpu/server/call/text.h"
 #include "cpu/server/tenant/resize.h"
@@ -71,6 +72,7 @@ union worker_news {
     int word;
     struct worker_gift gift;
     struct worker_relay relay;
+    struct worker_bridge bridge;
     char bytes[sizeof(struct worker_gift) + RPC_TLS_PEM_MAX];
 };
 
@@ -108,6 +110,33 @@ static int gift_unpack(union worker_news *news, size_t size, const int *fds, uns
     return fd;
 }
 
+/* An end of a bridge may come before the connection, and so before there is a session. */
+static struct { int fd; bool departs; struct session *session; } worker_bridge = { .fd = -1 };
+
+static void worker_takes_bridge(const struct worker_bridge *message, size_t size, const int *fds, unsigned count)
+{
+    bool sound = size == sizeof *message && count == 1;
+    if (sound && worker_bridge.session) {
+        bridge_open(worker_bridge.session, fds[0], message->departs);
+        return;
+    }
+    if (worker_bridge.fd >= 0)
+        close(worker_bridge.fd);
+    worker_bridge.fd = sound ? fds[0] : -1;
+    worker_bridge.departs = message->departs;
+    for (unsigned i = sound ? 1 : 0; i < count; i++)
+        close(fds[i]);
+}
+
+/* Before its first call is served. */
+static void worker_opens_bridge(struct session *session)
+{
+    worker_bridge.session = session;
+    if (worker_bridge.fd >= 0)
+        bridge_open(session, worker_bridge.fd, worker_bridge.departs);
+    worker_bridge.fd = -1;
+}
+
 /* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. Messages of other
    workers are dealt with meanwhile. */
 static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift *gift)
@@ -123,6 +152,10 @@ static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift 
             int fd = gift_unpack(&news, (size_t)n, fds, count, identity);
             *gift = news.gift;
             return fd;
+        }
+        if (n >= (ssize_t)sizeof news.word && news.word == WORKER_BRIDGE) {
+            worker_takes_bridge(&news.bridge, (size_t)n, fds, count);
+            continue;
         }
         struct relay_message message = { .count = count };
         memcpy(message.fds, fds, count * sizeof *fds);
@@ -338,6 +371,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         _exit(1);
     }
     relay_open(session);
+    worker_opens_bridge(session);
     pthread_t watch;
     if (pthread_create(&watch, NULL, worker_watch, session) != 0)
         log_warning(

@@ -22,6 +22,7 @@ struct worker {
     bool usher;
     bool replaced;                        /* it was ended because another one begins with a new share */
     bool deaf;                            /* it has closed its end, though it still runs */
+    uint64_t program;                     /* of its client's ticket; 0: none. GREETING: of its pass, no proof */
     bool asked;                           /* others have sent it messages, and may wait for its answer */
     enum worker_state state;
     struct door_source source;

@@ -57,7 +57,8 @@ static CUresult handle_drop(struct session *session, struct handle *handle)
     return r;
 }
 
-static CUresult handle_make(struct session *session, const handle_create_args *args)
+/* fd: of memory that another worker has made; NULL: it is made here. */
+static CUresult handle_make(struct session *session, const handle_create_args *args, const int *fd)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct device *device = server_device_find(session, args->device);
@@ -73,14 +74,16 @@ static CUresult handle_make(struct session *session, const handle_create_args *a
     }
     *handle = (struct handle){ .device = device, .size = args->size, .uses = 1 };
     CUmemAllocationProp properties = memory_properties(session, device);
-    CUresult r = session->gpu->MemCreate(&handle->memory, args->size, &properties, 0);
+    CUresult r = fd ? session->gpu->adopt_memory(&handle->memory, *fd, args->size, device->index)
+                    : session->gpu->MemCreate(&handle->memory, args->size, &properties, 0);
     if (r != CUDA_SUCCESS) {
         tenant_release(TENANT_FIXED, args->size);
         free(handle);
         return r;
     }
     handle_charged(session, device, args->size, true);
-    r = clear_handle(session, device, handle->memory, args->size);
+    if (!fd)
+        r = clear_handle(session, device, handle->memory, args->size);
     if (r != CUDA_SUCCESS) {
         handle_drop(session, handle);
         return r;
@@ -106,7 +109,7 @@ static void create_blocking(struct session *session, struct call *call)
     CUresult r;
     do {
         pthread_mutex_lock(&session->lock);
-        r = handle_make(session, &call->args.handle_create);
+        r = handle_make(session, &call->args.handle_create, NULL);
         if (r == CUDA_SUCCESS)
             handle_answer(session, call, r);
         pthread_mutex_unlock(&session->lock);
@@ -117,7 +120,7 @@ static void create_blocking(struct session *session, struct call *call)
 
 void serve_handle_create(struct session *session, struct call *call)
 {
-    CUresult r = handle_make(session, &call->args.handle_create);
+    CUresult r = handle_make(session, &call->args.handle_create, NULL);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && charge_shared(session) && call_serve_blocking(session, call, create_blocking))
         return;
     handle_answer(session, call, r);
@@ -129,6 +132,27 @@ void serve_handle_release(struct session *session, struct call *call)
     CUresult r = handle ? handle_drop(session, handle) : CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         call_fail(session, call, r);
+}
+
+/* ---- memory of a session that moves (bridge.c) ---- */
+
+CUresult handle_lend(struct session *session, uint64_t id, struct lent *lent)
+{
+    const struct handle *handle = id > UINT32_MAX ? NULL : handle_find(session, (uint32_t)id);
+    lent->count = 0;
+    if (!handle || handle->imported)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = session->gpu->MemExportToShareableHandle(&lent->fds[0], handle->memory,
+                                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    lent->sizes[0] = handle->size;
+    lent->count = r == CUDA_SUCCESS;
+    return r;
+}
+
+CUresult handle_adopt(struct session *session, uint32_t id, int device, const struct lent *lent)
+{
+    const handle_create_args args = { .handle = id, .device = device, .size = lent->sizes[0] };
+    return lent->count == 1 ? handle_make(session, &args, &lent->fds[0]) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- memory that programs share ---- */

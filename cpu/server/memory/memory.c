@@ -190,10 +190,15 @@ bool memory_granules(const struct window *window, uint64_t address, uint64_t siz
     return true;
 }
 
+/* Pieces of `unit` bytes; or, sizes not NULL, those whose memory another worker has made. */
+struct piece_plan { uint64_t unit; const uint64_t *sizes; const int *fds; };
+
 /* One handle for each piece; access is given to all of them together. */
-static CUresult piece_make(struct session *session, struct mapping *piece, const CUmemAllocationProp *properties)
+static CUresult piece_make(struct session *session, struct mapping *piece, const CUmemAllocationProp *properties,
+                           const int *fd)
 {
-    CUresult r = session->gpu->MemCreate(&piece->handle, piece->size, properties, 0);
+    CUresult r = fd ? session->gpu->adopt_memory(&piece->handle, *fd, piece->size, properties->location.id)
+                    : session->gpu->MemCreate(&piece->handle, piece->size, properties, 0);
     if (r != CUDA_SUCCESS)
         return r;
     r = session->gpu->MemMap(piece->address, piece->size, 0, piece->handle, 0);
@@ -240,18 +245,20 @@ static CUresult pieces_end(struct session *session, struct context *context, uin
 }
 
 static CUresult pieces_make_charged(struct session *session, struct context *context, uint64_t address, uint64_t size,
-                                    uint64_t unit, uint64_t *made)
+                                    const struct piece_plan *how, uint64_t *made)
 {
     struct window *window = &session->window;
     CUmemAllocationProp properties = memory_properties(session, context->device);
     CUmemAccessDesc access[FLYT_MAX_DEVICES];
     CUresult r = CUDA_SUCCESS;
-    for (*made = 0; *made < size; *made += unit) {
+    *made = 0;
+    for (size_t number = 0; *made < size; number++) {
+        const uint64_t unit = how->sizes ? how->sizes[number] : how->unit;
         struct mapping *piece = malloc(sizeof *piece);
         if (!piece)
             return CUDA_ERROR_OUT_OF_MEMORY;
         *piece = (struct mapping){ .address = address + *made, .size = unit, .context = context };
-        r = piece_make(session, piece, &properties);
+        r = piece_make(session, piece, &properties, how->fds ? &how->fds[number] : NULL);
         if (r != CUDA_SUCCESS) {
             free(piece);
             return r;
@@ -263,13 +270,14 @@ static CUresult pieces_make_charged(struct session *session, struct context *con
         context->mapped += unit;
         context->device->mapped += unit;
         usage_device(context->device);
+        *made += unit;
     }
     return session->gpu->MemSetAccess(address, size, access, peer_access(session, context, access));
 }
 
 /* All of it, or nothing. */
-static CUresult pieces_make(struct session *session, struct context *context, uint64_t address, uint64_t size,
-                            uint64_t unit)
+static CUresult pieces_make_of(struct session *session, struct context *context, uint64_t address, uint64_t size,
+                               const struct piece_plan *how)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct window *window = &session->window;
@@ -283,15 +291,21 @@ static CUresult pieces_make(struct session *session, struct context *context, ui
     if (r != CUDA_SUCCESS)
         return r;
     charge_lock(session);
-    r = pieces_make_charged(session, context, address, size, unit, &made);
+    r = pieces_make_charged(session, context, address, size, how, &made);
     charge_unlock(session);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && !how->fds)
         r = clear_mapped(session, address, size);
     if (r != CUDA_SUCCESS && made)
         pieces_end(session, context, address, made);       /* its charge, too */
     if (r != CUDA_SUCCESS)
         tenant_release(TENANT_CREDIT, size - made);
     return r;
+}
+
+static CUresult pieces_make(struct session *session, struct context *context, uint64_t address, uint64_t size,
+                            uint64_t unit)
+{
+    return pieces_make_of(session, context, address, size, &(struct piece_plan){ .unit = unit });
 }
 
 /* No allocation of the program has it. */
@@ -452,6 +466,53 @@ void serve_memory_export(struct session *session, struct call *call)
 void serve_share_end(struct session *session, struct call *call)
 {
     share_end(session, call->args.share_end.number);
+}
+
+/* ---- memory of a session that moves (bridge.c) ---- */
+
+CUresult memory_lend(struct session *session, struct context *context, uint64_t address, uint64_t size,
+                     struct lent *lent)
+{
+    const struct window *window = &session->window;
+    uint64_t first, count;
+    CUresult r = memory_granules(window, address, size, &first, &count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    lent->count = 0;
+    for (uint64_t at = address; r == CUDA_SUCCESS && at < address + size && lent->count < LENT_MOST;) {
+        const struct mapping *piece = window->at[(at - window->base) / window->granularity];
+        if (!piece || piece->context != context || piece->address != at || piece->size > address + size - at)
+            return CUDA_ERROR_INVALID_VALUE;
+        r = session->gpu->MemExportToShareableHandle(&lent->fds[lent->count], piece->handle,
+                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        lent->sizes[lent->count] = piece->size;
+        lent->count += r == CUDA_SUCCESS;
+        at += piece->size;
+    }
+    return r;
+}
+
+CUresult memory_adopt(struct session *session, struct context *context, uint64_t address, uint64_t most,
+                      const struct lent *lent, uint64_t *size)
+{
+    const struct window *window = &session->window;
+    uint64_t sum = 0, first, count;
+    for (unsigned i = 0; i < lent->count; i++) {
+        if (lent->sizes[i] > most - sum || lent->sizes[i] % window->granularity)
+            return CUDA_ERROR_INVALID_VALUE;
+        sum += lent->sizes[i];
+    }
+    if (!memory_granules(window, address, sum, &first, &count))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pieces_make_of(session, context, address, sum, &(struct piece_plan){ 0, lent->sizes, lent->fds });
+    if (r == CUDA_SUCCESS)
+        watch_mapped(session, address, sum);
+    *size = r == CUDA_SUCCESS ? sum : 0;
+    return r;
+}
+
+void memory_adopted_end(struct session *session, struct context *context, uint64_t address, uint64_t size)
+{
+    if (context_use(session, context) == CUDA_SUCCESS)
+        pieces_end(session, context, address, size);
 }
 
 /* In order behind the UNMAPs that it speaks of. */

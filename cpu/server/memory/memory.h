@@ -47,6 +47,20 @@ CUmemAllocationProp memory_properties(const struct session *, const struct devic
 /* [address, address + size) as granules of the window. False: not in it, or not aligned. */
 bool memory_granules(const struct window *, uint64_t address, uint64_t size, uint64_t *first, uint64_t *count);
 void handles_stop(struct session *);
+
+/* Memory of a session that moves to another worker: parts of it, and descriptors of their files. */
+enum { LENT_MOST = 64 };
+struct lent { unsigned count; uint64_t sizes[LENT_MOST]; int fds[LENT_MOST]; };
+/* What the context has in the range, from its beginning on, as many pieces as there is room for. The caller closes
+   the descriptors, also after a failure. */
+CUresult memory_lend(struct session *, struct context *, uint64_t address, uint64_t size, struct lent *);
+/* Maps the pieces there, one behind the other, at most `most` bytes. *size: how many. All of it or nothing; the
+   descriptors stay the caller's. */
+CUresult memory_adopt(struct session *, struct context *, uint64_t address, uint64_t most, const struct lent *,
+                      uint64_t *size);
+void memory_adopted_end(struct session *, struct context *, uint64_t address, uint64_t size); /* of whole pieces */
+CUresult handle_lend(struct session *, uint64_t id, struct lent *);
+CUresult handle_adopt(struct session *, uint32_t id, int device, const struct lent *);
 void memory_drop_all(struct session *, struct context *);         /* of the context */
 /* What the device may do with all pieces of the context. */
 CUresult memory_pieces_access(struct session *, const struct context *, const struct device *, CUmemAccess_flags);

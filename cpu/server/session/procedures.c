@@ -28,7 +28,9 @@ static const uint8_t blocking[] = { FLYT_HELLO,          FLYT_WINDOW,
                                     FLYT_PEER_ACCESS,    FLYT_MODULE_VARIABLES,
                                     FLYT_TEXREF_FIND,    FLYT_HANDLE_EXPORT,
                                     FLYT_HANDLE_IMPORT,  FLYT_MEMORY_EXPORT,
-                                    FLYT_SHARE_END,      FORWARD_BLOCKING };
+                                    FLYT_SHARE_END,      FLYT_BRIDGE,
+                                    FLYT_ADOPT,          FLYT_HANDLE_ADOPT,
+                                    FORWARD_BLOCKING };
 
 /* What a graph may keep, and where its stream stands. */
 #define KEPT(X) X(LAUNCH, launch) X(SET, set) X(COPY, copy) X(COPY_BOX, copy_box) X(STREAM_WAIT, event_wait) \

@@ -1,6 +1,7 @@
 /*
  * session.c: one connection from HELLO to its end; its reader thread is whoever calls session_run. See session.h.
  */
+#include "cpu/server/memory/bridge.h"
 #include "cpu/server/session.h"
 #include "cpu/server/call/notify.h"
 #include "cpu/server/graph/condition.h"
@@ -236,6 +237,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES | FLYT_CAP_TEXREFS |
                            FLYT_CAP_PLACES;
+    result.capabilities |= bridge_possible(session) ? FLYT_CAP_BRIDGE : 0;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= device_graphs_offered(session) ? FLYT_CAP_DEVICE_GRAPHS : 0;
     result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;

@@ -138,8 +138,9 @@ static CUresult physical_soil(const struct sgd_physical *p)
     return CUDA_SUCCESS;
 }
 
-/* fd: the file of imported memory, which this function takes over; -1: new memory. */
-static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAllocationProp *prop, int fd,
+/* fd: the file of memory that another process has made, which this function takes over; -1: new memory. own: it counts
+   as made here. */
+static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAllocationProp *prop, int fd, bool own,
                              struct sgd_physical **out)
 {
     struct sgd_physical *p = calloc(1, sizeof *p);
@@ -149,8 +150,10 @@ static CUresult physical_new(struct sgd_device *d, size_t size, const CUmemAlloc
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *p = (struct sgd_physical){ .device = d, .size = size, .fd = fd, .own_fd = fd >= 0, .handles = 1, .prop = *prop };
-    p->imported = fd >= 0;
+    p->imported = fd >= 0 && !own;
     if (!p->imported && !sgd_device_take(d, size)) {
+        if (fd >= 0)
+            close(fd);
         free(p);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -181,7 +184,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
     struct sgd_physical *p;
     r = out && whole_granules(size) && !flags ? check_prop(prop) : CUDA_ERROR_INVALID_VALUE;
     if (!r)
-        r = physical_new(sgd_device(prop->location.id), size, prop, -1, &p);
+        r = physical_new(sgd_device(prop->location.id), size, prop, -1, true, &p);
     if (!r)
         *out = p->handle;
     sgd_leave();
@@ -355,6 +358,26 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
     return r;
 }
 
+/* fd stays the caller's. size 0: as it is. */
+static CUresult physical_of_file(int ordinal, int fd, size_t size, bool own, CUmemGenericAllocationHandle *out)
+{
+    struct sgd_device *d = sgd_device(ordinal);
+    struct sgd_physical *p;
+    struct stat st;
+    if (!d || fstat(fd, &st) || st.st_size <= 0 || !whole_granules((uint64_t)st.st_size) ||
+        (size && (uint64_t)st.st_size != size) || (fcntl(fd, F_GET_SEALS) & FILE_SEALS) != FILE_SEALS)
+        return CUDA_ERROR_INVALID_VALUE;
+    if ((fd = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST)) < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                 .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal } };
+    CUresult r = physical_new(d, (size_t)st.st_size, &prop, fd, own, &p);
+    if (!r)
+        *out = p->handle;
+    return r;
+}
+
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle, CUmemAllocationHandleType type)
 {
     CUresult r = sgd_enter();
@@ -362,25 +385,26 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
         return r;
     char path[64], target[64] = "";
     int ordinal = -1, fd = (int)(intptr_t)handle;
-    struct stat st;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct sgd_device *d = NULL;
     if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || readlink(path, target, sizeof target - 1) < 0
-        || sscanf(target, "/memfd:flyt-softgpu-%d", &ordinal) != 1 || !(d = sgd_device(ordinal)) || fstat(fd, &st)
-        || st.st_size <= 0 || !whole_granules((uint64_t)st.st_size) ||
-        (fcntl(fd, F_GET_SEALS) & FILE_SEALS) != FILE_SEALS) {
+        || sscanf(target, "/memfd:flyt-softgpu-%d", &ordinal) != 1)
         r = CUDA_ERROR_INVALID_VALUE;
-    } else if ((fd = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST)) < 0) {
-        r = CUDA_ERROR_OPERATING_SYSTEM;
-    } else {
-        CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                     .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                     .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal } };
-        struct sgd_physical *p;
-        r = physical_new(d, (size_t)st.st_size, &prop, fd, &p);
-        if (!r)
-            *out = p->handle;
-    }
+    else
+        r = physical_of_file(ordinal, fd, 0, false, out);
+    sgd_leave();
+    return r;
+}
+
+/* The memory of that file, which another process has made, is memory of this device from now on, as if it had been made
+   here; the maker is about to end. fd stays the caller's. Not CUDA's: see place.c. */
+__attribute__((visibility("default"))) CUresult softgpu_adopt_memory(CUmemGenericAllocationHandle *out, int fd,
+                                                                     size_t size, int device);
+CUresult softgpu_adopt_memory(CUmemGenericAllocationHandle *out, int fd, size_t size, int device)
+{
+    CUresult r = sgd_enter();
+    if (r)
+        return r;
+    r = out && size ? physical_of_file(device, fd, size, true, out) : CUDA_ERROR_INVALID_VALUE;
     sgd_leave();
     return r;
 }
