@@ -272,7 +272,6 @@ static void adopt_blocking(struct session *session, struct call *call)
     struct context *context = r != CUDA_SUCCESS && done ? context_find(session, args->context) : NULL;
     if (context)
         memory_adopted_end(session, context, args->address, done);
-    report_note(session, r);
     plain_answer(session, call, r);
     if (bridge)
         bridge_drop(bridge);
@@ -304,7 +303,6 @@ static void handle_adopt_blocking(struct session *session, struct call *call)
         again = again && tenant_try_again(&try);
     }
     pthread_mutex_lock(&session->lock);
-    report_note(session, r);
     plain_answer(session, call, r);
     if (bridge)
         bridge_drop(bridge);

@@ -17,9 +17,13 @@ static void handle_again(void *object, id_token token, void *context)
     (void)token;
     handle_create_args args = { .handle = physical->wire, .device = client_device_find(physical->device)->wire,
                                 .size = physical->size };
+    struct move *move = moving->move;
     if (moving->code)
         return;
-    moving->code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
+    if (move->adopts)
+        moving->code = move_adopt(move, FLYT_HANDLE_ADOPT, (xdrproc_t)xdr_handle_create_args, &args);
+    if (!moving->code && !move->adopts)
+        moving->code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
     if (moving->code)
         move_refuse(moving->move, moving->code, "the new server does not give %llu MiB for a memory handle (error %d)",
                     (unsigned long long)(physical->size >> 20), moving->code);
@@ -90,7 +94,8 @@ static void handle_copy(void *object, id_token token, void *context)
 int handle_contents(struct move *move)
 {
     struct moving moving = { move, CORE_OK };
-    id_table_each(handle_wires, handle_copy, &moving);
+    if (!move->adopts)
+        id_table_each(handle_wires, handle_copy, &moving);
     return moving.code ? move_refuse(move, moving.code, "what a memory handle holds cannot be copied (error %d)",
                                      moving.code)
                        : CORE_OK;

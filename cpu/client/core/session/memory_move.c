@@ -1,6 +1,6 @@
 /*
  * memory_move.c: the device memory of heaps on a move to another server (move.h): the new one maps it at the same
- * addresses, and what the program's allocations hold is copied.
+ * addresses, and what the program's allocations hold is copied, unless the new one maps the very pages.
  */
 #include <pthread.h>
 
@@ -12,6 +12,15 @@
 
 static int span_restore(struct move *move, const struct heap *heap, uint64_t start, uint64_t size)
 {
+    if (move->adopts) {
+        adopt_args adopt = { .context = heap->context->wire, .address = start, .size = size };
+        int adopted = move_adopt(move, FLYT_ADOPT, (xdrproc_t)xdr_adopt_args, &adopt);
+        if (adopted)
+            return move_refuse(move, adopted, "the new server does not take %llu MiB of memory over (error %d)",
+                               (unsigned long long)(size >> 20), adopted);
+        if (move->adopts)
+            return CORE_OK;
+    }
     map_args args = { .context = heap->context->wire, .address = start, .size = size, .piece = heap->piece,
                       .recall = true };
     map_result result = { 0 };
@@ -57,6 +66,8 @@ static void allocation_contents(const struct core_range *range, void *context)
 int allocations_contents(struct move *move)
 {
     struct copying copying = { move, CORE_OK };
+    if (move->adopts)
+        return CORE_OK;
     address_each_allocation(allocation_contents, &copying);
     return copying.code;
 }

@@ -109,6 +109,8 @@ int move_ask_devices(struct move *move)
 static int kinds_restore(struct move *move)
 {
     int code = CORE_OK;
+    if (move->steps == MOVE_ACROSS)
+        move_ask_bridge(move);
     move_go(move, MOVE_TARGET);
     for (int kind = 0; kind < KINDS && !code; kind++) {
         code = client_kinds[kind].restore ? client_kinds[kind].restore(move) : CORE_OK;

@@ -78,5 +78,5 @@ static int copy_pages(core_context *c, uint64_t address, uint64_t size, void *mo
 
 int managed_contents(struct move *move)
 {
-    return managed_room ? managed_room->each_on_device(copy_pages, move) : CORE_OK;
+    return managed_room && !move->adopts ? managed_room->each_on_device(copy_pages, move) : CORE_OK;
 }

@@ -35,6 +35,7 @@ struct move {
     bool          stream_made[2];
     struct move_pipe *pipe;                 /* move_bytes.c; NULL: no bytes are on their way */
     uint64_t      copied;                   /* bytes of device memory and of arrays, in all */
+    bool          adopts, adopted;          /* the new server takes memory over as it lies; it has taken some */
     void         *of[KINDS];                /* what each kind has written down */
 };
 
@@ -55,6 +56,11 @@ static inline bool move_needs(const struct move *move, enum move_end end)
    taken alone. part->size of get: room for so many bytes, and how many there are. */
 int  move_store_put(struct move *, const struct move_part *, const void *bytes);
 int  move_store_get(struct move *, struct move_part *, void *bytes);
+/* Whether both servers are connected, so that memory need not be copied (adopt_move.c): move->adopts. At rest. */
+void move_ask_bridge(struct move *);
+/* In place of the call that makes the memory at the new server: `procedure`, answered by a plain_result. Where it turns
+   out that the very first such memory cannot be had so, move->adopts becomes false and all is copied. */
+int  move_adopt(struct move *, uint32_t procedure, xdrproc_t encode, void *args);
 /* Copies device memory from the old server to the same address at the new one, or takes one of these two steps. The
    last of the bytes may still be on their way when it returns: move_stream_end waits for them. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
