@@ -4,8 +4,9 @@
  * to the file FLYT_TEST_MOVED: how often the session moved, how often it was refused, and the last reason.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +18,34 @@ static int (*move)(const char *uri, unsigned limit_ms, char *why, size_t size);
 static char uris[2][256], last[1024];
 static long pause_us = 2000;
 static unsigned moved, refused;
-static atomic_bool stop;
+static sem_t stop;
 static pthread_t thread;
 static pid_t mover;
+
+/* False: the program ends. */
+static bool paused(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += pause_us / 1000000;
+    until.tv_nsec += pause_us % 1000000 * 1000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    int code;
+    do
+        code = sem_timedwait(&stop, &until);
+    while (code && errno == EINTR);
+    return code != 0;
+}
 
 static void *moves(void *unused)
 {
     int where = 0;
     (void)unused;
-    while (!atomic_load(&stop)) {
+    while (paused()) {
         char why[1024];
-        nanosleep(&(struct timespec){ pause_us / 1000000, pause_us % 1000000 * 1000 }, NULL);
-        if (atomic_load(&stop))
-            break;
         if (move(uris[!where], 500, why, sizeof why) == 0) {
             where = !where;
             moved++;
@@ -49,7 +65,7 @@ __attribute__((constructor)) static void begin(void)
         return;
     if (pause)
         pause_us = atol(pause);
-    if (pthread_create(&thread, NULL, moves, NULL) == 0)
+    if (sem_init(&stop, 0, 0) == 0 && pthread_create(&thread, NULL, moves, NULL) == 0)
         mover = getpid();
 }
 
@@ -58,7 +74,7 @@ __attribute__((destructor)) static void end(void)
 {
     if (mover != getpid())
         return;
-    atomic_store(&stop, true);
+    sem_post(&stop);
     pthread_join(thread, NULL);
     FILE *out = getenv("FLYT_TEST_MOVED") ? fopen(getenv("FLYT_TEST_MOVED"), "a") : NULL;
     if (!out)

@@ -12,9 +12,12 @@
  * shows: moving: what cannot move (a server that is not there, one in the program's process) is named, and the program
  *   goes on where it was
  */
+#include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -411,6 +414,53 @@ static void body_refusals(void)
     CHECK(core_context_destroy(c) == 0 && move_to(0) == 0 && word_at(p, a) == 3);
 }
 
+/* A move begins no session: the program may fork, and its child use CUDA. */
+static void body_no_session(void)
+{
+    char why[300];
+    int status = -1;
+    CHECK(core_move(server_uris[1], 0, why, sizeof why) == CORE_NOT_READY && strstr(why, "not used CUDA"));
+    pid_t child = fork();
+    if (!child) {
+        core_context *p = on(0);
+        uint64_t a = allocate(p, 4096);
+        _exit(fill(p, 0, a, 16, 3) != 0 || word_at(p, a) != 3 || move_to(1) != 0 || word_at(p, a) != 3);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    on(0);
+    CHECK(move_to(1) == 0);
+}
+
+/* Takes connections, hears something, and hangs up. */
+static void *hang_up(void *listener)
+{
+    char bytes[64];
+    for (int fd; (fd = accept((int)(intptr_t)listener, NULL, NULL)) >= 0; close(fd))
+        while (read(fd, bytes, sizeof bytes) < 0 && errno == EINTR)
+            ;
+    return NULL;
+}
+
+static void body_not_a_server(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof at;
+    char uri[64], why[300];
+    pthread_t thread;
+    core_context *p = on(0);
+    uint64_t a = allocate(p, 4096);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fill(p, 0, a, 16, 3) == 0);
+    CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&at, size) == 0 && listen(listener, 8) == 0 &&
+          getsockname(listener, (struct sockaddr *)&at, &size) == 0);
+    CHECK(pthread_create(&thread, NULL, hang_up, (void *)(intptr_t)listener) == 0);
+    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(at.sin_port));
+    CHECK(core_move(uri, 0, why, sizeof why) != 0);
+    fprintf(stderr, "# %s\n", why);
+    CHECK(strstr(why, "closed the connection") && !strstr(why, "version") && word_at(p, a) == 3);
+    CHECK(move_to(1) == 0 && word_at(p, a) == 3);
+}
+
 /* Waits until the process has ended; its parent, not this process, will reap it. */
 static void wait_for_end(pid_t pid)
 {
@@ -558,6 +608,8 @@ ISOLATED(times, 60)
 ISOLATED(host_memory, 60)
 ISOLATED(pools_and_graphs, 60)
 ISOLATED(refusals, 60)
+ISOLATED(no_session, 60)
+ISOLATED(not_a_server, 60)
 ISOLATED(left_server, 60)
 
 int main(int argc, char **argv)

@@ -310,9 +310,12 @@ int session_move(struct move_order *order)
     order->reached = true;
     if (core_in_host_function())
         return move_refuse(&move, CORE_INVALID_VALUE, "a host function cannot move the session");
+    /* A session that the move began would be the program's: it could not fork any more. */
+    if (!session_ready())
+        return move_refuse(&move, CORE_NOT_READY, "the program has no session: it has not used CUDA yet, or could not");
     int code = core_enter();
     if (code)
-        return move_refuse(&move, code, "the session cannot be used (error %d)", code);
+        return move_refuse(&move, code, "the session has an error that stays (%d), or is lost", code);
     CANCEL_OFF;
     struct move_link *link = calloc(1, sizeof *link);
     code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, move_link_lost, link);

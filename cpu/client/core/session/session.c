@@ -594,9 +594,15 @@ static int move_hello(struct move *move)
 {
     hello_result *hello = &move->at[MOVE_TARGET].hello;
     int code = hello_say(move->order->ticket, move->order->ticket_size, (flyt_wish){ 0 }, capability_keep(), hello);
-    if (code || hello->major != FLYT_PROTOCOL_MAJOR || !(hello->capabilities & FLYT_CAP_MOVES))
-        return move_refuse(move, code, "the new server refuses this program: %s",
-                           hello->refusal && *hello->refusal ? hello->refusal : "it is of another version");
+    if (code && hello->major == FLYT_PROTOCOL_MAJOR && hello->refusal && *hello->refusal)
+        return move_refuse(move, code, "the new server refuses this program: %s", hello->refusal);
+    if (hello->major && (hello->major != FLYT_PROTOCOL_MAJOR || (!code && !(hello->capabilities & FLYT_CAP_MOVES))))
+        return move_refuse(move, 0, "the new server (%s, protocol %u.%u) is of another version than this program's Flyt "
+                           "%s (protocol %d.%d), and takes no sessions of it", hello->server ? hello->server : "",
+                           hello->major, hello->minor, flyt_version, FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
+    if (code || !hello->major)
+        return move_refuse(move, code ? code : CORE_SYSTEM_NOT_READY, "the new server closed the connection, or its "
+                           "first answer makes no sense (error %d)", code);
     if (hello->granularity != core_session.granularity || hello->driver_version < core_session.driver_version)
         return move_refuse(move, 0, "the new server's driver is not like this one's (version %d instead of %d, "
                            "granularity %llu instead of %llu)", hello->driver_version, core_session.driver_version,
