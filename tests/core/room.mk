@@ -38,7 +38,7 @@ $(BUILD)/tests/core_moves: $(call objects,$(addprefix tests/core/,test_moves.c i
 TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server" \
     "$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
-TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects
+TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
 $(call objects,$(TESTS_CORE_MOVES_CUDA:%=tests/core/%.c)): | $(API_INCLUDED) \
     $(BUILD)/generated/api/driver/gate_calls.inc
 $(TESTS_CORE_MOVES_CUDA:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
@@ -51,6 +51,7 @@ TESTS += $(foreach t,$(TESTS_CORE_MOVES_CUDA:test_%=core_%),$(foreach m,$(filter
     "$(BUILD)/tests/$t $m $(BIN)/cricket-rpc-server"))
 TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_objects $m $(BIN)/cricket-rpc-server suspend")
+TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/core_moves_kinds mixed $(BIN)/cricket-rpc-server")
 # CUDA programs that a preloaded library moves all the time.
 TESTS_CORE_MOVER := $(BUILD)/tests/libmover.so
 $(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)

@@ -17,7 +17,7 @@ static int server_start(int number, const char *kind, const char *program)
     char listen[128];
     int ends[2];
     snprintf(sockets[number], sizeof sockets[number], "/tmp/flyt-test-moves-%d-%d.sock", (int)getpid(), number);
-    if (strcmp(kind, "tcp") == 0)
+    if (strcmp(kind, "tcp") == 0 || (strcmp(kind, "mixed") == 0 && number))
         snprintf(listen, sizeof listen, "tcp://127.0.0.1:0");
     else
         snprintf(listen, sizeof listen, "unix://%s", sockets[number]);
@@ -40,6 +40,8 @@ static int server_start(int number, const char *kind, const char *program)
 
 int two_servers_start(const char *kind, const char *program)
 {
+    if (strcmp(kind, "mixed") == 0)
+        setenv("FLYT_PERF", "no_shm", 1);     /* page-locked memory that is shared does not move to where none is */
     return server_start(0, kind, program) || server_start(1, kind, program) || setenv("FLYT_SERVER", server_uris[0], 1);
 }
 

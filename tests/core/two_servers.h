@@ -7,7 +7,8 @@
 extern pid_t servers[2];
 extern char  server_uris[2][128];
 
-/* kind: unix or tcp. FLYT_SERVER names the first. Not 0: they do not start. */
+/* kind: unix, tcp, or mixed: the second one over tcp, and no shared memory. FLYT_SERVER names the first. Not 0: they
+   do not start. */
 int  two_servers_start(const char *kind, const char *program);
 void two_servers_end(void);
 

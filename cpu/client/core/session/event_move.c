@@ -153,8 +153,7 @@ void event_moved(struct move *move, bool moved)
     id_table_each(event_table, event_adopt, &moved);
     for (core_context *c = context_next(NULL); references && c; c = context_next(c)) {
         core_event new = references->of[c->wire], other = moved ? c->reference : new;
-        if (!new)
-            continue;
+        /* Without events with times there is no new one, and the old one was never recorded at the new server. */
         if (other)
             core_event_destroy(other);
         if (moved)

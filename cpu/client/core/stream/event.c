@@ -202,6 +202,7 @@ void event_recorded_at(struct client_event *e, struct client_stream *s, const st
     e->point = *point;
     e->stream = s;
     e->stream_token = atomic_load(&s->token);
+    e->there.is = false;
     atomic_store(&e->asked.at, 0);
     pthread_mutex_unlock(&e->lock);
 }
