@@ -174,6 +174,7 @@ struct program {
     client_wait wait; /* as asked */
     uint32_t wait_ms;
     int64_t since;
+    int64_t move_begun, move_advised; /* loop_time, 0: never: policy.h */
     struct loop_timer patience;
     struct loop_timer end; /* killed: until its node ends it */
 };
@@ -267,7 +268,7 @@ struct cluster {
     struct cluster_session *sessions, *watchers;
     struct event_ring events;
     struct refusals refusals;
-    struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off;
+    struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off, policy;
     bool retrying, loading_vms;
 };
 
@@ -393,6 +394,10 @@ void queue_retry(struct cluster *);
 void queue_overtaken(struct cluster *, const struct program *by, size_t gpu);
 /* Keeps a GPU for the first that lacks room, if it was overtaken often enough. */
 void queue_keep_for_overtaken(struct cluster *);
+/* NULL: nobody in the first part of the queue lacks room. */
+struct program *queue_first_lacking_room(struct cluster *);
+/* Nobody else is placed there until the program has its place, or waits no more. */
+void queue_keep(struct cluster *, struct program *, size_t gpu);
 
 /* ---- retry.c ---- */
 void queue_try(struct loop_timer *, void *cluster); /* of cluster->retry_queue */

@@ -1,5 +1,6 @@
 /* main.c: flyt-cluster-manager's command line, start, reload and end. */
 #include "control-managers/cluster-manager/moving.h"
+#include "control-managers/cluster-manager/policy.h"
 #include "control-managers/cluster-manager/resize.h"
 
 #include <errno.h>
@@ -279,6 +280,8 @@ static int start(struct cluster *cluster, char *error)
     if (failure == 0)
         node_tick(cluster);
     if (failure == 0)
+        policy_start(cluster);
+    if (failure == 0)
         renew_watch_ages(cluster);
     return failure;
 }
@@ -306,6 +309,7 @@ static void free_everything(struct cluster *cluster)
     resizes_end(cluster);
     moving_end(cluster);
     loop_timer_stop(&cluster->tick);
+    loop_timer_stop(&cluster->policy);
     keys_close(cluster);
     loop_timer_stop(&cluster->reload_vms);
     loop_timer_stop(&cluster->retry_queue);

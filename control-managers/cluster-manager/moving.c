@@ -378,6 +378,11 @@ static ctl_code check_program(struct cluster *cluster, const struct program *pro
     return store_db_away(cluster, text, CTL_MAX_TEXT) ? CTL_DB_AWAY : CTL_OK;
 }
 
+bool moving_possible(struct cluster *cluster, const struct program *program, char *text)
+{
+    return check_program(cluster, program, ADMIN_ACTION_MOVE, text) == CTL_OK;
+}
+
 static ctl_code check_place(const struct program *program, const struct move_wish *wish, char *text)
 {
     const struct gpu *here = program->server ? program->server->gpu : NULL;
@@ -554,7 +559,7 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     move->action = wish->action;
     move->source = program->server ? program->server->row.id : 0;
     move->target = target ? target->row.id : 0;
-    move->begun = loop_time();
+    move->begun = program->move_begun = loop_time();
     move->patience_ms = wish->patience_ms ? wish->patience_ms : MOVE_PATIENCE_MS;
     move->within_ms = wish->within_ms ? wish->within_ms : MOVE_WITHIN_MS;
     snprintf(move->executable, sizeof move->executable, "%s", program->executable);

@@ -46,6 +46,8 @@ struct move_wish {
     bool together;       /* programs of one server share one again */
 };
 
+/* Whether the program can be spoken to, and nothing else is being done with it; why not: text. */
+bool moving_possible(struct cluster *, const struct program *, char *text);
 /* CTL_OK, and it is under way; or why not, with text (CTL_MAX_TEXT + 1), and nothing has changed. */
 ctl_code moving_begin(struct cluster *, struct program *, const struct move_wish *, struct moved_program **,
                       char *text);

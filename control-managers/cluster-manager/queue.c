@@ -71,8 +71,7 @@ static void queue_let_go(struct cluster *cluster, struct program *program)
     program->keeps = false;
 }
 
-/* NULL: nobody in the first part of the queue lacks room. */
-static struct program *first_lacking_room(struct cluster *cluster)
+struct program *queue_first_lacking_room(struct cluster *cluster)
 {
     struct program *program = cluster->queue;
     for (int i = 0; program && i < LOOKED_AT; i++, program = program->queue_next)
@@ -83,7 +82,7 @@ static struct program *first_lacking_room(struct cluster *cluster)
 
 void queue_overtaken(struct cluster *cluster, const struct program *by, size_t gpu)
 {
-    struct program *first = first_lacking_room(cluster);
+    struct program *first = queue_first_lacking_room(cluster);
     if (!first || first == by || first->keeps)
         return;
     struct place_request request = server_request(cluster, first);
@@ -91,9 +90,19 @@ void queue_overtaken(struct cluster *cluster, const struct program *by, size_t g
         first->overtaken++;
 }
 
+void queue_keep(struct cluster *cluster, struct program *program, size_t gpu)
+{
+    if (program->keeps && program->kept == gpu && still_kept(cluster, program))
+        return;
+    queue_let_go(cluster, program);
+    cluster->pool.gpus[gpu].keeper = program;
+    program->kept = gpu;
+    program->keeps = true;
+}
+
 void queue_keep_for_overtaken(struct cluster *cluster)
 {
-    struct program *first = first_lacking_room(cluster);
+    struct program *first = queue_first_lacking_room(cluster);
     if (!first)
         return;
     if (first->keeps && still_kept(cluster, first) && cluster->pool.gpus[first->kept].schedulable)

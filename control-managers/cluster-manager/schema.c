@@ -7,6 +7,7 @@
 
 static const char *const tls_words[] = { "auto", "on", "off", "allow", NULL };
 static const char *const wait_words[] = { "in-line", "fail", NULL };
+static const char *const elastic_words[] = { "off", "advise", "act", NULL };
 static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
 static const char *const role_words[] = { "admin", "operator", "viewer", NULL };
 const char *const cluster_policies[] = { "best-fit", "spread", "first-fit", NULL };
@@ -54,6 +55,16 @@ static const struct config_key keys[] = {
     { "placement.failed-starts", CONFIG_INT, AT(failed_starts), "3", 0, 1000000, .reload = true,
       .help = "after so many GPU servers in a row that did not start on a GPU it is degraded: nothing is placed there "
               "but a try now and then; 0: never" },
+    { "elastic.policy", CONFIG_CHOICE, AT(elastic_policy), "advise", .choices = elastic_words, .reload = true,
+      .help = "moves of running programs that let the first in line begin, or, with placement.policy = spread, even "
+              "the load of GPUs; off: none; advise: an event says which; act: they are carried out" },
+    { "elastic.moves", CONFIG_INT, AT(elastic_moves), "2", 1, 1000, .reload = true,
+      .help = "at most so many of these moves at a time" },
+    { "elastic.pause", CONFIG_SECONDS, AT(elastic_pause), "600", 0, 1e7, .reload = true,
+      .help = "seconds for which a program is left alone that has begun to move, whoever asked for it" },
+    { "elastic.margin", CONFIG_SECONDS, AT(elastic_margin), "25", 1, 100, .reload = true,
+      .help = "the load of the more loaded of two GPUs must fall by so many percent of the GPU, or the move is not "
+              "worth it" },
     { "silence.suspect", CONFIG_SECONDS, AT(suspect), "6", 1, 3600, .reload = true,
       .help = "seconds of silence after which a node is suspect" },
     { "silence.lost", CONFIG_SECONDS, AT(lost), "30", 2, 1e6, .reload = true,
@@ -132,7 +143,7 @@ static bool check(const void *values, struct config *config)
 }
 
 static const struct config_absent absent[] = {
-    { "migration", "this version cannot move running programs" },
+    { "migration", "`flytctl program migrate` needs no configuration; `elastic` is about moves that nobody asks for" },
     { "metrics", "this version serves no metrics; `flytctl status --json` and `flytctl top --json` have the figures" },
     { NULL, NULL },
 };

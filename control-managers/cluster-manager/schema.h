@@ -6,6 +6,8 @@
 
 enum { CLUSTER_TLS_AUTO, CLUSTER_TLS_ON, CLUSTER_TLS_OFF, CLUSTER_TLS_ALLOW };
 enum { CLUSTER_WAIT_IN_LINE, CLUSTER_WAIT_FAIL };
+enum { CLUSTER_BEST_FIT, CLUSTER_SPREAD, CLUSTER_FIRST_FIT };
+enum { CLUSTER_ELASTIC_OFF, CLUSTER_ELASTIC_ADVISE, CLUSTER_ELASTIC_ACT };
 
 struct cluster_config {
     /* vm-resource-db */
@@ -27,6 +29,10 @@ struct cluster_config {
     double wait_seconds;
     unsigned sharing;
     int64_t ungrouped_programs, overtaking, failed_starts;
+    /* elastic */
+    int elastic_policy;
+    int64_t elastic_moves;
+    double elastic_pause, elastic_margin;
     /* silence */
     double suspect, lost, client_lost, suspended, reclaimed;
     double start_seconds;

@@ -210,7 +210,7 @@ const char *const protocol_event_kinds[] = {
     "db-back",         "gpu-degraded",     "gpu-fault",
     "gpu-kept",        "gpu-ready",
     "key-changed",     "key-retired",      "manager-started",
-    "move-begun",      "move-cancelled",  "move-done",
+    "move-advised",    "move-begun",      "move-cancelled",  "move-done",
     "move-failed",     "move-ordered",    "move-taken",
     "node-back",       "node-drained",     "node-added",
     "node-joined",     "node-lost",        "node-removed",
