@@ -471,6 +471,10 @@ static ctl_code choose_return(struct cluster *cluster, struct program *program, 
     struct place_request request = server_request(cluster, program);
     struct place_result place;
     *out = vm->row.grouping ? shared_target(program, wish) : NULL;
+    if (*out && server_is_idle(*out) && ((*out)->row.sms != request.sms || (*out)->row.memory != request.memory)) {
+        idle_own_give_way(vm, "what its VM is entitled to has changed");
+        *out = NULL;
+    }
     if (*out)
         return CTL_OK;
     if (!vm->row.sms || !vm->row.memory_mib)

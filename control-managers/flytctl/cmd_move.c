@@ -158,7 +158,8 @@ static int say_end(struct flytctl *ctl, const admin_move_row *move)
                              (unsigned long long)move->prog, move->vm, why);
     if (move->action == ADMIN_ACTION_CHECKPOINT)
         return complain_more(ctl, code ? code : EXIT_FAILED, members,
-                             "program %llu of %s is not saved, and goes on: %s", (unsigned long long)move->prog, move->vm, why);
+                             "program %llu of %s is not saved, and goes on: %s", (unsigned long long)move->prog,
+                             move->vm, why);
     return complain_more(ctl, code ? code : EXIT_FAILED, members, "program %llu of %s stays on node %s, GPU %s: %s",
                          (unsigned long long)move->prog, move->vm, move->from_node, move->from_gpu,
                          *move->status.text ? move->status.text : "it could not move");

@@ -81,7 +81,7 @@ const struct command commands[] = {
     { "program", "checkpoint", "ID FILE", 2, 2, "program,:file",
       "Saves what a program has on its GPU in FILE on its machine, while it runs", program_suspend_options,
       command_program_checkpoint },
-    { "checkpoint", "show", "FILE", 1, 1, ":file", "Reads a checkpoint, checks it, and says what is in it", NULL,
+    { "checkpoint", "show", "FILE", 1, 1, ":file", "Checks a checkpoint, and says what is in it", NULL,
       command_checkpoint_show },
     { "move", "list", "", 0, 0, "", "Lists programs that move, and those that moved lately", filter_options,
       command_move_list },

@@ -35,8 +35,9 @@ $(BUILD)/tests/core_moves: $(call objects,$(addprefix tests/core/,test_moves.c i
     $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
-TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server" \
-    "$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
+TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")
+TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
+LONG_TESTS += $(foreach m,$(filter tcp,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
 $(call objects,$(TESTS_CORE_MOVES_CUDA:%=tests/core/%.c)): | $(API_INCLUDED) \
