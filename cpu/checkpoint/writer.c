@@ -8,7 +8,7 @@
 #include "cpu/checkpoint/frame.h"
 #include "cpu/code/hash.h"
 
-enum { ZSTD_LEVEL = -1 };
+enum { ZSTD_LEVEL = 1 };
 
 struct checkpoint_writer {
     int fd, failed;

@@ -196,7 +196,8 @@ def killed(cluster, party, point, resumes):
         a.process.wait()
     else:
         until(lambda: state(cluster, a) in ("suspended", "running") and
-              all(row["ended"] for row in cluster.rows("move", "list")), lambda: f"it is decided {state(cluster, a)}", 40)
+              all(row["ended"] for row in cluster.rows("move", "list")), lambda: f"it is decided: {state(cluster, a)}",
+              40)
         what = state(cluster, a)
         if what == "suspended":
             until(lambda: cluster.command("program", "resume", str(a.id)).returncode == 0, "it is resumed", 40)

@@ -1,7 +1,7 @@
 # tests/fuzz: fuzz targets (`make fuzz`; for 3 s each in `make check`). They are built by clang whatever CC is: objects
 # of other flavours are of no use. Where clang has no libFuzzer, a note takes the program's place, and the test is
 # skipped.
-FUZZ_TARGETS := exec rpc lanes control fatbin ptx
+FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint
 FUZZ_CC    ?= clang
 FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
               -fprofile-instr-generate -fcoverage-mapping \
@@ -37,6 +37,11 @@ $(BUILD)/fuzz/control: tests/control/common_fuzz.c cpu/common/secret.c cpu/commo
 
 $(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
 	$(call FUZZ_LINK,$(CPU_CODE_LIBS))
+$(BUILD)/fuzz/checkpoint: tests/fuzz/checkpoint.c $(wildcard cpu/checkpoint/*.[ch]) cpu/code/hash.c
+	$(call FUZZ_LINK,$(CPU_CHECKPOINT_LIBS))
+$(BUILD)/fuzz/seeds/checkpoint: $(BUILD)/tests/checkpoint_file
+	@mkdir -p $@
+	$< --seeds $@
 $(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
 	@mkdir -p $@
 	$< --seeds $@
@@ -73,7 +78,8 @@ fuzz_tests = $(call fuzz_test,$(1),rpc,tests/fuzz/seeds/rpc.tar.gz) \
              $(call fuzz_test,$(1),lanes,tests/fuzz/seeds/lanes.tar.gz) \
              $(call fuzz_test,$(1),control,tests/fuzz/seeds/control.tar.gz) \
              $(call fuzz_test,$(1),fatbin,$(BUILD)/fuzz/seeds/fatbin) \
-             $(call fuzz_test,$(1),ptx,tests/fuzz/seeds/ptx)
+             $(call fuzz_test,$(1),ptx,tests/fuzz/seeds/ptx) \
+             $(call fuzz_test,$(1),checkpoint,$(BUILD)/fuzz/seeds/checkpoint)
 # (In other flavours they would be the same programs once more.) `make fuzz` is for longer.
 ifeq ($(FLAVOUR),plain)
 TESTS      += $(call fuzz_tests,3)
