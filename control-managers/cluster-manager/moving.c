@@ -137,7 +137,9 @@ static void moving_switch(struct cluster *cluster, struct program *program, stru
         loop_timer_stop(&server->timer);
     if (old && !old->leaving)
         server_check_idle(cluster, old);
-    if (server->state != CTL_SERVER_RUNNING || server->stopping) {
+    /* After a start of this manager its node may come back later than the client manager. */
+    bool runs = server->state == CTL_SERVER_RUNNING || (server->adopted && server->state == CTL_SERVER_STARTING);
+    if (!runs || server->stopping) {
         program_attach(program, NULL);
         program->state = ADMIN_PROGRAM_LOST;
         program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, "the GPU server to which it moved has ended");

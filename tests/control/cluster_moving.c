@@ -4,6 +4,8 @@
  *   the program is in one place when it refuses, when target, client manager or cluster manager vanish, or when
  *   somebody says what is not true
  * shows: moving: a client manager of the release before is refused by name, a node of it is served
+ * shows: suspending: the share of a suspended program is free, a new cluster manager knows that it is suspended, and it
+ *   is resumed elsewhere; a client manager of the release before is refused by name
  */
 #include "tests/control/cluster_rig.h"
 
@@ -38,9 +40,10 @@ static void begin(uint32_t node_minor)
     }
 }
 
-static ctl_code move(const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
+static ctl_code act(admin_move_action action, const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
 {
-    admin_move_args args = { .prog = one->id, .vm = (char *)"", .to = (char *)(uintptr_t)to };
+    admin_move_args args = { .prog = one->id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .action = action,
+                             .file = (char *)(action == ADMIN_ACTION_CHECKPOINT ? "/a/file" : "") };
     admin_move_result result;
     admin_call(ADMIN_MOVE, &args, &result);
     ctl_code code = result.status.code;
@@ -48,6 +51,11 @@ static ctl_code move(const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
     snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
     protocol_free((xdrproc_t)xdr_admin_move_result, &result);
     return code;
+}
+
+static ctl_code move(const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
+{
+    return act(ADMIN_ACTION_MOVE, to, id, text);
 }
 
 static admin_move_state state_of(uint64_t id)
@@ -218,6 +226,117 @@ TEST(test_earlier_release)
     assert_non_null(strstr(text, "earlier release"));
     assert_booked(8);
     assert_int_equal(n2.starts, 0);
+    rig_destroy();
+}
+
+/* After the start of a manager its client managers may be back before its nodes. */
+TEST(test_moved_before_its_node_is_back)
+{
+    begin(0);
+    uint64_t id = ordered();
+    node_close(&n2);
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && a.registered && b.registered, 10000);
+    one->server = one->target;
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
+    node_reopen(&n2);
+    rig_until(n2.registered && n1.server_count == 1, SOON_MS);
+    rig_run_ms(200);
+    assert_false(one->lost);
+    assert_booked(8);
+    rig_destroy();
+}
+
+static uint64_t suspended(void)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_OK);
+    rig_until(one->rests == 1, SOON_MS);
+    assert_true(one->rest == CTL_REST_SUSPEND && one->move == id);
+    assert_booked(8);                   /* it is where it was, until it says that it has left */
+    one->server = CLIENT_SUSPENDED;
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.revoked_last == one->id, SOON_MS);
+    rig_until(n1.server_count + n2.server_count == 1, SOON_MS);
+    assert_booked(4);
+    return id;
+}
+
+TEST(test_suspended)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin(0);
+    suspended();
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_BUSY);
+    assert_int_equal(move("n2", &id, text), CTL_BUSY);
+    assert_int_equal(act(ADMIN_ACTION_CHECKPOINT, "", &id, text), CTL_BUSY);
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && n2.registered && a.registered && b.registered, 10000);
+    rig_run_ms(200);
+    assert_booked(4);
+    assert_int_equal(admin_status().programs, 2);
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "n2", &id, text), CTL_OK);
+    rig_until(one->move_orders == 1, SOON_MS);
+    assert_true(one->move == id && one->target);
+    assert_booked(8);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_LOST);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && n2.server_count == 0, SOON_MS);
+    assert_booked(4);
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "", &id, text), CTL_OK);
+    rig_until(one->move_orders == 2, SOON_MS);
+    one->server = one->target;
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
+    assert_booked(8);
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "", &id, text), CTL_BUSY);
+    assert_int_equal(act(ADMIN_ACTION_CHECKPOINT, "", &id, text), CTL_OK);
+    rig_until(one->rests == 2, SOON_MS);
+    assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/a/file") == 0);
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
+    assert_true(one->running && !one->lost);
+    assert_booked(8);
+    rig_destroy();
+}
+
+/* The manager was killed when the library had left its server, and nobody had said so. */
+TEST(test_suspended_meanwhile)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin(0);
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_OK);
+    rig_until(one->rests == 1, SOON_MS);
+    rig_signal(SIGKILL);
+    one->server = CLIENT_SUSPENDED;
+    rig_start();
+    rig_until(n1.registered && n2.registered && a.registered && b.registered, 10000);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count + n2.server_count == 1, SOON_MS);
+    assert_booked(4);
+    assert_false(one->lost);
+    client_end(&a, one);
+    rig_until(admin_status().programs == 1, SOON_MS);
+    rig_destroy();
+}
+
+TEST(test_release_before_suspends_nothing)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin(0);
+    client_close(&a);
+    a.minor = 7;
+    client_open(&a);
+    rig_until(a.registered, SOON_MS);
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_NOT_SUPPORTED);
+    assert_true(strstr(text, "vm-a") && strstr(text, "earlier release"));
+    assert_int_equal(one->rests, 0);
+    ordered();                          /* it moves programs */
     rig_destroy();
 }
 

@@ -337,6 +337,17 @@ void client_moved(struct fake_client *client, struct fake_program *program, uint
     assert_int_equal(link_call(client->link, CLIENT_MOVED, &args, 10000, NULL, NULL, NULL), 0);
 }
 
+static void take_rest(struct fake_client *client, const client_rest *rest)
+{
+    struct fake_program *program = program_of(client, rest->key);
+    if (!program)
+        return;
+    program->move = rest->move;
+    program->rests++;
+    program->rest = rest->action;
+    snprintf(program->file, sizeof program->file, "%.255s", rest->file);
+}
+
 static void ask_events(struct fake_client *);
 static void got_events(void *context, int error, const char *why, void *object)
 {
@@ -353,6 +364,10 @@ static void got_events(void *context, int error, const char *why, void *object)
         }
         if (event->body.kind == CLIENT_EVENT_MOVE) {
             take_move(client, &event->body.client_event_body_u.move);
+            continue;
+        }
+        if (event->body.kind == CLIENT_EVENT_REST) {
+            take_rest(client, &event->body.client_event_body_u.rest);
             continue;
         }
         const client_notice *notice = &event->body.client_event_body_u.lost;

@@ -103,6 +103,9 @@ struct fake_program {
     uint32_t sms;
     uint64_t move, target; /* as ordered last */
     int move_orders, move_offs;
+    int rests; /* CLIENT_EVENT_REST; the last one: */
+    ctl_rest_action rest;
+    char file[256];
 };
 struct fake_client {
     char name[65];
