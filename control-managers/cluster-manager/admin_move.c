@@ -102,7 +102,8 @@ void admin_handle_move(struct conn *conn, struct loop_call *call, void *object)
     if (code == CTL_OK)
         code = moving_begin(session->cluster, program, &wish, &move, text);
     admin_move_result result = { .status = { code, text }, .move = move ? move->id : 0 };
-    admin_note_answer(call, code, text);
+    if (code != CTL_WAITING)
+        admin_note_answer(call, code, text);
     call_reply(call, &result);
 }
 

@@ -465,7 +465,16 @@ static ctl_code choose_target(struct cluster *cluster, struct program *program, 
                                     "no memory, or the resource DB cannot take more changes at present");
 }
 
-/* As for a new program of the VM, but it does not wait in line. */
+/* One that nobody uses any more, whose share is free in a moment. */
+static const struct server *ending_server(const struct vm *vm)
+{
+    const struct server *server = vm->servers;
+    while (server && !((server->stopping || server->deserted) && !server->program_count))
+        server = server->vm_next;
+    return server;
+}
+
+/* As for a new program of the VM, but it does not wait in line. CTL_WAITING: there may be room in a moment. */
 static ctl_code choose_return(struct cluster *cluster, struct program *program, const struct move_wish *wish,
                               struct server **out, char *text)
 {
@@ -484,11 +493,15 @@ static ctl_code choose_return(struct cluster *cluster, struct program *program, 
                        vm->row.name, vm->row.name);
     if (!server_within_entitlement(vm, &request))
         idle_own_give_way(vm, "a program of its VM goes on with a server of its own");
+    if (!server_within_entitlement(vm, &request) && ending_server(vm))
+        return explain(text, CTL_WAITING, "a GPU server of VM %s is ending", vm->row.name);
     if (!server_within_entitlement(vm, &request))
         return explain(text, CTL_NO_ROOM, "the servers of VM %s use all that it is entitled to (%u SMs, %llu MiB)",
                        vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
     request.only = wish->to;
     enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+    if (verdict == PLACE_BUSY && ending_server(vm))
+        return explain(text, CTL_WAITING, "a GPU server of VM %s is ending", vm->row.name);
     if (verdict != PLACE_FOUND) {
         explain_room(cluster, wish, &request, verdict, text);
         return CTL_NO_ROOM;

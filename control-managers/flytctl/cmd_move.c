@@ -8,7 +8,8 @@
 
 #include "control-managers/flytctl/flytctl.h"
 
-enum { MOVES_AT_ONCE = 64, LOOK_MS = 50, SLACK_SECONDS = 90, WITHIN_SECONDS = 60, MOST_SECONDS = 3600 };
+enum { MOVES_AT_ONCE = 64, LOOK_MS = 50, SLACK_SECONDS = 90, WITHIN_SECONDS = 60, MOST_SECONDS = 3600,
+       ENDING_SECONDS = 10 };
 
 #define PATIENCE                                                                                                      \
     { "patience", 'p', "SECONDS", "how long it may take to come to rest, at each try (2)", false },                   \
@@ -190,12 +191,23 @@ static bool look(struct flytctl *ctl, uint64_t id, int *code)
 
 static int begin(struct flytctl *ctl, const admin_move_args *args, struct asked_move *one)
 {
+    const double until = seconds_now() + ENDING_SECONDS;
     admin_move_result result;
     look_with(ctl, "flytctl move list");
-    int code = ask(ctl, ADMIN_MOVE, args, &result);
+    int code = ask_raw(ctl, ADMIN_MOVE, args, &result);
+    while (!code && result.status.code == CTL_WAITING && seconds_now() < until) {
+        protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
+        code = ask_raw(ctl, ADMIN_MOVE, args, &result);
+    }
     *ctl->look = '\0';
     if (code)
         return code;
+    if (result.status.code != CTL_OK) {
+        code = complain_status(ctl, &result.status);
+        protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+        return code;
+    }
     one->move = result.move;
     protocol_free((xdrproc_t)xdr_admin_move_result, &result);
     return EXIT_FINE;

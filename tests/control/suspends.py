@@ -53,7 +53,7 @@ def resume(cluster, program, *more):
 def back_and_forth(cluster):
     a = Program(cluster)
     a.goes_on()
-    for i in range(6 if ALL else 2):
+    for i in range(6 if ALL else 1):
         suspend(cluster, a)
         until(lambda: free(cluster), "its share is free")
         before = a.ask("state")[2]
@@ -101,9 +101,27 @@ def damaged(cluster, path):
         assert what in said, (what, said)
 
 
+def as_documented(cluster, a):
+    """The commands of docs/elastic.md, one after the other."""
+    with open("docs/elastic.md", encoding="utf-8") as file:
+        section = file.read().split("## Suspending a program")[1].split("\n## ")[0]
+    lines = section.split("```sh\n")[1].split("```")[0].splitlines()
+    assert len(lines) == 5, lines
+    said = ""
+    for line in lines:
+        words = line.split("#")[0].replace("ID", str(a.id)).replace("/var/tmp", cluster.dir).split()
+        assert words[0] == "flytctl", line
+        said = cluster.run(*words[1:])
+        if "# " in line:
+            assert line.split("# ")[1] in said, (line, said)
+    assert "all checksums are right" in said and cluster.place(a)[0] == "node-2", said
+    a.goes_on()
+    ok("docs/elastic.md: the commands do what it says")
+
+
 def saved(cluster, a):
     path = os.path.join(cluster.dir, "saved")
-    for _ in range(2):                          # the second one replaces the first
+    for _ in range(2 if ALL else 1):            # it replaces the one of as_documented
         cluster.run("program", "checkpoint", str(a.id), path)
         a.goes_on(1)
         shown = json.loads(cluster.run("--json", "checkpoint", "show", path))
@@ -235,6 +253,7 @@ def main():
         no_folder(cluster)
         a = back_and_forth(cluster)
         ok("suspended and resumed on two nodes: it computes what it would have computed")
+        as_documented(cluster, a)
         saved(cluster, a)
         without_room(cluster, a)
         a.end()

@@ -1,7 +1,8 @@
 /*
  * mover.c: a library to be preloaded: its thread moves the program's session again and again between the servers of
- * FLYT_TEST_MOVES (two URIs), with pauses of FLYT_TEST_PAUSE_US microseconds. At the end of the program it adds a line
- * to the file FLYT_TEST_MOVED: how often the session moved, how often it was refused, and the last reason.
+ * FLYT_TEST_MOVES (two URIs), with pauses of FLYT_TEST_PAUSE_US microseconds. Each third time it suspends the session,
+ * and resumes it at the other server. At the end of the program it adds a line to the file FLYT_TEST_MOVED: how often
+ * the session moved, how often it was refused, and the last reason.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 static int (*move)(const char *uri, unsigned limit_ms, char *why, size_t size);
+static int (*suspend)(unsigned limit_ms, char *why, size_t size);
+static int (*resume)(const char *uri, char *why, size_t size);
 static char uris[2][256], last[1024];
 static long pause_us = 2000;
 static unsigned moved, refused;
@@ -40,13 +43,27 @@ static bool paused(void)
     return code != 0;
 }
 
+/* What was suspended is resumed: else the program would wait for ever. */
+static int go(const char *uri, char *why, size_t size)
+{
+    static unsigned tries;
+    if (++tries % 3)
+        return move(uri, 500, why, size);
+    int code = suspend(500, why, size);
+    while (!code && resume(uri, why, size) != 0) {
+        fprintf(stderr, "mover: not resumed: %s\n", why);
+        sleep(1);
+    }
+    return code;
+}
+
 static void *moves(void *unused)
 {
     int where = 0;
     (void)unused;
     while (paused()) {
         char why[1024];
-        if (move(uris[!where], 500, why, sizeof why) == 0) {
+        if (go(uris[!where], why, sizeof why) == 0) {
             where = !where;
             moved++;
         } else {
@@ -61,6 +78,8 @@ __attribute__((constructor)) static void begin(void)
 {
     const char *servers = getenv("FLYT_TEST_MOVES"), *pause = getenv("FLYT_TEST_PAUSE_US");
     *(void **)&move = dlsym(RTLD_DEFAULT, "flyt_core_move");
+    *(void **)&suspend = dlsym(RTLD_DEFAULT, "flyt_core_suspend");
+    *(void **)&resume = dlsym(RTLD_DEFAULT, "flyt_core_resume");
     if (!move || !servers || sscanf(servers, "%255s %255s", uris[0], uris[1]) != 2)
         return;
     if (pause)
