@@ -204,7 +204,7 @@ static struct move_store *named_store(struct checkpoint_file *file, int fd)
 int session_checkpoint(struct move_order *order, const char *path)
 {
     CANCEL_OFF;
-    struct checkpoint_file file;
+    struct checkpoint_file file = { 0 };
     struct suspended *s = calloc(1, sizeof *s);
     if (!s)
         return CORE_OUT_OF_MEMORY;

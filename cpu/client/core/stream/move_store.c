@@ -20,7 +20,6 @@ struct move_store {
     int fd;
     struct checkpoint_writer *writer;
     struct checkpoint_reader *reader;
-    uint64_t size;
     char where[PATH_MAX], why[CHECKPOINT_WHY_SIZE + 64];
 };
 
@@ -57,13 +56,10 @@ int move_store_write(struct move_store *s, const struct move_part *part, const v
 int move_store_finish(struct move_store *s)
 {
     int error = checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = CHECKPOINT_END });
-    checkpoint_written(s->writer, &s->size);
     checkpoint_writer_free(s->writer);
     s->writer = NULL;
     return written(s, error);
 }
-
-uint64_t move_store_size(const struct move_store *s) { return s->size; }
 
 /* ---- reading ---- */
 

@@ -43,8 +43,6 @@ int  move_store_again(struct move_store *);
    are. */
 int  move_store_read(struct move_store *, struct move_part *, void *bytes);
 const char *move_store_why(const struct move_store *);
-/* Bytes of the file. */
-uint64_t move_store_size(const struct move_store *);
 void move_store_free(struct move_store *);
 
 #endif
