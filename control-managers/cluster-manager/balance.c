@@ -143,7 +143,8 @@ size_t balance_make_room(const struct place_pool *pool, int policy, const struct
 
 /* ---- even loads ---- */
 
-double balance_load(const struct place_gpu *gpu)
+/* 0 to 1, above where the GPU is over-committed. */
+static double load_of(const struct place_gpu *gpu)
 {
     double sms = gpu->sms ? (double)gpu->used_sms / gpu->sms : 0;
     double memory = gpu->memory ? (double)gpu->used_memory / (double)gpu->memory : 0;
@@ -155,7 +156,7 @@ static double load_with(const struct place_gpu *gpu, const struct place_request 
     struct place_gpu changed = *gpu;
     changed.used_sms = sign > 0 ? gpu->used_sms + share->sms : gpu->used_sms - share->sms;
     changed.used_memory = sign > 0 ? gpu->used_memory + share->memory : gpu->used_memory - share->memory;
-    return balance_load(&changed);
+    return load_of(&changed);
 }
 
 bool balance_even(const struct place_pool *pool, int policy, double margin, const struct balance_piece *pieces,
@@ -171,7 +172,7 @@ bool balance_even(const struct place_pool *pool, int policy, double margin, cons
             continue;
         double source = load_with(here, &piece->request, -1);
         double target = load_with(&pool->gpus[step.to.gpu], &piece->request, 1);
-        double gain = balance_load(here) - (source > target ? source : target);
+        double gain = load_of(here) - (source > target ? source : target);
         bool equal = found && gain == most;
         if (gain < margin || gain < most || (equal && piece->request.memory >= pieces[best->piece].request.memory))
             continue;

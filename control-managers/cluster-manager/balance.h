@@ -29,11 +29,9 @@ struct balance_step {
 size_t balance_make_room(const struct place_pool *, int policy, const struct place_request *wanted,
                          const struct balance_piece *, size_t count, struct balance_step *steps, size_t *gpu);
 
-/* The load of a GPU: the part of its SMs or of its memory that is booked, whichever is more; 0 to 1, above where it is
-   over-committed. */
-double balance_load(const struct place_gpu *);
 /* The one move after which the more loaded of its two GPUs has least load compared with before, if that is at least
-   `margin` less. False: there is none. */
+   `margin` less. The load of a GPU is the part of its SMs or of its memory that is booked, whichever is more. False:
+   there is none. */
 bool balance_even(const struct place_pool *, int policy, double margin, const struct balance_piece *, size_t count,
                   struct balance_step *);
 

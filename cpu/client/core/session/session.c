@@ -597,8 +597,8 @@ static int move_hello(struct move *move)
     if (code && hello->major == FLYT_PROTOCOL_MAJOR && hello->refusal && *hello->refusal)
         return move_refuse(move, code, "the new server refuses this program: %s", hello->refusal);
     if (hello->major && (hello->major != FLYT_PROTOCOL_MAJOR || (!code && !(hello->capabilities & FLYT_CAP_MOVES))))
-        return move_refuse(move, 0, "the new server (%s, protocol %u.%u) is of another version than this program's Flyt "
-                           "%s (protocol %d.%d), and takes no sessions of it", hello->server ? hello->server : "",
+        return move_refuse(move, 0, "the new server (%s, protocol %u.%u) is of another version than this program's "
+                           "Flyt %s (protocol %d.%d), and takes no sessions of it", hello->server ? hello->server : "",
                            hello->major, hello->minor, flyt_version, FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
     if (code || !hello->major)
         return move_refuse(move, code ? code : CORE_SYSTEM_NOT_READY, "the new server closed the connection, or its "
