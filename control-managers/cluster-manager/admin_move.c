@@ -87,7 +87,8 @@ void admin_handle_move(struct conn *conn, struct loop_call *call, void *object)
                               .within_ms = args->within_ms,
                               .action = args->action,
                               .file = args->file,
-                              .together = args->together };
+                              .together = args->together,
+                              .fresh = args->fresh };
     ctl_code code = find_program(session->cluster, args, &program, text);
     if (code == CTL_OK)
         code = find_place(session->cluster, args->to, &wish, text);

@@ -42,6 +42,7 @@ struct message {
     uint64_t number;
     int kind; /* node_order_kind, client_event_kind */
     uint64_t server, program, key;
+    uint64_t source; /* NODE_ORDER_BRIDGE: the program's server now; server is the target */
     uint32_t sms, grace_ms;
     uint64_t memory;
     /* CLIENT_EVENT_MOVE, CLIENT_EVENT_REST: its number. Of the first, server is the target; a code other than CTL_OK
@@ -104,6 +105,9 @@ struct server {
     struct program *programs; /* that use it or wait for it */
     size_t program_count;
     unsigned reserved, leaving; /* so many programs move here, and away: moving.h */
+    struct server *twin;        /* servers_count_once; NULL: none */
+    uint32_t twin_sms;          /* what of both is counted once */
+    uint64_t twin_memory;
     bool durable, ordered, stopping, adopted;
     bool unused;            /* stopping, and nobody used it: it does not count for what its VM is entitled to */
     bool deserted;          /* its programs have moved away: no grace period when nobody uses it */
@@ -344,6 +348,9 @@ bool server_within_entitlement(const struct vm *, const struct place_request *);
 /* ---- servers.c ---- */
 /* A new one at this place: it is ordered from its node when its row is durable. shared: for all programs of its VM.
    NULL: no memory, or the DB refuses it. */
+/* The programs of one server move to the other, on the same GPU, and whatever they have there is the same memory: what
+   both may have counts once, until one of them is gone. */
+void servers_count_once(struct cluster *, struct server *, struct server *);
 struct server *server_place(struct cluster *, struct program *, const struct place_result *, bool shared);
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);

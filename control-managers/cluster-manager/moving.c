@@ -7,9 +7,10 @@
 
 #include "control-managers/cluster-manager/resize.h"
 #include "cpu/common/explain.h"
+#include "cpu/common/log.h"
 
 /* What the library may take besides: it looks every two seconds whether it is to move. */
-enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200 };
+enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200, MOVE_BRIDGE_MS = 3000 };
 
 static struct event_about about(const struct moved_program *move)
 {
@@ -167,12 +168,44 @@ static void tell_client(struct moved_program *move, bool call_off)
         program_send(cluster, program, &message);
 }
 
+static void order(struct moved_program *);
+
+/* The node does not answer: the program moves, and its memory is copied. */
+static void bridge_late(struct loop_timer *timer, void *context)
+{
+    struct moved_program *move = context;
+    (void)timer;
+    move->bridge_order = 0;
+    if (move->unsaid && !move->is.cancelled)
+        order(move);
+    else
+        loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
+}
+
+/* Where both servers are on one node, it connects them before the program learns of the move. False: it need not. */
+static bool ask_for_bridge(struct moved_program *move, const struct server *target)
+{
+    struct cluster *cluster = move->cluster;
+    const struct server *source = map_get_id(&cluster->servers, move->source);
+    struct node *node = target->node;
+    struct message message = { .kind = NODE_ORDER_BRIDGE, .program = move->program, .source = move->source,
+                               .server = move->target };
+    if (move->asked_bridge || !source || source->node != node || !node->session || !node->registered ||
+        node->session->hello.minor < NODE_MINOR_BRIDGES)
+        return false;
+    move->asked_bridge = true;
+    move->bridge_order = node_send_order(cluster, node, &message);
+    if (move->bridge_order)
+        loop_timer_start(cluster->loop, &move->timer, MOVE_BRIDGE_MS, bridge_late, move);
+    return move->bridge_order != 0;
+}
+
 static void order(struct moved_program *move)
 {
     struct event_about which = about(move);
     const struct server *target = map_get_id(&move->cluster->servers, move->target);
     loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
-    move->unsaid = target && !target->address_count;
+    move->unsaid = target && (!target->address_count || ask_for_bridge(move, target));
     if (move->unsaid)
         return;
     tell_client(move, false);
@@ -308,7 +341,7 @@ static void look(struct moved_program *move)
         step(move, MOVE_TARGET_GONE);
     } else if (target->state == CTL_SERVER_RUNNING && target->durable && move->durable) {
         step(move, MOVE_TARGET_RUNS);
-        if (move->unsaid && target->address_count && !move->is.cancelled)
+        if (move->unsaid && target->address_count && !move->bridge_order && !move->is.cancelled)
             order(move);
     }
 }
@@ -388,10 +421,15 @@ bool moving_possible(struct cluster *cluster, const struct program *program, cha
 static ctl_code check_place(const struct program *program, const struct move_wish *wish, char *text)
 {
     const struct gpu *here = program->server ? program->server->gpu : NULL;
-    const struct node *node = wish->node;
-    if (!wish->to)
+    const struct node *node = wish->fresh && here ? here->node : wish->node;
+    if (wish->fresh && (!here || wish->action != ADMIN_ACTION_MOVE || (wish->to && wish->to != here &&
+                                                                       wish->to != node)))
+        return explain(text, CTL_INVALID, "program %llu is on GPU %s of node %s, and a fresh server is one of that GPU",
+                       (unsigned long long)program->id, here ? here->id : "-", here ? here->node->row.name : "-");
+    if (!wish->to && !wish->fresh)
         return CTL_OK;
-    if (here && (wish->to == here || (wish->to == node && node == here->node && node->gpu_count == 1)))
+    if (here && !wish->fresh &&
+        (wish->to == here || (wish->to == node && node == here->node && node->gpu_count == 1)))
         return explain(text, CTL_INVALID, "program %llu is on GPU %s of node %s already",
                        (unsigned long long)program->id, here->id, here->node->row.name);
     if (node->row.drained)
@@ -404,7 +442,7 @@ static ctl_code check_place(const struct program *program, const struct move_wis
 static void explain_room(struct cluster *cluster, const struct move_wish *wish, const struct place_request *request,
                          enum place_verdict verdict, char *text)
 {
-    const struct gpu *gpu = wish->to && wish->to != wish->node                  ? wish->to
+    const struct gpu *gpu = wish->fresh ? request->only : wish->to && wish->to != wish->node                  ? wish->to
                             : wish->to && wish->node->gpu_count == 1 ? wish->node->gpus[0]
                                                                                 : NULL;
     if (!gpu) {
@@ -438,6 +476,29 @@ static struct server *shared_target(const struct program *program, const struct 
     return NULL;
 }
 
+/* One to which another program of the server has moved so. */
+static struct server *shared_fresh(struct cluster *cluster, const struct program *program)
+{
+    for (const struct moved_program *move = cluster->moves; move; move = move->next) {
+        struct server *target = map_get_id(&cluster->servers, move->target);
+        if (move->fresh && move->source == program->server->row.id && target && target != program->server &&
+            !target->row.program && !target->stopping)
+            return target;
+    }
+    return NULL;
+}
+
+/* Where the GPU has no room for both servers, both count once, since the software GPU's memory goes along uncopied: if
+   the old server ends with the move. */
+static bool fresh_in_place(const struct server *source, const struct place_request *request, bool ends,
+                           struct place_result *place)
+{
+    const struct gpu *gpu = source->gpu;
+    *place = (struct place_result){ gpu->slot, source->row.sharing, request->sms, request->memory };
+    return ends && strcmp(gpu->product, PROTOCOL_SOFTWARE_GPU) == 0 && gpu->state == CTL_GPU_READY &&
+           !source->twin && request->sms <= source->row.sms && request->memory <= source->row.memory;
+}
+
 static ctl_code choose_target(struct cluster *cluster, struct program *program, const struct move_wish *wish,
                               struct server **out, char *text)
 {
@@ -446,20 +507,29 @@ static ctl_code choose_target(struct cluster *cluster, struct program *program, 
     struct place_request request = server_request(cluster, program);
     struct place_result place;
     bool alone = source->program_count == 1 && !source->row.program;
-    *out = wish->together && !source->row.program ? shared_target(program, wish) : NULL;
+    const bool ends = alone || wish->together || source->row.program;
+    bool once = false;
+    if (wish->together && !source->row.program)
+        *out = wish->fresh ? shared_fresh(cluster, program) : shared_target(program, wish);
+    else
+        *out = NULL;
     if (*out)
         return CTL_OK;
     request.sms = wish->sms ? wish->sms : source->row.sms;
     request.memory = wish->memory ? wish->memory : source->row.memory;
     request.avoid = avoid;
-    request.avoid_count = 1;
-    request.only = wish->to;
+    request.avoid_count = wish->fresh ? 0 : 1;
+    request.only = wish->fresh ? source->gpu : wish->to;
     enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
-    if (verdict != PLACE_FOUND) {
+    if (verdict != PLACE_FOUND && wish->fresh)
+        once = fresh_in_place(source, &request, ends, &place);
+    if (verdict != PLACE_FOUND && !once) {
         explain_room(cluster, wish, &request, verdict, text);
         return CTL_NO_ROOM;
     }
     *out = server_place(cluster, program, &place, !source->row.program && (alone || wish->together));
+    if (*out && once)
+        servers_count_once(cluster, program->server, *out);
     return *out ? CTL_OK
                 : (ctl_code)explain(text, CTL_INTERNAL,
                                     "no memory, or the resource DB cannot take more changes at present");
@@ -578,6 +648,7 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     move->action = wish->action;
     move->source = program->server ? program->server->row.id : 0;
     move->target = target ? target->row.id : 0;
+    move->fresh = wish->fresh;
     move->begun = program->move_begun = loop_time();
     move->patience_ms = wish->patience_ms ? wish->patience_ms : MOVE_PATIENCE_MS;
     move->within_ms = wish->within_ms ? wish->within_ms : MOVE_WITHIN_MS;
@@ -649,6 +720,22 @@ void moving_named_suspended(struct cluster *cluster, struct program *program)
         step(move, MOVE_AT_TARGET);
     else if (program->state != ADMIN_PROGRAM_SUSPENDED)
         suspend(program);
+}
+
+bool moving_bridged(struct cluster *cluster, const node_order_done *done)
+{
+    struct moved_program *move = cluster->moves;
+    while (move && (!move->bridge_order || move->bridge_order != done->number))
+        move = move->next;
+    if (!move)
+        return false;
+    if (done->status.code != CTL_OK)
+        log_info("event=no-bridge move=%llu why=\"%s\": memory is copied", (unsigned long long)move->id,
+                 done->status.text);
+    move->bridge_order = 0;
+    if (!moves_ended(&move->is))
+        look(move);
+    return true;
 }
 
 void moving_named(struct cluster *cluster, const struct program *program, const struct server *server)

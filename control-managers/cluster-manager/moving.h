@@ -21,9 +21,12 @@ struct moved_program {
     uint64_t id, program, source, target; /* the last two: servers, or 0 where the action has none */
     admin_move_action action;
     struct move_course is;
+    bool fresh;   /* to a new server of the same GPU */
     bool holds;   /* it counts in reserved and leaving */
     bool durable; /* its row is */
-    bool unsaid;  /* the order: the node of the target has not yet said where its server is */
+    bool unsaid;  /* the order: the node of the target has not yet said where its server is, or connected the two */
+    bool asked_bridge;
+    uint64_t bridge_order; /* NODE_ORDER_BRIDGE that is under way; 0: none */
     char vm[CTL_MAX_NAME + 1], executable[CTL_MAX_PATH + 1], by[CTL_MAX_NAME + 1];
     char from_node[CTL_MAX_NAME + 1], from_gpu[CTL_MAX_NAME + 1], to_node[CTL_MAX_NAME + 1], to_gpu[CTL_MAX_NAME + 1];
     int64_t begun, ended;
@@ -44,6 +47,7 @@ struct move_wish {
     uint64_t memory;     /* 0: as it has */
     uint32_t sms, patience_ms, within_ms;
     bool together;       /* programs of one server share one again */
+    bool fresh;          /* a new server of the GPU where it is; `to` is NULL, or names that */
 };
 
 /* Whether the program can be spoken to, and nothing else is being done with it; why not: text. */
@@ -57,6 +61,8 @@ struct moved_program *moving_find(struct cluster *, uint64_t id);
 void moving_look(struct cluster *);
 /* What a client manager says. */
 void moving_said(struct cluster *, struct vm *, const client_moved_args *);
+/* Whether it was the answer to a NODE_ORDER_BRIDGE. */
+bool moving_bridged(struct cluster *, const node_order_done *);
 void moving_client_back(struct cluster *, struct vm *); /* it has named its programs */
 /* The program is suspended, as its client manager says after a reconnection. */
 void moving_named_suspended(struct cluster *, struct program *);

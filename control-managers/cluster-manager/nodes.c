@@ -70,6 +70,9 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
         order->body.node_order_body_u.resize =
             (node_resize){ message->server, message->sms, message->memory, message->grace_ms };
         break;
+    case NODE_ORDER_BRIDGE:
+        order->body.node_order_body_u.bridge = (node_bridge){ message->program, message->source, message->server };
+        break;
     case NODE_ORDER_END_PROGRAM: {
         node_end_program *end = &order->body.node_order_body_u.end_program;
         *end = (node_end_program){ message->server, message->program, { message->code, message->text } };
@@ -300,7 +303,7 @@ void node_handle_register(struct conn *conn, struct loop_call *call, void *objec
 
 static void order_done(struct cluster *cluster, struct node *node, const node_order_done *done)
 {
-    if (resize_order_done(cluster, node, done) || done->status.code == CTL_OK)
+    if (resize_order_done(cluster, node, done) || moving_bridged(cluster, done) || done->status.code == CTL_OK)
         return;
     /* Which order? It may be acknowledged already: the server's own report names failed starts, too. */
     struct event_about which = about(node);

@@ -179,8 +179,33 @@ struct server *server_create(struct cluster *cluster, const struct db_server *ro
     return server;
 }
 
+void servers_count_once(struct cluster *cluster, struct server *a, struct server *b)
+{
+    const uint32_t sms = a->row.sms < b->row.sms ? a->row.sms : b->row.sms;
+    const uint64_t memory = a->row.memory < b->row.memory ? a->row.memory : b->row.memory;
+    if (a->twin || b->twin || a->gpu != b->gpu)
+        return;
+    struct server *const both[] = { a, b };
+    for (int i = 0; i < 2; i++) {
+        both[i]->twin = both[1 - i];
+        both[i]->twin_sms = sms;
+        both[i]->twin_memory = memory;
+    }
+    place_rebook(&cluster->pool, a->gpu->slot, sms, memory, 0, 0);
+}
+
+static void count_both(struct cluster *cluster, struct server *server)
+{
+    if (!server->twin)
+        return;
+    place_rebook(&cluster->pool, server->gpu->slot, 0, 0, server->twin_sms, server->twin_memory);
+    server->twin->twin = NULL;
+    server->twin = NULL;
+}
+
 void server_destroy(struct cluster *cluster, struct server *server)
 {
+    count_both(cluster, server);
     while (server->programs)
         program_attach(server->programs, NULL);
     outbox_forget(&server->node->orders, NODE_ORDER_START, server->row.id);

@@ -15,6 +15,9 @@
 #include "control-managers/common/control_prot.h"
 #include "control-managers/common/control_procedures.h"
 
+/* The product name of every software GPU. */
+#define PROTOCOL_SOFTWARE_GPU "Flyt software GPU"
+
 typedef struct {
     char nothing;
 } ctl_nothing; /* for void */

@@ -5,7 +5,7 @@ CONTROL_COMMON_GENERATED := $(BUILD)/generated/control-managers/common
 CONTROL_COMMON_HEADERS   := $(CONTROL_COMMON_GENERATED)/control_prot.h $(CONTROL_COMMON_GENERATED)/control_procedures.h
 # What of cpu/ the control plane uses: logging, tickets and secrets, and the heads of ONC RPC messages.
 CONTROL_COMMON_CPU := $(call objects,$(addprefix cpu/common/,certificate.c clock.c env.c fd.c log.c secret.c \
-                        share_order.c ticket.c version_default.c wire.c))
+                        fd_message.c share_order.c ticket.c version_default.c wire.c))
 CONTROL_COMMON_NAMES := authority.c renewal.c config.c config_values.c daemon.c db_worker.c hello.c link.c loop.c \
                         loop_address.c loop_conn.c loop_connect.c loop_listen.c loop_rpc.c map.c notify.c protocol.c \
                         tls.c

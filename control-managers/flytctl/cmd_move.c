@@ -16,8 +16,13 @@ enum { MOVES_AT_ONCE = 64, LOOK_MS = 50, SLACK_SECONDS = 90, WITHIN_SECONDS = 60
     {                                                                                                                 \
         "within", 0, "SECONDS", "how long the program may take altogether (60)", false                                \
     }
+#define FRESH                                                                                                     \
+    {                                                                                                             \
+        "fresh", 0, NULL, "to a new GPU server of the same GPU, as its node has it installed now", false          \
+    }
 const struct option_row program_migrate_options[] = {
     { "to", 0, "NODE[:GPU]", "where to: GPU is an id or an index (another GPU that the manager chooses)", false },
+    FRESH,
     PATIENCE,
     { 0 },
 };
@@ -37,7 +42,7 @@ const struct option_row migrate_options[] = {
     PATIENCE,
     { 0 },
 };
-const struct option_row migrate_auto_options[] = { WHOM, PATIENCE, { 0 } };
+const struct option_row migrate_auto_options[] = { WHOM, FRESH, PATIENCE, { 0 } };
 const struct option_row program_suspend_options[] = { PATIENCE, { 0 } };
 const struct option_row program_resume_options[] = {
     { "to", 0, "NODE[:GPU]", "where: GPU is an id or an index (a GPU that the manager chooses)", false },
@@ -261,6 +266,7 @@ static bool read_limits(struct flytctl *ctl, admin_move_args *args)
                 option_number(ctl, "within", 1, MOST_SECONDS, &within);
     args->patience_ms = (unsigned)patience * 1000;
     args->within_ms = (unsigned)within * 1000;
+    args->fresh = option_count(ctl, "fresh") > 0;
     return good;
 }
 

@@ -64,7 +64,7 @@ int gpu_software_discover(struct node *node, char *error)
                           .clock_mhz = 1000,
                           .sharing = CTL_SHARING_EXCLUSIVE | CTL_SHARING_MPS | (whole ? 0 : CTL_SHARING_TIME_SLICE) };
         snprintf(gpu->id, sizeof gpu->id, "soft-%.40s-%u", node->name, i);
-        snprintf(gpu->product, sizeof gpu->product, "Flyt software GPU");
+        snprintf(gpu->product, sizeof gpu->product, PROTOCOL_SOFTWARE_GPU);
         snprintf(gpu->card, sizeof gpu->card, "%.40s-%u-%08x", node->name, i, state_mark(node));
         for (char *at = gpu->card; *at; at++)
             if (strchr(".:", *at))

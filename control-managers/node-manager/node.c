@@ -148,6 +148,9 @@ static void take_order(struct node *node, const node_order *order)
     case NODE_ORDER_RESIZE:
         take_resize(node, order->number, &body->node_order_body_u.resize);
         break;
+    case NODE_ORDER_BRIDGE:
+        bridge_begin(node, order->number, &body->node_order_body_u.bridge);
+        break;
     case NODE_ORDER_END_PROGRAM:
         take_end_program(node, order->number, &body->node_order_body_u.end_program);
         break;

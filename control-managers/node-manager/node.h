@@ -15,7 +15,8 @@
  *   own.c      the folder that it can write
  *   sweep.c    removes what it leaves behind, in a thread of its own
  *   bounds.c   how many files it may have
- *   shares.c   what it may have of its GPU, while it runs
+ *   shares.c   what it may have of its GPU, while it runs: the connection to its control socket
+ *   bridges.c  connects the workers of a program that moves from one server to another
  *   workers.c  who of its worker processes serves which program
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
@@ -39,6 +40,7 @@
 #include "control-managers/node-manager/schema.h"
 #include "cpu/common/secret.h"
 
+enum { BRIDGE_ENDS = 16 }; /* of one server, at a time */
 enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_OVERFULL = 16 };
 
 /* ---- GPUs ---- */
@@ -87,6 +89,10 @@ struct server {
     /* shares.c: what it has been ordered to have, while that is not settled, 0: nothing; the order and its number. */
     uint32_t ordered_sms, wanted_sms;
     uint64_t ordered_memory, wanted_memory, share_order, share_until; /* share_until: loop_now */
+    /* shares.c: ends of bridges on their way to it. number: of the message; 0: it waits until the server is known to
+       take it. order: to be answered when it has taken it; 0: none. fd -1: sent. */
+    struct bridge_end { int fd; bool departs; uint64_t program, number, order; } bridges[BRIDGE_ENDS];
+    unsigned bridge_count;
     bool controlled; /* it has a control socket */
     struct share *share;
     struct loop_timer share_timer;
@@ -201,9 +207,15 @@ void share_begin(struct server *);                   /* it runs: asks what it ha
 void share_end(struct server *, const char *why);    /* its process has ended */
 void share_forget(struct server *);                  /* before it is freed */
 void share_change(struct server *, uint64_t order, const node_resize *);
+/* Gives the server an end of a bridge, as soon as it answers; takes fd over. order: of the cluster manager, which is
+   answered; 0: none. */
+void share_bridge(struct server *, uint64_t program, bool departs, int fd, uint64_t order);
 /* The share that a server has; while a change is not settled, the larger of the old and the new one. */
 uint32_t share_bound_sms(const struct server *);
 uint64_t share_bound_memory(const struct server *);
+
+/* bridges.c */
+void bridge_begin(struct node *, uint64_t order, const node_bridge *);
 
 /* files.c */
 void server_write_keys(struct server *);

@@ -23,6 +23,7 @@
 
 #include "control-managers/node-manager/node.h"
 #include "cpu/common/explain.h"
+#include "cpu/common/fd_message.h"
 #include "cpu/common/log.h"
 #include "cpu/common/share_order.h"
 
@@ -34,7 +35,7 @@ struct share {
     int fd;
     uint64_t number, looks;  /* messages sent; of the LOOK that is not answered, or 0 */
     uint64_t asked;          /* number of the SET that is not answered, or 0 */
-    bool looked;
+    bool looked, bridges;    /* bridges: it takes ends of them */
     struct loop_timer patience; /* until an answer has to be there */
 };
 
@@ -122,6 +123,76 @@ static void order_over(struct server *server, ctl_code code, const char *text)
         node_report_order(server->node, number, code, text);
 }
 
+/* ---- bridges ---- */
+
+/* The end need not be given any more. */
+static void bridge_over(struct server *server, unsigned at, ctl_code code, const char *text)
+{
+    const struct bridge_end end = server->bridges[at];
+    memmove(&server->bridges[at], &server->bridges[at + 1], (--server->bridge_count - at) * sizeof end);
+    if (end.fd >= 0)
+        close(end.fd);
+    if (code != CTL_OK)
+        log_info("event=no-bridge server=%llu program=%llu why=\"%s\"", (unsigned long long)server->id,
+                 (unsigned long long)end.program, text);
+    if (end.order)
+        node_report_order(server->node, end.order, code, text);
+}
+
+static void bridges_over(struct server *server, ctl_code code, const char *text)
+{
+    while (server->bridge_count)
+        bridge_over(server, server->bridge_count - 1, code, text);
+}
+
+/* Once it is known whether the server takes them. */
+static void send_bridges(struct server *server)
+{
+    struct share *share = server->share;
+    uint8_t bytes[SHARE_ORDER_SIZE];
+    if (!share || !share->looked)
+        return;
+    if (!share->bridges)
+        bridges_over(server, CTL_NOT_SUPPORTED, "the server is of an earlier release");
+    for (unsigned i = server->bridge_count; i-- > 0;) {
+        struct bridge_end *end = &server->bridges[i];
+        if (end->fd < 0)
+            continue;
+        const struct share_order order = { .kind = SHARE_BRIDGE, .number = end->number = ++share->number,
+                                           .program = end->program, .departs = end->departs };
+        share_order_put(&order, bytes);
+        int failure = fd_message_send(share->fd, bytes, sizeof bytes, &end->fd, 1);
+        close(end->fd);
+        end->fd = -1;
+        if (failure)
+            bridge_over(server, i, CTL_LOST, strerror(-failure));
+    }
+}
+
+/* Whether it is the answer to one. */
+static bool bridge_answered(struct server *server, struct share_answer *answer)
+{
+    for (unsigned i = 0; i < server->bridge_count; i++)
+        if (server->bridges[i].fd < 0 && server->bridges[i].number == answer->number) {
+            protocol_text_clean(answer->text);
+            bridge_over(server, i, answer->code == SHARE_DONE ? CTL_OK : CTL_NOT_FOUND, answer->text);
+            return true;
+        }
+    return false;
+}
+
+void share_bridge(struct server *server, uint64_t program, bool departs, int fd, uint64_t order)
+{
+    if (server->bridge_count == BRIDGE_ENDS) {
+        close(fd);
+        if (order)
+            node_report_order(server->node, order, CTL_BUSY, "too many programs move at once");
+        return;
+    }
+    server->bridges[server->bridge_count++] = (struct bridge_end){ fd, departs, program, 0, order };
+    send_bridges(server);
+}
+
 /* ---- the connection ---- */
 
 static void begin_again(struct loop_timer *, void *);
@@ -138,6 +209,9 @@ static void drop(struct server *server)
 {
     struct share *share = server->share;
     loop_timer_stop(&server->share_timer);
+    for (unsigned i = server->bridge_count; i-- > 0;)
+        if (server->bridges[i].fd < 0) /* it was sent, and is not answered any more */
+            bridge_over(server, i, CTL_LOST, "the server does not answer");
     if (!share)
         return;
     server->share = NULL;
@@ -243,8 +317,10 @@ static void readable(uv_poll_t *poll, int status, int events)
         loop_timer_start(server->node->loop, &server->share_timer, AGAIN_MS, begin_again, server);
         return;
     }
-    if (!share_answer_get(bytes, (size_t)n, &answer) || !answer.number ||
-        (answer.number != share->looks && answer.number != share->asked)) {
+    bool sound = share_answer_get(bytes, (size_t)n, &answer) && answer.number;
+    if (sound && bridge_answered(server, &answer))
+        return;
+    if (!sound || (answer.number != share->looks && answer.number != share->asked)) {
         broken(server, "answers nonsense");
         return;
     }
@@ -252,7 +328,9 @@ static void readable(uv_poll_t *poll, int status, int events)
     if (answer.number == share->looks) {
         share->looks = 0;
         share->looked = true;
+        share->bridges = strstr(answer.text, SHARE_BRIDGES) != NULL;
         take_look(server, &answer);
+        send_bridges(server);
     } else {
         share->asked = 0;
         take_share(server, &answer);
@@ -329,6 +407,7 @@ void share_end(struct server *server, const char *why)
 {
     char text[CTL_MAX_TEXT + 1];
     drop(server);
+    bridges_over(server, CTL_LOST, "the server has ended");
     server->controlled = false;
     settle(server, false);
     snprintf(text, sizeof text, "GPU server %llu of %s has ended meanwhile: %.600s", (unsigned long long)server->id,
@@ -336,7 +415,13 @@ void share_end(struct server *server, const char *why)
     order_over(server, CTL_LOST, text);
 }
 
-void share_forget(struct server *server) { drop(server); }
+void share_forget(struct server *server)
+{
+    drop(server);
+    while (server->bridge_count)
+        if (server->bridges[--server->bridge_count].fd >= 0)
+            close(server->bridges[server->bridge_count].fd);
+}
 
 /* ---- orders of the cluster manager ---- */
 
