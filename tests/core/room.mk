@@ -30,12 +30,15 @@ TESTS_CORE_MODES  := local $(if $(findstring thread,$(SANITIZE)),,unix tcp)
 TESTS += $(foreach m,$(TESTS_CORE_MODES),"$(TESTS_CORE_SERVED) $m $(BIN)/cricket-rpc-server")
 # A session that moves between two of them.
 TESTS_CORE_MOVES := $(BUILD)/tests/core_moves
+TESTS_CORE_MOVES_MODES := $(filter-out local,$(TESTS_CORE_MODES)) $(if $(findstring unix,$(TESTS_CORE_MODES)),bridge)
+TESTS_CORE_TWO_SERVERS := $(call objects,tests/core/isolated.c tests/core/two_servers.c cpu/common/fd_message.c \
+                          cpu/common/share_order.c)
 $(call objects,tests/core/test_moves.c): | $(API_INCLUDED)
-$(BUILD)/tests/core_moves: $(call objects,$(addprefix tests/core/,test_moves.c isolated.c two_servers.c)) | \
+$(BUILD)/tests/core_moves: $(call objects,tests/core/test_moves.c) $(TESTS_CORE_TWO_SERVERS) | \
     $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
-TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")
+TESTS += $(foreach m,$(TESTS_CORE_MOVES_MODES),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server")
 TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
 LONG_TESTS += $(foreach m,$(filter tcp,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
@@ -43,12 +46,12 @@ TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
 $(call objects,$(TESTS_CORE_MOVES_CUDA:%=tests/core/%.c)): | $(API_INCLUDED) \
     $(BUILD)/generated/api/driver/gate_calls.inc
 $(TESTS_CORE_MOVES_CUDA:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
-    $(call objects,$(addprefix tests/core/,isolated.c two_servers.c)) | \
+    $(TESTS_CORE_TWO_SERVERS) | \
     $(BIN)/cudart/libcuda.so.1 $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(BIN)/cudart/libcuda.so.1 -L$(BIN) -lflyt-client \
 	    -Wl,-rpath,$(abspath $(BIN)/cudart):$(abspath $(BIN)) -lcmocka -lpthread
-TESTS += $(foreach t,$(TESTS_CORE_MOVES_CUDA:test_%=core_%),$(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),\
+TESTS += $(foreach t,$(TESTS_CORE_MOVES_CUDA:test_%=core_%),$(foreach m,$(TESTS_CORE_MOVES_MODES),\
     "$(BUILD)/tests/$t $m $(BIN)/cricket-rpc-server"))
 TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_objects $m $(BIN)/cricket-rpc-server suspend")

@@ -73,6 +73,8 @@ static int suspend_and_resume(const char *uri, char *why, size_t size)
 static int move_to(int number)
 {
     static char why[512];
+    if (!suspends)
+        two_servers_bridge(number);
     int result = suspends ? suspend_and_resume(server_uris[number], why, sizeof why)
                           : core_move(server_uris[number], 0, why, sizeof why);
     if (result)

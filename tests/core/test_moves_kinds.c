@@ -97,6 +97,7 @@ static void begin(void)
 
 static int try_move(int number, unsigned limit_ms)
 {
+    two_servers_bridge(number);
     return core_move(server_uris[number], limit_ms, why, sizeof why);
 }
 

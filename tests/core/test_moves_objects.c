@@ -123,6 +123,8 @@ static bool suspends;                        /* in place of moves: the session i
 
 static void move_to(int number)
 {
+    if (!suspends)
+        two_servers_bridge(number);
     int code = suspends ? core_suspend(0, why, sizeof why) : core_move(server_uris[number], 0, why, sizeof why);
     if (!code && suspends)
         code = core_resume(server_uris[number], why, sizeof why);

@@ -68,6 +68,7 @@ static char why[512];
 
 static int move_to(int number, unsigned limit_ms)
 {
+    two_servers_bridge(number);
     return core_move(server_uris[number], limit_ms, why, sizeof why);
 }
 

@@ -2,36 +2,95 @@
 #include "two_servers.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cpu/common/fd_message.h"
+#include "cpu/common/share_order.h"
 
 pid_t servers[2];
 char server_uris[2][128];
 static char sockets[2][64];
+static struct sockaddr_un controls[2];
+static bool bridged;
+
+static int control_make(int number)
+{
+    controls[number] = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    snprintf(controls[number].sun_path, sizeof controls[number].sun_path, "/tmp/flyt-test-moves-%d-%d.control",
+             (int)getpid(), number);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    return fd >= 0 && bind(fd, (struct sockaddr *)&controls[number], sizeof controls[number]) == 0 &&
+                   listen(fd, 4) == 0
+               ? fd
+               : -1;
+}
+
+/* Takes fd over. Whether the server has it. */
+static bool give(int server, bool departs, int fd)
+{
+    uint8_t bytes[SHARE_ORDER_SIZE], said[SHARE_ANSWER_SIZE];
+    const struct share_order order = { .kind = SHARE_BRIDGE, .number = 1, .program = 1, .departs = departs };
+    struct share_answer answer = { .code = SHARE_CANNOT };
+    int control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    share_order_put(&order, bytes);
+    if (connect(control, (struct sockaddr *)&controls[server], sizeof controls[server]) == 0 &&
+        fd_message_send(control, bytes, sizeof bytes, &fd, 1) == 0) {
+        ssize_t n = recv(control, said, sizeof said, 0);
+        if (n <= 0 || !share_answer_get(said, (size_t)n, &answer))
+            answer.code = SHARE_CANNOT;
+    }
+    close(control);
+    close(fd);
+    return answer.code == SHARE_DONE;
+}
+
+void two_servers_bridge(int to)
+{
+    int ends[2];
+    if (!bridged || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+        return;
+    /* The worker of the test before may not have ended yet, or a refused move has nobody to leave. */
+    bool given = give(!to, true, dup(ends[0]));
+    for (int i = 0; !given && i < 500; i++) {
+        usleep(2000);
+        given = give(!to, true, dup(ends[0]));
+    }
+    close(ends[0]);
+    if (!give(to, false, ends[1]) || !given)
+        fprintf(stderr, "the servers are not connected\n");
+}
 
 static int server_start(int number, const char *kind, const char *program)
 {
-    char listen[128];
-    int ends[2];
+    char at[128], number_text[16] = "-1";
+    int ends[2], control = -1;
     snprintf(sockets[number], sizeof sockets[number], "/tmp/flyt-test-moves-%d-%d.sock", (int)getpid(), number);
     if (strcmp(kind, "tcp") == 0 || (strcmp(kind, "mixed") == 0 && number))
-        snprintf(listen, sizeof listen, "tcp://127.0.0.1:0");
+        snprintf(at, sizeof at, "tcp://127.0.0.1:0");
     else
-        snprintf(listen, sizeof listen, "unix://%s", sockets[number]);
-    if (pipe(ends))
+        snprintf(at, sizeof at, "unix://%s", sockets[number]);
+    if (pipe(ends) || (bridged && (control = control_make(number)) < 0))
         return -1;
+    snprintf(number_text, sizeof number_text, "%d", control);
     servers[number] = fork();
     if (!servers[number]) {
         dup2(ends[1], 1);
         close(ends[0]);
         close(ends[1]);
-        execl(program, program, "--listen", listen, "--gpu", "software", NULL);
+        execl(program, program, "--listen", at, "--gpu", "software", bridged ? "--control-fd" : NULL, number_text,
+              NULL);
         _exit(127);
     }
     close(ends[1]);
+    if (control >= 0)
+        close(control);
     FILE *said = fdopen(ends[0], "r");
     char line[256];
     return said && fgets(line, sizeof line, said) && sscanf(line, "listening on %127s", server_uris[number]) == 1 ? 0
@@ -40,6 +99,7 @@ static int server_start(int number, const char *kind, const char *program)
 
 int two_servers_start(const char *kind, const char *program)
 {
+    bridged = strcmp(kind, "bridge") == 0;
     if (strcmp(kind, "mixed") == 0)
         setenv("FLYT_PERF", "no_shm", 1);     /* page-locked memory that is shared does not move to where none is */
     return server_start(0, kind, program) || server_start(1, kind, program) || setenv("FLYT_SERVER", server_uris[0], 1);
@@ -51,6 +111,7 @@ void two_servers_end(void)
         kill(servers[i], SIGTERM);
         waitpid(servers[i], NULL, 0);
         unlink(sockets[i]);
+        unlink(controls[i].sun_path);
         unlink(strncat(sockets[i], ".lock", 6));
     }
 }

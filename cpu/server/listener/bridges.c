@@ -21,10 +21,15 @@ static bool hand_down(const struct worker *worker, uint64_t program, bool depart
 static const struct worker *worker_of(const struct workers *w, uint64_t program)
 {
     const struct worker *found = NULL;
+    const bool wanted = ticket_wanted();
+    int count = 0;
     for (int i = 0; i < w->count; i++)
-        if (w->all[i].state == WORKER_BUSY && !w->all[i].usher && !w->all[i].replaced && w->all[i].program == program)
+        if (w->all[i].state == WORKER_BUSY && !w->all[i].usher && !w->all[i].replaced &&
+            (!wanted || w->all[i].program == program)) {
             found = &w->all[i];
-    return found;
+            count++;
+        }
+    return wanted || count == 1 ? found : NULL;
 }
 
 static void forget(struct bridges *b, unsigned at)
@@ -36,7 +41,7 @@ static void forget(struct bridges *b, unsigned at)
 void bridges_greeted(struct bridges *b, uint64_t program)
 {
     for (unsigned i = b->count; i-- > 0;)
-        if (b->waiting[i].program == program)
+        if (b->waiting[i].program == program || !ticket_wanted())
             forget(b, i);
 }
 
@@ -58,7 +63,7 @@ bool bridges_add(struct bridges *b, const struct workers *w, uint64_t program, b
 void bridges_lend(const struct bridges *b, const struct worker *worker, uint64_t program)
 {
     for (unsigned i = 0; i < b->count; i++)
-        if (b->waiting[i].program == program)
+        if (b->waiting[i].program == program || !ticket_wanted())
             hand_down(worker, program, false, b->waiting[i].fd);
 }
 

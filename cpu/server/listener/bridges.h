@@ -1,7 +1,8 @@
 /*
  * bridges.h: the listener's part of bridges (cpu/common/bridge_message.h). The node manager orders one for a program,
  * and gives an end of it; the worker of that program gets it. Whose worker it is, the program's pass says, which the
- * cluster manager has signed.
+ * cluster manager has signed. A server that asks for no tickets knows no programs, and no node manager starts such a
+ * one: there it is the only program that is there, and the next one that comes. Tests use that.
  */
 #ifndef FLYT_SERVER_BRIDGES_H
 #define FLYT_SERVER_BRIDGES_H

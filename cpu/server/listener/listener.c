@@ -221,7 +221,7 @@ static void listener_serve_waiting(struct listener *l)
         worker->state = WORKER_GREETING;
         worker->source = waiting->source;
         worker->program = !usher && waiting->knock ? waiting->knock->program : 0;
-        if (worker->program)
+        if (worker->program || !l->tickets)
             bridges_lend(&l->bridges, worker, worker->program); /* before the connection: it is there in time */
         if (spawn_hand_over(worker->socket, waiting->fd, waiting->tls, &l->identity, waiting->knock) != 0) {
             worker->state = WORKER_BUSY; /* it has just died; the next one */
@@ -291,7 +291,7 @@ static void listener_cut_off(const struct listener *l, const struct worker *work
 
 static void listener_greeted(struct listener *l, const struct worker *worker)
 {
-    if (worker->program)
+    if (worker->program || !l->tickets)
         bridges_greeted(&l->bridges, worker->program);
     listener_cut_off(l, worker); /* the list may be newer than its handshake */
 }
