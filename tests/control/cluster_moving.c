@@ -6,6 +6,8 @@
  * shows: moving: a client manager of the release before is refused by name, a node of it is served
  * shows: suspending: the share of a suspended program is free, a new cluster manager knows that it is suspended, and it
  *   is resumed elsewhere; a client manager of the release before is refused by name
+ * shows: moving: on one node the node manager is asked to connect the two servers first, and the program moves whatever
+ *   comes of it; a server and the fresh one that takes its place count once on a software GPU, twice elsewhere
  */
 #include "tests/control/cluster_rig.h"
 
@@ -337,6 +339,122 @@ TEST(test_release_before_suspends_nothing)
     assert_true(strstr(text, "vm-a") && strstr(text, "earlier release"));
     assert_int_equal(one->rests, 0);
     ordered();                          /* it moves programs */
+    rig_destroy();
+}
+
+/* ---- on one node ---- */
+
+/* A node whose first GPU has a program of VM a; the second is as large. software: both are software GPUs. */
+static void begin_alone(bool software, uint32_t sms)
+{
+    rig_create("placement = { policy = \"first-fit\"; };\n");
+    rig_software = software;
+    node_open(&n1, "n1", software ? 1 : 2, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", sms, 5 * GIB, 0, true, "");
+    one = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(one->running, SOON_MS);
+}
+
+static ctl_code move_fresh(uint64_t id, const char *to, uint64_t *number, char text[CTL_MAX_TEXT + 1])
+{
+    admin_move_args args = { .prog = id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .fresh = 1 };
+    admin_move_result result;
+    admin_call(ADMIN_MOVE, &args, &result);
+    ctl_code code = result.status.code;
+    *number = result.move;
+    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
+    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    return code;
+}
+
+/* Its node connects the two servers before the program hears of the move; whatever the node says, or does not say, the
+   program moves. */
+TEST(test_bridge)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id, from;
+    begin_alone(false, 4);
+    from = one->server;
+    n1.bridge = CTL_WAITING;
+    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    rig_until(n1.bridges == 1, SOON_MS);
+    assert_true(n1.bridged.prog == one->id && n1.bridged.source == from && n1.bridged.target != from);
+    rig_run_ms(200);
+    assert_int_equal(one->move_orders, 0);
+    node_answer(&n1, n1.held_order + 1, CTL_OK);            /* of another order */
+    rig_run_ms(100);
+    assert_int_equal(one->move_orders, 0);
+    node_answer(&n1, n1.held_order, CTL_NOT_SUPPORTED);
+    rig_until(one->move_orders == 1, SOON_MS);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && admin_status().sms_used == 4, SOON_MS);
+    /* It says nothing. */
+    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    rig_until(one->move_orders == 2, SOON_MS);
+    assert_int_equal(n1.bridges, 2);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && admin_status().sms_used == 4, SOON_MS);
+    /* Called off meanwhile. */
+    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    rig_until(n1.bridges == 3, SOON_MS);
+    cancel(id);
+    node_answer(&n1, n1.held_order, CTL_OK);
+    rig_until(one->move_offs == 1, SOON_MS);
+    assert_int_equal(one->move_orders, 2);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_DENIED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && admin_status().sms_used == 4, SOON_MS);
+    /* A node of the release before is not asked. */
+    node_close(&n1);
+    n1.minor = 7;
+    n1.registered = false;
+    node_reopen(&n1);
+    rig_until(n1.registered, SOON_MS);
+    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    rig_until(one->move_orders == 3, SOON_MS);
+    assert_int_equal(n1.bridges, 3);
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
+    assert_booked(4);
+    one->server = one->target;
+    rig_destroy();
+}
+
+/* On the software GPU a server and the fresh one in its place count once; elsewhere there must be room for both. */
+TEST(test_fresh)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin_alone(true, 12);
+    assert_int_equal(move_fresh(one->id, "n7", &id, text), CTL_NOT_FOUND);
+    assert_int_equal(move_fresh(one->id, "n1:0", &id, text), CTL_OK);
+    rig_until(one->move_orders == 1 && n1.server_count == 2, SOON_MS);
+    assert_int_equal(admin_status().sms_used, 12);
+    assert_true(admin_status().memory_used == 5 * GIB);
+    client_create(&b, "vm-b", 4, 3 * GIB, 0, true, ""); /* what is left is another's */
+    other = client_run(&b, CLIENT_WAIT_NO);
+    rig_until(other->running, SOON_MS);
+    assert_int_equal(admin_status().sms_used, 16);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && n1.server_count == 2 && admin_status().servers == 2, SOON_MS);
+    assert_booked(16);
+    one->move_orders = 0;
+    assert_int_equal(move_fresh(one->id, "", &id, text), CTL_OK);
+    rig_until(one->move_orders == 1 && n1.server_count == 3, SOON_MS);
+    assert_int_equal(admin_status().sms_used, 16);
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 2 && admin_status().servers == 2, SOON_MS);
+    one->server = one->target;
+    assert_booked(16);
+    n1.overcommits = 0; /* of the node's view: it saw both */
+    client_end(&a, one);
+    client_end(&b, other);
+    rig_until(admin_status().programs == 0, SOON_MS);
+    rig_destroy();
+    begin_alone(false, 12);
+    assert_int_equal(move_fresh(one->id, "n1:1", &id, text), CTL_INVALID);
+    assert_int_equal(move_fresh(one->id, "", &id, text), CTL_NO_ROOM);
+    assert_non_null(strstr(text, "does not take 12 SMs"));
+    assert_booked(12);
     rig_destroy();
 }
 

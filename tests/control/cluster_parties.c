@@ -143,6 +143,23 @@ static void do_resize(struct fake_node *node, uint64_t number, const node_resize
     link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
 }
 
+void node_answer(struct fake_node *node, uint64_t number, ctl_code code)
+{
+    node_report_body body = { .kind = NODE_REPORT_ORDER };
+    node_report_args args = { { 1, &body } };
+    body.node_report_body_u.done = (node_order_done){ number, { code, (char *)"" } };
+    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+}
+
+static void do_bridge(struct fake_node *node, uint64_t number, const node_bridge *order)
+{
+    node->bridges++;
+    node->bridged = *order;
+    node->held_order = number;
+    if (node->bridge != CTL_WAITING)
+        node_answer(node, number, node->bridge);
+}
+
 static void take_keys(struct fake_node *node, const void *keys, size_t size)
 {
     node->key_count = (unsigned)(size / TICKET_KEY_SIZE);
@@ -170,6 +187,8 @@ static void got_orders(void *context, int error, const char *why, void *object)
             do_stop(node, order->body.node_order_body_u.stop.server);
         else if (order->body.kind == NODE_ORDER_RESIZE)
             do_resize(node, order->number, &order->body.node_order_body_u.resize);
+        else if (order->body.kind == NODE_ORDER_BRIDGE)
+            do_bridge(node, order->number, &order->body.node_order_body_u.bridge);
         else if (order->body.kind == NODE_ORDER_END_PROGRAM &&
                  order->body.node_order_body_u.end_program.why.code != CTL_OK)
             node->ended++;
@@ -216,11 +235,12 @@ static void node_up(struct link *link, struct conn *conn, const ctl_hello_result
     static struct filled filled[RIG_SERVERS];
     ctl_server_report reports[RIG_SERVERS];
     ctl_host address = node->host;
+    const char *product = rig_software ? PROTOCOL_SOFTWARE_GPU : "fake";
     (void)conn, (void)hello;
     node->ups++;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         snprintf(ids[i], sizeof ids[i], "%s-%u", node->gpus_of ? node->gpus_of : node->name, i);
-        gpus[i] = (ctl_gpu){ .id = ids[i], .product = (char *)"fake", .index = i, .sms = node->gpu_sms,
+        gpus[i] = (ctl_gpu){ .id = ids[i], .product = (char *)(uintptr_t)product, .index = i, .sms = node->gpu_sms,
                              .memory = node->gpu_memory, .sharing = node->sharing, .sm_limits = 1, .text = (char *)"" };
     }
     for (int i = 0; i < node->server_count; i++) {

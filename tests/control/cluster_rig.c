@@ -10,6 +10,7 @@
 struct rig rig;
 const char *rig_address = "127.0.0.1";
 double rig_ticket_seconds = 60;
+bool rig_software;
 const char *rig_security = "";
 
 /* ---- the manager ---- */

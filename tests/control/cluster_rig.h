@@ -30,6 +30,7 @@ struct rig {
 extern struct rig rig;
 extern const char *rig_address; /* where the manager listens; before rig_create */
 extern double rig_ticket_seconds;
+extern bool rig_software;              /* GPUs are software GPUs; before node_open */
 extern const char *rig_security; /* further keys of that group */
 
 void rig_create(const char *settings); /* further settings of the configuration; starts the manager */
@@ -79,6 +80,9 @@ struct fake_node {
     ctl_code resize;     /* what it makes of orders about shares; CTL_WAITING: it does not answer them */
     int resizes;
     uint64_t held_order; /* the order that it has not answered */
+    int bridges;         /* orders to connect two servers, and the last one; answered as `bridge`, like `resize` */
+    node_bridge bridged;
+    ctl_code bridge;
     uint8_t ticket_key[TICKET_KEY_SIZE]; /* the newest */
     uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
     unsigned key_count, key_orders;
@@ -87,6 +91,8 @@ void node_open(struct fake_node *, const char *name, unsigned gpus, unsigned sms
 void node_close(struct fake_node *); /* the connection ends; what runs goes on */
 void node_reopen(struct fake_node *);
 void node_report(struct fake_node *, const struct fake_server *);
+/* What came of an order. */
+void node_answer(struct fake_node *, uint64_t number, ctl_code);
 void node_report_share(struct fake_node *, const struct fake_server *);
 struct fake_server *node_server(struct fake_node *, uint64_t id);
 
