@@ -357,7 +357,8 @@ static void begin_alone(bool software, uint32_t sms)
 
 static ctl_code move_fresh(uint64_t id, const char *to, uint64_t *number, char text[CTL_MAX_TEXT + 1])
 {
-    admin_move_args args = { .prog = id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .fresh = 1 };
+    admin_move_args args = { .prog = id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .action = ADMIN_ACTION_MOVE,
+                             .fresh = 1 };
     admin_move_result result;
     admin_call(ADMIN_MOVE, &args, &result);
     ctl_code code = result.status.code;
