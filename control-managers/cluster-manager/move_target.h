@@ -1,0 +1,21 @@
+/*
+ * move_target.h: on which GPU server a program goes on that is moved or resumed: one of its VM that runs, or a new one.
+ *
+ * Each function returns CTL_OK, or why there is none, with text (CTL_MAX_TEXT + 1 bytes).
+ */
+#ifndef FLYT_CLUSTER_MOVE_TARGET_H
+#define FLYT_CLUSTER_MOVE_TARGET_H
+
+#include "control-managers/cluster-manager/moving.h"
+
+/* The place that an administrator names can be a target: another one than the program has, connected, not drained. */
+ctl_code move_check_place(const struct program *, const struct move_wish *, char *text);
+/* The target of a move. *out is booked if it is new. */
+ctl_code move_choose_target(struct cluster *, struct program *, const struct move_wish *, struct server **out,
+                            char *text);
+/* The target of a resume, chosen as for a new program of the VM, but without the queue. CTL_WAITING: there may be room
+   in a moment. */
+ctl_code move_choose_return(struct cluster *, struct program *, const struct move_wish *, struct server **out,
+                            char *text);
+
+#endif
