@@ -157,7 +157,7 @@ static int image_and_module(struct module_question *q, int (*wait)(struct wire_c
 int module_answered(struct module_question *q, int (*wait)(struct wire_call *))
 {
     int code = q->announces ? image_and_module(q, wait) : answers(q, wait);
-    if (code && !code_passing(code)) {
+    if (code && !code_passing(code) && !q->unwanted) {
         code_image_refused(q->image, code, q->result.log.log_val, q->result.log.log_len);
         free(q->image->log);
         q->image->log = q->result.log.log_len ? strndup(q->result.log.log_val, q->result.log.log_len) : NULL;

@@ -407,8 +407,11 @@ void code_settle(void)
     for (core_image *image = code_images_first(); image; image = image->next) {
         pthread_mutex_lock(&image->load);
         for (struct load *load = image->in; load; load = load->next)
-            if (load->ahead)
+            if (load->ahead) {
+                load->ahead->q.unwanted = true;
                 code_ahead_end(load);
+                load->tried = !load->result;      /* the program hears of a refusal when it wants the image */
+            }
         pthread_mutex_unlock(&image->load);
     }
 }

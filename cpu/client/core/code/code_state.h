@@ -129,6 +129,7 @@ struct module_question {
     struct function_question *along;
     unsigned along_count;
     bool announces;
+    bool unwanted; /* the program has not asked for it: a refusal is not printed */
     struct image_question announced;
     module_load_args args;
     module_load_result result; /* the caller frees what is in it */
