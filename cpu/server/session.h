@@ -27,8 +27,8 @@
  *   session/   session.c  from HELLO to the end;  executor.c, pulse.c, notify_call.c  its threads;
  *              procedures.c, kinds.c  the tables;  move.c
  *   listener/  the programs: main.c, listener.c, door.c, knock.c, ticket.c  who may connect;
- *              workers.c, worker.c, spawn.c  processes;  orders.c  the node manager's orders;  relay*.c  between
- *              workers;  identity.c  TLS;  local.c
+ *              workers.c, worker.c, spawn.c  processes;  orders.c  the node manager's orders;  bridges.c  ways to
+ *              another server of the node;  relay*.c  between workers;  identity.c  TLS;  local.c
  *
  * Threads
  *   reader      (session.c)     reads calls. NULL, EVENTS and ABANDON it serves itself; a call that cannot block, when

@@ -32,7 +32,8 @@
  *             host_function.c;  sequence.c, condition.c  graphs that the server keeps;  managed.c, mirror.c,
  *             pool_notes.c  the way to rooms that are called from here;  context_work.c, context_event.c  all streams
  *             of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;  move_state.c,
- *             move_bytes.c  which server a move's calls go to, and the contents of memory
+ *             move_bytes.c, move_store.c  which server a move's calls go to, and the contents of memory: from server to
+ *             server, or in a file
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management;  pool*.c  stream-ordered memory;  host_*.c  pinned memory;  share*.c, event_shared.c  memory
  *             and events of several programs;  extent.c  what is allocated, for the memory checker;  prefetch.c
@@ -44,8 +45,9 @@
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
  *             ids of calls that are only handed on (generated: cpu/api/driver.api)
  *   session/  session.c  the connection;  helper.c  the one thread of the core;  context_life.c  how contexts begin and
- *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;  mover.c,
- *             move_hold.c  moves that the cluster orders;  local.c, manager.c  where the server is found;
+ *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;
+ *             move_rest.c  how a program comes to rest before;  suspend.c, checkpoint_file.c  it goes into a file;
+ *             mover.c, move_hold.c  moves that the cluster orders;  local.c, manager.c  where the server is found;
  *             attach_wait.c, attach_window.c  waiting for it, and its window;  capability.c  which compute capability
  *             the loaded software needs;  peer.c, usage.c, stats_report.c
  */
