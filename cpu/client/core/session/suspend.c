@@ -307,18 +307,21 @@ int session_resume(struct move_order *order)
 
 int core_checkpoint(const char *file, char *why, size_t size)
 {
+    CANCEL_DEFERRED;
     struct move_order order = { .why = why, .why_size = size };
     return session_checkpoint(&order, file);
 }
 
 int core_suspend(unsigned limit_ms, char *why, size_t size)
 {
+    CANCEL_DEFERRED;
     struct move_order order = { .limit_ms = limit_ms, .why = why, .why_size = size };
     return session_suspend(&order);
 }
 
 int core_resume(const char *uri, char *why, size_t size)
 {
+    CANCEL_DEFERRED;
     struct move_order order = { .uri = uri, .why = why, .why_size = size };
     return session_resume(&order);
 }
