@@ -127,6 +127,8 @@ struct worker {
     CUevent event, timed[2];
     CUdeviceptr block[BLOCKS], out, managed, mapped;
     CUmemGenericAllocationHandle handle;
+    CUmemGenericAllocationHandle host_handle;
+    uint32_t *host;
     CUmemoryPool pool;
     uint32_t *pinned;
     CUdeviceptr pinned_device;
@@ -220,6 +222,28 @@ static void graph_new(struct worker *w)
     OK(cuGraphDestroy(graph));
 }
 
+/* Memory of the host, for kernels and for the program. */
+static void host_new(struct worker *w)
+{
+    const CUmemAllocationProp what = { .type = 1, .location = { .type = 2 } };
+    const CUmemAccessDesc access[2] = { { .location = { .type = 1 }, .flags = 3 },
+                                        { .location = { .type = 2 }, .flags = 3 } };
+    CUdeviceptr at;
+    OK(cuMemCreate(&w->host_handle, GRANULE, &what, 0));
+    OK(cuMemAddressReserve(&at, GRANULE, 0, 0, 0));
+    OK(cuMemMap(at, GRANULE, 0, w->host_handle, 0));
+    OK(cuMemSetAccess(at, GRANULE, access, 2));
+    w->host = (uint32_t *)at;
+    memset(w->host, 1, BYTES);
+}
+
+static void host_end(struct worker *w)
+{
+    OK(cuMemUnmap((CUdeviceptr)w->host, GRANULE));
+    OK(cuMemAddressFree((CUdeviceptr)w->host, GRANULE));
+    OK(cuMemRelease(w->host_handle));
+}
+
 static void mapped_new(struct worker *w)
 {
     const CUmemAllocationProp what = { .type = 1, .location = { .type = 1 } };
@@ -229,6 +253,7 @@ static void mapped_new(struct worker *w)
     OK(cuMemMap(w->mapped, GRANULE, 0, w->handle, 0));
     OK(cuMemSetAccess(w->mapped, GRANULE, &access, 1));
     fill(w, w->mapped, WORDS, 5);
+    host_new(w);
 }
 
 static void mapped_end(struct worker *w)
@@ -237,6 +262,7 @@ static void mapped_end(struct worker *w)
     OK(cuMemUnmap(w->mapped, GRANULE));
     OK(cuMemAddressFree(w->mapped, GRANULE));
     OK(cuMemRelease(w->handle));
+    host_end(w);
 }
 
 static void worker_begin(struct worker *w)
@@ -333,9 +359,12 @@ static void step_of(struct worker *w)
         OK(cuStreamSynchronize(w->stream));
         managed[value] = value;
         mix(w, managed + b * 1024, 1024);
+        w->host[value] += value;
+        mix(w, w->host + b * 1024, 1024);
         break;
     case 13:
         fill(w, w->managed + 4 * value, WORDS / 2, value);
+        add(w, (CUdeviceptr)w->host, WORDS);
         break;
     case 14:
         OK(cuStreamSynchronize(w->stream));
@@ -417,6 +446,7 @@ static void *work(void *mine)
         mix(w, host, BYTES);
     }
     mix(w, (const void *)w->managed, BYTES);
+    mix(w, w->host, BYTES);
     OK(cuMemcpyDtoH_v2(host, w->mapped, BYTES));
     mix(w, host, BYTES);
     atomic_fetch_sub(&threads_left, 1);

@@ -120,7 +120,7 @@ CUDA_TEST_E2E := $(filter-out $(CUDA_TEST_NOT_$(firstword $(subst -, ,$(FLAVOUR)
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>. With `-short` it
 # leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
 # on the transport most; make check-long takes all.
-CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs ipc ipc_events ipc_handles ipc_killed ipc_pools joined lanes locked \
+CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs host_handles ipc ipc_events ipc_handles ipc_killed ipc_pools joined lanes locked \
                   memory pinned pinned_kernels pinned_random printing sticky streams stress threads vector_add \
                   waiting wide
 CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))

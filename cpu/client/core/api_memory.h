@@ -42,7 +42,10 @@ struct core_range {
     uint64_t id;            /* no other range of the process has it, or had it */
     bool synchronous;       /* of device memory: synchronous copies and sets of it always wait */
 };
-enum { CORE_MANAGED = 16 };  /* the program may touch it, too (cpu/client/managed/managed.h) */
+enum {
+    CORE_MANAGED = 16,           /* the program may touch it, too (cpu/client/managed/managed.h) */
+    CORE_HOST_MAPPED = 32        /* a handle of the host's memory is mapped there (handle_host.c) */
+};
 /* The allocation that contains address; false: none (ordinary memory of the process, or nothing). Symbols of
    loaded modules count as device memory. */
 CORE_API bool core_address_lookup(uint64_t address, struct core_range *);
@@ -68,7 +71,12 @@ CORE_API int core_reservation_free(uint64_t address, size_t size);
 CORE_API int core_handle_create(int device, size_t size, bool shared, core_handle *);
 /* As often as it was created and asked for (core_handle_at). Memory that is mapped stays until it is unmapped. */
 CORE_API int core_handle_release(core_handle);
-struct core_handle_info { int device; size_t size; bool shared; };
+/* Memory of the host, for kernels of every device that is given access. place: where the program wants it. 801: the
+   program cannot touch memory of this session. Waits. */
+struct core_host_place { int type, id; };    /* CUmemLocation; type 0: it is a device's memory */
+CORE_API bool core_handle_host_possible(void);
+CORE_API int core_handle_create_host(int device, size_t size, struct core_host_place, core_handle *);
+struct core_handle_info { int device; size_t size; bool shared; struct core_host_place place; };
 CORE_API int core_handle_info(core_handle, struct core_handle_info *);
 CORE_API int core_handle_at(uint64_t address, core_handle *);                /* what is mapped there; to be released */
 CORE_API int core_handle_map(uint64_t address, size_t size, core_handle);    /* all of it; waits */
@@ -76,6 +84,10 @@ CORE_API int core_handle_unmap(uint64_t address, size_t size);               /* 
 /* What a device may do there. access: CUmemAccess_flags. Not 0: also where no access to the memory's device exists. */
 CORE_API int core_access_set(uint64_t address, size_t size, int device, unsigned access);      /* waits */
 CORE_API int core_access_get(uint64_t address, int device, unsigned *access);
+/* What the program itself may do where memory of the host is mapped. 1: it is other memory. 801: access to read only,
+   or the program has access to that memory at another address. Waits. */
+CORE_API int core_access_set_host(uint64_t address, size_t size, unsigned access);
+CORE_API int core_access_get_host(uint64_t address, unsigned *access);
 
 /* ---- what is allocated of such memory (extent.c) ----------------------------------------------------------------
  * A server that watches what kernels do to memory (FLYT_SOFTGPU_MEMCHECK) learns from here which bytes of mapped memory

@@ -35,8 +35,9 @@
  *             move_bytes.c, move_store.c  which server a move's calls go to, and the contents of memory: from server to
  *             server, or in a file
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
- *             management;  pool*.c  stream-ordered memory;  host_*.c  pinned memory;  share*.c, event_shared.c  memory
- *             and events of several programs;  extent.c  what is allocated, for the memory checker;  prefetch.c
+ *             management (handle_host.c: of the host's memory);  pool*.c  stream-ordered memory;  host_*.c  pinned
+ *             memory;  share*.c, event_shared.c  memory and events of several programs;  extent.c  what is allocated,
+ *             for the memory checker;  prefetch.c
  *   copy/     copy.c  plans each copy and chooses its route: copy_in.c, copy_out.c, copy_pending.c, copy_deferred.c;
  *             copy_part.c, copy_calls.c  a part on its way, and its calls;  chunks.c  pieces of shared memory;
  *             lanes*.c  connections for data;  set.c, values.c, array.c

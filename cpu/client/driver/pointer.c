@@ -36,6 +36,7 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
                        size_t *size)
 {
     bool on_device = range->kind == CORE_DEVICE_MEMORY, managed = on_device && range->flags & CORE_MANAGED;
+    bool of_host = !on_device || range->flags & CORE_HOST_MAPPED;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         *size = sizeof value->context;
@@ -43,7 +44,7 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *size = sizeof value->type;
-        value->type = on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+        value->type = of_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         *size = sizeof value->number;
@@ -51,7 +52,7 @@ static int known_value(int attribute, const struct core_range *range, CUdevicept
         return value->number ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         *size = sizeof value->pointer;
-        value->pointer = on_device && !managed ? NULL : (void *)(uintptr_t)address;
+        value->pointer = of_host || managed ? (void *)(uintptr_t)address : NULL;
         return value->pointer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *size = sizeof value->ordinal;

@@ -12,21 +12,49 @@ static int reserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr 
     return out && !flags ? core_reservation_create(size, alignment, hint, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
+static bool of_host(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_HOST || location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+/* Memory of the host cannot be exported: native says 1 where it never can. */
+static int check_host(const CUmemAllocationProp *properties)
+{
+    bool numa = properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    if ((numa && properties->location.id < 0) || (!numa && properties->requestedHandleTypes))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!properties->requestedHandleTypes && core_handle_host_possible())
+        return CUDA_SUCCESS;
+    core_unsupported(properties->requestedHandleTypes ? "memory of the host that other processes can have"
+                                                      : "virtual memory of the host in this session");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* 101: no such device; 801: memory that the protocol does not have. */
 static int check_properties(const CUmemAllocationProp *properties)
 {
     if (!properties || properties->type == CU_MEM_ALLOCATION_TYPE_INVALID || properties->win32HandleMetaData)
         return CUDA_ERROR_INVALID_VALUE;
-    if (properties->location.type == CU_MEM_LOCATION_TYPE_INVALID)
+    if (properties->location.type == CU_MEM_LOCATION_TYPE_INVALID ||
+        properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
         return CUDA_ERROR_INVALID_VALUE;
-    if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->allocFlags.gpuDirectRDMACapable ||
+    if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || properties->allocFlags.gpuDirectRDMACapable ||
+        (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE && !of_host(&properties->location)) ||
         (unsigned)properties->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-        core_unsupported("memory with these properties (fabric handles, RDMA, the host)");
+        core_unsupported("memory with these properties (fabric handles, RDMA)");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+    if (of_host(&properties->location))
+        return check_host(properties);
     int error = driver_device(properties->location.id);
     return error || !properties->requestedHandleTypes ? error : core_share_check();
+}
+
+/* The device on which memory of the host lies: that of the thread's context, else the first. */
+static int device_for_host(void)
+{
+    struct core_context_info info;
+    return driver_current && !core_context_info(driver_current, &info) ? info.device : 0;
 }
 
 static int create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,
@@ -38,8 +66,15 @@ static int create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAll
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = check_properties(properties);
-    if (!error && !(error = core_handle_create(properties->location.id, size, properties->requestedHandleTypes != 0,
-                                               &handle)))
+    if (error)
+        return error;
+    const CUmemLocation *at = &properties->location;
+    if (of_host(at))
+        error = core_handle_create_host(device_for_host(), size, (struct core_host_place){ (int)at->type, at->id },
+                                        &handle);
+    else
+        error = core_handle_create(at->id, size, properties->requestedHandleTypes != 0, &handle);
+    if (!error)
         *out = handle;
     return error;
 }
@@ -65,6 +100,16 @@ static int unmap(CUdeviceptr address, size_t size)
     return error ? error : core_handle_unmap(address, size);
 }
 
+static int set_one(CUdeviceptr address, size_t size, const CUmemAccessDesc *wanted)
+{
+    switch (wanted->location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE: return core_access_set(address, size, wanted->location.id, wanted->flags);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA: return core_access_set_host(address, size, wanted->flags);
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
 static int set_access(CUdeviceptr address, size_t size, const CUmemAccessDesc *wanted, size_t count)
 {
     int error = driver_ready();
@@ -74,9 +119,7 @@ static int set_access(CUdeviceptr address, size_t size, const CUmemAccessDesc *w
         if (wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
-        error = wanted[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
-                    ? core_access_set(address, size, wanted[i].location.id, wanted[i].flags)
-                    : CUDA_ERROR_NOT_SUPPORTED;
+        error = set_one(address, size, &wanted[i]);
     }
     return error;
 }
@@ -85,9 +128,13 @@ static int get_access(unsigned long long *flags, const CUmemLocation *location, 
 {
     unsigned access;
     int error = driver_ready();
-    if (!error && (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE))
+    if (!error && (!flags || !location ||
+                   (location->type != CU_MEM_LOCATION_TYPE_DEVICE && !of_host(location))))
         error = CUDA_ERROR_INVALID_VALUE;
-    if (!error && !(error = core_access_get(address, location->id, &access)))
+    if (!error)
+        error = of_host(location) ? core_access_get_host(address, &access)
+                                  : core_access_get(address, location->id, &access);
+    if (!error)
         *flags = access;
     return error;
 }
@@ -114,6 +161,8 @@ static int get_properties(CUmemAllocationProp *properties, CUmemGenericAllocatio
             (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                    .requestedHandleTypes = info.shared ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
                                    .location = { CU_MEM_LOCATION_TYPE_DEVICE, info.device } };
+    if (!error && info.place.type)
+        properties->location = (CUmemLocation){ (CUmemLocationType)info.place.type, info.place.id };
     return error;
 }
 

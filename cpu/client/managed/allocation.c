@@ -290,7 +290,7 @@ static struct span *granule_span(core_context *c, uint64_t base)
     enum { SIZE = GRANULE_PAGES * PAGE };
     struct span *s = span_find(base);
     if (s)
-        return s->block ? NULL : s;
+        return s->block || s->mapping ? NULL : s;
     void *place = mmap((void *)(uintptr_t)base, SIZE, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (place != (void *)(uintptr_t)base) {
@@ -350,7 +350,7 @@ static void room_variable_ends(uint64_t address, size_t size)
     pthread_mutex_lock(&spans_lock);
     for (uint64_t from = address; from < end; from = (from / granule + 1) * granule) {
         struct span *s = span_find(from);
-        if (s && !s->block)
+        if (s && !s->block && !s->mapping)
             piece_remove(s, from);
     }
     pthread_mutex_unlock(&spans_lock);
@@ -381,6 +381,46 @@ static int room_variable_begins(core_context *c, uint64_t address, size_t size)
         log_error("a __managed__ variable lies at 0x%llx on the GPU server, where this process has something else",
                   (unsigned long long)address);
     return code;
+}
+
+/* ---- memory of the host that is mapped where the program wants it (core/memory/handle_host.c) ---- */
+
+static int room_mapping_begins(int device, uint64_t address, uint64_t size)
+{
+    int code = CORE_OK;
+    if (direct())
+        return CORE_OK;
+    pthread_mutex_lock(&spans_lock);
+    struct span *s = way_open() ? span_new(address, size / PAGE, NULL, 0) : NULL;
+    if (!pages)
+        code = CORE_NOT_SUPPORTED;
+    else if (!s || !pages->begin(address, size))
+        code = CORE_OUT_OF_MEMORY;
+    if (!code) {
+        s->mapping = true;
+        s->device = device;
+        span_set(s, 0, s->pages, PAGE_DEVICE);
+        fault_range(core_session.window, core_session.window_size);
+        pages->look_after();
+    } else if (s) {
+        span_delete(s);
+    }
+    pthread_mutex_unlock(&spans_lock);
+    return code;
+}
+
+static int room_mapping_ends(uint64_t address, uint64_t size, bool drop)
+{
+    if (direct())
+        return CORE_OK;
+    pthread_mutex_lock(&spans_lock);
+    struct span *s = span_find(address);
+    int code = move_close(s, 0, s->pages, drop ? CLOSE_DROP : CLOSE_WRITE), settled = moves_settle();
+    span_set(s, 0, s->pages, PAGE_NOBODYS);
+    pages->end(address, size);
+    span_delete(s);
+    pthread_mutex_unlock(&spans_lock);
+    return code ? code : settled;
 }
 
 /* ---- for the core ---- */
@@ -468,6 +508,8 @@ static const struct managed_room room = {
     .free = room_free,
     .variable_begins = room_variable_begins,
     .variable_ends = room_variable_ends,
+    .mapping_begins = room_mapping_begins,
+    .mapping_ends = room_mapping_ends,
     .forget_context = room_forget_context,
     .count = room_count,
     .synchronised = room_synchronised,

@@ -79,11 +79,25 @@ static int fetch_bytes(core_context *c, uint8_t *to, uint64_t address, uint64_t 
                                                 { size, 1, 1 } });
 }
 
+/* A mapping belongs to no context: any of its device will do. NULL: there is none. */
+static core_context *context_of(const struct span *s)
+{
+    if (!s->mapping)
+        return s->context;
+    core_context *c = context_next(NULL);
+    while (c && c->device != s->device)
+        c = context_next(c);
+    return c;
+}
+
 /* What of [address, address + size) exists on the device: to it, or to `to`. */
 static int move_bytes(const struct span *s, uint64_t address, uint64_t size, uint8_t *to)
 {
+    core_context *c = context_of(s);
+    if (!c)
+        return CORE_INVALID_CONTEXT;
     if (!s->pieces)
-        return to ? fetch_bytes(s->context, to, address, size) : send_bytes(s->context, address, size);
+        return to ? fetch_bytes(c, to, address, size) : send_bytes(c, address, size);
     int first = CORE_OK;
     for (size_t i = 0; i < s->piece_count; i++) {
         uint64_t from = s->pieces[i].address, end = from + s->pieces[i].size;
@@ -91,8 +105,7 @@ static int move_bytes(const struct span *s, uint64_t address, uint64_t size, uin
         end = end < address + size ? end : address + size;
         if (from >= end)
             continue;
-        int code = to ? fetch_bytes(s->context, to + (from - address), from, end - from)
-                      : send_bytes(s->context, from, end - from);
+        int code = to ? fetch_bytes(c, to + (from - address), from, end - from) : send_bytes(c, from, end - from);
         first = first ? first : code;
     }
     return first;

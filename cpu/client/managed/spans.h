@@ -40,6 +40,8 @@ struct span {
     core_context *context;
     uint64_t      block;              /* block_take gave it; 0: these are variables */
     bool          slab;               /* several small allocations share it */
+    bool          mapping;            /* a handle of the host's memory is mapped there: no context, no block */
+    int           device;             /* of a mapping: where the memory lies */
     uint8_t      *state, *scope;      /* by page */
     size_t        used;               /* pages that are somebody's */
     size_t        open, first, beyond;                      /* open pages; they lie in [first, beyond) */

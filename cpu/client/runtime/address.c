@@ -23,10 +23,10 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer)
     }
     out->device = range.device < 0 ? runtime_current() : range.device; /* pinned memory belongs to no device */
     if (range.kind == CORE_DEVICE_MEMORY) {
-        bool managed = range.flags & CORE_MANAGED;
-        out->type = managed ? cudaMemoryTypeManaged : cudaMemoryTypeDevice;
+        bool managed = range.flags & CORE_MANAGED, of_host = range.flags & CORE_HOST_MAPPED;
+        out->type = managed ? cudaMemoryTypeManaged : of_host ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
         out->devicePointer = (void *)(uintptr_t)pointer;
-        out->hostPointer = managed ? out->devicePointer : NULL;
+        out->hostPointer = managed || of_host ? out->devicePointer : NULL;
         return cudaSuccess;
     }
     out->type = cudaMemoryTypeHost;

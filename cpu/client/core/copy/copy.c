@@ -193,7 +193,7 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
     side->kind = r.kind;
     if (r.kind == CORE_DEVICE_MEMORY) {
         side->reach = box->address;
-        side->managed = r.flags & CORE_MANAGED;
+        side->managed = r.flags & (CORE_MANAGED | CORE_HOST_MAPPED);
         side->bytes = bytes;
         if (whole && r.context != s->context)
             atomic_store(&s->context->cross_context, true);
@@ -285,7 +285,8 @@ static struct copy_side side_at(const void *address)
         return (struct copy_side){ .kind = CORE_DEVICE_MEMORY };
     if (!core_address_lookup((uint64_t)(uintptr_t)address, &r))
         return (struct copy_side){ .kind = CORE_UNKNOWN_MEMORY };
-    return (struct copy_side){ .kind = r.kind, .managed = r.kind == CORE_DEVICE_MEMORY && r.flags & CORE_MANAGED };
+    bool managed = r.kind == CORE_DEVICE_MEMORY && r.flags & (CORE_MANAGED | CORE_HOST_MAPPED);
+    return (struct copy_side){ .kind = r.kind, .managed = managed };
 }
 
 int core_copy_check(const void *to, const void *from, enum core_direction stated)

@@ -77,9 +77,10 @@ int address_add(enum core_memory_kind kind, core_context *owner, uint64_t base, 
     return add(&(struct core_range){ kind, owner, owner ? owner->device : -1, base, size, flags, 0, false });
 }
 
-int address_add_mapped(int device, uint64_t base, size_t size)
+int address_add_mapped(int device, uint64_t base, size_t size, bool of_host)
 {
-    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, FLAG_MAPPED, 0, false });
+    const unsigned flags = FLAG_MAPPED | (of_host ? CORE_HOST_MAPPED : 0);
+    return add(&(struct core_range){ CORE_DEVICE_MEMORY, NULL, device, base, size, flags, 0, false });
 }
 
 int address_add_pooled(int device, uint64_t base, size_t size)
@@ -189,7 +190,7 @@ bool address_covers(uint64_t address, uint64_t size)
         uint64_t here = r.size - (address - r.base);
         if (size <= here)
             return true;
-        if (r.flags != FLAG_MAPPED || r.kind != CORE_DEVICE_MEMORY)
+        if (!(r.flags & FLAG_MAPPED) || r.kind != CORE_DEVICE_MEMORY)
             return false;
         address += here;
         size -= here;

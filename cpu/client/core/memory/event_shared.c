@@ -102,7 +102,7 @@ static struct cell_arena *arena_make(core_context *c, const char *share, int *co
     }
     arena->own = !share;
     /* Copies and stream operations may name what is in the address map. */
-    if ((*code = address_add_mapped(c->device, arena->chunk.address, arena->chunk.size))) {
+    if ((*code = address_add_mapped(c->device, arena->chunk.address, arena->chunk.size, false))) {
         handle_chunk_end(&arena->chunk);
         free(arena);
         return NULL;

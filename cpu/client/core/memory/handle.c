@@ -12,6 +12,7 @@
 #include "handle_state.h"
 #include "cpu/client/core/stream/pool_notes.h"
 #include "share.h"
+#include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 5 };
@@ -117,7 +118,7 @@ static int reserve(size_t size, size_t alignment, uint64_t hint, int device, uin
         return CORE_OUT_OF_MEMORY;
     pthread_mutex_lock(&handle_lock);
     uint64_t base = size <= core_session.window_size ? addresses_take(hint, size, unit) : 0;
-    if (base && device >= 0 && address_add_mapped(device, base, size)) {
+    if (base && device >= 0 && address_add_mapped(device, base, size, false)) {
         window_give(base, size);
         base = 0;
     }
@@ -151,8 +152,7 @@ struct client_mapping *mapping_at_or_above(uint64_t address)
     return (struct client_mapping *)tree_at_or_above(&mappings, address, 0);
 }
 
-/* The mapping that holds the address; NULL: none. */
-static struct client_mapping *mapping_of(uint64_t address)
+struct client_mapping *mapping_of(uint64_t address)
 {
     struct client_mapping *mapping = (struct client_mapping *)tree_at_or_below(&mappings, address, 0);
     return mapping && address - mapping->node.key < mapping->size ? mapping : NULL;
@@ -308,33 +308,47 @@ int physical_name(struct physical *physical, core_handle *out)
     return CORE_OK;
 }
 
-static int create_named(int device, size_t size, bool shared, core_handle *out)
+static int create_named(int device, size_t size, bool shared, struct core_host_place place, core_handle *out)
 {
     int code = CORE_OK;
     pthread_mutex_lock(&handle_lock);
     struct physical *physical = physical_create(device, size, &code);
     if (physical) {
         physical->shared = shared;
+        physical->place = place;
         code = physical_name(physical, out);
     }
     pthread_mutex_unlock(&handle_lock);
     return code;
 }
 
-int core_handle_create(int device, size_t size, bool shared, core_handle *out)
+static int create_anywhere(int device, size_t size, bool shared, struct core_host_place place, core_handle *out)
 {
-    CANCEL_DEFERRED;
-    int code = core_enter();
-    if (code)
-        return code;
     if (!client_device_find(device))
         return CORE_INVALID_DEVICE;
     if (!size || !granules(size))
         return CORE_INVALID_VALUE;
-    if (shared && (code = core_share_check()))
+    int code = shared ? core_share_check() : CORE_OK;
+    if (code)
         return code;
-    code = create_named(device, size, shared, out);
-    return code == CORE_OUT_OF_MEMORY && pool_give_back() ? create_named(device, size, shared, out) : code;
+    code = create_named(device, size, shared, place, out);
+    return code == CORE_OUT_OF_MEMORY && pool_give_back() ? create_named(device, size, shared, place, out) : code;
+}
+
+int core_handle_create(int device, size_t size, bool shared, core_handle *out)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    return code ? code : create_anywhere(device, size, shared, (struct core_host_place){ 0 }, out);
+}
+
+int core_handle_create_host(int device, size_t size, struct core_host_place place, core_handle *out)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    if (!code && !managed_possible())
+        code = CORE_NOT_SUPPORTED;
+    return code ? code : create_anywhere(device, size, false, place, out);
 }
 
 int core_handle_release(core_handle handle)
@@ -364,7 +378,7 @@ int core_handle_info(core_handle handle, struct core_handle_info *info)
     pthread_mutex_lock(&handle_lock);
     const struct physical *physical = physical_find(handle);
     if (physical)
-        *info = (struct core_handle_info){ physical->device, physical->size, physical->shared };
+        *info = (struct core_handle_info){ physical->device, physical->size, physical->shared, physical->place };
     pthread_mutex_unlock(&handle_lock);
     return physical ? CORE_OK : CORE_INVALID_VALUE;
 }
@@ -439,8 +453,7 @@ int core_handle_map(uint64_t address, size_t size, core_handle handle)
     return code;
 }
 
-/* Whole mappings fill the range without gaps. */
-static bool filled(uint64_t address, uint64_t size)
+bool mappings_fill(uint64_t address, uint64_t size)
 {
     uint64_t at = address;
     while (at - address < size) {
@@ -452,18 +465,43 @@ static bool filled(uint64_t address, uint64_t size)
     return size != 0;
 }
 
-/* The address map has what some device may use. */
-static void access_note(struct client_mapping *mapping, const struct rights *rights)
+void access_note(struct client_mapping *mapping, const struct rights *rights, bool host)
 {
-    bool before = mapping->rights.read, after = rights->read;
+    bool before = mapping->rights.read || mapping->host, after = rights->read || host;
+    uint64_t at = mapping->node.key;
     mapping->rights = *rights;
-    const struct handle_reservation *within = reservation_of(mapping->node.key, mapping->size);
+    mapping->host = host;
+    const struct handle_reservation *within = reservation_of(at, mapping->size);
     if (within && within->noted)
         return;
     if (before && !after)
-        address_remove(CORE_DEVICE_MEMORY, mapping->node.key, NULL);
-    else if (after && !before && address_add_mapped(mapping->of->device, mapping->node.key, mapping->size))
+        address_remove(CORE_DEVICE_MEMORY, at, NULL);
+    else if (after && !before &&
+             address_add_mapped(mapping->of->device, at, mapping->size, mapping->of->place.type != 0))
         mapping->rights = (struct rights){ 0 };
+}
+
+static int unmap(uint64_t address, uint64_t size)
+{
+    if (!mappings_fill(address, size))
+        return CORE_INVALID_VALUE;
+    int first = CORE_OK;
+    for (uint64_t at = address; at - address < size; at += mapping_of(at)->size) {
+        int shut = mapping_of(at)->host ? mapping_shut(mapping_of(at)) : CORE_OK;
+        first = first ? first : shut;
+    }
+    int code = mapping_end(address, size);
+    for (uint64_t at = address; at - address < size;) {
+        struct client_mapping *mapping = mapping_of(at);
+        at += mapping->size;
+        access_note(mapping, &(struct rights){ 0 }, false);
+        tree_remove(&mappings, &mapping->node);
+        mapping->of->mappings--;
+        int dropped = physical_drop(mapping->of);
+        code = code ? code : dropped;
+        free(mapping);
+    }
+    return first ? first : code;
 }
 
 int core_handle_unmap(uint64_t address, size_t size)
@@ -472,35 +510,28 @@ int core_handle_unmap(uint64_t address, size_t size)
     int code = core_enter();
     if (code)
         return code;
-    pthread_mutex_lock(&handle_lock);
-    if (filled(address, size)) {
-        code = mapping_end(address, size);
-        for (uint64_t at = address; at - address < size;) {
-            struct client_mapping *mapping = mapping_of(at);
-            at += mapping->size;
-            access_note(mapping, &(struct rights){ 0 });
-            tree_remove(&mappings, &mapping->node);
-            mapping->of->mappings--;
-            int dropped = physical_drop(mapping->of);
-            code = code ? code : dropped;
-            free(mapping);
-        }
-    } else {
-        code = CORE_INVALID_VALUE;
-    }
-    pthread_mutex_unlock(&handle_lock);
+    handle_lock_pages();
+    code = unmap(address, size);
+    handle_unlock_pages();
     return code;
 }
 
 static int access_set(uint64_t address, uint64_t size, int device, unsigned access)
 {
-    if (!filled(address, size))
+    if (!mappings_fill(address, size))
         return CORE_INVALID_VALUE;
-    int code = access_ask(address, size, device, access);
+    bool touched = false;
+    for (uint64_t at = address; at - address < size; at += mapping_of(at)->size)
+        touched |= mapping_of(at)->host && mapping_of(at)->of->device == device;
+    int code = touched ? CORE_OK : access_ask(address, size, device, access);
     for (uint64_t at = address; !code && at - address < size; at += mapping_of(at)->size) {
-        struct rights rights = mapping_of(at)->rights;
+        struct client_mapping *mapping = mapping_of(at);
+        struct rights rights = mapping->rights;
+        if (touched && !(mapping->host && mapping->of->device == device))
+            code = access_ask(at, mapping->size, device, access);
         rights_note(&rights, device, access);
-        access_note(mapping_of(at), &rights);
+        if (!code)
+            access_note(mapping, &rights, mapping->host);
     }
     return code;
 }

@@ -1,6 +1,7 @@
 /*
- * handle_state.h: what handle.c (reservations, handles and where they are mapped), handle_chunk.c (memory of pools),
- * handle_shared.c (memory of several programs) and handle_move.c (another server) share. All of it is under
+ * handle_state.h: what handle.c (reservations, handles and where they are mapped), handle_host.c (memory of the host),
+ * handle_chunk.c (memory of pools), handle_shared.c (memory of several programs) and handle_move.c (another server)
+ * share. All of it is under
  * handle_lock, also while the server is asked: programs do this when they start or grow, not in their loops.
  */
 #ifndef FLYT_CLIENT_CORE_HANDLE_STATE_H
@@ -25,6 +26,7 @@ struct physical {
     bool     imported;
     char     share[FLYT_SHARE_SIZE];  /* by which other programs import it */
     uint64_t chunk_at;                /* where it is mapped as a chunk (handle_chunk_make); 0: it is none */
+    struct core_host_place place;     /* of the host's memory */
     unsigned handles, mappings;       /* the server's memory goes when both are 0, and no descriptor keeps it */
     int     *watches;                 /* of descriptors that name it (share_note_held) */
     unsigned watch_count;
@@ -35,7 +37,8 @@ struct client_mapping {
     struct tree_node node;            /* key: address */
     uint64_t size;
     struct physical *of;
-    struct rights rights;
+    struct rights rights;             /* as the program gave them */
+    bool host;                        /* the program may touch it, too (handle_host.c) */
 };
 
 extern pthread_mutex_t handle_lock;
@@ -54,6 +57,20 @@ int mapping_end(uint64_t address, uint64_t size);
    window_give. */
 uint64_t addresses_take(uint64_t hint, uint64_t size, uint64_t unit);
 
+/* What the server lets devices do there: pages of the program pass through the device that has the memory. */
+struct rights mapping_rights(const struct client_mapping *);
+/* Whole mappings fill the range without gaps. */
+bool mappings_fill(uint64_t address, uint64_t size);
+/* Whoever may use it is noted, and the address map has what somebody may use. */
+void access_note(struct client_mapping *, const struct rights *, bool host);
+/* Before it is unmapped: the program may not touch it any more. A result code. */
+int mapping_shut(struct client_mapping *);
+/* Locks handle_lock, and before it the pages of managed memory: in that order always. */
+void handle_lock_pages(void);
+void handle_unlock_pages(void);
+
+/* The mapping that holds the address; NULL: none. */
+struct client_mapping *mapping_of(uint64_t address);
 /* The mapping at the address, or the next one above. NULL: none. */
 struct client_mapping *mapping_at_or_above(uint64_t address);
 

@@ -14,7 +14,7 @@ enum { DEVICE_SYMBOL = 1 };           /* the flag of a variable's range in the a
 /* NULL: host memory */
 int  address_add(enum core_memory_kind, core_context *owner, uint64_t base, size_t size, unsigned flags);
 /* Where a handle is mapped, which belongs to no context (handle.c). Neighbours count as one range. */
-int  address_add_mapped(int device, uint64_t base, size_t size);
+int  address_add_mapped(int device, uint64_t base, size_t size, bool of_host);
 /* An allocation of a pool, which belongs to no context either (pool.c). */
 int address_add_pooled(int device, uint64_t base, size_t size);
 /* Memory of another program, open in the context (share.c). */

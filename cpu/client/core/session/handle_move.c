@@ -36,8 +36,10 @@ int handle_restore(struct move *move)
     struct moving moving = { move, CORE_OK };
     id_table_each(handle_wires, handle_again, &moving);
     const struct client_mapping *mapping = mapping_at_or_above(0);
-    for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1))
-        moving.code = mapping_ask_with(mapping->of, mapping->node.key, &mapping->rights);
+    for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1)) {
+        const struct rights rights = mapping_rights(mapping);
+        moving.code = mapping_ask_with(mapping->of, mapping->node.key, &rights);
+    }
     return moving.code ? move_refuse(move, moving.code, "the new server does not map a memory handle (error %d)",
                                      moving.code)
                        : CORE_OK;

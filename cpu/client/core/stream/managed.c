@@ -48,6 +48,11 @@ void managed_variable_ends(uint64_t address, size_t size)
         managed_room->variable_ends(address, size);
 }
 
+bool managed_possible(void)
+{
+    return managed_room && (!core_session.in_process || core_session.hello.capabilities & FLYT_CAP_TOUCH);
+}
+
 void managed_forget_context(core_context *c)
 {
     if (managed_room)

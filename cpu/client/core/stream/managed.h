@@ -19,6 +19,10 @@ struct managed_room {
     /* A variable of a module that the program and the device share begins and ends. A code. */
     int      (*variable_begins)(core_context *, uint64_t address, size_t size);
     void     (*variable_ends)(uint64_t address, size_t size);
+    /* Memory of the host (a handle's) is mapped there: the program may touch it from here on. A code. */
+    int      (*mapping_begins)(int device, uint64_t address, uint64_t size);
+    /* Before it is unmapped. drop: nobody wants what the program has written there. A code. */
+    int      (*mapping_ends)(uint64_t address, uint64_t size, bool drop);
     void     (*forget_context)(core_context *);
     uint64_t (*count)(void);
     void     (*synchronised)(void);           /* called while managed_wants_to_know */
@@ -56,6 +60,8 @@ int  managed_free(uint64_t address);
 /* Without the room: 801. */
 int  managed_variable_begins(core_context *, uint64_t address, size_t size);
 void managed_variable_ends(uint64_t address, size_t size);
+/* Whether the program can touch memory that kernels use, in this session. */
+bool managed_possible(void);
 void managed_forget_context(core_context *);
 uint64_t managed_count(void);
 void managed_becomes_child(void);

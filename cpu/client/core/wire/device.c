@@ -11,12 +11,14 @@
 #include "device.h"
 #include "cpu/client/core/api_session.h"
 #include "cpu/client/core/memory/host.h"
+#include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "state.h"
 
 enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MAX_PITCH = 11, CAN_MAP_HOST = 19,
        MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103, MEMORY_POOLS = 115, POOL_HANDLES = 119,
-       STREAM_OPERATIONS_64 = 122, IPC_EVENTS = 125, ATTRIBUTES_BY_NUMBER = 512 };
+       STREAM_OPERATIONS_64 = 122, IPC_EVENTS = 125, HOST_NUMA_MAPPINGS = 141, HOST_MAPPINGS = 145,
+       ATTRIBUTES_BY_NUMBER = 512 };
 
 static struct table {
     struct client_device device;
@@ -49,7 +51,7 @@ static const int denied[] = {
     128,          /* HANDLE_TYPE_FABRIC_SUPPORTED */
     129,          /* UNIFIED_FUNCTION_POINTERS */
     132,          /* MULTICAST_SUPPORTED */
-    141, 142, 144, 145, 146, /* memory management at the host's NUMA nodes, and dma_buf of it */
+    142, 144, 146, /* pools of the host's memory, and dma_buf of it */
 };
 
 /* ---- which devices, in which order ---- */
@@ -179,6 +181,9 @@ static void take_attributes(struct table *t, const flyt_device *from)
     }
     t->values[MEMORY_POOLS] = 1; /* pools are the client's, of any device */
     t->known[MEMORY_POOLS] = true;
+    /* virtual memory of the host, too, where the program's pages can be watched, or are the device's */
+    t->values[HOST_NUMA_MAPPINGS] = t->values[HOST_MAPPINGS] = managed_possible();
+    t->known[HOST_NUMA_MAPPINGS] = t->known[HOST_MAPPINGS] = true;
 }
 
 static uint32_t limit(const struct table *t, int attribute)
