@@ -176,6 +176,35 @@ static void access_comes_and_goes()
     DOES(p_cuMemRelease(handle));
 }
 
+// Kernels of another device use it, too, where the two devices can reach each other's memory.
+static void other_device()
+{
+    int count = 0, reach = 0;
+    MUST(cudaGetDeviceCount(&count));
+    if (count > 1)
+        MUST(cudaDeviceCanAccessPeer(&reach, 1, 0));
+    if (!reach)
+        return;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp p = properties(ON_HOST);
+    CUmemAccessDesc a = access_of(ON_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    DOES(p_cuMemCreate(&handle, SIZE, &p, 0));
+    unsigned *words = map(handle, ON_HOST);
+    a.location.id = 1;
+    DOES(p_cuMemSetAccess((CUdeviceptr)words, SIZE, &a, 1));
+    for (unsigned i = 0; i < WORDS; i++)
+        words[i] = 2;
+    add<<<8, 256>>>(words, 1);
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaSetDevice(1));
+    add<<<8, 256>>>(words, 1);
+    MUST(cudaDeviceSynchronize());
+    HOLDS(follows(words, 21, 1, 4));
+    MUST(cudaSetDevice(0));
+    unmap(words);
+    DOES(p_cuMemRelease(handle));
+}
+
 static void refused()
 {
     CUmemGenericAllocationHandle handle;
@@ -216,6 +245,7 @@ int main()
         both_sides(ON_HOST);
         both_sides(ON_NODE);
         access_comes_and_goes();
+        other_device();
     }
     return check_result("host_handles");
 }

@@ -177,8 +177,8 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --see
                 "$(BUILD)/tests/differ --seeds 32-41 --steps 400 --devices 1")
 
 # What needs two devices.
-CUDA_TEST_DEVICES := $(addprefix build/cuda/,device_graphs devices freed graph_memory_random graph_random ipc_peers \
-                       peers)
+CUDA_TEST_DEVICES := $(addprefix build/cuda/,device_graphs devices freed graph_memory_random graph_random \
+                       host_handles ipc_peers peers)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp $(CUDA_TEST_DEVICES)" \
                 "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 $(CUDA_TEST_DEVICES)" \
                 "env FLYT_SOFTGPU_DEVICES=4 tests/cuda/e2e.py --bin $(BIN) --transport local build/cuda/peers")
