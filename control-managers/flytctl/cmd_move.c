@@ -8,8 +8,15 @@
 
 #include "control-managers/flytctl/flytctl.h"
 
-enum { MOVES_AT_ONCE = 64, LOOK_MS = 50, SLACK_SECONDS = 90, WITHIN_SECONDS = 60, MOST_SECONDS = 3600,
-       ENDING_SECONDS = 10 };
+enum {
+    MOVES_AT_ONCE = 64,
+    LOOK_MS = 50,
+    SLACK_SECONDS = 90,
+    WITHIN_SECONDS = 60,
+    MOST_SECONDS = 3600,
+    ENDING_SECONDS = 10,
+    CANCEL_SECONDS = 30
+};
 
 #define PATIENCE                                                                                                      \
     { "patience", 'p', "SECONDS", "how long it may take to come to rest, at each try (2)", false },                   \
@@ -47,6 +54,10 @@ const struct option_row program_suspend_options[] = { PATIENCE, { 0 } };
 const struct option_row program_resume_options[] = {
     { "to", 0, "NODE[:GPU]", "where: GPU is an id or an index (a GPU that the manager chooses)", false },
     { "within", 0, "SECONDS", "how long the program may take altogether (60)", false },
+    { 0 },
+};
+const struct option_row move_cancel_options[] = {
+    { "wait", 0, "SECONDS", "how long to wait until it is known how the move ends (30)", false },
     { 0 },
 };
 static const struct column move_columns[] = {
@@ -171,8 +182,10 @@ static int say_end(struct flytctl *ctl, const admin_move_row *move)
                          *move->status.text ? move->status.text : "it could not move");
 }
 
-/* Whether the move has ended; *code is its exit status then, or that of a question which failed. */
-static bool look(struct flytctl *ctl, uint64_t id, int *code)
+typedef int how_it_ended(struct flytctl *, const admin_move_row *);
+
+/* Whether the move has ended; *code is what `say` makes of that then, or the exit status of a question which failed. */
+static bool look(struct flytctl *ctl, uint64_t id, how_it_ended *say, int *code)
 {
     static char nothing[1];
     admin_numbered_page page = { .after = id - 1, .vm = nothing, .node = nothing };
@@ -187,7 +200,7 @@ static bool look(struct flytctl *ctl, uint64_t id, int *code)
                          " events` show what became of it",
                          (unsigned long long)id);
     else if (result.moves.moves_val[0].state >= ADMIN_MOVE_DONE)
-        *code = say_end(ctl, &result.moves.moves_val[0]);
+        *code = say(ctl, &result.moves.moves_val[0]);
     else
         over = false;
     protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
@@ -236,7 +249,7 @@ static int move_all(struct flytctl *ctl, const admin_move_args *args, const uint
             if (one->over)
                 continue;
             if (one->move) {
-                one->over = look(ctl, one->move, &code);
+                one->over = look(ctl, one->move, say_end, &code);
                 under_way -= one->over;
             } else if (under_way < at_once) {
                 code = begin(ctl, &order, one);
@@ -403,17 +416,58 @@ int command_move_list(struct flytctl *ctl)
     return code ? code : print_rows(ctl, rows, move_columns, COUNT(move_columns), "No program moves, or moved lately.");
 }
 
+/* The library decides, so that a move which was called off may have been carried out in the meantime. */
+static int say_cancelled(struct flytctl *ctl, const admin_move_row *move)
+{
+    json_t *members = json_pack("{s:o}", "move", row_move(move));
+    const unsigned long long id = move->id, program = move->prog;
+    if (move->state == ADMIN_MOVE_DONE)
+        return complain_more(ctl, EXIT_BUSY, members,
+                             "move %llu could not be called off any more: what was ordered has been done with program"
+                             " %llu of %s",
+                             id, program, move->vm);
+    if (move->cancelled && move->status.code == CTL_DENIED)
+        report(ctl, members, "move %llu is called off; program %llu of %s stays as it was", id, program, move->vm);
+    else
+        report(ctl, members, "move %llu has failed without being called off: %s", id,
+               *move->status.text ? move->status.text : "it could not");
+    return EXIT_FINE;
+}
+
+static int cancel(struct flytctl *ctl, const char *word, uint64_t wait)
+{
+    const double until = seconds_now() + (double)wait;
+    admin_program_args args;
+    ctl_plain_result result;
+    int code = EXIT_FINE;
+    if (!parse_id(ctl, word, &args.id))
+        return EXIT_USAGE;
+    look_with(ctl, "flytctl move list");
+    code = ask(ctl, ADMIN_MOVE_CANCEL, &args, &result);
+    *ctl->look = '\0';
+    if (code)
+        return code;
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    while (!look(ctl, args.id, say_cancelled, &code)) {
+        if (seconds_now() >= until)
+            return complain(
+                ctl, EXIT_UNKNOWN,
+                "move %s is called off, but the program has not said yet whether it has moved: `flytctl move"
+                " list` shows it",
+                word);
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
+    }
+    return code;
+}
+
 int command_move_cancel(struct flytctl *ctl)
 {
+    uint64_t wait = CANCEL_SECONDS;
     int worst = EXIT_FINE;
+    if (!option_number(ctl, "wait", 0, MOST_SECONDS, &wait))
+        return EXIT_USAGE;
     for (int i = 0; i < ctl->argc; i++) {
-        admin_program_args args;
-        if (!parse_id(ctl, ctl->argv[i], &args.id))
-            return EXIT_USAGE;
-        look_with(ctl, "flytctl move list");
-        int code = ask_plain(ctl, ADMIN_MOVE_CANCEL, &args,
-                             "move %s is called off, unless the program has just moved: flytctl move list shows it",
-                             ctl->argv[i]);
+        int code = cancel(ctl, ctl->argv[i], wait);
         worst = worst ? worst : code;
     }
     return worst;

@@ -210,11 +210,10 @@ json_t *file_read(struct flytctl *, const char *path, const char *key, int *code
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
-    vm_import_options[], status_options[], events_options[], top_options[],
-    change_options[], program_migrate_options[], program_suspend_options[],
-    program_resume_options[], migrate_options[], migrate_auto_options[], grouping_options[],
-    config_check_options[],
-    ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
+    vm_import_options[], status_options[], events_options[], top_options[], change_options[], program_migrate_options[],
+    program_suspend_options[], program_resume_options[], move_cancel_options[], migrate_options[],
+    migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[], ca_issue_options[],
+    ca_revoke_options[], node_import_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
     command_vm_list(struct flytctl *), command_vm_show(struct flytctl *), command_vm_import(struct flytctl *),

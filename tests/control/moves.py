@@ -8,6 +8,7 @@ all: more often.
 shows: moving: a program with two threads is moved back and forth between two nodes by an administrator, and computes
    what it would have computed; books, servers and credentials follow
 shows: moving: node drain --move, migrate and migrate-auto; a full target is refused before anything is done; by TLS
+shows: moving: move cancel waits until it is known how the move ended, and says it, also where it comes too late
 shows: moving: what cannot be is refused by name, with its exit status, and the program goes on: unknown and full
    targets, its own GPU, a drained node, a second move, a program that cannot move or does not come to rest
 """
@@ -197,7 +198,8 @@ def refusals(cluster):
     migrate(7, f"program {a.id} moves already", there)
     refused(7, "a program moves to or from GPU server", "change-config", "-i", "local", "-m", "64")
     refused(7, "a program moves to or from server", "server", "stop", "--", str(move["target"]))
-    cluster.run("move", "cancel", str(move["id"]))
+    said = json.loads(cluster.run("--json", "move", "cancel", str(move["id"])))
+    assert said["ok"] and said["move"]["state"] == "cancelled" and "stays as it was" in said["message"], said
     hold.let_go("taken")
     said = moving.communicate(timeout=30)
     assert moving.returncode == 4 and re.search("stays on node .*: cancelled by ", said[1]), said
@@ -206,6 +208,8 @@ def refusals(cluster):
     refused(7, "has ended already", "move", "cancel", str(move["id"]))
     ok("while it moves: no second move, no resize, no stop; cancelled, it stays, and its target goes")
 
+    called_off_late(cluster, hold, a)
+    here, there = there, here
     assert a.ask("spin", 4000) == [0]
     refused(7, "stays on node .*did not end within", "program", "migrate", str(a.id), "--to", there, "--patience", "1",
             "--within", "1")
@@ -223,6 +227,27 @@ def refusals(cluster):
     a.process.kill()
     a.process.wait()
     until(lambda: not cluster.rows("program", "list"), "it is gone")
+
+
+def called_off_late(cluster, hold, a):
+    """The library has the permission already, and only it knows whether the program has moved."""
+    there = cluster.other(a)
+    hold.at("permitted")
+    moving = cluster.begin("program", "migrate", str(a.id), "--to", there)
+    hold.reached("permitted")
+    move = str(cluster.rows("move", "list")[-1]["id"])
+    cancelling = cluster.begin("--json", "move", "cancel", move)
+    until(lambda: cluster.rows("move", "list")[-1]["cancelled"], "it is asked for")
+    said = cluster.run("move", "cancel", move, "--wait", "0", expect=12)
+    assert "has not said yet whether it has moved" in said and cancelling.poll() is None, said
+    hold.let_go("permitted")
+    said = json.loads(cancelling.communicate(timeout=30)[0])
+    assert cancelling.returncode == 7 and said["move"]["state"] == "done", said
+    assert "could not be called off any more" in said["message"], said
+    assert moving.wait(30) == 0, moving.stderr.read()
+    moving.communicate()
+    cluster.settled(a, there)
+    ok("called off too late: move cancel waits for the outcome, and says that the program has moved")
 
 
 def strangers(cluster):
