@@ -8,6 +8,7 @@ all: more often.
 shows: moving: a program with two threads is moved back and forth between two nodes by an administrator, and computes
    what it would have computed; books, servers and credentials follow
 shows: moving: node drain --move, migrate and migrate-auto; a full target is refused before anything is done; by TLS
+shows: moving: over unix sockets without shared memory, by TCP, and from each kind of connection to the other
 shows: moving: move cancel waits until it is known how the move ended, and says it, also where it comes too late
 shows: moving: what cannot be is refused by name, with its exit status, and the program goes on: unknown and full
    targets, its own GPU, a drained node, a second move, a program that cannot move or does not come to rest
@@ -334,6 +335,59 @@ def groups():
         shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
+def wires():
+    """Whatever the program's connections are, those to its new server are of the kind that this one offers."""
+    cluster = Cluster()
+    try:
+        def transport(a):
+            return next(row["transport"] for row in cluster.rows("program", "list") if row["id"] == a.id)
+
+        def moves_on(a, before, after):
+            until(lambda: transport(a) == before, lambda: f"{before}: {transport(a)}")
+            for _ in range(4 if ALL else 1):
+                to = cluster.other(a)
+                cluster.run("program", "migrate", str(a.id), "--to", to)
+                a.goes_on(1)
+                assert cluster.place(a)[0] == to
+                until(lambda: transport(a) == after, lambda: f"{after}: {transport(a)}")
+
+        def ends(a):
+            a.end()
+            assert a.process.stderr.read() == ""
+            for row in cluster.rows("server", "list"):                      # not the one of the next program
+                cluster.run("server", "stop", "--force", str(row["id"]))
+            until(lambda: not cluster.rows("server", "list"), "its server is gone")
+
+        a = Program(cluster, FLYT_PERF="no_shm")
+        moves_on(a, "unix", "unix")
+        b = Program(cluster, FLYT_PERF="no_payload")
+        cluster.run("vm", "set", "local", "--host", "another-machine")      # the new servers are reached by network
+        moves_on(a, "unix", "tcp")
+        a.end()
+        moves_on(b, "shared-memory", "tcp")
+        cluster.run("vm", "set", "local", "--host", "")
+        moves_on(b, "tcp", "shared-memory")
+        ends(b)
+        ok("unix sockets without shared memory, TCP, and from each kind of connection to the other")
+
+        if ALL:
+            cluster.run("vm", "set", "local", "--host", "another-machine")
+            a = Program(cluster)
+            moves_on(a, "tcp", "tcp")
+            cluster.run("program", "suspend", str(a.id))
+            cluster.run("program", "resume", str(a.id))
+            a.goes_on(1)
+            assert transport(a) == "tcp"
+            ends(a)
+            ok("TCP from the beginning, with pinned memory; suspended and resumed")
+    except BaseException:
+        show(cluster)
+        raise
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+
+
 def certificates():
     """All by TLS, with tickets and certificates as an ordinary program has them."""
     cluster = Cluster("--tls")
@@ -350,6 +404,7 @@ def certificates():
 def main():
     moves()
     groups()
+    wires()
     certificates()
 
 
