@@ -1,8 +1,8 @@
 /*
  * handle_state.h: what handle.c (reservations, handles and where they are mapped), handle_host.c (memory of the host),
  * handle_chunk.c (memory of pools), handle_shared.c (memory of several programs) and handle_move.c (another server)
- * share. All of it is under
- * handle_lock, also while the server is asked: programs do this when they start or grow, not in their loops.
+ * share. All of it is under handle_lock, also while the server is asked: programs do this when they start or grow, not
+ * in their loops.
  */
 #ifndef FLYT_CLIENT_CORE_HANDLE_STATE_H
 #define FLYT_CLIENT_CORE_HANDLE_STATE_H
