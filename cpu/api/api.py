@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAJORS = (11, 12, 13)
 NEWEST = {11: 8, 12: 9, 13: 0}  # the release of each major version that is described
-CLASSES = ("local", "hand", "forward", "object", "unsupported")
+CLASSES = ("local", "hand", "forward", "unsupported")
 
 
 class Wrong(Exception):
@@ -159,8 +159,8 @@ def function(row, chapter, reason, option_names):
             raise Wrong(f"{made.name}: '{word}' is not understood, or said twice")
     if not made.kind:
         raise Wrong(f"{made.name} has no class: one of {', '.join(CLASSES)}")
-    if made.kind in ("forward", "object") and "call" not in made.options:
-        raise Wrong(f"{made.name} is of class {made.kind} without the word call=")
+    if made.kind == "forward" and "call" not in made.options:
+        raise Wrong(f"{made.name} is of class forward without the word call=")
     if made.kind != "unsupported":
         made.reason = ""
     elif not reason:

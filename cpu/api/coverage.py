@@ -137,7 +137,7 @@ def runtime_rows(functions, called):
 
 
 def program(function):
-    if function.kind in ("forward", "object"):
+    if function.kind == "forward":
         return "forwarded"
     return "yes" if implemented(function) else f"– {function.reason}"
 

@@ -1,7 +1,7 @@
 """forward_c.py: calls that are only handed on: rows of driver.api with a number of a procedure (the word call=).
 
 For each of them: its structures and procedure in the protocol, the server's handler, the client core's function,
-and for rows of the classes forward and object the body in libcuda.so.1. README.md has the rules.
+and for rows of the class forward the body in libcuda.so.1. README.md has the rules.
 """
 
 import os
@@ -36,8 +36,6 @@ class Call:
         objects = [p for p in self.parameters if isinstance(p, Object)]
         named = objects[0] if len(objects) == 1 else None
         self.role = function.options.get("role", "")
-        if function.kind == "object" and not self.role:
-            self.role = "makes" if made else "ends"
         if self.role not in ROLES:
             self.wrong(f"role={self.role}: not one of makes, ends, lends")
         self.makes = made if self.role == "makes" else None
@@ -301,7 +299,7 @@ def calls():
 
 
 def kinds(made):
-    """(name of the kind, type of its handle, the call that ends one), for the kinds of class object."""
+    """(name of the kind, type of its handle, the call that ends one), for the kinds of objects."""
     aliases = api.driver_types().aliases
     for name, alias in aliases.items():
         if "object" in alias.options:
@@ -471,7 +469,7 @@ def front():
     yield '#include "api/forward/core.h"'
     yield ""
     for call in made:
-        if call.function.kind in ("forward", "object"):
+        if call.function.kind == "forward":
             yield from call.front()
 
 
