@@ -450,9 +450,29 @@ static void body_ended(void)
     CHECK(cuCtxSynchronize() == 700);
 }
 
+/* ---- a program that has ended all its contexts, but whose session keeps page-locked memory of its own ---- */
+
+static void body_contextless(void)
+{
+    static uint8_t data[3 << 20], got[sizeof data];
+    CUdeviceptr memory;
+    for (int i = 1; i <= 3; i++) {
+        begin();
+        memset(data, i, sizeof data);
+        OK(cuMemAlloc_v2(&memory, sizeof data));
+        OK(cuMemcpyHtoD_v2(memory, data, sizeof data));
+        OK(cuMemcpyDtoH_v2(got, memory, sizeof data));
+        CHECK(memcmp(data, got, sizeof data) == 0);
+        OK(cuDevicePrimaryCtxReset_v2(0));
+        OK(cuDevicePrimaryCtxRelease_v2(0));
+        move_to(i % 2);
+    }
+}
+
 #define ISOLATED(name, limit) TEST(name) { assert_int_equal(isolated(body_##name, limit), 0); }
 ISOLATED(wide, 60)
 ISOLATED(ended, 60)
+ISOLATED(contextless, 60)
 
 int main(int argc, char **argv)
 {

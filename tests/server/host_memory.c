@@ -252,7 +252,11 @@ static void outlives_a_reset(void **state)
     assert_int_equal(add(f, f->host, GRANULE), 0);
     memset((void *)(uintptr_t)f->host, 0x5a, 4096);
     assert_int_equal(peer_context_reset(&f->peer), 0);
-    assert_int_equal(add(f, f->host + GRANULE, GRANULE), 201);           /* no context */
+    /* without a context it waits for the next one */
+    assert_int_equal(add(f, f->host + GRANULE, GRANULE), 0);
+    assert_int_equal(add(f, f->host + GRANULE, GRANULE), ALREADY);
+    assert_int_equal(add(f, f->host + 2 * GRANULE, GRANULE), 0);
+    assert_int_equal(take(f, f->host + 2 * GRANULE, GRANULE), 0);
     context_retain_args primary = { 0, 0 };
     plain_result result = { 0 };
     assert_int_equal(flyt_context_retain_1(&primary, &result, f->peer.stub), RPC_SUCCESS);
@@ -261,7 +265,10 @@ static void outlives_a_reset(void **state)
     assert_int_equal(copy_waited(f, f->base, f->host, 4096), 0);
     assert_int_equal(copy_waited(f, f->host + 8192, f->base, 4096), 0);
     assert_memory_equal((void *)(uintptr_t)f->host, (void *)(uintptr_t)(f->host + 8192), 4096);
+    assert_int_equal(copy_waited(f, f->host + GRANULE, f->base, 4096), 0);
+    assert_memory_equal((void *)(uintptr_t)f->host, (void *)(uintptr_t)(f->host + GRANULE), 4096);
     assert_int_equal(take(f, f->host, GRANULE), 0);
+    assert_int_equal(take(f, f->host + GRANULE, GRANULE), 0);
 }
 
 /* The client pulls pages away and lets go of its own mapping while the device copies from and to them. */

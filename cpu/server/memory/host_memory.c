@@ -254,15 +254,15 @@ static bool range_usable(struct session *session, struct host_range *range)
            mprotect((void *)(uintptr_t)range->address, range->size, PROT_READ | PROT_WRITE) == 0;
 }
 
+/* A session that has moved here says again what it has, and its program may have ended all its contexts: then the range
+   waits for the next one, as it would have where it comes from. */
 void serve_host_add(struct session *session, struct call *call)
 {
     const host_args *args = &call->args.host;
     struct host_memory *host = &session->host;
     struct context *context = context_other(session, NULL);
     uint64_t first = 0, count = 0;
-    CUresult r = !host_granules(host, args, &first, &count) ? CUDA_ERROR_INVALID_VALUE
-                 : context                                  ? CUDA_SUCCESS
-                                                            : CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = host_granules(host, args, &first, &count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++)
         if (host->at[first + i])
             r = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -271,7 +271,9 @@ void serve_host_add(struct session *session, struct call *call)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     if (range) {
         *range = (struct host_range){ .address = args->address, .size = args->size, .shut = mirror_pulls(session) };
-        r = range_usable(session, range) ? range_register(session, range, context) : CUDA_ERROR_OUT_OF_MEMORY;
+        r = range_usable(session, range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (r == CUDA_SUCCESS && context)
+            r = range_register(session, range, context);
     }
     if (r != CUDA_SUCCESS) {
         if (range && range->base)
