@@ -1,11 +1,13 @@
 /*
  * mover.c: a library to be preloaded: its thread moves the program's session again and again between the servers of
  * FLYT_TEST_MOVES (two URIs), with pauses of FLYT_TEST_PAUSE_US microseconds. Each third time it suspends the session,
- * and resumes it at the other server. At the end of the program it adds a line to the file FLYT_TEST_MOVED: how often
- * the session moved, how often it was refused, and the last reason.
+ * and resumes it at the other server. After FLYT_TEST_MOST moves, if that is set, it stays where it is. At the end of
+ * the program it adds a line to the file FLYT_TEST_MOVED: how often the session moved, how often it was refused, and
+ * the last reason.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
@@ -20,10 +22,22 @@ static int (*suspend)(unsigned limit_ms, char *why, size_t size);
 static int (*resume)(const char *uri, char *why, size_t size);
 static char uris[2][256], last[1024];
 static long pause_us = 2000;
-static unsigned moved, refused;
+static unsigned moved, refused, most = UINT_MAX;
 static sem_t stop;
 static pthread_t thread;
 static pid_t mover;
+
+/* The library of the session may come with one that the program loads later. False: it is not there yet. */
+static bool found(void)
+{
+    void *library = move ? NULL : dlopen("libflyt-client.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (library) {
+        *(void **)&suspend = dlsym(library, "flyt_core_suspend");
+        *(void **)&resume = dlsym(library, "flyt_core_resume");
+        *(void **)&move = dlsym(library, "flyt_core_move");
+    }
+    return move && suspend && resume;
+}
 
 /* False: the program ends. */
 static bool paused(void)
@@ -61,8 +75,10 @@ static void *moves(void *unused)
 {
     int where = 0;
     (void)unused;
-    while (paused()) {
+    while (moved < most && paused()) {
         char why[1024];
+        if (!found())
+            continue;
         if (go(uris[!where], why, sizeof why) == 0) {
             where = !where;
             moved++;
@@ -77,13 +93,13 @@ static void *moves(void *unused)
 __attribute__((constructor)) static void begin(void)
 {
     const char *servers = getenv("FLYT_TEST_MOVES"), *pause = getenv("FLYT_TEST_PAUSE_US");
-    *(void **)&move = dlsym(RTLD_DEFAULT, "flyt_core_move");
-    *(void **)&suspend = dlsym(RTLD_DEFAULT, "flyt_core_suspend");
-    *(void **)&resume = dlsym(RTLD_DEFAULT, "flyt_core_resume");
-    if (!move || !servers || sscanf(servers, "%255s %255s", uris[0], uris[1]) != 2)
+    const char *limit = getenv("FLYT_TEST_MOST");
+    if (!servers || sscanf(servers, "%255s %255s", uris[0], uris[1]) != 2)
         return;
     if (pause)
         pause_us = atol(pause);
+    if (limit)
+        most = (unsigned)atol(limit);
     if (sem_init(&stop, 0, 0) == 0 && pthread_create(&thread, NULL, moves, NULL) == 0)
         mover = getpid();
 }

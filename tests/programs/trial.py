@@ -82,10 +82,10 @@ def stable(output):
     return [line for line in output.splitlines() if not VARIES.search(line)]
 
 
-def run(directory, row, uri, limit, ending="", cpu_limit=None):
+def run(directory, row, uri, limit, ending="", cpu_limit=None, extra=None):
     """A Result; None when the program is not there. ENDING names another build of it, for example ".static". LIMIT is
     in seconds; CPU_LIMIT in seconds of the program's own processor time, the same on a busy machine and an idle one.
-    The row's arguments may begin with settings of the environment, as in a shell."""
+    The row's arguments may begin with settings of the environment, as in a shell; EXTRA are more of them."""
     folder, place = folder_of(directory, row)
     program = os.path.join(folder, row.name + ending)
     if not os.path.exists(program):
@@ -96,7 +96,7 @@ def run(directory, row, uri, limit, ending="", cpu_limit=None):
     settings = list(itertools.takewhile(re.compile(r"[A-Z_]+=").match, words))
     child = subprocess.Popen(
         [os.path.join(ROOT, "bin/flyt-run"), "--server", uri, program] + words[len(settings) :],
-        env=os.environ | dict(setting.split("=", 1) for setting in settings),
+        env=os.environ | (extra or {}) | dict(setting.split("=", 1) for setting in settings),
         cwd=place,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
