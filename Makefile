@@ -147,7 +147,7 @@ help:
 	@echo '                              PROGRAMS_FLAGS=--measure compares in process, shared memory and TCP'
 	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
 	@echo 'make bench           figures of forwarding against their limits'
-	@echo 'make bench-softgpu   speed of the software GPU'
+	@echo 'make bench-softgpu   speed of the software GPU, beside PoCL, OpenMP, OpenBLAS'
 	@echo 'make check-ptx DIR=...    which kernels of libraries and programs it can execute'
 	@echo 'make check-libraries      cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER, cuSPARSE and NCCL on it, against a processor'
 	@echo 'make check-pytorch    Debian'"'"'s PyTorch trains on it, against a processor'

@@ -43,3 +43,37 @@ $(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(L
 	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s\n' $(BIN) $(BENCH_LIMITS) > $@
 	@chmod +x $@
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
+
+# `make bench-softgpu`: thread instructions per second and core, then whole kernels beside PoCL and OpenMP, and sgemm
+# beside OpenBLAS. BENCH_SOFTGPU_FLAGS: of compare.py. What is not installed is left out.
+BENCH_SOFTGPU      := build/bench-softgpu
+BENCH_SOFTGPU_CC   := $(CC) -std=gnu11 -O3 -march=native -Wall -Wextra
+BENCH_CUBLAS       := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcublas.so $(CUDA_HOME)/lib/libcublas.so))
+BENCH_OPENCL       := $(and $(wildcard /usr/include/CL/cl.h),$(wildcard /usr/lib/*/libOpenCL.so))
+BENCH_OPENBLAS     := $(firstword $(wildcard /usr/include/*/openblas-pthread/cblas.h))
+BENCH_SOFTGPU_FORMS := cuda openmp $(if $(BENCH_OPENCL),opencl) $(if $(BENCH_OPENBLAS),openblas) \
+                       $(if $(BENCH_CUBLAS),cublas)
+BENCH_SOFTGPU_HEADERS := $(wildcard synthetic_benchmark/softgpu/*.h)
+
+$(BENCH_SOFTGPU)/cuda: synthetic_benchmark/softgpu/cuda.cu $(BENCH_SOFTGPU_HEADERS)
+	@mkdir -p $(@D)
+	$(NVCC) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
+$(BENCH_SOFTGPU)/cublas: synthetic_benchmark/softgpu/cublas.cu $(BENCH_SOFTGPU_HEADERS)
+	@mkdir -p $(@D)
+	$(NVCC) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $< -L$(dir $(BENCH_CUBLAS)) -lcublas
+$(BENCH_SOFTGPU)/openmp: synthetic_benchmark/softgpu/openmp.c $(BENCH_SOFTGPU_HEADERS)
+	@mkdir -p $(@D)
+	$(BENCH_SOFTGPU_CC) -fopenmp -o $@ $< -lm
+$(BENCH_SOFTGPU)/opencl: synthetic_benchmark/softgpu/opencl.c $(BENCH_SOFTGPU_HEADERS)
+	@mkdir -p $(@D)
+	$(BENCH_SOFTGPU_CC) -o $@ $< -lOpenCL
+$(BENCH_SOFTGPU)/openblas: synthetic_benchmark/softgpu/openblas.c $(BENCH_SOFTGPU_HEADERS)
+	@mkdir -p $(@D)
+	$(BENCH_SOFTGPU_CC) -I$(dir $(BENCH_OPENBLAS)) -o $@ $< -l:libopenblas.so.0
+
+.PHONY: bench-softgpu bench-softgpu-programs
+bench-softgpu-programs: $(BENCH_SOFTGPU_FORMS:%=$(BENCH_SOFTGPU)/%)
+bench-softgpu: bench-softgpu-programs $$(EXEC_BENCH) $$(PROGRAMS)
+	$(EXEC_BENCH)
+	synthetic_benchmark/softgpu/compare.py --programs $(BENCH_SOFTGPU) --bin $(BIN) \
+	    $(if $(BENCH_CUBLAS),--cublas $(dir $(BENCH_CUBLAS))) $(BENCH_SOFTGPU_FLAGS)

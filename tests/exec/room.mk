@@ -23,14 +23,11 @@ $(EXEC_TEST_PROGRAMS): $(BUILD)/tests/exec-%: $(BUILD)/tests/exec/%.o $(EXEC_TES
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka $(SOFTGPU_ALU_LIBS) -lm
 
-# `make bench-softgpu` prints thread instructions per second and core.
+# The first part of `make bench-softgpu`: thread instructions per second and core.
 EXEC_BENCH := $(BUILD)/softgpu-bench
 $(EXEC_BENCH): $(call objects,tests/exec/bench.c cpu/common/env.c cpu/common/log.c cpu/common/tree.c) \
     $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS)
-.PHONY: bench-softgpu
-bench-softgpu: $(EXEC_BENCH)
-	$(EXEC_BENCH)
 
 # The registers of kernels, as the software GPU estimates them and as ptxas gives them: tests/exec/registers.py.
 EXEC_REGISTERS := $(BUILD)/registers-of
