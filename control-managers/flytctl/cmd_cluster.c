@@ -22,92 +22,22 @@ const struct option_row node_add_options[] = {
     { 0 },
 };
 
-static const struct column node_columns[] = {
-    { "NAME", "name", COLUMN_TEXT, NULL, 0 },
-    { "STATE", "state", COLUMN_TEXT, NULL, 0 },
-    { "DRAINED", "drained", COLUMN_YES, NULL, 1 },
-    { "HOST", "host", COLUMN_TEXT, NULL, 2 },
-    { "GPUS", "gpu_count", COLUMN_NUMBER, NULL, 0 },
-    { "SMS", "sms_used", COLUMN_PART, "sms", 0 },
-    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
-    { "SERVERS", "servers", COLUMN_NUMBER, NULL, 0 },
-    { "HEARD", "last_heard", COLUMN_AGO, NULL, 0 },
-};
-static const struct column node_fields[] = {
-    { "Name", "name", COLUMN_TEXT, NULL, 0 },
-    { "Host", "host", COLUMN_TEXT, NULL, 0 },
-    { "Addresses", "addresses", COLUMN_LIST, NULL, 0 },
-    { "State", "state", COLUMN_TEXT, NULL, 0 },
-    { "Drained", "drained", COLUMN_YES, NULL, 0 },
-    { "Drained because", "drain_reason", COLUMN_TEXT, NULL, 0 },
-    { "Last heard", "last_heard", COLUMN_AGO, NULL, 0 },
-    { "Software", "software", COLUMN_TEXT, NULL, 0 },
-    { "SMs used", "sms_used", COLUMN_PART, "sms", 0 },
-    { "Memory used", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
-    { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
-    { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 },
-    { "Has a secret", "has_secret", COLUMN_YES, NULL, 0 },
-};
-static const struct column gpu_columns[] = {
-    { "GPU", "id", COLUMN_TEXT, NULL, 0 },
-    { "PRODUCT", "product", COLUMN_TEXT, NULL, 3 },
-    { "STATE", "state", COLUMN_TEXT, NULL, 0 },
-    { "SMS", "sms_used", COLUMN_PART, "sms", 0 },
-    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
-    { "SHARING", "sharing", COLUMN_LIST, NULL, 2 },
-    { "LIMITS", "sm_limits", COLUMN_YES, NULL, 4 },
-    { "SERVERS", "servers", COLUMN_NUMBER, NULL, 0 },
-    { "REMARK", "text", COLUMN_TEXT, NULL, 1 },
-};
-static const struct column server_columns[] = {
-    { "ID", "id", COLUMN_NUMBER, NULL, 0 },
-    { "VM", "vm", COLUMN_TEXT, NULL, 0 },
-    { "NODE", "node", COLUMN_TEXT, NULL, 0 },
-    { "GPU", "gpu", COLUMN_TEXT, NULL, 5 },
-    { "STATE", "state", COLUMN_TEXT, NULL, 0 },
-    { "SHARING", "sharing", COLUMN_TEXT, NULL, 2 },
-    { "SMS", "sms_granted", COLUMN_PART, "sms", 0 },
-    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
-    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 },
-    { "PID", "pid", COLUMN_NUMBER, NULL, 6 },
-    { "BY", "transports", COLUMN_LIST, NULL, 3 },
-    { "RESTARTS", "restarts", COLUMN_NUMBER, NULL, 4 },
-    { "REMARK", "text", COLUMN_TEXT, NULL, 1 },
-};
-static const struct column program_columns[] = {
-    { "ID", "id", COLUMN_NUMBER, NULL, 0 },
-    { "VM", "vm", COLUMN_TEXT, NULL, 0 },
-    { "PID", "pid", COLUMN_NUMBER, NULL, 0 },
-    { "STATE", "state", COLUMN_TEXT, NULL, 0 },
-    { "POSITION", "position", COLUMN_NUMBER, NULL, 1 },
-    { "SERVER", "server", COLUMN_NUMBER, NULL, 0 },
-    { "OVER", "transport", COLUMN_TEXT, NULL, 2 },
-    { "SINCE", "since", COLUMN_AGO, NULL, 0 },
-    { "EXECUTABLE", "executable", COLUMN_END, NULL, 0 },
-};
+int command_node_list(struct flytctl *ctl) { return list_kind(ctl, "node"); }
 
-int command_node_list(struct flytctl *ctl)
-{
-    json_t *rows;
-    int code = list_nodes(ctl, NULL, &rows);
-    return code ? code : print_rows(ctl, rows, node_columns, COUNT(node_columns), "No node has joined this cluster.");
-}
+int command_gpu_list(struct flytctl *ctl) { return list_kind(ctl, "gpu"); }
 
 int command_node_show(struct flytctl *ctl)
 {
-    json_t *rows;
-    int code = list_nodes(ctl, ctl->argv[0], &rows);
+    const struct row_kind *node = kind_find("node"), *gpu = kind_find("gpu");
+    json_t *row;
+    int code = kind_row(ctl, node, ctl->argv[0], &row);
     if (code)
         return code;
-    json_t *row = json_incref(json_array_get(rows, 0));
-    json_decref(rows);
-    if (!row)
-        return complain(ctl, EXIT_NOT_FOUND, "there is no node '%s'", ctl->argv[0]);
     json_t *gpus = json_incref(json_object_get(row, "gpus"));
-    code = print_object(ctl, row, node_fields, COUNT(node_fields));
-    if (!ctl->json) {
+    code = print_object(ctl, row, node->fields, node->field_count);
+    if (ctl->form <= FORM_WIDE) {
         printf("\n");
-        print_table(ctl, gpus, gpu_columns, COUNT(gpu_columns));
+        print_table_without(ctl, gpus, gpu, "node");
     }
     json_decref(gpus);
     return code;
@@ -159,7 +89,7 @@ static int count_servers(struct flytctl *ctl, size_t *servers)
     json_t *rows;
     *servers = 0;
     for (int i = 0; i < ctl->argc; i++) {
-        int code = list_servers(ctl, NULL, ctl->argv[i], &rows);
+        int code = kind_rows(ctl, kind_find("server"), &(struct rows_query){ .node = ctl->argv[i] }, &rows);
         if (code)
             return code;
         *servers += json_array_size(rows);
@@ -218,12 +148,7 @@ int command_node_remove(struct flytctl *ctl)
     return each_node(ctl, ADMIN_NODE_REMOVE, "removed");
 }
 
-int command_server_list(struct flytctl *ctl)
-{
-    json_t *rows;
-    int code = list_servers(ctl, option(ctl, "vm"), option(ctl, "node"), &rows);
-    return code ? code : print_rows(ctl, rows, server_columns, COUNT(server_columns), "No GPU server runs.");
-}
+int command_server_list(struct flytctl *ctl) { return list_kind(ctl, "server"); }
 
 int command_server_stop(struct flytctl *ctl)
 {
@@ -239,12 +164,7 @@ int command_server_stop(struct flytctl *ctl)
     return worst;
 }
 
-int command_program_list(struct flytctl *ctl)
-{
-    json_t *rows;
-    int code = list_programs(ctl, option(ctl, "vm"), option(ctl, "node"), &rows);
-    return code ? code : print_rows(ctl, rows, program_columns, COUNT(program_columns), "No program runs or waits.");
-}
+int command_program_list(struct flytctl *ctl) { return list_kind(ctl, "program"); }
 
 int command_program_kill(struct flytctl *ctl)
 {

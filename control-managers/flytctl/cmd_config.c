@@ -91,7 +91,7 @@ int command_config_check(struct flytctl *ctl)
         json_array_append_new(results, result);
     }
     if (ctl->json)
-        print_json(results);
+        print_data(ctl, results);
     else
         json_decref(results);
     return good ? EXIT_FINE : EXIT_BAD_CONFIG;
@@ -116,6 +116,6 @@ int command_config_keys(struct flytctl *ctl)
                                               key->initial ? json_text(key->initial) : json_null(), "reload",
                                               key->reload, "help", json_text(key->help)));
     }
-    print_json(rows);
+    print_data(ctl, rows);
     return EXIT_FINE;
 }

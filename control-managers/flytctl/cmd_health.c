@@ -76,9 +76,9 @@ static int print_health(const struct flytctl *ctl, const struct findings *findin
     size_t i;
     json_t *text;
     if (ctl->json) {
-        print_json(json_pack("{s:b, s:s, s:i, s:O, s:s}", "ok", findings->worst == HEALTH_OK, "state",
-                             health_names[findings->worst], "exit", (int)findings->worst, "problems",
-                             findings->problems, "figures", figures));
+        print_data(ctl, json_pack("{s:b, s:s, s:i, s:O, s:s}", "ok", findings->worst == HEALTH_OK, "state",
+                                  health_names[findings->worst], "exit", (int)findings->worst, "problems",
+                                  findings->problems, "figures", figures));
         return (int)findings->worst;
     }
     printf("%s - ", health_names[findings->worst]);
@@ -99,7 +99,7 @@ int status_check(struct flytctl *ctl)
         snprintf(figures, sizeof figures,
                  "nodes=%u nodes_up=%u gpus=%u gpus_ready=%u servers=%u programs=%u waiting=%u", status.nodes,
                  status.nodes_up, status.gpus, status.gpus_ready, status.servers, status.programs, status.waiting);
-        code = list_nodes(ctl, NULL, &nodes);
+        code = kind_rows(ctl, kind_find("node"), &(struct rows_query){ .only = NULL }, &nodes);
     }
     if (code == EXIT_FINE)
         look_at(&findings, &status, nodes);

@@ -60,67 +60,6 @@ const struct option_row move_cancel_options[] = {
     { "wait", 0, "SECONDS", "how long to wait until it is known how the move ends (30)", false },
     { 0 },
 };
-static const struct column move_columns[] = {
-    { "ID", "id", COLUMN_NUMBER, NULL, 0 },
-    { "WHAT", "action", COLUMN_TEXT, NULL, 0 },
-    { "PROGRAM", "program", COLUMN_NUMBER, NULL, 0 },
-    { "VM", "vm", COLUMN_TEXT, NULL, 0 },
-    { "STATE", "state", COLUMN_TEXT, NULL, 0 },
-    { "FROM", "from_node", COLUMN_TEXT, NULL, 0 },
-    { "GPU", "from_gpu", COLUMN_TEXT, NULL, 3 },
-    { "TO", "to_node", COLUMN_TEXT, NULL, 0 },
-    { "GPU", "to_gpu", COLUMN_TEXT, NULL, 3 },
-    { "BEGUN", "begun", COLUMN_AGO, NULL, 1 },
-    { "OUTAGE-MS", "outage_ms", COLUMN_NUMBER, NULL, 1 },
-    { "COPIED", "bytes", COLUMN_SIZE, NULL, 2 },
-    { "BY", "by", COLUMN_TEXT, NULL, 2 },
-    { "WHY", "why", COLUMN_TEXT, NULL, 1 },
-};
-
-/* ---- rows ---- */
-
-static json_t *row_move(const admin_move_row *move)
-{
-    static const char *const states[] = { "reserved", "ordered", "moving", "done", "failed" };
-    const char *state = (unsigned)move->state < COUNT(states) ? states[move->state] : "unknown";
-    bool cancelled = move->state == ADMIN_MOVE_FAILED && move->cancelled && move->status.code == CTL_DENIED;
-    static const char *const actions[] = { "move", "suspend", "resume", "checkpoint" };
-    const char *action = (unsigned)move->action < COUNT(actions) ? actions[move->action] : "unknown";
-    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:s, s:o,"
-                     " s:o}", "action", action, "id", (json_int_t)move->id, "program", (json_int_t)move->prog, "vm",
-                     json_text(move->vm), "executable",
-                     json_text(move->executable), "state", cancelled ? "cancelled" : state, "cancelled",
-                     (int)move->cancelled, "source", (json_int_t)move->source, "target", (json_int_t)move->target,
-                     "from_node", json_text(move->from_node), "from_gpu", json_text(move->from_gpu), "to_node",
-                     json_text(move->to_node), "to_gpu", json_text(move->to_gpu), "begun", json_time(move->begun),
-                     "ended", json_time(move->ended), "outage_ms", (double)move->outage_us / 1000, "bytes",
-                     (json_int_t)move->bytes, "code", protocol_code_name(move->status.code), "why",
-                     json_text(move->status.text), "by", json_text(move->by));
-}
-
-static int list_moves(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
-{
-    admin_numbered_page page = { .vm = (char *)(uintptr_t)(vm ? vm : ""),
-                                 .node = (char *)(uintptr_t)(node ? node : "") };
-    unsigned more;
-    *rows = json_array();
-    do {
-        admin_moves_result result;
-        int code = ask(ctl, ADMIN_MOVES, &page, &result);
-        if (code) {
-            json_decref(*rows);
-            *rows = NULL;
-            return code;
-        }
-        for (unsigned i = 0; i < result.moves.moves_len; i++)
-            json_array_append_new(*rows, row_move(&result.moves.moves_val[i]));
-        more = result.more && result.moves.moves_len;
-        if (more)
-            page.after = result.moves.moves_val[result.moves.moves_len - 1].id;
-        protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
-    } while (more);
-    return EXIT_FINE;
-}
 
 /* ---- one, and many ---- */
 
@@ -342,7 +281,7 @@ static int programs_of(struct flytctl *ctl, const char *vm, const char *node, ui
 {
     json_t *rows, *row;
     size_t i;
-    int code = list_programs(ctl, vm, node, &rows);
+    int code = kind_rows(ctl, kind_find("program"), &(struct rows_query){ .vm = vm, .node = node }, &rows);
     *programs = NULL;
     *count = 0;
     if (code)
@@ -409,12 +348,7 @@ int command_migrate(struct flytctl *ctl)
     return code;
 }
 
-int command_move_list(struct flytctl *ctl)
-{
-    json_t *rows;
-    int code = list_moves(ctl, option(ctl, "vm"), option(ctl, "node"), &rows);
-    return code ? code : print_rows(ctl, rows, move_columns, COUNT(move_columns), "No program moves, or moved lately.");
-}
+int command_move_list(struct flytctl *ctl) { return list_kind(ctl, "move"); }
 
 /* The library decides, so that a move which was called off may have been carried out in the meantime. */
 static int say_cancelled(struct flytctl *ctl, const admin_move_row *move)

@@ -23,38 +23,6 @@ const struct option_row vm_set_options[] = {
     { 0 }
 };
 
-static const struct column vm_columns[] = {
-    { "NAME", "name", COLUMN_TEXT, NULL, 0 },
-    { "ADDRESS", "address", COLUMN_TEXT, NULL, 3 },
-    { "HOST", "host", COLUMN_TEXT, NULL, 6 },
-    { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },
-    { "MEMORY", "memory", COLUMN_SIZE, NULL, 0 },
-    { "SHARING", "sharing", COLUMN_LIST, NULL, 4 },
-    { "GROUPING", "grouping", COLUMN_YES, NULL, 5 },
-    { "CONNECTED", "connected", COLUMN_YES, NULL, 1 },
-    { "SERVERS", "servers", COLUMN_NUMBER, NULL, 2 },
-    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 },
-    { "WAITING", "waiting", COLUMN_NUMBER, NULL, 0 },
-};
-
-static const struct column vm_fields[] = {
-    { "Name", "name", COLUMN_TEXT, NULL, 0 },
-    { "Address", "address", COLUMN_TEXT, NULL, 0 },
-    { "Host", "host", COLUMN_TEXT, NULL, 0 },
-    { "SMs", "sms", COLUMN_NUMBER, NULL, 0 },
-    { "Memory", "memory", COLUMN_SIZE, NULL, 0 },
-    { "Sharing accepted", "sharing", COLUMN_LIST, NULL, 0 },
-    { "Grouping", "grouping", COLUMN_YES, NULL, 0 },
-    { "When no GPU is free", "wait", COLUMN_TEXT, NULL, 0 },
-    { "Has a secret", "has_secret", COLUMN_YES, NULL, 0 },
-    { "Connected", "connected", COLUMN_YES, NULL, 0 },
-    { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 },
-    { "Last heard", "last_heard", COLUMN_AGO, NULL, 0 },
-    { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
-    { "Programs", "programs", COLUMN_NUMBER, NULL, 0 },
-    { "Waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
-};
-
 /* How and why: `flytctl vm show`. */
 static const struct column vm_programs[] = {
     { "PROGRAM", "id", COLUMN_NUMBER, NULL, 0 },
@@ -179,33 +147,24 @@ int command_vm_remove(struct flytctl *ctl)
     return worst;
 }
 
-int command_vm_list(struct flytctl *ctl)
-{
-    json_t *rows;
-    int code = list_vms(ctl, NULL, &rows);
-    return code ? code
-                : print_rows(ctl, rows, vm_columns, COUNT(vm_columns),
-                             "No VM is entitled to anything; see flytctl vm add --help.");
-}
+int command_vm_list(struct flytctl *ctl) { return list_kind(ctl, "vm"); }
 
 int command_vm_show(struct flytctl *ctl)
 {
-    json_t *rows;
-    int code = list_vms(ctl, ctl->argv[0], &rows);
+    const struct row_kind *vm = kind_find("vm");
+    json_t *row, *programs;
+    int code = kind_row(ctl, vm, ctl->argv[0], &row);
     if (code)
         return code;
-    json_t *row = json_incref(json_array_get(rows, 0)), *programs;
-    json_decref(rows);
-    if (!row)
-        return complain(ctl, EXIT_NOT_FOUND, "there is no VM '%s'", ctl->argv[0]);
-    code = list_programs(ctl, json_string_value(json_object_get(row, "name")), NULL, &programs);
+    const struct rows_query query = { .vm = json_string_value(json_object_get(row, "name")) };
+    code = kind_rows(ctl, kind_find("program"), &query, &programs);
     if (code) {
         json_decref(row);
         return code;
     }
     json_object_set(row, "running", programs);
-    code = print_object(ctl, row, vm_fields, COUNT(vm_fields));
-    if (!ctl->json && json_array_size(programs)) {
+    code = print_object(ctl, row, vm->fields, vm->field_count);
+    if (ctl->form <= FORM_WIDE && json_array_size(programs)) {
         putchar('\n');
         print_table(ctl, programs, vm_programs, COUNT(vm_programs));
     }

@@ -9,8 +9,11 @@ const struct option_row global_options[] = {
     { "as", 'A', "NAME", "name of the administrator (the login name), NAME of --tls", false },
     { "settings", 0, "FILE", "file with defaults of the options above (/etc/flyt/flytctl.conf)", false },
     { "timeout", 't', "SECONDS", "how long to wait for an answer (10)", false },
-    { "json", 'j', NULL, "print JSON", false },
+    { "output", 'o', "FORM", "table, wide, json, yaml, name, csv or custom=HEAD:KEY,HEAD:KEY,…", false },
+    { "json", 'j', NULL, "print JSON: --output json", false },
     { "wide", 'W', NULL, "print whole tables, even if the terminal is narrower", false },
+    { "utc", 0, NULL, "times in UTC, not in local time", false },
+    { "color", 0, "auto|always|never", "colours (auto: at a terminal, without $NO_COLOR)", false },
     { "help", 'h', NULL, "print help, of a command if one is given", false },
     { "version", 'V', NULL, "print the version", false },
     { 0 },
@@ -20,13 +23,19 @@ static const struct option_row force_options[] = { { "force", 'f', NULL, "even i
 static const struct option_row filter_options[] = {
     { "vm", 0, "NAME", "only of this VM", false },
     { "node", 0, "NAME", "only on this node", false },
+    LIST_OPTIONS,
     { 0 },
 };
 
 const struct command commands[] = {
     { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use", status_options,
       command_status },
-    { NULL, "top", "", 0, 0, "", "Shows the cluster live", top_options, command_top },
+    { NULL, "top", "[KINDS]", 0, 1, "kinds",
+      "Shows the cluster live: servers, nodes, gpus, vms or programs; keys page, sort and filter", top_options,
+      command_top },
+    { NULL, "describe", "KIND NAME", 2, 2, "kind,named",
+      "Shows all about one vm, node, gpu, server, program or move, and its last events", describe_options,
+      command_describe },
     { NULL, "events", "", 0, 0, "", "Shows events of the past, or as they come", events_options, command_events },
     { NULL, "reload", "", 0, 0, "", "Makes the cluster manager read its configuration again", NULL, command_reload },
     { "key", "rotate", "", 0, 0, "",
@@ -36,7 +45,7 @@ const struct command commands[] = {
       command_vm_add },
     { "vm", "set", "NAME", 1, 1, "vm", "Changes an entitlement", vm_set_options, command_vm_set },
     { "vm", "remove", "NAME...", 1, -1, "vm", "Takes an entitlement away", force_options, command_vm_remove },
-    { "vm", "list", "", 0, 0, "", "Lists entitlements", NULL, command_vm_list },
+    { "vm", "list", "", 0, 0, "", "Lists entitlements", list_options, command_vm_list },
     { "vm", "show", "NAME", 1, 1, "vm",
       "Shows one entitlement, what it uses, and how its programs reach their GPU servers", NULL, command_vm_show },
     { "vm", "export", "[FILE]", 0, 1, ":file", "Writes all entitlements, with verifiers of secrets, as JSON", NULL,
@@ -45,7 +54,7 @@ const struct command commands[] = {
       "Adds the entitlements of such a file, or of mongoexport; - is standard input", vm_import_options,
       command_vm_import },
 
-    { "node", "list", "", 0, 0, "", "Lists nodes", NULL, command_node_list },
+    { "node", "list", "", 0, 0, "", "Lists nodes", list_options, command_node_list },
     { "node", "show", "NAME", 1, 1, "node", "Shows one node and its GPUs", NULL, command_node_show },
     { "node", "add", "NAME...", 1, -1, "",
       "Gives each node a secret of its own, and prints it, once; then no other node can use the name", node_add_options,
@@ -60,6 +69,8 @@ const struct command commands[] = {
       command_node_export },
     { "node", "import", "FILE", 1, 1, ":file", "Adds the nodes of such a file; - is standard input",
       node_import_options, command_node_import },
+
+    { "gpu", "list", "", 0, 0, "", "Lists the GPUs of all nodes", list_options, command_gpu_list },
 
     { "server", "list", "", 0, 0, "", "Lists GPU servers", filter_options, command_server_list },
     { "server", "stop", "ID...", 1, -1, "server", "Stops a GPU server", force_options, command_server_stop },
@@ -104,9 +115,9 @@ const struct command commands[] = {
     { "ca", "show", "FILE...", 1, -1, ":file", "Shows whom a certificate names and until when it is valid", NULL,
       command_ca_show },
 
-    { NULL, "list-vms", "", 0, 0, "", "The earlier name of vm list", NULL, command_vm_list },
-    { NULL, "list-servernodes", "", 0, 0, "", "The earlier name of node list", NULL, command_node_list },
-    { NULL, "list-virt-servers", "", 0, 0, "", "The earlier name of server list", NULL, command_server_list },
+    { NULL, "list-vms", "", 0, 0, "", "The earlier name of vm list", list_options, command_vm_list },
+    { NULL, "list-servernodes", "", 0, 0, "", "The earlier name of node list", list_options, command_node_list },
+    { NULL, "list-virt-servers", "", 0, 0, "", "The earlier name of server list", filter_options, command_server_list },
     { NULL, "change-config", "", 0, 0, "", "Changes SMs and memory of the GPU servers that run", change_options,
       command_change },
     { NULL, "inc-resources", "", 0, 0, "", "Adds SMs and memory to the GPU servers that run", change_options,

@@ -65,16 +65,35 @@ static void suggest_rows(json_t *rows, const char *key, const char *begun)
     json_decref(rows);
 }
 
-static void suggest_gpus(json_t *nodes, const char *begun)
+/* What names the rows of a kind. */
+static void suggest_named(struct flytctl *ctl, const struct row_kind *kind, const char *begun)
 {
-    size_t i;
-    json_t *node;
-    json_array_foreach(nodes, i, node)
+    json_t *rows = NULL;
+    if (kind_rows(ctl, kind, &(struct rows_query){ .only = NULL }, &rows) == EXIT_FINE)
+        suggest_rows(rows, kind->key, begun);
+}
+
+/* KEY of an option of a list; before and behind: what stands around it. */
+static void suggest_keys(const struct row_kind *kind, const char *before, const char *behind, const char *begun)
+{
+    json_t *example = kind_example(kind), *value;
+    const char *key;
+    char word[128];
+    json_object_foreach(example, key, value)
     {
-        json_t *gpus = json_object_get(node, "gpus");
-        suggest_rows(json_incref(gpus), "id", begun);
+        snprintf(word, sizeof word, "%s%s%s", before, key, behind);
+        suggest(word, begun);
     }
-    json_decref(nodes);
+    json_decref(example);
+}
+
+static void suggest_kinds(const char *behind, const char *begun)
+{
+    char word[32];
+    for (const struct row_kind *kind = all_kinds; kind->name; kind++) {
+        snprintf(word, sizeof word, "%s%s", kind->name, behind);
+        suggest(word, begun);
+    }
 }
 
 /* What the cluster has, or what is the same everywhere. Without the cluster there is nothing to suggest: a shell
@@ -82,29 +101,49 @@ static void suggest_gpus(json_t *nodes, const char *begun)
 static void suggest_kind(struct flytctl *ctl, const char *kind, const char *begun)
 {
     static const char *const daemons[] = { "cluster-manager", "node-manager", "client-manager", "flytctl", NULL };
-    static const char *const roles[] = { "cluster", "node", "client", "admin", "server", NULL };
-    json_t *rows = NULL;
+    static const char *const roles[] = { "cluster",  "issuer", "node",   "client", "admin",
+                                         "operator", "viewer", "server", NULL };
+    const struct row_kind *named = kind_find(kind);
     if (*kind == ':')
         puts(kind);
     else if (strcmp(kind, "daemon") == 0)
         suggest_all(daemons, begun);
     else if (strcmp(kind, "role") == 0)
         suggest_all(roles, begun);
-    else if (strcmp(kind, "vm") == 0 && list_vms(ctl, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "name", begun);
-    else if (strcmp(kind, "node") == 0 && list_nodes(ctl, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "name", begun);
-    else if (strcmp(kind, "gpu") == 0 && list_nodes(ctl, NULL, &rows) == EXIT_FINE)
-        suggest_gpus(rows, begun);
-    else if (strcmp(kind, "server") == 0 && list_servers(ctl, NULL, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "id", begun);
-    else if (strcmp(kind, "program") == 0 && list_programs(ctl, NULL, NULL, &rows) == EXIT_FINE)
-        suggest_rows(rows, "id", begun);
+    else if (strcmp(kind, "kind") == 0 || strcmp(kind, "kinds") == 0)
+        suggest_kinds(kind[4] ? "s" : "", begun);
+    else if (named)
+        suggest_named(ctl, named, begun);
 }
 
 /* ---- values of options ---- */
 
-static void suggest_value(struct flytctl *ctl, const struct option_row *option, const char *begun)
+/* The kind that a list command lists. */
+static const struct row_kind *listed(const struct command *command)
+{
+    const struct row_kind *kind = command && command->group ? kind_find(command->group) : NULL;
+    return kind ? kind : kind_find("server");
+}
+
+static void suggest_form(const struct row_kind *kind, const char *begun)
+{
+    static const char *const forms[] = { "table", "wide", "json", "yaml", "name", "csv", NULL };
+    const char *last = strrchr(begun, ',');
+    char before[256];
+    if (strncmp(begun, "custom=", 7) != 0) {
+        suggest_all(forms, begun);
+        suggest("custom=", begun);
+        return;
+    }
+    int kept = last ? (int)(last + 1 - begun) : 7;
+    kept += (int)(strchr(begun + kept, ':') ? strcspn(begun + kept, ":") + 1 : 0);
+    snprintf(before, sizeof before, "%.*s", kept, begun);
+    puts(":nospace");
+    suggest_keys(kind, before, "", begun);
+}
+
+static void suggest_value(struct flytctl *ctl, const struct command *command, const struct option_row *option,
+                          const char *begun)
 {
     static const char *const sharing[] = { "exclusive", "mig", "time-slice", "mps", "any", NULL };
     static const char *const waits[] = { "in-line", "fail", "default", NULL };
@@ -112,12 +151,19 @@ static void suggest_value(struct flytctl *ctl, const struct option_row *option, 
     /* By what the help calls the value, else by the option's name. */
     static const struct {
         const char *called, *kind;
-    } kinds[] = {
+    } values[] = {
         { "FILE", ":file" }, { "DIR", ":dir" },      { "USER", ":user" }, { "VM", "vm" },
         { "NODE", "node" },  { "GPU", "gpu" },       { "host", "node" },  { "vm", "vm" },
         { "node", "node" },  { "DAEMON", "daemon" }, { "ID", "program" },
     };
-    if (strchr(option->argument, '|')) {
+    if (strcmp(option->name, "output") == 0) {
+        suggest_form(listed(command), begun);
+    } else if (strcmp(option->name, "sort-by") == 0) {
+        suggest_keys(listed(command), *begun == '-' ? "-" : "", "", begun);
+    } else if (strcmp(option->name, "filter") == 0) {
+        puts(":nospace");
+        suggest_keys(listed(command), "", "=", begun);
+    } else if (strchr(option->argument, '|')) {
         suggest_alternatives(option->argument, begun);
     } else if (strcmp(option->name, "sharing") == 0) {
         suggest_item(sharing, begun);
@@ -131,9 +177,9 @@ static void suggest_value(struct flytctl *ctl, const struct option_row *option, 
         puts(":nospace");
         suggest_all(strcmp(option->argument, "URI") == 0 ? schemes : sources, begun);
     } else {
-        for (size_t i = 0; i < COUNT(kinds); i++)
-            if (strcmp(option->argument, kinds[i].called) == 0 || strcmp(option->name, kinds[i].called) == 0) {
-                suggest_kind(ctl, kinds[i].kind, begun);
+        for (size_t i = 0; i < COUNT(values); i++)
+            if (strcmp(option->argument, values[i].called) == 0 || strcmp(option->name, values[i].called) == 0) {
+                suggest_kind(ctl, values[i].kind, begun);
                 break;
             }
     }
@@ -226,6 +272,8 @@ static void suggest_argument(struct flytctl *ctl, const struct command_line *lin
     for (const char *comma; at > 0 && (comma = strchr(text, ',')); at--)
         text = comma + 1;
     snprintf(kind, sizeof kind, "%.*s", (int)strcspn(text, ","), text);
+    if (strcmp(kind, "named") == 0) /* of the kind that the first argument names */
+        snprintf(kind, sizeof kind, "%s", line->words[1] ? line->words[1] : "");
     if (strcmp(kind, "command") == 0)
         suggest_commands(line->count - 1, line->words[1], begun);
     else
@@ -251,7 +299,7 @@ int command_complete(struct flytctl *ctl)
     const char *equals = !line.pending && !line.ended && strncmp(begun, "--", 2) == 0 ? strchr(begun, '=') : NULL;
     const struct option_row *option = equals ? known_option(line.command, begun) : line.pending;
     if (option && option->argument) {
-        suggest_value(ctl, option, equals ? equals + 1 : begun);
+        suggest_value(ctl, line.command, option, equals ? equals + 1 : begun);
     } else if (begun[0] == '-' && !line.ended) {
         suggest_options(&line, line.command ? line.command->options : NULL, begun);
         suggest_options(&line, global_options, begun);

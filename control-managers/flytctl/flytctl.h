@@ -3,8 +3,8 @@
  *
  * A command is a row of a table (struct command): its words, its arguments, its options, its function. Parsing, help,
  * completion and the test of the manual work from that table. A command asks the cluster manager (ask), makes JSON of
- * the answer, and prints that JSON: as it is with --json, else as a table (columns name the JSON's keys). So both show
- * the same, and nothing can be seen in one only.
+ * the answer, and prints that JSON in the form that --output names: as it is, as YAML, CSV, names, or as a table
+ * (columns name the JSON's keys). So all forms show the same, and nothing can be seen in one only.
  *
  * Exit codes are part of the interface, see enum exit_code and the manual.
  */
@@ -19,6 +19,7 @@
 #include "cpu/common/explain.h"
 #include "control-managers/common/link.h"
 #include "control-managers/common/protocol.h"
+#include "control-managers/rows/rows.h"
 
 enum exit_code {
     EXIT_FINE = 0,
@@ -58,12 +59,20 @@ struct command {
     int (*run)(struct flytctl *);
 };
 
+/* What --output names. WIDE: a table of all columns. */
+enum output_form { FORM_TABLE, FORM_WIDE, FORM_JSON, FORM_YAML, FORM_NAME, FORM_CSV, FORM_CUSTOM };
+enum color_when { WHEN_AUTO, WHEN_ALWAYS, WHEN_NEVER };
+
 enum { MAX_OPTIONS = 24, MAX_REPEATED = 16, MAX_WORDS = 256 };
 
 struct flytctl {
     /* global options */
     const char *manager, *secret, *tls_folder, *as, *config;
-    bool json, wide;
+    enum output_form form;
+    const char *custom; /* HEAD:key,… of FORM_CUSTOM */
+    enum color_when color;
+    bool json; /* the form is JSON or YAML: every answer is an object */
+    bool wide, utc;
     unsigned timeout_ms;
     /* this command */
     const struct command *command;
@@ -111,8 +120,10 @@ bool option_switch(struct flytctl *, const char *name, bool *on);
     { "within", 0, "SECONDS", "take unused memory back, and wait so long until it fits (0)", false }
 bool option_within(struct flytctl *, unsigned *within_ms);
 bool parse_id(struct flytctl *, const char *text, uint64_t *id);
-/* since.c: a moment, in microseconds since 1970; now: the same. false: it is none. */
-bool parse_since(const char *text, int64_t now, int64_t *when);
+/* since.c: a moment, in microseconds since 1970; now: the same. Times without a Z behind them are local, or UTC.
+   false: it is none. */
+bool parse_since(const char *text, int64_t now, bool utc, int64_t *when);
+int64_t since_now(void); /* microseconds since 1970 */
 
 /* ---- session.c ---- */
 
@@ -132,6 +143,8 @@ int ask_for_secret(struct flytctl *, uint32_t procedure, const void *args, const
 int ask_plain(struct flytctl *, uint32_t procedure, const void *args, const char *done, ...)
     __attribute__((format(printf, 4, 5)));
 int exit_of_code(ctl_code);
+/* ask, for rows_list. */
+struct rows_asker row_asker(struct flytctl *);
 
 /* ---- output.c ---- */
 
@@ -153,48 +166,119 @@ enum column_kind {
     COLUMN_YES,
     COLUMN_PART,
     COLUMN_PART_SIZE,
-    COLUMN_LIST
+    COLUMN_LIST,
+    COLUMN_ANY
 };
 /* key2: of the whole, for COLUMN_PART. rank: 0: always shown; else, where there is no room, those with higher ranks go
-   first. COLUMN_END is a text of which the end is kept if it has to be cut. */
+   first. COLUMN_END is a text of which the end is kept if it has to be cut. COLUMN_ANY: the value as CSV has it. */
 struct column {
     const char *title, *key;
     enum column_kind kind;
     const char *key2;
     int rank;
 };
-/* An array of objects. Takes it over. */
+/* An array of objects, in the form that is asked for. Takes it over. */
 int print_rows(struct flytctl *, json_t *rows, const struct column *, size_t columns, const char *when_empty);
 /* One object, a line each. Takes it over. */
 int print_object(struct flytctl *, json_t *object, const struct column *, size_t columns);
 /* Just the table, from rows that stay the caller's. */
 void print_table(const struct flytctl *, const json_t *rows, const struct column *, size_t columns);
+/* How many columns the output has; very many where it is no terminal. */
+int table_width(const struct flytctl *);
 /* Words, `gap` blanks behind the `at` columns that the line has, further lines from column `indent` on; within the
    terminal, or within `wide` columns. */
 void print_text(const struct flytctl *, const char *text, int at, int gap, int indent);
 void print_wrapped(const char *text, int at, int gap, int indent, int wide);
 /* Padded to `pad` columns; cut where the line would not fit the terminal. Returns how many columns it took. */
 int print_name(const struct flytctl *, const char *name, int at, int pad);
-/* One line of JSON. Takes it over. */
-void print_json_line(json_t *);
-void print_json(json_t *); /* many lines; takes it over */
+/* JSON, whatever form is asked for; takes it over. */
+void print_json(json_t *);
+/* An answer as JSON or YAML. print_data_line: one of several, on one line, or as one YAML document. Take it over. */
+void print_data(const struct flytctl *, json_t *);
+void print_data_line(const struct flytctl *, json_t *);
 
-json_t *json_time(int64_t microseconds); /* RFC 3339; null for 0 */
-json_t *json_text(const char *);
 char *text_size(uint64_t bytes, char *buffer, size_t size);
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* ---- rows.c: what the cluster manager says, as JSON ---- */
+/* color.c: what to print before and behind a text; "" without colours. value: of a state or severity. */
+const char *color_of(const struct flytctl *, const char *key, const char *value);
+const char *color_title(const struct flytctl *);
+const char *color_end(const char *begun);
 
-json_t *row_status(const admin_status_result *);
-json_t *row_server(const admin_server *);
-json_t *row_vm(const admin_vm *);
-json_t *row_event(const admin_event *);
-/* All pages. only, vm, node may be NULL. */
-int list_nodes(struct flytctl *, const char *only, json_t **);
-int list_vms(struct flytctl *, const char *only, json_t **);
-int list_servers(struct flytctl *, const char *vm, const char *node, json_t **);
-int list_programs(struct flytctl *, const char *vm, const char *node, json_t **);
+/* yaml.c */
+void print_yaml(const json_t *); /* one document, without its marks */
+
+/* forms.c: NAME, CSV and CUSTOM. The rows stay the caller's. headers: with a line of titles. */
+int print_form(struct flytctl *, const json_t *rows, const struct column *, size_t columns, bool headers);
+/* A value as text: lists with commas, objects as JSON. text holds `size` bytes. */
+void value_text(const json_t *value, char *text, size_t size);
+/* What a key of a row names: "name", or "gpus.id" for a list of what each has. New reference; NULL: there is none. */
+json_t *value_at(const json_t *row, const char *key);
+/* --no-headers was not given. */
+bool with_headers(const struct flytctl *);
+
+/* ---- kinds.c: what there is in a cluster, and how it is listed and shown ---- */
+
+struct row_kind {
+    const char *name, *key; /* "vm"; the key that names one row */
+    const char *when_empty;
+    const struct column *columns, *fields; /* of lists; of one */
+    size_t count, field_count;
+    enum rows_kind source;
+    bool of_nodes; /* GPUs: they come with the nodes */
+};
+extern const struct row_kind all_kinds[]; /* ended by a NULL name */
+const struct row_kind *kind_find(const char *name);
+/* All rows, or those of the query. */
+int kind_rows(struct flytctl *, const struct row_kind *, const struct rows_query *, json_t **rows);
+/* The row of that name or id. *row NULL: complained, there is none. */
+int kind_row(struct flytctl *, const struct row_kind *, const char *name, json_t **row);
+json_t *kind_example(const struct row_kind *); /* has all keys */
+/* table.c: a list without one column. */
+void print_table_without(const struct flytctl *, const json_t *rows, const struct row_kind *, const char *key);
+/* select.c: rows that --filter wants, in the order of --sort-by. EXIT_FINE or complained. */
+int select_rows(struct flytctl *, json_t *rows, json_t *example);
+/* Rows with equal values stay in their order. */
+int sort_rows(struct flytctl *, json_t *rows, const char *key, bool reverse);
+
+/* The options of all lists. */
+#define LIST_OPTIONS                                                                                   \
+    { "filter", 0, "KEY=VALUE", "only these; also KEY!=VALUE; * in VALUE stands for anything", true }, \
+        { "sort-by", 0, "KEY", "in the order of this key; -KEY: the largest first", false },           \
+        { "no-headers", 0, NULL, "no line of titles", false },                                         \
+        { "watch", 'w', NULL, "show it again and again", false },                                      \
+        { "interval", 'd', "SECONDS", "with --watch: between two pictures, 1 to 60 (2)", false },      \
+    {                                                                                                  \
+        "count", 'n', "N", "with --watch: as many pictures (until interrupted)", false                 \
+    }
+/* list.c: a whole list command: --vm, --node, what LIST_OPTIONS says, and the form. */
+int list_kind(struct flytctl *, const char *kind);
+
+/* watch.c: pictures of --watch and top. A key, or how the wait ended. */
+enum { KEY_NONE, KEY_END = -1, KEY_UP = 256, KEY_DOWN, KEY_PAGE_UP, KEY_PAGE_DOWN, KEY_HOME, KEY_LAST, KEY_RESIZED };
+/* The terminal gives single keys, until screen_close; false: there is no terminal to read keys from. */
+bool screen_open(void);
+void screen_close(void);
+void screen_clear(void);
+int screen_height(void);
+/* Waits for a key, at most so long. KEY_END: interrupted, or nobody reads any more. */
+int screen_key(unsigned ms);
+
+/* ---- events (events.c) ---- */
+
+/* The last `count` events for which `wanted` is true, oldest first. */
+struct event_filter {
+    const char *vm, *node;
+    uint64_t server, program;
+    int64_t since;
+    const char *const *kinds; /* ended by NULL; NULL: all */
+};
+/* *after: where to begin; then the last that was looked at. */
+int events_past(struct flytctl *, const struct event_filter *, uint64_t newest, uint64_t *after, uint64_t count,
+                json_t **rows);
+void print_event_table(const struct flytctl *, const json_t *rows, bool headers);
+/* --since of a command that shows events: an age or a time. false: complained. */
+bool option_since(struct flytctl *, int64_t *when);
 
 /* ---- files with verifiers of secrets (cmd_vm_file.c) ---- */
 
@@ -210,10 +294,10 @@ json_t *file_read(struct flytctl *, const char *path, const char *key, int *code
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
-    vm_import_options[], status_options[], events_options[], top_options[], change_options[], program_migrate_options[],
-    program_suspend_options[], program_resume_options[], move_cancel_options[], migrate_options[],
-    migrate_auto_options[], grouping_options[], config_check_options[], ca_create_options[], ca_issue_options[],
-    ca_revoke_options[], node_import_options[];
+    vm_import_options[], status_options[], events_options[], top_options[], describe_options[], list_options[],
+    change_options[], program_migrate_options[], program_suspend_options[], program_resume_options[],
+    move_cancel_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
+    ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
     command_vm_list(struct flytctl *), command_vm_show(struct flytctl *), command_vm_import(struct flytctl *),
@@ -223,6 +307,7 @@ int command_node_list(struct flytctl *), command_node_show(struct flytctl *), co
 int command_node_export(struct flytctl *), command_node_import(struct flytctl *);
 int command_server_list(struct flytctl *), command_server_stop(struct flytctl *),
     command_program_list(struct flytctl *), command_program_kill(struct flytctl *);
+int command_gpu_list(struct flytctl *), command_describe(struct flytctl *);
 int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *),
     command_reload(struct flytctl *), command_key_rotate(struct flytctl *);
 int status_check(struct flytctl *); /* status --check; its exit statuses are not those above */

@@ -261,15 +261,58 @@ bool option_connection(struct flytctl *ctl, const struct option_row *row, const 
     return false;
 }
 
+static void set_form(struct flytctl *ctl, enum output_form form)
+{
+    ctl->form = form;
+    ctl->json = form == FORM_JSON || form == FORM_YAML;
+    ctl->wide = ctl->wide || form == FORM_WIDE;
+}
+
+static bool read_form(struct flytctl *ctl, const char *text)
+{
+    static const char *const names[] = { [FORM_TABLE] = "table", [FORM_WIDE] = "wide", [FORM_JSON] = "json",
+                                         [FORM_YAML] = "yaml",   [FORM_NAME] = "name", [FORM_CSV] = "csv" };
+    if (strncmp(text, "custom=", 7) == 0) {
+        ctl->custom = text + 7;
+        set_form(ctl, FORM_CUSTOM);
+        return true;
+    }
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            set_form(ctl, (enum output_form)i);
+            return true;
+        }
+    complain(ctl, EXIT_USAGE, "--output wants table, wide, json, yaml, name, csv or custom=HEAD:KEY,…, not '%s'", text);
+    return false;
+}
+
+static bool read_color(struct flytctl *ctl, const char *text)
+{
+    static const char *const names[] = { [WHEN_AUTO] = "auto", [WHEN_ALWAYS] = "always", [WHEN_NEVER] = "never" };
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            ctl->color = (enum color_when)i;
+            return true;
+        }
+    complain(ctl, EXIT_USAGE, "--color wants auto, always or never, not '%s'", text);
+    return false;
+}
+
 static bool set_global(struct parser *parser, const struct option_row *row, const char *value)
 {
     struct flytctl *ctl = parser->ctl;
     if (option_connection(ctl, row, value))
         return true;
     if (strcmp(row->name, "json") == 0)
-        ctl->json = true;
+        set_form(ctl, FORM_JSON);
     else if (strcmp(row->name, "wide") == 0)
         ctl->wide = true;
+    else if (strcmp(row->name, "output") == 0)
+        return read_form(ctl, value);
+    else if (strcmp(row->name, "utc") == 0)
+        ctl->utc = true;
+    else if (strcmp(row->name, "color") == 0)
+        return read_color(ctl, value);
     else if (strcmp(row->name, "help") == 0)
         parser->help = true;
     else if (strcmp(row->name, "version") == 0)

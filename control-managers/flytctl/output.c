@@ -28,7 +28,7 @@ static int say_complaint(struct flytctl *ctl, int code, json_t *members, const c
         json_t *object = json_pack("{s:b, s:s, s:i, s:o}", "ok", 0, "error", exit_name(code), "exit", code, "message",
                                    json_text(text));
         json_object_update(object, members);
-        print_json(object);
+        print_data(ctl, object);
     }
     json_decref(members);
     return code;
@@ -70,7 +70,7 @@ void report(struct flytctl *ctl, json_t *members, const char *format, ...)
     if (ctl->json) {
         json_t *object = json_pack("{s:b, s:o}", "ok", 1, "message", json_text(text));
         json_object_update(object, members);
-        print_json(object);
+        print_data(ctl, object);
     } else {
         printf("%s\n", text);
     }
@@ -86,43 +86,25 @@ void print_json(json_t *json)
     json_decref(json);
 }
 
-void print_json_line(json_t *json)
+void print_data(const struct flytctl *ctl, json_t *json)
 {
-    json_dumpf(json, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    putchar('\n');
-    fflush(stdout);
+    if (ctl->form != FORM_YAML) {
+        print_json(json);
+        return;
+    }
+    print_yaml(json);
     json_decref(json);
 }
 
-/* Texts of peers are cleaned when they are decoded; ours may hold what a user typed or a certificate says. Our own have
-   lines. */
-json_t *json_text(const char *text)
+void print_data_line(const struct flytctl *ctl, json_t *json)
 {
-    char *copy = strdup(text ? text : "");
-    if (!copy)
-        return json_string("");
-    for (char *at = copy, *end; *at; at = end + (*end != '\0')) {
-        end = at + strcspn(at, "\n");
-        char ends = *end;
-        *end = '\0';
-        protocol_text_clean(at);
-        *end = ends;
+    if (ctl->form == FORM_YAML) {
+        printf("---\n");
+        print_yaml(json);
+    } else {
+        json_dumpf(json, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        putchar('\n');
     }
-    json_t *json = json_string(copy);
-    free(copy);
-    return json;
-}
-
-json_t *json_time(int64_t microseconds)
-{
-    if (microseconds == 0)
-        return json_null();
-    char text[64], all[96];
-    time_t seconds = (time_t)(microseconds / 1000000);
-    struct tm parts;
-    if (microseconds < 0 || !gmtime_r(&seconds, &parts))
-        return json_null();
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    snprintf(all, sizeof all, "%s.%06dZ", text, (int)(microseconds % 1000000));
-    return json_string(all);
+    fflush(stdout);
+    json_decref(json);
 }

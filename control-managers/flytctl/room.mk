@@ -1,7 +1,8 @@
 # control-managers/flytctl: the administrator's command line.
-FLYTCTL_NAMES   := main.c commands.c complete.c options.c secret.c session.c output.c table.c rows.c schema.c cmd_vm.c cmd_vm_file.c \
-                   cmd_cluster.c cmd_watch.c cmd_change.c cmd_move.c cmd_config.c check.c cmd_ca.c cmd_ca_revoke.c \
-                   cmd_health.c cmd_node_file.c cmd_checkpoint.c since.c
+FLYTCTL_NAMES   := main.c commands.c complete.c options.c secret.c session.c answers.c output.c table.c schema.c \
+                   cmd_vm.c cmd_vm_file.c cmd_cluster.c cmd_watch.c cmd_change.c cmd_move.c cmd_config.c check.c \
+                   cmd_ca.c cmd_ca_revoke.c cmd_health.c cmd_node_file.c cmd_checkpoint.c since.c yaml.c color.c \
+                   forms.c select.c list.c screen.c kinds.c events.c describe.c top.c
 # The daemons' tables of keys, for `config check`.
 FLYTCTL_SCHEMAS := $(addprefix control-managers/,cluster-manager/schema.c node-manager/schema.c client-manager/schema.c)
 FLYTCTL_OBJECTS := $(call objects,$(addprefix control-managers/flytctl/,$(FLYTCTL_NAMES)) $(FLYTCTL_SCHEMAS))
@@ -11,7 +12,7 @@ $(FLYTCTL_OBJECTS): | $(CONTROL_COMMON_HEADERS)
 # Rooms are read in the order of their names: cpu/checkpoint comes later.
 .SECONDEXPANSION:
 $(BIN)/flytctl: $(FLYTCTL_OBJECTS) $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) $$(CPU_CHECKPOINT_OBJECTS) \
-    $(call objects,cpu/code/hash.c)
+    $(call objects,cpu/code/hash.c) $$(CONTROL_ROWS_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ljansson $(CPU_CHECKPOINT_LIBS) -o $@
+	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ljansson -lyaml $(CPU_CHECKPOINT_LIBS) -o $@
 PROGRAMS += $(BIN)/flytctl

@@ -1,4 +1,4 @@
-/* session.c: the connection to the cluster manager, and what its answers mean for the exit code. */
+/* session.c: the connection to the cluster manager. What its answers mean is in answers.c. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdarg.h>
@@ -13,25 +13,6 @@
 #include "cpu/common/version.h"
 
 static const char default_settings[] = "/etc/flyt/flytctl.conf";
-
-int exit_of_code(ctl_code code)
-{
-    switch (code) {
-    case CTL_OK:            return EXIT_FINE;
-    case CTL_INVALID:       return EXIT_USAGE;
-    case CTL_DENIED:        return EXIT_DENIED;
-    case CTL_NOT_FOUND:     return EXIT_NOT_FOUND;
-    case CTL_EXISTS:        return EXIT_EXISTS;
-    case CTL_BUSY:          return EXIT_BUSY;
-    case CTL_NO_ROOM:       return EXIT_NO_ROOM;
-    case CTL_NOT_SUPPORTED: return EXIT_NOT_SUPPORTED;
-    case CTL_DB_AWAY:       return EXIT_DB_AWAY;
-    case CTL_UNKNOWN:       return EXIT_UNKNOWN;
-    case CTL_LOST:
-    case CTL_TIMEOUT:       return EXIT_UNREACHABLE;
-    default:                return EXIT_FAILED;
-    }
-}
 
 static int exit_of_errno(int error)
 {
@@ -287,33 +268,4 @@ int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *res
                         "the cluster manager: %s. The change may have been made, or may be made yet: `%s` shows it",
                         error, ctl->look);
     return code ? complain(ctl, exit_of_errno(code), "the cluster manager: %s", error) : EXIT_FINE;
-}
-
-int ask(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
-{
-    int code = ask_raw(ctl, procedure, args, result);
-    if (code)
-        return code;
-    const ctl_status *status = result;
-    if (status->code == CTL_OK)
-        return EXIT_FINE;
-    code = complain_status(ctl, status);
-    protocol_free(protocol_procedures[procedure].result, result);
-    return code;
-}
-
-int ask_plain(struct flytctl *ctl, uint32_t procedure, const void *args, const char *done, ...)
-{
-    char text[EXPLAIN_SIZE];
-    ctl_plain_result result;
-    int code = ask(ctl, procedure, args, &result);
-    if (code)
-        return code;
-    va_list list;
-    va_start(list, done);
-    vsnprintf(text, sizeof text, done, list);
-    va_end(list);
-    report(ctl, NULL, "%s", *result.status.text ? result.status.text : text);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
-    return EXIT_FINE;
 }

@@ -72,8 +72,19 @@ static void cell(const json_t *row, const struct column *column, char *buffer)
                  json_is_string(value) && *json_string_value(value) ? json_string_value(value) : "-");
         break;
     case COLUMN_NUMBER:
-        snprintf(buffer, CELL_SIZE, "%" PRId64, (int64_t)json_integer_value(value));
+        if (json_is_real(value))
+            snprintf(buffer, CELL_SIZE, "%.1f", json_real_value(value));
+        else
+            snprintf(buffer, CELL_SIZE, "%" PRId64, (int64_t)json_integer_value(value));
         break;
+    case COLUMN_ANY: {
+        json_t *found = value_at(row, column->key);
+        value_text(found, buffer, CELL_SIZE);
+        if (!*buffer)
+            snprintf(buffer, CELL_SIZE, "-");
+        json_decref(found);
+        break;
+    }
     case COLUMN_SIZE:
         text_size((uint64_t)json_integer_value(value), buffer, CELL_SIZE);
         break;
@@ -107,7 +118,7 @@ static void cell(const json_t *row, const struct column *column, char *buffer)
 }
 
 /* Columns of a terminal that this UTF-8 text takes, near enough: one for each character. */
-static int width(const char *text)
+static int text_width(const char *text)
 {
     int count = 0;
     for (; *text; text++)
@@ -119,7 +130,7 @@ static int width(const char *text)
 static void cut(char *text, int wide, bool keep_end)
 {
     char copy[CELL_SIZE];
-    int excess = width(text) - wide;
+    int excess = text_width(text) - wide;
     if (excess <= 0)
         return;
     snprintf(copy, sizeof copy, "%s", text);
@@ -144,7 +155,7 @@ static int terminal_width(void)
     return wide <= 0 ? USUAL_WIDTH : wide < NARROWEST ? NARROWEST : wide;
 }
 
-static int table_width(const struct flytctl *ctl)
+int table_width(const struct flytctl *ctl)
 {
     return ctl->wide || !isatty(STDOUT_FILENO) ? ANY_WIDTH : terminal_width();
 }
@@ -182,8 +193,9 @@ int print_name(const struct flytctl *ctl, const char *name, int at, int pad)
     int most = table_width(ctl) - at;
     snprintf(text, sizeof text, "%s", name);
     cut(text, most < SHORTEST ? SHORTEST : most, false);
-    int padding = pad < most ? pad - width(text) : 0;
-    return printf("%s%*s", text, padding > 0 ? padding : 0, "") > 0 ? width(text) + (padding > 0 ? padding : 0) : 0;
+    int padding = pad < most ? pad - text_width(text) : 0;
+    return printf("%s%*s", text, padding > 0 ? padding : 0, "") > 0 ? text_width(text) + (padding > 0 ? padding : 0)
+                                                                    : 0;
 }
 
 /* ---- tables ---- */
@@ -209,15 +221,15 @@ static void measure(struct table_layout *layout, const json_t *rows)
     size_t i;
     json_t *row;
     for (size_t c = 0; c < layout->count; c++) {
-        layout->wide[c] = width(layout->columns[c].title);
+        layout->wide[c] = text_width(layout->columns[c].title);
         layout->shown[c] = layout->says_nothing[c] = true;
     }
     json_array_foreach(rows, i, row)
         for (size_t c = 0; c < layout->count; c++) {
             cell(row, &layout->columns[c], text);
             layout->says_nothing[c] &= strcmp(text, "-") == 0;
-            if (width(text) > layout->wide[c])
-                layout->wide[c] = width(text);
+            if (text_width(text) > layout->wide[c])
+                layout->wide[c] = text_width(text);
         }
 }
 
@@ -264,7 +276,8 @@ static bool right_aligned(enum column_kind kind)
            kind == COLUMN_PART_SIZE;
 }
 
-static void print_cells(const struct table_layout *layout, const json_t *row)
+/* row NULL: the titles. */
+static void print_cells(const struct flytctl *ctl, const struct table_layout *layout, const json_t *row)
 {
     char text[CELL_SIZE];
     size_t last = layout->count;
@@ -278,10 +291,12 @@ static void print_cells(const struct table_layout *layout, const json_t *row)
             cell(row, column, text);
         else
             snprintf(text, sizeof text, "%s", column->title);
+        const char *color = row ? color_of(ctl, column->key, text) : color_title(ctl);
         cut(text, layout->wide[c], column->kind == COLUMN_END);
-        int padding = layout->wide[c] - width(text);
+        int padding = layout->wide[c] - text_width(text);
         bool right = right_aligned(column->kind), end = c + 1 == last;
-        printf("%*s%s%*s%s", right ? padding : 0, "", text, right || end ? 0 : padding, "", end ? "\n" : "  ");
+        printf("%*s%s%s%s%*s%s", right ? padding : 0, "", color, text, color_end(color), right || end ? 0 : padding, "",
+               end ? "\n" : "  ");
     }
 }
 
@@ -295,43 +310,65 @@ void print_table(const struct flytctl *ctl, const json_t *rows, const struct col
     while (whole_width(&layout) > most && leave_out(&layout))
         ;
     cut_longest(&layout, most);
-    print_cells(&layout, NULL);
-    json_array_foreach(rows, i, row)
-        print_cells(&layout, row);
+    if (with_headers(ctl))
+        print_cells(ctl, &layout, NULL);
+    json_array_foreach(rows, i, row) print_cells(ctl, &layout, row);
+}
+
+void print_table_without(const struct flytctl *ctl, const json_t *rows, const struct row_kind *kind, const char *key)
+{
+    struct column columns[MAX_COLUMNS];
+    size_t count = 0;
+    for (size_t c = 0; c < kind->count && count < MAX_COLUMNS; c++)
+        if (strcmp(kind->columns[c].key, key) != 0)
+            columns[count++] = kind->columns[c];
+    print_table(ctl, rows, columns, count);
 }
 
 int print_rows(struct flytctl *ctl, json_t *rows, const struct column *columns, size_t count, const char *when_empty)
 {
+    int code = EXIT_FINE;
     if (ctl->json) {
-        print_json(rows);
+        print_data(ctl, rows);
         return EXIT_FINE;
     }
-    if (json_array_size(rows))
+    if (ctl->form > FORM_WIDE)
+        code = print_form(ctl, rows, columns, count, with_headers(ctl));
+    else if (json_array_size(rows))
         print_table(ctl, rows, columns, count);
     else
         printf("%s\n", when_empty);
     json_decref(rows);
-    return EXIT_FINE;
+    return code;
 }
 
-int print_object(struct flytctl *ctl, json_t *object, const struct column *columns, size_t count)
+static void print_fields(const struct flytctl *ctl, const json_t *object, const struct column *columns, size_t count)
 {
     char text[CELL_SIZE];
     int wide = 0;
-    if (ctl->json) {
-        print_json(object);
-        return EXIT_FINE;
-    }
     for (size_t c = 0; c < count; c++)
-        if (width(columns[c].title) > wide)
-            wide = width(columns[c].title);
+        if (text_width(columns[c].title) > wide)
+            wide = text_width(columns[c].title);
     for (size_t c = 0; c < count; c++) {
         const char *whole =
             columns[c].kind == COLUMN_TEXT ? json_string_value(json_object_get(object, columns[c].key)) : NULL;
         cell(object, &columns[c], text);
-        printf("%-*s", wide, columns[c].title);
+        const char *color = color_of(ctl, columns[c].key, text);
+        printf("%-*s%s", wide, columns[c].title, color);
         print_text(ctl, whole && *whole ? whole : text, wide, GAP, wide + GAP);
+        printf("%s", color_end(color));
     }
+}
+
+int print_object(struct flytctl *ctl, json_t *object, const struct column *columns, size_t count)
+{
+    if (ctl->json) {
+        print_data(ctl, object);
+        return EXIT_FINE;
+    }
+    if (ctl->form > FORM_WIDE)
+        return print_rows(ctl, json_pack("[o]", object), columns, count, "");
+    print_fields(ctl, object, columns, count);
     json_decref(object);
     return EXIT_FINE;
 }

@@ -357,9 +357,9 @@ def tables_fit_the_terminal():
         for columns in (80, 60, 200):
             text = re.sub("\033[^a-zA-Z]*[a-zA-Z]", "", on_a_terminal(columns, *what))
             need(max(map(len, text.splitlines())) <= columns, f"{what} on {columns} columns:\n{text}")
-    fitted = on_a_terminal(80, "vm", "list")
+    fitted = on_a_terminal(80, "vm", "list", "--color", "never")
     need(name in fitted and "WAITING" in fitted, "what matters is shown")
-    whole = on_a_terminal(80, "vm", "list", "--wide")
+    whole = on_a_terminal(80, "vm", "list", "--wide", "--color=never")
     need(whole == ctl("vm", "list") and "GROUPING" in whole and whole.count(host) == 2, whole)
     ctl("vm", "remove", name)
 

@@ -1,9 +1,49 @@
 /* rows.c: the cluster manager's rows as JSON. The keys are an interface: add, never rename. Memory is bytes. */
-#include "control-managers/flytctl/flytctl.h"
+#include "control-managers/rows/rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* ---- texts and times ---- */
+
+/* Texts of peers are cleaned when they are decoded; ours may hold what a user typed or a certificate says. Our own have
+   lines. */
+json_t *json_text(const char *text)
+{
+    char *copy = strdup(text ? text : "");
+    if (!copy)
+        return json_string("");
+    for (char *at = copy, *end; *at; at = end + (*end != '\0')) {
+        end = at + strcspn(at, "\n");
+        char ends = *end;
+        *end = '\0';
+        protocol_text_clean(at);
+        *end = ends;
+    }
+    json_t *json = json_string(copy);
+    free(copy);
+    return json;
+}
+
+json_t *json_time(int64_t microseconds)
+{
+    if (microseconds == 0)
+        return json_null();
+    char text[64], all[96];
+    time_t seconds = (time_t)(microseconds / 1000000);
+    struct tm parts;
+    if (microseconds < 0 || !gmtime_r(&seconds, &parts))
+        return json_null();
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(all, sizeof all, "%s.%06dZ", text, (int)(microseconds % 1000000));
+    return json_string(all);
+}
+
+/* ---- rows ---- */
 
 static json_t *json_u64(uint64_t number)
 {
@@ -83,7 +123,7 @@ static json_t *row_gpu(const admin_gpu *gpu)
     return row;
 }
 
-static json_t *row_node(const admin_node *node)
+json_t *row_node(const admin_node *node)
 {
     static const char *const states[] = { "up", "suspect", "lost", "away" };
     uint64_t sms = 0, sms_used = 0, memory = 0, memory_used = 0;
@@ -164,7 +204,7 @@ json_t *row_vm(const admin_vm *vm)
     return row;
 }
 
-static json_t *row_vm_state(const admin_vm_row *state)
+json_t *row_vm_state(const admin_vm_row *state)
 {
     json_t *row = row_vm(&state->vm);
     add(row, "has_secret", json_boolean(state->has_secret));
@@ -177,7 +217,7 @@ static json_t *row_vm_state(const admin_vm_row *state)
     return row;
 }
 
-static json_t *row_program(const admin_program *program)
+json_t *row_program(const admin_program *program)
 {
     static const char *const states[] = { "waiting", "starting", "running", "lost", "suspended" };
     json_t *row = json_object();
@@ -212,104 +252,21 @@ json_t *row_event(const admin_event *event)
     return row;
 }
 
-/* ---- whole listings ---- */
-
-static char nothing[1];
-
-int list_nodes(struct flytctl *ctl, const char *only, json_t **rows)
+json_t *row_move(const admin_move_row *move)
 {
-    char after[CTL_MAX_NAME + 1] = "";
-    unsigned more;
-    *rows = json_array();
-    do {
-        admin_named_page page = { .after = after, .only = only ? (char *)(uintptr_t)only : nothing };
-        admin_nodes_result result;
-        int code = ask(ctl, ADMIN_NODES, &page, &result);
-        if (code) {
-            json_decref(*rows);
-            *rows = NULL;
-            return code;
-        }
-        for (unsigned i = 0; i < result.nodes.nodes_len; i++)
-            json_array_append_new(*rows, row_node(&result.nodes.nodes_val[i]));
-        more = result.more && result.nodes.nodes_len;
-        if (more)
-            snprintf(after, sizeof after, "%s", result.nodes.nodes_val[result.nodes.nodes_len - 1].name);
-        protocol_free((xdrproc_t)xdr_admin_nodes_result, &result);
-    } while (more);
-    return EXIT_FINE;
-}
-
-int list_vms(struct flytctl *ctl, const char *only, json_t **rows)
-{
-    char after[CTL_MAX_NAME + 1] = "";
-    unsigned more;
-    *rows = json_array();
-    do {
-        admin_named_page page = { .after = after, .only = only ? (char *)(uintptr_t)only : nothing };
-        admin_vms_result result;
-        int code = ask(ctl, ADMIN_VMS, &page, &result);
-        if (code) {
-            json_decref(*rows);
-            *rows = NULL;
-            return code;
-        }
-        for (unsigned i = 0; i < result.vms.vms_len; i++)
-            json_array_append_new(*rows, row_vm_state(&result.vms.vms_val[i]));
-        more = result.more && result.vms.vms_len;
-        if (more)
-            snprintf(after, sizeof after, "%s", result.vms.vms_val[result.vms.vms_len - 1].vm.name);
-        protocol_free((xdrproc_t)xdr_admin_vms_result, &result);
-    } while (more);
-    return EXIT_FINE;
-}
-
-int list_servers(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
-{
-    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing,
-                                 .node = node ? (char *)(uintptr_t)node : nothing };
-    unsigned more;
-    *rows = json_array();
-    do {
-        admin_servers_result result;
-        int code = ask(ctl, ADMIN_SERVERS, &page, &result);
-        if (code) {
-            json_decref(*rows);
-            *rows = NULL;
-            return code;
-        }
-        for (unsigned i = 0; i < result.servers.servers_len; i++)
-            json_array_append_new(*rows, row_server(&result.servers.servers_val[i]));
-        more = result.more && result.servers.servers_len;
-        if (more)
-            page.after = result.servers.servers_val[result.servers.servers_len - 1].id;
-        protocol_free((xdrproc_t)xdr_admin_servers_result, &result);
-    } while (more);
-    return EXIT_FINE;
-}
-
-int list_programs(struct flytctl *ctl, const char *vm, const char *node, json_t **rows)
-{
-    admin_numbered_page page = { .after = 0, .vm = vm ? (char *)(uintptr_t)vm : nothing,
-                                 .node = node ? (char *)(uintptr_t)node : nothing };
-    unsigned more;
-    *rows = json_array();
-    do {
-        admin_programs_result result;
-        int code = ask(ctl, ADMIN_PROGRAMS, &page, &result);
-        if (code) {
-            json_decref(*rows);
-            *rows = NULL;
-            return code;
-        }
-        if (*result.status.text)
-            fprintf(stderr, "flytctl: warning: %s\n", result.status.text);
-        for (unsigned i = 0; i < result.programs.programs_len; i++)
-            json_array_append_new(*rows, row_program(&result.programs.programs_val[i]));
-        more = result.more && result.programs.programs_len;
-        if (more)
-            page.after = result.programs.programs_val[result.programs.programs_len - 1].id;
-        protocol_free((xdrproc_t)xdr_admin_programs_result, &result);
-    } while (more);
-    return EXIT_FINE;
+    static const char *const states[] = { "reserved", "ordered", "moving", "done", "failed" };
+    const char *state = (unsigned)move->state < COUNT(states) ? states[move->state] : "unknown";
+    bool cancelled = move->state == ADMIN_MOVE_FAILED && move->cancelled && move->status.code == CTL_DENIED;
+    static const char *const actions[] = { "move", "suspend", "resume", "checkpoint" };
+    const char *action = (unsigned)move->action < COUNT(actions) ? actions[move->action] : "unknown";
+    return json_pack(
+        "{s:s, s:I, s:I, s:o, s:o, s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:s, s:o,"
+        " s:o}",
+        "action", action, "id", (json_int_t)move->id, "program", (json_int_t)move->prog, "vm", json_text(move->vm),
+        "executable", json_text(move->executable), "state", cancelled ? "cancelled" : state, "cancelled",
+        (int)move->cancelled, "source", (json_int_t)move->source, "target", (json_int_t)move->target, "from_node",
+        json_text(move->from_node), "from_gpu", json_text(move->from_gpu), "to_node", json_text(move->to_node),
+        "to_gpu", json_text(move->to_gpu), "begun", json_time(move->begun), "ended", json_time(move->ended),
+        "outage_ms", (double)move->outage_us / 1000, "bytes", (json_int_t)move->bytes, "code",
+        protocol_code_name(move->status.code), "why", json_text(move->status.text), "by", json_text(move->by));
 }
