@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """completion.py BIN: what the TAB key does in bash, for each of our commands; TAP on stdout.
 
-shows: completion: commands, options, values, names of the cluster and files, typed into a real bash
+shows: completion: commands, options, values, names of the cluster and files, typed into a real bash, zsh and fish
 
 A bash runs on a terminal of its own. A case types a line and TAB, and looks at the line that results, or at the
-candidates that are listed. A cluster of one node gives names of VMs, nodes and GPUs.
+candidates that are listed. A cluster of one node gives names of VMs, nodes and GPUs. A zsh does the same; fish prints
+candidates by itself.
 """
 
 import os
@@ -12,12 +13,13 @@ import pty
 import re
 import select
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import Local, plan, run_cases  # noqa: E402
+from testlib import Local, Skip, plan, run_cases  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.path.abspath(sys.argv[1])
@@ -32,16 +34,20 @@ stty -echoctl; echo re''ady
 """
 
 
+# compinit finds _flytctl in $fpath, as it does in an installation.
+ZSH_SETUP = f"""PS1='$ '; PATH={BIN}:$PATH; cd {FOLDER}; fpath=({os.path.dirname(SCRIPT)} $fpath)
+autoload -Uz compinit; compinit -u -D; unsetopt zle_bracketed_paste; zstyle ':completion:*' list-prompt ''
+show-line() {{ print -r -- $'\n'"<line>$BUFFER</line>"; }}; zle -N show-line; bindkey '^T' show-line
+bindkey '^U' kill-whole-line; LISTMAX=0; echo re''ady
+"""
+
+
 class Bash:
-    def __init__(self, env):
+    def __init__(self, env, command=("bash", "--norc", "--noprofile", "-i"), setup=SETUP):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
-            os.execvpe(
-                "bash",
-                ["bash", "--norc", "--noprofile", "-i"],
-                {**env, "TERM": "dumb", "COLUMNS": "400", "LINES": "200"},
-            )
-        self.write(SETUP)
+            os.execvpe(command[0], command, {**env, "TERM": "dumb", "COLUMNS": "400", "LINES": "200"})
+        self.write(setup)
         self.read_until("ready")
 
     def write(self, text):
@@ -153,8 +159,58 @@ def the_others(bash):
     lists(bash, "flyt-node-manager --", "--config", "--check")
 
 
+def flytctl_forms(bash):
+    lists(bash, "flytctl vm list -o ", "table", "wide", "json", "yaml", "name", "csv", "custom=")
+    gives(bash, "flytctl vm list --sort-by conn", "flytctl vm list --sort-by connected ")
+    gives(bash, "flytctl server list --filter restar", "flytctl server list --filter restarts=")
+    lists(bash, "flytctl --color ", "auto", "always", "never")
+    lists(bash, "flytctl ca issue here ", "cluster", "issuer", "node", "client", "admin", "operator",
+          "viewer", "server")
+    lists(bash, "flytctl describe ", "vm", "node", "gpu", "server", "program", "move")
+    gives(bash, "flytctl describe vm lo", "flytctl describe vm local ")
+    gives(bash, "flytctl top prog", "flytctl top programs ")
+
+
+def in_zsh(bash):
+    if not shutil.which("zsh"):
+        raise Skip("zsh is not installed")
+    zsh = Bash(bash.env, ("zsh", "-f", "-i"), ZSH_SETUP)
+    gives(zsh, "flytctl stat", "flytctl status ")
+    gives(zsh, "flytctl vm show lo", "flytctl vm show local ")
+    gives(zsh, "flytctl vm list -o ya", "flytctl vm list -o yaml ")
+    gives(zsh, "flytctl server list --vm=lo", "flytctl server list --vm=local ")
+    gives(zsh, "flytctl ca issue here op", "flytctl ca issue here operator ")
+    gives(zsh, "flytctl vm import pro", "flytctl vm import program ")
+    gives(zsh, "flytctl server list --filter restar", "flytctl server list --filter restarts=")
+    zsh.write("exit\n")
+    os.waitpid(zsh.pid, 0)
+
+
+def in_fish(bash):
+    if not shutil.which("fish"):
+        raise Skip("fish is not installed")
+    script = os.path.join(os.path.dirname(SCRIPT), "flytctl.fish")
+
+    def offers(line, *wanted):
+        done = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"], cwd=FOLDER,
+                              capture_output=True, text=True, timeout=20,
+                              env={**bash.env, "PATH": BIN + ":" + os.environ["PATH"], "HOME": FOLDER})
+        words = [word.split("\t")[0] for word in done.stdout.splitlines()]
+        assert words == list(wanted), f"{line!r}: {words} {done.stderr}"
+    offers("flytctl stat", "status")
+    offers("flytctl vm s", "set", "show")
+    offers("flytctl vm show lo", "local")
+    offers("flytctl vm list -o ya", "yaml")
+    offers("flytctl server list --vm=lo", "--vm=local")
+    offers("flytctl ca issue here op", "operator")
+    offers("flytctl vm import pro", "program")
+    offers("flytctl ca create fo", "folder/")
+    offers("flytctl server list --filter restar", "restarts=")
+
+
 def main():
-    cases = [flytctl_commands, flytctl_options, flytctl_values, flytctl_names, files, flyt_run, flyt_local, the_others]
+    cases = [flytctl_commands, flytctl_options, flytctl_values, flytctl_names, flytctl_forms, files, flyt_run,
+             flyt_local, the_others, in_zsh, in_fish]
     for name in ("a file.json", "program"):
         with open(os.path.join(FOLDER, name), "w"):
             pass
@@ -162,7 +218,9 @@ def main():
     os.mkdir(os.path.join(FOLDER, "folder"))
     cluster = Local(BIN, os.path.join(FOLDER, "cluster"))
     try:
-        bash = Bash({**os.environ, "FLYT_CLUSTER": f"unix://{cluster.dir}/run/cluster.sock"})
+        env = {**os.environ, "FLYT_CLUSTER": f"unix://{cluster.dir}/run/cluster.sock"}
+        bash = Bash(env)
+        bash.env = env
         run_cases(cases, lambda test: test(bash))
         bash.write("\x15exit\n")
         os.waitpid(bash.pid, 0)

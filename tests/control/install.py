@@ -54,8 +54,8 @@ def everything_is_there_and_works():
                  "usr/lib/sysusers.d/flyt.conf", "usr/lib/tmpfiles.d/flyt.conf",
                  "etc/logrotate.d/flyt", "usr/share/man/man1/flytctl.1", "usr/share/man/man8/flyt-cluster-manager.8",
                  "usr/share/bash-completion/completions/flytctl", "usr/share/bash-completion/completions/flyt-run",
-                 "usr/share/zsh/site-functions/_flytctl", "usr/libexec/flyt/cudart/libcudart.so.12",
-                 "usr/libexec/flyt/libsoftgpu.so"):
+                 "usr/share/zsh/site-functions/_flytctl", "usr/share/fish/vendor_completions.d/flytctl.fish",
+                 "usr/libexec/flyt/cudart/libcudart.so.12", "usr/libexec/flyt/libsoftgpu.so"):
         need(os.path.isfile(os.path.join(root, name)), name)
     for name in files(BIN):                       # what is built is installed, whatever is added
         need(name == "README.md" or os.path.isfile(os.path.join(root, "usr/libexec/flyt", name)),
