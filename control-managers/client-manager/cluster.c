@@ -212,6 +212,7 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
     case CLIENT_EVENT_ANSWER:
     case CLIENT_EVENT_MOVE:
     case CLIENT_EVENT_REST:
+    case CLIENT_EVENT_SAVE:
         break;
     }
 }
@@ -233,7 +234,11 @@ static void take_event(struct manager *manager, const client_event *event)
         return;
     }
     if (body->kind == CLIENT_EVENT_REST) {
-        move_take_rest(manager, &body->client_event_body_u.rest);
+        move_take_save(manager, &(client_save){ body->client_event_body_u.rest, (char *)(uintptr_t)"" });
+        return;
+    }
+    if (body->kind == CLIENT_EVENT_SAVE) {
+        move_take_save(manager, &body->client_event_body_u.save);
         return;
     }
     /* All others have the same form. */

@@ -75,6 +75,25 @@ static int take_lock(struct daemon *daemon, char *error)
     return make_folders(path, error);
 }
 
+/* Without the key in the configuration nothing is encrypted; with one that cannot be had we do not start. */
+static int take_checkpoint_key(struct manager *manager, const char *source, char *error)
+{
+    struct secret text = { .size = 0 };
+    uint8_t key[CHECKPOINT_KEY];
+    manager->seals = manager->seals && *source;
+    int failure = *source ? secret_resolve(source, false, &text, error) : 0;
+    if (!failure && *source && !checkpoint_key_parse(text.bytes, text.size, key))
+        failure = explain(error, -EINVAL, "security.checkpoint-key: %s is no key of 64 hexadecimal digits (`flytctl "
+                          "checkpoint key FILE` makes one)", source);
+    if (!failure && *source) {
+        memcpy(manager->checkpoint_key, key, sizeof key);
+        manager->seals = true;
+    }
+    checkpoint_key_wipe(key, sizeof key);
+    secret_wipe(&text);
+    return failure;
+}
+
 static int prepare(struct daemon *daemon, char *error)
 {
     struct manager *manager = &daemon->manager;
@@ -96,6 +115,9 @@ static int prepare(struct daemon *daemon, char *error)
         else if (failure)
             return failure;
     }
+    failure = take_checkpoint_key(manager, config->checkpoint_key, error);
+    if (failure)
+        return failure;
     RAND_bytes((unsigned char *)&manager->incarnation, sizeof manager->incarnation);
     failure = take_lock(daemon, error);
     if (!failure)
@@ -122,6 +144,7 @@ static void on_stop(int number, void *context)
 static void on_reload(int number, void *context)
 {
     struct daemon *daemon = context;
+    char error[EXPLAIN_SIZE] = "";
     (void)number;
     struct config *config = daemon_reload(&about, daemon->path, daemon->config);
     if (!config)
@@ -134,6 +157,9 @@ static void on_reload(int number, void *context)
     now->wait = wanted->wait;
     now->wait_timeout = wanted->wait_timeout;
     now->plain_servers = wanted->plain_servers;
+    const char *key = wanted->checkpoint_key; /* a variable of the environment cannot change under a process */
+    if (strncmp(key, "env:", 4) != 0 && take_checkpoint_key(&daemon->manager, key, error) != 0)
+        log_error("event=key-not-renewed why=\"%s\": the key of before is used", error);
     daemon_secret_renew(now->secret, &daemon->manager.secret, daemon->manager.link);
     daemon_tls_renew(&daemon->files, daemon->renewed, &daemon->manager.tls, daemon->manager.link);
     renewal_look(daemon->renewal);
@@ -185,6 +211,7 @@ static int run(struct daemon *daemon)
     }
     tls_context_release(manager->tls);
     secret_wipe(&manager->secret);
+    checkpoint_key_wipe(manager->checkpoint_key, sizeof manager->checkpoint_key);
     if (daemon->lock >= 0)
         close(daemon->lock);
     return daemon_exit_status(failure);

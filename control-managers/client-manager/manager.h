@@ -24,6 +24,7 @@
 #include "control-managers/common/loop.h"
 #include "control-managers/common/process.h"
 #include "control-managers/common/tls.h"
+#include "cpu/checkpoint/checkpoint.h"
 #include "cpu/common/secret.h"
 
 enum program_state { PROGRAM_ASKING, PROGRAM_RUNNING, PROGRAM_REFUSED };
@@ -43,7 +44,7 @@ struct program_move {
     uint64_t id;
     bool cancelled;
     program_move_result order; /* deep copy: what the library is answered */
-    program_rest_result rest;  /* the same, in its place: action is not 0 then */
+    program_save_result save;  /* the same, in its place: rest.action is not 0 then. Without a key */
     ctl_moved outcome;         /* ENDED; its text is `text` */
     char text[CTL_MAX_TEXT + 1];
     struct loop_timer nudge; /* or until a program of before we began is waited for no longer */
@@ -84,6 +85,8 @@ struct manager {
     struct loop_listener *listener;
     struct tls_context *tls;
     struct secret secret;
+    bool seals;                    /* checkpoints are encrypted, and this is the key: */
+    uint8_t checkpoint_key[CHECKPOINT_KEY];
     char name[CTL_MAX_NAME + 1], host[CTL_MAX_HOST + 1];
     char where[CTL_MAX_HOST + 16]; /* the cluster manager: HOST:PORT */
     char why_away[512];            /* why the cluster manager is not there */
@@ -125,8 +128,8 @@ int cluster_moved(struct program *, const ctl_moved *);
 
 /* moves.c */
 void move_take(struct manager *, const client_move *); /* an order of the cluster manager */
-void move_take_rest(struct manager *, const client_rest *);
-conn_handler move_handle_asked, move_handle_rest, move_handle_moved;
+void move_take_save(struct manager *, const client_save *);
+conn_handler move_handle_asked, move_handle_rest, move_handle_save, move_handle_moved;
 /* The program, which is of before we began, has come back; id: the move that it is carrying out, or 0. */
 void move_resumed(struct program *, uint64_t id);
 void move_tell_again(struct program *);               /* the cluster manager is there again */

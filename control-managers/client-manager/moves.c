@@ -35,7 +35,7 @@ void move_forget(struct program *program)
 {
     loop_timer_stop(&program->move.nudge);
     protocol_free((xdrproc_t)xdr_program_move_result, &program->move.order);
-    protocol_free((xdrproc_t)xdr_program_rest_result, &program->move.rest);
+    protocol_free((xdrproc_t)xdr_program_save_result, &program->move.save);
     program->move = (struct program_move){ .state = MOVE_NONE };
 }
 
@@ -88,11 +88,27 @@ static ctl_code check(const struct program *program, char *text)
     return CTL_OK;
 }
 
-static ctl_code check_rest(const struct program *program, char *text)
+/* Whether PROGRAM_REST cannot say all of it. */
+static bool needs_save(const struct program *program, const program_rest_result *rest, const char *base)
+{
+    const bool suspends = rest->action == CTL_REST_SUSPEND;
+    return *base || (suspends ? *rest->file != '\0' : program->manager->seals);
+}
+
+static ctl_code old_library(char *text)
+{
+    return explain(text, CTL_NOT_SUPPORTED,
+                   "the program was started with Flyt's library of an earlier release, which knows no encrypted "
+                   "checkpoints, none of changes, and no file for a suspended program");
+}
+
+static ctl_code check_rest(const struct program *program, const program_save_result *save, char *text)
 {
     if (program->conn && program->minor < CLIENT_MINOR_RESTS)
         return explain(text, CTL_NOT_SUPPORTED,
                        "the program was started with Flyt's library of an earlier release, which cannot be suspended");
+    if (program->conn && program->minor < CLIENT_MINOR_SAVES && needs_save(program, &save->rest, save->base))
+        return old_library(text);
     if (program->server == CLIENT_SUSPENDED)
         return explain(text, CTL_BUSY, "the program is suspended");
     return check(program, text);
@@ -191,12 +207,15 @@ void move_take(struct manager *manager, const client_move *given)
     nudge(&move->nudge, program);
 }
 
-void move_take_rest(struct manager *manager, const client_rest *given)
+void move_take_save(struct manager *manager, const client_save *order)
 {
+    const client_rest *given = &order->rest;
     struct program *program = program_find(manager, given->key);
     char text[CTL_MAX_TEXT + 1] = "";
-    program_rest_result rest = { .move = given->move, .patience_ms = given->patience_ms,
-                                 .within_ms = given->within_ms, .action = given->action, .file = given->file };
+    program_save_result save = { .rest = { .move = given->move, .patience_ms = given->patience_ms,
+                                           .within_ms = given->within_ms, .action = given->action,
+                                           .file = given->file },
+                                 .base = order->base };
     if (!program || program->ended) {
         refuse_unknown(manager, given->key, given->move, "the program has ended");
         return;
@@ -208,8 +227,8 @@ void move_take_rest(struct manager *manager, const client_rest *given)
     }
     move_forget(program);
     move->id = given->move;
-    ctl_code code = check_rest(program, text);
-    if (code == CTL_OK && !protocol_copy((xdrproc_t)xdr_program_rest_result, &move->rest, sizeof move->rest, &rest))
+    ctl_code code = check_rest(program, &save, text);
+    if (code == CTL_OK && !protocol_copy((xdrproc_t)xdr_program_save_result, &move->save, sizeof move->save, &save))
         code = explain(text, CTL_INTERNAL, "no memory");
     if (code != CTL_OK) {
         ends(program, CTL_MOVE_REFUSED, code, text);
@@ -252,24 +271,65 @@ void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
         move->state = MOVE_COMMITTED;
         return;
     } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED && !args->move &&
-               !move->rest.action) {
+               !move->save.rest.action) {
         taken(program, call, &move->order);
         return;
     }
     call_reply(call, &result);
 }
 
+static bool is_to_rest(const struct program *program)
+{
+    return program && program->move.save.rest.action && program->move.state >= MOVE_OFFERED &&
+           program->move.state <= MOVE_COMMITTED;
+}
+
+static char no_file[1], nothing_to_do[] = "there is nothing to do";
+static const program_rest_result no_rest = { .status = { CTL_NOT_FOUND, nothing_to_do }, .action = CTL_REST_SUSPEND,
+                                             .file = no_file };
+
 void move_handle_rest(struct conn *conn, struct loop_call *call, void *object)
 {
     struct program *program = program_of(conn);
-    static char none[] = "there is nothing to do", file[1];
-    program_rest_result result = { .status = { CTL_NOT_FOUND, none }, .action = CTL_REST_SUSPEND, .file = file };
+    char text[CTL_MAX_TEXT + 1];
     (void)object;
-    if (program && program->move.rest.action && program->move.state >= MOVE_OFFERED &&
-        program->move.state <= MOVE_COMMITTED)
-        taken(program, call, &program->move.rest);
-    else
+    if (is_to_rest(program) && needs_save(program, &program->move.save.rest, program->move.save.base)) {
+        call_reply(call, &no_rest); /* the order is of before we began, and the library older than it */
+        ends(program, CTL_MOVE_REFUSED, old_library(text), text);
+    } else if (is_to_rest(program)) {
+        taken(program, call, &program->move.save.rest);
+    } else {
+        call_reply(call, &no_rest);
+    }
+}
+
+/* The key of the file is for the program, and lies nowhere here. */
+void move_handle_save(struct conn *conn, struct loop_call *call, void *object)
+{
+    struct program *program = program_of(conn);
+    const struct manager *manager = program ? program->manager : NULL;
+    struct checkpoint_seal seal;
+    program_save_result result = { .rest = no_rest, .base = no_file };
+    (void)object;
+    if (!is_to_rest(program)) {
         call_reply(call, &result);
+        return;
+    }
+    result = program->move.save;
+    if (result.rest.action == CTL_REST_CHECKPOINT && manager->seals) {
+        if (!checkpoint_seal_make(manager->checkpoint_key, &seal)) {
+            result.rest = no_rest;
+            call_reply(call, &result);
+            ends(program, CTL_MOVE_REFUSED, CTL_INTERNAL, "no key could be made for the file");
+            return;
+        }
+        result.key.key_len = sizeof seal.key;
+        result.key.key_val = (char *)seal.key;
+        result.wrapped.wrapped_len = sizeof seal.wrapped;
+        result.wrapped.wrapped_val = (char *)seal.wrapped;
+    }
+    taken(program, call, &result);
+    checkpoint_key_wipe(&seal, sizeof seal);
 }
 
 void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
@@ -283,7 +343,7 @@ void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
         return;
     move->id = moved->move;
     if (moved->stage == CTL_MOVE_MOVED) {
-        if (move->rest.action == CTL_REST_SUSPEND)
+        if (move->save.rest.action == CTL_REST_SUSPEND)
             program->server = CLIENT_SUSPENDED;
         else if (move->order.grant.server) /* else it has said so when it came back */
             program->server = move->order.grant.server;

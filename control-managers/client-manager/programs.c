@@ -629,6 +629,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_MOVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_asked },
     [PROGRAM_RESUME] = { 1u << CTL_ROLE_PROGRAM, handle_resume },
     [PROGRAM_REST] = { 1u << CTL_ROLE_PROGRAM, move_handle_rest },
+    [PROGRAM_SAVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_save },
     [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,

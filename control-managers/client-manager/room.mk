@@ -4,8 +4,8 @@ CLIENT_MANAGER_OBJECTS := $(call objects,$(addprefix control-managers/client-man
 
 $(CLIENT_MANAGER_OBJECTS): | $(CONTROL_COMMON_HEADERS)
 
-$(BIN)/flyt-client-manager: $(CLIENT_MANAGER_OBJECTS) $(call objects,control-managers/common/process.c) \
-    $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
+$(BIN)/flyt-client-manager: $(CLIENT_MANAGER_OBJECTS) $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \
+    $(call objects,control-managers/common/process.c cpu/checkpoint/seal.c cpu/checkpoint/cipher.c cpu/code/hash.c)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -o $@
+	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -lb2 -o $@
 PROGRAMS += $(BIN)/flyt-client-manager

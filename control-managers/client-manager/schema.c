@@ -104,6 +104,13 @@ static const struct config_key keys[] = {
       .reload = true,
       .help = "With certificates: programs may also use GPU servers that they reach over TCP without TLS "
               "(virt-server.tls off)." },
+    { .path = "security.checkpoint-key",
+      .kind = CONFIG_SECRET,
+      .offset = AT(checkpoint_key),
+      .initial = "",
+      .reload = true,
+      .help = "The key of this VM's checkpoints, which are encrypted then: file:/path of what flytctl checkpoint key"
+              " made, or env:NAME." },
 };
 
 static bool check(const void *values, struct config *config)

@@ -22,6 +22,7 @@ struct manager_config {
     double wait_timeout;
     char *tls_ca, *tls_certificate, *tls_key;
     bool plain_servers;
+    char *checkpoint_key;
 };
 
 extern const struct config_schema manager_schema;

@@ -73,13 +73,22 @@ static ctl_code find_place(struct cluster *cluster, const char *to, struct move_
     return explain(text, CTL_NOT_FOUND, "there is no node '%s' (`flytctl node list`)", to);
 }
 
-void admin_handle_move(struct conn *conn, struct loop_call *call, void *object)
+static ctl_code check_files(const admin_move_args *args, const char *base, char *text)
 {
-    const admin_move_args *args = object;
+    const bool saves = args->action == ADMIN_ACTION_CHECKPOINT;
+    if ((saves || *args->file) && *args->file != '/')
+        return explain(text, CTL_INVALID, "the file of a checkpoint is an absolute path on the program's machine");
+    if (*base && (*base != '/' || !saves))
+        return explain(text, CTL_INVALID, "the checkpoint before is an absolute path on the program's machine");
+    return CTL_OK;
+}
+
+static void move(struct conn *conn, struct loop_call *call, const admin_move_args *args, const char *base)
+{
     struct cluster_session *session = session_of(conn);
     char text[CTL_MAX_TEXT + 1] = "";
     struct program *program = NULL;
-    struct moved_program *move = NULL;
+    struct moved_program *begun = NULL;
     struct move_wish wish = { .by = session->who,
                               .sms = args->sms,
                               .memory = args->memory,
@@ -87,6 +96,7 @@ void admin_handle_move(struct conn *conn, struct loop_call *call, void *object)
                               .within_ms = args->within_ms,
                               .action = args->action,
                               .file = args->file,
+                              .base = base,
                               .together = args->together,
                               .fresh = args->fresh };
     ctl_code code = find_program(session->cluster, args, &program, text);
@@ -96,16 +106,24 @@ void admin_handle_move(struct conn *conn, struct loop_call *call, void *object)
         code = explain(text, CTL_INVALID, "a program has at most %d s to move", MOVE_MOST_MS / 1000);
     if (code == CTL_OK && (unsigned)args->action > ADMIN_ACTION_CHECKPOINT)
         code = explain(text, CTL_INVALID, "there is no such action");
-    if (code == CTL_OK && args->action == ADMIN_ACTION_CHECKPOINT && *args->file != '/')
-        code = explain(text, CTL_INVALID, "the file of a checkpoint is an absolute path on the program's machine");
+    if (code == CTL_OK)
+        code = check_files(args, base, text);
     if (code == CTL_OK && (args->sms || args->memory) && session->hello.role != CTL_ROLE_ADMIN)
         code = explain(text, CTL_DENIED, "an operator may move a program, but not change its share");
     if (code == CTL_OK)
-        code = moving_begin(session->cluster, program, &wish, &move, text);
-    admin_move_result result = { .status = { code, text }, .move = move ? move->id : 0 };
+        code = moving_begin(session->cluster, program, &wish, &begun, text);
+    admin_move_result result = { .status = { code, text }, .move = begun ? begun->id : 0 };
     if (code != CTL_WAITING)
         admin_note_answer(call, code, text);
     call_reply(call, &result);
+}
+
+void admin_handle_move(struct conn *conn, struct loop_call *call, void *object) { move(conn, call, object, ""); }
+
+void admin_handle_save(struct conn *conn, struct loop_call *call, void *object)
+{
+    const admin_save_args *args = object;
+    move(conn, call, &args->move, args->base);
 }
 
 /* ---- which moves there are ---- */

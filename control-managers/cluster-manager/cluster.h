@@ -45,7 +45,7 @@ struct message {
     uint64_t source; /* NODE_ORDER_BRIDGE: the program's server now; server is the target */
     uint32_t sms, grace_ms;
     uint64_t memory;
-    /* CLIENT_EVENT_MOVE, CLIENT_EVENT_REST: its number. Of the first, server is the target; a code other than CTL_OK
+    /* CLIENT_EVENT_MOVE, _REST, _SAVE: its number. Of the first, server is the target; a code other than CTL_OK
        calls it off */
     uint64_t move;
     uint32_t patience_ms, within_ms;
@@ -455,7 +455,8 @@ void vm_end_all(struct cluster *, struct vm *, const char *why);
 extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, admin_handle_servers,
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_resize,
-    admin_handle_vm_now, admin_handle_migrate, admin_handle_move, admin_handle_moves, admin_handle_move_cancel,
+    admin_handle_vm_now, admin_handle_migrate, admin_handle_move, admin_handle_moves, admin_handle_save,
+    admin_handle_move_cancel,
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
     admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import;
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */

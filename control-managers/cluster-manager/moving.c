@@ -155,11 +155,20 @@ static const char *const verbs[] = { [ADMIN_ACTION_MOVE] = "move", [ADMIN_ACTION
 
 static void overdue(struct loop_timer *, void *);
 
+/* What CLIENT_EVENT_REST cannot say. */
+static bool needs_save(const struct moved_program *move)
+{
+    return *move->base || (move->action == ADMIN_ACTION_SUSPEND && *move->file);
+}
+
 static void tell_client(struct moved_program *move, bool call_off)
 {
     struct cluster *cluster = move->cluster;
     struct program *program = map_get_id(&cluster->programs, move->program);
-    struct message message = { .kind = call_off || has_target(move) ? CLIENT_EVENT_MOVE : CLIENT_EVENT_REST,
+    const bool moves = call_off || has_target(move);
+    struct message message = { .kind = moves              ? CLIENT_EVENT_MOVE
+                                       : needs_save(move) ? CLIENT_EVENT_SAVE
+                                                          : CLIENT_EVENT_REST,
                                .server = move->target,
                                .move = move->id,
                                .patience_ms = move->patience_ms,
@@ -414,6 +423,18 @@ static ctl_code check_program(struct cluster *cluster, const struct program *pro
     return store_db_away(cluster, text, CTL_MAX_TEXT) ? CTL_DB_AWAY : CTL_OK;
 }
 
+/* Whether the client manager knows what is wished of the file. */
+static ctl_code check_save(const struct program *program, const struct move_wish *wish, char *text)
+{
+    const struct vm *vm = program->vm;
+    const bool named = wish->action == ADMIN_ACTION_SUSPEND && wish->file && *wish->file;
+    if (((wish->base && *wish->base) || named) && vm->session->hello.minor < CLIENT_MINOR_SAVES)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "the client manager of VM %s is of an earlier release (%s), which knows no %s", vm->row.name,
+                       vm->session->hello.software, named ? "file for a suspended program" : "checkpoints of changes");
+    return CTL_OK;
+}
+
 bool moving_possible(struct cluster *cluster, const struct program *program, char *text)
 {
     return check_program(cluster, program, ADMIN_ACTION_MOVE, text) == CTL_OK;
@@ -443,7 +464,7 @@ static void became_durable(void *context, int error, const char *why)
 static void write_row(struct moved_program *move)
 {
     char row[256];
-    if (move->action == ADMIN_ACTION_CHECKPOINT) { /* a manager that begins anew does not know its file */
+    if (*move->file) { /* a manager that begins anew does not know it */
         move->durable = true;
         look(move);
         return;
@@ -465,6 +486,8 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
 {
     struct server *target = NULL;
     ctl_code code = check_program(cluster, program, wish->action, text);
+    if (code == CTL_OK)
+        code = check_save(program, wish, text);
     if (code == CTL_OK)
         code = move_check_place(program, wish, text);
     struct moved_program *move = code == CTL_OK ? calloc(1, sizeof *move) : NULL;
@@ -492,6 +515,7 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     snprintf(move->by, sizeof move->by, "%.*s", CTL_MAX_NAME, wish->by);
     snprintf(move->vm, sizeof move->vm, "%s", program->vm->row.name);
     snprintf(move->file, sizeof move->file, "%s", wish->file ? wish->file : "");
+    snprintf(move->base, sizeof move->base, "%s", wish->base ? wish->base : "");
     describe_ends(move);
     move->next = cluster->moves;
     cluster->moves = move;

@@ -34,7 +34,8 @@ struct moved_program {
     uint32_t patience_ms, within_ms;
     ctl_code code;
     char text[CTL_MAX_TEXT + 1]; /* why it failed */
-    char file[CTL_MAX_PATH + 1]; /* CHECKPOINT */
+    char file[CTL_MAX_PATH + 1]; /* CHECKPOINT, SUSPEND; "": none */
+    char base[CTL_MAX_PATH + 1]; /* of a checkpoint with the changes alone; "": none */
     struct loop_timer timer;
 };
 
@@ -42,7 +43,7 @@ struct moved_program {
 struct move_wish {
     const void *to;      /* a node or a GPU (struct gpu); NULL: any other GPU */
     const struct node *node; /* of it */
-    const char *by, *file;
+    const char *by, *file, *base;
     admin_move_action action;
     uint64_t memory;     /* 0: as it has */
     uint32_t sms, patience_ms, within_ms;

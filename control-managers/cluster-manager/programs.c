@@ -136,6 +136,12 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct message *m
         fill_rest(cluster, message, &event->body.client_event_body_u.rest);
         return;
     }
+    if (message->kind == CLIENT_EVENT_SAVE) {
+        const struct moved_program *move = moving_find(cluster, message->move);
+        fill_rest(cluster, message, &event->body.client_event_body_u.save.rest);
+        event->body.client_event_body_u.save.base = (char *)(uintptr_t)(move ? move->base : "");
+        return;
+    }
     if (message->kind == CLIENT_EVENT_ANSWER) {
         struct program *program = map_get_id(&vm->by_key, message->key);
         if (program && message->code == CTL_OK)

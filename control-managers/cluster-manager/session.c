@@ -380,6 +380,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [ADMIN_MIGRATE] = { OPERATOR, admin_handle_migrate },
     [ADMIN_MOVE] = { OPERATOR, admin_handle_move }, /* with another share: ADMIN */
     [ADMIN_MOVES] = { VIEWER, admin_handle_moves },
+    [ADMIN_SAVE] = { OPERATOR, admin_handle_save },
     [ADMIN_MOVE_CANCEL] = { OPERATOR, admin_handle_move_cancel },
     [ADMIN_GROUPING] = { OPERATOR, admin_handle_grouping },
     [ADMIN_EVENTS] = { VIEWER, admin_handle_events },

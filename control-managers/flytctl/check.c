@@ -28,6 +28,7 @@
 #include "control-managers/common/tls.h"
 #include "control-managers/flytctl/flytctl.h"
 #include "control-managers/node-manager/schema.h"
+#include "cpu/checkpoint/checkpoint.h"
 #include "cpu/common/secret.h"
 
 enum { CHECK_PATH_SIZE = 4096, SOON_DAYS = 30 };
@@ -163,8 +164,14 @@ static void check_secret(struct check *check, const struct config_key *key, cons
     if (failure)
         return;
     check_unit(check, key->path, source + 5, false);
+    uint8_t parsed[CHECKPOINT_KEY];
     if ((failure = secret_resolve(source, false, &secret, error)))
         say(check, forbidden(check, -failure), key->path, "%s", error);
+    else if (strcmp(key->path, "security.checkpoint-key") == 0 &&
+             !checkpoint_key_parse(secret.bytes, secret.size, parsed))
+        say(check, PROBLEM, key->path, "%s is no key of 64 hexadecimal digits (`flytctl checkpoint key FILE` makes"
+            " one)", source);
+    checkpoint_key_wipe(parsed, sizeof parsed);
     secret_wipe(&secret);
 }
 

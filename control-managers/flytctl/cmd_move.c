@@ -51,6 +51,11 @@ const struct option_row migrate_options[] = {
 };
 const struct option_row migrate_auto_options[] = { WHOM, FRESH, PATIENCE, { 0 } };
 const struct option_row program_suspend_options[] = { PATIENCE, { 0 } };
+const struct option_row program_checkpoint_options[] = {
+    PATIENCE,
+    { "base", 0, "FILE", "save only what has changed since this checkpoint, the last one of the program", false },
+    { 0 },
+};
 const struct option_row program_resume_options[] = {
     { "to", 0, "NODE[:GPU]", "where: GPU is an id or an index (a GPU that the manager chooses)", false },
     { "within", 0, "SECONDS", "how long the program may take altogether (60)", false },
@@ -149,13 +154,17 @@ static bool look(struct flytctl *ctl, uint64_t id, how_it_ended *say, int *code)
 static int begin(struct flytctl *ctl, const admin_move_args *args, struct asked_move *one)
 {
     const double until = seconds_now() + ENDING_SECONDS;
+    const bool saves = args->action == ADMIN_ACTION_SUSPEND || args->action == ADMIN_ACTION_CHECKPOINT;
+    const char *base = args->action == ADMIN_ACTION_CHECKPOINT ? option(ctl, "base") : NULL;
+    const admin_save_args save = { *args, (char *)(uintptr_t)(base ? base : "") };
+    const uint32_t procedure = saves ? ADMIN_SAVE : ADMIN_MOVE;
     admin_move_result result;
     look_with(ctl, "flytctl move list");
-    int code = ask_raw(ctl, ADMIN_MOVE, args, &result);
+    int code = ask_raw(ctl, procedure, saves ? (const void *)&save : args, &result);
     while (!code && result.status.code == CTL_WAITING && seconds_now() < until) {
         protocol_free((xdrproc_t)xdr_admin_move_result, &result);
         nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
-        code = ask_raw(ctl, ADMIN_MOVE, args, &result);
+        code = ask_raw(ctl, procedure, saves ? (const void *)&save : args, &result);
     }
     *ctl->look = '\0';
     if (code)
@@ -249,11 +258,25 @@ static int act_on(struct flytctl *ctl, admin_move_args *args, int count)
     return move_all(ctl, args, programs, (size_t)count, 1);
 }
 
+static bool is_path(struct flytctl *ctl, const char *name, const char *path)
+{
+    if (*path == '/' && strlen(path) <= CTL_MAX_PATH)
+        return true;
+    complain(ctl, EXIT_USAGE, "%s is an absolute path on the program's machine, of at most %d bytes", name,
+             CTL_MAX_PATH);
+    return false;
+}
+
+/* ID..., or ID FILE. */
 int command_program_suspend(struct flytctl *ctl)
 {
+    const bool named = ctl->argc == 2 && strchr(ctl->argv[1], '/');
     admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)"",
-                             .file = (char *)(uintptr_t)"", .action = ADMIN_ACTION_SUSPEND };
-    return act_on(ctl, &args, ctl->argc);
+                             .file = (char *)(uintptr_t)(named ? ctl->argv[1] : ""),
+                             .action = ADMIN_ACTION_SUSPEND };
+    if (named && !is_path(ctl, "FILE", args.file))
+        return EXIT_USAGE;
+    return act_on(ctl, &args, named ? 1 : ctl->argc);
 }
 
 int command_program_resume(struct flytctl *ctl)
@@ -270,9 +293,9 @@ int command_program_checkpoint(struct flytctl *ctl)
 {
     admin_move_args args = { .vm = (char *)(uintptr_t)"", .to = (char *)(uintptr_t)"",
                              .file = (char *)(uintptr_t)ctl->argv[1], .action = ADMIN_ACTION_CHECKPOINT };
-    if (*args.file != '/' || strlen(args.file) > CTL_MAX_PATH)
-        return complain(ctl, EXIT_USAGE, "FILE is an absolute path on the program's machine, of at most %d bytes",
-                        CTL_MAX_PATH);
+    const char *base = option(ctl, "base");
+    if (!is_path(ctl, "FILE", args.file) || (base && !is_path(ctl, "--base", base)))
+        return EXIT_USAGE;
     return act_on(ctl, &args, 1);
 }
 

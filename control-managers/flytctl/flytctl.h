@@ -295,7 +295,8 @@ json_t *file_read(struct flytctl *, const char *path, const char *key, int *code
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
     vm_import_options[], status_options[], events_options[], top_options[], describe_options[], list_options[],
-    change_options[], program_migrate_options[], program_suspend_options[], program_resume_options[],
+    change_options[], program_migrate_options[], program_suspend_options[], program_checkpoint_options[],
+    checkpoint_show_options[], program_resume_options[],
     move_cancel_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
     ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
 
@@ -313,7 +314,8 @@ int command_status(struct flytctl *), command_events(struct flytctl *), command_
 int status_check(struct flytctl *); /* status --check; its exit statuses are not those above */
 int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
 int command_program_suspend(struct flytctl *), command_program_resume(struct flytctl *),
-    command_program_checkpoint(struct flytctl *), command_checkpoint_show(struct flytctl *);
+    command_program_checkpoint(struct flytctl *), command_checkpoint_show(struct flytctl *),
+    command_checkpoint_key(struct flytctl *);
 int command_program_migrate(struct flytctl *), command_move_list(struct flytctl *),
     command_move_cancel(struct flytctl *);
 /* Moves all programs of a node to other GPUs, so many at a time. The status of the first that does not move. */

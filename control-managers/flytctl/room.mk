@@ -12,7 +12,7 @@ $(FLYTCTL_OBJECTS): | $(CONTROL_COMMON_HEADERS)
 # Rooms are read in the order of their names: cpu/checkpoint comes later.
 .SECONDEXPANSION:
 $(BIN)/flytctl: $(FLYTCTL_OBJECTS) $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) $$(CPU_CHECKPOINT_OBJECTS) \
-    $(call objects,cpu/code/hash.c) $$(CONTROL_ROWS_OBJECTS)
+    $(call objects,cpu/code/hash.c) $$(CONTROL_ROWS_OBJECTS) $$(CPU_CHECKPOINT_CIPHER)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ljansson -lyaml $(CPU_CHECKPOINT_LIBS) -o $@
 PROGRAMS += $(BIN)/flytctl

@@ -6,10 +6,17 @@
  *     u32 type, stored (bytes of data), size (bytes when unpacked), packing, kind, 0; u64 object, offset, XXH3
  *   Numbers are little-endian. XXH3 (64 bits) is that of the data, its seed is that of the head before it.
  *     FACTS   the first, once: lines "name=value"
+ *     SEAL    the second, once, in a file that is encrypted: how its key is kept (seal.h)
  *     KIND    data: the name of a kind of objects; kind: its number in this file; object: how many there are
  *     PART    a part of what an object holds: at most CHECKPOINT_PART_MOST bytes
- *     END     the last, once: object: how many parts; offset: how many bytes they have; data: BLAKE2b-256 of all before
- *             this frame, or nothing
+ *     KEPT    so many bytes of an object are those of the file before (the fact "base" is its fact "id"): no data
+ *     END     the last, once: object: how many PART and KEPT; offset: how many bytes they stand for; data: BLAKE2b-256
+ *             of all before this frame, or nothing
+ *
+ * Behind SEAL each frame's data ends with a tag of CHECKPOINT_TAG bytes (AES-256-GCM). The data of PART are encrypted
+ * after they were packed; those of the other frames are not secret. The tag also stands for the frame's head, its
+ * number in the file, and the hash of everything up to SEAL. So a frame that is changed, left out, swapped or repeated,
+ * or that comes from another file, is noticed by whoever has the key.
  *
  * A reader trusts nothing: whatever the file holds, it ends with an error and a reason.
  */
@@ -26,7 +33,12 @@ enum {
     CHECKPOINT_PART_MOST = 1 << 20,
     CHECKPOINT_TEXT_MOST = 4096,           /* of FACTS and of KIND */
     CHECKPOINT_KINDS_MOST = 256,
-    CHECKPOINT_WHY_SIZE = 256
+    CHECKPOINT_WHY_SIZE = 256,
+    CHECKPOINT_KEY = 32,
+    CHECKPOINT_KEY_ID = 8,
+    CHECKPOINT_TAG = 16,
+    CHECKPOINT_WRAPPED = 72,               /* bytes of SEAL */
+    CHECKPOINT_ID_TEXT = 33                /* a file's id, as text with its end */
 };
 #define CHECKPOINT_MAGIC "FLYTCKP1"
 
@@ -34,22 +46,45 @@ enum checkpoint_type {
     CHECKPOINT_FACTS = 1,
     CHECKPOINT_KIND = 2,
     CHECKPOINT_PART = 3,
-    CHECKPOINT_END = 4
+    CHECKPOINT_END = 4,
+    CHECKPOINT_SEAL = 5,
+    CHECKPOINT_KEPT = 6
 };
 
 struct checkpoint_frame {
     enum checkpoint_type type;
     uint32_t kind, size;                   /* size: of data */
     uint64_t object, offset;
-    const void *data;                      /* the reader's, until the next frame */
+    const void *data;                      /* the reader's, until the next frame; NULL: of KEPT, and of a PART that the
+                                              reader has no key for */
+    uint64_t number, position;             /* of the frame in the file, and its first byte's: filled in by the reader */
 };
+
+/* ---- keys ---- */
+
+/* The key of one file, which its frames are encrypted with, and how SEAL keeps it. */
+struct checkpoint_seal { uint8_t key[CHECKPOINT_KEY], wrapped[CHECKPOINT_WRAPPED]; };
+
+/* A new key. machine: whoever has this key can read the file; NULL: only who has the seal. False: no random bytes. */
+bool checkpoint_seal_make(const uint8_t machine[CHECKPOINT_KEY], struct checkpoint_seal *);
+/* A machine's key, from its text: 64 hexadecimal digits. False: it is none. */
+bool checkpoint_key_parse(const void *text, size_t size, uint8_t machine[CHECKPOINT_KEY]);
+/* What names the key of the machine: it says nothing about the key. */
+void checkpoint_key_id(const uint8_t machine[CHECKPOINT_KEY], uint8_t id[CHECKPOINT_KEY_ID]);
+/* That of the key that a file needs: the data of its SEAL. False: the key is not kept in the file. */
+bool checkpoint_seal_key_id(const void *wrapped, uint8_t id[CHECKPOINT_KEY_ID]);
+/* Leaves nothing of a key in memory. */
+void checkpoint_key_wipe(void *key, size_t size);
+/* A new name for a file: its fact "id". False: no random bytes. */
+bool checkpoint_id_make(char id[CHECKPOINT_ID_TEXT]);
 
 /* ---- writing ---- */
 
 struct checkpoint_writer;
 
-/* hashed: END holds BLAKE2b of everything; XXH3 of each frame is always there. NULL: no memory. */
-struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed);
+/* hashed: END holds BLAKE2b of everything; XXH3 of each frame is always there. seal: NULL: the file is not encrypted.
+   NULL: no memory. */
+struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struct checkpoint_seal *seal);
 /* 0, or -errno: -ENOSPC where the disk is full. After an error every further call gives it. */
 int  checkpoint_write(struct checkpoint_writer *, const struct checkpoint_frame *);
 /* What has been written so far: bytes of parts, and bytes of the file. */
@@ -62,9 +97,16 @@ struct checkpoint_reader;
 
 /* Reads from where fd stands. NULL: no memory. */
 struct checkpoint_reader *checkpoint_reader_new(int fd);
+/* Before the first frame. The machine's key, or that of the file itself. Without one, an encrypted file is read as far
+   as that is possible. */
+void checkpoint_reader_machine_key(struct checkpoint_reader *, const uint8_t machine[CHECKPOINT_KEY]);
+void checkpoint_reader_file_key(struct checkpoint_reader *, const uint8_t key[CHECKPOINT_KEY]);
 /* 1: *frame, that of END is the last. -EIO, -EPROTO or another -errno: why not, as a sentence without a full stop in
    `why` (CHECKPOINT_WHY_SIZE). In a good file FACTS is the first frame. */
 int  checkpoint_read(struct checkpoint_reader *, struct checkpoint_frame *, char *why);
+/* Reads a PART once more, of which *frame has number and position: the file can be sought. Then checkpoint_read gives
+   no more frames. Otherwise as checkpoint_read. */
+int  checkpoint_read_again(struct checkpoint_reader *, struct checkpoint_frame *frame, char *why);
 void checkpoint_reader_free(struct checkpoint_reader *);
 
 /* The value of a line of FACTS: copied to `value` (size bytes, the rest is cut off). False: there is none. */

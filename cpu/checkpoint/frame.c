@@ -31,7 +31,21 @@ struct frame_head frame_decode(const uint8_t in[CHECKPOINT_HEAD])
                                 .check = le64toh(longs[2]) };
 }
 
+uint64_t frame_check_two(const uint8_t head[CHECKPOINT_HEAD], const void *data, size_t size, const void *more,
+                         size_t more_size)
+{
+    const uint64_t seed = XXH3_64bits(head, CHECKED);
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    if (!more_size)
+        return XXH3_64bits_withSeed(data, size, seed);
+    XXH3_64bits_reset_withSeed(&state, seed);
+    XXH3_64bits_update(&state, data, size);
+    XXH3_64bits_update(&state, more, more_size);
+    return XXH3_64bits_digest(&state);
+}
+
 uint64_t frame_check(const uint8_t head[CHECKPOINT_HEAD], const void *data, size_t stored)
 {
-    return XXH3_64bits_withSeed(data, stored, XXH3_64bits(head, CHECKED));
+    return frame_check_two(head, data, stored, NULL, 0);
 }

@@ -5,23 +5,27 @@
 #include <sys/uio.h>
 #include <zstd.h>
 
-#include "cpu/checkpoint/frame.h"
-#include "cpu/code/hash.h"
+#include "cpu/checkpoint/seal.h"
 
 enum { ZSTD_LEVEL = 1 };
 
 struct checkpoint_writer {
     int fd, failed;
     uint64_t bytes, parts, part_bytes;      /* of the file; of what it holds */
+    uint64_t frames;
     hash *hash;                             /* NULL: none is wanted */
+    bool sealed;
+    struct checkpoint_seal key;
+    hash *begun;                            /* of a sealed file, up to SEAL; then there is `seal` */
+    struct seal *seal;
     ZSTD_CCtx *zstd;
     size_t room;
     uint8_t packed[];
 };
 
-struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed)
+struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struct checkpoint_seal *seal)
 {
-    size_t room = ZSTD_compressBound(CHECKPOINT_PART_MOST);
+    size_t room = ZSTD_compressBound(CHECKPOINT_PART_MOST); /* and so for what cannot be packed, too */
     struct checkpoint_writer *w = calloc(1, sizeof *w + room);
     if (!w)
         return NULL;
@@ -29,29 +33,36 @@ struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed)
     w->room = room;
     w->zstd = ZSTD_createCCtx();
     w->hash = hashed ? hash_create() : NULL;
-    if (!w->zstd || (hashed && !w->hash)) {
+    if (seal) {
+        w->sealed = true;
+        w->key = *seal;
+        w->begun = hash_create();
+    }
+    if (!w->zstd || (hashed && !w->hash) || (seal && !w->begun)) {
         checkpoint_writer_free(w);
         return NULL;
     }
     return w;
 }
 
-static int write_all(struct checkpoint_writer *w, const void *head, size_t head_size, const void *data, size_t size)
+/* A frame, or one of its pieces. */
+static int write_all(struct checkpoint_writer *w, struct iovec *parts, unsigned count)
 {
-    struct iovec parts[2] = { { (void *)(uintptr_t)head, head_size }, { (void *)(uintptr_t)data, size } };
     unsigned at = 0;
-    if (w->hash) {
-        hash_add(w->hash, head, head_size);
-        hash_add(w->hash, data, size);
+    for (unsigned i = 0; i < count; i++) {
+        if (w->hash)
+            hash_add(w->hash, parts[i].iov_base, parts[i].iov_len);
+        if (w->begun)
+            hash_add(w->begun, parts[i].iov_base, parts[i].iov_len);
     }
-    while (at < 2) {
-        ssize_t done = writev(w->fd, &parts[at], (int)(2 - at));
+    while (at < count) {
+        ssize_t done = writev(w->fd, &parts[at], (int)(count - at));
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
             return -errno;
         w->bytes += (uint64_t)done;
-        for (size_t left = (size_t)done; at < 2; at++) {
+        for (size_t left = (size_t)done; at < count; at++) {
             if (left < parts[at].iov_len) {
                 parts[at].iov_base = (uint8_t *)parts[at].iov_base + left;
                 parts[at].iov_len -= left;
@@ -84,42 +95,92 @@ static const void *pack(struct checkpoint_writer *w, const struct checkpoint_fra
     return w->packed;
 }
 
+/* Where there is a key: *data are encrypted if they are secret, and the tag stands behind them. */
+static bool close_frame(struct checkpoint_writer *w, struct frame_head *head, const uint8_t *encoded, const void **data,
+                        uint8_t tag[CHECKPOINT_TAG])
+{
+    const bool secret = head->type == CHECKPOINT_PART;
+    const uint32_t size = head->stored - CHECKPOINT_TAG;
+    const struct seal_frame frame = { w->frames, encoded, secret ? NULL : *data, secret ? 0 : size };
+    if (!seal_close(w->seal, &frame, secret ? *data : NULL, secret ? size : 0, w->packed, tag))
+        return false;
+    *data = secret ? w->packed : *data;
+    return true;
+}
+
 static int write_frame(struct checkpoint_writer *w, struct frame_head *head, const void *data)
 {
-    uint8_t encoded[CHECKPOINT_HEAD];
+    uint8_t encoded[CHECKPOINT_HEAD], tag[CHECKPOINT_TAG];
+    const uint32_t size = head->stored;
+    head->stored += w->seal ? CHECKPOINT_TAG : 0;
     frame_encode(head, encoded);
-    head->check = frame_check(encoded, data, head->stored);
+    if (w->seal && !close_frame(w, head, encoded, &data, tag))
+        return -EIO;
+    head->check = frame_check_two(encoded, data, size, tag, head->stored - size);
     frame_encode(head, encoded);
-    return write_all(w, encoded, sizeof encoded, data, head->stored);
+    struct iovec parts[] = { { encoded, sizeof encoded }, { (void *)(uintptr_t)data, size }, { tag, CHECKPOINT_TAG } };
+    w->frames++;
+    return write_all(w, parts, w->seal ? 3 : 2);
+}
+
+/* Behind FACTS. From here on everything has a tag. */
+static int write_seal(struct checkpoint_writer *w)
+{
+    struct frame_head head = { .type = CHECKPOINT_SEAL, .stored = CHECKPOINT_WRAPPED, .size = CHECKPOINT_WRAPPED };
+    uint8_t begun[HASH_SIZE];
+    int error = write_frame(w, &head, w->key.wrapped);
+    hash_finish(w->begun, begun);
+    w->begun = NULL;
+    if (!error && !(w->seal = seal_new(w->key.key, begun)))
+        error = -ENOMEM;
+    checkpoint_key_wipe(w->key.key, sizeof w->key.key);
+    return error;
+}
+
+static const void *prepare(struct checkpoint_writer *w, const struct checkpoint_frame *frame, struct frame_head *head,
+                           uint8_t digest[HASH_SIZE])
+{
+    switch (frame->type) {
+    case CHECKPOINT_PART:
+        w->parts++;
+        w->part_bytes += frame->size;
+        return pack(w, frame, head);
+    case CHECKPOINT_KEPT:
+        w->parts++;
+        w->part_bytes += frame->size;
+        head->packing = PACKED_KEPT;
+        head->stored = 0;
+        return digest;
+    case CHECKPOINT_END:
+        head->object = w->parts;
+        head->offset = w->part_bytes;
+        head->stored = head->size = w->hash ? HASH_SIZE : 0;
+        if (w->hash)
+            hash_finish(w->hash, digest);
+        w->hash = NULL;
+        return digest;
+    default:
+        return frame->data;
+    }
 }
 
 int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame *frame)
 {
     struct frame_head head = { .type = frame->type, .stored = frame->size, .size = frame->size, .kind = frame->kind,
                                .object = frame->object, .offset = frame->offset };
+    const bool part = frame->type == CHECKPOINT_PART || frame->type == CHECKPOINT_KEPT;
     uint8_t digest[HASH_SIZE];
-    const void *data = frame->data;
     if (w->failed)
         return w->failed;
-    if (frame->size > (frame->type == CHECKPOINT_PART ? CHECKPOINT_PART_MOST : CHECKPOINT_TEXT_MOST))
+    if (frame->size > (part ? CHECKPOINT_PART_MOST : CHECKPOINT_TEXT_MOST) || frame->type == CHECKPOINT_SEAL)
         return w->failed = -EINVAL;
     if (!w->bytes)
-        w->failed = write_all(w, CHECKPOINT_MAGIC, strlen(CHECKPOINT_MAGIC), NULL, 0);
-    if (frame->type == CHECKPOINT_PART) {
-        data = pack(w, frame, &head);
-        w->parts++;
-        w->part_bytes += frame->size;
-    } else if (frame->type == CHECKPOINT_END) {
-        head.object = w->parts;
-        head.offset = w->part_bytes;
-        head.stored = head.size = w->hash ? HASH_SIZE : 0;
-        if (w->hash)
-            hash_finish(w->hash, digest);
-        w->hash = NULL;
-        data = digest;
-    }
+        w->failed = write_all(w, &(struct iovec){ (void *)(uintptr_t)CHECKPOINT_MAGIC, strlen(CHECKPOINT_MAGIC) }, 1);
+    const void *data = prepare(w, frame, &head, digest);
     if (!w->failed)
         w->failed = write_frame(w, &head, data);
+    if (!w->failed && w->sealed && frame->type == CHECKPOINT_FACTS)
+        w->failed = write_seal(w);
     return w->failed;
 }
 
@@ -131,11 +192,12 @@ uint64_t checkpoint_written(const struct checkpoint_writer *w, uint64_t *file_by
 
 void checkpoint_writer_free(struct checkpoint_writer *w)
 {
-    uint8_t ignored[HASH_SIZE];
     if (!w)
         return;
-    if (w->hash)
-        hash_finish(w->hash, ignored);
+    hash_discard(w->hash);
+    hash_discard(w->begun);
+    seal_free(w->seal);
     ZSTD_freeCCtx(w->zstd);
+    checkpoint_key_wipe(w, sizeof *w);
     free(w);
 }

@@ -34,7 +34,7 @@ static void fill(void)
 
 static int write_all(int fd, bool hashed)
 {
-    struct checkpoint_writer *w = checkpoint_writer_new(fd, hashed);
+    struct checkpoint_writer *w = checkpoint_writer_new(fd, hashed, NULL);
     uint64_t size;
     assert_non_null(w);
     int error = checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_FACTS, .size = sizeof facts - 1,

@@ -1,5 +1,6 @@
 # tests/checkpoint: the file of a checkpoint.
-$(BUILD)/tests/checkpoint_file: $(call objects,tests/checkpoint/file.c cpu/code/hash.c) $(CPU_CHECKPOINT_OBJECTS)
+$(BUILD)/tests/checkpoint_%: $(call objects,cpu/code/hash.c) $(CPU_CHECKPOINT_OBJECTS) $(CPU_CHECKPOINT_CIPHER) \
+                             $(BUILD)/tests/checkpoint/%.o
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_CHECKPOINT_LIBS)
-TESTS += $(BUILD)/tests/checkpoint_file
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_CHECKPOINT_LIBS) -lcrypto
+TESTS += $(BUILD)/tests/checkpoint_file $(BUILD)/tests/checkpoint_sealed

@@ -113,6 +113,10 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_MOVED, PROGRAM_MOVED);
     assert_int_equal(MANAGER_RESUME, PROGRAM_RESUME);
     assert_int_equal(MANAGER_REST, PROGRAM_REST);
+    assert_int_equal(MANAGER_SAVE, PROGRAM_SAVE);
+    assert_int_equal(MANAGER_MINOR_SAVES, CLIENT_MINOR_SAVES);
+    assert_int_equal(MANAGER_FILE_KEY, CTL_FILE_KEY);
+    assert_int_equal(MANAGER_FILE_KEY_WRAPPED, CTL_FILE_KEY_WRAPPED);
     assert_int_equal(MANAGER_REST_SUSPEND, CTL_REST_SUSPEND);
     assert_int_equal(MANAGER_REST_CHECKPOINT, CTL_REST_CHECKPOINT);
     assert_true(MANAGER_SUSPENDED == CLIENT_SUSPENDED);

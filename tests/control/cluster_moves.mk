@@ -33,6 +33,12 @@ $(BUILD)/tests/control_suspends: $(addprefix tests/control/,suspends.py moves_ki
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_suspends@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_suspends all@sleeps"
+$(BUILD)/tests/control_saves: $(addprefix tests/control/,saves.py moves.py wire.py) tests/lib/testlib.py \
+    build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/saves.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_saves@sleeps)
 $(BUILD)/tests/control_fresh: tests/control/fresh.py tests/control/moves_killed.py tests/control/moves.py \
     tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so

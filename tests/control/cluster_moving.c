@@ -342,6 +342,53 @@ TEST(test_release_before_suspends_nothing)
     rig_destroy();
 }
 
+/* ---- files ---- */
+
+static ctl_code save(admin_move_action action, const char *file, const char *base, char text[CTL_MAX_TEXT + 1])
+{
+    admin_save_args args = { { .prog = one->id, .vm = (char *)"", .to = (char *)"", .action = action,
+                               .file = (char *)(uintptr_t)file }, (char *)(uintptr_t)base };
+    admin_move_result result;
+    admin_call(ADMIN_SAVE, &args, &result);
+    ctl_code code = result.status.code;
+    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
+    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    return code;
+}
+
+TEST(test_files_are_ordered)
+{
+    char text[CTL_MAX_TEXT + 1];
+    begin(0);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "relative", "", text), CTL_INVALID);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "relative", text), CTL_INVALID);
+    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", "/base", text), CTL_INVALID);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "/base", text), CTL_OK);
+    rig_until(one->rests == 1, SOON_MS);
+    assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/new") == 0 && strcmp(one->base, "/base") == 0);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "", text), CTL_BUSY);
+    rig_destroy();
+}
+
+TEST(test_client_managers_of_a_release_before)
+{
+    char text[CTL_MAX_TEXT + 1];
+    begin(0);
+    client_close(&a);
+    a.minor = 8;
+    client_open(&a);
+    rig_until(a.registered, SOON_MS);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "/base", text), CTL_NOT_SUPPORTED);
+    assert_true(strstr(text, "vm-a") && strstr(text, "checkpoints of changes"));
+    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", "", text), CTL_NOT_SUPPORTED);
+    assert_true(strstr(text, "vm-a") && strstr(text, "file for a suspended program"));
+    assert_int_equal(one->rests, 0);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "", text), CTL_OK);    /* as before */
+    rig_until(one->rests == 1, SOON_MS);
+    assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/new") == 0 && !*one->base);
+    rig_destroy();
+}
+
 /* ---- on one node ---- */
 
 /* A node whose first GPU has a program of VM a; the second is as large. software: both are software GPUs. */

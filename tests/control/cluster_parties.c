@@ -390,6 +390,14 @@ static void got_events(void *context, int error, const char *why, void *object)
             take_rest(client, &event->body.client_event_body_u.rest);
             continue;
         }
+        if (event->body.kind == CLIENT_EVENT_SAVE) {
+            const client_save *save = &event->body.client_event_body_u.save;
+            struct fake_program *saved = program_of(client, save->rest.key);
+            take_rest(client, &save->rest);
+            if (saved)
+                snprintf(saved->base, sizeof saved->base, "%.255s", save->base);
+            continue;
+        }
         const client_notice *notice = &event->body.client_event_body_u.lost;
         struct fake_program *program = program_of(client, notice->key);
         if (!program)

@@ -109,9 +109,9 @@ struct fake_program {
     uint32_t sms;
     uint64_t move, target; /* as ordered last */
     int move_orders, move_offs;
-    int rests; /* CLIENT_EVENT_REST; the last one: */
+    int rests; /* CLIENT_EVENT_REST, CLIENT_EVENT_SAVE; the last one: */
     ctl_rest_action rest;
-    char file[256];
+    char file[256], base[256];
 };
 struct fake_client {
     char name[65];

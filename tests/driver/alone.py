@@ -28,7 +28,7 @@ CUDA = r"(cuda|cu)[A-Z]\w*|__cuda[A-Z]\w*|libcudart\.so\.\d+(\.\d+)?"
 # What each exports, and what of ours it takes from another one.
 EXPORTS = {
     "libflyt-client.so": r"flyt_\w+",
-    "libflyt-tls.so": r"rpc_channel_tls_connect|flyt_environment",
+    "libflyt-tls.so": r"rpc_channel_tls_connect|checkpoint_cipher|flyt_environment",
     "libflyt-server.so": r"flyt_server_local(_end)?|flyt_environment",
     "libsoftgpu.so": r"cu[A-Z]\w*|flyt_environment|"
                      r"softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut|capability|limits|"

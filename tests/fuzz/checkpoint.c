@@ -1,6 +1,6 @@
 /*
- * The reader of checkpoints (cpu/checkpoint) with whatever bytes. What it takes for a good file is written again, and
- * the parts come back.
+ * The reader of checkpoints (cpu/checkpoint) with whatever bytes, with and without a key. What it takes for a good file
+ * is written again, and the parts come back; each part can be read once more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,22 +8,40 @@
 #include <unistd.h>
 
 #include "cpu/checkpoint/checkpoint.h"
-#include "cpu/checkpoint/frame.h"
+#include "cpu/checkpoint/seal.h"
 
-/* So that the fuzzer comes behind the checksums: it need not guess them. */
-static void mend(uint8_t *data, size_t size)
+static const uint8_t key[CHECKPOINT_KEY] = "the key of all files of this one";
+
+/* So that the fuzzer comes behind the checksums: it need not guess them. Nor tags: it has the key. */
+static void mend(uint8_t *data, size_t size, bool tags)
 {
-    size_t at = sizeof CHECKPOINT_MAGIC - 1;
+    size_t at = sizeof CHECKPOINT_MAGIC - 1, number = 0;
+    struct seal *seal = NULL;
+    uint8_t begun[HASH_SIZE];
     if (size >= at)
         memcpy(data, CHECKPOINT_MAGIC, at);
     while (size - at >= CHECKPOINT_HEAD && at <= size) {
         struct frame_head head = frame_decode(data + at);
+        uint8_t *stored = data + at + CHECKPOINT_HEAD;
         if (head.stored > size - at - CHECKPOINT_HEAD)
-            return;
+            break;
+        if (seal && head.stored >= CHECKPOINT_TAG) {
+            const bool secret = head.type == CHECKPOINT_PART;
+            const uint32_t rest = head.stored - CHECKPOINT_TAG;
+            const struct seal_frame frame = { number, data + at, secret ? NULL : stored, secret ? 0 : rest };
+            if (!seal_close(seal, &frame, secret ? stored : NULL, secret ? rest : 0, stored, stored + rest))
+                abort();
+        }
         head.check = frame_check(data + at, data + at + CHECKPOINT_HEAD, head.stored);
         frame_encode(&head, data + at);
         at += CHECKPOINT_HEAD + head.stored;
+        if (tags && number == 1 && head.type == CHECKPOINT_SEAL) {
+            hash_bytes(data, at, begun);
+            seal = seal_new(key, begun);
+        }
+        number++;
     }
+    seal_free(seal);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *given, size_t size)
@@ -35,22 +53,34 @@ int LLVMFuzzerTestOneInput(const uint8_t *given, size_t size)
     if (!data || fd < 0 || out < 0)
         abort();
     memcpy(data, given, size);
-    if (size && given[size - 1] & 1)
-        mend(data, size);
+    const uint8_t how = size ? given[size - 1] : 0;
+    if (how & 1)
+        mend(data, size, how & 2);
     struct checkpoint_reader *r = checkpoint_reader_new(fd);
-    struct checkpoint_writer *w = checkpoint_writer_new(out, true);
+    struct checkpoint_writer *w = checkpoint_writer_new(out, true, NULL);
     if (!r || !w || write(fd, data, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0)
         abort();
+    if (how & 2)
+        checkpoint_reader_file_key(r, key);
+    else if (how & 4)
+        checkpoint_reader_machine_key(r, key);
+    struct checkpoint_frame part = { .type = CHECKPOINT_END };
     int got;
     while ((got = checkpoint_read(r, &frame, why)) == 1) {
         if (frame.type == CHECKPOINT_FACTS)
             checkpoint_fact(&frame, "version", value, sizeof value);
+        if (frame.type == CHECKPOINT_PART)
+            part = frame;
+        if (frame.type == CHECKPOINT_SEAL || (frame.type == CHECKPOINT_PART && !frame.data))
+            continue;
         if (checkpoint_write(w, &frame) != 0)
             abort();
         if (frame.type == CHECKPOINT_END)
             break;
     }
     if (got != 1 && (got >= 0 || !*why))
+        abort();
+    if (part.type == CHECKPOINT_PART && checkpoint_read_again(r, &part, why) != 1)
         abort();
     checkpoint_reader_free(r);
     checkpoint_writer_free(w);

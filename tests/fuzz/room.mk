@@ -43,10 +43,10 @@ $(BUILD)/fuzz/comm_store: tests/fuzz/comm_store.c $(wildcard cpu/comm/*/*.h) cpu
 $(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
 	$(call FUZZ_LINK,$(CPU_CODE_LIBS))
 $(BUILD)/fuzz/checkpoint: tests/fuzz/checkpoint.c $(wildcard cpu/checkpoint/*.[ch]) cpu/code/hash.c
-	$(call FUZZ_LINK,$(CPU_CHECKPOINT_LIBS))
-$(BUILD)/fuzz/seeds/checkpoint: $(BUILD)/tests/checkpoint_file
+	$(call FUZZ_LINK,$(CPU_CHECKPOINT_LIBS) -lcrypto)
+$(BUILD)/fuzz/seeds/checkpoint: $(addprefix $(BUILD)/tests/checkpoint_,file sealed)
 	@mkdir -p $@
-	$< --seeds $@
+	for program in $^; do $$program --seeds $@ || exit 1; done
 $(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
 	@mkdir -p $@
 	$< --seeds $@

@@ -22,6 +22,8 @@
 typedef int rpc_tls_connect_function(int fd, const struct rpc_address *, const struct rpc_tls_files *,
                                      uint64_t deadline, rpc_channel **out, char *error);
 __attribute__((visibility("default"))) rpc_tls_connect_function rpc_channel_tls_connect;      /* needs libssl */
+/* tls_load.c: what libflyt-tls.so exports under that name. NULL, with error (RPC_ERROR_SIZE). */
+void *rpc_tls_symbol(const char *name, char *error);
 rpc_tls_connect_function rpc_tls_load_connect;         /* the same, wherever it is */
 
 /* What has to be given beside the address, or is not: -EINVAL, before anybody connects. */

@@ -17,7 +17,7 @@
 extern rpc_tls_connect_function rpc_channel_tls_connect __attribute__((weak));
 
 /* Beside the file that holds this function, as everything of Flyt; else by the linker's search path. Never unloaded. */
-static rpc_tls_connect_function *load(char *error)
+void *rpc_tls_symbol(const char *name, char *error)
 {
     Dl_info here;
     char path[4096];
@@ -30,14 +30,19 @@ static rpc_tls_connect_function *load(char *error)
     }
     if (!library)
         library = dlopen("libflyt-tls.so", RTLD_NOW | RTLD_LOCAL);
-    rpc_tls_connect_function *connect = NULL;
     if (library)
         env_share(library);
-    if (library)
-        *(void **)&connect = dlsym(library, "rpc_channel_tls_connect");
-    if (!connect)
+    void *symbol = library ? dlsym(library, name) : NULL;
+    if (!symbol)
         rpc_explain(error, 0, "TLS is not to be had here: %s (libflyt-tls.so of Flyt is needed)",
                     dlerror());
+    return symbol;
+}
+
+static rpc_tls_connect_function *load(char *error)
+{
+    rpc_tls_connect_function *connect;
+    *(void **)&connect = rpc_tls_symbol("rpc_channel_tls_connect", error);
     return connect;
 }
 

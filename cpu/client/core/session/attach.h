@@ -4,6 +4,7 @@
 #ifndef FLYT_CLIENT_CORE_ATTACH_H
 #define FLYT_CLIENT_CORE_ATTACH_H
 
+#include "cpu/checkpoint/checkpoint.h"
 #include "cpu/client/core/wire/state.h"
 
 /* manager.c: the client manager of this VM, asked where FLYT_SERVER names no server. */
@@ -43,7 +44,9 @@ struct manager_move {
     uint64_t number;
     unsigned patience_ms, within_ms;
     enum manager_action action;
-    char *file;                       /* CHECKPOINT */
+    char *file, *base;                /* CHECKPOINT; SUSPEND: file may be "" */
+    bool sealed;
+    struct checkpoint_seal seal;      /* of the file */
 };
 bool manager_ask_move(struct manager_move *);
 void manager_move_free(struct manager_move *);

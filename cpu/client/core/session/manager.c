@@ -30,7 +30,7 @@ enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 
 static const char *const default_socket = "/run/flyt/client-manager.sock";
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
 static rpc_client *_Atomic manager;    /* another one after manager_come_back */
-static unsigned manager_minor;
+static _Atomic unsigned manager_minor;
 static uint64_t manager_server;       /* that the session uses */
 
 static const struct rpc_procedure procedures[] = {
@@ -43,6 +43,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_RESUME] = { "MANAGER_RESUME", RPC_CLASS_SYNC },
     [MANAGER_MOVED] = { "MANAGER_MOVED", RPC_CLASS_SYNC },
     [MANAGER_REST] = { "MANAGER_REST", RPC_CLASS_SYNC },
+    [MANAGER_SAVE] = { "MANAGER_SAVE", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -364,6 +365,8 @@ static bool resume(rpc_client *client, uint64_t move)
                 manager_call_on(client, MANAGER_RESUME, (void *)(uintptr_t)xdr_manager_resume_args, &args,
                                 (void *)(uintptr_t)xdr_manager_plain_result, &result) &&
                 result.status.code == MANAGER_OK;
+    if (back)
+        manager_minor = hello.minor;
     xdr_free((xdrproc_t)xdr_manager_hello_result, &hello);
     xdr_free((xdrproc_t)xdr_manager_plain_result, &result);
     return back;
@@ -400,28 +403,46 @@ static bool ask_move(uint64_t number, manager_move_result *result)
                                    (void *)(uintptr_t)xdr_manager_move_result, result);
 }
 
-static bool ask_rest(manager_rest_result *result)
+/* One of an earlier release says less, and the rest is empty. */
+static bool ask_save(manager_save_result *result)
 {
     static char nothing[1];
     memset(result, 0, sizeof *result);
-    return manager && manager_minor >= MANAGER_MINOR_RESTS &&
-           manager_call(MANAGER_REST, (void *)(uintptr_t)xdr_void, nothing,
-                        (void *)(uintptr_t)xdr_manager_rest_result, result) &&
-           result->status.code == MANAGER_OK && result->move;
+    const unsigned minor = manager ? manager_minor : 0;
+    const bool saves = minor >= MANAGER_MINOR_SAVES;
+    return minor >= MANAGER_MINOR_RESTS &&
+           manager_call(saves ? MANAGER_SAVE : MANAGER_REST, (void *)(uintptr_t)xdr_void, nothing,
+                        saves ? (void *)(uintptr_t)xdr_manager_save_result
+                              : (void *)(uintptr_t)xdr_manager_rest_result,
+                        saves ? (void *)result : (void *)&result->rest) &&
+           result->rest.status.code == MANAGER_OK && result->rest.move;
 }
 
-static bool take_rest(struct manager_move *out)
+static void save_free(manager_save_result *result)
 {
-    manager_rest_result result;
-    bool wanted = ask_rest(&result);
+    checkpoint_key_wipe(result->key.key_val, result->key.key_len);
+    xdr_free((xdrproc_t)xdr_manager_save_result, result);
+}
+
+static bool take_save(struct manager_move *out)
+{
+    manager_save_result result;
+    bool wanted = ask_save(&result);
     if (wanted) {
-        out->number = result.move;
-        out->patience_ms = result.patience_ms;
-        out->within_ms = result.within_ms;
-        out->action = result.action == MANAGER_REST_CHECKPOINT ? MANAGER_ACTION_CHECKPOINT : MANAGER_ACTION_SUSPEND;
-        out->file = strdup(result.file);
+        const manager_rest_result *rest = &result.rest;
+        out->number = rest->move;
+        out->patience_ms = rest->patience_ms;
+        out->within_ms = rest->within_ms;
+        out->action = rest->action == MANAGER_REST_CHECKPOINT ? MANAGER_ACTION_CHECKPOINT : MANAGER_ACTION_SUSPEND;
+        out->file = strdup(rest->file);
+        out->base = strdup(result.base ? result.base : "");
+        out->sealed = result.key.key_len == sizeof out->seal.key && result.wrapped.wrapped_len == CHECKPOINT_WRAPPED;
     }
-    xdr_free((xdrproc_t)xdr_manager_rest_result, &result);
+    if (out->sealed) {
+        memcpy(out->seal.key, result.key.key_val, sizeof out->seal.key);
+        memcpy(out->seal.wrapped, result.wrapped.wrapped_val, sizeof out->seal.wrapped);
+    }
+    save_free(&result);
     return wanted;
 }
 
@@ -429,6 +450,8 @@ void manager_move_free(struct manager_move *move)
 {
     manager_place_free(&move->place);
     free(move->file);
+    free(move->base);
+    checkpoint_key_wipe(&move->seal, sizeof move->seal);
 }
 
 bool manager_ask_move(struct manager_move *out)
@@ -443,19 +466,19 @@ bool manager_ask_move(struct manager_move *out)
         manager_take_grant(&result.grant, &out->place);     /* without an address the move is refused */
     }
     xdr_free((xdrproc_t)xdr_manager_move_result, &result);
-    return wanted || take_rest(out);
+    return wanted || take_save(out);
 }
 
 bool manager_move_is_wanted(uint64_t number)
 {
     manager_move_result result;
-    manager_rest_result rest;
+    manager_save_result save;
     bool answered = ask_move(0, &result), same = result.status.code == MANAGER_OK && result.move == number;
     xdr_free((xdrproc_t)xdr_manager_move_result, &result);
     if (!answered || same)
         return true;
-    same = ask_rest(&rest) && rest.move == number;
-    xdr_free((xdrproc_t)xdr_manager_rest_result, &rest);
+    same = ask_save(&save) && save.rest.move == number;
+    save_free(&save);
     return same;
 }
 

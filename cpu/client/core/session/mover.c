@@ -45,9 +45,10 @@ static int move_once(const struct manager_move *wish, struct move_order *order)
 {
     int code = CORE_SYSTEM_NOT_READY;
     if (wish->action == MANAGER_ACTION_SUSPEND)
-        return session_suspend(order);
+        return wish->file ? session_suspend(order, wish->file) : CORE_OUT_OF_MEMORY;
+    const struct checkpoint_order save = { wish->file, wish->base, wish->sealed ? &wish->seal : NULL };
     if (wish->action == MANAGER_ACTION_CHECKPOINT)
-        return wish->file ? session_checkpoint(order, wish->file) : CORE_OUT_OF_MEMORY;
+        return wish->file && wish->base ? session_checkpoint(order, &save) : CORE_OUT_OF_MEMORY;
     for (unsigned i = 0; i < wish->place.count; i++) {
         order->uri = wish->place.uris[i];
         code = session_suspended() ? session_resume(order) : session_move(order);

@@ -25,12 +25,19 @@ struct move_order {
 
 /* move.c. As core_move. */
 int session_move(struct move_order *);
-/* suspend.c. As core_suspend and core_resume. Suspending needs no uri. */
-int  session_suspend(struct move_order *);
+/* suspend.c. As core_suspend and core_resume. Suspending needs no uri. file: "": one without a name; else it is made,
+   and goes when the session is resumed. */
+int  session_suspend(struct move_order *, const char *file);
 int  session_resume(struct move_order *);
+struct checkpoint_seal;
+struct checkpoint_order {
+    const char *file;
+    const char *base;                      /* only what has changed since that checkpoint; "": everything */
+    const struct checkpoint_seal *seal;    /* NULL: it is not encrypted */
+};
 /* What the session has on the GPU goes into the file (cpu/checkpoint), and the program goes on. A checkpoint of that
    name is replaced; no other file is. */
-int  session_checkpoint(struct move_order *, const char *file);
+int  session_checkpoint(struct move_order *, const struct checkpoint_order *);
 bool session_suspended(void);            /* the thread that does both asks this */
 
 /* The helper asks this now and then: if the client manager has something to say, a thread listens to it. */

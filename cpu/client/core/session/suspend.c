@@ -34,6 +34,7 @@
 struct suspended {
     struct move move;
     bool stays;                               /* at its server: a checkpoint */
+    const char *file;                         /* of one that leaves: "": without a name */
     int latched;                              /* an error that the program has not yet seen */
 };
 static struct suspended *suspended;           /* the thread's that has suspended the session */
@@ -140,7 +141,7 @@ static int begin(struct suspended *s)
     int code = core_enter();
     if (code)
         return move_refuse(move, code, "the session cannot be used (error %d)", code);
-    if (!move->store && !(move->store = move_store_unnamed(move->why, move->why_size)))
+    if (!move->store && !(move->store = move_store_suspended(s->file, move->why, move->why_size)))
         return CORE_OUT_OF_MEMORY;
     code = move_ask_source(move);
     return code ? code : move_ask_kinds(move, false);
@@ -167,13 +168,15 @@ static int go_out(struct suspended *s, struct move_order *order)
     return code;
 }
 
-int session_suspend(struct move_order *order)
+int session_suspend(struct move_order *order, const char *file)
 {
     CANCEL_OFF;
     struct suspended *s = calloc(1, sizeof *s);
     if (!s)
         return CORE_OUT_OF_MEMORY;
+    s->file = file;
     int code = go_out(s, order);
+    s->file = NULL;
     if (!code) {
         log_info("the session is suspended");
         return CORE_OK;
@@ -186,34 +189,48 @@ int session_suspend(struct move_order *order)
 
 /* ---- a checkpoint ---- */
 
-static struct move_store *named_store(struct checkpoint_file *file, int fd)
+static struct move_store *named_store(struct checkpoint_file *file, int fd, const struct checkpoint_seal *seal)
 {
-    char facts[CHECKPOINT_TEXT_MOST], host[256] = "", executable[PATH_MAX] = "";
+    char facts[CHECKPOINT_TEXT_MOST], host[256] = "", executable[PATH_MAX] = "", id[CHECKPOINT_ID_TEXT] = "";
+    if (!checkpoint_id_make(id)) {
+        close(fd);
+        return NULL;
+    }
     gethostname(host, sizeof host - 1);
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length > 0 ? length : 0] = 0;
     snprintf(facts, sizeof facts,
-             "version=%d\nflyt=%s\ncreated=%lld\nhost=%s\npid=%d\nexecutable=%.2000s\nwindow=0x%llx\n"
+             "version=%d\nid=%s\nflyt=%s\ncreated=%lld\nhost=%s\npid=%d\nexecutable=%.2000s\nwindow=0x%llx\n"
              "window_size=%llu\ngranularity=%llu\ndevices=%d\ndriver=%d\n",
-             CHECKPOINT_VERSION, flyt_version, (long long)time(NULL), host, (int)getpid(), executable,
+             CHECKPOINT_VERSION, id, flyt_version, (long long)time(NULL), host, (int)getpid(), executable,
              (unsigned long long)core_session.window, (unsigned long long)core_session.window_size,
              (unsigned long long)core_session.granularity, device_count(), core_session.driver_version);
-    return move_store_new(fd, file->path, facts, true);
+    return move_store_new(fd, file->path, facts, true, seal);
 }
 
-int session_checkpoint(struct move_order *order, const char *path)
+static int file_make(struct checkpoint_file *file, const struct checkpoint_order *wish, struct move *move, int *fd)
+{
+    if (*wish->base)
+        return move_refuse(move, CORE_NOT_SUPPORTED, "checkpoints of changes are not implemented");
+    if (wish->seal && !move_store_can_seal(move->why, move->why_size))
+        return CORE_NOT_SUPPORTED;
+    *fd = checkpoint_file_make(file, wish->file, move->why, move->why_size);
+    return *fd >= 0 ? CORE_OK : errno == ENOSPC || errno == EDQUOT ? CORE_OUT_OF_MEMORY : CORE_NOT_SUPPORTED;
+}
+
+int session_checkpoint(struct move_order *order, const struct checkpoint_order *wish)
 {
     CANCEL_OFF;
     struct checkpoint_file file = { 0 };
     struct suspended *s = calloc(1, sizeof *s);
+    int fd = -1;
     if (!s)
         return CORE_OUT_OF_MEMORY;
     s->stays = true;
     order_take(&s->move, order);
-    int fd = checkpoint_file_make(&file, path, s->move.why, s->move.why_size);
+    int code = file_make(&file, wish, &s->move, &fd);
     /* the store closes its own descriptor */
-    int code = fd >= 0 ? CORE_OK : errno == ENOSPC || errno == EDQUOT ? CORE_OUT_OF_MEMORY : CORE_NOT_SUPPORTED;
-    if (!code && !(s->move.store = named_store(&file, dup(fd))))
+    if (!code && !(s->move.store = named_store(&file, dup(fd), wish->seal)))
         code = move_refuse(&s->move, CORE_OUT_OF_MEMORY, "no memory");
     if (!code)
         code = go_out(s, order);
@@ -309,14 +326,14 @@ int core_checkpoint(const char *file, char *why, size_t size)
 {
     CANCEL_DEFERRED;
     struct move_order order = { .why = why, .why_size = size };
-    return session_checkpoint(&order, file);
+    return session_checkpoint(&order, &(struct checkpoint_order){ file, "", NULL });
 }
 
 int core_suspend(unsigned limit_ms, char *why, size_t size)
 {
     CANCEL_DEFERRED;
     struct move_order order = { .limit_ms = limit_ms, .why = why, .why_size = size };
-    return session_suspend(&order);
+    return session_suspend(&order, "");
 }
 
 int core_resume(const char *uri, char *why, size_t size)

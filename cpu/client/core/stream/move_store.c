@@ -1,6 +1,6 @@
 /*
- * move_store.c: see move_store.h. The file of a suspended session is unlinked from the beginning: whatever ends this
- * process, nothing of it stays.
+ * move_store.c: see move_store.h. The file of a suspended session has no name, unless one is asked for: whatever ends
+ * this process, nothing of it stays.
  */
 #include "move_store.h"
 
@@ -13,13 +13,18 @@
 #include <unistd.h>
 
 #include "cpu/checkpoint/checkpoint.h"
+#include "cpu/checkpoint/cipher.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/common/env.h"
+#include "cpu/rpc/tls/channel_tls.h"
 
 struct move_store {
     int fd;
     struct checkpoint_writer *writer;
     struct checkpoint_reader *reader;
+    bool named;                               /* `where` is the file, which goes with the store */
+    bool sealed;
+    uint8_t key[CHECKPOINT_KEY];              /* sealed: to read it again */
     char where[PATH_MAX], why[CHECKPOINT_WHY_SIZE + 64];
 };
 
@@ -56,6 +61,8 @@ int move_store_write(struct move_store *s, const struct move_part *part, const v
 int move_store_finish(struct move_store *s)
 {
     int error = checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = CHECKPOINT_END });
+    if (!error && s->named && fsync(s->fd) != 0)
+        error = -errno;
     checkpoint_writer_free(s->writer);
     s->writer = NULL;
     return written(s, error);
@@ -67,6 +74,8 @@ int move_store_again(struct move_store *s)
 {
     checkpoint_reader_free(s->reader);
     s->reader = lseek(s->fd, 0, SEEK_SET) == 0 ? checkpoint_reader_new(s->fd) : NULL;
+    if (s->reader && s->sealed)
+        checkpoint_reader_file_key(s->reader, s->key);
     if (s->reader)
         return CORE_OK;
     snprintf(s->why, sizeof s->why, "the file of what it had on the GPU cannot be read: %s", strerror(errno));
@@ -97,20 +106,37 @@ int move_store_read(struct move_store *s, struct move_part *part, void *bytes)
 
 /* ---- beginning and end ---- */
 
-struct move_store *move_store_new(int fd, const char *where, const char *facts, bool hashed)
+struct move_store *move_store_new(int fd, const char *where, const char *facts, bool hashed,
+                                  const struct checkpoint_seal *seal)
 {
     struct move_store *s = calloc(1, sizeof *s);
-    if (!s || !(s->writer = checkpoint_writer_new(fd, hashed))) {
+    if (!s || !(s->writer = checkpoint_writer_new(fd, hashed, seal))) {
         close(fd);
         free(s);
         return NULL;
     }
     s->fd = fd;
+    if (seal) {
+        s->sealed = true;
+        memcpy(s->key, seal->key, sizeof s->key);
+    }
     snprintf(s->where, sizeof s->where, "%s", where);
     /* an error comes again with the next frame */
     checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = CHECKPOINT_FACTS, .size = (uint32_t)strlen(facts),
                                                             .data = facts });
     return s;
+}
+
+bool move_store_can_seal(char *why, size_t size)
+{
+    char error[RPC_ERROR_SIZE] = "";
+    const struct checkpoint_cipher *cipher = &checkpoint_cipher ? &checkpoint_cipher
+                                                                : rpc_tls_symbol(CHECKPOINT_CIPHER, error);
+    if (cipher)
+        checkpoint_cipher_use(cipher);
+    else
+        snprintf(why, size, "what it has on the GPU cannot be encrypted: %s", error);
+    return cipher;
 }
 
 static const char *folder_wanted(void)
@@ -136,14 +162,35 @@ static int unnamed_make(const char *folder)
     return fd;
 }
 
-struct move_store *move_store_unnamed(char *why, size_t size)
+static struct move_store *suspended_new(int fd, const char *where, char *why, size_t size)
 {
-    const char *folder = folder_wanted();
-    int fd = unnamed_make(folder);
-    struct move_store *s = fd < 0 ? NULL : move_store_new(fd, folder, "version=1\n", false);
-    if (!s)
+    struct checkpoint_seal seal;
+    struct move_store *s = NULL;
+    if (move_store_can_seal(why, size) && checkpoint_seal_make(NULL, &seal))
+        s = move_store_new(fd, where, "version=1\n", false, &seal);
+    else
+        close(fd);
+    checkpoint_key_wipe(&seal, sizeof seal);
+    return s;
+}
+
+struct move_store *move_store_suspended(const char *path, char *why, size_t size)
+{
+    const bool named = *path;
+    const char *where = named ? path : folder_wanted();
+    int fd = named ? open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : unnamed_make(where);
+    const int error = errno;
+    struct move_store *s = fd < 0 ? NULL : suspended_new(fd, where, why, size);
+    if (s)
+        s->named = named;
+    else if (!*why && named)
+        snprintf(why, size, "%.400s cannot be made for what it has on the GPU: %s", where,
+                 fd < 0 ? strerror(error) : "no memory");
+    else if (!*why)
         snprintf(why, size, "no file can be made in %.200s for what it has on the GPU (FLYT_SUSPEND_FOLDER): %s",
-                 folder, fd < 0 ? strerror(errno) : "no memory");
+                 where, fd < 0 ? strerror(error) : "no memory");
+    if (!s && named && fd >= 0)
+        unlink(where);
     return s;
 }
 
@@ -154,5 +201,8 @@ void move_store_free(struct move_store *s)
     checkpoint_writer_free(s->writer);
     checkpoint_reader_free(s->reader);
     close(s->fd);
+    if (s->named)
+        unlink(s->where);
+    checkpoint_key_wipe(s, sizeof *s);
     free(s);
 }

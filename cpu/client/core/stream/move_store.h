@@ -27,11 +27,18 @@ struct move_part {
 /* Each function that can fail returns a result code; move_store_why says what failed. */
 struct move_store;
 
+struct checkpoint_seal;
+
 /* The file is the store's from here on. facts: its first lines; hashed: with a checksum of the whole file; where: names
-   the file or its folder in reasons. NULL: no memory. */
-struct move_store *move_store_new(int fd, const char *where, const char *facts, bool hashed);
-/* A file without a name, in the folder FLYT_SUSPEND_FOLDER, or TMPDIR, or /var/tmp. NULL, with why. */
-struct move_store *move_store_unnamed(char *why, size_t size);
+   the file or its folder in reasons. seal: NULL: not encrypted. NULL: no memory. */
+struct move_store *move_store_new(int fd, const char *where, const char *facts, bool hashed,
+                                  const struct checkpoint_seal *seal);
+/* Before a seal is used. False, with why. */
+bool move_store_can_seal(char *why, size_t size);
+/* For a suspended session, encrypted with a key that only this process has. path: "": without a name, in the folder
+   FLYT_SUSPEND_FOLDER, or TMPDIR, or /var/tmp; else the file, which must not be there yet, and goes with the store.
+   NULL, with why. */
+struct move_store *move_store_suspended(const char *path, char *why, size_t size);
 /* Before the first part of the kind. count: how many objects of it there are. */
 int  move_store_kind(struct move_store *, unsigned kind, const char *name, uint64_t count);
 int  move_store_write(struct move_store *, const struct move_part *, const void *bytes);

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Encrypted checkpoints, and files of suspended programs that have a name; TAP on stdout.
+
+    saves.py BIN PROGRAM
+
+shows: checkpoints: with a key in the client manager's configuration they are encrypted; flytctl says with the key and
+   without what is in them, and refuses another key, a changed file and a bad key by name
+shows: checkpoints: a library of an earlier release is refused by name where it cannot do what is asked
+shows: checkpoints: the commands of docs/elastic.md that encrypt them do what it says
+shows: suspending: with a file that has a name; it goes when the program is resumed, and nobody's file is replaced
+"""
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import moves  # noqa: E402
+import wire  # noqa: E402
+from moves import Cluster, Program  # noqa: E402
+from testlib import ok, read, story, until, write  # noqa: E402
+
+
+def state(cluster, program):
+    return next((row["state"] for row in cluster.rows("program", "list") if row["id"] == program.id), "gone")
+
+
+def show(cluster, path, *more, expect=0):
+    said = cluster.run("--json", "checkpoint", "show", path, *more, expect=expect)
+    return json.loads(said) if expect == 0 else said
+
+
+def configure(cluster, key):
+    """The client manager reads its configuration again. What it has logged since."""
+    path = f"{cluster.dir}/etc/client-manager.conf"
+    lines = [line for line in read(path).splitlines() if not line.startswith("security")]
+    write(path, "\n".join([*lines, f'security = {{ checkpoint-key = "file:{key}"; }};']) + "\n")
+    before = len(cluster.log("client-manager"))
+    os.kill(cluster.pid("client-manager"), signal.SIGHUP)
+    until(lambda: "event=reloaded" in cluster.log("client-manager")[before:], "it has read its configuration")
+    return cluster.log("client-manager")[before:]
+
+
+def encrypted(cluster, a):
+    key, other, bad, path = (os.path.join(cluster.dir, name) for name in ("key", "other", "bad", "saved"))
+    made = json.loads(cluster.run("--json", "checkpoint", "key", key))
+    assert made["file"] == key and len(made["key"]) == 16 and os.stat(key).st_mode & 0o137 == 0, made
+    assert "is there already" in cluster.run("checkpoint", "key", key, expect=7)
+    cluster.run("checkpoint", "key", other)
+    cluster.run("program", "checkpoint", str(a.id), path)
+    assert not show(cluster, path)["encrypted"]
+    assert "key-not-renewed" not in configure(cluster, key)
+    cluster.run("program", "checkpoint", str(a.id), path)
+    a.goes_on(1)
+    without, opened = show(cluster, path), show(cluster, path, "--key", key)
+    assert without["encrypted"] and not without["opened"] and opened["opened"], (without, opened)
+    assert without["key"] == opened["key"] == made["key"] and without["kinds"] == opened["kinds"]
+    assert opened["bytes"] > 0 and opened["facts"]["pid"] == str(a.process.pid)
+    assert "which need the key" in cluster.run("checkpoint", "show", path)
+    assert "and all tags" in cluster.run("checkpoint", "show", path, "--key", key)
+    assert "encrypted with another key" in show(cluster, path, "--key", other, expect=1)
+    with open(path, "rb") as file:
+        good = file.read()
+    at = len(good) * 2 // 3
+    with open(bad, "wb") as file:
+        file.write(good[:at] + bytes([good[at] ^ 4]) + good[at + 1:])
+    for words in ((), ("--key", key)):
+        assert "checksum of a frame is wrong" in show(cluster, bad, *words, expect=1)
+    write(bad, "no key at all", 0o600)
+    assert "64 hexadecimal digits" in show(cluster, path, "--key", bad, expect=1)
+    said = configure(cluster, bad)
+    assert "key-not-renewed" in said and "64 hexadecimal digits" in said, said
+    cluster.run("program", "checkpoint", str(a.id), path)
+    assert show(cluster, path, "--key", key)["opened"], "the key of before is used"
+    daemon = [f"{moves.BIN}/flyt-client-manager", "--config", f"{cluster.dir}/etc/client-manager.conf"]
+    done = subprocess.run(daemon, capture_output=True, text=True, timeout=20)
+    assert done.returncode and "64 hexadecimal digits" in done.stdout + done.stderr, done
+    configure(cluster, key)
+    ok("encrypted: shown with and without the key, another key, changed files and bad keys are refused by name")
+
+
+def as_documented(cluster, a):
+    """The commands of docs/elastic.md, with other paths."""
+    with open("docs/elastic.md", encoding="utf-8") as file:
+        section = file.read().split("### Encrypted checkpoints")[1].split("\n## ")[0]
+    key = os.path.join(cluster.dir, "checkpoint.key")
+    said = ""
+    for line in section.split("```sh\n")[1].split("```")[0].splitlines():
+        line = line.replace("ID", str(a.id)).replace("/etc/flyt", cluster.dir).replace("/var/tmp", cluster.dir)
+        if line.startswith("#"):
+            assert f'security = {{ checkpoint-key = "file:{key}"; }};' in line, line
+            configure(cluster, key)
+        else:
+            assert line.startswith("flytctl "), line
+            said = cluster.run(*line.split()[1:])
+    assert "encrypted" in said and "and all tags" in said, said
+    ok("docs/elastic.md: the commands do what it says")
+
+
+def strangers(cluster):
+    """A library that speaks minor 8."""
+    peer = wire.Peer(f"{cluster.dir}/run/client.sock")
+    peer.call(wire.HELLO, struct.pack(">3I", 1, 8, wire.OF_PROGRAM) + wire.text("pid-1") + wire.text("a test") +
+              struct.pack(">Q", 7) + os.urandom(32))
+    peer.attach("/bin/stranger")
+    until(lambda: [row["state"] for row in cluster.rows("program", "list")] == ["running"], "it has a server")
+    number = str(cluster.rows("program", "list")[0]["id"])
+    for words in (("checkpoint", number, "/x"), ("suspend", number, "/x"),
+                  ("checkpoint", number, "/x", "--base", "/y")):
+        said = cluster.run("program", *words, expect=9)
+        assert "library of an earlier release" in said, said
+    peer.close()
+    until(lambda: not cluster.rows("program", "list"), "it is gone")
+    ok("a library of an earlier release: refused by name")
+
+
+def with_a_name(cluster, a):
+    path, taken = (os.path.join(cluster.dir, name) for name in ("frozen", "taken"))
+    write(taken, "mine")
+    said = cluster.run("program", "suspend", str(a.id), taken, expect=8)
+    assert "File exists" in said and read(taken) == "mine", said
+    a.goes_on(1)
+    cluster.run("program", "suspend", str(a.id), "relative/path", expect=2)
+    cluster.run("program", "suspend", str(a.id), path)
+    assert state(cluster, a) == "suspended" and os.stat(path).st_mode & 0o777 == 0o600
+    shown = show(cluster, path)
+    assert shown["encrypted"] and shown["key"] is None and shown["bytes"] > 0, shown
+    assert "only the process that wrote it" in cluster.run("checkpoint", "show", path)
+    cluster.run("program", "resume", str(a.id))
+    a.goes_on()
+    assert not os.path.exists(path)
+    ok("suspended into a file with a name, and resumed from it")
+
+
+def main():
+    cluster = Cluster(nodes=1)
+    try:
+        a = Program(cluster)
+        encrypted(cluster, a)
+        as_documented(cluster, a)
+        with_a_name(cluster, a)
+        a.end()
+        until(lambda: state(cluster, a) == "gone", "it is gone")
+        strangers(cluster)
+    except BaseException:
+        moves.show(cluster)
+        raise
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(story(main))
