@@ -18,7 +18,8 @@ enum {
     CALL_MS = CTL_CALL_SECONDS * 1000,
     TRANSPORT_MINOR = 4,
     UNREACHED_MINOR = 5,
-    MOVES_MINOR = 7
+    MOVES_MINOR = 7,
+    PROGRESS_MINOR = 9
 };
 
 static void ask_events(struct manager *);
@@ -144,6 +145,38 @@ int cluster_moved(struct program *program, const ctl_moved *moved)
     return failure;
 }
 
+/* One note at a time: what the library says meanwhile makes the next one. */
+static void progress_told(void *context, int error, const char *why, void *object)
+{
+    struct told_move told = *(struct told_move *)context;
+    struct program *program = program_find(told.manager, told.key);
+    (void)why, (void)object;
+    free(context);
+    if (!program)
+        return;
+    program->reporting = false;
+    if (!error && program->behind)
+        cluster_progress(program);
+}
+
+void cluster_progress(struct program *program)
+{
+    struct manager *manager = program->manager;
+    char error[EXPLAIN_SIZE];
+    client_progress_args args = { .key = program->key, .progress = program->progress };
+    program->behind = true;
+    if (program->reporting || !manager->registered || !manager->takes_progress)
+        return;
+    struct told_move *told = malloc(sizeof *told);
+    if (!told)
+        return;
+    *told = (struct told_move){ .manager = manager, .key = program->key };
+    program->behind = false;
+    program->reporting = link_call(manager->link, CLIENT_PROGRESS, &args, CALL_MS, progress_told, told, error) == 0;
+    if (!program->reporting)
+        free(told);
+}
+
 /* ---- ends ---- */
 
 struct told { struct manager *manager; u_int count; uint64_t keys[CTL_MAX_PROGRAMS]; };
@@ -213,6 +246,7 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
     case CLIENT_EVENT_MOVE:
     case CLIENT_EVENT_REST:
     case CLIENT_EVENT_SAVE:
+    case CLIENT_EVENT_LIMITS:
         break;
     }
 }
@@ -239,6 +273,10 @@ static void take_event(struct manager *manager, const client_event *event)
     }
     if (body->kind == CLIENT_EVENT_SAVE) {
         move_take_save(manager, &body->client_event_body_u.save);
+        return;
+    }
+    if (body->kind == CLIENT_EVENT_LIMITS) {
+        move_take_limits(manager, &body->client_event_body_u.limits);
         return;
     }
     /* All others have the same form. */
@@ -312,6 +350,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_transport = peer->minor >= TRANSPORT_MINOR;
     manager->takes_unreached = peer->minor >= UNREACHED_MINOR;
     manager->takes_moves = peer->minor >= MOVES_MINOR;
+    manager->takes_progress = peer->minor >= PROGRESS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {

@@ -73,6 +73,9 @@ struct program {
     struct loop_timer beat;                             /* of waiting */
     bool own_wait;                                      /* wait_ms is the program's own wish (FLYT_WAIT) */
     struct program_move move;
+    client_limits limits;   /* of the move that they name */
+    ctl_progress progress;  /* as its library has said last */
+    bool reporting, behind; /* a report of it is on its way; there is something newer since */
     uint32_t minor;         /* of its library's protocol */
     struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */
     struct loop_timer kill;
@@ -92,7 +95,8 @@ struct manager {
     char why_away[512];            /* why the cluster manager is not there */
     bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
     bool registered, telling_ends;
-    bool takes_transport, takes_unreached, takes_moves; /* the cluster manager is of a version that does */
+    /* the cluster manager is of a version that does */
+    bool takes_transport, takes_unreached, takes_moves, takes_progress;
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
@@ -125,11 +129,13 @@ void cluster_tell_ends(struct manager *);
 
 /* What a program did, or did not; said again until the cluster manager has answered. 0, or -ENOTCONN, -ENOSYS. */
 int cluster_moved(struct program *, const ctl_moved *);
+void cluster_progress(struct program *); /* how far its move is */
 
 /* moves.c */
 void move_take(struct manager *, const client_move *); /* an order of the cluster manager */
 void move_take_save(struct manager *, const client_save *);
-conn_handler move_handle_asked, move_handle_rest, move_handle_save, move_handle_moved;
+void move_take_limits(struct manager *, const client_limits *);
+conn_handler move_handle_asked, move_handle_rest, move_handle_save, move_handle_moved, move_handle_progress;
 /* The program, which is of before we began, has come back; id: the move that it is carrying out, or 0. */
 void move_resumed(struct program *, uint64_t id);
 void move_tell_again(struct program *);               /* the cluster manager is there again */

@@ -80,9 +80,14 @@ static void nudge(struct loop_timer *timer, void *context)
 /* Why this program cannot be told. CTL_OK: it can. */
 static ctl_code check(const struct program *program, char *text)
 {
+    const bool limited = program->limits.move == program->move.id && program->limits.strict;
     if (program->conn && program->minor < CLIENT_MINOR_MOVES)
         return explain(text, CTL_NOT_SUPPORTED,
                        "the program was started with Flyt's library of an earlier release, which does not move");
+    if (program->conn && program->minor < CLIENT_MINOR_PROGRESS && limited)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "the program was started with Flyt's library of an earlier release, which keeps to no bandwidth"
+                       " and no downtime");
     if (program->state != PROGRAM_RUNNING)
         return explain(text, CTL_BUSY, "the program uses no GPU server at present");
     return CTL_OK;
@@ -205,6 +210,13 @@ void move_take(struct manager *manager, const client_move *given)
              program->pid, (unsigned long long)move->id, (unsigned long long)given->grant.server, given->grant.node);
     move->state = MOVE_OFFERED;
     nudge(&move->nudge, program);
+}
+
+void move_take_limits(struct manager *manager, const client_limits *given)
+{
+    struct program *program = program_find(manager, given->key);
+    if (program && !program->ended)
+        program->limits = *given;
 }
 
 void move_take_save(struct manager *manager, const client_save *order)
@@ -330,6 +342,33 @@ void move_handle_save(struct conn *conn, struct loop_call *call, void *object)
     }
     taken(program, call, &result);
     checkpoint_key_wipe(&seal, sizeof seal);
+}
+
+void move_handle_progress(struct conn *conn, struct loop_call *call, void *object)
+{
+    const ctl_progress *progress = object;
+    struct program *program = program_of(conn);
+    static char none[] = "there is no such move", off[] = "it was called off", fine[] = "";
+    program_progress_result result = { .status = { CTL_NOT_FOUND, none } };
+    const struct program_move *move = program ? &program->move : NULL;
+    bool same = move && move->id == progress->move && move->state != MOVE_NONE;
+    if (same && move->cancelled) {
+        result.status = (ctl_status){ CTL_DENIED, off };
+    } else if (same && move->state != MOVE_ENDED) {
+        const client_limits *limits = &program->limits;
+        result.status = (ctl_status){ CTL_OK, fine };
+        if (limits->move == move->id) {
+            result.bandwidth = limits->bandwidth;
+            result.downtime_ms = limits->downtime_ms;
+            result.rate = limits->rate;
+            result.bridged = limits->bridged;
+        }
+    }
+    call_reply(call, &result);
+    if (result.status.code == CTL_OK) {
+        program->progress = *progress;
+        cluster_progress(program);
+    }
 }
 
 void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)

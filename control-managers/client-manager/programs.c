@@ -631,6 +631,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_REST] = { 1u << CTL_ROLE_PROGRAM, move_handle_rest },
     [PROGRAM_SAVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_save },
     [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
+    [PROGRAM_PROGRESS] = { 1u << CTL_ROLE_PROGRAM, move_handle_progress },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "control-managers/cluster-manager/changes.h"
+#include "control-managers/cluster-manager/moving.h"
 #include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 
@@ -63,7 +64,9 @@ static void admin_fill_status(struct cluster *cluster, admin_status_result *out)
         .programs = (u_int)cluster->programs.count,
         .waiting = (u_int)cluster->queue_length,
         .last_event = cluster->events.next - 1,
+        .moves = cluster->move_counts,
     };
+    out->moves.under_way = moves_under_way(cluster);
     for (size_t i = 0; i < cluster->nodes.count; i++) {
         const struct node *node = map_at(&cluster->nodes, i);
         out->nodes_up += node->state == ADMIN_NODE_UP;

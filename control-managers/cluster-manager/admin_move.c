@@ -94,6 +94,8 @@ static void move(struct conn *conn, struct loop_call *call, const admin_move_arg
                               .memory = args->memory,
                               .patience_ms = args->patience_ms,
                               .within_ms = args->within_ms,
+                              .bandwidth = args->bandwidth,
+                              .downtime_ms = args->downtime_ms,
                               .action = args->action,
                               .file = args->file,
                               .base = base,
@@ -104,6 +106,9 @@ static void move(struct conn *conn, struct loop_call *call, const admin_move_arg
         code = find_place(session->cluster, args->to, &wish, text);
     if (code == CTL_OK && (args->patience_ms > MOVE_MOST_MS || args->within_ms > MOVE_MOST_MS))
         code = explain(text, CTL_INVALID, "a program has at most %d s to move", MOVE_MOST_MS / 1000);
+    if (code == CTL_OK && args->downtime_ms && args->action != ADMIN_ACTION_MOVE &&
+        args->action != ADMIN_ACTION_CHECKPOINT)
+        code = explain(text, CTL_INVALID, "a program that is suspended stands still until it is resumed");
     if (code == CTL_OK && (unsigned)args->action > ADMIN_ACTION_CHECKPOINT)
         code = explain(text, CTL_INVALID, "there is no such action");
     if (code == CTL_OK)
@@ -150,6 +155,9 @@ static void fill_row(struct moved_program *move, admin_move_row *row)
         .status = { move->code, move->text },
         .by = move->by,
         .action = move->action,
+        .progress = move->progress,
+        .bandwidth = move->given_bandwidth,
+        .downtime_ms = move->downtime_ms,
     };
 }
 

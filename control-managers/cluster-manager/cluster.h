@@ -16,8 +16,8 @@
  *
  *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, unreached.c, admin*.c,
  *            changes.c, load.c (reads the DB), main.c
- *   rules    seek.c (a server for a program), retry.c (for those in the queue), moving.c (programs that move), idle.c,
- *            servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
+ *   rules    seek.c (a server for a program), retry.c (for those in the queue), moving.c and move_*.c (programs that
+ *            move), idle.c, servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
  *   model    state.c, queue.c, entitlement.c, place.c, moves.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
  *            (outbox.c), events (events.c), answers to calls that wait (waiting.c)
@@ -45,8 +45,8 @@ struct message {
     uint64_t source; /* NODE_ORDER_BRIDGE: the program's server now; server is the target */
     uint32_t sms, grace_ms;
     uint64_t memory;
-    /* CLIENT_EVENT_MOVE, _REST, _SAVE: its number. Of the first, server is the target; a code other than CTL_OK
-       calls it off */
+    /* CLIENT_EVENT_MOVE, _REST, _SAVE, _LIMITS: its number. Of the first, server is the target; a code other than
+       CTL_OK calls it off */
     uint64_t move;
     uint32_t patience_ms, within_ms;
     ctl_code code;
@@ -272,6 +272,7 @@ struct cluster {
     struct cluster_session *sessions, *watchers;
     struct event_ring events;
     struct refusals refusals;
+    admin_move_counts move_counts; /* under_way is not kept */
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off, policy;
     bool retrying, loading_vms;
 };
@@ -433,7 +434,8 @@ void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
-    client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved;
+    client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved,
+    client_handle_progress;
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);

@@ -19,14 +19,6 @@ static struct event_about about(const struct moved_program *move)
                                  .program = move->program };
 }
 
-struct moved_program *moving_find(struct cluster *cluster, uint64_t id)
-{
-    struct moved_program *move = cluster->moves;
-    while (move && move->id != id)
-        move = move->next;
-    return move;
-}
-
 static struct moved_program *move_of(struct cluster *cluster, uint64_t program)
 {
     for (struct moved_program *move = cluster->moves; move; move = move->next)
@@ -174,6 +166,8 @@ static void tell_client(struct moved_program *move, bool call_off)
                                .patience_ms = move->patience_ms,
                                .within_ms = move->within_ms,
                                .code = call_off ? CTL_DENIED : CTL_OK };
+    if (program && !call_off)
+        moving_tell_limits(move);
     if (program)
         program_send(cluster, program, &message);
 }
@@ -269,6 +263,8 @@ static void ended(struct moved_program *move)
     loop_timer_stop(&move->timer);
     store_delete_move(move->cluster, move->id);
     move->ended = loop_time();
+    moving_count_end(move);
+    moving_divide(move->cluster);
     if (!moved)
         cluster_event(move->cluster, ADMIN_WARNING, "move-failed", &which,
                       "move %llu: %.200s %s %s%s%s: %.600s; by %s", id, move->executable,
@@ -399,6 +395,23 @@ static ctl_code check_state(struct cluster *cluster, const struct program *progr
     return CTL_OK;
 }
 
+/* The limits can be kept by its client manager; whether by its library, that one says. */
+static ctl_code check_limits(struct cluster *cluster, const struct program *program, const struct move_wish *wish,
+                             char *text)
+{
+    const int64_t most = cluster->values->elastic_at_once;
+    const struct vm *vm = program->vm;
+    if (moving_is_limited(wish) && vm->session->hello.minor < CLIENT_MINOR_PROGRESS)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "the client manager of VM %s is of an earlier release (%s), which keeps to no bandwidth and no"
+                       " downtime",
+                       vm->row.name, vm->session->hello.software);
+    if (most && moves_under_way(cluster) >= (uint64_t)most)
+        return explain(text, CTL_WAITING, "%lld programs move, which is as many as may at a time (elastic.at-once)",
+                       (long long)most);
+    return CTL_OK;
+}
+
 static ctl_code check_program(struct cluster *cluster, const struct program *program, admin_move_action action,
                               char *text)
 {
@@ -490,6 +503,8 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
         code = check_save(program, wish, text);
     if (code == CTL_OK)
         code = move_check_place(program, wish, text);
+    if (code == CTL_OK)
+        code = check_limits(cluster, program, wish, text);
     struct moved_program *move = code == CTL_OK ? calloc(1, sizeof *move) : NULL;
     if (code == CTL_OK && !move)
         code = explain(text, CTL_INTERNAL, "no memory");
@@ -511,6 +526,8 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     move->begun = program->move_begun = loop_time();
     move->patience_ms = wish->patience_ms ? wish->patience_ms : MOVE_PATIENCE_MS;
     move->within_ms = wish->within_ms ? wish->within_ms : MOVE_WITHIN_MS;
+    move->bandwidth = wish->bandwidth;
+    move->downtime_ms = wish->downtime_ms;
     snprintf(move->executable, sizeof move->executable, "%s", program->executable);
     snprintf(move->by, sizeof move->by, "%.*s", CTL_MAX_NAME, wish->by);
     snprintf(move->vm, sizeof move->vm, "%s", program->vm->row.name);
@@ -520,6 +537,8 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     move->next = cluster->moves;
     cluster->moves = move;
     hold(move);
+    cluster->move_counts.begun++;
+    moving_divide(cluster);
     struct event_about which = about(move);
     cluster_event(cluster, ADMIN_INFO, "move-begun", &which, "move %llu: %.200s (pid %u) is to %s%s%.200s%s%s%s%s%s%s"
                   "%s%s; by %s", (unsigned long long)move->id, move->executable, program->pid, verbs[move->action],
@@ -593,6 +612,7 @@ bool moving_bridged(struct cluster *cluster, const node_order_done *done)
         log_info("event=no-bridge move=%llu why=\"%s\": memory is copied", (unsigned long long)move->id,
                  done->status.text);
     move->bridge_order = 0;
+    move->bridged = done->status.code == CTL_OK;
     if (!moves_ended(&move->is))
         look(move);
     return true;
@@ -611,42 +631,4 @@ void moving_client_back(struct cluster *cluster, struct vm *vm)
     for (struct moved_program *move = cluster->moves; move; move = move->next)
         if (!moves_ended(&move->is) && strcmp(move->vm, vm->row.name) == 0)
             step(move, MOVE_CLIENT_BACK);
-}
-
-/* ---- beginning and end of this manager ---- */
-
-void moving_load(struct cluster *cluster, uint64_t id, const char *row)
-{
-    unsigned long long program, source, target;
-    struct moved_program *move = calloc(1, sizeof *move);
-    int at = 0;
-    if (!move || sscanf(row, "%llu %llu %llu %n", &program, &source, &target, &at) < 3) {
-        free(move);
-        return;
-    }
-    move->cluster = cluster;
-    move->id = id;
-    move->program = program;
-    move->source = source;
-    move->target = target;
-    move->action = !target ? ADMIN_ACTION_SUSPEND : !source ? ADMIN_ACTION_RESUME : ADMIN_ACTION_MOVE;
-    move->is.state = ADMIN_MOVE_ORDERED; /* it may have been */
-    move->durable = true;
-    move->begun = loop_time();
-    move->patience_ms = MOVE_PATIENCE_MS;
-    move->within_ms = MOVE_WITHIN_MS;
-    snprintf(move->by, sizeof move->by, "%.*s", CTL_MAX_NAME, at ? row + at : "");
-    snprintf(move->executable, sizeof move->executable, "program %llu", program);
-    move->next = cluster->moves;
-    cluster->moves = move;
-}
-
-void moving_end(struct cluster *cluster)
-{
-    while (cluster->moves) {
-        struct moved_program *move = cluster->moves;
-        cluster->moves = move->next;
-        loop_timer_stop(&move->timer);
-        free(move);
-    }
 }

@@ -32,6 +32,10 @@ struct moved_program {
     int64_t begun, ended;
     uint64_t outage_us, bytes;
     uint32_t patience_ms, within_ms;
+    ctl_progress progress;                /* as its library has said last */
+    uint64_t bandwidth, given_bandwidth;  /* as the administrator limits it; what it may have beside others */
+    uint32_t downtime_ms;
+    bool bridged;                         /* its node has connected the two servers */
     ctl_code code;
     char text[CTL_MAX_TEXT + 1]; /* why it failed */
     char file[CTL_MAX_PATH + 1]; /* CHECKPOINT, SUSPEND; "": none */
@@ -46,7 +50,8 @@ struct move_wish {
     const char *by, *file, *base;
     admin_move_action action;
     uint64_t memory;     /* 0: as it has */
-    uint32_t sms, patience_ms, within_ms;
+    uint64_t bandwidth;  /* bytes a second; 0: as configured */
+    uint32_t sms, patience_ms, within_ms, downtime_ms;
     bool together;       /* programs of one server share one again */
     bool fresh;          /* a new server of the GPU where it is; `to` is NULL, or names that */
 };
@@ -58,8 +63,20 @@ ctl_code moving_begin(struct cluster *, struct program *, const struct move_wish
                       char *text);
 /* As soon as it can still be. False: it has ended. */
 bool moving_cancel(struct cluster *, struct moved_program *, const char *why);
-struct moved_program *moving_find(struct cluster *, uint64_t id);
 void moving_look(struct cluster *);
+/* move_list.c: which there are. */
+struct moved_program *moving_find(struct cluster *, uint64_t id);
+unsigned moves_under_way(const struct cluster *);
+void moving_count_end(struct moved_program *);            /* it has ended */
+void moving_load(struct cluster *, uint64_t id, const char *row); /* at the start; its program is named later */
+void moving_end(struct cluster *);                                /* at the end: frees */
+/* move_pace.c: how fast they may go, and how far they are. */
+bool moving_is_limited(const struct move_wish *);         /* by the administrator */
+void moving_tell_limits(const struct moved_program *);    /* to its client manager */
+/* A move began or ended: the bandwidth of the nodes is divided anew. */
+void moving_divide(struct cluster *);
+void moving_fill_limits(struct cluster *, uint64_t key, uint64_t move, client_limits *);
+void moving_said_progress(struct cluster *, struct vm *, const client_progress_args *);
 /* What a client manager says. */
 void moving_said(struct cluster *, struct vm *, const client_moved_args *);
 /* Whether it was the answer to a NODE_ORDER_BRIDGE. */
@@ -69,7 +86,5 @@ void moving_client_back(struct cluster *, struct vm *); /* it has named its prog
 void moving_named_suspended(struct cluster *, struct program *);
 /* That server is the one that the program uses, as its client manager says after a reconnection. */
 void moving_named(struct cluster *, const struct program *, const struct server *);
-void moving_load(struct cluster *, uint64_t id, const char *row); /* at the start; its program is named later */
-void moving_end(struct cluster *);                                /* at the end: frees */
 
 #endif

@@ -86,19 +86,12 @@ static void carry_out(struct cluster *cluster, const struct movable *all, const 
         return;
     }
     struct event_about which = { .vm = program->vm->row.name, .program = program->id };
-    if (moving_begin(cluster, program, &wish, &move, text) != CTL_OK) {
+    ctl_code code = moving_begin(cluster, program, &wish, &move, text);
+    if (code != CTL_OK && code != CTL_WAITING) {
         program->move_begun = loop_time();
         cluster_event(cluster, ADMIN_WARNING, "move-failed", &which, "%.200s was to move, %s: %.600s",
                       program->executable, why, text);
     }
-}
-
-static unsigned under_way(const struct cluster *cluster)
-{
-    unsigned count = 0;
-    for (const struct moved_program *move = cluster->moves; move; move = move->next)
-        count += !moves_ended(&move->is);
-    return count;
 }
 
 /* False: nobody waits whom moves would help. */
@@ -141,7 +134,7 @@ static void due(struct loop_timer *timer, void *context)
     policy_start(cluster);
     /* The books are those of a moment in which nothing moves, and everybody has said what there is. */
     if (cluster->values->elastic_policy == CLUSTER_ELASTIC_OFF || !cluster->loaded || cluster->stopping ||
-        !programs_gathered(cluster) || under_way(cluster))
+        !programs_gathered(cluster) || moves_under_way(cluster))
         return;
     if (gather(cluster, &all) && !help_first(cluster, &all))
         even(cluster, &all);

@@ -142,6 +142,10 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct message *m
         event->body.client_event_body_u.save.base = (char *)(uintptr_t)(move ? move->base : "");
         return;
     }
+    if (message->kind == CLIENT_EVENT_LIMITS) {
+        moving_fill_limits(cluster, message->key, message->move, &event->body.client_event_body_u.limits);
+        return;
+    }
     if (message->kind == CLIENT_EVENT_ANSWER) {
         struct program *program = map_get_id(&vm->by_key, message->key);
         if (program && message->code == CTL_OK)
@@ -328,6 +332,19 @@ void client_handle_moved(struct conn *conn, struct loop_call *call, void *object
     }
     call_reply(call, &result);
     moving_said(vm->cluster, vm, args);
+}
+
+void client_handle_progress(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_progress_args *args = object;
+    struct vm *vm = client_vm_of(conn);
+    ctl_plain_result result = { { CTL_OK, (char *)"" } };
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    call_reply(call, &result);
+    moving_said_progress(vm->cluster, vm, args);
 }
 
 /* ---- registration ---- */

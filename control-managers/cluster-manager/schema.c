@@ -65,6 +65,12 @@ static const struct config_key keys[] = {
     { "elastic.margin", CONFIG_SECONDS, AT(elastic_margin), "25", 1, 100, .reload = true,
       .help = "the load of the more loaded of two GPUs must fall by so many percent of the GPU, or the move is not "
               "worth it" },
+    { "elastic.at-once", CONFIG_INT, AT(elastic_at_once), "8", 0, 1000, .reload = true,
+      .help = "at most so many programs move, are suspended, resumed or saved at a time, whoever asked for it; others "
+              "wait; 0: any number" },
+    { "elastic.node-bandwidth", CONFIG_INT, AT(elastic_bandwidth), "0", 0, 1000000, .reload = true,
+      .help = "MiB a second that all moves to and from one node may copy together; 0: any. Programs whose library or "
+              "client manager is of an earlier release do not keep to it" },
     { "silence.suspect", CONFIG_SECONDS, AT(suspect), "6", 1, 3600, .reload = true,
       .help = "seconds of silence after which a node is suspect" },
     { "silence.lost", CONFIG_SECONDS, AT(lost), "30", 2, 1e6, .reload = true,

@@ -31,7 +31,7 @@ struct cluster_config {
     int64_t ungrouped_programs, overtaking, failed_starts;
     /* elastic */
     int elastic_policy;
-    int64_t elastic_moves;
+    int64_t elastic_moves, elastic_at_once, elastic_bandwidth;
     double elastic_pause, elastic_margin;
     /* silence */
     double suspect, lost, client_lost, suspended, reclaimed;

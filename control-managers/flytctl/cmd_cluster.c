@@ -12,6 +12,9 @@ const struct option_row drain_options[] = {
     { "reason", 'r', "TEXT", "why; node show and the events show it", false },
     { "move", 'm', NULL, "move its programs to other GPUs while they run", false },
     { "at-once", 0, "N", "so many of them at a time (1)", false },
+    { "bandwidth", 'b', "RATE", "bytes a second for each at most, as 100M; a plain number is MiB (as configured)",
+      false },
+    { "downtime", 'd', "MS", "milliseconds for which each may stand still at most; else it stays (any)", false },
     { 0 },
 };
 

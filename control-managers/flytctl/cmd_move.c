@@ -9,7 +9,6 @@
 #include "control-managers/flytctl/flytctl.h"
 
 enum {
-    MOVES_AT_ONCE = 64,
     LOOK_MS = 50,
     SLACK_SECONDS = 90,
     WITHIN_SECONDS = 60,
@@ -23,6 +22,16 @@ enum {
     {                                                                                                                 \
         "within", 0, "SECONDS", "how long the program may take altogether (60)", false                                \
     }
+#define BANDWIDTH                                                                                                     \
+    {                                                                                                                 \
+        "bandwidth", 'b', "RATE", "bytes a second at most, as 100M or 2G; a plain number is MiB (as configured)",     \
+            false                                                                                                     \
+    }
+#define LIMITS                                                                                                        \
+    BANDWIDTH,                                                                                                        \
+    {                                                                                                                 \
+        "downtime", 'd', "MS", "milliseconds for which it may stand still at most; else it stays (any)", false        \
+    }
 #define FRESH                                                                                                     \
     {                                                                                                             \
         "fresh", 0, NULL, "to a new GPU server of the same GPU, as its node has it installed now", false          \
@@ -31,6 +40,7 @@ const struct option_row program_migrate_options[] = {
     { "to", 0, "NODE[:GPU]", "where to: GPU is an id or an index (another GPU that the manager chooses)", false },
     FRESH,
     PATIENCE,
+    LIMITS,
     { 0 },
 };
 #define WHOM                                                                                \
@@ -47,18 +57,21 @@ const struct option_row migrate_options[] = {
     { "dstsnodeip", 0, "NODE", "the same as --dst-node", false },
     { "dstgpuid", 0, "GPU", "the same as --dst-gpu", false },
     PATIENCE,
+    LIMITS,
     { 0 },
 };
-const struct option_row migrate_auto_options[] = { WHOM, FRESH, PATIENCE, { 0 } };
-const struct option_row program_suspend_options[] = { PATIENCE, { 0 } };
+const struct option_row migrate_auto_options[] = { WHOM, FRESH, PATIENCE, LIMITS, { 0 } };
+const struct option_row program_suspend_options[] = { PATIENCE, BANDWIDTH, { 0 } };
 const struct option_row program_checkpoint_options[] = {
     PATIENCE,
+    LIMITS,
     { "base", 0, "FILE", "save only what has changed since this checkpoint, the last one of the program", false },
     { 0 },
 };
 const struct option_row program_resume_options[] = {
     { "to", 0, "NODE[:GPU]", "where: GPU is an id or an index (a GPU that the manager chooses)", false },
     { "within", 0, "SECONDS", "how long the program may take altogether (60)", false },
+    BANDWIDTH,
     { 0 },
 };
 const struct option_row move_cancel_options[] = {
@@ -70,7 +83,8 @@ const struct option_row move_cancel_options[] = {
 
 struct asked_move {
     uint64_t move; /* 0: it has not begun, or was refused at once */
-    bool over;
+    double asked;  /* when it was to begin */
+    bool over, waits;
 };
 
 static double seconds_now(void)
@@ -147,36 +161,50 @@ static bool look(struct flytctl *ctl, uint64_t id, how_it_ended *say, int *code)
         *code = say(ctl, &result.moves.moves_val[0]);
     else
         over = false;
+    if (!over)
+        show_progress(ctl, &result.moves.moves_val[0]);
     protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
     return over;
 }
 
+/* EXIT_FINE: it is under way, or one->waits: it cannot begin yet. */
 static int begin(struct flytctl *ctl, const admin_move_args *args, struct asked_move *one)
 {
-    const double until = seconds_now() + ENDING_SECONDS;
     const bool saves = args->action == ADMIN_ACTION_SUSPEND || args->action == ADMIN_ACTION_CHECKPOINT;
     const char *base = args->action == ADMIN_ACTION_CHECKPOINT ? option(ctl, "base") : NULL;
     const admin_save_args save = { *args, (char *)(uintptr_t)(base ? base : "") };
-    const uint32_t procedure = saves ? ADMIN_SAVE : ADMIN_MOVE;
     admin_move_result result;
     look_with(ctl, "flytctl move list");
-    int code = ask_raw(ctl, procedure, saves ? (const void *)&save : args, &result);
-    while (!code && result.status.code == CTL_WAITING && seconds_now() < until) {
-        protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-        nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
-        code = ask_raw(ctl, procedure, saves ? (const void *)&save : args, &result);
-    }
+    int code = ask_raw(ctl, saves ? ADMIN_SAVE : ADMIN_MOVE, saves ? (const void *)&save : args, &result);
     *ctl->look = '\0';
     if (code)
         return code;
-    if (result.status.code != CTL_OK) {
+    if (!one->asked)
+        one->asked = seconds_now();
+    one->waits = result.status.code == CTL_WAITING &&
+                 (args->action != ADMIN_ACTION_RESUME || seconds_now() < one->asked + ENDING_SECONDS);
+    if (result.status.code != CTL_OK && !one->waits)
         code = complain_status(ctl, &result.status);
-        protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-        return code;
-    }
+    else if (one->waits)
+        show_line(ctl, "program %llu waits: %s", (unsigned long long)args->prog, result.status.text);
     one->move = result.move;
     protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-    return EXIT_FINE;
+    return code;
+}
+
+/* The next look at one of them, or its beginning. */
+static int go_on(struct flytctl *ctl, const admin_move_args *order, struct asked_move *one, size_t *under_way)
+{
+    int code = EXIT_FINE;
+    if (one->move) {
+        one->over = look(ctl, one->move, say_end, &code);
+        *under_way -= one->over;
+        return code;
+    }
+    code = begin(ctl, order, one);
+    one->over = code != EXIT_FINE;
+    *under_way += !one->over && !one->waits;
+    return code;
 }
 
 /* So many at a time. The status is that of the first that did not move. */
@@ -189,21 +217,15 @@ static int move_all(struct flytctl *ctl, const admin_move_args *args, const uint
     size_t under_way = 0, over = 0;
     int worst = ones ? EXIT_FINE : complain(ctl, EXIT_FAILED, "no memory");
     while (ones && over < count) {
+        bool full = false;
         for (size_t i = 0; i < count; i++) {
             struct asked_move *one = &ones[i];
             admin_move_args order = *args;
-            int code = EXIT_FINE;
             order.prog = programs[i];
-            if (one->over)
+            if (one->over || (!one->move && (full || under_way >= at_once)))
                 continue;
-            if (one->move) {
-                one->over = look(ctl, one->move, say_end, &code);
-                under_way -= one->over;
-            } else if (under_way < at_once) {
-                code = begin(ctl, &order, one);
-                one->over = code != EXIT_FINE;
-                under_way += !one->over;
-            }
+            int code = go_on(ctl, &order, one, &under_way);
+            full |= one->waits;
             over += one->over;
             worst = worst ? worst : code;
         }
@@ -222,9 +244,12 @@ static int move_all(struct flytctl *ctl, const admin_move_args *args, const uint
 
 static bool read_limits(struct flytctl *ctl, admin_move_args *args)
 {
-    uint64_t patience = 0, within = 0;
+    uint64_t patience = 0, within = 0, downtime = 0;
     bool good = option_number(ctl, "patience", 1, MOST_SECONDS, &patience) &&
-                option_number(ctl, "within", 1, MOST_SECONDS, &within);
+                option_number(ctl, "within", 1, MOST_SECONDS, &within) &&
+                option_number(ctl, "downtime", 1, MOST_SECONDS * 1000, &downtime) &&
+                option_size(ctl, "bandwidth", &args->bandwidth);
+    args->downtime_ms = (unsigned)downtime;
     args->patience_ms = (unsigned)patience * 1000;
     args->within_ms = (unsigned)within * 1000;
     args->fresh = option_count(ctl, "fresh") > 0;
@@ -325,6 +350,8 @@ int move_programs_away(struct flytctl *ctl, const char *node, size_t at_once)
                              .file = (char *)(uintptr_t)"", .together = 1 };
     uint64_t *programs;
     size_t count;
+    if (!read_limits(ctl, &args))
+        return EXIT_USAGE;
     int code = programs_of(ctl, NULL, node, &programs, &count);
     if (!code && count)
         code = move_all(ctl, &args, programs, count, at_once);

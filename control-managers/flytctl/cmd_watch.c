@@ -27,6 +27,10 @@ static const struct column status_fields[] = {
     { "GPU servers", "servers", COLUMN_NUMBER, NULL, 0 },
     { "Programs", "programs", COLUMN_NUMBER, NULL, 0 },
     { "Programs waiting", "waiting", COLUMN_NUMBER, NULL, 0 },
+    { "Programs moving", "moves_under_way", COLUMN_NUMBER, NULL, 0 },
+    { "Moves done", "moves_moved_total", COLUMN_PART, "moves_begun_total", 0 },
+    { "Moves failed", "moves_failed_total", COLUMN_NUMBER, NULL, 0 },
+    { "Moved in all", "moves_bytes_total", COLUMN_SIZE, NULL, 0 },
 };
 
 const struct option_row status_options[] = {

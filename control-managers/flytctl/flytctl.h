@@ -157,6 +157,10 @@ int complain_status(struct flytctl *, const ctl_status *);
 /* What went well: a line, or { "ok": true, "message": … } with further members, which are taken over (may be NULL). */
 void report(struct flytctl *, json_t *members, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* While a command waits: one line of a terminal's stderr, which the next one, a complaint or a report replaces. Nothing
+   elsewhere, and with --json. */
+void show_line(struct flytctl *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 enum column_kind {
     COLUMN_TEXT,
     COLUMN_END,
@@ -240,6 +244,9 @@ void print_table_without(const struct flytctl *, const json_t *rows, const struc
 int select_rows(struct flytctl *, json_t *rows, json_t *example);
 /* Rows with equal values stay in their order. */
 int sort_rows(struct flytctl *, json_t *rows, const char *key, bool reverse);
+
+/* move_line.c */
+void show_progress(struct flytctl *, const admin_move_row *);
 
 /* The options of all lists. */
 #define LIST_OPTIONS                                                                                   \

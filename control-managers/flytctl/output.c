@@ -6,8 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "control-managers/flytctl/flytctl.h"
+
+/* ---- a line that changes ---- */
+
+static bool line_shown;
+
+static void end_line(void)
+{
+    if (line_shown)
+        fprintf(stderr, "\r\033[K");
+    line_shown = false;
+}
+
+void show_line(struct flytctl *ctl, const char *format, ...)
+{
+    char text[256];
+    va_list list;
+    if (ctl->json || !isatty(STDERR_FILENO))
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    text[strcspn(text, "\n")] = '\0';
+    fprintf(stderr, "\r%.78s\033[K", text);
+    fflush(stderr);
+    line_shown = true;
+}
 
 /* ---- complaints and reports ---- */
 
@@ -23,6 +50,7 @@ static int say_complaint(struct flytctl *ctl, int code, json_t *members, const c
 {
     char text[2 * EXPLAIN_SIZE];
     vsnprintf(text, sizeof text, format, list);
+    end_line();
     fprintf(stderr, "flytctl: %s\n", text);
     if (ctl->json) {
         json_t *object = json_pack("{s:b, s:s, s:i, s:o}", "ok", 0, "error", exit_name(code), "exit", code, "message",
@@ -67,6 +95,7 @@ void report(struct flytctl *ctl, json_t *members, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    end_line();
     if (ctl->json) {
         json_t *object = json_pack("{s:b, s:o}", "ok", 1, "message", json_text(text));
         json_object_update(object, members);

@@ -100,6 +100,16 @@ json_t *row_status(const admin_status_result *status)
     add(row, "programs", json_u64(status->programs));
     add(row, "waiting", json_u64(status->waiting));
     add(row, "last_event", json_u64(status->last_event));
+    add(row, "moves_under_way", json_u64(status->moves.under_way));
+    add(row, "moves_begun_total", json_u64(status->moves.begun));
+    add(row, "moves_moved_total", json_u64(status->moves.moved));
+    add(row, "moves_suspended_total", json_u64(status->moves.suspended));
+    add(row, "moves_resumed_total", json_u64(status->moves.resumed));
+    add(row, "moves_saved_total", json_u64(status->moves.saved));
+    add(row, "moves_failed_total", json_u64(status->moves.failed));
+    add(row, "moves_cancelled_total", json_u64(status->moves.cancelled));
+    add(row, "moves_bytes_total", json_u64(status->moves.bytes));
+    add(row, "moves_outage_seconds_total", json_real((double)status->moves.outage_us / 1e6));
     return row;
 }
 
@@ -252,6 +262,13 @@ json_t *row_event(const admin_event *event)
     return row;
 }
 
+const char *row_move_phase(const admin_move_row *move)
+{
+    static const char *const phases[] = { "", "preparing", "resting", "copying", "switching", "waiting" };
+    const unsigned phase = move->progress.phase;
+    return move->state >= ADMIN_MOVE_DONE || phase >= COUNT(phases) ? "" : phases[phase];
+}
+
 json_t *row_move(const admin_move_row *move)
 {
     static const char *const states[] = { "reserved", "ordered", "moving", "done", "failed" };
@@ -259,7 +276,7 @@ json_t *row_move(const admin_move_row *move)
     bool cancelled = move->state == ADMIN_MOVE_FAILED && move->cancelled && move->status.code == CTL_DENIED;
     static const char *const actions[] = { "move", "suspend", "resume", "checkpoint" };
     const char *action = (unsigned)move->action < COUNT(actions) ? actions[move->action] : "unknown";
-    return json_pack(
+    json_t *row = json_pack(
         "{s:s, s:I, s:I, s:o, s:o, s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:s, s:o,"
         " s:o}",
         "action", action, "id", (json_int_t)move->id, "program", (json_int_t)move->prog, "vm", json_text(move->vm),
@@ -269,4 +286,11 @@ json_t *row_move(const admin_move_row *move)
         "to_gpu", json_text(move->to_gpu), "begun", json_time(move->begun), "ended", json_time(move->ended),
         "outage_ms", (double)move->outage_us / 1000, "bytes", (json_int_t)move->bytes, "code",
         protocol_code_name(move->status.code), "why", json_text(move->status.text), "by", json_text(move->by));
+    add(row, "phase", json_text(row_move_phase(move)));
+    add(row, "bytes_done", json_u64(move->progress.done));
+    add(row, "bytes_total", json_u64(move->progress.total));
+    add(row, "rate", json_u64(move->progress.rate));
+    add(row, "bandwidth", json_u64(move->bandwidth));
+    add(row, "downtime_ms", json_u64(move->downtime_ms));
+    return row;
 }

@@ -27,6 +27,7 @@ json_t *row_vm_state(const admin_vm_row *);
 json_t *row_program(const admin_program *);
 json_t *row_event(const admin_event *);
 json_t *row_move(const admin_move_row *);
+const char *row_move_phase(const admin_move_row *); /* "": it is over, or nothing is known yet */
 /* The GPUs of rows of nodes, each with its node's name and state. */
 json_t *rows_gpus(const json_t *nodes);
 

@@ -101,8 +101,27 @@ TEST(test_rests)
               sizeof(manager_rest_result));
 }
 
+TEST(test_progress)
+{
+    manager_progress args = { .move = 1ull << 40, .phase = MANAGER_PHASE_COPYING, .done = 3, .total = 1ull << 50,
+                              .rate = 7 };
+    both_ways((xdrproc_t)xdr_manager_progress, &args, (xdrproc_t)xdr_ctl_progress, sizeof(ctl_progress));
+    program_progress_result result = { .status = { CTL_DENIED, TEXT("text") }, .bandwidth = 1ull << 40,
+                                       .downtime_ms = 5, .rate = 9, .bridged = 1 };
+    both_ways((xdrproc_t)xdr_program_progress_result, &result, (xdrproc_t)xdr_manager_progress_result,
+              sizeof(manager_progress_result));
+}
+
 TEST(test_numbers)
 {
+    assert_int_equal(MANAGER_PROGRESS, PROGRAM_PROGRESS);
+    assert_int_equal(MANAGER_MINOR_PROGRESS, CLIENT_MINOR_PROGRESS);
+    assert_int_equal(MANAGER_DENIED, CTL_DENIED);
+    assert_int_equal(MANAGER_PHASE_PREPARING, CTL_PHASE_PREPARING);
+    assert_int_equal(MANAGER_PHASE_RESTING, CTL_PHASE_RESTING);
+    assert_int_equal(MANAGER_PHASE_COPYING, CTL_PHASE_COPYING);
+    assert_int_equal(MANAGER_PHASE_SWITCHING, CTL_PHASE_SWITCHING);
+    assert_int_equal(MANAGER_PHASE_WAITING, CTL_PHASE_WAITING);
     assert_int_equal(MANAGER_PROGRAM, CTL_PROGRAM);
     assert_int_equal(MANAGER_HELLO, CTL_HELLO);
     assert_int_equal(MANAGER_ATTACH, PROGRAM_ATTACH);

@@ -5,13 +5,13 @@ $(BUILD)/tests/control_cluster_moves: $(call objects,tests/control/cluster_moves
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka
 TESTS += $(BUILD)/tests/control_cluster_moves
-$(call objects,tests/control/cluster_moving.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_moving: $(call objects,tests/control/cluster_moving.c) $(TESTS_CLUSTER_RIG) \
-                                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \
-                                       | $(BIN)/flyt-cluster-manager
+TESTS_CLUSTER_MOVING := $(BUILD)/tests/control_cluster_moving $(BUILD)/tests/control_cluster_paced
+$(call objects,tests/control/cluster_moving.c tests/control/cluster_paced.c): | $(CONTROL_COMMON_HEADERS)
+$(TESTS_CLUSTER_MOVING): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(TESTS_CLUSTER_RIG) \
+                         $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_moving@sleeps"
+TESTS += $(foreach t,$(TESTS_CLUSTER_MOVING),"env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $t@sleeps")
 $(BUILD)/tests/control_moves: tests/control/moves.py tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
@@ -19,6 +19,13 @@ $(BUILD)/tests/control_moves: tests/control/moves.py tests/lib/testlib.py build/
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_moves@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_moves all@sleeps"
+$(BUILD)/tests/control_moves_paced: $(addprefix tests/control/,moves_paced.py moves.py old_manager.py wire.py) \
+    tests/lib/testlib.py build/cuda/moved \
+    | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/moves_paced.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_moves_paced@sleeps)
 $(BUILD)/tests/control_moves_killed: tests/control/moves_killed.py tests/control/moves.py tests/lib/testlib.py \
     build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)

@@ -368,6 +368,22 @@ static void take_rest(struct fake_client *client, const client_rest *rest)
     snprintf(program->file, sizeof program->file, "%.255s", rest->file);
 }
 
+void client_progress(struct fake_client *client, struct fake_program *program, const ctl_progress *progress)
+{
+    client_progress_args args = { .key = program->key, .progress = *progress };
+    assert_int_equal(link_call(client->link, CLIENT_PROGRESS, &args, 10000, NULL, NULL, NULL), 0);
+}
+
+static void take_limits(struct fake_client *client, const client_limits *limits)
+{
+    struct fake_program *program = program_of(client, limits->key);
+    assert_true(!client->minor || client->minor >= CLIENT_MINOR_PROGRESS);
+    if (!program)
+        return;
+    program->limits_told++;
+    program->limits = *limits;
+}
+
 static void ask_events(struct fake_client *);
 static void got_events(void *context, int error, const char *why, void *object)
 {
@@ -396,6 +412,10 @@ static void got_events(void *context, int error, const char *why, void *object)
             take_rest(client, &save->rest);
             if (saved)
                 snprintf(saved->base, sizeof saved->base, "%.255s", save->base);
+            continue;
+        }
+        if (event->body.kind == CLIENT_EVENT_LIMITS) {
+            take_limits(client, &event->body.client_event_body_u.limits);
             continue;
         }
         const client_notice *notice = &event->body.client_event_body_u.lost;

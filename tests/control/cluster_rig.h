@@ -109,6 +109,8 @@ struct fake_program {
     uint32_t sms;
     uint64_t move, target; /* as ordered last */
     int move_orders, move_offs;
+    int limits_told; /* CLIENT_EVENT_LIMITS; the last one: */
+    client_limits limits;
     int rests; /* CLIENT_EVENT_REST, CLIENT_EVENT_SAVE; the last one: */
     ctl_rest_action rest;
     char file[256], base[256];
@@ -136,6 +138,8 @@ void client_unreached(struct fake_client *, struct fake_program *, bool never);
 void client_end(struct fake_client *, struct fake_program *);
 /* What it says about a move of the program. */
 void client_moved(struct fake_client *, struct fake_program *, uint64_t move, ctl_move_stage, ctl_code);
+/* How far that move of the program is. */
+void client_progress(struct fake_client *, struct fake_program *, const ctl_progress *);
 /* The next event from *at on that has not been acknowledged, which it then is: the manager sends events again until
    they are. NULL: no more. */
 const client_event *client_event_next(const client_events_result *, u_int *at, uint64_t *acknowledged);

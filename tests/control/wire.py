@@ -32,9 +32,17 @@ class Peer:
         except ConnectionError:
             return b""
 
-    def hello(self, role, name, software="a test"):
-        return self.call(HELLO, struct.pack(">3I", 1, 4, role) + text(name) + text(software) + struct.pack(">Q", 7) +
-                         os.urandom(32))
+    def answer(self, procedure, arguments):
+        """The result alone, of a call to a peer that may say besides that it has news (xid 0)."""
+        data = self.call(procedure, arguments)
+        while len(data) < 4 or struct.unpack(">I", data[4:8])[0] != self.xid:
+            size = struct.unpack(">I", data[:4])[0] & 0x7fffffff if len(data) >= 4 else 0
+            data = data[4 + size:] or self.socket.recv(1 << 16)
+        return data[28:]
+
+    def hello(self, role, name, software="a test", minor=4):
+        return self.call(HELLO, struct.pack(">3I", 1, minor, role) + text(name) + text(software) +
+                         struct.pack(">Q", 7) + os.urandom(32))
 
     def attach(self, executable):
         """As the client's library does. Does not wait for a GPU."""

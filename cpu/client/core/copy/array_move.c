@@ -78,15 +78,31 @@ int mipmap_restore(struct move *move)
     return code;
 }
 
+static struct core_extent bytes_of(const struct core_array_shape *s)
+{
+    return (struct core_extent){ texel_elements(s->format, s->width) * s->texel,
+                                 s->height ? texel_elements(s->format, s->height) : 1, s->depth ? s->depth : 1 };
+}
+
+uint64_t array_size(const struct move *move, bool adopts)
+{
+    uint64_t sum = 0;
+    (void)move, (void)adopts;
+    pthread_mutex_lock(&array_tables.lock);
+    for (const struct array *a = NULL; (a = next_of(&array_tables.arrays, a));) {
+        const struct core_extent size = bytes_of(&a->shape);
+        sum += size.width * size.height * size.depth;
+    }
+    pthread_mutex_unlock(&array_tables.lock);
+    return sum;
+}
+
 /* Levels are arrays. */
 int array_contents(struct move *move)
 {
     int code = CORE_OK;
     for (const struct array *a = NULL; !code && (a = next_of(&array_tables.arrays, a));) {
-        const struct core_array_shape *s = &a->shape;
-        const struct core_extent size = { texel_elements(s->format, s->width) * s->texel,
-                                          s->height ? texel_elements(s->format, s->height) : 1,
-                                          s->depth ? s->depth : 1 };
+        const struct core_extent size = bytes_of(&a->shape);
         code = move_box(move, a->context, FLYT_ARRAY_SPACE + a->node.key, &size);
     }
     return code;

@@ -5,6 +5,7 @@
 #define FLYT_CLIENT_CORE_ATTACH_H
 
 #include "cpu/checkpoint/checkpoint.h"
+#include "cpu/client/core/stream/move_pace.h"
 #include "cpu/client/core/wire/state.h"
 
 /* manager.c: the client manager of this VM, asked where FLYT_SERVER names no server. */
@@ -51,6 +52,11 @@ struct manager_move {
 bool manager_ask_move(struct manager_move *);
 void manager_move_free(struct manager_move *);
 bool manager_move_is_wanted(uint64_t number);
+/* How far the move is; limits: as the client manager answered, last. waits: for that; else the answer is taken with a
+   later note, and none is sent while one is outstanding. A client manager of an earlier release gets none, and limits
+   nothing. */
+struct manager_progress_note { uint64_t number, done, total, rate; enum move_phase phase; };
+void manager_report_progress(const struct manager_progress_note *, bool waits, struct move_limits *limits);
 /* The last question before the session is the new server's: whether it may be. A client manager that has gone away
    forbids nothing. */
 bool manager_permits_move(uint64_t number);

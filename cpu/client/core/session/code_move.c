@@ -171,6 +171,17 @@ int code_restore(struct move *move)
     return code;
 }
 
+uint64_t code_size(const struct move *move, bool adopts)
+{
+    const struct moving_code *moving = move->of[KIND_MODULE];
+    uint64_t sum = 0;
+    (void)adopts;
+    for (unsigned i = 0; moving && i < moving->count; i++)
+        for (unsigned v = 0; v < moving->modules[i].count; v++)
+            sum += moving->modules[i].symbols[v].result ? 0 : moving->modules[i].symbols[v].size;
+    return sum;
+}
+
 int code_contents(struct move *move)
 {
     const struct moving_code *moving = move->of[KIND_MODULE];

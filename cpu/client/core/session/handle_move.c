@@ -93,6 +93,23 @@ static void handle_copy(void *object, id_token token, void *context)
     moving->code = code ? code : ended;
 }
 
+static void add_size(void *object, id_token token, void *sum)
+{
+    (void)token;
+    *(uint64_t *)sum += ((const struct physical *)object)->size;
+}
+
+uint64_t handle_size(const struct move *move, bool adopts)
+{
+    uint64_t sum = 0;
+    (void)move;
+    pthread_mutex_lock(&handle_lock);             /* the program may be ending one */
+    if (handle_wires && !adopts)
+        id_table_each(handle_wires, add_size, &sum);
+    pthread_mutex_unlock(&handle_lock);
+    return sum;
+}
+
 int handle_contents(struct move *move)
 {
     struct moving moving = { move, CORE_OK };

@@ -33,27 +33,29 @@ const struct client_kind_row client_kinds[KINDS] = {
                            .contents = kernel_heap_contents, .moved = kernel_heap_moved },
     /* The driver chooses the addresses of variables. */
     [KIND_MODULE] = { "modules", MOVE_PROVED, .drop = code_forget_context, .count = code_modules, .save = code_save,
-                      .restore = code_restore, .contents = code_contents, .moved = code_moved },
+                      .restore = code_restore, .contents = code_contents, .size = code_size,
+                      .moved = code_moved },
     /* They go with their module. */
     [KIND_FUNCTION] = { "functions", MOVE_REBUILT, .count = code_functions, .restore = functions_restore },
     /* They go with their module; a new server hears their state before the next launch. */
     [KIND_TEXREF] = { "texture and surface references", MOVE_REBUILT, .drop = texrefs_forget_context,
                       .count = texrefs_count, .moved = texrefs_moved },
     [KIND_ARRAY] = { "arrays", MOVE_REBUILT, .drop = array_forget_context, .count = arrays_count,
-                     .restore = array_restore, .contents = array_contents },
+                     .restore = array_restore, .contents = array_contents, .size = array_size },
     /* Forgotten with the arrays, and their levels are copied with them. */
     [KIND_MIPMAP] = { "mipmapped arrays", MOVE_REBUILT, .count = mipmaps_count, .save = mipmap_save,
                       .restore = mipmap_restore },
     /* Cut from mappings. */
     [KIND_ALLOCATION] = { "allocations", MOVE_REBUILT, .drop = address_forget_context, .count = allocations_count,
-                          .contents = allocations_contents },
+                          .contents = allocations_contents, .size = allocations_size },
     /* The device's pages are in mappings or handles; the states of pages are this side's affair. */
     [KIND_MANAGED] = { "pieces of managed memory", MOVE_REBUILT, .drop = managed_forget_context,
-                       .count = managed_count, .contents = managed_contents },
+                       .count = managed_count, .contents = managed_contents,
+                       .size = managed_size },
     [KIND_MAPPING] = { "mappings", MOVE_REBUILT, .drop = memory_forget_context, .count = memory_pieces,
                        .restore = memory_restore },
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,
-                      .restore = handle_restore, .contents = handle_contents },
+                      .restore = handle_restore, .contents = handle_contents, .size = handle_size },
     /* A move is refused: other programs name the memory by the old server's bytes. */
     [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REFUSED,
                      .drop = share_forget_context, .count = share_count },

@@ -7,6 +7,7 @@
 #ifndef FLYT_CLIENT_CORE_KINDS_H
 #define FLYT_CLIENT_CORE_KINDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cpu/client/core/api_session.h"
@@ -64,6 +65,8 @@ struct client_kind_row {
     int      (*save)(struct move *);        /* at the old server: writes down what only that one knows; may refuse */
     int      (*restore)(struct move *);     /* at the new server: makes them again, with the ids that they have */
     int      (*contents)(struct move *);    /* all kinds have been made again: copies what is in them */
+    /* Bytes that `contents` will copy. NULL: hardly any. The program may go on meanwhile. */
+    uint64_t (*size)(const struct move *, bool adopts);
     /* The session is at the new server for good, or (false) still at the old one: changes what this process knows,
        and forgets what the move has written down. Does not fail. */
     void     (*moved)(struct move *, bool moved);

@@ -44,6 +44,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_MOVED] = { "MANAGER_MOVED", RPC_CLASS_SYNC },
     [MANAGER_REST] = { "MANAGER_REST", RPC_CLASS_SYNC },
     [MANAGER_SAVE] = { "MANAGER_SAVE", RPC_CLASS_SYNC },
+    [MANAGER_PROGRESS] = { "MANAGER_PROGRESS", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -482,6 +483,54 @@ bool manager_move_is_wanted(uint64_t number)
     return same;
 }
 
+/* ---- how far a move is: the mover's thread ---- */
+
+static struct {
+    struct rpc_call call;
+    manager_progress_result result;
+    rpc_client *client;               /* at which the call is outstanding; NULL: none is */
+} progress;
+
+/* Has the answer, which may have to be waited for. */
+static void progress_take(struct move_limits *limits)
+{
+    const manager_progress_result *result = &progress.result;
+    bool answered = rpc_client_wait(progress.client, &progress.call) == RPC_SUCCESS;
+    progress.client = NULL;
+    if (answered && result->status.code == MANAGER_OK) {
+        limits->bandwidth = result->bandwidth;
+        limits->downtime_ms = result->downtime_ms;
+        limits->rate = result->rate;
+        limits->bridged = result->bridged;
+    }
+    limits->called_off |= answered && result->status.code == MANAGER_DENIED;
+    xdr_free((xdrproc_t)xdr_manager_progress_result, &progress.result);
+}
+
+void manager_report_progress(const struct manager_progress_note *note, bool waits, struct move_limits *limits)
+{
+    manager_progress args = { .move = note->number, .phase = (int)note->phase, .done = note->done,
+                              .total = note->total, .rate = note->rate };
+    struct move_limits of_before = { 0 };
+    if (progress.client && waits)
+        progress_take(&of_before);                    /* of another move, it may be */
+    else if (progress.client && rpc_client_has_news(progress.client))
+        progress_take(limits);
+    if (!manager || manager_minor < MANAGER_MINOR_PROGRESS || progress.client)
+        return;
+    memset(&progress.result, 0, sizeof progress.result);
+    progress.call = (struct rpc_call){ .procedure = MANAGER_PROGRESS,
+                                       .encode = (xdrproc_t)xdr_manager_progress,
+                                       .args = &args,
+                                       .decode = (xdrproc_t)xdr_manager_progress_result,
+                                       .result = &progress.result };
+    if (rpc_client_submit(manager, &progress.call) != RPC_SUCCESS)
+        return;
+    progress.client = manager;
+    if (waits)
+        progress_take(limits);
+}
+
 bool manager_permits_move(uint64_t number)
 {
     manager_move_result result;
@@ -522,4 +571,5 @@ void manager_abandon(void)
     if (manager)
         rpc_client_abandon(manager);
     manager = NULL;
+    progress.client = NULL;
 }

@@ -63,6 +63,20 @@ static void allocation_contents(const struct core_range *range, void *context)
         copying->code = move_bytes(copying->move, range->context, range->base, range->size);
 }
 
+static void add_size(const struct core_range *range, void *sum)
+{
+    *(uint64_t *)sum += range->size;
+}
+
+uint64_t allocations_size(const struct move *move, bool adopts)
+{
+    uint64_t sum = 0;
+    (void)move;
+    if (!adopts)
+        address_each_allocation(add_size, &sum);
+    return sum;
+}
+
 int allocations_contents(struct move *move)
 {
     struct copying copying = { move, CORE_OK };

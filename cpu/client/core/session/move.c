@@ -125,6 +125,7 @@ int move_contents(struct move *move)
 {
     const enum move_end end = move->steps & MOVE_IN ? MOVE_TARGET : MOVE_SOURCE;
     int code = CORE_OK;
+    move_pace_begin(move, move_size(move, move->adopts));
     for (int kind = 0; kind < KINDS && !code; kind++) {
         move_go(move, end);
         move->kind = (unsigned)kind;
@@ -200,9 +201,10 @@ void move_link_end(struct move *move, struct move_link *link)
 }
 
 /* This is the last moment at which the move may be called off. */
-bool move_permitted(const struct move *move)
+bool move_permitted(struct move *move)
 {
     move_hold("sealed");
+    move_pace_phase(move, MOVE_SWITCHES, false);
     bool permitted = !move->order->number || manager_permits_move(move->order->number);
     move_hold("permitted");
     return permitted;
@@ -305,7 +307,6 @@ int session_move(struct move_order *order)
     const char *uri = order->uri;
     struct move move = { .order = order, .steps = MOVE_ACROSS, .why = order->why_size ? order->why : nowhere,
                          .why_size = order->why_size ? order->why_size : sizeof nowhere };
-    uint64_t limit = (order->limit_ms ? order->limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
     *move.why = 0;
     order->reached = true;
     if (core_in_host_function())
@@ -324,7 +325,9 @@ int session_move(struct move_order *order)
         code = move_ask_source(&move);
     if (!code)
         code = move_ask_kinds(&move, false);
-    uint64_t begun = clock_now();
+    if (!code)
+        code = move_ask_limits(&move);
+    uint64_t limit = move_rest_limit(&move, order->limit_ms), begun = clock_now();
     if (!code)
         code = move_shut_gate(&move, limit);
     if (code) {
@@ -335,6 +338,7 @@ int session_move(struct move_order *order)
         order->outage_ns = clock_now() - begun;
         order->bytes = move.copied;
     }
+    order->hopeless = move.pace.too_long;
     if (code)
         log_info("the session did not move to %s: %s", uri, move.why);
     else

@@ -24,6 +24,8 @@ int move_shut_gate(struct move *move, uint64_t limit)
 {
     struct core_gate_inside inside;
     char stream[64] = "";
+    move_pace_phase(move, MOVE_RESTS, false);
+    move->pace.shut = clock_now();
     int code = core_gate_close(limit, &inside);
     if (inside.stream)
         snprintf(stream, sizeof stream, ", where it waits for the stream 0x%llx", (unsigned long long)inside.stream);

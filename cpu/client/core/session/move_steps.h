@@ -32,15 +32,24 @@ int  move_ask_source(struct move *);
 int  move_ask_kinds(struct move *, bool at_rest);
 int  move_ask_devices(struct move *);
 
+/* ---- limits: move_report.c ---- */
+/* Asks the client manager what the move is to keep to; how far it is, is reported from then on. The program goes on.
+   600: it would stand still for longer than it may, or the move was called off. */
+int  move_ask_limits(struct move *);
+/* Nanoseconds that the program may take to come to rest: no longer than it may stand still. */
+uint64_t move_rest_limit(const struct move *, unsigned limit_ms);
+
 /* ---- copied, and made again ---- */
 /* Of all kinds: both steps, or one of them: move->steps. */
 int  move_contents(struct move *);
+/* Bytes that it will copy, as far as it is known. */
+uint64_t move_size(const struct move *, bool adopts);
 /* All kinds at MOVE_TARGET, with their contents. */
 int  move_make_again(struct move *);
 
 /* ---- the end ---- */
 /* Nobody has called it off; nobody can any more. */
-bool move_permitted(const struct move *);
+bool move_permitted(struct move *);
 /* As move_permitted, and MOVE_TARGET is there. */
 int  move_ask_cluster(struct move *);
 /* The kinds forget what the move has written down. moved: the session is at MOVE_TARGET for good. */

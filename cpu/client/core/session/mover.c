@@ -66,9 +66,13 @@ static void carry_out(const struct manager_move *wish)
                                 .limit_ms = wish->patience_ms, .number = wish->number, .why = why,
                                 .why_size = sizeof why };
     uint64_t until = clock_now() + wish->within_ms * CLOCK_NS_PER_MS, again = AGAIN_LEAST_MS;
+    struct move_limits ignored = { 0 };
     int code;
     move_hold("taken");
-    while ((code = move_once(wish, &order)) == CORE_NOT_READY && clock_now() + again * CLOCK_NS_PER_MS < until) {
+    while ((code = move_once(wish, &order)) == CORE_NOT_READY && !order.hopeless &&
+           clock_now() + again * CLOCK_NS_PER_MS < until) {
+        manager_report_progress(&(struct manager_progress_note){ .number = wish->number, .phase = MOVE_WAITS }, true,
+                              &ignored);
         pause_ms(again);
         again = 2 * again < AGAIN_MOST_MS ? 2 * again : AGAIN_MOST_MS;
         if (!manager_move_is_wanted(wish->number))

@@ -19,6 +19,7 @@ struct move_order {
     size_t      why_size;
     /* filled in */
     bool        reached;     /* the server answered */
+    bool        hopeless;    /* there is no use in another try: the program would stand still for too long */
     uint64_t    outage_ns;   /* how long the gate was shut */
     uint64_t    bytes;       /* of device memory that were copied */
 };

@@ -48,6 +48,7 @@ static void order_take(struct move *move, struct move_order *order)
     move->why = order->why_size ? order->why : nowhere;
     move->why_size = order->why_size ? order->why_size : sizeof nowhere;
     move->copied = 0;
+    move->pace = (struct move_pace){ 0 };
     *move->why = 0;
 }
 
@@ -150,12 +151,13 @@ static int begin(struct suspended *s)
 /* Everything goes into the file. */
 static int go_out(struct suspended *s, struct move_order *order)
 {
-    uint64_t limit = (order->limit_ms ? order->limit_ms : MOVE_LIMIT_MS) * CLOCK_NS_PER_MS;
     s->move.steps = MOVE_OUT;
     order_take(&s->move, order);
     order->reached = true;
     int code = begin(s);
-    uint64_t begun = clock_now();
+    if (!code)
+        code = move_ask_limits(&s->move);
+    uint64_t limit = move_rest_limit(&s->move, order->limit_ms), begun = clock_now();
     if (!code)
         code = move_shut_gate(&s->move, limit);
     if (!code) {
@@ -165,6 +167,7 @@ static int go_out(struct suspended *s, struct move_order *order)
         order->outage_ns = clock_now() - begun;
         order->bytes = s->move.copied;
     }
+    order->hopeless = s->move.pace.too_long;
     return code;
 }
 
@@ -306,6 +309,8 @@ int session_resume(struct move_order *order)
     order_take(&s->move, order);
     int code = session_reach(&s->move, move_link_lost, link);
     order->reached = !code;
+    if (!code)
+        code = move_ask_limits(&s->move);
     if (!code)
         code = copy_in(s, link);
     order->bytes = s->move.copied;

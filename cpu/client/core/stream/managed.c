@@ -81,6 +81,22 @@ static int copy_pages(core_context *c, uint64_t address, uint64_t size, void *mo
     return move_bytes(move, c, address, size);
 }
 
+static int add_pages(core_context *c, uint64_t address, uint64_t size, void *sum)
+{
+    (void)c, (void)address;
+    *(uint64_t *)sum += size;
+    return CORE_OK;
+}
+
+/* Nothing while the program goes on: its threads change the states of pages. */
+uint64_t managed_size(const struct move *move, bool adopts)
+{
+    uint64_t sum = 0;
+    if (managed_room && !adopts && (move->pace.shut || move->steps == MOVE_IN))
+        managed_room->each_on_device(add_pages, &sum);
+    return sum;
+}
+
 int managed_contents(struct move *move)
 {
     return managed_room && !move->adopts ? managed_room->each_on_device(copy_pages, move) : CORE_OK;

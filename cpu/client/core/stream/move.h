@@ -7,6 +7,7 @@
 #define FLYT_CLIENT_CORE_MOVE_H
 
 #include "context.h"
+#include "move_pace.h"
 #include "move_store.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/session/kinds.h"
@@ -35,6 +36,7 @@ struct move {
     bool          stream_made[2];
     struct move_pipe *pipe;                 /* move_bytes.c; NULL: no bytes are on their way */
     uint64_t      copied;                   /* bytes of device memory and of arrays, in all */
+    struct move_pace pace;
     bool          adopts, adopted;          /* the new server takes memory over as it lies; it has taken some */
     void         *of[KINDS];                /* what each kind has written down */
 };
@@ -80,7 +82,13 @@ int  session_reach(struct move *, void (*lost)(void *, const char *), void *cont
 /* Says HELLO there, agrees on the window, and fills move->at[MOVE_TARGET]. */
 int  session_meet(struct move *);
 
-/* Of each kind, for the table. */
+/* Of each kind, for the table. The sizes: bytes that `contents` will copy, as far as it is known; adopts: where memory
+   lies in the same pages at the new server. */
+uint64_t allocations_size(const struct move *, bool adopts);
+uint64_t handle_size(const struct move *, bool adopts);
+uint64_t managed_size(const struct move *, bool adopts);
+uint64_t array_size(const struct move *, bool adopts);
+uint64_t code_size(const struct move *, bool adopts);
 int  context_save(struct move *);
 int  context_restore(struct move *);
 void context_moved(struct move *, bool moved);

@@ -72,7 +72,9 @@ static int piece_send(struct move *move, core_context *c, const struct moving_pi
         code = wire_send(FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
     move->pipe->unconfirmed += size_of(&args.extent);
     move->copied += size_of(&args.extent);
-    return code || move->pipe->unconfirmed < CONFIRM_EVERY ? code : confirm(move, args.stream);
+    if (!code && move->pipe->unconfirmed >= CONFIRM_EVERY)
+        code = confirm(move, args.stream);
+    return code ? code : move_pace_passed(move);
 }
 
 static int piece_goes(struct move *move, core_context *c, const struct moving_piece *piece)
@@ -81,7 +83,8 @@ static int piece_goes(struct move *move, core_context *c, const struct moving_pi
     if (move->steps & MOVE_IN)
         return piece_send(move, c, piece);
     move->copied += data->flyt_bulk_u.bytes.bytes_len;
-    return move_store_put(move, &piece->part, data->flyt_bulk_u.bytes.bytes_val);
+    int code = move_store_put(move, &piece->part, data->flyt_bulk_u.bytes.bytes_val);
+    return code ? code : move_pace_passed(move);
 }
 
 /* ---- from the store ---- */
