@@ -249,11 +249,7 @@ static void grid_free(sg_grid *g)
 
 static void grid_report(sg_grid *g)
 {
-    while (g->spare) {
-        struct exec_block *b = g->spare;
-        g->spare = b->next;
-        exec_block_free(b);
-    }
+    exec_free_blocks(g);
     if (g->engine->chaos && g->id * 0x9E3779B97F4A7C15u >> 62 == 0)
         usleep((useconds_t)(g->id * 0x9E3779B97F4A7C15u >> 40 & 1023));
     if (g->launch.done)
@@ -326,6 +322,8 @@ static void *engine_thread(void *context)
             sleep_until(e, wake);
             continue;
         }
+        if (b->fresh)
+            b = exec_warm_block(e, b);
         pthread_mutex_unlock(&e->lock);
         enum exec_turn turn = b->cluster ? exec_cluster_turn(b->cluster) : exec_block_turn(b);
         pthread_mutex_lock(&e->lock);
@@ -348,6 +346,8 @@ static void *engine_thread(void *context)
             b->parked = true;
             continue;
         }
+        if (exec_next_block(e, g, b))
+            continue;
         exec_end_block(e, g, b);
         over = grids_over(e, g);
         exec_place_blocks(e);

@@ -305,7 +305,9 @@ struct sg_grid {
     size_t shared_size;               /* static + dynamic */
     size_t local_size;                /* per lane */
     unsigned registers;
-    struct exec_block *resident, *spare;
+    struct exec_block *resident;
+    struct exec_block *bare, *warm;   /* in no use: those that never had memory, and those that have theirs still */
+    bool crowded;                     /* more of its blocks wait, and no SM has room for one: see place.c */
     /* Grids that kernels launch (family.c); under the engine's lock. It is over when its children are. */
     sg_grid *parent, *tail;           /* tail: what starts then, one after the other */
     struct exec_task *task;           /* NULL: the driver has launched it */

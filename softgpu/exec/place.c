@@ -5,6 +5,10 @@
  * cooperative grid becomes resident all at once, and while it waits for that no later grid takes the room (two halves
  * of two such grids would wait for ever).
  *
+ * A resident block has no memory before its first turn: registers, shared and local memory. It gets that of the block
+ * that has ended last, if there is one, because that is still in the processor's caches. So a grid of many short blocks
+ * uses as much memory as host threads run blocks at a time, not as much as blocks are resident.
+ *
  * The number of SMs may change while blocks run (sg_active_sms). It says where blocks are placed, no more: those that
  * are resident stay until they end. A grid that needs more SMs at once, and was launched by the number that programs
  * see, gets the SMs of that number.
@@ -101,30 +105,66 @@ static unsigned emptiest(const sg_engine *e, const sg_grid *g, unsigned sms, uin
     return best;
 }
 
-static struct exec_block *take_block(sg_grid *g)
+static struct exec_block *pop(struct exec_block **list)
 {
-    struct exec_block *b = g->spare;
-    if (!b)
-        return calloc(1, sizeof *b);
-    g->spare = b->next;
+    struct exec_block *b = *list;
+    if (b)
+        *list = b->next;
     return b;
 }
 
-static void spare_block(sg_grid *g, struct exec_block *b)
+static struct exec_block *take_block(sg_grid *g)
 {
-    b->next = g->spare;
-    g->spare = b;
+    struct exec_block *b = pop(&g->bare);
+    if (!b)
+        b = pop(&g->warm);
+    return b ? b : calloc(1, sizeof *b);
+}
+
+static void keep_block(sg_grid *g, struct exec_block *b)
+{
+    struct exec_block **list = b->warps ? &g->warm : &g->bare;
+    b->next = *list;
+    *list = b;
+}
+
+void exec_free_blocks(sg_grid *g)
+{
+    struct exec_block *b;
+    while ((b = pop(&g->bare)) || (b = pop(&g->warm)))
+        exec_block_free(b);
+}
+
+static void resident_add(sg_grid *g, struct exec_block *b)
+{
+    b->resident_next = g->resident;
+    b->resident_link = &g->resident;
+    if (b->resident_next)
+        b->resident_next->resident_link = &b->resident_next;
+    g->resident = b;
+}
+
+static void resident_remove(struct exec_block *b)
+{
+    *b->resident_link = b->resident_next;
+    if (b->resident_next)
+        b->resident_next->resident_link = b->resident_link;
+}
+
+static void become_next(sg_grid *g, struct exec_block *b, unsigned sm)
+{
+    b->grid = g;
+    b->index = g->next_block++;
+    b->sm = sm;
+    b->fresh = true;
 }
 
 static void place_block(sg_engine *e, sg_grid *g, struct exec_block *b, unsigned sm)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    b->grid = g;
     if (!g->next_block && g->task)
         e->waiting_children--;
-    b->index = g->next_block++;
-    b->sm = sm;
-    b->fresh = true;
+    become_next(g, b, sm);
     g->running++;
     sm_account(e, g, sm, true);
 }
@@ -133,11 +173,7 @@ static void place_block(sg_engine *e, sg_grid *g, struct exec_block *b, unsigned
 static void begin_turns(sg_engine *e, sg_grid *g, struct exec_block *b)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    b->resident_next = g->resident;
-    b->resident_link = &g->resident;
-    if (b->resident_next)
-        b->resident_next->resident_link = &b->resident_next;
-    g->resident = b;
+    resident_add(g, b);
     exec_ready_push(e, b);
 }
 
@@ -161,7 +197,7 @@ static bool start_cluster(sg_engine *e, sg_grid *g, unsigned sms)
     for (; c->count < g->cluster_size; c->count++)
         if (!(c->blocks[c->count] = take_block(g))) {
             while (c->count)
-                spare_block(g, c->blocks[--c->count]);
+                keep_block(g, c->blocks[--c->count]);
             free(c);
             return false;
         }
@@ -178,19 +214,55 @@ void exec_end_block(sg_engine *e, sg_grid *g, struct exec_block *b)
 {
     FLYT_ASSERT_HELD(&e->lock);
     struct exec_cluster *c = b->cluster;
-    *b->resident_link = b->resident_next;
-    if (b->resident_next)
-        b->resident_next->resident_link = b->resident_link;
+    resident_remove(b);
     for (uint32_t i = 0; i < (c ? c->count : 1); i++) {
         struct exec_block *one = c ? c->blocks[i] : b;
         one->cluster = NULL;
         exec_family_leave_block(one);
         exec_buffers_leave(one);
-        spare_block(g, one);
+        keep_block(g, one);
         g->running--;
         sm_account(e, g, one->sm, false);
     }
     free(c);
+}
+
+/* Where blocks of the oldest grid wait for room, the one that another has left goes to the next of them: no SM has more
+   room, since exec_place_blocks() has used what others left. */
+bool exec_next_block(sg_engine *e, sg_grid *g, struct exec_block *b)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    if (g != e->grids || !g->crowded || g->next_block == g->block_count || g->cluster_size > 1 ||
+        atomic_load_explicit(&g->error, memory_order_relaxed) || e->placed_on != exec_active_sms(e) ||
+        b->sm >= e->placed_on)
+        return false;
+    struct exec_block *next = take_block(g);
+    if (!next)
+        return false;
+    unsigned sm = b->sm;
+    resident_remove(b);
+    exec_family_leave_block(b);
+    exec_buffers_leave(b);
+    keep_block(g, b);
+    become_next(g, next, sm);
+    begin_turns(e, g, next);
+    return true;
+}
+
+struct exec_block *exec_warm_block(sg_engine *e, struct exec_block *b)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    sg_grid *g = b->grid;
+    struct exec_block *warm = b->warps || b->cluster ? NULL : pop(&g->warm);
+    if (!warm)
+        return b;
+    warm->index = b->index;
+    warm->sm = b->sm;
+    warm->fresh = true;
+    resident_remove(b);
+    resident_add(g, warm);
+    keep_block(g, b);
+    return warm;
 }
 
 /* As on hardware, the oldest RESIDENT_GRIDS only: so a program with thousands of grids does not make each step go
@@ -203,6 +275,7 @@ void exec_place_blocks(sg_engine *e)
     for (sg_grid *g = e->grids; g && resident < RESIDENT_GRIDS; g = g->next) {
         uint64_t left = g->block_count - g->next_block;
         resident += left || g->running;
+        g->crowded = false;
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
             continue;
         const unsigned sms = reach_of(e, g);
@@ -217,6 +290,7 @@ void exec_place_blocks(sg_engine *e)
             unsigned best = emptiest(e, g, sms, &total);
             placed =
                 total >= g->cluster_size && (g->cluster_size > 1 ? start_cluster(e, g, sms) : start_block(e, g, best));
+            g->crowded = !placed;
         }
     }
 }

@@ -22,6 +22,13 @@ unsigned exec_active_sms(const sg_engine *);
 void exec_place_blocks(sg_engine *);
 /* The block has ended, or its whole cluster. */
 void exec_end_block(sg_engine *, sg_grid *, struct exec_block *);
+/* The block has ended, and its place goes to the grid's next one. False: the next one, if any, may have another place,
+   and nothing was done. */
+bool exec_next_block(sg_engine *, sg_grid *, struct exec_block *);
+/* Before the first turn of a block: the same block, or another one with memory that has become it. */
+struct exec_block *exec_warm_block(sg_engine *, struct exec_block *);
+/* Of a grid that is over. */
+void exec_free_blocks(sg_grid *);
 
 /* The block can run: a host thread takes it from the queue (engine.c). */
 void exec_ready_push(sg_engine *, struct exec_block *);

@@ -46,4 +46,20 @@ TEST_WITH(vector_add, NULL, after)
     assert_true(c[N] == 0);
 }
 
+/* A block has memory from its first turn on. So short ones need it for as many as run at a time, here 16 MiB each, and
+   not for the 96 that are resident, which would be more than all threads together may have. */
+TEST_WITH(short_blocks_share_memory, NULL, after)
+{
+    enum { BLOCKS = 300, THREADS = 32, LOCAL = 512 << 10 };
+    gpu_load(".visible .entry k(.param .u64 out)\n{\n.local .align 16 .b8 own[524288]; .reg .b32 r<4>; .reg .b64 a<4>;\n"
+             "ld.param.u64 a0, [out]; mov.u32 r0, %ctaid.x; mov.u32 r1, %tid.x; mad.lo.u32 r0, r0, 32, r1;\n"
+             "st.local.u32 [own+524284], r0; mul.wide.u32 a1, r0, 4; add.u64 a0, a0, a1;\n"
+             "ld.local.u32 r2, [own+524284]; st.global.u32 [a0], r2;\nret;\n}\n");
+    assert_true((uint64_t)LOCAL * THREADS * 96 > gpu_limits()->local_memory);
+    uint32_t *out = gpu_alloc(BLOCKS * THREADS * 4);
+    assert_int_equal(gpu_run("k", BLOCKS, THREADS, 1, ARG(out)), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < BLOCKS * THREADS; i++)
+        assert_int_equal(out[i], i);
+}
+
 int main(void) { return unit_run(setup, teardown); }
