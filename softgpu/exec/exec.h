@@ -182,6 +182,7 @@ struct sg_program {
     struct exec_depth *depths;        /* per function; NULL: nobody has asked yet */
     uint64_t holders;                 /* the driver, and guests; under the engine's lock */
     atomic_bool gone;                 /* the driver has destroyed it */
+    bool plain;                       /* FLYT_SOFTGPU_FUSED=off: no handlers of fused.h */
     sg_kernel **kernels;              /* by function; NULL: not asked for yet */
     sg_unknown *unknown;              /* sg_program_survey; NULL: none */
     void *unknown_context;

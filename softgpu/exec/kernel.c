@@ -57,6 +57,8 @@ int sg_program_create_at(sg_engine *e, struct ptx_module *module, const uint64_t
     p->module = module;
     p->space = space;
     p->holders = 1;
+    const char *fused = getenv("FLYT_SOFTGPU_FUSED");
+    p->plain = fused && !strcmp(fused, "off");
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&e->lock);
     if (!place_code(e, p, code)) {

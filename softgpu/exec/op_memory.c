@@ -7,21 +7,16 @@
  * A lane's vector is one access of up to 16 bytes, as on GPUs; one of 32 bytes is two. So vectors go through w->temp,
  * where they stand one behind the other as in contiguous memory, and only from there are their elements taken apart.
  */
+#include "softgpu/alu/clones.h"
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/fused.h"
 
 #include <string.h>
 
 #include "softgpu/memory.h"
 
-enum { POLL_COST = 128, MAX_VECTOR = 8 };
-struct vector {
-    enum exec_vector_shape shape;     /* OTHER also where a register is wider than its element */
-    uint32_t to[MAX_VECTOR];
-    uint8_t bytes[MAX_VECTOR];
-    bool sink[MAX_VECTOR];
-    exec_source from[MAX_VECTOR];
-};
+enum { POLL_COST = 128, MAX_VECTOR = EXEC_VECTOR_MOST };
 
 static inline uint64_t load_element(uintptr_t p, unsigned size, bool sign)
 {
@@ -100,7 +95,7 @@ static void after_load(struct exec_warp *w, const struct exec_insn *i)
         w->block->read = true;
 }
 
-static void run_load(struct exec_warp *w, const struct exec_insn *i)
+void exec_run_load(struct exec_warp *w, const struct exec_insn *i)
 {
     unsigned size = i->size, bytes = i->kind;
     bool sign = i->flags & EXEC_SIGNED;
@@ -146,7 +141,7 @@ static const void *collect(struct exec_warp *w, enum exec_found found, unsigned 
 
 static void load_vector_uniform(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct vector *v = i->extra;
+    const struct exec_vector *v = i->extra;
     _Alignas(16) unsigned char one[32];
     exec_copy_piece(one, (const void *)w->address[0], i->size * i->vector);
     for (unsigned k = 0; k < i->vector; k++)
@@ -157,7 +152,7 @@ static void load_vector_uniform(struct exec_warp *w, const struct exec_insn *i)
 /* Vectors that are contiguous, of a shape that row functions know. All 32 may be read. */
 static void load_vector_rows(struct exec_warp *w, const struct exec_insn *i, const void *from)
 {
-    const struct vector *v = i->extra;
+    const struct exec_vector *v = i->extra;
     unsigned n = i->vector;
     _Alignas(64) unsigned char spare[4][8 * SG_LANES];
     void *d[4] = { NULL };
@@ -175,9 +170,9 @@ static void load_vector_rows(struct exec_warp *w, const struct exec_insn *i, con
     }
 }
 
-static void run_load_vector(struct exec_warp *w, const struct exec_insn *i)
+void exec_run_load_vector(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct vector *v = i->extra;
+    const struct exec_vector *v = i->extra;
     unsigned size = i->size, n = i->vector;
     enum exec_found found = exec_address(w, i, size * n, size * n, SG_READ);
     if (found == EXEC_FOUND_NONE)
@@ -237,7 +232,7 @@ static void store_lanes(struct exec_warp *w, enum exec_found found, unsigned siz
     }
 }
 
-static void run_store(struct exec_warp *w, const struct exec_insn *i)
+void exec_run_store(struct exec_warp *w, const struct exec_insn *i)
 {
     unsigned size = i->size, bytes = i->kind;
     enum exec_found found = exec_address(w, i, size, size, SG_WRITE);
@@ -257,9 +252,9 @@ static void run_store(struct exec_warp *w, const struct exec_insn *i)
         store_lanes(w, found, size, row, bytes);
 }
 
-static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
+void exec_run_store_vector(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct vector *v = i->extra;
+    const struct exec_vector *v = i->extra;
     unsigned size = i->size, n = i->vector;
     enum exec_found found = exec_address(w, i, size * n, size * n, SG_WRITE);
     if (found == EXEC_FOUND_NONE)
@@ -291,6 +286,57 @@ static void run_store_vector(struct exec_warp *w, const struct exec_insn *i)
 }
 
 /* --- decoding --- */
+
+SG_CLONE_DECLARE(const struct exec_fused, exec_fused);
+static const struct exec_fused *fused(void)
+{
+    static const struct exec_fused *const tables[] = SG_CLONE_ADDRESSES(exec_fused);
+    return tables[sg_cpu_level()];
+}
+
+/* One address of each lane in global or constant memory, or in shared memory; no order. */
+static bool fits_fused(const struct exec_insn *n, bool shared)
+{
+    const unsigned odd = EXEC_ADDRESS_UNIFORM | EXEC_ADDRESS_FRAME | EXEC_POLL | (shared ? 0 : EXEC_ADDRESS_32);
+    if (n->flags & odd || n->order != EXEC_RELAXED)
+        return false;
+    return shared ? n->space == PTX_SPACE_SHARED
+                  : n->space == PTX_SPACE_GLOBAL || n->space == PTX_SPACE_GENERIC || n->space == PTX_SPACE_CONST;
+}
+
+static exec_handler *fused_load(const struct exec_insn *n)
+{
+    const struct exec_fused *f = fused();
+    const struct exec_vector *v = n->vector > 1 ? n->extra : NULL;
+    bool shared = fits_fused(n, true), sign = n->flags & EXEC_SIGNED && n->size < 4;
+    exec_handler *run = NULL;
+    if (!shared && !fits_fused(n, false))
+        return n->run;
+    if (v)
+        run = v->shape == EXEC_VECTOR_OTHER ? NULL : (shared ? f->shared_load_vector : f->load_vector)[v->shape];
+    else if (shared)
+        run = n->size == 4 && n->kind == 4 ? f->shared_load : NULL;
+    else if (n->size <= 8 && (n->kind == 8) == (n->size == 8) && (!sign || n->kind == 4))
+        run = sign ? f->load_signed[log2_of(n->size)] : f->load[log2_of(n->size)];
+    return run ? run : n->run;
+}
+
+static exec_handler *fused_store(const struct exec_insn *n)
+{
+    const struct exec_fused *f = fused();
+    const struct exec_vector *v = n->vector > 1 ? n->extra : NULL;
+    bool shared = fits_fused(n, true);
+    exec_handler *run = NULL;
+    if (!shared && !fits_fused(n, false))
+        return n->run;
+    if (v)
+        run = shared || v->shape == EXEC_VECTOR_OTHER ? NULL : f->store_vector[v->shape];
+    else if (shared)
+        run = n->size == 4 && n->kind == 4 ? f->shared_store : NULL;
+    else if (n->size <= 8 && (n->kind == 8) == (n->size == 8))
+        run = f->store[log2_of(n->size)];
+    return run ? run : n->run;
+}
 
 static bool is_hint(const char *m)
 {
@@ -368,7 +414,7 @@ static int access_of(struct exec_decoder *d, struct exec_insn *n, bool load)
     return 0;
 }
 
-static enum exec_vector_shape shape_of(const struct exec_insn *n, const struct vector *v)
+static enum exec_vector_shape shape_of(const struct exec_insn *n, const struct exec_vector *v)
 {
     for (unsigned k = 0; k < n->vector; k++)
         if (v->bytes[k] != n->size)
@@ -379,7 +425,7 @@ static enum exec_vector_shape shape_of(const struct exec_insn *n, const struct v
 
 static int decode_load(struct exec_decoder *d)
 {
-    struct exec_insn n = { .run = run_load };
+    struct exec_insn n = { .run = exec_run_load };
     /* L2::cache_hint brings a third operand, which says how long to keep it */
     if (d->in->operand_count < 2 || access_of(d, &n, true) ||
         decode_memory(d, &d->in->operands[1], decode_space(d, NULL), &n))
@@ -389,7 +435,7 @@ static int decode_load(struct exec_decoder *d)
     uint32_t count = decode_elements(d, &d->in->operands[0], elements, scratch, MAX_VECTOR);
     if (count != n.vector)
         return decode_error(d, "%u registers for a vector of %u", count, n.vector);
-    struct vector *v = count > 1 ? exec_kernel_own(d->kernel, sizeof *v) : NULL;
+    struct exec_vector *v = count > 1 ? exec_kernel_own(d->kernel, sizeof *v) : NULL;
     if (count > 1 && !v)
         return decode_error(d, "no host memory");
     for (uint32_t k = 0; k < count; k++) {
@@ -410,9 +456,11 @@ static int decode_load(struct exec_decoder *d)
     }
     if (v) {
         v->shape = shape_of(&n, v);
-        n.run = run_load_vector;
+        n.run = exec_run_load_vector;
         n.extra = v;
     }
+    if (!d->kernel->program->plain)
+        n.run = fused_load(&n);
     return decode_put_guarded(d, n);
 }
 
@@ -444,7 +492,7 @@ static int store_source(struct exec_decoder *d, const struct ptx_operand *o, uns
 
 static int decode_store(struct exec_decoder *d)
 {
-    struct exec_insn n = { .run = run_store };
+    struct exec_insn n = { .run = exec_run_store };
     if (decode_has(d, "bulk"))
         return decode_bulk_store(d);
     if (d->in->operand_count < 2 || access_of(d, &n, false) ||
@@ -464,9 +512,11 @@ static int decode_store(struct exec_decoder *d)
         }
         if (store_source(d, &typed, n.size, &n.s[1], &n.kind))
             return -1;
+        if (!d->kernel->program->plain)
+            n.run = fused_store(&n);
         return decode_put_guarded(d, n) || decode_store_complete(d, 2, n.size) ? -1 : 0;
     }
-    struct vector *v = exec_kernel_own(d->kernel, sizeof *v);
+    struct exec_vector *v = exec_kernel_own(d->kernel, sizeof *v);
     if (!v)
         return decode_error(d, "no host memory");
     for (uint32_t k = 0; k < count; k++) {
@@ -479,8 +529,10 @@ static int decode_store(struct exec_decoder *d)
             return -1;
     }
     v->shape = shape_of(&n, v);
-    n.run = run_store_vector;
+    n.run = exec_run_store_vector;
     n.extra = v;
+    if (!d->kernel->program->plain)
+        n.run = fused_store(&n);
     return decode_put_guarded(d, n) || decode_store_complete(d, 2, (uint64_t)n.size * n.vector) ? -1 : 0;
 }
 

@@ -8,8 +8,9 @@ SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/, \
                           op_texture_query.c op_tile.c op_warp.c op_wgmma.c opcodes.c order.c place.c pointer.c \
                           print.c reach.c registers.c shadow.c texture.c warp.c describe.c eager.c needs.c pressure.c \
                           rounds.c steps.c values.c)
-# rows.c needs softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
-SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) $(call softgpu_clone_objects,softgpu/exec/rows.c)
+# rows.c and fused.c need softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
+SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) \
+                        $(call softgpu_clone_objects,softgpu/exec/rows.c softgpu/exec/fused.c)
 # Handlers are hot: what -O3 brings is for plain builds.
 $(foreach file,$(SOFTGPU_EXEC_SOURCES),$(eval CFLAGS_$(subst /,_,$(basename $(file))) := $(if $(CHECKED),,-O3)))
 

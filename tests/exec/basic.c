@@ -51,7 +51,8 @@ TEST_WITH(vector_add, NULL, after)
 TEST_WITH(short_blocks_share_memory, NULL, after)
 {
     enum { BLOCKS = 300, THREADS = 32, LOCAL = 512 << 10 };
-    gpu_load(".visible .entry k(.param .u64 out)\n{\n.local .align 16 .b8 own[524288]; .reg .b32 r<4>; .reg .b64 a<4>;\n"
+    gpu_load(".visible .entry k(.param .u64 out)\n{\n"
+             ".local .align 16 .b8 own[524288]; .reg .b32 r<4>; .reg .b64 a<4>;\n"
              "ld.param.u64 a0, [out]; mov.u32 r0, %ctaid.x; mov.u32 r1, %tid.x; mad.lo.u32 r0, r0, 32, r1;\n"
              "st.local.u32 [own+524284], r0; mul.wide.u32 a1, r0, 4; add.u64 a0, a0, a1;\n"
              "ld.local.u32 r2, [own+524284]; st.global.u32 [a0], r2;\nret;\n}\n");

@@ -1,5 +1,5 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
-EXEC_TEST_NAMES := attributes basic blocks calls carries children clusters faults fragments grids litmus matrix \
+EXEC_TEST_NAMES := attributes basic blocks calls carries children clusters faults fragments fused grids litmus matrix \
                    meeting memory nonsense pointers progress tensors textures warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
@@ -7,6 +7,12 @@ EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
 EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls children clusters grids memory pointers progress warps \
                      wgmma)
 TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
+# The handlers that are compiled once per level of the processor, at each level below the one that the processor has.
+EXEC_TEST_LEVELS := $(addprefix $(BUILD)/tests/exec-fused-,base v3)
+TESTS += $(EXEC_TEST_LEVELS)
+$(EXEC_TEST_LEVELS): $(BUILD)/tests/exec-fused-%: $(BUILD)/tests/exec-fused
+	@printf '#!/bin/sh\nFLYT_SOFTGPU_CPU=$* exec $<\n' > $@
+	@chmod +x $@
 # ThreadSanitizer does not look at how the accesses of kernels are made (softgpu/exec/access.h), and slows them down
 # 50 times.
 CFLAGS_tests_exec_whole := $(if $(findstring thread,$(FLAVOUR)),-DPAIRS=2000)

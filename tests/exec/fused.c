@@ -1,0 +1,268 @@
+/*
+ * fused.c: handlers that do an instruction in one pass (softgpu/exec/fused.h) do what the general ones do.
+ *
+ * Each kernel is loaded twice, once with FLYT_SOFTGPU_FUSED=off. Both copies run with the same random addresses, active
+ * lanes and values. All memory that they leave, the error and the line of the log that describes a fault must be equal.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/exec/main.h"
+
+enum { THREADS = 64, WARP = 32, SHARED = 1024, AREA = 4096, OUT = 64 * THREADS, ROUNDS = 60, TEXT = 8192 };
+
+static uint64_t seed = 20261126;
+static uint32_t any(uint32_t below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % below;
+}
+
+struct places {
+    unsigned char *area, *out; /* area: the last bytes that kernels may touch */
+    uint64_t *where;
+    uint32_t *active;
+    unsigned char *values;     /* 32 bytes for each thread */
+};
+
+static struct places make_places(void)
+{
+    enum { MAPPED = 192 << 20, GRANULE = 2 << 20 }; /* as harness.c has it */
+    struct places p = { .out = gpu_alloc(OUT + SHARED), .where = gpu_alloc(THREADS * 8),
+                        .active = gpu_alloc(THREADS * 4), .values = gpu_alloc(THREADS * 32) };
+    uintptr_t begin = (uintptr_t)p.out & ~(uintptr_t)(GRANULE - 1);
+    p.area = (unsigned char *)(begin + MAPPED - AREA);
+    return p;
+}
+
+/* ---- addresses ---- */
+
+enum pattern { STEPS, HALVES, SAME, NEAR, NEARER, FAR, STEPS_OFF, PATTERNS };
+
+static uint64_t place_of(enum pattern pattern, unsigned lane, unsigned size, uint32_t base, uint32_t other,
+                         uint32_t room)
+{
+    switch (pattern) {
+    case STEPS:     return base + lane * size;
+    case HALVES:    return lane < WARP / 2 ? base + lane * size : other + (lane - WARP / 2) * size;
+    case SAME:      return base;
+    case NEARER:    return base / 128 * 128 + any(128 / size) * size;
+    case NEAR:      return base / 256 * 256 + any(256 / size) * size;
+    case STEPS_OFF: return base + lane * size + (lane == other % WARP ? size : 0);
+    default:        return any(room / size) * size;
+    }
+}
+
+/* Of each thread an address of `size` aligned bytes, of `room` from `start`; and now and then one that is wrong. */
+static void make_addresses(const struct places *p, uint64_t start, uint32_t room, unsigned size)
+{
+    for (unsigned w = 0; w < THREADS / WARP; w++) {
+        enum pattern pattern = any(PATTERNS);
+        /* to the end, and now and then beyond */
+        uint32_t most = any(8) ? room - WARP * size : room, base = any(most / size) * size,
+                 other = any(most / size) * size;
+        if (any(3))
+            base = base / 128 * 128;
+        for (unsigned l = 0; l < WARP; l++)
+            p->where[w * WARP + l] = start + place_of(pattern, l, size, base, other, room);
+        uint32_t mishap = any(24), lane = w * WARP + any(WARP);
+        for (unsigned l = WARP / 2; l < WARP && (mishap == 4 || mishap == 5); l++) /* half of the warp is wrong */
+            p->where[w * WARP + l] += mishap == 4 ? room : size / 2;
+        if (mishap == 0)
+            p->where[lane] += size > 1 ? size / 2 : 0;
+        else if (mishap == 1)
+            p->where[lane] = start + room + any(4) * size;
+        else if (mishap == 2)
+            p->where[lane] = start - size;
+        else if (mishap == 3)
+            p->where[lane] = 64;
+    }
+}
+
+static void make_active(const struct places *p)
+{
+    for (unsigned w = 0; w < THREADS / WARP; w++) {
+        uint32_t mask = any(3) ? UINT32_MAX : any(4) ? any(UINT32_MAX) : 1u << any(WARP);
+        for (unsigned l = 0; l < WARP; l++)
+            p->active[w * WARP + l] = mask >> l & 1;
+    }
+}
+
+/* ---- kernels ---- */
+
+#define START                                                                                              \
+    ".visible .entry k(.param .u64 out, .param .u64 where, .param .u64 active, .param .u64 values)\n{\n"   \
+    ".shared .align 128 .b8 s[1024];\n"                                                                    \
+    ".reg .pred p<4>; .reg .b16 h<8>; .reg .b32 r<32>; .reg .b64 a<32>; .reg .f32 f<8>; .reg .f64 d<8>;\n" \
+    "ld.param.u64 a0, [out]; ld.param.u64 a1, [where]; ld.param.u64 a2, [active]; ld.param.u64 a3, [values];\n" \
+    "mov.u32 r0, %tid.x; mul.wide.u32 a4, r0, 8; add.u64 a1, a1, a4; ld.global.u64 a1, [a1+0];\n"          \
+    "mul.wide.u32 a4, r0, 4; add.u64 a2, a2, a4; ld.volatile.global.u32 r1, [a2]; setp.ne.u32 p1, r1, 0;\n"\
+    "mul.wide.u32 a4, r0, 32; add.u64 a3, a3, a4; mul.wide.u32 a4, r0, 64; add.u64 a0, a0, a4;\n"          \
+    "ld.volatile.global.v4.u32 {r4, r5, r6, r7}, [a3]; ld.volatile.global.v2.u64 {a8, a9}, [a3+16];\n"     \
+    "mov.b32 f4, r4; cvt.u16.u32 h4, r5; mov.u32 r10, s; mad.lo.u32 r11, r0, 16, r10;\n"                   \
+    "st.volatile.shared.v4.u32 [r11], {r4, r5, r6, r7}; cvt.u32.u64 r12, a1; bar.sync 0;\n"
+/* shared memory behind what the threads have written */
+#define END                                                                                                \
+    "\nbar.sync 0; st.volatile.global.v4.u32 [a0], {r4, r5, r6, r7};\n"                                    \
+    "st.volatile.global.v2.u64 [a0+16], {a8, a9}; cvt.u32.u16 r13, h4; mov.b32 r14, f4;\n"                 \
+    "st.volatile.global.v2.u32 [a0+32], {r13, r14}; ld.volatile.shared.v4.u32 {r4, r5, r6, r7}, [r11];\n"  \
+    "st.volatile.global.v4.u32 [a0+48], {r4, r5, r6, r7};\nret;\n}\n"
+
+struct access {
+    const char *text;
+    unsigned size;
+    bool shared;
+};
+/* A: the address. */
+static const struct access accesses[] = {
+    { "ld.global.u8 r4, [A];", 1, false },
+    { "ld.global.s8 r4, [A];", 1, false },
+    { "ld.global.u8 h4, [A];", 1, false },
+    { "ld.global.s8 a8, [A];", 1, false },
+    { "ld.global.u16 h4, [A];", 2, false },
+    { "ld.global.s16 r4, [A];", 2, false },
+    { "ld.global.nc.u32 r4, [A+4];", 4, false },
+    { "ld.u32 r4, [A-4];", 4, false },
+    { "ld.global.f32 f4, [A];", 4, false },
+    { "ld.global.u32 a8, [A];", 4, false },
+    { "ld.global.u64 a8, [A];", 8, false },
+    { "ld.global.v2.u32 {r4, r5}, [A];", 8, false },
+    { "ld.global.v4.u32 {r4, _, r6, r7}, [A];", 16, false },
+    { "ld.global.v2.u64 {a8, a9}, [A];", 16, false },
+    { "st.global.u8 [A], r4;", 1, false },
+    { "st.global.u8 [A], a8;", 1, false },
+    { "st.global.u16 [A], h4;", 2, false },
+    { "st.global.f32 [A], f4;", 4, false },
+    { "st.u32 [A+4], r4;", 4, false },
+    { "st.global.u32 [A], a8;", 4, false },
+    { "st.global.u64 [A], a8;", 8, false },
+    { "st.global.v2.u32 [A], {r4, r5};", 8, false },
+    { "st.global.v4.u32 [A], {r4, r5, r6, r7};", 16, false },
+    { "st.global.v2.u64 [A], {a8, a9};", 16, false },
+    { "ld.shared.u32 r4, [A];", 4, true },
+    { "ld.shared.f32 f4, [A+4];", 4, true },
+    { "ld.shared.u64 a8, [A];", 8, true },
+    { "ld.shared.v2.u32 {r4, r5}, [A];", 8, true },
+    { "ld.shared.v2.u32 {_, r5}, [A-8];", 8, true },
+    { "ld.shared.v4.u32 {r4, r5, r6, r7}, [A];", 16, true },
+    { "st.shared.u32 [A], r4;", 4, true },
+    { "st.shared.f32 [A-4], f4;", 4, true },
+    { "st.shared.u64 [A], a8;", 8, true },
+    { "st.shared.v4.u32 [A], {r4, r5, r6, r7};", 16, true },
+};
+
+static const char *kernel_of(const char *text, const char *address, bool guarded, bool offset)
+{
+    static char ptx[TEXT];
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s", START, offset ? "add.u32 r12, r12, r10;\n" : "");
+    n += (size_t)snprintf(ptx + n, sizeof ptx - n, "%s", guarded ? "@p1 " : "@!p1 bra OVER;\n");
+    const char *mark = strchr(text, 'A');
+    n += (size_t)snprintf(ptx + n, sizeof ptx - n, "%.*s%s%s", (int)(mark - text), text, address, mark + 1);
+    (void)snprintf(ptx + n, sizeof ptx - n, "\nOVER:%s", END);
+    return ptx;
+}
+
+/* ---- runs ---- */
+
+struct result {
+    int error;
+    unsigned char out[OUT], area[AREA];
+    char log[512];
+};
+
+static void run(const struct places *p, unsigned module, const unsigned char *before, struct result *r)
+{
+    char name[] = "/tmp/flyt-fused-XXXXXX";
+    int file = mkstemp(name), terminal = dup(2);
+    assert_true(file >= 0 && terminal >= 0);
+    unlink(name);
+    memset(r, 0, sizeof *r);
+    memset(p->out, 0, OUT);
+    memcpy(p->area, before, AREA);
+    gpu_select(module);
+    dup2(file, 2);
+    r->error = gpu_run("k", 1, THREADS, 4, ARG(p->out), ARG(p->where), ARG(p->active), ARG(p->values));
+    dup2(terminal, 2);
+    close(terminal);
+    const ssize_t got = pread(file, r->log, sizeof r->log - 1, 0);
+    r->log[got > 0 ? got : 0] = 0;
+    close(file);
+    memcpy(r->out, p->out, OUT);
+    memcpy(r->area, p->area, AREA);
+}
+
+/* What a line of the log says, without the time. */
+static const char *message_of(const char *log)
+{
+    const char *message = strstr(log, "softgpu:");
+    return message ? message : log;
+}
+
+static void load_both(const char *ptx, unsigned modules[2])
+{
+    for (int plain = 0; plain < 2; plain++) {
+        if (plain)
+            setenv("FLYT_SOFTGPU_FUSED", "off", 1);
+        gpu_load(ptx);
+        modules[plain] = gpu_module();
+        unsetenv("FLYT_SOFTGPU_FUSED");
+    }
+}
+
+static void compare(const struct places *p, const unsigned modules[2], const char *what, unsigned faults[2])
+{
+    static struct result fused, plain;
+    unsigned char before[AREA];
+    for (unsigned k = 0; k < AREA; k++)
+        before[k] = (unsigned char)any(256);
+    run(p, modules[0], before, &fused);
+    run(p, modules[1], before, &plain);
+    faults[fused.error != CUDA_SUCCESS]++;
+    if (fused.error != plain.error)
+        fail_msg("%s: error %d, plain %d", what, fused.error, plain.error);
+    if (strcmp(message_of(fused.log), message_of(plain.log)))
+        fail_msg("%s: %s\nplain: %s", what, fused.log, plain.log);
+    for (unsigned k = 0; k < AREA; k++)
+        if (fused.area[k] != plain.area[k])
+            fail_msg("%s: byte %u of memory is %u, plain %u", what, k, fused.area[k], plain.area[k]);
+    for (unsigned k = 0; k < OUT; k++)
+        if (fused.out[k] != plain.out[k])
+            fail_msg("%s: thread %u: byte %u of the registers is %u, plain %u", what, k / 64, k % 64, fused.out[k],
+                     plain.out[k]);
+}
+
+static int before(void **unused)
+{
+    (void)unused;
+    setenv("FLYT_LOG", "info", 1);
+    gpu_start(&(struct gpu_config){ .threads = 1 });
+    return 0;
+}
+
+EXEC_TEST(accesses_are_as_general_handlers_do_them)
+{
+    unsigned faults[2] = { 0, 0 };
+    for (size_t k = 0; k < sizeof accesses / sizeof *accesses; k++)
+        for (int form = 0; form < 4; form++) {
+            const struct access *a = &accesses[k];
+            unsigned modules[2];
+            bool narrow = a->shared && form & 1;
+            struct places p = make_places();
+            if (form & 1 && !a->shared)
+                continue;
+            load_both(kernel_of(a->text, narrow ? "r12" : "a1", form & 2, narrow), modules);
+            for (int round = 0; round < ROUNDS; round++) {
+                for (unsigned t = 0; t < THREADS * 32; t++)
+                    p.values[t] = (unsigned char)any(256);
+                make_addresses(&p, a->shared ? (narrow ? 0 : 1024) : (uintptr_t)p.area, a->shared ? SHARED : AREA,
+                               a->size);
+                make_active(&p);
+                compare(&p, modules, a->text, faults);
+            }
+            gpu_reset();
+        }
+    assert_true(faults[0] > 1000 && faults[1] > 300);
+}
+
+int main(void) { return unit_run(before, exec_teardown); }
