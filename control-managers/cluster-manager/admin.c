@@ -366,7 +366,7 @@ static void fill_server(struct server *server, admin_server *out, struct server_
         .id = server->row.id,
         .vm = server->row.vm,
         .node = server->row.node,
-        .gpu = server->row.gpu,
+        .gpus = { (u_int)server->gpu_count, server->gpu_names },
         .sharing = server->row.sharing,
         .sms = server->row.sms,
         .memory = server->row.memory,
@@ -485,6 +485,7 @@ static void answer_programs(struct cluster_session *session)
                       .executable = program->executable },
             .state = program->state, .position = program->queued ? program->position : 0,
             .server = program->server ? program->server->row.id : 0, .since = program->since,
+            .gpus = program->server ? (u_int)program->server->gpu_count : 0,
             .transport = { program->mode ? program->mode : empty, program->mode_why ? program->mode_why : empty },
         };
     }

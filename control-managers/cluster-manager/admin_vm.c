@@ -58,6 +58,8 @@ static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, unsi
         return explain(text, CTL_INVALID, "there is no such kind of sharing (%#x)", row->sharing);
     if (row->wait > ADMIN_WAIT_IN_LINE)
         return explain(text, CTL_INVALID, "there is no such rule of waiting (%u)", row->wait);
+    if (set & ADMIN_VM_SET_GPUS && (row->gpus < 1 || row->gpus > CTL_MAX_SERVER_GPUS))
+        return explain(text, CTL_INVALID, "a program can have 1 to %d GPUs, not %u", CTL_MAX_SERVER_GPUS, row->gpus);
     if (other)
         return explain(text, CTL_EXISTS, "VM '%s' has the address %s already", other, row->address);
     return CTL_OK;
@@ -79,6 +81,8 @@ void admin_vm_merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
         row->grouping = wanted->grouping;
     if (set & ADMIN_VM_SET_WAIT)
         row->wait = wanted->wait;
+    if (set & ADMIN_VM_SET_GPUS)
+        row->gpus = wanted->gpus;
 }
 
 /* A little more than a GPU server of the software GPU needs before a program has anything (4 MiB). */
@@ -94,7 +98,7 @@ static void warn(char *remark, const char *why)
 static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char *remark)
 {
     struct place_request request = server_request_of(cluster, row);
-    struct place_result place;
+    struct place_gang place;
     char why[CTL_MAX_TEXT / 2], text[CTL_MAX_TEXT];
     if (request.memory >> 20 < LITTLE_MIB) {
         snprintf(text, sizeof text, "%llu MiB for a GPU server is very little: one of the software GPU needs 4 MiB"
@@ -102,7 +106,7 @@ static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char 
                  (unsigned long long)(request.memory >> 20));
         warn(remark, text);
     }
-    if (place_choose(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_NEVER)
+    if (place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_NEVER)
         return;
     place_explain(&cluster->pool, &request, PLACE_NEVER, why, sizeof why);
     snprintf(text, sizeof text, "no program of it can run now: %s", why);
@@ -128,14 +132,25 @@ static ctl_code prepare_add(struct cluster *cluster, struct change *change, char
     return code;
 }
 
+enum { SIZE_TEXT = 96 };
+static const char *describe_size(const struct db_vm *row, char out[SIZE_TEXT])
+{
+    unsigned long long mib = row->memory_mib;
+    if (row->gpus > 1)
+        snprintf(out, SIZE_TEXT, "%u GPUs with %u SMs and %llu MiB each", row->gpus, row->sms, mib);
+    else
+        snprintf(out, SIZE_TEXT, "%u SMs, %llu MiB", row->sms, mib);
+    return out;
+}
+
 static void carry_out_add(struct cluster *cluster, struct change *change)
 {
     const struct db_vm *row = &change->row.row.vm;
     struct event_about which = { .vm = row->name };
+    char size[SIZE_TEXT];
     if (!map_get(&cluster->vms, row->name))
         vm_create(cluster, row);
-    cluster_event(cluster, ADMIN_INFO, "vm-added", &which, "%u SMs, %llu MiB, by %s", row->sms,
-                  (unsigned long long)row->memory_mib, change->by);
+    cluster_event(cluster, ADMIN_INFO, "vm-added", &which, "%s, by %s", describe_size(row, size), change->by);
 }
 
 static const struct change_kind add_kind = { "VM", LOOK, prepare_add, carry_out_add, reply_change };
@@ -146,13 +161,18 @@ ctl_code admin_vm_take(const admin_vm *args, unsigned set, struct db_vm *wanted,
                               .memory_mib = args->memory >> 20,
                               .sharing = args->sharing,
                               .grouping = args->grouping,
-                              .wait = (uint8_t)args->wait };
+                              .wait = (uint8_t)args->wait,
+                              .gpus = args->gpus ? args->gpus : 1 };
     snprintf(wanted->name, sizeof wanted->name, "%s", args->name);
     snprintf(wanted->address, sizeof wanted->address, "%s", args->address);
     snprintf(wanted->host, sizeof wanted->host, "%s", args->host);
     if (set & ADMIN_VM_SET_MEMORY && args->memory & 0xfffff)
         return explain(text, CTL_INVALID, "memory is given in whole MiB, not %llu bytes",
                        (unsigned long long)args->memory);
+    if (set & ADMIN_VM_SET_SPREAD && args->spread)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "--spread: the GPUs of one program are all of one node; GPUs of several nodes are not supported"
+                       " yet. Nothing was changed");
     return CTL_OK;
 }
 
@@ -179,7 +199,8 @@ void admin_handle_vm_add(struct conn *conn, struct loop_call *call, void *object
 
 static ctl_code prepare_set(struct cluster *cluster, struct change *change, char *text)
 {
-    const unsigned sizes = ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_SHARING | ADMIN_VM_SET_GROUPING;
+    const unsigned sizes = ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_SHARING | ADMIN_VM_SET_GROUPING |
+                           ADMIN_VM_SET_GPUS;
     const struct vm *vm = map_get(&cluster->vms, change->name);
     struct db_vm *row = &change->row.row.vm;
     if (!vm)
@@ -195,7 +216,8 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
     size_t in_use = 0;
     for (const struct server *server = vm->servers; server; server = server->vm_next)
         in_use += !server->stopping && !server_is_idle(server) &&
-                  (!change->running || server->row.sms != share.sms || server->row.memory != share.memory);
+                  (!change->running || server->row.sms != share.sms || server->row.memory != share.memory ||
+                   server->gpu_count != share.gpus);
     if (in_use && change->set & sizes)
         snprintf(change->remark, sizeof change->remark, "%zu server%s of %s %s until the end", in_use,
                  in_use == 1 ? "" : "s", row->name, in_use == 1 ? "keeps what it has" : "keep what they have");
@@ -209,12 +231,12 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
     const struct db_vm *row = &change->row.row.vm;
     struct vm *vm = map_get(&cluster->vms, row->name);
     struct event_about which = { .vm = row->name };
+    char size[SIZE_TEXT];
     if (vm)
         vm_rename_address(cluster, vm, row);
     else
         vm = vm_create(cluster, row);           /* others removed it meanwhile, and this put it back */
-    cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%u SMs, %llu MiB, by %s", row->sms,
-                  (unsigned long long)row->memory_mib, change->by);
+    cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%s, by %s", describe_size(row, size), change->by);
     for (struct program *program = vm && change->set & ADMIN_VM_SET_SECRET ? vm->programs : NULL; program;
          program = program->vm_next)
         program_revoke(cluster, program);
@@ -332,7 +354,7 @@ static void fill_vm(struct vm *vm, admin_vm *out)
 {
     *out = (admin_vm){ .name = vm->row.name, .address = vm->row.address, .host = vm->row.host, .sms = vm->row.sms,
                        .memory = vm->row.memory_mib << 20, .sharing = vm->row.sharing, .grouping = vm->row.grouping,
-                       .wait = (admin_wait)vm->row.wait };
+                       .wait = (admin_wait)vm->row.wait, .gpus = vm->row.gpus };
 }
 
 /* The rows of a page: fills *first and how many. CTL_NOT_FOUND with text. */

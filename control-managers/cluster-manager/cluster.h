@@ -3,8 +3,9 @@
  *
  *   vm       an entitlement (a row of the DB), the client manager that speaks for it, its servers and programs
  *   node     a machine with GPUs, the node manager that speaks for it, its servers
- *   server   an allocation on one GPU and the cricket-rpc-server that uses it. It exists from before it is ordered
- *            until it is known to have ended (or its node is lost), in memory and in the DB alike
+ *   server   an allocation on one GPU, or on several of one node, and the cricket-rpc-server that uses it. It exists
+ *            from before it is ordered until it is known to have ended (or its node is lost), in memory and in the DB
+ *            alike
  *   program  of a VM, waiting for a server or using one
  *
  * One thread. Everything is changed by handlers of calls, timers and answers of the DB. Each of them leaves the figures
@@ -18,7 +19,7 @@
  *            changes.c, load.c (reads the DB), main.c
  *   rules    seek.c (a server for a program), retry.c (for those in the queue), moving.c and move_*.c (programs that
  *            move), idle.c, servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
- *   model    state.c, queue.c, entitlement.c, place.c, moves.c
+ *   model    state.c, queue.c, entitlement.c, place.c, place_gang.c, moves.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
  *            (outbox.c), events (events.c), answers to calls that wait (waiting.c)
  *
@@ -101,7 +102,10 @@ struct server {
     struct db_server row;
     struct vm *vm; /* NULL: its entitlement has gone */
     struct node *node;
-    struct gpu *gpu;
+    /* GPUs of its node, in the order in which its programs see them; row.sms and row.memory are of each. */
+    struct gpu *gpus[CTL_MAX_SERVER_GPUS];
+    char *gpu_names[CTL_MAX_SERVER_GPUS]; /* their ids */
+    size_t gpu_count;
     struct program *programs; /* that use it or wait for it */
     size_t program_count;
     unsigned reserved, leaving; /* so many programs move here, and away: moving.h */
@@ -172,8 +176,8 @@ struct program {
     bool lacks_room;       /* queued: not its VM's own servers stand in its way */
     bool expects_place;    /* idle servers give way to it */
     uint32_t overtaken;    /* queued: how often, while it was the first that lacked room */
-    bool keeps;            /* it has a GPU kept: pool.gpus[kept], while the keeper there is this one */
-    size_t kept;
+    size_t kept[PLACE_MOST_GPUS]; /* GPUs that are kept for it: pool.gpus[kept], while the keeper there is this one */
+    size_t kept_count;
     uint64_t left[PROGRAM_LEFT]; /* servers that it has moved away from, newest first: it may not come back to them */
     client_wait wait; /* as asked */
     uint32_t wait_ms;
@@ -308,9 +312,11 @@ void vm_destroy(struct cluster *, struct vm *);
 struct vm *vm_find(struct cluster *, const char *name_or_address);
 struct node *node_create(struct cluster *, const char *name);
 void node_destroy(struct cluster *, struct node *);
+bool node_takes_gangs(const struct node *); /* it can give several GPUs to one server */
 void node_set_schedulable(struct cluster *, struct node *);
 bool gpu_may_be_tried(struct cluster *, const struct gpu *); /* it is not degraded, or has been for long enough */
 struct gpu *gpu_get(struct cluster *, struct node *, const char *id);     /* makes it */
+bool server_has_gpu(const struct server *, const struct gpu *);
 struct server *server_create(struct cluster *, const struct db_server *); /* books it */
 void server_destroy(struct cluster *, struct server *);                   /* gives back; programs are detached */
 struct program *program_create(struct cluster *, struct vm *, const ctl_program *, uint64_t id);
@@ -345,14 +351,15 @@ bool vm_names_machine(const struct db_vm *);
 struct place_request server_request(struct cluster *, const struct program *);
 struct place_request server_request_of(struct cluster *, const struct db_vm *); /* without an asker */
 bool server_within_entitlement(const struct vm *, const struct place_request *);
+ctl_code entitlement_used(const struct vm *, ctl_code, char *text); /* says so, and returns the code */
 
 /* ---- servers.c ---- */
-/* A new one at this place: it is ordered from its node when its row is durable. shared: for all programs of its VM.
+/* A new one on these GPUs: it is ordered from its node when its row is durable. shared: for all programs of its VM.
    NULL: no memory, or the DB refuses it. */
 /* The programs of one server move to the other, on the same GPU, and whatever they have there is the same memory: what
    both may have counts once, until one of them is gone. */
 void servers_count_once(struct cluster *, struct server *, struct server *);
-struct server *server_place(struct cluster *, struct program *, const struct place_result *, bool shared);
+struct server *server_place(struct cluster *, struct program *, const struct place_gang *, bool shared);
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);
 bool server_is_idle(const struct server *);
@@ -366,7 +373,8 @@ void server_check_idle(struct cluster *, struct server *);
 void servers_tell_db(struct cluster *);
 
 /* ---- health.c ---- */
-/* A server of its node became ready, or could not be started, on this GPU. */
+/* A server of its node became ready, or could not be started, on this GPU. Of one with several GPUs it is not known
+   which of them is to blame: it counts for each. */
 void health_start_worked(struct cluster *, struct gpu *);
 void health_start_failed(struct cluster *, struct gpu *, const char *why);
 void health_forgive(struct cluster *, struct node *, const char *why); /* its GPUs are degraded no more */
@@ -380,7 +388,7 @@ ctl_code server_seek(struct cluster *, struct program *, client_wait, unsigned w
    with a text (CTL_MAX_TEXT + 1): not now, not ever. */
 ctl_code server_try(struct cluster *, struct program *, char *text);
 /* Its server could not be started: it tries another place, if any of the cluster's could do. False: none could. */
-bool program_try_elsewhere(struct cluster *, struct program *, const struct gpu *failed);
+bool program_try_elsewhere(struct cluster *, struct program *, const struct server *failed);
 bool program_may_wait(const struct cluster *, const struct program *);
 void program_limit_wait(struct cluster *, struct program *); /* in the queue again: no longer than it was to wait */
 bool server_is_shared(const struct program *); /* its VM's server takes it in, without more room */
@@ -389,8 +397,8 @@ bool cluster_settling(struct cluster *);       /* soon after a start the nodes a
 /* ---- idle.c ---- */
 /* This VM's idle servers end. */
 void idle_own_give_way(const struct vm *, const char *why);
-/* Idle servers end on one GPU, as many as have to, so that the request fits there. false: nothing of that kind
- * helps. */
+/* Idle servers end on one GPU, or on one node where the request wants several GPUs, as many as have to, so that it fits
+   there. false: nothing of that kind helps. */
 bool idle_give_way(struct cluster *, const struct place_request *);
 
 /* ---- queue.c: programs that wait for a GPU ---- */
@@ -398,13 +406,13 @@ void program_enter_queue(struct cluster *, struct program *);
 void program_leave_queue(struct cluster *, struct program *);
 /* Something has become free or came: those in the queue are tried again, soon, by queue_try. */
 void queue_retry(struct cluster *);
-/* A new server takes room on this GPU. */
-void queue_overtaken(struct cluster *, const struct program *by, size_t gpu);
-/* Keeps a GPU for the first that lacks room, if it was overtaken often enough. */
+/* A new server takes room on these GPUs. */
+void queue_overtaken(struct cluster *, const struct program *by, const struct place_gang *);
+/* Keeps the GPUs that it wants for the first that lacks room, if it was overtaken often enough. */
 void queue_keep_for_overtaken(struct cluster *);
 /* NULL: nobody in the first part of the queue lacks room. */
 struct program *queue_first_lacking_room(struct cluster *);
-/* Nobody else is placed there until the program has its place, or waits no more. */
+/* Nobody else is placed on this GPU until the program, which wants one, has its place, or waits no more. */
 void queue_keep(struct cluster *, struct program *, size_t gpu);
 
 /* ---- retry.c ---- */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cpu/common/explain.h"
+
 bool vm_names_machine(const struct db_vm *row)
 {
     return *row->host && strncmp(row->host, "127.", 4) && strcmp(row->host, "::1") && strcmp(row->host, "localhost");
@@ -13,7 +15,7 @@ struct place_request server_request_of(struct cluster *cluster, const struct db_
 {
     uint32_t parts = vm->grouping ? 1 : (uint32_t)cluster->values->ungrouped_programs;
     struct place_request request = {
-        .sms = vm->sms / parts, .memory = (vm->memory_mib << 20) / parts,
+        .sms = vm->sms / parts, .memory = (vm->memory_mib << 20) / parts, .gpus = vm->gpus ? vm->gpus : 1,
         .accepted = vm->sharing ? vm->sharing : cluster->values->sharing,
     };
     if (!request.sms)
@@ -37,16 +39,29 @@ struct place_request server_request(struct cluster *cluster, const struct progra
     return request;
 }
 
-/* The VM's servers together stay within its entitlement, those that are being stopped included unless nobody used
-   them. One to which a program moves does not count before it is there. Those of drained nodes do not count: they go on
-   for the programs that they have, and new ones go elsewhere. */
+/* The VM's servers together, all their GPUs, stay within its entitlement, those that are being stopped included unless
+   nobody used them. One to which a program moves does not count before it is there. Those of drained nodes do not
+   count: they go on for the programs that they have, and new ones go elsewhere. */
 bool server_within_entitlement(const struct vm *vm, const struct place_request *request)
 {
-    uint64_t sms = request->sms, memory = request->memory;
+    const uint64_t gpus = vm->row.gpus ? vm->row.gpus : 1;
+    uint64_t sms = (uint64_t)request->sms * request->gpus, memory = request->memory * request->gpus;
     for (const struct server *server = vm->servers; server; server = server->vm_next)
         if (!server->unused && !server->node->row.drained && !(server->reserved && !server->program_count)) {
-            sms += server->row.sms;
-            memory += server->row.memory;
+            sms += server->row.sms * server->gpu_count;
+            memory += server->row.memory * server->gpu_count;
         }
-    return sms <= vm->row.sms && memory <= vm->row.memory_mib << 20;
+    return sms <= vm->row.sms * gpus && memory <= (vm->row.memory_mib << 20) * gpus;
+}
+
+ctl_code entitlement_used(const struct vm *vm, ctl_code code, char *text)
+{
+    const struct db_vm *row = &vm->row;
+    unsigned long long mib = row->memory_mib;
+    return row->gpus > 1
+               ? explain(text, code,
+                         "the servers of VM %s use all that it is entitled to (%u GPUs with %u SMs and %llu MiB each)",
+                         row->name, row->gpus, row->sms, mib)
+               : explain(text, code, "the servers of VM %s use all that it is entitled to (%u SMs, %llu MiB)",
+                         row->name, row->sms, mib);
 }

@@ -23,40 +23,50 @@ void idle_own_give_way(const struct vm *vm, const char *why)
 
 /* ---- those of others ---- */
 
-/* What would become free on a GPU. */
-struct leaving { uint32_t servers, sms; uint64_t memory; };
+/* Where room may become free: one GPU, or a node with all its GPUs where several are wanted. */
+struct idle_scope { struct node *node; const struct gpu *gpu; };
 
-static void count(struct leaving *leaving, const struct server *server)
+static bool is_within(const struct idle_scope *scope, const struct server *server)
 {
-    leaving->servers++;
-    leaving->sms += server->row.sms;
-    leaving->memory += server->row.memory;
+    return !scope->gpu || server_has_gpu(server, scope->gpu);
 }
 
-static bool fits_without(struct cluster *cluster, const struct gpu *gpu, const struct place_request *request,
-                         const struct leaving *leaving)
+static void leave(struct place_pool *pool, const struct server *server)
 {
-    return place_fits_without(&cluster->pool, gpu->slot, request, leaving->servers, leaving->sms, leaving->memory);
+    for (size_t i = 0; i < server->gpu_count; i++)
+        place_give_back(pool, server->gpus[i]->slot, server->row.sms, server->row.memory);
 }
 
-/* How many idle servers of this GPU have to go so that the request fits. 0: those that are ending anyhow suffice;
-   -1: all idle ones are not enough. With `now` they are ordered to go. */
-static int servers_to_go(struct cluster *cluster, const struct gpu *gpu, const struct place_request *request, bool now)
+static bool fits(struct cluster *cluster, const struct place_pool *pool, const struct idle_scope *scope,
+                 const struct place_request *wanted)
 {
-    struct leaving leaving = { 0 };
+    struct place_request request = *wanted;
+    struct place_gang place;
+    request.only = scope->gpu ? (const void *)scope->gpu : scope->node;
+    return place_choose_gang(pool, cluster->values->policy, &request, &place) == PLACE_FOUND;
+}
+
+/* How many idle servers there have to go so that the request fits. 0: those that are ending anyhow suffice;
+   -1: all idle ones are not enough. With `now` they are ordered to go. pool: a copy, used up. */
+static int servers_to_go(struct cluster *cluster, struct place_pool *pool, const struct idle_scope *scope,
+                         const struct place_request *request, bool now)
+{
+    bool leaving = false;
     int number = 0;
-    for (const struct server *server = gpu->node->servers; server; server = server->node_next)
-        if (server->gpu == gpu && server->stopping)
-            count(&leaving, server);
-    if (leaving.servers && fits_without(cluster, gpu, request, &leaving))
+    for (const struct server *server = scope->node->servers; server; server = server->node_next)
+        if (is_within(scope, server) && server->stopping) {
+            leave(pool, server);
+            leaving = true;
+        }
+    if (leaving && fits(cluster, pool, scope, request))
         return 0;
-    for (struct server *server = gpu->node->servers, *next; server; server = next) {
+    for (struct server *server = scope->node->servers, *next; server; server = next) {
         next = server->node_next;
-        if (server->gpu != gpu || !server_is_idle(server))
+        if (!is_within(scope, server) || !server_is_idle(server))
             continue;
-        count(&leaving, server);
+        leave(pool, server);
         number++;
-        bool enough = fits_without(cluster, gpu, request, &leaving);
+        bool enough = fits(cluster, pool, scope, request);
         if (now)
             give_way(server, "another program waits for its place");
         if (enough)
@@ -65,27 +75,44 @@ static int servers_to_go(struct cluster *cluster, const struct gpu *gpu, const s
     return -1;
 }
 
+static int try_scope(struct cluster *cluster, const struct idle_scope *scope, const struct place_request *request,
+                     bool now)
+{
+    struct place_pool copy;
+    int number = place_copy(&cluster->pool, &copy) ? servers_to_go(cluster, &copy, scope, request, now) : -1;
+    place_free(&copy);
+    return number;
+}
+
+/* The scope where the fewest have to go; on the VM's own machine, if there is one. */
+struct idle_best { struct idle_scope is; bool preferred; int number; };
+
+static void consider(struct cluster *cluster, const struct idle_scope *scope, const struct place_request *request,
+                     struct idle_best *best)
+{
+    int number = scope->node->servers ? try_scope(cluster, scope, request, false) : -1;
+    bool preferred = request->preferred && scope->node == request->preferred;
+    if (number >= 0 &&
+        (!best->is.node || (preferred != best->preferred ? preferred : number < best->number)))
+        *best = (struct idle_best){ *scope, preferred, number };
+}
+
 bool idle_give_way(struct cluster *cluster, const struct place_request *request)
 {
-    const struct gpu *best = NULL;
-    bool best_preferred = false;
-    int fewest = 0;
+    struct idle_best best = { .is = { NULL, NULL } };
     if (!cluster->values->deallocate)
         return false;
-    for (size_t i = 0; i < cluster->pool.count; i++) {
+    for (size_t i = 0; request->gpus <= 1 && i < cluster->pool.count; i++) {
         const struct gpu *gpu = cluster->pool.gpus[i].owner;
-        int number =
-            gpu && place_could_hold(&cluster->pool, i, request) ? servers_to_go(cluster, gpu, request, false) : -1;
-        if (number < 0)
-            continue;
-        bool preferred = request->preferred && gpu->node == request->preferred;
-        if (!best || (preferred != best_preferred ? preferred : number < fewest)) {
-            best = gpu;
-            best_preferred = preferred;
-            fewest = number;
-        }
+        const struct idle_scope scope = { gpu ? gpu->node : NULL, gpu };
+        if (gpu && place_could_hold(&cluster->pool, i, request))
+            consider(cluster, &scope, request, &best);
     }
-    if (best && fewest)
-        servers_to_go(cluster, best, request, true);
-    return best != NULL;
+    for (size_t i = 0; request->gpus > 1 && i < cluster->nodes.count; i++) {
+        const struct idle_scope scope = { map_at(&cluster->nodes, i), NULL };
+        consider(cluster, &scope, request, &best);
+    }
+    if (best.is.node && best.number)
+        try_scope(cluster, &best.is, request, true);
+    return best.is.node != NULL;
 }

@@ -107,8 +107,8 @@ static void take_server(struct cluster *cluster, const struct db_server *row)
         node_create(cluster, row->node);
     server = server_create(cluster, row);
     if (!server) {
-        log_error("event=server-not-adopted server=%llu node=%s gpu=%s: no memory", (unsigned long long)row->id,
-                  row->node, row->gpu);
+        log_error("event=server-not-adopted server=%llu node=%s gpu=%s: no memory, or too many GPUs",
+                  (unsigned long long)row->id, row->node, row->gpus);
         return;
     }
     server->durable = server->ordered = server->adopted = true;

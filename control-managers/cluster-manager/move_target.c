@@ -8,7 +8,7 @@
 
 ctl_code move_check_place(const struct program *program, const struct move_wish *wish, char *text)
 {
-    const struct gpu *here = program->server ? program->server->gpu : NULL;
+    const struct gpu *here = program->server ? program->server->gpus[0] : NULL;
     const struct node *node = wish->fresh && here ? here->node : wish->node;
     if (wish->fresh && (!here || wish->action != ADMIN_ACTION_MOVE || (wish->to && wish->to != here &&
                                                                        wish->to != node)))
@@ -55,10 +55,11 @@ static struct server *shared_target(const struct program *program, const struct 
         bool left = false;
         for (int i = 0; i < PROGRAM_LEFT; i++)
             left |= program->left[i] == server->row.id;
+        const struct gpu *gpu = server->gpus[0];
         if (!left && server != program->server && !server->row.program && !server->stopping &&
-            !server->node->row.drained && server->node->state == ADMIN_NODE_UP &&
-            (!program->server || server->gpu != program->server->gpu) &&
-            (!wish->to || wish->to == server->gpu || wish->to == server->node))
+            server->gpu_count == 1 && !server->node->row.drained && server->node->state == ADMIN_NODE_UP &&
+            (!program->server || gpu != program->server->gpus[0]) &&
+            (!wish->to || wish->to == gpu || wish->to == server->node))
             return server;
     }
     return NULL;
@@ -79,10 +80,11 @@ static struct server *shared_fresh(struct cluster *cluster, const struct program
 /* Where the GPU has no room for both servers, both count once, since the software GPU's memory goes along uncopied: if
    the old server ends with the move. */
 static bool fresh_in_place(const struct server *source, const struct place_request *request, bool ends,
-                           struct place_result *place)
+                           struct place_gang *place)
 {
-    const struct gpu *gpu = source->gpu;
-    *place = (struct place_result){ gpu->slot, source->row.sharing, request->sms, request->memory };
+    const struct gpu *gpu = source->gpus[0];
+    place->count = 1;
+    place->of[0] = (struct place_result){ gpu->slot, source->row.sharing, request->sms, request->memory };
     return ends && strcmp(gpu->product, PROTOCOL_SOFTWARE_GPU) == 0 && gpu->state == CTL_GPU_READY &&
            !source->twin && request->sms <= source->row.sms && request->memory <= source->row.memory;
 }
@@ -91,9 +93,9 @@ ctl_code move_choose_target(struct cluster *cluster, struct program *program, co
                             struct server **out, char *text)
 {
     const struct server *source = program->server;
-    const void *const avoid[] = { source->gpu };
+    const void *const avoid[] = { source->gpus[0] };
     struct place_request request = server_request(cluster, program);
-    struct place_result place;
+    struct place_gang place;
     bool alone = source->program_count == 1 && !source->row.program;
     const bool ends = alone || wish->together || source->row.program;
     bool once = false;
@@ -107,8 +109,9 @@ ctl_code move_choose_target(struct cluster *cluster, struct program *program, co
     request.memory = wish->memory ? wish->memory : source->row.memory;
     request.avoid = avoid;
     request.avoid_count = wish->fresh ? 0 : 1;
-    request.only = wish->fresh ? source->gpu : wish->to;
-    enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+    request.only = wish->fresh ? source->gpus[0] : wish->to;
+    request.gpus = 1;
+    enum place_verdict verdict = place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place);
     if (verdict != PLACE_FOUND && wish->fresh)
         once = fresh_in_place(source, &request, ends, &place);
     if (verdict != PLACE_FOUND && !once) {
@@ -137,7 +140,8 @@ ctl_code move_choose_return(struct cluster *cluster, struct program *program, co
 {
     const struct vm *vm = program->vm;
     struct place_request request = server_request(cluster, program);
-    struct place_result place;
+    struct place_gang place;
+    request.gpus = 1;
     *out = vm->row.grouping ? shared_target(program, wish) : NULL;
     if (*out && server_is_idle(*out) && ((*out)->row.sms != request.sms || (*out)->row.memory != request.memory)) {
         idle_own_give_way(vm, "what its VM is entitled to has changed");
@@ -153,10 +157,9 @@ ctl_code move_choose_return(struct cluster *cluster, struct program *program, co
     if (!server_within_entitlement(vm, &request) && ending_server(vm))
         return explain(text, CTL_WAITING, "a GPU server of VM %s is ending", vm->row.name);
     if (!server_within_entitlement(vm, &request))
-        return explain(text, CTL_NO_ROOM, "the servers of VM %s use all that it is entitled to (%u SMs, %llu MiB)",
-                       vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
+        return entitlement_used(vm, CTL_NO_ROOM, text);
     request.only = wish->to;
-    enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+    enum place_verdict verdict = place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place);
     if (verdict == PLACE_BUSY && ending_server(vm))
         return explain(text, CTL_WAITING, "a GPU server of VM %s is ending", vm->row.name);
     if (verdict != PLACE_FOUND) {
@@ -166,6 +169,6 @@ ctl_code move_choose_return(struct cluster *cluster, struct program *program, co
     *out = server_place(cluster, program, &place, vm->row.grouping);
     if (!*out)
         return explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
-    queue_overtaken(cluster, program, place.gpu);
+    queue_overtaken(cluster, program, &place);
     return CTL_OK;
 }

@@ -39,7 +39,7 @@ static void describe_ends(struct moved_program *move)
     for (int i = 0; i < 2; i++)
         if (ends[i]) {
             snprintf(nodes[i], CTL_MAX_NAME + 1, "%s", ends[i]->row.node);
-            snprintf(gpus[i], CTL_MAX_NAME + 1, "%s", ends[i]->row.gpu);
+            snprintf(gpus[i], CTL_MAX_NAME + 1, "%s", ends[i]->gpu_names[0]);
             snprintf(move->vm, sizeof move->vm, "%s", ends[i]->row.vm);
         }
 }
@@ -388,6 +388,10 @@ static ctl_code check_state(struct cluster *cluster, const struct program *progr
         return explain(text, CTL_BUSY, "program %llu is suspended (`flytctl program resume %llu`)", id, id);
     if (program->state != ADMIN_PROGRAM_RUNNING || !program->server)
         return explain(text, CTL_BUSY, "program %llu uses no GPU server at present", id);
+    if (program->server->gpu_count > 1)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "program %llu has %zu GPUs, and only programs with one can be moved, suspended or saved", id,
+                       program->server->gpu_count);
     if (program->server->stopping)
         return explain(text, CTL_BUSY, "the GPU server of program %llu is being stopped", id);
     if (resize_under_way(cluster, program->server->row.id))

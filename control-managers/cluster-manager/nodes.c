@@ -36,12 +36,21 @@ static bool on_same_machine(const struct node *node, const struct vm *vm)
     return same;
 }
 
-static void fill_start(struct cluster *cluster, const struct message *message, ctl_server_spec *spec)
+/* Of a server with several GPUs it is an order of its own, which nodes of an earlier release do not know. */
+static void fill_start(struct cluster *cluster, const struct message *message, node_order *order)
 {
     struct server *server = map_get_id(&cluster->servers, message->server);
+    node_order_body *body = &order->body;
+    bool gang = server->gpu_count > 1;
+    ctl_server_spec *spec = gang ? &body->node_order_body_u.start_gang.spec : &body->node_order_body_u.start;
+    if (gang) {
+        body->kind = NODE_ORDER_START_GANG;
+        body->node_order_body_u.start_gang.gpus.gpus_len = (u_int)server->gpu_count;
+        body->node_order_body_u.start_gang.gpus.gpus_val = server->gpu_names;
+    }
     spec->id = server->row.id;
     spec->vm = server->row.vm;
-    spec->gpu = server->row.gpu;
+    spec->gpu = server->gpu_names[0];
     spec->sharing = server->row.sharing;
     spec->sms = server->row.sms;
     spec->memory = server->row.memory;
@@ -56,7 +65,7 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
     order->body.kind = (node_order_kind)message->kind;
     switch (message->kind) {
     case NODE_ORDER_START:
-        fill_start(cluster, message, &order->body.node_order_body_u.start);
+        fill_start(cluster, message, order);
         break;
     case NODE_ORDER_STOP: {
         node_stop *stop = &order->body.node_order_body_u.stop;
@@ -243,6 +252,11 @@ static void reconcile(struct cluster *cluster, struct node *node, const node_reg
     }
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->node_next;
+        if (server->gpu_count > 1 && is_ordered(node, server->row.id) && !node_takes_gangs(node)) {
+            server_gone(cluster, server, CTL_LOST,
+                        "its node runs an earlier release now, which gives a program one GPU");
+            continue;
+        }
         /* Not durable, or its order is still in the outbox: it is to be started yet. */
         if (map_get_id(&reported, server->row.id) || !server->ordered || is_ordered(node, server->row.id))
             continue;
@@ -371,14 +385,14 @@ static void tell_tenants(struct cluster *cluster, struct node *node, const char 
    lost, if there is another place. */
 static void let_starting_go(struct cluster *cluster, struct node *node, const char *text)
 {
-    struct place_result place;
+    struct place_gang place;
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->node_next;
         if (server->stopping || !server->ordered || server->adopted || !server->programs ||
             server->state != CTL_SERVER_STARTING || server->row.state != CTL_SERVER_STARTING)
             continue;
         struct place_request request = server_request(cluster, server->programs);
-        if (place_choose(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_FOUND)
+        if (place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_FOUND)
             continue;
         server->unused = true;
         server_stop(cluster, server, CTL_LOST, text);

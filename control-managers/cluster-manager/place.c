@@ -1,4 +1,4 @@
-#include "control-managers/cluster-manager/place.h"
+#include "control-managers/cluster-manager/place_fits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,10 +6,8 @@
 
 #include "control-managers/common/protocol.h"
 
-/* In this order: a fault stays in one worker, and the GPU is shared, before it does not, or is not. */
-static const unsigned preference[] = { CTL_SHARING_MIG, CTL_SHARING_TIME_SLICE, CTL_SHARING_MPS,
-                                       CTL_SHARING_EXCLUSIVE };
-enum { KINDS = sizeof preference / sizeof preference[0] };
+const unsigned place_kinds[PLACE_KINDS] = { CTL_SHARING_MIG, CTL_SHARING_TIME_SLICE, CTL_SHARING_MPS,
+                                            CTL_SHARING_EXCLUSIVE };
 
 /* ---- policies ---- */
 
@@ -38,11 +36,6 @@ const struct place_policy place_policies[] = {
 
 /* ---- fitting ---- */
 
-static bool one_server_only(unsigned sharing)
-{
-    return sharing == CTL_SHARING_EXCLUSIVE || sharing == CTL_SHARING_MIG;
-}
-
 static bool is_avoided(const struct place_gpu *gpu, const struct place_request *request)
 {
     if (request->only && request->only != gpu->node && request->only != gpu->owner)
@@ -53,9 +46,8 @@ static bool is_avoided(const struct place_gpu *gpu, const struct place_request *
     return false;
 }
 
-/* Could it go there if the GPU were empty? Fills the amounts. 0: no. */
-static unsigned kinds_if_empty(const struct place_gpu *gpu, const struct place_request *request,
-                               struct place_result *result)
+unsigned place_kinds_if_empty(const struct place_gpu *gpu, const struct place_request *request,
+                              struct place_result *result)
 {
     unsigned kinds = gpu->offered & request->accepted;
     result->sms = request->sms ? request->sms : gpu->sms;
@@ -68,14 +60,14 @@ static unsigned kinds_if_empty(const struct place_gpu *gpu, const struct place_r
     return kinds;
 }
 
-static bool fits_now(const struct place_pool *pool, const struct place_gpu *gpu, unsigned sharing,
-                     const struct place_result *result)
+bool place_fits_now(const struct place_pool *pool, const struct place_gpu *gpu, unsigned sharing,
+                    const struct place_result *result)
 {
     if (!gpu->schedulable)
         return false;
     if (gpu->users == 0)
         return true;
-    if (one_server_only(sharing) || gpu->sharing != sharing)
+    if ((sharing & PLACE_ONE_SERVER) || gpu->sharing != sharing)
         return false;
     double sms = (double)gpu->sms * pool->overcommit_sms, memory = (double)gpu->memory * pool->overcommit_memory;
     if (pool->overcommit_sms <= 1 ? result->sms > gpu->sms - (gpu->used_sms < gpu->sms ? gpu->used_sms : gpu->sms)
@@ -89,9 +81,9 @@ static bool fits_now(const struct place_pool *pool, const struct place_gpu *gpu,
 static unsigned choose_kind(const struct place_pool *pool, const struct place_gpu *gpu, unsigned kinds,
                             const struct place_result *result)
 {
-    for (int i = 0; i < KINDS; i++)
-        if (kinds & preference[i] && fits_now(pool, gpu, preference[i], result))
-            return preference[i];
+    for (int i = 0; i < PLACE_KINDS; i++)
+        if (kinds & place_kinds[i] && place_fits_now(pool, gpu, place_kinds[i], result))
+            return place_kinds[i];
     return 0;
 }
 
@@ -102,15 +94,13 @@ static bool is_preferred(const struct place_gpu *gpu, const struct place_request
     return request->machine && *request->machine && strcmp(gpu->machine, request->machine) == 0;
 }
 
-/* What counts before the score: that the VM can use it, and then where it is. */
-static int rank_of(const struct place_gpu *gpu, const struct place_request *request)
+int place_rank(const struct place_gpu *gpu, const struct place_request *request)
 {
     bool preferred = is_preferred(gpu, request);
     return 2 * (!request->tls || gpu->tls || preferred) + preferred;
 }
 
-/* Whether (rank, score) of a beats that of b. */
-static bool better(int a_rank, double a, int b_rank, double b)
+bool place_better(int a_rank, double a, int b_rank, double b)
 {
     return a_rank != b_rank ? a_rank > b_rank : a < b;
 }
@@ -126,7 +116,7 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
         struct place_result result = { .gpu = i };
         any |= gpu->owner != NULL;
         possible |= gpu->owner && !gpu->sms;    /* not reported yet since a restart: it may do */
-        unsigned kinds = kinds_if_empty(gpu, request, &result);
+        unsigned kinds = place_kinds_if_empty(gpu, request, &result);
         if (!kinds)
             continue;
         possible = true;
@@ -135,9 +125,9 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
         result.sharing = choose_kind(pool, gpu, kinds, &result);
         if (!result.sharing)
             continue;
-        int rank = rank_of(gpu, request);
+        int rank = place_rank(gpu, request);
         double score = place_policies[policy].score(gpu, &result);
-        if (!found || better(rank, score, best_rank, best_score)) {
+        if (!found || place_better(rank, score, best_rank, best_score)) {
             *best = result;
             best_score = score;
             best_rank = rank;
@@ -147,62 +137,29 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
     return found ? PLACE_FOUND : possible ? PLACE_BUSY : any ? PLACE_NEVER : PLACE_NO_GPUS;
 }
 
-/* ---- keeping ---- */
+/* ---- for people ---- */
 
-bool place_could_hold(const struct place_pool *pool, size_t at, const struct place_request *request)
+/* Why a gang was not placed. */
+static void explain_gang(const struct place_pool *pool, const struct place_request *request,
+                         enum place_verdict verdict, char *text, size_t size)
 {
-    struct place_result result;
-    return kinds_if_empty(&pool->gpus[at], request, &result) != 0;
-}
-
-bool place_fits_without(const struct place_pool *pool, size_t at, const struct place_request *request, uint32_t servers,
-                        uint32_t sms, uint64_t memory)
-{
-    struct place_gpu gpu = pool->gpus[at];
-    struct place_result result;
-    unsigned kinds = kinds_if_empty(&gpu, request, &result);
-    gpu.users -= servers;
-    gpu.used_sms -= sms;
-    gpu.used_memory -= memory;
-    if (!gpu.users)
-        gpu.sharing = 0;
-    return kinds && (!gpu.keeper || gpu.keeper == request->asker) && choose_kind(pool, &gpu, kinds, &result);
-}
-
-/* How much has to become free, as a part of the GPU. Who shares in another manner has to go altogether. */
-static double missing(const struct place_gpu *gpu, unsigned kinds, const struct place_result *result)
-{
-    if (gpu->users && (one_server_only(gpu->sharing) || !(gpu->sharing & kinds)))
-        return 1 + (double)gpu->used_sms / gpu->sms;
-    double sms = ((double)gpu->used_sms + result->sms - gpu->sms) / gpu->sms;
-    double memory =
-        gpu->memory ? ((double)gpu->used_memory + (double)result->memory - (double)gpu->memory) / (double)gpu->memory
-                    : 0;
-    return sms > memory ? sms : memory;
-}
-
-size_t place_keep(struct place_pool *pool, const struct place_request *request)
-{
-    size_t best = (size_t)-1;
-    double least = 0;
-    int best_rank = 0;
-    for (size_t i = 0; i < pool->count; i++) {
-        struct place_gpu *gpu = &pool->gpus[i];
-        struct place_result result;
-        unsigned kinds = kinds_if_empty(gpu, request, &result);
-        if (!kinds || !gpu->schedulable || gpu->keeper)
-            continue;
-        int rank = rank_of(gpu, request);
-        double lacks = missing(gpu, kinds, &result);
-        if (best == (size_t)-1 || better(rank, lacks, best_rank, least)) {
-            best = i;
-            least = lacks;
-            best_rank = rank;
-        }
-    }
-    if (best != (size_t)-1)
-        pool->gpus[best].keeper = request->asker;
-    return best;
+    char accepted[PROTOCOL_SHARING_SIZE];
+    const struct place_chances chances = place_gang_chances(pool, request);
+    int at = snprintf(text, size, "%u GPUs of one node with %u SMs and %llu MiB each (%s) ", request->gpus,
+                      request->sms, (unsigned long long)(request->memory >> 20),
+                      protocol_sharing_text(request->accepted, accepted));
+    size_t used = at > 0 && (size_t)at < size ? (size_t)at : size;
+    if (verdict == PLACE_BUSY)
+        snprintf(text + used, size - used,
+                 "are free on no node at present: a node has at most %zu of those that could be given, and %zu of them "
+                 "free now; %zu GPUs are kept for programs that wait longer",
+                 chances.most, chances.most_now, chances.kept);
+    else
+        snprintf(text + used, size - used,
+                 "could never be given: a node has at most %zu such GPUs, and one program with GPUs of several nodes "
+                 "is not supported yet%s",
+                 chances.most,
+                 chances.old_nodes ? "; nodes of an earlier release, which give a program one GPU, do not count" : "");
 }
 
 void place_explain(const struct place_pool *pool, const struct place_request *request, enum place_verdict verdict,
@@ -229,6 +186,8 @@ void place_explain(const struct place_pool *pool, const struct place_request *re
     protocol_sharing_text(kinds, offered);
     if (verdict == PLACE_NO_GPUS || count == 0)
         snprintf(text, size, "no node with a GPU has joined this cluster");
+    else if (request->gpus > 1)
+        explain_gang(pool, request, verdict, text, size);
     else if (verdict == PLACE_BUSY)
         snprintf(text, size,
                  "%u SMs and %llu MiB (%s) are free on none of %u GPUs at present, %u of them in service, %u kept for "
@@ -275,7 +234,7 @@ bool place_may_grow(const struct place_pool *pool, size_t at, uint32_t sms, uint
         return false;
     if (!more_sms && !more_memory)
         return true;
-    return gpu->users == 1 || fits_now(pool, &others, gpu->sharing, &more);
+    return gpu->users == 1 || place_fits_now(pool, &others, gpu->sharing, &more);
 }
 
 void place_rebook(struct place_pool *pool, size_t at, uint32_t old_sms, uint64_t old_memory, uint32_t sms,
@@ -308,6 +267,17 @@ size_t place_add(struct place_pool *pool, void *owner, const void *node, const c
 void place_remove(struct place_pool *pool, size_t at)
 {
     pool->gpus[at] = (struct place_gpu){ 0 };
+}
+
+bool place_copy(const struct place_pool *pool, struct place_pool *out)
+{
+    *out = *pool;
+    out->gpus = malloc((pool->count + 1) * sizeof *out->gpus);
+    out->capacity = pool->count;
+    out->count = out->gpus ? pool->count : 0;
+    if (out->gpus && pool->count)
+        memcpy(out->gpus, pool->gpus, pool->count * sizeof *out->gpus);
+    return out->gpus != NULL;
 }
 
 void place_free(struct place_pool *pool)

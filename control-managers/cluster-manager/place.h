@@ -5,6 +5,9 @@
  * over-commitment (1 unless configured); at most one kind of sharing is in use on a GPU at a time, and only one server
  * where that is exclusive or MIG; nothing is placed on a GPU that is not schedulable. Sums are 64-bit and only ever
  * grow by what was checked to fit, so nothing wraps.
+ *
+ * A *gang* is a server with several GPUs, each with the same share and the same kind of sharing, all of one node. It is
+ * placed whole or not at all (place_gang.c).
  */
 #ifndef FLYT_CLUSTER_PLACE_H
 #define FLYT_CLUSTER_PLACE_H
@@ -24,6 +27,7 @@ struct place_gpu {
     bool schedulable; /* up, ready, not drained */
     bool sm_limits;   /* fewer SMs than all can be held */
     bool tls;         /* programs reach servers there by TLS */
+    bool gangs;       /* its node manager can give several GPUs to one server */
     uint32_t users;
     const void *keeper; /* the asker that waits for it gets it first; NULL: nobody waits */
 };
@@ -45,6 +49,7 @@ struct place_request {
     size_t avoid_count;
     const void *only;         /* a node, or a GPU (its owner): nowhere else; NULL: anywhere */
     bool tls;                 /* the VM has certificates: it may refuse servers of another machine that take no TLS */
+    uint32_t gpus;            /* so many, with the amounts above of each; 0 is 1 */
 };
 
 struct place_result {
@@ -54,6 +59,12 @@ struct place_result {
     uint64_t memory;
 };
 
+enum { PLACE_MOST_GPUS = 16 };
+struct place_gang {
+    size_t count;
+    struct place_result of[PLACE_MOST_GPUS]; /* on different GPUs; in the order of slots */
+};
+
 enum place_verdict {
     PLACE_FOUND,
     PLACE_BUSY,  /* some GPU could hold it if it were free or up */
@@ -61,17 +72,17 @@ enum place_verdict {
     PLACE_NO_GPUS
 };
 
-/* policy: index into place_policies. Takes nothing yet. */
+/* policy: index into place_policies. Takes nothing yet. One GPU, whatever request.gpus says. */
 enum place_verdict place_choose(const struct place_pool *, int policy, const struct place_request *,
                                 struct place_result *);
-/* Could this GPU hold it if it were empty? */
+/* All GPUs of the request. PLACE_BUSY also when memory is short. */
+enum place_verdict place_choose_gang(const struct place_pool *, int policy, const struct place_request *,
+                                     struct place_gang *);
+/* Could this GPU hold it, or be one of those that do, if they were empty? */
 bool place_could_hold(const struct place_pool *, size_t gpu, const struct place_request *);
-/* Would it fit there now if so many servers with these sums were gone? */
-bool place_fits_without(const struct place_pool *, size_t gpu, const struct place_request *, uint32_t servers,
-                        uint32_t sms, uint64_t memory);
-/* Keeps a GPU for the asker: of those that could hold it and are kept for nobody the one where least has to become
-   free. (size_t)-1: there is none. */
-size_t place_keep(struct place_pool *, const struct place_request *);
+/* Keeps GPUs for the asker: of those that could hold it and are kept for nobody the ones where least has to become
+   free. Fills kept with request.gpus slots, and returns how many; 0: there are none, or memory is short. */
+size_t place_keep(struct place_pool *, const struct place_request *, size_t kept[PLACE_MOST_GPUS]);
 /* Why PLACE_NEVER or PLACE_BUSY, for people. */
 void place_explain(const struct place_pool *, const struct place_request *, enum place_verdict, char *text,
                    size_t size);
@@ -90,6 +101,8 @@ void place_give_back(struct place_pool *, size_t gpu, uint32_t sms, uint64_t mem
 size_t place_add(struct place_pool *, void *owner, const void *node, const char *machine);
 void place_remove(struct place_pool *, size_t gpu);
 void place_free(struct place_pool *);
+/* To try things out. False: no memory, and *out is empty. */
+bool place_copy(const struct place_pool *, struct place_pool *out);
 
 /* Less is better. Called for GPUs that fit. */
 typedef double place_score(const struct place_gpu *, const struct place_result *);

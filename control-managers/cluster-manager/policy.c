@@ -32,8 +32,8 @@ static bool may_move(struct cluster *cluster, const struct program *program)
 {
     const struct server *server = program->server;
     char text[CTL_MAX_TEXT + 1];
-    return server && server->program_count == 1 && server->state == CTL_SERVER_RUNNING && !server->leaving &&
-           !server->reserved && !within_pause(cluster, program->move_begun) &&
+    return server && server->program_count == 1 && server->gpu_count == 1 && server->state == CTL_SERVER_RUNNING &&
+           !server->leaving && !server->reserved && !within_pause(cluster, program->move_begun) &&
            moving_possible(cluster, program, text);
 }
 
@@ -49,7 +49,7 @@ static bool gather(struct cluster *cluster, struct movable *all)
             continue;
         struct balance_piece *piece = &all->of[all->count];
         piece->id = program->id;
-        piece->gpu = program->server->gpu->slot;
+        piece->gpu = program->server->gpus[0]->slot;
         piece->request = server_request(cluster, program);
         piece->request.sms = program->server->row.sms;
         piece->request.memory = program->server->row.memory;
@@ -61,7 +61,7 @@ static bool gather(struct cluster *cluster, struct movable *all)
 /* Event, once in a pause. */
 static void advise(struct cluster *cluster, struct program *program, const struct gpu *to, const char *why)
 {
-    const struct gpu *from = program->server->gpu;
+    const struct gpu *from = program->server->gpus[0];
     struct event_about which = { .vm = program->vm->row.name, .node = from->node->row.name, .program = program->id };
     if (within_pause(cluster, program->move_advised))
         return;
@@ -104,7 +104,10 @@ static bool help_first(struct cluster *cluster, const struct movable *all)
     size_t count = 0;
     if (steps && loop_time() - first->since >= WAITED_US) {
         struct place_request wanted = server_request(cluster, first);
-        count = balance_make_room(&cluster->pool, cluster->values->policy, &wanted, all->of, all->count, steps, &gpu);
+        /* Moves make room on one GPU only. */
+        if (wanted.gpus == 1)
+            count = balance_make_room(&cluster->pool, cluster->values->policy, &wanted, all->of, all->count, steps,
+                                      &gpu);
     }
     if (count && cluster->values->elastic_policy == CLUSTER_ELASTIC_ACT)
         queue_keep(cluster, first, gpu);     /* else somebody else takes what becomes free */

@@ -31,7 +31,7 @@ static ctl_code fill_grant(struct cluster *cluster, struct program *program, str
     ticket.expires = ticket.issued + (int64_t)(cluster->values->ticket_seconds * 1e6);
     snprintf(ticket.tenant, sizeof ticket.tenant, "%s", program->vm->row.name);
     snprintf(ticket.node, sizeof ticket.node, "%s", server->row.node);
-    snprintf(ticket.gpu, sizeof ticket.gpu, "%s", server->row.gpu);
+    snprintf(ticket.gpu, sizeof ticket.gpu, "%s", server->gpu_names[0]);
     if (ticket_sign(keys_signer(cluster, server->node), &ticket, buffers->ticket, &size, buffers->text) < 0)
         return CTL_INTERNAL;
     bool tls = false;

@@ -5,9 +5,12 @@
  * is overtaken placement.overtaking times, counting only those who took room that could have been its own. Then a GPU
  * is kept for it: of those that could hold it the one where least has to become free. Nobody else gets a server there
  * until it has its own, or does not wait any more, or that GPU is out of service (another is kept then). So a large
- * request waits for those before it, for so many others, and for the end of what runs on one GPU.
+ * request waits for those before it, for so many others, and for the end of what runs on one GPU. For one that wants
+ * several GPUs as many are kept, all of one node.
  */
 #include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
 
 static void queue_let_go(struct cluster *cluster, struct program *program);
 
@@ -56,19 +59,34 @@ void program_leave_queue(struct cluster *cluster, struct program *program)
 
 /* ---- fairness ---- */
 
-static bool still_kept(struct cluster *cluster, const struct program *program)
+static struct place_gpu *kept_gpu(struct cluster *cluster, const struct program *program, size_t i)
 {
-    return program->keeps && program->kept < cluster->pool.count && cluster->pool.gpus[program->kept].keeper == program;
+    struct place_gpu *gpu = program->kept[i] < cluster->pool.count ? &cluster->pool.gpus[program->kept[i]] : NULL;
+    return gpu && gpu->keeper == program ? gpu : NULL;
 }
 
-/* The program no longer keeps a GPU. */
+/* All of them are, and in service. */
+static bool still_kept(struct cluster *cluster, const struct program *program)
+{
+    for (size_t i = 0; i < program->kept_count; i++) {
+        const struct place_gpu *gpu = kept_gpu(cluster, program, i);
+        if (!gpu || !gpu->schedulable)
+            return false;
+    }
+    return program->kept_count != 0;
+}
+
+/* The program no longer keeps GPUs. */
 static void queue_let_go(struct cluster *cluster, struct program *program)
 {
-    if (still_kept(cluster, program)) {
-        cluster->pool.gpus[program->kept].keeper = NULL;
-        queue_retry(cluster);                    /* others may have what it did not need */
+    for (size_t i = 0; i < program->kept_count; i++) {
+        struct place_gpu *gpu = kept_gpu(cluster, program, i);
+        if (gpu) {
+            gpu->keeper = NULL;
+            queue_retry(cluster);                /* others may have what it did not need */
+        }
     }
-    program->keeps = false;
+    program->kept_count = 0;
 }
 
 struct program *queue_first_lacking_room(struct cluster *cluster)
@@ -80,24 +98,42 @@ struct program *queue_first_lacking_room(struct cluster *cluster)
     return NULL;
 }
 
-void queue_overtaken(struct cluster *cluster, const struct program *by, size_t gpu)
+void queue_overtaken(struct cluster *cluster, const struct program *by, const struct place_gang *place)
 {
     struct program *first = queue_first_lacking_room(cluster);
-    if (!first || first == by || first->keeps)
+    if (!first || first == by || first->kept_count)
         return;
     struct place_request request = server_request(cluster, first);
-    if (place_could_hold(&cluster->pool, gpu, &request))
-        first->overtaken++;
+    bool could = false;
+    for (size_t i = 0; i < place->count && !could; i++)
+        could = place_could_hold(&cluster->pool, place->of[i].gpu, &request);
+    first->overtaken += could;
 }
 
 void queue_keep(struct cluster *cluster, struct program *program, size_t gpu)
 {
-    if (program->keeps && program->kept == gpu && still_kept(cluster, program))
+    if (program->kept_count == 1 && program->kept[0] == gpu && still_kept(cluster, program))
         return;
     queue_let_go(cluster, program);
     cluster->pool.gpus[gpu].keeper = program;
-    program->kept = gpu;
-    program->keeps = true;
+    program->kept[0] = gpu;
+    program->kept_count = 1;
+}
+
+static void tell_kept(struct cluster *cluster, const struct program *first, const struct place_request *request)
+{
+    const struct gpu *gpu = cluster->pool.gpus[first->kept[0]].owner;
+    struct event_about which = { .vm = first->vm->row.name, .node = gpu->node->row.name, .program = first->id };
+    char ids[CTL_MAX_TEXT / 2] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < first->kept_count && at < sizeof ids; i++)
+        at += (size_t)snprintf(ids + at, sizeof ids - at, "%s%s", i ? ", " : "",
+                               ((const struct gpu *)cluster->pool.gpus[first->kept[i]].owner)->id);
+    cluster_event(cluster, ADMIN_INFO, "gpu-kept", &which,
+                  "GPU%s %s %s kept for it: it waits for %u SMs and %llu MiB%s, and was overtaken %u times",
+                  first->kept_count == 1 ? "" : "s", ids, first->kept_count == 1 ? "is" : "are", request->sms,
+                  (unsigned long long)(request->memory >> 20), first->kept_count == 1 ? "" : " of each",
+                  first->overtaken);
 }
 
 void queue_keep_for_overtaken(struct cluster *cluster)
@@ -105,19 +141,13 @@ void queue_keep_for_overtaken(struct cluster *cluster)
     struct program *first = queue_first_lacking_room(cluster);
     if (!first)
         return;
-    if (first->keeps && still_kept(cluster, first) && cluster->pool.gpus[first->kept].schedulable)
+    if (still_kept(cluster, first))
         return;
     queue_let_go(cluster, first);
     if (first->overtaken < (uint64_t)cluster->values->overtaking)
         return;
     struct place_request request = server_request(cluster, first);
-    first->kept = place_keep(&cluster->pool, &request);
-    first->keeps = first->kept != (size_t)-1;
-    if (!first->keeps)
-        return;
-    const struct gpu *gpu = cluster->pool.gpus[first->kept].owner;
-    struct event_about which = { .vm = first->vm->row.name, .node = gpu->node->row.name, .program = first->id };
-    cluster_event(cluster, ADMIN_INFO, "gpu-kept", &which,
-                  "GPU %s is kept for it: it waits for %u SMs and %llu MiB, and was overtaken %u times", gpu->id,
-                  request.sms, (unsigned long long)(request.memory >> 20), first->overtaken);
+    first->kept_count = place_keep(&cluster->pool, &request, first->kept);
+    if (first->kept_count)
+        tell_kept(cluster, first, &request);
 }

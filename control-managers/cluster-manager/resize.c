@@ -68,7 +68,8 @@ static void book(struct cluster *cluster, struct server *server, uint32_t sms, u
 {
     if (server->row.sms == sms && server->row.memory == memory)
         return;
-    place_rebook(&cluster->pool, server->gpu->slot, server->row.sms, server->row.memory, sms, memory);
+    for (size_t i = 0; i < server->gpu_count; i++)
+        place_rebook(&cluster->pool, server->gpus[i]->slot, server->row.sms, server->row.memory, sms, memory);
     server->row.sms = sms;
     server->row.memory = memory;
 }
@@ -96,11 +97,27 @@ static uint64_t change_of(admin_change_kind kind, uint64_t now, uint64_t wanted)
     return wanted;
 }
 
+/* Whether the GPU can give the server that share. */
+static ctl_code check_gpu(const struct cluster *cluster, const struct gpu *gpu, const struct part *part, char *text)
+{
+    const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
+    if (part->new_sms < gpu->sms && part->new_sms != part->old_sms && !gpu->sm_limits)
+        return explain(text, CTL_NOT_SUPPORTED, "GPU %s cannot hold a limit of SMs: %.500s", gpu->id, gpu->text);
+    if (!place_may_grow(&cluster->pool, gpu->slot, part->new_sms, larger_sms(part) - part->old_sms, part->new_memory,
+                        larger_memory(part) - part->old_memory))
+        return explain(text, CTL_NO_ROOM,
+                       "%u SMs and %llu MiB for GPU server %llu do not fit: GPU %s has %u SMs and %llu MiB, and all its"
+                       " servers together have %u SMs and %llu MiB",
+                       part->new_sms, (unsigned long long)(part->new_memory >> 20), (unsigned long long)part->server,
+                       gpu->id, slot->sms, (unsigned long long)(slot->memory >> 20), slot->used_sms,
+                       (unsigned long long)(slot->used_memory >> 20));
+    return CTL_OK;
+}
+
 /* Fills the part; CTL_WAITING: the server has that share already. */
 static ctl_code plan(struct cluster *cluster, struct server *server, const struct resize_wish *wish, struct part *part,
                      char *text)
 {
-    const struct gpu *gpu = server->gpu;
     const struct node *node = server->node;
     unsigned long long id = server->row.id;
     struct part *other;
@@ -128,19 +145,10 @@ static ctl_code plan(struct cluster *cluster, struct server *server, const struc
                        node->row.name, node->software);
     if (!server->durable || server->state != CTL_SERVER_RUNNING)
         return explain(text, CTL_BUSY, "GPU server %llu does not run at present: try again", id);
-    if (part->new_sms < gpu->sms && part->new_sms != part->old_sms && !gpu->sm_limits)
-        return explain(text, CTL_NOT_SUPPORTED, "GPU %s cannot hold a limit of SMs: %.500s", gpu->id, gpu->text);
-    if (!place_may_grow(&cluster->pool, gpu->slot, part->new_sms,
-                        larger_sms(part) - part->old_sms, part->new_memory, larger_memory(part) - part->old_memory)) {
-        const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
-        return explain(text, CTL_NO_ROOM,
-                       "%u SMs and %llu MiB for GPU server %llu do not fit: GPU %s has %u SMs and %llu MiB, and all its"
-                       " servers together have %u SMs and %llu MiB",
-                       part->new_sms, (unsigned long long)(part->new_memory >> 20), id, gpu->id, slot->sms,
-                       (unsigned long long)(slot->memory >> 20), slot->used_sms,
-                       (unsigned long long)(slot->used_memory >> 20));
-    }
-    return CTL_OK;
+    ctl_code code = CTL_OK;
+    for (size_t i = 0; i < server->gpu_count && code == CTL_OK; i++)
+        code = check_gpu(cluster, server->gpus[i], part, text);
+    return code;
 }
 
 static bool is_meant(const struct server *server, uint64_t client)
@@ -437,8 +445,11 @@ void resize_reported(struct cluster *cluster, struct server *server, const node_
     uint32_t sms = server->row.sms;
     uint64_t memory = server->row.memory;
     bool same = sms == share->sms && memory == share->memory;
-    if (same || !share->sms || !share->memory || share->sms > server->gpu->sms)
+    if (same || !share->sms || !share->memory)
         return;
+    for (size_t i = 0; i < server->gpu_count; i++)
+        if (share->sms > server->gpus[i]->sms)
+            return;
     for (struct resize *resize = cluster->resizes; resize; resize = resize->next)
         for (size_t i = 0; i < resize->count; i++)
             if (resize->parts[i].server == server->row.id && resize->parts[i].state != PART_UNKNOWN)

@@ -8,11 +8,11 @@
 enum { FAILED_SHAPES = 16, POSITIONS_TOLD = 32 };
 
 /* A request that is at least as large as one that has just failed, and no less choosy, fails too. */
-struct shape { uint32_t sms; uint64_t memory; unsigned accepted; };
+struct shape { uint32_t sms, gpus; uint64_t memory; unsigned accepted; };
 static bool hopeless(const struct shape *failed, size_t count, const struct place_request *request)
 {
     for (size_t i = 0; i < count; i++)
-        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory &&
+        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory && request->gpus >= failed[i].gpus &&
             !(request->accepted & ~failed[i].accepted))
             return true;
     return false;
@@ -56,15 +56,15 @@ void queue_try(struct loop_timer *timer, void *context)
     for (struct program *program = cluster->queue, *next; program; program = next) {
         next = program->queue_next;
         struct place_request request = server_request(cluster, program);
-        if (!server_is_shared(program) && !program->keeps && hopeless(failed, failures, &request))
+        if (!server_is_shared(program) && !program->kept_count && hopeless(failed, failures, &request))
             continue;
         ctl_code code = server_try(cluster, program, text);
         if (code == CTL_OK || code == CTL_WAITING) {
             program_leave_queue(cluster, program);
             program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
-        } else if (stays(cluster, program, code, text) && !program->keeps && !program->avoid_count &&
+        } else if (stays(cluster, program, code, text) && !program->kept_count && !program->avoid_count &&
                    failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request)) {
-            failed[failures++] = (struct shape){ request.sms, request.memory, request.accepted };
+            failed[failures++] = (struct shape){ request.sms, request.gpus, request.memory, request.accepted };
         }
     }
     tell_positions(cluster);

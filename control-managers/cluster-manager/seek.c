@@ -11,7 +11,7 @@
 static bool is_avoided(const struct program *program, const struct server *server)
 {
     for (size_t i = 0; i < program->avoid_count; i++)
-        if (program->avoid[i] == server->node || program->avoid[i] == server->gpu)
+        if (program->avoid[i] == server->node || server_has_gpu(server, program->avoid[i]))
             return true;
     return false;
 }
@@ -29,7 +29,8 @@ static struct server *shared_server(const struct program *program)
 /* A server with other limits was started before the entitlement changed. */
 static bool has_limits(const struct server *server, const struct place_request *request)
 {
-    return server->row.sms == request->sms && server->row.memory == request->memory &&
+    return server->gpu_count == request->gpus && server->row.sms == request->sms &&
+           server->row.memory == request->memory &&
            server->row.sharing & request->accepted;
 }
 
@@ -55,7 +56,7 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
 {
     struct vm *vm = program->vm;
     struct server *server = vm->row.grouping ? shared_server(program) : NULL;
-    struct place_result place;
+    struct place_gang place;
     program->lacks_room = program->expects_place = false;
     if ((!server || !server->durable) && program_lacks_db(cluster, program, text))
         return CTL_DB_AWAY;
@@ -71,14 +72,13 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
         if (!server_within_entitlement(vm, &request))
             idle_own_give_way(vm, "its VM's programs have servers of their own now");
         if (!server_within_entitlement(vm, &request))
-            return explain(text, CTL_BUSY, "the servers of VM %s use all that it is entitled to (%u SMs, %llu MiB)",
-                           vm->row.name, vm->row.sms, (unsigned long long)vm->row.memory_mib);
-        enum place_verdict verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+            return entitlement_used(vm, CTL_BUSY, text);
+        enum place_verdict verdict = place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place);
         if (verdict == PLACE_NEVER && program->avoid_count) {
             /* The places that could do instead have gone meanwhile. */
             program->avoid_count = 0;
             request = server_request(cluster, program);
-            verdict = place_choose(&cluster->pool, cluster->values->policy, &request, &place);
+            verdict = place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place);
         }
         if (verdict != PLACE_FOUND) {
             program->lacks_room = verdict == PLACE_BUSY;
@@ -90,7 +90,7 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
         server = server_place(cluster, program, &place, vm->row.grouping);
         if (!server)
             return explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
-        queue_overtaken(cluster, program, place.gpu);
+        queue_overtaken(cluster, program, &place);
     }
     program_attach(program, server);
     loop_timer_stop(&program->patience);
@@ -113,10 +113,11 @@ bool cluster_settling(struct cluster *cluster)
     return false;
 }
 
-/* Of the other nodes first: what keeps a server from starting is often the machine's, not the GPU's. */
-bool program_try_elsewhere(struct cluster *cluster, struct program *program, const struct gpu *failed)
+/* Of the other nodes first: what keeps a server from starting is often the machine's, not the GPU's. Of several GPUs it
+   is not known which it was: the first is left out. */
+bool program_try_elsewhere(struct cluster *cluster, struct program *program, const struct server *failed)
 {
-    const void *const ways[] = { failed->node, failed };
+    const void *const ways[] = { failed->node, failed->gpus[0] };
     if (program->avoid_count == PROGRAM_TRIES)
         return false;
     for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {

@@ -34,8 +34,8 @@ struct durable { struct cluster *cluster; uint64_t server; };
 static void start_failed(struct server *server, const char *why)
 {
     server->never_ready = true;
-    if (server->node->registered && server->node->state == ADMIN_NODE_UP)
-        health_start_failed(server->cluster, server->gpu, why);
+    for (size_t i = 0; i < server->gpu_count && server->node->registered && server->node->state == ADMIN_NODE_UP; i++)
+        health_start_failed(server->cluster, server->gpus[i], why);
 }
 
 static void start_overdue(struct loop_timer *timer, void *context)
@@ -118,21 +118,39 @@ static void became_durable(void *context, int error, const char *why)
     }
 }
 
-struct server *server_place(struct cluster *cluster, struct program *program, const struct place_result *place,
+/* Programs see their GPUs in the order in which the node has them. */
+static int by_index(const void *a, const void *b)
+{
+    const struct gpu *const *x = a, *const *y = b;
+    return ((*x)->index > (*y)->index) - ((*x)->index < (*y)->index);
+}
+
+/* The ids, with commas between them; the node. */
+static void name_gpus(const struct cluster *cluster, const struct place_gang *place, struct db_server *row)
+{
+    const struct gpu *gpus[PLACE_MOST_GPUS] = { NULL };
+    size_t at = 0;
+    for (size_t i = 0; i < place->count; i++)
+        gpus[i] = cluster->pool.gpus[place->of[i].gpu].owner;
+    qsort(gpus, place->count, sizeof gpus[0], by_index);
+    for (size_t i = 0; i < place->count; i++)
+        at += (size_t)snprintf(row->gpus + at, sizeof row->gpus - at, "%s%s", i ? "," : "", gpus[i]->id);
+    snprintf(row->node, sizeof row->node, "%s", gpus[0]->node->row.name);
+}
+
+struct server *server_place(struct cluster *cluster, struct program *program, const struct place_gang *place,
                             bool shared)
 {
-    struct gpu *gpu = cluster->pool.gpus[place->gpu].owner;
     struct vm *vm = program->vm;
     struct db_server row = { .id = cluster_new_id(cluster),
-                             .sharing = place->sharing,
-                             .sms = place->sms,
-                             .memory = place->memory,
+                             .sharing = place->of[0].sharing,
+                             .sms = place->of[0].sms,
+                             .memory = place->of[0].memory,
                              .program = shared ? 0 : program->id,
                              .state = CTL_SERVER_STARTING,
                              .created = loop_time() };
     snprintf(row.vm, sizeof row.vm, "%s", vm->row.name);
-    snprintf(row.node, sizeof row.node, "%s", gpu->node->row.name);
-    snprintf(row.gpu, sizeof row.gpu, "%s", gpu->id);
+    name_gpus(cluster, place, &row);
     struct durable *durable = malloc(sizeof *durable);
     struct server *server = durable ? server_create(cluster, &row) : NULL;
     if (!server) {
@@ -141,8 +159,9 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
     }
     struct event_about which = about(server);
     char sharing[PROTOCOL_SHARING_SIZE];
-    cluster_event(cluster, ADMIN_INFO, "server-placed", &which, "%u SMs and %llu MiB of %s (%s)", row.sms,
-                  (unsigned long long)(row.memory >> 20), gpu->id, protocol_sharing_text(row.sharing, sharing));
+    cluster_event(cluster, ADMIN_INFO, "server-placed", &which, "%u SMs and %llu MiB of %s%.700s (%s)", row.sms,
+                  (unsigned long long)(row.memory >> 20), place->count > 1 ? "each of " : "", row.gpus,
+                  protocol_sharing_text(row.sharing, sharing));
     *durable = (struct durable){ cluster, row.id };
     loop_timer_start(cluster->loop, &server->timer, DB_LATE_MS, db_late, server);
     store_put_server(cluster, server, became_durable, durable);
@@ -184,7 +203,7 @@ static void release_programs(struct cluster *cluster, struct server *server, ctl
         }
         bool lasts = code == CTL_DENIED || code == CTL_NO_ROOM || (code == CTL_INTERNAL && !server->never_ready);
         if (lasts || ++program->tries >= PROGRAM_TRIES ||
-            (server->never_ready && !program_try_elsewhere(cluster, program, server->gpu))) {
+            (server->never_ready && !program_try_elsewhere(cluster, program, server))) {
             program_refuse(cluster, program, code, why);
             continue;
         }
@@ -283,7 +302,8 @@ static void now_running(struct cluster *cluster, struct server *server)
 {
     struct event_about which = about(server);
     server->state = CTL_SERVER_RUNNING;
-    health_start_worked(cluster, server->gpu);
+    for (size_t i = 0; i < server->gpu_count; i++)
+        health_start_worked(cluster, server->gpus[i]);
     loop_timer_stop(&server->timer);
     if (server->row.state != CTL_SERVER_RUNNING) {
         server->row.state = CTL_SERVER_RUNNING;

@@ -129,6 +129,11 @@ bool gpu_may_be_tried(struct cluster *cluster, const struct gpu *gpu)
     return !gpu->degraded || loop_now(cluster->loop) >= gpu->try_again;
 }
 
+bool node_takes_gangs(const struct node *node)
+{
+    return node->session && node->session->hello.minor >= NODE_MINOR_GANGS;
+}
+
 void node_set_schedulable(struct cluster *cluster, struct node *node)
 {
     for (size_t i = 0; i < node->gpu_count; i++) {
@@ -139,6 +144,7 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
         slot->offered = (uint8_t)gpu->offered;
         slot->sm_limits = gpu->sm_limits;
         slot->tls = node->tls;
+        slot->gangs = node_takes_gangs(node);
         slot->schedulable = node->state == ADMIN_NODE_UP && node->registered && !node->row.drained && gpu->known &&
                             gpu->state == CTL_GPU_READY && gpu_may_be_tried(cluster, gpu);
     }
@@ -146,20 +152,43 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
 
 /* ---- servers ---- */
 
+bool server_has_gpu(const struct server *server, const struct gpu *gpu)
+{
+    for (size_t i = 0; i < server->gpu_count; i++)
+        if (server->gpus[i] == gpu)
+            return true;
+    return false;
+}
+
+/* The GPUs that the row names. False: too many, one twice, or no memory. */
+static bool find_gpus(struct cluster *cluster, struct server *server)
+{
+    char names[DB_GPUS_SIZE], *rest = names, *name;
+    snprintf(names, sizeof names, "%s", server->row.gpus);
+    while ((name = strsep(&rest, ","))) {
+        struct gpu *gpu = server->gpu_count < CTL_MAX_SERVER_GPUS ? gpu_get(cluster, server->node, name) : NULL;
+        if (!gpu || server_has_gpu(server, gpu))
+            return false;
+        server->gpu_names[server->gpu_count] = gpu->id;
+        server->gpus[server->gpu_count++] = gpu;
+    }
+    return true;
+}
+
 struct server *server_create(struct cluster *cluster, const struct db_server *row)
 {
     struct node *node = map_get(&cluster->nodes, row->node);
-    struct gpu *gpu = node ? gpu_get(cluster, node, row->gpu) : NULL;
-    struct server *server = gpu ? calloc(1, sizeof *server) : NULL;
-    if (!server || !map_put_id(&cluster->servers, row->id, server)) {
-        free(server);
+    struct server *server = node ? calloc(1, sizeof *server) : NULL;
+    if (!server)
         return NULL;
-    }
     server->cluster = cluster;
     server->row = *row;
     server->state = CTL_SERVER_STARTING;
     server->node = node;
-    server->gpu = gpu;
+    if (!find_gpus(cluster, server) || !map_put_id(&cluster->servers, row->id, server)) {
+        free(server);
+        return NULL;
+    }
     server->node_next = node->servers;
     server->node_back = &node->servers;
     if (server->node_next)
@@ -175,7 +204,8 @@ struct server *server_create(struct cluster *cluster, const struct db_server *ro
         server->vm->servers = server;
         server->vm->server_count++;
     }
-    place_take(&cluster->pool, gpu->slot, row->sharing, row->sms, row->memory);
+    for (size_t i = 0; i < server->gpu_count; i++)
+        place_take(&cluster->pool, server->gpus[i]->slot, row->sharing, row->sms, row->memory);
     return server;
 }
 
@@ -183,7 +213,7 @@ void servers_count_once(struct cluster *cluster, struct server *a, struct server
 {
     const uint32_t sms = a->row.sms < b->row.sms ? a->row.sms : b->row.sms;
     const uint64_t memory = a->row.memory < b->row.memory ? a->row.memory : b->row.memory;
-    if (a->twin || b->twin || a->gpu != b->gpu)
+    if (a->twin || b->twin || a->gpu_count != b->gpu_count || memcmp(a->gpus, b->gpus, sizeof a->gpus) != 0)
         return;
     struct server *const both[] = { a, b };
     for (int i = 0; i < 2; i++) {
@@ -191,14 +221,16 @@ void servers_count_once(struct cluster *cluster, struct server *a, struct server
         both[i]->twin_sms = sms;
         both[i]->twin_memory = memory;
     }
-    place_rebook(&cluster->pool, a->gpu->slot, sms, memory, 0, 0);
+    for (size_t i = 0; i < a->gpu_count; i++)
+        place_rebook(&cluster->pool, a->gpus[i]->slot, sms, memory, 0, 0);
 }
 
 static void count_both(struct cluster *cluster, struct server *server)
 {
     if (!server->twin)
         return;
-    place_rebook(&cluster->pool, server->gpu->slot, 0, 0, server->twin_sms, server->twin_memory);
+    for (size_t i = 0; i < server->gpu_count; i++)
+        place_rebook(&cluster->pool, server->gpus[i]->slot, 0, 0, server->twin_sms, server->twin_memory);
     server->twin->twin = NULL;
     server->twin = NULL;
 }
@@ -209,7 +241,8 @@ void server_destroy(struct cluster *cluster, struct server *server)
     while (server->programs)
         program_attach(server->programs, NULL);
     outbox_forget(&server->node->orders, NODE_ORDER_START, server->row.id);
-    place_give_back(&cluster->pool, server->gpu->slot, server->row.sms, server->row.memory);
+    for (size_t i = 0; i < server->gpu_count; i++)
+        place_give_back(&cluster->pool, server->gpus[i]->slot, server->row.sms, server->row.memory);
     *server->node_back = server->node_next;
     if (server->node_next)
         server->node_next->node_back = server->node_back;

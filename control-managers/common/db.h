@@ -11,7 +11,7 @@
  *   { vm_ip, host_ip, compute_units, memory (MB) }
  * and may be changed there by others at any time, so DB_VM rows are loaded again now and then. A document without
  * `name` is the VM of the name that its vm_ip makes. Our further fields are optional there: name, sharing, grouping,
- * wait, stored. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events,
+ * wait, stored, gpus. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events,
  * flyt_meta. What is written must leave fields that we do not know untouched.
  *
  * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes). With three of them the caller repeats the call:
@@ -37,6 +37,7 @@ enum {
     DB_TEXT_SIZE = 1025,
     DB_STORED_SIZE = 32,
     DB_VALUE_SIZE = 1025,
+    DB_GPUS_SIZE = 16 * 65,
     DB_KEEP_MS = 1000
 };
 
@@ -47,11 +48,12 @@ struct db_vm {
     char name[DB_NAME_SIZE];
     char address[DB_HOST_SIZE]; /* vm_ip; may be "" */
     char host[DB_HOST_SIZE];    /* host_ip; may be "" */
-    uint32_t sms;               /* compute_units */
-    uint64_t memory_mib;        /* memory */
+    uint32_t sms;               /* compute_units, of each GPU */
+    uint64_t memory_mib;        /* memory, of each GPU */
     uint32_t sharing;           /* CTL_SHARING_ bits accepted; 0: as configured */
     bool grouping;              /* default true */
     uint8_t wait;               /* admin_wait */
+    uint32_t gpus;              /* of each program; default 1 */
     bool has_stored;
     uint8_t stored[DB_STORED_SIZE]; /* verifier of its secret, see secret.h */
 };
@@ -72,9 +74,9 @@ struct db_server {
     uint64_t id;
     char vm[DB_NAME_SIZE];
     char node[DB_NAME_SIZE];
-    char gpu[DB_NAME_SIZE];
+    char gpus[DB_GPUS_SIZE]; /* ids with commas between them, in the order in which its programs see them */
     uint32_t sharing; /* one bit */
-    uint32_t sms;
+    uint32_t sms;     /* of each GPU, as memory */
     uint64_t memory;  /* bytes */
     uint64_t program; /* 0: of the whole VM */
     uint8_t state;    /* ctl_server_state */

@@ -30,6 +30,7 @@ static const struct db_field vm_fields[] = {
     NUMBER(db_vm, sharing, "sharing", "sharing"),
     FLAG(db_vm, grouping, "grouping", "grouping"),
     NUMBER(db_vm, wait, "wait", "wait"),
+    NUMBER(db_vm, gpus, "gpus", "gpus"),
     BYTES(db_vm, stored, has_stored, "stored"),
 };
 static const struct db_field node_fields[] = {
@@ -41,7 +42,7 @@ static const struct db_field server_fields[] = {
     NUMBER(db_server, id, "id", "_id"),
     TEXT(db_server, vm, "vm", "vm"),
     TEXT(db_server, node, "node", "node"),
-    TEXT(db_server, gpu, "gpu", "gpu"),
+    TEXT(db_server, gpus, "gpu", "gpu"),
     NUMBER(db_server, sharing, "sharing", "sharing"),
     NUMBER(db_server, sms, "sms", "sms"),
     NUMBER(db_server, memory, "memory", "memory"),
@@ -134,8 +135,10 @@ bool db_field_set_text(const struct db_field *field, union db_row *row, const ch
 void db_row_clear(enum db_kind kind, union db_row *row)
 {
     memset(row, 0, sizeof *row);
-    if (kind == DB_VM)
+    if (kind == DB_VM) {
         row->vm.grouping = true;
+        row->vm.gpus = 1;
+    }
 }
 
 bool db_row_equal(const struct db_table *table, const union db_row *a, const union db_row *b)

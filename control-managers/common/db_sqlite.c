@@ -47,6 +47,7 @@ static const char *const migrations[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;",
     "ALTER TABLE nodes ADD COLUMN stored BLOB",
     "ALTER TABLE nodes ADD COLUMN drain_reason TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE vms ADD COLUMN gpus INTEGER NOT NULL DEFAULT 1",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

@@ -4,8 +4,10 @@
 #include "control-managers/flytctl/flytctl.h"
 
 #define ENTITLEMENT \
-    { "sms", 's', "N", "streaming multiprocessors", false }, \
-    { "memory", 'm', "SIZE", "device memory, as 512M or 2G; a plain number is MiB", false }, \
+    { "sms", 's', "N", "streaming multiprocessors of each GPU", false }, \
+    { "memory", 'm', "SIZE", "device memory of each GPU, as 512M or 2G; a plain number is MiB", false }, \
+    { "gpus", 'G', "N", "GPUs that each of its programs sees, all of one node (1)", false }, \
+    { "spread", 0, NULL, "on as many nodes as there are; not supported yet", false }, \
     { "address", 'a', "IP", "address of the VM", false }, \
     { "host", 'H', "IP", "machine that hosts it, or its node's name; a GPU there is preferred", false }, \
     { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false }, \
@@ -59,7 +61,7 @@ static bool read_words(struct flytctl *ctl, admin_vm *vm)
 static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
 {
     static char nothing[1];
-    uint64_t sms = 0;
+    uint64_t sms = 0, gpus = 1;
     *vm = (admin_vm){ .name = ctl->argv[0], .address = nothing, .host = nothing };
     if (!protocol_name_valid(vm->name)) {
         complain(ctl, EXIT_USAGE,
@@ -68,9 +70,11 @@ static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
         return false;
     }
     if (!option_number(ctl, "sms", 0, 1000000, &sms) || !option_size(ctl, "memory", &vm->memory) ||
-        !read_words(ctl, vm))
+        !option_number(ctl, "gpus", 1, CTL_MAX_SERVER_GPUS, &gpus) || !read_words(ctl, vm))
         return false;
     vm->sms = (unsigned)sms;
+    vm->gpus = (unsigned)gpus;
+    vm->spread = option_count(ctl, "spread") > 0;
     if (option(ctl, "address"))
         vm->address = (char *)(uintptr_t)option(ctl, "address");
     if (option(ctl, "host"))
@@ -109,6 +113,7 @@ int command_vm_set(struct flytctl *ctl)
         { "sms", ADMIN_VM_SET_SMS },         { "memory", ADMIN_VM_SET_MEMORY },
         { "sharing", ADMIN_VM_SET_SHARING }, { "grouping", ADMIN_VM_SET_GROUPING },
         { "wait", ADMIN_VM_SET_WAIT },       { "new-secret", ADMIN_VM_SET_SECRET },
+        { "gpus", ADMIN_VM_SET_GPUS },       { "spread", ADMIN_VM_SET_SPREAD },
     };
     admin_vm_set_args args = { 0 };
     if (!read_entitlement(ctl, &args.vm))

@@ -197,7 +197,7 @@ static char *text_of(const json_t *row, const char *key, const char *older)
 static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *verifier)
 {
     admin_vm *vm = &args->vm;
-    uint64_t sms, memory;
+    uint64_t sms, memory, gpus = 0;     /* 0: it says nothing about them */
     const json_t *wait = json_object_get(row, "wait"), *grouping = json_object_get(row, "grouping");
     const json_t *stored = json_object_get(row, "verifier");
     bool existing = json_object_get(row, "compute_units") != NULL;
@@ -223,6 +223,10 @@ static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *
     vm->memory = existing ? memory << 20 : memory;
     if (vm->memory % (1 << 20))
         return "its memory is no whole number of MiB";
+    if (json_object_get(row, "gpus") &&
+        (!read_number(json_object_get(row, "gpus"), &gpus) || gpus < 1 || gpus > CTL_MAX_SERVER_GPUS))
+        return "its number of GPUs makes no sense";
+    vm->gpus = (unsigned)gpus;
     vm->sharing = read_sharing(json_object_get(row, "sharing"));
     if (vm->sharing == ~0u)
         return "its sharing is no list of exclusive, mig, time-slice, mps";
@@ -244,7 +248,8 @@ struct import_tally { int added, changed, failed, left, first_failure; json_t *s
 static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct import_tally *tally)
 {
     const unsigned set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY |
-                         ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT | (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
+                         ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT | (args->vm.gpus ? ADMIN_VM_SET_GPUS : 0) |
+                         (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
     const admin_vm_set_args change = { .vm = args->vm, .set = set };
     admin_vm_add_result result;
     look_with(ctl, "flytctl vm show %s", args->vm.name);

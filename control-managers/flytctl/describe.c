@@ -14,7 +14,7 @@ const struct option_row describe_options[] = {
     { 0 },
 };
 
-/* Lists of others that belong to a thing: those whose `theirs` is its `ours`. */
+/* Lists of others that belong to a thing: those whose `theirs` is its `ours`, or has it in a list. */
 static const struct belonging {
     const char *of, *title, *kind, *theirs, *ours;
 } parts[] = {
@@ -23,11 +23,20 @@ static const struct belonging {
     { "vm", "Moves", "move", "vm", "name" },
     { "node", "GPUs", "gpu", "node", "name" },
     { "node", "GPU servers", "server", "node", "name" },
-    { "gpu", "GPU servers", "server", "gpu", "id" },
+    { "gpu", "GPU servers", "server", "gpus", "id" },
     { "server", "Programs", "program", "server", "id" },
     { "program", "GPU server", "server", "id", "server" },
     { "program", "Moves", "move", "program", "id" },
 };
+
+/* A value, or a list of them, as a server's GPUs. */
+static bool belongs(const json_t *theirs, const json_t *ours)
+{
+    for (size_t i = 0; i < json_array_size(theirs); i++)
+        if (json_equal(json_array_get(theirs, i), ours))
+            return true;
+    return json_equal(theirs, ours);
+}
 
 static int list_part(struct flytctl *ctl, const struct belonging *part, const json_t *row, json_t **rows)
 {
@@ -37,7 +46,7 @@ static int list_part(struct flytctl *ctl, const struct belonging *part, const js
                                       .node = strcmp(part->theirs, "node") == 0 ? name : NULL };
     int code = kind_rows(ctl, kind_find(part->kind), &query, rows);
     for (size_t i = code ? 0 : json_array_size(*rows); i-- > 0;)
-        if (!json_equal(json_object_get(json_array_get(*rows, i), part->theirs), ours))
+        if (!belongs(json_object_get(json_array_get(*rows, i), part->theirs), ours))
             json_array_remove(*rows, i);
     return code;
 }

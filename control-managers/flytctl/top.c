@@ -23,7 +23,8 @@ const struct option_row top_options[] = {
 static const struct column server_columns[] = {
     { "SERVER", "id", COLUMN_NUMBER, NULL, 0 },         { "VM", "vm", COLUMN_TEXT, NULL, 0 },
     { "NODE", "node", COLUMN_TEXT, NULL, 0 },           { "STATE", "state", COLUMN_TEXT, NULL, 0 },
-    { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },           { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory", 0 },
+    { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },
+    { "MEMORY", "memory_used", COLUMN_PART_SIZE, "memory_total", 0 },
     { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 }, { "WORKERS", "workers", COLUMN_NUMBER, NULL, 1 },
     { "UP", "created", COLUMN_AGO, NULL, 0 },
 };

@@ -7,6 +7,9 @@
  * we write, and that every server on the card reads. When a fault stands, it is announced there, every server on the
  * card is ended, and the tenants learn whether it was theirs; when all have gone, the card is ready again.
  *
+ * A server with several GPUs has one such file, so a fault of its counts for all of them; it reads the file of the
+ * first, and is ended when one of the others is faulty.
+ *
  * A server that was taken over can say that it has a fault when it has none: one bad kernel of its program would do the
  * same to its neighbours. It can say so for itself alone, and the log names it.
  */
@@ -84,7 +87,7 @@ static void card_fault(struct node *node, struct gpu *gpu, int code, struct serv
     char own[CTL_MAX_TEXT + 1], others[CTL_MAX_TEXT + 1];
     unsigned servers = 0;
     for (struct server *server = node->servers; server; server = server->next)
-        servers += strcmp(server->gpu, gpu->id) == 0;
+        servers += server_has_gpu(server, gpu);
     gpu->state = CTL_GPU_FAULTY;
     snprintf(gpu->text, sizeof gpu->text,
              "a fault (CUDA error %d) took the whole GPU; the servers on it are being ended", code);
@@ -100,7 +103,7 @@ static void card_fault(struct node *node, struct gpu *gpu, int code, struct serv
              code, gpu->id);
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->next;
-        if (strcmp(server->gpu, gpu->id) == 0)
+        if (server_has_gpu(server, gpu))
             server_fault(server, server == culprit ? CTL_LOST : CTL_NEIGHBOUR, server == culprit ? own : others);
     }
 }
@@ -109,7 +112,7 @@ static void card_fault(struct node *node, struct gpu *gpu, int code, struct serv
 static struct server *card_server(const struct node *node, const struct gpu *gpu, bool reported)
 {
     for (struct server *server = node->servers; server; server = server->next)
-        if (strcmp(server->gpu, gpu->id) == 0 && (!reported || card_reported(server)))
+        if (server_has_gpu(server, gpu) && (!reported || card_reported(server)))
             return server;
     return NULL;
 }

@@ -88,7 +88,7 @@ static void put_memory(const struct server *server, bool software, const char *f
     char text[32];
     snprintf(text, sizeof text, "%llu",
              (unsigned long long)(node_host_memory(server->node->config) +
-                                  (software ? share_bound_memory(server) : 0)));
+                                  (software ? share_bound_memory(server) * server->gpu_count : 0)));
     put(folder, "memory.max", text);
 }
 

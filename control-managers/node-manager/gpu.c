@@ -63,11 +63,12 @@ int gpu_discover(struct node *node, char *error)
     return found < 0 ? found : 0;
 }
 
-ctl_code gpu_check(const struct gpu *gpu, const ctl_server_spec *spec, const struct node_config *config, char *text)
+ctl_code gpu_check(struct node *node, const char *id, const ctl_server_spec *spec, char *text)
 {
+    const struct gpu *gpu = node_gpu(node, id);
     char kinds[PROTOCOL_SHARING_SIZE];
     if (!gpu)
-        return explain(text, CTL_NOT_FOUND, "there is no GPU %s on this node", spec->gpu);
+        return explain(text, CTL_NOT_FOUND, "there is no GPU %s on this node", id);
     if (gpu->state != CTL_GPU_READY)
         return explain(text, CTL_BUSY, "GPU %s is not ready: %s", gpu->id, gpu->text);
     if (!(gpu->sharing & spec->sharing))
@@ -81,7 +82,7 @@ ctl_code gpu_check(const struct gpu *gpu, const ctl_server_spec *spec, const str
         return explain(text, CTL_NOT_SUPPORTED, "a limit of %u of %u SMs cannot be held on GPU %s: %s", spec->sms,
                        gpu->sms, gpu->id, gpu->text[0] ? gpu->text : "its driver offers no way to");
     /* The state of MPS may have changed since it was looked at. */
-    if (!gpu->software && spec->sharing == CTL_SHARING_MPS && !mps_ready(config->mps_directory, text))
+    if (!gpu->software && spec->sharing == CTL_SHARING_MPS && !mps_ready(node->config->mps_directory, text))
         return CTL_NOT_SUPPORTED;
     return CTL_OK;
 }
@@ -92,6 +93,29 @@ struct gpu *node_gpu(struct node *node, const char *id)
         if (strcmp(node->gpus[i].id, id) == 0)
             return &node->gpus[i];
     return NULL;
+}
+
+bool server_has_gpu(const struct server *server, const struct gpu *gpu)
+{
+    for (unsigned i = 0; i < server->gpu_count; i++)
+        if (strcmp(server->gpus[i], gpu->id) == 0)
+            return true;
+    return false;
+}
+
+const char *server_gpus(const struct server *server, char out[SERVER_GPUS_SIZE])
+{
+    size_t at = 0;
+    *out = '\0';
+    for (unsigned i = 0; i < server->gpu_count; i++)
+        at += (size_t)snprintf(out + at, SERVER_GPUS_SIZE - at, "%s%s", i ? "," : "", server->gpus[i]);
+    return out;
+}
+
+bool server_is_software(const struct server *server)
+{
+    const struct gpu *gpu = node_gpu(server->node, server->gpus[0]);
+    return gpu && gpu->software;
 }
 
 void node_gpu_fill(struct gpu *gpu, ctl_gpu *out)

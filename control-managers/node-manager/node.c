@@ -36,7 +36,24 @@ static void report_figures(struct loop_timer *timer, void *context)
 
 /* ---- orders ---- */
 
-static void take_start(struct node *node, uint64_t number, const ctl_server_spec *spec)
+/* Whether the server can have all of these GPUs. */
+static ctl_code check_gpus(struct node *node, const ctl_server_spec *spec, char *const *gpus, size_t count, char *text)
+{
+    if (!count || count > CTL_MAX_SERVER_GPUS)
+        return explain(text, CTL_INVALID, "a server has 1 to %d GPUs, not %zu", CTL_MAX_SERVER_GPUS, count);
+    for (size_t i = 0; i < count; i++) {
+        ctl_code code = gpu_check(node, gpus[i], spec, text);
+        for (size_t k = 0; k < i && code == CTL_OK; k++)
+            if (strcmp(gpus[k], gpus[i]) == 0)
+                code = explain(text, CTL_INVALID, "GPU %s is named twice", gpus[i]);
+        if (code != CTL_OK)
+            return code;
+    }
+    return CTL_OK;
+}
+
+static void take_start(struct node *node, uint64_t number, const ctl_server_spec *spec, char *const *gpus,
+                       size_t gpu_count)
 {
     char text[CTL_MAX_TEXT + 1] = "";
     struct server *server = server_find(node, spec->id);
@@ -48,13 +65,13 @@ static void take_start(struct node *node, uint64_t number, const ctl_server_spec
         node_report_server(node, server);
         return;
     }
-    ctl_code code = gpu_check(node_gpu(node, spec->gpu), spec, node->config, text);
+    ctl_code code = check_gpus(node, spec, gpus, gpu_count, text);
     if (code == CTL_OK && (!spec->memory || !spec->id || !protocol_name_valid(spec->vm)))
         code = explain(text, CTL_INVALID, "server %llu of VM '%s' with %llu bytes makes no sense",
                        (unsigned long long)spec->id, spec->vm, (unsigned long long)spec->memory);
     if (code == CTL_OK)
         code = bounds_check(node, spec->vm, text);
-    if (code == CTL_OK && server_create(node, spec, number, text) != 0)
+    if (code == CTL_OK && server_create(node, spec, gpus, gpu_count, number, text) != 0)
         code = CTL_INTERNAL;
     if (code == CTL_OK)
         return;
@@ -137,8 +154,13 @@ static void take_order(struct node *node, const node_order *order)
     node->last_order = order->number;
     switch (body->kind) {
     case NODE_ORDER_START:
-        take_start(node, order->number, &body->node_order_body_u.start);
+        take_start(node, order->number, &body->node_order_body_u.start, &body->node_order_body_u.start.gpu, 1);
         break;
+    case NODE_ORDER_START_GANG: {
+        const node_start_gang *gang = &body->node_order_body_u.start_gang;
+        take_start(node, order->number, &gang->spec, gang->gpus.gpus_val, gang->gpus.gpus_len);
+        break;
+    }
     case NODE_ORDER_STOP:
         take_stop(node, order->number, &body->node_order_body_u.stop);
         break;

@@ -41,6 +41,7 @@
 #include "cpu/common/secret.h"
 
 enum { BRIDGE_ENDS = 16 }; /* of one server, at a time */
+enum { SERVER_GPUS_SIZE = CTL_MAX_SERVER_GPUS * (CTL_MAX_NAME + 1) };
 enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_OVERFULL = 16 };
 
 /* ---- GPUs ---- */
@@ -66,8 +67,10 @@ struct server {
     struct node *node;
     struct server *next;
     /* As ordered. */
-    uint64_t id, program, memory;
-    char vm[CTL_MAX_NAME + 1], gpu[CTL_MAX_NAME + 1], vm_address[CTL_MAX_HOST + 1];
+    uint64_t id, program, memory; /* memory, sms: of each of its GPUs */
+    char vm[CTL_MAX_NAME + 1], vm_address[CTL_MAX_HOST + 1];
+    char gpus[CTL_MAX_SERVER_GPUS][CTL_MAX_NAME + 1]; /* ids, in the order in which its programs see them */
+    unsigned gpu_count;
     uint32_t sharing, sms;
     bool same_host;
     /* As it is. */
@@ -142,6 +145,10 @@ int node_open(struct node *, char *error);
 void node_close(struct node *);
 void node_gpu_fill(struct gpu *, ctl_gpu *);
 struct gpu *node_gpu(struct node *, const char *id);
+/* Of a server: whether the GPU is one of its, and their ids with commas between them. */
+bool server_has_gpu(const struct server *, const struct gpu *);
+const char *server_gpus(const struct server *, char out[SERVER_GPUS_SIZE]);
+bool server_is_software(const struct server *); /* its GPUs are software GPUs */
 
 /* reports.c: each of these queues a report, and sends it when it can */
 void node_report_server(struct node *, const struct server *);
@@ -155,8 +162,8 @@ void server_fill(struct server *, ctl_server_report *); /* pointers into *server
 
 /* server.c */
 struct server *server_find(struct node *, uint64_t id);
-/* Begins to start it. 0, or -errno with *error: then nothing is left of it. */
-int server_create(struct node *, const ctl_server_spec *, uint64_t order, char *error);
+/* Begins to start it, on these GPUs. 0, or -errno with *error: then nothing is left of it. */
+int server_create(struct node *, const ctl_server_spec *, char *const *gpus, size_t count, uint64_t order, char *error);
 void server_stop(struct server *, unsigned grace_ms, ctl_code why, const char *text);
 /* Ends it at once, and for good, because of a fault of its GPU. */
 void server_fault(struct server *, ctl_code why, const char *text);
@@ -290,8 +297,9 @@ unsigned workers_end(const struct server *, uint64_t program);
 int gpu_discover(struct node *, char *error);
 int gpu_nvidia_discover(struct node *, char *error); /* how many; -ENOENT: there is no NVML */
 int gpu_software_discover(struct node *, char *error);
-/* Whether the server can be started: CTL_OK, or a code and *text (CTL_MAX_TEXT + 1) saying why not. */
-ctl_code gpu_check(const struct gpu *, const ctl_server_spec *, const struct node_config *, char *text);
+/* Whether the server can be started on the GPU of this id: CTL_OK, or a code and *text (CTL_MAX_TEXT + 1) saying why
+   not. */
+ctl_code gpu_check(struct node *, const char *id, const ctl_server_spec *, char *text);
 
 /* card.c */
 void card_watch(struct node *);

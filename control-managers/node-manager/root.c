@@ -122,7 +122,15 @@ static void show_matching(struct root *root, enum root_kind kind, const char *pa
     globfree(&found);
 }
 
-void root_show_nvidia(struct root *root, int minor)
+void root_show_nvidia_gpu(struct root *root, int minor)
+{
+    char path[32] = "/dev/nvidia[0-9]*";
+    if (minor >= 0)
+        snprintf(path, sizeof path, "/dev/nvidia%d", minor);
+    show_matching(root, ROOT_DEVICE, path);
+}
+
+void root_show_nvidia(struct root *root)
 {
     /* nvidiactl: the driver's control device; nvidia-uvm: managed and virtual memory; caps: MIG instances; dxg: WSL */
     static const char *const devices[] = { "/dev/nvidiactl",
@@ -134,10 +142,6 @@ void root_show_nvidia(struct root *root, int minor)
     /* which PCI devices there are and near which processors; the driver's version; where distributions put it */
     static const char *const shown[] = { "/sys/devices", "/sys/bus/pci",       "/sys/module",
                                          "/etc/nvidia",  "/run/opengl-driver", "/nix/store" };
-    char path[32] = "/dev/nvidia[0-9]*";
-    if (minor >= 0)
-        snprintf(path, sizeof path, "/dev/nvidia%d", minor);
-    show_matching(root, ROOT_DEVICE, path);
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         show_matching(root, ROOT_DEVICE, devices[i]);
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)

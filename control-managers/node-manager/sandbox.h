@@ -48,8 +48,9 @@ void root_begin(struct root *, const char *base, uid_t user);
 void root_show(struct root *, enum root_kind, const char *path);
 /* The program, if it is not below /usr, and the libraries beside it. */
 void root_show_program(struct root *, const char *program);
-/* The device files, /proc and /sys entries of NVIDIA's driver. minor: of its /dev/nvidia<minor>; -1: all of them. */
-void root_show_nvidia(struct root *, int minor);
+/* The device files, /proc and /sys entries of NVIDIA's driver, but for those of GPUs. */
+void root_show_nvidia(struct root *);
+void root_show_nvidia_gpu(struct root *, int minor); /* /dev/nvidia<minor>; -1: those of all GPUs */
 void root_end(struct root *); /* frees */
 
 /* In a child with a mount namespace of its own: makes it and enters it. 0; ROOT_NO_PROC: it stands, but /proc is the

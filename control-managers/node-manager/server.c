@@ -73,7 +73,7 @@ static void free_server(struct server *server)
 static void finish(struct server *server, ctl_server_state state)
 {
     struct node *node = server->node;
-    char kept_as[NODE_PATH_SIZE];
+    char kept_as[NODE_PATH_SIZE], gpus[SERVER_GPUS_SIZE];
     bool kept = files_keep_log(server, kept_as);
     server->state = state;
     server->workers = 0;
@@ -82,7 +82,7 @@ static void finish(struct server *server, ctl_server_state state)
     log_message(state == CTL_SERVER_FAILED ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
                 "event=server-%s server=%llu vm=%s gpu=%s%s%s why=\"%s\"",
                 state == CTL_SERVER_FAILED ? "failed" : "ended", (unsigned long long)server->id, server->vm,
-                server->gpu, kept ? " log=" : "", kept ? kept_as : "", server->why_text);
+                server_gpus(server, gpus), kept ? " log=" : "", kept ? kept_as : "", server->why_text);
     if (server->start_order)
         node_report_order(node, server->start_order, server->why ? server->why : CTL_INTERNAL, server->why_text);
     node_report_server(node, server);
@@ -112,7 +112,7 @@ static int make_own_folder(struct server *server, char *error)
 /* Makes the process; what fails is tried again, or final. */
 static void begin(struct server *server)
 {
-    char error[EXPLAIN_SIZE] = "";
+    char error[EXPLAIN_SIZE] = "", gpus[SERVER_GPUS_SIZE];
     struct node *node = server->node;
     server->state = CTL_SERVER_STARTING;
     server->deadline = loop_now(node->loop) + (uint64_t)(node->config->start_timeout * 1000);
@@ -137,7 +137,8 @@ static void begin(struct server *server)
     server->child = true;
     save(server);
     log_info("event=server-starting server=%llu vm=%s gpu=%s sms=%u memory=%llu pid=%d", (unsigned long long)server->id,
-             server->vm, server->gpu, server->sms, (unsigned long long)server->memory, (int)server->process.pid);
+             server->vm, server_gpus(server, gpus), server->sms, (unsigned long long)server->memory,
+             (int)server->process.pid);
     hold(server);
     loop_timer_start(node->loop, &server->timer, LOOK_MS, look, server);
 }
@@ -148,7 +149,8 @@ static void begin_again(struct loop_timer *timer, void *context)
     begin(context);
 }
 
-int server_create(struct node *node, const ctl_server_spec *spec, uint64_t order, char *error)
+int server_create(struct node *node, const ctl_server_spec *spec, char *const *gpus, size_t count, uint64_t order,
+                  char *error)
 {
     char folder[NODE_PATH_SIZE];
     struct server *server = calloc(1, sizeof *server);
@@ -165,7 +167,8 @@ int server_create(struct node *node, const ctl_server_spec *spec, uint64_t order
                                .fresh = true,
                                .start_order = order };
     snprintf(server->vm, sizeof server->vm, "%s", spec->vm);
-    snprintf(server->gpu, sizeof server->gpu, "%s", spec->gpu);
+    for (size_t i = 0; i < count && i < CTL_MAX_SERVER_GPUS; i++)
+        snprintf(server->gpus[server->gpu_count++], sizeof server->gpus[0], "%s", gpus[i]);
     snprintf(server->vm_address, sizeof server->vm_address, "%s", spec->vm_address);
     int failure = state_folder(server, "", folder);
     if (!failure)
@@ -203,12 +206,13 @@ static void ready(struct server *server)
 /* More SMs than were ordered: the driver did not take the limit. Nobody is let in then; it is ended for good. */
 static bool limit_holds(struct server *server)
 {
+    char gpus[SERVER_GPUS_SIZE];
     if (!server->sms || server->shown_sms <= server->sms)
         return true;
     if (!server->killed)
         set_why(server, CTL_NOT_SUPPORTED,
                 "GPU server %llu was to have %u SMs, but its driver shows %u: the limit cannot be held on GPU %s",
-                (unsigned long long)server->id, server->sms, server->shown_sms, server->gpu);
+                (unsigned long long)server->id, server->sms, server->shown_sms, server_gpus(server, gpus));
     server->killed = true;
     process_signal(&server->process, SIGKILL);
     return false;

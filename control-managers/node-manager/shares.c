@@ -91,8 +91,7 @@ static void save(const struct server *server)
 
 static void limit_host_memory(const struct server *server)
 {
-    const struct gpu *gpu = node_gpu(server->node, server->gpu);
-    cgroup_limit(server, gpu && gpu->software);
+    cgroup_limit(server, server_is_software(server));
 }
 
 /* It is known whether the server took what was ordered. */

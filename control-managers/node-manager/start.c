@@ -59,9 +59,33 @@ static bool inherited(const char *variable)
     return false;
 }
 
+/* Of several NVIDIA GPUs. Rounded down, and the least of all: what was asked for is an upper bound on each. */
+static double thread_percentage(const struct server *server)
+{
+    double least = 100.0;
+    for (unsigned i = 0; i < server->gpu_count; i++) {
+        const struct gpu *gpu = node_gpu(server->node, server->gpus[i]);
+        double part = gpu && gpu->sms && server->sms ? (double)(10000ull * server->sms / gpu->sms) / 100 : 100.0;
+        least = part < least ? part : least;
+    }
+    return least;
+}
+
+/* "0=512M,1=512M": of each device, as CUDA_VISIBLE_DEVICES numbers them ◊. */
+static void add_pinned_limit(const struct server *server, struct words *words)
+{
+    char limits[32 * CTL_MAX_SERVER_GPUS];
+    size_t at = 0;
+    for (unsigned i = 0; i < server->gpu_count; i++)
+        at += (size_t)snprintf(limits + at, sizeof limits - at, "%s%u=%lluM", i ? "," : "", i,
+                               (unsigned long long)(server->memory >> 20));
+    add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", limits);
+}
+
 static void make_environment(const struct server *server, const struct gpu *gpu, const char *folder,
                              struct words *words)
 {
+    char gpus[SERVER_GPUS_SIZE];
     char word[NODE_PATH_SIZE], report[NODE_PATH_SIZE];
     for (char **variable = environ; *variable; variable++)
         if (inherited(*variable))
@@ -72,10 +96,9 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
     add_word(words, "FLYT_TENANT_HOST_MEMORY=%llu", (unsigned long long)node_host_memory(server->node->config));
     add_word(words, "FLYT_TENANT_MEMORY=%llu", (unsigned long long)server->memory);
     add_word(words, "FLYT_TENANT_LEDGER=%s/memory", folder);
-    uint32_t sms = server->sms ? server->sms : gpu->sms;
     if (gpu->software) {
-        add_word(words, "FLYT_SOFTGPU_DEVICES=1");
-        add_word(words, "FLYT_SOFTGPU_SMS=%u", sms);
+        add_word(words, "FLYT_SOFTGPU_DEVICES=%u", server->gpu_count);
+        add_word(words, "FLYT_SOFTGPU_SMS=%u", server->sms ? server->sms : gpu->sms);
         add_word(words, "FLYT_SOFTGPU_MEMORY=%llu", (unsigned long long)server->memory);
         if (card_files(server, gpu, word, report)) {
             add_word(words, "FLYT_SOFTGPU_CARD_WORD=%s", word);
@@ -84,15 +107,13 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
         return;
     }
     add_word(words, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
-    add_word(words, "CUDA_VISIBLE_DEVICES=%s", gpu->id);
+    add_word(words, "CUDA_VISIBLE_DEVICES=%s", server_gpus(server, gpus));
     if (server->sharing != CTL_SHARING_MPS)
         return;
     add_word(words, "CUDA_MPS_PIPE_DIRECTORY=%s", server->node->config->mps_directory);
     add_word(words, "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1");
-    /* Rounded down: what was asked for is an upper bound. */
-    add_word(words, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%.2f",
-             gpu->sms ? (double)(10000ull * sms / gpu->sms) / 100 : 100.0);
-    add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=%lluM", (unsigned long long)(server->memory >> 20));
+    add_word(words, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%.2f", thread_percentage(server));
+    add_pinned_limit(server, words);
 }
 
 /* What its process gets besides: the socket that it listens on, the file of --bar. */
@@ -157,7 +178,9 @@ static void make_root(const struct server *server, const struct gpu *gpu, const 
     for (size_t i = 0; i < paths->count; i++)
         root_show(root, ROOT_SHOWN, paths->items[i]);
     if (!gpu->software)
-        root_show_nvidia(root, gpu->minor);
+        root_show_nvidia(root);
+    for (unsigned i = 0; i < server->gpu_count && !gpu->software; i++)
+        root_show_nvidia_gpu(root, node_gpu(server->node, server->gpus[i])->minor);
     if (card_files(server, gpu, path, report))
         root_show(root, ROOT_SHOWN, path);
     if (server->sharing == CTL_SHARING_MPS && !gpu->software) {
@@ -213,11 +236,14 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
 int server_make_process(struct server *server, char *error)
 {
     struct node *node = server->node;
-    struct gpu *gpu = node_gpu(node, server->gpu);
+    struct gpu *gpu = NULL;
     struct gifts gifts = { .listen = -1, .listen_unix = -1, .control = -1 };
     char folder[NODE_PATH_SIZE];
+    for (unsigned i = server->gpu_count; i-- > 0;)       /* the first stays */
+        if (!(gpu = node_gpu(node, server->gpus[i])))
+            return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpus[i]);
     if (!gpu)
-        return explain(error, -ENODEV, "there is no GPU %s on this node any more", server->gpu);
+        return explain(error, -ENODEV, "it has no GPU");
     if (own_folder(server, "", folder) != 0)
         return explain(error, -ENAMETOOLONG, "%s is too long", node->servers_path);
     own_discard(server, LISTEN_NAME);

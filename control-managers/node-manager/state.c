@@ -83,12 +83,14 @@ int state_save(const struct server *server, char *error)
             "version 1\nboot %s\nid %llu\nvm %s\ngpu %s\nvm-address %s\nsharing %u\nsms %u\nmemory %llu\nprogram %llu\n"
             "same-host %d\npid %d\nstarted %llu\nrestarts %u\nfresh %d\nstopping %d\nshown-sms %u\nown %d\nuser %u\n"
             "port %u\nordered-sms %u\nordered-memory %llu\n",
-            process_boot(), (unsigned long long)server->id, server->vm, server->gpu, server->vm_address,
+            process_boot(), (unsigned long long)server->id, server->vm, server->gpus[0], server->vm_address,
             server->sharing, server->sms, (unsigned long long)server->memory, (unsigned long long)server->program,
             server->same_host, (int)server->process.pid, (unsigned long long)server->process.started, server->restarts,
             server->fresh, server->state == CTL_SERVER_STOPPING, server->shown_sms, server->own,
             (unsigned)server->user, server->port, server->ordered_sms,
             (unsigned long long)server->ordered_memory);
+    for (unsigned i = 1; i < server->gpu_count; i++)
+        fprintf(out, "next-gpu %s\n", server->gpus[i]);
     for (unsigned i = 0; i < server->address_count; i++)
         fprintf(out, "address %s\n", server->addresses[i]);
     bool bad = ferror(out) != 0;
@@ -118,8 +120,8 @@ static void take_line(struct server *server, struct saved *saved, const char *ke
         server->id = number;
     else if (strcmp(key, "vm") == 0)
         take_text(server->vm, sizeof server->vm, value);
-    else if (strcmp(key, "gpu") == 0)
-        take_text(server->gpu, sizeof server->gpu, value);
+    else if ((strcmp(key, "gpu") == 0 || strcmp(key, "next-gpu") == 0) && server->gpu_count < CTL_MAX_SERVER_GPUS)
+        take_text(server->gpus[server->gpu_count++], sizeof server->gpus[0], value);
     else if (strcmp(key, "vm-address") == 0)
         take_text(server->vm_address, sizeof server->vm_address, value);
     else if (strcmp(key, "sharing") == 0)
@@ -197,7 +199,7 @@ static struct server *read_server(struct node *node, const char *name)
         }
     }
     fclose(file);
-    if (saved.version != 1 || server->id != strtoull(name, NULL, 10) || !server->vm[0] || !server->gpu[0]) {
+    if (saved.version != 1 || server->id != strtoull(name, NULL, 10) || !server->vm[0] || !server->gpus[0][0]) {
         log_warning("event=state-unreadable path=%s why=\"it is not of this version, or incomplete\"", path);
         if (!saved.version)
             forget_folder(node, name);

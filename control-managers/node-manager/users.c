@@ -26,8 +26,7 @@ static uid_t pick(const struct server *server, uid_t shared)
     uid_t user = shared + 1;
     if (!shared)
         return 0;
-    const struct gpu *gpu = node_gpu(server->node, server->gpu);
-    if (server->sharing == CTL_SHARING_MPS && !(gpu && gpu->software))
+    if (server->sharing == CTL_SHARING_MPS && !server_is_software(server))
         return shared;
     if (server->user > shared && server->user - shared <= CTL_MAX_NODE_SERVERS)
         return server->user;

@@ -170,6 +170,7 @@ json_t *row_server(const admin_server *server)
 {
     char text[PROTOCOL_SHARING_SIZE];
     json_t *row = json_object(), *addresses = json_array(), *transports = json_array();
+    const unsigned gpus = server->gpus.gpus_len;
     for (unsigned i = 0; i < server->report.addresses.addresses_len; i++) {
         const char *uri = server->report.addresses.addresses_val[i];
         json_array_append_new(addresses, json_text(uri));
@@ -178,7 +179,7 @@ json_t *row_server(const admin_server *server)
     add(row, "id", json_u64(server->id));
     add(row, "vm", json_text(server->vm));
     add(row, "node", json_text(server->node));
-    add(row, "gpu", json_text(server->gpu));
+    add(row, "gpu", json_text(gpus ? server->gpus.gpus_val[0] : ""));
     add(row, "state", json_text(protocol_server_state_name(server->report.state)));
     add(row, "silent", json_boolean(server->silent));
     add(row, "sharing", json_text(protocol_sharing_text(server->sharing, text)));
@@ -196,6 +197,9 @@ json_t *row_server(const admin_server *server)
     add(row, "addresses", addresses);
     add(row, "transports", transports);
     add(row, "text", json_text(server->report.status.text));
+    add(row, "gpus", host_list(server->gpus.gpus_val, gpus));
+    add(row, "gpu_count", json_u64(gpus));
+    add(row, "memory_total", json_u64(server->memory * gpus));
     return row;
 }
 
@@ -211,6 +215,7 @@ json_t *row_vm(const admin_vm *vm)
     add(row, "sharing", sharing_list(vm->sharing));
     add(row, "grouping", json_boolean(vm->grouping));
     add(row, "wait", json_text((unsigned)vm->wait < COUNT(waits) ? waits[vm->wait] : "unknown"));
+    add(row, "gpus", json_u64(vm->gpus));
     return row;
 }
 
@@ -242,6 +247,7 @@ json_t *row_program(const admin_program *program)
     add(row, "since", json_time(program->since));
     add(row, "transport", json_text(program->transport.mode));
     add(row, "transport_why", json_text(program->transport.why));
+    add(row, "gpus", json_u64(program->gpus));
     return row;
 }
 

@@ -13,13 +13,15 @@ TESTS += $(foreach test,$(TESTS_CLUSTER_RIGGED),"env \
              FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(test)@sleeps")
 test-programs: $(TESTS_CLUSTER_RIGGED)
 
-$(call objects,tests/control/cluster_place.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_place: $(call objects,tests/control/cluster_place.c \
-    $(addprefix control-managers/cluster-manager/,place.c schema.c)) \
+# Placement by itself.
+TESTS_CLUSTER_PLACE := $(BUILD)/tests/control_cluster_place $(BUILD)/tests/control_cluster_gang
+$(call objects,$(addprefix tests/control/,cluster_place.c cluster_gang.c)): | $(CONTROL_COMMON_HEADERS)
+$(TESTS_CLUSTER_PLACE): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(call objects,\
+    $(addprefix control-managers/cluster-manager/,place.c place_gang.c schema.c)) \
     $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-TESTS += $(BUILD)/tests/control_cluster_place
+TESTS += $(TESTS_CLUSTER_PLACE)
 
 $(call objects,tests/control/cluster_scale.c): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c) $(TESTS_CLUSTER_RIG) \

@@ -1,7 +1,8 @@
 # Policies: which programs should move, by itself, and in whole clusters.
 $(call objects,tests/control/cluster_balance.c): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_balance: $(call objects,tests/control/cluster_balance.c \
-    control-managers/cluster-manager/balance.c control-managers/cluster-manager/place.c) \
+    control-managers/cluster-manager/balance.c control-managers/cluster-manager/place.c \
+    control-managers/cluster-manager/place_gang.c) \
     $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)

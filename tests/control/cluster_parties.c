@@ -67,7 +67,7 @@ static void check_gpu(struct fake_node *node, int gpu)
     unsigned kinds = 0;
     int users = 0;
     for (int i = 0; i < node->server_count; i++)
-        if (node->servers[i].gpu == gpu) {
+        if (node->servers[i].gpus & 1u << gpu) {
             sms += node->servers[i].sms;
             memory += node->servers[i].memory;
             kinds |= node->servers[i].sharing;
@@ -78,8 +78,11 @@ static void check_gpu(struct fake_node *node, int gpu)
         node->overcommits++;
 }
 
-static void do_start(struct fake_node *node, const ctl_server_spec *spec)
+static void do_start(struct fake_node *node, const ctl_server_spec *spec, char *const *gpus, unsigned count)
 {
+    unsigned set = 0;
+    for (unsigned i = 0; i < count; i++)
+        set |= 1u << atoi(strrchr(gpus[i], '-') + 1);
     if (node_server(node, spec->id)) {
         node_report(node, node_server(node, spec->id));
         return;
@@ -94,16 +97,23 @@ static void do_start(struct fake_node *node, const ctl_server_spec *spec)
                                     .memory = spec->memory,
                                     .sharing = spec->sharing,
                                     .same_host = spec->same_host != 0,
-                                    .gpu = atoi(strrchr(spec->gpu, '-') + 1),
+                                    .gpus = set,
                                     .state = CTL_SERVER_STARTING };
     node->starts++;
-    check_gpu(node, server->gpu);
+    for (int gpu = 0; gpu < RIG_GPUS; gpu++)
+        check_gpu(node, gpu);
     if (node->hold_starts)
         return;
     server->state = node->fail_starts ? CTL_SERVER_FAILED : CTL_SERVER_RUNNING;
     node_report(node, server);
     if (node->fail_starts)
         node->server_count--;
+}
+
+static void start_gang(struct fake_node *node, const node_start_gang *order)
+{
+    node->bad_orders += order->gpus.gpus_len < 2 || strcmp(order->spec.gpu, order->gpus.gpus_val[0]) != 0;
+    do_start(node, &order->spec, order->gpus.gpus_val, order->gpus.gpus_len);
 }
 
 static void do_stop(struct fake_node *node, uint64_t id)
@@ -182,7 +192,9 @@ static void got_orders(void *context, int error, const char *why, void *object)
             continue;                           /* seen: once is enough */
         node->acknowledged = order->number;
         if (order->body.kind == NODE_ORDER_START)
-            do_start(node, &order->body.node_order_body_u.start);
+            do_start(node, &order->body.node_order_body_u.start, &order->body.node_order_body_u.start.gpu, 1);
+        else if (order->body.kind == NODE_ORDER_START_GANG)
+            start_gang(node, &order->body.node_order_body_u.start_gang);
         else if (order->body.kind == NODE_ORDER_STOP)
             do_stop(node, order->body.node_order_body_u.stop.server);
         else if (order->body.kind == NODE_ORDER_RESIZE)
@@ -513,6 +525,18 @@ void client_create(struct fake_client *client, const char *vm, unsigned sms, uin
     protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
     client_open(client);
     rig_until(client->registered, 10000);
+}
+
+ctl_code vm_set(admin_vm vm, unsigned set, char text[CTL_MAX_TEXT + 1])
+{
+    admin_vm_set_args args = { .vm = vm, .set = set };
+    admin_vm_add_result result;
+    args.vm.address = args.vm.host = (char *)"";
+    admin_call(ADMIN_VM_SET, &args, &result);
+    ctl_code code = result.status.code;
+    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
+    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    return code;
 }
 
 void client_close(struct fake_client *client)

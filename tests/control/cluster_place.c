@@ -28,7 +28,7 @@ static int clear(void **state)
 static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred,
                               struct place_result *result)
 {
-    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL, NULL, 0, NULL, false };
+    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL, NULL, 0, NULL, false, 1 };
     return place_choose(&pool, 0, &request, result);
 }
 
@@ -77,7 +77,7 @@ TEST_WITH(test_limits, clear, NULL)
 TEST_WITH(test_choice, clear, NULL)
 {
     struct place_result r;
-    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL, NULL, 0, NULL, false };
+    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL, NULL, 0, NULL, false, 1 };
     size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a),
            small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
     assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
@@ -87,7 +87,7 @@ TEST_WITH(test_choice, clear, NULL)
     assert_int_equal(ask(16, 10, CTL_SHARING_TIME_SLICE, &node_b, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);                     /* preferred, not demanded */
     /* By machine: all nodes there. An unknown one, or another, is no preference. */
-    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1", NULL, 0, NULL, false };
+    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1", NULL, 0, NULL, false, 1 };
     assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);
     for (int i = 0; i < 2; i++) {
@@ -134,9 +134,11 @@ TEST_WITH(test_choice, clear, NULL)
 TEST_WITH(test_keep, clear, NULL)
 {
     struct place_result r;
+    size_t kept[PLACE_MOST_GPUS];
     int large, larger;
-    const struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, NULL, false },
-                               other = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &larger, NULL, NULL, 0, NULL, false };
+    struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, NULL, false, 1 },
+                         other = request;
+    other.asker = &larger;
     add(8, 1000, CTL_SHARING_ALL, &node_a);             /* too small */
     size_t full = add(16, 1000, CTL_SHARING_ALL, &node_a), mps = add(16, 1000, CTL_SHARING_ALL, &node_a),
            half = add(16, 1000, CTL_SHARING_ALL, &node_b), drained = add(16, 1000, CTL_SHARING_ALL, &node_b);
@@ -145,16 +147,18 @@ TEST_WITH(test_keep, clear, NULL)
     place_take(&pool, half, CTL_SHARING_TIME_SLICE, 8, 10);
     pool.gpus[drained].schedulable = false;
     assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_BUSY);
-    assert_int_equal(place_keep(&pool, &request), half);
+    assert_int_equal(place_keep(&pool, &request, kept), 1);
+    assert_int_equal(kept[0], half);
     assert_int_equal(ask(8, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, 0);                         /* not the one that is kept */
-    assert_int_equal(place_keep(&pool, &other), full);
+    assert_int_equal(place_keep(&pool, &other, kept), 1);
+    assert_int_equal(kept[0], full);
     place_give_back(&pool, half, 8, 10);
     assert_int_equal(place_choose(&pool, 0, &other, &r), PLACE_BUSY);
     assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, half);
-    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, NULL, false };
-    assert_int_equal(place_keep(&pool, &never), (size_t)-1);
+    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, NULL, false, 1 };
+    assert_int_equal(place_keep(&pool, &never, kept), 0);
 }
 
 TEST_WITH(test_overcommit, clear, NULL)

@@ -198,23 +198,26 @@ admin_status_result admin_status(void)
 /* What two listings say. -1: they do not fit together, which they need not when something changed in between. */
 static int compare_books(const admin_nodes_result *nodes, const admin_servers_result *servers)
 {
-    unsigned count = 0;
+    unsigned count = 0;          /* of servers, each at its first GPU */
     for (u_int n = 0; n < nodes->nodes.nodes_len; n++)
         for (u_int g = 0; g < nodes->nodes.nodes_val[n].gpus.gpus_len; g++) {
             const admin_gpu *gpu = &nodes->nodes.nodes_val[n].gpus.gpus_val[g];
             uint64_t sms = 0, memory = 0;
             unsigned users = 0;
-            for (u_int s = 0; s < servers->servers.servers_len; s++)
-                if (strcmp(servers->servers.servers_val[s].gpu, gpu->gpu.id) == 0) {
-                    sms += servers->servers.servers_val[s].sms;
-                    memory += servers->servers.servers_val[s].memory;
-                    users++;
-                }
+            for (u_int s = 0; s < servers->servers.servers_len; s++) {
+                const admin_server *server = &servers->servers.servers_val[s];
+                for (u_int i = 0; i < server->gpus.gpus_len; i++)
+                    if (strcmp(server->gpus.gpus_val[i], gpu->gpu.id) == 0) {
+                        sms += server->sms;
+                        memory += server->memory;
+                        users++;
+                        count += i == 0;
+                    }
+            }
             assert_true(gpu->used_sms <= gpu->gpu.sms);
             assert_true(gpu->used_memory <= gpu->gpu.memory);
             if (sms != gpu->used_sms || memory != gpu->used_memory || users != gpu->servers)
                 return -1;
-            count += users;
         }
     return count == servers->servers.servers_len ? (int)count : -1;
 }

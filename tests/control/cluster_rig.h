@@ -55,8 +55,7 @@ void rig_step(void);
 struct fake_server {
     uint64_t id, memory;
     uint32_t sms;
-    unsigned sharing;
-    int gpu;
+    unsigned sharing, gpus; /* gpus: bits, by their numbers */
     ctl_server_state state;
     bool shared, same_host;
 };
@@ -130,6 +129,8 @@ struct fake_client {
 void client_create(struct fake_client *, const char *vm, unsigned sms, uint64_t memory, unsigned sharing, bool grouping,
                    const char *host);
 void client_open(struct fake_client *);
+/* Changes the entitlement: the members that `set` names. */
+ctl_code vm_set(admin_vm, unsigned set, char text[CTL_MAX_TEXT + 1]);
 void client_close(struct fake_client *);                            /* the connection ends; its programs go on */
 struct fake_program *client_run(struct fake_client *, client_wait); /* asks for a server; does not wait for it */
 void client_renew(struct fake_client *, struct fake_program *);     /* a new ticket; does not wait for it */

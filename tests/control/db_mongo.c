@@ -123,6 +123,7 @@ TEST_WITH(documents_of_existing_installations, setup, teardown)
     assert_int_equal(vm->memory_mib, 4096);
     assert_true(vm->grouping);
     assert_int_equal(vm->sharing, 0);
+    assert_int_equal(vm->gpus, 1);
     assert_false(vm->has_stored);
     assert_string_equal(found.rows[1].vm.name, "10.1.0.3");
     assert_int_equal(found.rows[1].vm.sms, 8);

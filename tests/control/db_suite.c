@@ -92,6 +92,7 @@ static struct db_change vm_change(enum db_action action, const char *name, uint3
     vm->sms = sms;
     vm->memory_mib = memory;
     vm->grouping = true;
+    vm->gpus = 1;
     return change;
 }
 
@@ -102,7 +103,7 @@ static struct db_change server_change(enum db_action action, uint64_t id, const 
     server->id = id;
     snprintf(server->vm, sizeof server->vm, "%s", vm);
     snprintf(server->node, sizeof server->node, "node-1");
-    snprintf(server->gpu, sizeof server->gpu, "GPU-00000000-1111");
+    snprintf(server->gpus, sizeof server->gpus, "GPU-00000000-1111,GPU-00000000-2222");
     server->sharing = 8;
     server->sms = 12;
     server->memory = (uint64_t)1 << 41;
@@ -207,7 +208,7 @@ TEST_WITH(other_kinds_come_back_as_written, setup, teardown)
     assert_int_equal(server.id, 123456789012345);
     assert_string_equal(server.vm, "alpha");
     assert_string_equal(server.node, "node-1");
-    assert_string_equal(server.gpu, "GPU-00000000-1111");
+    assert_string_equal(server.gpus, "GPU-00000000-1111,GPU-00000000-2222");
     assert_int_equal(server.sharing, 8);
     assert_int_equal(server.sms, 12);
     assert_int_equal(server.memory, (uint64_t)1 << 41);
@@ -244,11 +245,17 @@ TEST_WITH(other_kinds_come_back_as_written, setup, teardown)
 TEST_WITH(longest_texts_fit, setup, teardown)
 {
     struct db_change changes[2] = { event_change(DB_PUT, 1), vm_change(DB_PUT, "x", 1, 1) };
+    struct db_change server = server_change(DB_PUT, 1, "x");
+    memset(server.row.server.gpus, 'g', DB_GPUS_SIZE - 1);
+    apply(*state, &server, 1);
+    load(*state, DB_SERVER);
+    assert_string_equal(found.rows[0].server.gpus, server.row.server.gpus);
     memset(changes[0].row.event.text, 'e', DB_TEXT_SIZE - 1);
     changes[0].row.event.text[DB_TEXT_SIZE - 1] = '\0';
     memset(changes[1].row.vm.name, 'n', DB_NAME_SIZE - 1);
     memset(changes[1].row.vm.host, 'h', DB_HOST_SIZE - 1);
     changes[1].row.vm.sms = UINT32_MAX;
+    changes[1].row.vm.gpus = 16;
     apply(*state, changes, 2);
     load(*state, DB_VM | DB_EVENT);
     assert_int_equal(found.count, 2);
@@ -258,6 +265,7 @@ TEST_WITH(longest_texts_fit, setup, teardown)
         } else {
             assert_string_equal(found.rows[i].vm.name, changes[1].row.vm.name);
             assert_string_equal(found.rows[i].vm.host, changes[1].row.vm.host);
+            assert_int_equal(found.rows[i].vm.gpus, 16);
             assert_int_equal(found.rows[i].vm.sms, UINT32_MAX);
         }
 }

@@ -93,6 +93,7 @@ static void answer_vms(admin_vms_result *result, const char *only)
                                      .sms = 32,
                                      .memory = 16ull << 30,
                                      .sharing = CTL_SHARING_MPS | CTL_SHARING_TIME_SLICE,
+                                     .gpus = 2,
                                      .grouping = 1 },
                              .has_secret = 1,
                              .connected = 1,
@@ -106,6 +107,7 @@ static void answer_vms(admin_vms_result *result, const char *only)
                                      .sms = 132,
                                      .memory = 80ull << 30,
                                      .sharing = CTL_SHARING_EXCLUSIVE,
+                                     .gpus = 1,
                                      .wait = ADMIN_WAIT_IN_LINE } };
     result->vms.vms_len = *only ? 1 : 2;
     result->vms.vms_val = *only && strcmp(only, "beta") == 0 ? vms + 1 : vms;
@@ -121,6 +123,7 @@ static unsigned servers_there(void)
 static void answer_servers(admin_servers_result *result, const admin_numbered_page *page)
 {
     static admin_server servers[CTL_MAX_PAGE];
+    static char *gpus[] = { "GPU-0a1b2c3d-0000-1111-2222-333344445555", "GPU-0a1b2c3d-0000-1111-2222-333344446666" };
     static char *uris[] = { "tls://10.1.0.1:40000?sha256=00ff", "tcp://10.1.0.1:40001" };
     unsigned count = 0, there = servers_there();
     for (unsigned id = (unsigned)page->after + 1; id <= there && count < CTL_MAX_PAGE; id++) {
@@ -129,7 +132,7 @@ static void answer_servers(admin_servers_result *result, const admin_numbered_pa
             .id = id,
             .vm = id % 2 ? first_vm() : word("beta"),
             .node = word(id % 3 ? "gpu-1" : "gpu-2"),
-            .gpu = word("GPU-0a1b2c3d-0000-1111-2222-333344445555"),
+            .gpus = { id == 2 ? 2 : 1, gpus },
             .sharing = CTL_SHARING_MPS,
             .sms = 16 + id % 7,
             .memory = 8ull << 30,
@@ -160,6 +163,7 @@ static void answer_programs(admin_programs_result *result)
             .id = 100 + i,
             .vm = first_vm(),
             .server = i < 2 ? i + 1 : 0,
+            .gpus = i < 2 ? i + 1 : 0,
             .since = ago(4 * HOUR),
             .position = i == 2,
             .state = i < 2 ? ADMIN_PROGRAM_RUNNING : ADMIN_PROGRAM_WAITING,

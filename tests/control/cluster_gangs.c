@@ -1,0 +1,294 @@
+/*
+ * cluster_gangs.c: programs with several GPUs of one node, by a real cluster manager.
+ *
+ * shows: several GPUs: a program gets all of them or waits; tenants with one GPU share them; the first in line keeps as
+ *   many as it wants; a restart of the cluster manager changes nothing; nodes and client managers of the release
+ *   before; no move, by name; live limits hold on each GPU
+ */
+#include "tests/control/cluster_rig.h"
+
+#include <signal.h>
+
+#define GIB (UINT64_C(1) << 30)
+enum { SOON_MS = 5000 };
+
+static struct fake_node n1, n2;
+static struct fake_client many, others[8];
+static char text[CTL_MAX_TEXT + 1];
+
+static void begin(const char *settings, unsigned gpus)
+{
+    rig_create(settings);
+    n1 = n2 = (struct fake_node){ 0 };
+    node_open(&n1, "n1", gpus, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+}
+
+/* A VM whose programs have so many GPUs. */
+static void entitle(struct fake_client *client, const char *vm, unsigned gpus, unsigned sms)
+{
+    const admin_vm want = { .name = (char *)(uintptr_t)vm, .gpus = gpus };
+    client_create(client, vm, sms, GIB, 0, true, "");
+    assert_int_equal(vm_set(want, ADMIN_VM_SET_GPUS, text), CTL_OK);
+}
+
+static struct fake_program *run_one(int i, unsigned sms)
+{
+    char name[16];
+    snprintf(name, sizeof name, "other-%d", i);
+    client_create(&others[i], name, sms, GIB, 0, true, "");
+    return client_run(&others[i], CLIENT_WAIT_YES);
+}
+
+static struct fake_server *server_of(struct fake_node *node, const struct fake_program *program)
+{
+    struct fake_server *server = node_server(node, program->server);
+    assert_non_null(server);
+    return server;
+}
+
+/* GPUs of the program's server, as the listings say; checks that both say the same. */
+static unsigned listed(const struct fake_program *program)
+{
+    admin_numbered_page page = { 0, (char *)"", (char *)"" };
+    admin_servers_result servers;
+    admin_programs_result programs;
+    unsigned count = 0, said = 0;
+    admin_call(ADMIN_SERVERS, &page, &servers);
+    for (u_int i = 0; i < servers.servers.servers_len; i++)
+        if (servers.servers.servers_val[i].id == program->server)
+            count = servers.servers.servers_val[i].gpus.gpus_len;
+    admin_call(ADMIN_PROGRAMS, &page, &programs);
+    for (u_int i = 0; i < programs.programs.programs_len; i++)
+        if (programs.programs.programs_val[i].id == program->id)
+            said = programs.programs.programs_val[i].gpus;
+    assert_int_equal(count, said);
+    protocol_free((xdrproc_t)xdr_admin_servers_result, &servers);
+    protocol_free((xdrproc_t)xdr_admin_programs_result, &programs);
+    return count;
+}
+
+static uint32_t used_sms(void) { return admin_status().sms_used; }
+
+TEST(test_placed_whole)
+{
+    begin("", 4);
+    entitle(&many, "many", 4, 8);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO), *second, *third;
+    rig_until(program->running, SOON_MS);
+    assert_int_equal(server_of(&n1, program)->gpus, 0xf);
+    assert_int_equal(server_of(&n1, program)->sms, 8);
+    assert_int_equal(program->sms, 8);                  /* of each */
+    assert_int_equal(used_sms(), 32);
+    assert_int_equal(listed(program), 4);
+    assert_int_equal(n1.starts, 1);
+    /* Grouping: another program of the VM uses the same server. */
+    second = client_run(&many, CLIENT_WAIT_NO);
+    rig_until(second->running, SOON_MS);
+    assert_int_equal(second->server, program->server);
+    /* A tenant with one GPU beside it; another gang does not fit, although three GPUs have room for it. */
+    struct fake_program *one = run_one(0, 4);
+    rig_until(one->running, SOON_MS);
+    entitle(&others[1], "also-many", 4, 8);
+    third = client_run(&others[1], CLIENT_WAIT_YES);
+    rig_until(third->answers, SOON_MS);
+    assert_int_equal(third->code, CTL_WAITING);
+    assert_int_equal(used_sms(), 36);                   /* nothing of it is booked */
+    client_end(&others[0], one);
+    rig_until(third->running, SOON_MS);
+    assert_int_equal(used_sms(), 64);
+    admin_check_books();
+    assert_int_equal(n1.overcommits, 0);
+    assert_int_equal(n1.bad_orders, 0);
+    rig_destroy();
+}
+
+TEST(test_one_node_only)
+{
+    begin("", 2);
+    node_open(&n2, "n2", 3, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    entitle(&many, "many", 4, 8);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(program->answers, SOON_MS);
+    assert_int_equal(program->code, CTL_NO_ROOM);
+    assert_non_null(strstr(program->text, "4 GPUs of one node"));
+    assert_non_null(strstr(program->text, "at most 3 such GPUs"));
+    const admin_vm three = { .name = (char *)"many", .gpus = 3 }, spread = { .name = (char *)"many", .spread = 1 },
+                   lots = { .name = (char *)"many", .gpus = 17 };
+    assert_int_equal(vm_set(three, ADMIN_VM_SET_GPUS, text), CTL_OK);
+    program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(program->running, SOON_MS);
+    assert_string_equal(program->node, "n2");
+    assert_int_equal(vm_set(spread, ADMIN_VM_SET_SPREAD, text), CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(text, "--spread"));
+    assert_int_equal(vm_set(lots, ADMIN_VM_SET_GPUS, text), CTL_INVALID);
+    rig_destroy();
+}
+
+/* Small programs come whenever there is room. The gang is overtaken so many times, and then keeps all GPUs. */
+TEST(test_first_in_line)
+{
+    begin("virt-server-auto-deallocate = { grace-period = 0.1; };\nplacement = { overtaking = 2; };\n", 2);
+    struct fake_program *small[8] = { run_one(0, 16) }, *waiting;
+    rig_until(small[0]->running, SOON_MS);
+    entitle(&many, "many", 2, 16);
+    waiting = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(waiting->answers, SOON_MS);
+    assert_int_equal(waiting->code, CTL_WAITING);
+    for (int i = 1; i < 3; i++) {                       /* the second GPU is taken, and given back */
+        small[i] = run_one(i, 16);
+        rig_until(small[i]->running, SOON_MS);
+        client_end(&others[i], small[i]);
+        rig_until(used_sms() == 16, SOON_MS);
+    }
+    small[3] = run_one(3, 16);
+    rig_until(small[3]->answers, SOON_MS);
+    assert_int_equal(small[3]->code, CTL_WAITING);      /* kept, both of them */
+    assert_false(waiting->running);
+    client_end(&others[0], small[0]);
+    rig_until(waiting->running, SOON_MS);
+    assert_int_equal(server_of(&n1, waiting)->gpus, 3);
+    assert_false(small[3]->running);
+    client_end(&many, waiting);
+    rig_until(small[3]->running, SOON_MS);
+    admin_check_books();
+    assert_int_equal(n1.overcommits, 0);
+    rig_destroy();
+}
+
+TEST(test_idle_ones_give_way)
+{
+    begin("virt-server-auto-deallocate = { grace-period = 60; };\n", 2);
+    entitle(&many, "many", 2, 16);
+    struct fake_program *gang = client_run(&many, CLIENT_WAIT_YES), *one;
+    rig_until(gang->running, SOON_MS);
+    client_end(&many, gang);                            /* its server stays for the grace period */
+    one = run_one(0, 16);
+    rig_until(one->running, SOON_MS);
+    client_end(&others[0], one);
+    gang = client_run(&many, CLIENT_WAIT_NO);
+    rig_until(gang->running, SOON_MS);
+    admin_check_books();
+    rig_destroy();
+}
+
+TEST(test_restart)
+{
+    begin("silence = { suspect = 1.0; lost = 2.0; };\n", 4);
+    entitle(&many, "many", 3, 8);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO);
+    rig_until(program->running, SOON_MS);
+    const uint64_t server = program->server;
+    const unsigned gpus = server_of(&n1, program)->gpus;
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && many.registered, 10000);
+    rig_until(admin_status().programs == 1, SOON_MS);
+    assert_int_equal(used_sms(), 24);
+    assert_int_equal(listed(program), 3);
+    admin_check_books();
+    assert_int_equal(n1.starts, 1);
+    assert_int_equal(server_of(&n1, program)->gpus, gpus);
+    assert_true(program->server == server && !program->lost);
+    node_close(&n1);                                    /* and with its node all of it goes */
+    rig_until(program->lost, 60000);
+    assert_int_equal(used_sms(), 0);
+    rig_destroy();
+}
+
+/* A node manager of minor 8 has no order for it; a client manager of minor 8 needs to know nothing. */
+TEST(test_earlier_release)
+{
+    begin("", 4);
+    node_close(&n1);
+    n1.minor = 8;
+    node_reopen(&n1);
+    rig_until(n1.registered, SOON_MS);
+    entitle(&many, "many", 2, 8);
+    client_close(&many);
+    many.minor = 8;
+    client_open(&many);
+    rig_until(many.registered, SOON_MS);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_YES), *one = run_one(0, 8);
+    rig_until(program->answers && one->running, SOON_MS);
+    assert_int_equal(program->code, CTL_NO_ROOM);
+    assert_non_null(strstr(program->text, "earlier release"));
+    node_open(&n2, "n2", 2, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(program->running, SOON_MS);
+    assert_string_equal(program->node, "n2");
+    assert_int_equal(server_of(&n2, program)->gpus, 3);
+    assert_int_equal(n1.bad_orders, 0);
+    rig_destroy();
+}
+
+/* Its node comes back with a node manager of the release before, and the order has not been given. */
+TEST(test_node_of_an_earlier_release_returns)
+{
+    begin("", 2);
+    n1.mute = true;                                     /* connected, but says nothing: the order waits */
+    entitle(&many, "many", 2, 8);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(used_sms() == 16, SOON_MS);
+    node_close(&n1);
+    n1.mute = false;
+    n1.minor = 8;
+    node_reopen(&n1);
+    rig_until(used_sms() == 0, SOON_MS);
+    rig_until(program->answers && program->code == CTL_NO_ROOM, SOON_MS);
+    assert_int_equal(n1.starts, 0);
+    rig_destroy();
+}
+
+static ctl_code act(const struct fake_program *program, admin_move_action action)
+{
+    admin_move_args args = { .prog = program->id, .vm = (char *)"", .to = (char *)"", .action = action,
+                             .file = (char *)(action == ADMIN_ACTION_CHECKPOINT ? "/a/file" : "") };
+    admin_move_result result;
+    admin_call(ADMIN_MOVE, &args, &result);
+    ctl_code code = result.status.code;
+    snprintf(text, sizeof text, "%s", result.status.text);
+    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    return code;
+}
+
+TEST(test_not_moved)
+{
+    static const admin_move_action actions[] = { ADMIN_ACTION_MOVE, ADMIN_ACTION_SUSPEND, ADMIN_ACTION_CHECKPOINT };
+    begin("", 4);
+    node_open(&n2, "n2", 4, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    entitle(&many, "many", 2, 8);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO);
+    rig_until(program->running, SOON_MS);
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        assert_int_equal(act(program, actions[i]), CTL_NOT_SUPPORTED);
+        assert_non_null(strstr(text, "has 2 GPUs"));
+    }
+    rig_run_ms(100);
+    assert_true(!program->move_orders && !program->rests && n1.starts + n2.starts == 1);
+    assert_int_equal(used_sms(), 16);                   /* no target was booked */
+    rig_destroy();
+}
+
+TEST(test_live_limits)
+{
+    begin("", 2);
+    entitle(&many, "many", 2, 8);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO), *one = run_one(0, 4);
+    rig_until(program->running && one->running, SOON_MS);
+    admin_resize_args args = { .vm = (char *)"many", .sms = 12 };
+    ctl_plain_result result;
+    admin_call(ADMIN_RESIZE, &args, &result);
+    assert_int_equal(result.status.code, CTL_OK);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(server_of(&n1, program)->sms, 12);
+    assert_int_equal(used_sms(), 2 * 12 + 4);
+    args.sms = 13;                                      /* would fit on one of its GPUs, and not on the other */
+    admin_call(ADMIN_RESIZE, &args, &result);
+    assert_int_equal(result.status.code, CTL_NO_ROOM);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(used_sms(), 2 * 12 + 4);
+    admin_check_books();
+    rig_destroy();
+}
+
+int main(void) { return unit_run(NULL, NULL); }
