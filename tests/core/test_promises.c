@@ -184,6 +184,31 @@ static void body_bad_code(void)
     CHECK(core_function_check(f, NULL, NULL) == 0 && fill(0, a, 1, 1) == 218 && core_take_latched() == 0);
 }
 
+/* A move or a suspend awaits what was loaded ahead. A refusal is the program's only when it wants the image. */
+static void body_settled(void)
+{
+    fake_options.refuses_modules = 218;
+    core_context *c = attached(0);
+    core_function *f = kernel("fill");
+    uint64_t a;
+    CHECK(core_context_retain(c) == 0 && core_memory_allocate(c, 64, &a) == 0);
+    context_settle_promises();
+    code_settle();
+    CHECK(fake_calls[FLYT_MODULE_LOAD] > 0);
+    fprintf(stderr, "settled\n");
+    CHECK(core_function_check(f, NULL, NULL) == 0 && fill(0, a, 1, 1) == 218 && core_take_latched() == 0);
+}
+
+TEST(a_refusal_is_printed_when_the_image_is_wanted)
+{
+    char output[4096];
+    assert_int_equal(isolated_output(body_settled, 20, output, sizeof output), 0);
+    const char *settled = strstr(output, "settled\n"), *printed = strstr(output, "cannot be used on the GPU server");
+    assert_non_null(settled);
+    assert_non_null(printed);
+    assert_true(printed > settled);
+}
+
 /* Many images: each is loaded when it is used, as before. */
 static void body_many_images(void)
 {
