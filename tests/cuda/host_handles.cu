@@ -1,5 +1,6 @@
 // shows: memory: virtual memory of the host (cuMemCreate with HOST, HOST_NUMA): kernels and the program see the same
-//   bytes, wherever it is mapped, also after it was mapped elsewhere; copies, attributes, CUDA's error codes
+//   bytes, wherever it is mapped, also after it was mapped elsewhere, and while no context exists; copies, attributes,
+//   CUDA's error codes
 #include "check.h"
 #include <cuda.h>
 #include <stdlib.h>
@@ -176,6 +177,31 @@ static void access_comes_and_goes()
     DOES(p_cuMemRelease(handle));
 }
 
+// Handles and mappings outlive the device's contexts: what the program writes, and reads, while there is none.
+static void without_context()
+{
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp p = properties(ON_NODE);
+    DOES(p_cuMemCreate(&handle, SIZE, &p, 0));
+    unsigned *words = map(handle, ON_NODE);
+    for (unsigned i = 0; i < WORDS; i++)
+        words[i] = 2;
+    add<<<8, 256>>>(words, 1);                    // the bytes are the device's
+    MUST(cudaDeviceReset());
+    HOLDS(follows(words, 6, 1, 1));
+    words[WORDS - 1] = 77;
+    words[0] = 50;
+    unmap(words);
+    words = map(handle, ON_HOST);
+    HOLDS(words[WORDS - 1] == 77 && words[0] == 50 && words[5] == 12);
+    words[1] = 51;                                // a later context finds it
+    add<<<8, 256>>>(words, 2);
+    MUST(cudaDeviceSynchronize());
+    HOLDS(words[0] == 152 && words[1] == 156 && words[5] == 43 && words[WORDS - 1] == 231 + 2 + WORDS - 1);
+    unmap(words);
+    DOES(p_cuMemRelease(handle));
+}
+
 // Kernels of another device use it, too, where the two devices can reach each other's memory.
 static void other_device()
 {
@@ -245,6 +271,7 @@ int main()
         both_sides(ON_HOST);
         both_sides(ON_NODE);
         access_comes_and_goes();
+        without_context();
         other_device();
     }
     return check_result("host_handles");

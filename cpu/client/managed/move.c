@@ -79,7 +79,8 @@ static int fetch_bytes(core_context *c, uint8_t *to, uint64_t address, uint64_t 
                                                 { size, 1, 1 } });
 }
 
-/* A mapping belongs to no context: any of its device will do. NULL: there is none. */
+/* A mapping belongs to no context: any of its device will do. Where the program has ended all of them, this file makes
+   one, which the program does not see, and keeps it: the next page needs it, too. NULL: it cannot be made. */
 static core_context *context_of(const struct span *s)
 {
     if (!s->mapping)
@@ -87,7 +88,7 @@ static core_context *context_of(const struct span *s)
     core_context *c = context_next(NULL);
     while (c && c->device != s->device)
         c = context_next(c);
-    return c;
+    return c || (core_context_create(s->device, 0, &c) == CORE_OK && context_enter(c) == CORE_OK) ? c : NULL;
 }
 
 /* What of [address, address + size) exists on the device: to it, or to `to`. */
