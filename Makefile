@@ -140,7 +140,7 @@ help:
 	@echo 'make check-next MINUTES=30   the long tests that have waited longest (tests/long.tsv); STATUS=1 shows them'
 	@echo 'make check-long      all of the long tests: sanitizer builds, another compiler, fuzzing, scale; a day'
 	@echo 'make fuzz            SECONDS=1800 of fuzzing, and what it reaches (TARGETS: exec rpc lanes control fatbin ptx'
-	@echo '                     checkpoint comm_store)'
+	@echo '                     checkpoint comm_store comm_link)'
 	@echo 'make gpu-check       on a machine with a GPU: programs natively and through Flyt, compared'
 	@echo 'make check-programs DIR=...   run the public programs of tests/programs/programs.tsv, built in DIR;'
 	@echo '                              with SOURCES=... (folder of checkouts) built first;'

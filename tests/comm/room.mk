@@ -1,10 +1,14 @@
 # tests/comm: communication without CUDA. All over loopback, or in network namespaces that the tests make.
-TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store)
+TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack)
 
 $(call objects,$(wildcard tests/comm/*.c)): | $(CPU_RPC_HEADERS)
+
+$(BUILD)/tests/comm_link $(BUILD)/tests/comm_attack: $(call objects,tests/comm/ends.c)
 
 $(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COMM_OBJECTS) $(CPU_COMM_NEEDS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_COMM_LIBS)
 
-TESTS += $(TESTS_COMM_BINARIES)
+TESTS += $(call sleeping,comm_store comm_link comm_attack,$(TESTS_COMM_BINARIES))
+TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)")
+LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500")

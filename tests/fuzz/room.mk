@@ -1,7 +1,7 @@
 # tests/fuzz: fuzz targets (`make fuzz`; for 3 s each in `make check`). They are built by clang whatever CC is: objects
 # of other flavours are of no use. Where clang has no libFuzzer, a note takes the program's place, and the test is
 # skipped.
-FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint comm_store
+FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint comm_store comm_link
 FUZZ_CC    ?= clang
 FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
               -fprofile-instr-generate -fcoverage-mapping \
@@ -39,6 +39,13 @@ $(BUILD)/fuzz/comm_store: tests/fuzz/comm_store.c $(wildcard cpu/comm/*/*.h) cpu
                           $(addprefix cpu/comm/store/,peer.c values.c) cpu/common/secret.c cpu/common/clock.c \
                           | $(CPU_RPC_HEADERS)
 	$(call FUZZ_LINK,-lcrypto)
+
+FUZZ_COMM_SOURCES := $(wildcard cpu/comm/link/*.c) cpu/comm/greet/greet.c \
+                     $(addprefix cpu/rpc/transport/,block.c channel.c channel_socket.c liveness.c) \
+                     $(wildcard cpu/rpc/tls/*.c) cpu/rpc/shm/ring.c \
+                     $(addprefix cpu/common/,certificate.c clock.c env.c fd.c fd_message.c secret.c tree.c)
+$(BUILD)/fuzz/comm_link: tests/fuzz/comm_link.c $(FUZZ_COMM_SOURCES) $(wildcard cpu/comm/*/*.h) | $(CPU_RPC_HEADERS)
+	$(call FUZZ_LINK,-lssl -lcrypto -ltirpc)
 
 $(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
 	$(call FUZZ_LINK,$(CPU_CODE_LIBS))
@@ -85,7 +92,8 @@ fuzz_tests = $(call fuzz_test,$(1),rpc,tests/fuzz/seeds/rpc.tar.gz) \
              $(call fuzz_test,$(1),fatbin,$(BUILD)/fuzz/seeds/fatbin) \
              $(call fuzz_test,$(1),ptx,tests/fuzz/seeds/ptx) \
              $(call fuzz_test,$(1),checkpoint,$(BUILD)/fuzz/seeds/checkpoint) \
-             $(call fuzz_test,$(1),comm_store,tests/fuzz/seeds/comm_store.tar.gz)
+             $(call fuzz_test,$(1),comm_store,tests/fuzz/seeds/comm_store.tar.gz) \
+             $(call fuzz_test,$(1),comm_link,tests/fuzz/seeds/comm_link.tar.gz)
 # (In other flavours they would be the same programs once more.) `make fuzz` is for longer.
 ifeq ($(FLAVOUR),plain)
 TESTS      += $(call fuzz_tests,3)

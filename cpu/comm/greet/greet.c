@@ -151,3 +151,30 @@ int comm_greet_call(rpc_channel *channel, const char magic[COMM_MAGIC_SIZE], con
         return status;
     return verify_answer(&greeting, key, proof) ? 0 : -EACCES;
 }
+
+int comm_greet_hear(rpc_channel *channel, const char magic[COMM_MAGIC_SIZE], struct comm_greeting *greeting,
+                    uint8_t about[COMM_ABOUT_SIZE], uint64_t deadline)
+{
+    int status = comm_receive_all(channel, greeting->hello, sizeof greeting->hello, deadline);
+    if (status < 0)
+        return status;
+    if (memcmp(greeting->hello, magic, COMM_MAGIC_SIZE) != 0)
+        return -EPROTO;
+    memcpy(about, greeting->hello + COMM_MAGIC_SIZE, COMM_ABOUT_SIZE);
+    return comm_random(greeting->nonce, sizeof greeting->nonce);
+}
+
+int comm_greet_check(rpc_channel *channel, struct comm_greeting *greeting, const uint8_t key[COMM_KEY_SIZE],
+                     uint64_t deadline)
+{
+    uint8_t proof[COMM_PROOF_SIZE];
+    int status = comm_send_all(channel, greeting->nonce, sizeof greeting->nonce, deadline);
+    if (status == 0)
+        status = comm_receive_all(channel, proof, sizeof proof, deadline);
+    if (status < 0)
+        return status;
+    if (!comm_greet_verify(greeting, key, proof))
+        return -EACCES;
+    comm_greet_answer(greeting, key, proof);
+    return comm_send_all(channel, proof, sizeof proof, deadline);
+}

@@ -46,6 +46,11 @@ void comm_greet_answer(const struct comm_greeting *, const uint8_t key[COMM_KEY_
    -EPROTO: it speaks something else; or what the connection says. */
 int comm_greet_call(rpc_channel *, const char magic[COMM_MAGIC_SIZE], const uint8_t about[COMM_ABOUT_SIZE],
                     const uint8_t key[COMM_KEY_SIZE], uint64_t deadline);
+/* For a listener in two steps, between which it looks up the key that belongs to `about`. */
+int comm_greet_hear(rpc_channel *, const char magic[COMM_MAGIC_SIZE], struct comm_greeting *,
+                    uint8_t about[COMM_ABOUT_SIZE], uint64_t deadline);
+int comm_greet_check(rpc_channel *, struct comm_greeting *, const uint8_t key[COMM_KEY_SIZE], uint64_t deadline);
+
 /* Sends or receives all of it, or fails: 0, -ETIMEDOUT, -ECONNRESET or another -errno. */
 int comm_send_all(rpc_channel *, const void *bytes, size_t size, uint64_t deadline);
 int comm_receive_all(rpc_channel *, void *bytes, size_t size, uint64_t deadline);

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""comm.py BIN [CASE...]: what links of several channels reach, between two network namespaces whose cards are shaped.
+
+shows: communication: links use all cards and the room of each flow, and a slow card costs its share only
+
+Needs root. Each case prints one JSON object on a line; figures are medians of --repeat repetitions. With --judge a case
+that misses its goal makes the exit status 1, and without root it is 77.
+
+  loopback   256 MiB over loopback, without shaping, against raw streams
+  card       256 MiB over one card of 1 Gbit/s, against raw streams
+  cards      64 MiB over 1 and over 4 cards of 200 Mbit/s each: how many times faster
+  flows      32 MiB over one card that gives each flow 50 Mbit/s: 1 and 8 channels, how many times faster
+  slow       64 MiB over 8 cards of 100 Mbit/s, one of which has a tenth of that: part of what the cards allow
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+
+# Of a frame of 1,514 bytes 1,448 are the program's: 14 of Ethernet, 20 of IP, 32 of TCP with time stamps.
+GOODPUT = 1448 / 1514
+
+
+def run(*words, **more):
+    return subprocess.run(words, check=True, capture_output=True, text=True, timeout=120, **more).stdout
+
+
+class Pair:
+    """Two namespaces with a cable for each of the rates (Mbit/s) between them."""
+
+    def __init__(self, rates, flow=None):
+        self.spaces = [f"flyt-comm-{os.getpid()}-{side}" for side in "ab"]
+        self.rates = rates
+        for space in self.spaces:
+            run("ip", "netns", "add", space)
+            run("ip", "-n", space, "link", "set", "lo", "up")
+        for i, rate in enumerate(rates):
+            run("ip", "link", "add", f"c{i}", "netns", self.spaces[0], "type", "veth", "peer", "name", f"c{i}",
+                "netns", self.spaces[1])
+            for end, space in enumerate(self.spaces):
+                run("ip", "-n", space, "addr", "add", f"10.77.{i}.{end + 1}/24", "dev", f"c{i}")
+                run("ip", "-n", space, "link", "set", f"c{i}", "up")
+                if flow:
+                    self.limit_flows(space, f"c{i}", flow)
+                else:
+                    run("tc", "-n", space, "qdisc", "add", "dev", f"c{i}", "root", "tbf", "rate", f"{rate}mbit",
+                        "burst", "128kb", "latency", "30ms")
+
+    @staticmethod
+    def limit_flows(space, card, mbit):
+        """A class for each pair of bits 1 to 5 of the ports. One end has one port for all flows, the other one each."""
+        lines = [f"qdisc add dev {card} root handle 1: htb default fff",
+                 f"class add dev {card} parent 1: classid 1:fff htb rate 10gbit"]
+        for near in range(32):
+            for far in range(32):
+                name = f"1:{near * 32 + far + 1:x}"
+                lines.append(f"class add dev {card} parent 1: classid {name} htb rate {mbit}mbit burst 64kb")
+                lines.append(f"filter add dev {card} parent 1: protocol ip prio 1 u32 match ip sport {near << 1} 0x3e "
+                             f"match ip dport {far << 1} 0x3e flowid {name}")
+        run("tc", "-n", space, "-batch", "-", input="\n".join(lines) + "\n")
+
+    def flows(self):
+        """How many classes have carried more than a megabyte."""
+        said = run("tc", "-n", self.spaces[0], "-s", "class", "show", "dev", "c0")
+        return sum(int(count) > 1e6 for count in re.findall(r"Sent (\d+) bytes", said))
+
+    def measure(self, tool, *options):
+        names = ",".join(f"c{i}" for i in range(len(self.rates)))
+        serve = subprocess.Popen(["ip", "netns", "exec", self.spaces[1], tool, "--serve", "-i", names],
+                                 stdout=subprocess.DEVNULL)
+        try:
+            said = run("ip", "netns", "exec", self.spaces[0], tool, "--to", "10.77.0.2", "-i", names, "--json",
+                       *options)
+            serve.wait(timeout=30)
+        finally:
+            serve.kill()
+            serve.wait()
+        return [json.loads(line) for line in said.splitlines()][-1]
+
+    def close(self):
+        for space in self.spaces:
+            subprocess.run(["ip", "netns", "del", space], check=False)
+
+
+def over(rates, tool, *options, flow=None, flows=0):
+    for _ in range(10):
+        pair = Pair(rates, flow)
+        try:
+            got = pair.measure(tool, *options)
+            if pair.flows() >= flows if flow else True:
+                return got
+        finally:
+            pair.close()
+    raise SystemExit("comm.py: the ports of the flows were never in classes of their own")
+
+
+def loopback(tool, repeat):
+    said = run(tool, "--json", "-s", "256M", "-n", repeat)
+    return json.loads(said.splitlines()[-1])
+
+
+def card(tool, repeat):
+    return over([1000], tool, "-s", "256M", "-n", repeat)
+
+
+def cards(tool, repeat):
+    one = over([200], tool, "-s", "64M", "-n", repeat, "--no-raw")["link_mb_s"]
+    four = over([200] * 4, tool, "-s", "64M", "-n", repeat, "--no-raw")["link_mb_s"]
+    return {"one_mb_s": one, "four_mb_s": four, "ratio": round(four / one, 2)}
+
+
+def flows(tool, repeat):
+    one = over([0], tool, "-s", "32M", "-n", repeat, "--no-raw", "-c", "1", flow=50, flows=1)["link_mb_s"]
+    eight = over([0], tool, "-s", "32M", "-n", repeat, "--no-raw", "-c", "8", flow=50, flows=8)["link_mb_s"]
+    return {"one_mb_s": one, "eight_mb_s": eight, "ratio": round(eight / one, 2)}
+
+
+def slow(tool, repeat):
+    rates = [100, 100, 100, 10, 100, 100, 100, 100]
+    got = over(rates, tool, "-s", "64M", "-n", repeat)
+    allowed = sum(rates) / 8 * GOODPUT
+    return {**got, "allowed_mb_s": round(allowed, 1), "part": round(got["link_mb_s"] / allowed, 3)}
+
+
+# Each case, the figure that counts, and its goal.
+CASES = ((loopback, "ratio", 0.80), (card, "ratio", 0.95), (cards, "ratio", 3.7), (flows, "ratio", 7.5),
+         (slow, "part", 0.95))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("case", nargs="*")
+    parser.add_argument("--repeat", default="5")
+    parser.add_argument("--judge", action="store_true")
+    options = parser.parse_args()
+    tool = os.path.join(os.path.abspath(options.bin), "flyt-comm-perf")
+    if os.geteuid() != 0:
+        print("network namespaces need root: skipped")
+        return 77
+    missed = False
+    for case, figure, goal in CASES:
+        if not options.case or case.__name__ in options.case:
+            got = {"case": case.__name__, **case(tool, options.repeat), "goal": goal}
+            missed |= got[figure] < goal
+            print(json.dumps(got), flush=True)
+    return 1 if missed and options.judge else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
