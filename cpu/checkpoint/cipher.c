@@ -1,9 +1,15 @@
 /* cipher.c: AES-256-GCM of OpenSSL: cipher.h. */
 #include "cpu/checkpoint/cipher.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
-static void *begin(void) { return EVP_CIPHER_CTX_new(); }
+/* A program may end while another thread of it writes: OpenSSL must not tidy up at exit. */
+static void *begin(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+    return EVP_CIPHER_CTX_new();
+}
 static void end(void *begun) { EVP_CIPHER_CTX_free(begun); }
 
 static bool work(void *begun, const struct cipher_work *w)
