@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """tests/core/moved.py: programs that move between two servers with the software GPU while they run; TAP on stdout.
 
-    moved.py [--bin DIR] [--transport tcp|unix] --mover LIBRARY [--pause MICROSECONDS] [--least MOVES] PROGRAM...
+    moved.py [--bin DIR] [--transport tcp|unix] --mover LIBRARY [--pause MICROSECONDS] [--least MOVES]
+        PROGRAM[:LEAST]...
 
-shows: moving: programs with arrays, textures, managed memory, graphs, streams and kernels that launch kernels give the
-  same results while their sessions move again and again
+shows: moving: programs with arrays, textures, managed memory, graphs, streams and kernels that launch kernels or graphs
+  give the same results while their sessions move again and again
 """
 import argparse
 import os
@@ -33,12 +34,13 @@ def main():
     try:
         servers = [e2e.Server(arguments.bin, arguments.transport, "software", folder, {}) for folder in folders]
         for program in arguments.program:
+            program, _, least = program.partition(":")
             said = os.path.join(folders[0], "moved-" + os.path.basename(program))
             problem, output, _ = e2e.run(os.path.abspath(program), arguments, servers[0].uri, {
                 "LD_PRELOAD": os.path.abspath(arguments.mover), "FLYT_TEST_MOVED": said,
                 "FLYT_TEST_MOVES": " ".join(server.uri for server in servers), "FLYT_TEST_PAUSE_US": arguments.pause})
             moves = read(said).strip() if os.path.exists(said) else "0"
-            if not problem and int(moves.split()[0]) < arguments.least:
+            if not problem and int(moves.split()[0]) < int(least or arguments.least):
                 problem = "it moved too rarely"
             result(f"{os.path.basename(program)}, {arguments.transport}; moves, refusals: {' '.join(moves.split())}",
                    f"{problem}\n{output[-3000:]}" if problem else None)

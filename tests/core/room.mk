@@ -61,11 +61,12 @@ TESTS_CORE_MOVER := $(BUILD)/tests/libmover.so
 $(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ $^ $(ALL_LDFLAGS) -ldl -lpthread
-TESTS_CORE_MOVED := $(addprefix build/cuda/,arrays textures managed graph_random dynamic threads)
-$(BUILD)/tests/core_moved: tests/core/moved.py tests/cuda/e2e.py $(TESTS_CORE_MOVED) | $(TESTS_CORE_MOVER) $(PROGRAMS)
+TESTS_CORE_MOVED := $(addprefix build/cuda/,arrays textures managed graph_random dynamic threads device_graphs)
+$(BUILD)/tests/core_moved: tests/core/moved.py tests/cuda/e2e.py $(TESTS_CORE_MOVED) build/cuda/moved_graphs \
+                           | $(TESTS_CORE_MOVER) $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/core/moved.py --bin %s --mover %s %s\n' $(BIN) $(TESTS_CORE_MOVER) \
-	    "$(TESTS_CORE_MOVED)" > $@
+	    "$(TESTS_CORE_MOVED) build/cuda/moved_graphs:20" > $@
 	@chmod +x $@
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/core_moved)
 # The same with every copy over lanes.

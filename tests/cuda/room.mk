@@ -96,6 +96,9 @@ $(BUILD)/tests/fresh-%: tests/cuda/fresh.py tests/cuda/e2e.py build/cuda/fresh |
 	@printf '#!/bin/sh\nexec tests/cuda/fresh.py --bin %s --transport %s build/cuda/fresh\n' $(BIN) $* > $@
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/fresh-shm)
+build/cuda/moved_graphs: tests/cuda/moved/graphs.cu $(CUDA_CHECK)
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -rdc=true -o $@ $< -lcudadevrt
 
 build/cuda/vector_add-noptx: tests/cuda/vector_add.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)

@@ -34,8 +34,10 @@ const struct kind_row server_kinds[KINDS] = {
                              .stop = host_functions_stop },
     [KIND_CONDITION]     = { "condition", .moves = MOVE_NOTHING, .release = conditions_release_all,
                              .stop = conditions_stop, .count = conditions_count },
-    /* The client does not keep what it gave the server. */
-    [KIND_DEVICE_GRAPH]  = { "device-graph", .moves = MOVE_REFUSED, .release = device_graphs_release_all,
+    /* A client of an earlier release does not keep what it gave the server. What kernels have launched has ended when
+       the client's work has. */
+    [KIND_DEVICE_GRAPH]  = { "device-graph", .moves = MOVE_REFUSED, .able = FLYT_ABLE_DEVICE_GRAPHS,
+                             .release = device_graphs_release_all,
                              .drop = device_graphs_drop, .stop = device_graphs_stop, .count = device_graphs_count },
     [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all,
                              .stop = streams_free },

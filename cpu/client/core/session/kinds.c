@@ -1,6 +1,7 @@
 /* kinds.c: the table of kinds.h. It names functions of nearly all files; nobody calls this one. */
 #include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/copy/array.h"
+#include "cpu/client/core/stream/device_graph.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/memory/host.h"
@@ -77,4 +78,7 @@ const struct client_kind_row client_kinds[KINDS] = {
     /* Each is sent again when it is launched next. */
     [KIND_SEQUENCE] = { "graphs kept by the server", MOVE_NOTHING, .begin = sequence_open, .count = sequence_count,
                         .moved = sequence_moved },
+    /* Behind the functions, textures and memory that their calls name. */
+    [KIND_DEVICE_GRAPH] = { "graphs that kernels launch", MOVE_REBUILT, .drop = device_graphs_forget_context,
+                            .count = device_graphs_count, .restore = device_graphs_restore },
 };

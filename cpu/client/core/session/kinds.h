@@ -37,6 +37,7 @@ enum client_kind {
     KIND_REGISTERED,
     KIND_HOST_FUNCTION,
     KIND_SEQUENCE,
+    KIND_DEVICE_GRAPH,
     KINDS
 };
 

@@ -50,7 +50,7 @@ void move_link_lost(void *context, const char *reason)
 
 int move_ask_source(struct move *move)
 {
-    movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES };
+    movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES | FLYT_ABLE_DEVICE_GRAPHS };
     movable_result result;
     memset(&result, 0, sizeof result);
     if (core_session.in_process)

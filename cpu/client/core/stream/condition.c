@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "device_graph.h"
 #include "cpu/common/cancel.h"
 #include "context.h"
 #include "mirror.h"
@@ -270,6 +271,8 @@ int core_device_graph_set(core_condition *q, core_context *c, core_stream stream
                                .executable = executable, .body = { { (u_int)q->call_count, calls } } };
     code = stream_send(s, &(struct stream_call){ FLYT_DEVICE_GRAPH, (xdrproc_t)xdr_device_graph_args, &args, true,
                                                  q->used }, NULL);
+    if (!code)
+        code = device_graph_keep(q->stand_in->stream.context, &args);
     free(calls);
     return code;
 }
@@ -278,6 +281,7 @@ void core_device_graph_drop(uint64_t executable)
 {
     CANCEL_DEFERRED;
     device_graph_drop_args args = { executable };
+    device_graph_forget(executable);
     if (!core_enter())
         wire_send(FLYT_DEVICE_GRAPH_DROP, (xdrproc_t)xdr_device_graph_drop_args, &args);
 }

@@ -124,5 +124,6 @@ int  array_contents(struct move *);
 int  texture_restore(struct move *);
 int  surface_restore(struct move *);
 void textures_moved(struct move *, bool moved);
+int  device_graphs_restore(struct move *);
 
 #endif
