@@ -41,3 +41,13 @@ $(EXEC_REGISTERS): $(call objects,tests/exec/needs.c cpu/common/env.c cpu/common
     $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS) -lm
+
+# A sample of kernels, in make check: the estimate is as near to ptxas as it was.
+EXEC_REGISTERS_SAMPLE := $(BUILD)/tests/exec-registers/sample.ptx
+$(EXEC_REGISTERS_SAMPLE): tests/exec/registers.cu
+	@mkdir -p $(@D)
+	$(NVCC) -ptx -O3 -std=c++17 -arch=compute_75 -Wno-deprecated-gpu-targets -o $@ $<
+ifeq ($(FLAVOUR),plain)
+TESTS += "tests/exec/registers.py --sample --ptxas $(dir $(NVCC))ptxas --program $(EXEC_REGISTERS) \
+          $(EXEC_REGISTERS_SAMPLE)"
+endif
