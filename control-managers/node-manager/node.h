@@ -219,7 +219,7 @@ void share_change(struct server *, uint64_t order, const node_resize *);
 void share_bridge(struct server *, uint64_t program, bool departs, int fd, uint64_t order);
 /* The share that a server has; while a change is not settled, the larger of the old and the new one. */
 uint32_t share_bound_sms(const struct server *);
-uint64_t share_bound_memory(const struct server *);
+uint64_t share_bound_memory(const struct server *); /* of each of its GPUs */
 
 /* bridges.c */
 void bridge_begin(struct node *, uint64_t order, const node_bridge *);

@@ -187,8 +187,9 @@ void workers_look(struct server *server)
     server->workers = programs_visit(server, 0, false, &server->used);
     /* The books are the server's own: one that was taken over can write what it likes, but not that it has more than it
        was given. */
-    if (server->used > share_bound_memory(server))
-        server->used = share_bound_memory(server);
+    const uint64_t most = share_bound_memory(server) * server->gpu_count;
+    if (server->used > most)
+        server->used = most;
 }
 
 unsigned workers_end(const struct server *server, uint64_t program)

@@ -14,10 +14,12 @@
 #include <stdint.h>
 
 enum { LEDGER_SLOTS = 4096 };
+#define LEDGER_ALL UINT32_MAX         /* in place of a device: all of them */
 
 struct ledger_slot {
     int64_t  pid;                     /* 0: free */
-    /* all that its program's session holds: credit, modules, contexts with stacks … */
+    /* All that its program's session holds, on all devices: credit, modules, contexts with stacks … What of it is on
+       devices other than the first stands in `accounts`, too. */
     uint64_t bytes;
     uint64_t credit;                  /* the part that MAP made, of which the client may hold some unused */
     uint64_t idle;                    /* what it said it holds unused, when it was last asked */
@@ -46,7 +48,15 @@ enum { LEDGER_SHARED = 16384 };
 struct ledger_shared {
     uint64_t number, bytes;
     int64_t  pid;
-    uint64_t uses;                    /* how often that worker holds it */
+    uint32_t uses, device;            /* uses: how often that worker holds it */
+};
+
+/* What a worker holds on a device other than the first. A limit is of each device. pid 0: the row is free. */
+enum { LEDGER_ACCOUNTS = 8192 };
+struct ledger_account {
+    int64_t  pid;
+    uint64_t bytes, credit;           /* parts of those of its slot */
+    uint32_t device, unused;
 };
 
 struct ledger {
@@ -56,13 +66,15 @@ struct ledger {
     /* What the node manager has ordered since the server began (cpu/server/tenant/resize.c); 0: nothing. Written by the
        listener. The software GPU reads sms and device by itself, whenever it places a block or takes memory. */
     _Atomic uint32_t sms;
-    _Atomic uint64_t limit;           /* bytes that the tenant may have */
+    _Atomic uint64_t limit;           /* bytes that the tenant may have of each device */
     _Atomic uint64_t wanted;          /* less than that: the tenant is to have so much, and does not fit yet */
     _Atomic uint64_t device;          /* bytes that the software GPU has for each program */
-    uint32_t unused[6];
+    uint32_t account_high;            /* accounts[account_high] and beyond have never been used */
+    uint32_t unused[5];
     struct ledger_slot slots[LEDGER_SLOTS];
     struct ledger_program programs[LEDGER_SLOTS];
     struct ledger_shared shared[LEDGER_SHARED];
+    struct ledger_account accounts[LEDGER_ACCOUNTS];
 };
 _Static_assert(sizeof(struct ledger_slot) == 64 && offsetof(struct ledger, programs) == 64 * (LEDGER_SLOTS + 1),
                "read by other programs");

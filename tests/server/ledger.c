@@ -13,7 +13,7 @@
 
 uint64_t held(const struct fixture *f)
 {
-    uint64_t sum = shared_sum(f->ledger);
+    uint64_t sum = shared_sum(f->ledger, LEDGER_ALL);
     for (uint32_t i = 0; i < f->ledger->high; i++)
         sum += f->ledger->slots[i].pid ? f->ledger->slots[i].bytes : 0;
     return sum;

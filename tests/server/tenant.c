@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/server/tenant/tenant_accounts.h"
 #include "cpu/server/tenant/tenant_shared.h"
 #include "tests/server/ledger.h"
 
@@ -259,16 +260,46 @@ TEST(imports_share_a_row)
     struct ledger *ledger = calloc(1, sizeof *ledger);
     assert_non_null(ledger);
     for (int i = 0; i < LEDGER_SHARED + 1; i++)
-        assert_true(shared_add(ledger, 7, 4096, 100));
-    assert_true(shared_add(ledger, 7, 4096, 200));
+        assert_true(shared_add(ledger, 7, 0, 4096, 100));
+    assert_true(shared_add(ledger, 7, 0, 4096, 200));
     assert_int_equal(ledger->shared_count, 2);
-    assert_int_equal(shared_sum(ledger), 4096);
+    assert_int_equal(shared_sum(ledger, LEDGER_ALL), 4096);
     for (int i = 0; i < LEDGER_SHARED + 1; i++)
         assert_true(shared_drop(ledger, 7, 100));
     assert_false(shared_drop(ledger, 7, 100));
     assert_true(shared_held(ledger, 7));
     assert_true(shared_drop(ledger, 7, 200));
     assert_false(shared_held(ledger, 7));
+    free(ledger);
+}
+
+/* A server of one device has no rows; of several each has its own account, and the slot the sums. */
+TEST(devices_have_accounts)
+{
+    struct ledger *ledger = calloc(1, sizeof *ledger);
+    assert_non_null(ledger);
+    struct ledger_slot *a = &ledger->slots[0], *b = &ledger->slots[1];
+    a->pid = 100;
+    b->pid = 200;
+    assert_true(account_add(ledger, a, 0, 8 * MIB, 4 * MIB));
+    assert_true(ledger->account_high == 0 && account_devices(ledger) == 0);
+    assert_true(account_add(ledger, a, 3, 2 * MIB, 2 * MIB) && account_add(ledger, b, 3, MIB, 0));
+    assert_true(account_add(ledger, a, 3, MIB, 0) && account_devices(ledger) == 3);
+    assert_true(a->bytes == 11 * MIB && a->credit == 6 * MIB && ledger->account_high == 2);
+    assert_true(account_of(ledger, a, 0).bytes == 8 * MIB && account_of(ledger, a, 0).credit == 4 * MIB);
+    assert_true(account_of(ledger, a, 3).bytes == 3 * MIB && account_of(ledger, a, 3).credit == 2 * MIB);
+    assert_true(account_of(ledger, a, 1).bytes == 0 && account_of(ledger, a, LEDGER_ALL).bytes == 11 * MIB);
+    assert_true(account_of(ledger, b, 0).bytes == 0 && account_of(ledger, b, 3).bytes == MIB);
+    account_take(ledger, a, 3, 64 * MIB, 64 * MIB);     /* more than it has: nothing wraps */
+    assert_true(account_of(ledger, a, 3).bytes == 0 && a->bytes == 0 && account_of(ledger, a, 0).bytes == 0);
+    account_forget(ledger, 100);
+    assert_true(account_of(ledger, b, 3).bytes == MIB && account_devices(ledger) == 3);
+    /* All rows are taken: a charge is refused and changes nothing. */
+    for (uint32_t i = 0; i < LEDGER_ACCOUNTS - 1; i++)
+        assert_true(account_add(ledger, a, 1000 + i, 1, 0));
+    const uint64_t before = a->bytes;
+    assert_false(account_add(ledger, a, 5, MIB, MIB));
+    assert_true(a->bytes == before && account_add(ledger, a, 0, MIB, 0));
     free(ledger);
 }
 

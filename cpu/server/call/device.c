@@ -175,17 +175,18 @@ static int attribute_of(const flyt_device *device, CUdevice_attribute name)
 
 /* What a context takes is known, and charged to the tenant, only where the driver counts for this process alone
    (charge.c). The credit is the most that a client asks for. */
-static bool device_has_room(const struct session *session, const flyt_device *device, const struct memory_then *then)
+static bool device_has_room(const struct session *session, const flyt_device *device, unsigned index,
+                            const struct memory_then *then)
 {
     uint64_t credit = credit_ahead(UINT64_MAX, device->total_memory), taken = charge_private(session) ? then->taken : 0;
     return attribute_of(device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_DEFAULT &&
-           then->free >= taken + credit && tenant_roomy(taken + credit);
+           then->free >= taken + credit && tenant_roomy(index, taken + credit);
 }
 
 bool devices_have_room(const struct session *session, const flyt_device *devices, int count)
 {
     bool room = count > 0;
     for (int i = 0; i < count && room; i++)
-        room = device_has_room(session, &devices[i], &memory_then[i]);
+        room = device_has_room(session, &devices[i], (unsigned)i, &memory_then[i]);
     return room;
 }

@@ -242,11 +242,12 @@ static CUresult adopt_some(struct session *session, struct bridge *bridge, const
                                         .size = args->size - done };
     struct lent lent;
     CUresult r = ask(bridge, &question, &lent);
-    struct tenant_try try = tenant_try_begin(r == CUDA_SUCCESS ? lent_size(&lent) : 0, TENANT_PATIENCE_NS, false);
+    struct tenant_try try = tenant_try_begin(0, r == CUDA_SUCCESS ? lent_size(&lent) : 0, TENANT_PATIENCE_NS, false);
     bool again = r == CUDA_SUCCESS;
     while (again) {
         pthread_mutex_lock(&session->lock);
         struct context *context = context_find(session, args->context);
+        try.device = context ? (uint32_t)context->device->index : 0;
         r = context ? memory_adopt(session, context, question.address, question.size, &lent, more)
                     : CUDA_ERROR_INVALID_CONTEXT;
         again = r == CUDA_ERROR_OUT_OF_MEMORY && charge_shared(session);
@@ -291,7 +292,7 @@ static void handle_adopt_blocking(struct session *session, struct call *call)
     struct bridge_question question = { .kind = BRIDGE_HANDLE, .name = args->handle };
     struct lent lent = { .count = 0 };
     CUresult r = bridge ? ask(bridge, &question, &lent) : CUDA_ERROR_NOT_SUPPORTED;
-    struct tenant_try try = tenant_try_begin(args->size, TENANT_PATIENCE_NS, false);
+    struct tenant_try try = tenant_try_begin((unsigned)args->device, args->size, TENANT_PATIENCE_NS, false);
     bool again = r == CUDA_SUCCESS && lent.sizes[0] == args->size;
     if (r == CUDA_SUCCESS && !again)
         r = CUDA_ERROR_INVALID_VALUE;

@@ -51,7 +51,7 @@ static CUresult handle_drop(struct session *session, struct handle *handle)
         r = session->gpu->MemRelease(handle->memory);
         handle_charged(session, handle->device, handle->size, false);
         if (!share_part_end(session, handle->part))
-            tenant_release(TENANT_FIXED, handle->size);
+            tenant_release(TENANT_FIXED, (unsigned)handle->device->index, handle->size);
     }
     free(handle);
     return r;
@@ -68,7 +68,7 @@ static CUresult handle_make(struct session *session, const handle_create_args *a
     if (!args->size || args->size % granularity || args->size > session->window.size)
         return CUDA_ERROR_INVALID_VALUE;
     struct handle *handle = malloc(sizeof *handle);
-    if (!handle || !tenant_charge(TENANT_FIXED, args->size)) {
+    if (!handle || !tenant_charge(TENANT_FIXED, (unsigned)device->index, args->size)) {
         free(handle);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -77,7 +77,7 @@ static CUresult handle_make(struct session *session, const handle_create_args *a
     CUresult r = fd ? session->gpu->adopt_memory(&handle->memory, *fd, args->size, device->index)
                     : session->gpu->MemCreate(&handle->memory, args->size, &properties, 0);
     if (r != CUDA_SUCCESS) {
-        tenant_release(TENANT_FIXED, args->size);
+        tenant_release(TENANT_FIXED, (unsigned)device->index, args->size);
         free(handle);
         return r;
     }
@@ -105,11 +105,12 @@ static void handle_answer(struct session *session, struct call *call, CUresult r
 /* In a thread of its own, without session.lock: other programs of the tenant are asked for what they do not use. */
 static void create_blocking(struct session *session, struct call *call)
 {
-    struct tenant_try try = tenant_try_begin(call->args.handle_create.size, TENANT_PATIENCE_NS, false);
+    const handle_create_args *args = &call->args.handle_create;
+    struct tenant_try try = tenant_try_begin((unsigned)args->device, args->size, TENANT_PATIENCE_NS, false);
     CUresult r;
     do {
         pthread_mutex_lock(&session->lock);
-        r = handle_make(session, &call->args.handle_create, NULL);
+        r = handle_make(session, args, NULL);
         if (r == CUDA_SUCCESS)
             handle_answer(session, call, r);
         pthread_mutex_unlock(&session->lock);
@@ -167,7 +168,8 @@ void serve_handle_export(struct session *session, struct call *call)
                  : !handle || handle->imported         ? CUDA_ERROR_INVALID_VALUE
                                                        : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
-        r = share_part_make(session, handle->memory, handle->size, TENANT_FIXED, &handle->part);
+        r = share_part_make(session, handle->memory, handle->size, TENANT_FIXED, (unsigned)handle->device->index,
+                            &handle->part);
     if (r == CUDA_SUCCESS)
         r = share_export(session, handle->device, &handle->part, 1, 0, handle->size, &key);
     if (r == CUDA_SUCCESS)

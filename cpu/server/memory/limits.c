@@ -170,7 +170,7 @@ static void memory_info_reply(struct session *session, struct call *call)
     if (r == CUDA_SUCCESS)
         r = session->gpu->MemGetInfo(&free_bytes, &total);
     bool share = !charge_private(session);
-    uint64_t left = tenant_left(share, &idle), most = tenant_limit();
+    uint64_t left = tenant_left(context ? (unsigned)context->device->index : 0, share, &idle), most = tenant_limit();
     result.free = free_bytes + (share ? idle : 0);
     result.free = result.free < left ? result.free : left;
     result.total = total < most ? total : most;

@@ -240,7 +240,7 @@ static CUresult pieces_end(struct session *session, struct context *context, uin
         r = r ? r : ended;
     }
     charge_unlock(session);
-    tenant_release(TENANT_CREDIT, size - shared);
+    tenant_release(TENANT_CREDIT, (unsigned)context->device->index, size - shared);
     return r;
 }
 
@@ -286,7 +286,7 @@ static CUresult pieces_make_of(struct session *session, struct context *context,
     for (uint64_t i = 0; r == CUDA_SUCCESS && i < size / window->granularity; i++)
         if (window->at[first + i])
             r = CUDA_ERROR_INVALID_VALUE;
-    if (r == CUDA_SUCCESS && !tenant_charge(TENANT_CREDIT, size))
+    if (r == CUDA_SUCCESS && !tenant_charge(TENANT_CREDIT, (unsigned)context->device->index, size))
         r = CUDA_ERROR_OUT_OF_MEMORY;
     if (r != CUDA_SUCCESS)
         return r;
@@ -298,7 +298,7 @@ static CUresult pieces_make_of(struct session *session, struct context *context,
     if (r != CUDA_SUCCESS && made)
         pieces_end(session, context, address, made);       /* its charge, too */
     if (r != CUDA_SUCCESS)
-        tenant_release(TENANT_CREDIT, size - made);
+        tenant_release(TENANT_CREDIT, (unsigned)context->device->index, size - made);
     return r;
 }
 
@@ -320,7 +320,7 @@ uint64_t memory_first_credit(struct session *session, struct context *context, u
     const struct window *window = &session->window;
     uint64_t piece = credit_piece(window->granularity, device_memory), ahead = credit_ahead(wanted, device_memory);
     uint64_t size = (ahead + piece - 1) / piece * piece;
-    if (!size || size > window->size || !tenant_roomy(size) ||
+    if (!size || size > window->size || !tenant_roomy((unsigned)context->device->index, size) ||
         pieces_make(session, context, window->base, size, piece) != CUDA_SUCCESS)
         return 0;
     watch_mapped(session, window->base, size);
@@ -341,11 +341,12 @@ static void map_reply(struct session *session, struct call *call, uint64_t size,
 static void map_blocking(struct session *session, struct call *call)
 {
     const map_args *args = &call->args.map;
-    struct tenant_try try = tenant_try_begin(args->least, TENANT_PATIENCE_NS, false);
+    struct tenant_try try = tenant_try_begin(0, args->least, TENANT_PATIENCE_NS, false);
     CUresult r;
     do {
         pthread_mutex_lock(&session->lock);
         struct context *context = context_find(session, args->context);
+        try.device = context ? (uint32_t)context->device->index : 0;
         r = context ? pieces_make(session, context, args->address, args->least, args->piece)
                     : CUDA_ERROR_INVALID_CONTEXT;
         if (r == CUDA_SUCCESS)
@@ -370,7 +371,8 @@ void serve_map(struct session *session, struct call *call)
                               args->least > args->size || args->piece % session->window.granularity ||
                               args->least % args->piece || args->size % args->piece))
         r = CUDA_ERROR_INVALID_VALUE;
-    uint64_t size = r == CUDA_SUCCESS && tenant_roomy(args->size) ? args->size : args->least;
+    uint64_t size = r == CUDA_SUCCESS && tenant_roomy((unsigned)context->device->index, args->size) ? args->size
+                                                                                                    : args->least;
     if (r == CUDA_SUCCESS)
         r = pieces_make(session, context, args->address, size, args->piece);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && size > args->least) {
@@ -431,7 +433,8 @@ static CUresult pieces_export(struct session *session, uint64_t address, uint64_
         if (i > first && piece == window->at[i - 1])
             continue;
         r = *count == SHARE_PARTS ? CUDA_ERROR_OUT_OF_MEMORY
-                                  : share_part_make(session, piece->handle, piece->size, TENANT_CREDIT, &piece->part);
+                                  : share_part_make(session, piece->handle, piece->size, TENANT_CREDIT,
+                                                    (unsigned)piece->context->device->index, &piece->part);
         (*parts)[(*count)++] = piece->part;
     }
     return r;

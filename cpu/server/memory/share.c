@@ -77,7 +77,7 @@ static uint64_t ledger_number(void)
 }
 
 CUresult share_part_make(struct session *session, CUmemGenericAllocationHandle memory, uint64_t size, int counted,
-                         struct share_part **out)
+                         unsigned device, struct share_part **out)
 {
     FLYT_ASSERT_HELD(&session->lock);
     if (*out)
@@ -90,7 +90,7 @@ CUresult share_part_make(struct session *session, CUmemGenericAllocationHandle m
                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (r == CUDA_SUCCESS && (part->fd = fd_keep(part->fd)) < 0)
         r = CUDA_ERROR_OPERATING_SYSTEM;
-    if (r == CUDA_SUCCESS && !tenant_share((enum tenant_kind)counted, size, part->ledger = ledger_number()))
+    if (r == CUDA_SUCCESS && !tenant_share((enum tenant_kind)counted, device, size, part->ledger = ledger_number()))
         r = CUDA_ERROR_OUT_OF_MEMORY;
     if (r != CUDA_SUCCESS) {
         if (part->fd >= 0)
@@ -248,7 +248,7 @@ static CUresult part_import(struct session *session, struct share_import *import
     struct share_memory *memory = &import->parts[import->count];
     if (!size || size % session->window.granularity || size > session->window.size - import->size)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!tenant_share_hold(ledger, size))
+    if (!tenant_share_hold(ledger, import->device, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = session->gpu->MemImportFromShareableHandle(&memory->handle, (void *)(intptr_t)fd,
                                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

@@ -57,9 +57,9 @@ static CUresult charge_settle(struct session *session, struct charge *charge, bo
     usage_device(context->device);
     charge_unlock(session);
     if (given)
-        tenant_release(TENANT_FIXED, given);
+        tenant_release(TENANT_FIXED, (unsigned)context->device->index, given);
     if (now > charge->before) {
-        if (!tenant_charge_waiting(TENANT_FIXED, now - charge->before, own))
+        if (!tenant_charge_waiting(TENANT_FIXED, (unsigned)context->device->index, now - charge->before, own))
             return CUDA_ERROR_OUT_OF_MEMORY;
         charge_lock(session);
         context->charged += now - charge->before;
@@ -93,5 +93,5 @@ void charge_context_gone(struct session *session, struct context *context)
     context->device->charged -= charged;
     usage_device(context->device);
     charge_unlock(session);
-    tenant_release(TENANT_FIXED, charged);
+    tenant_release(TENANT_FIXED, (unsigned)context->device->index, charged);
 }

@@ -2,7 +2,7 @@
  * resize.c: what the tenant may have changes while its programs run. The listener writes it into the books, where each
  * worker reads it when it charges memory, so an order holds for all programs at once, and no program is stopped for it.
  *
- * More memory: the next charge sees it. Less memory: only if everything that the programs hold fits, credit that a
+ * An order is about each device of the server. More memory: the next charge sees it. Less memory: only if everything that the programs hold fits, credit that a
  * client holds unused included. While an order waits for that, charges are judged by the smaller number (`wanted`), so
  * that no program takes what another one gives back.
  */
@@ -15,7 +15,7 @@ bool resize_look(struct resize_held *out)
 {
     if (!books_lock())
         return false;
-    out->held = books_sum(&out->idle);
+    out->held = books_most(&out->idle);
     books_unlock();
     out->limit = tenant_limit();
     return true;
@@ -26,7 +26,7 @@ bool resize_try(uint64_t bytes, bool hold)
     if (!books_lock())
         return false;
     struct ledger *ledger = books();
-    bool fits = books_sum(NULL) <= bytes;
+    bool fits = books_most(NULL) <= bytes;
     if (fits) {
         atomic_store(&ledger->device, bytes);         /* first: what was charged by the new limit must be there */
         atomic_store(&ledger->limit, bytes);
@@ -50,7 +50,7 @@ void resize_recall(uint64_t bytes)
 {
     if (!books_lock())
         return;
-    uint64_t held = books_sum(NULL);
+    uint64_t held = books_most(NULL);
     if (held > bytes)
         books_ask(held - bytes, false);
     books_unlock();

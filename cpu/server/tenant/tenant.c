@@ -1,7 +1,7 @@
 /*
  * tenant.c: the books of a tenant: what the workers of this server hold together, in the file $FLYT_TENANT_LEDGER
- * (cpu/common/tenant_ledger.h), and at most $FLYT_TENANT_MEMORY bytes of it, or what the node manager has ordered since
- * (resize.c).
+ * (cpu/common/tenant_ledger.h), and at most $FLYT_TENANT_MEMORY bytes of each device, or what the node manager has
+ * ordered since (resize.c). Each device has an account of its own: what a program has of one takes nothing from another.
  *
  * A worker's slot goes when the listener has reaped it; a dead one that the listener could not see (it was itself
  * killed) is found by its process id when the next one counts. So the sum is what live workers hold, however the others
@@ -33,6 +33,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/tenant_ledger.h"
 #include "cpu/server/tenant/books.h"
+#include "cpu/server/tenant/tenant_accounts.h"
 #include "cpu/server/tenant/tenant_shared.h"
 
 /* A worker that died is not always reaped at once; who waits looks again so often. */
@@ -114,21 +115,46 @@ uint64_t tenant_limit(void) { return limit_told(); }
 
 /* ---- what is held ---- */
 
-uint64_t books_sum(uint64_t *idle)
+/* What its client is sure to hold unused on the device: it says a sum for all devices. */
+static uint64_t slot_idle(const struct ledger_slot *slot, const struct account_held *held)
+{
+    uint64_t elsewhere = slot->credit - held->credit, idle = slot->idle > elsewhere ? slot->idle - elsewhere : 0;
+    return slot->pid == self ? 0 : idle < held->credit ? idle : held->credit;
+}
+
+uint64_t books_sum(uint32_t device, uint64_t *idle)
 {
     uint64_t sum = 0, unused = 0;
     for (uint32_t i = 0; i < books_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
         if (slot->pid && slot->pid != self && kill((pid_t)slot->pid, 0) != 0 && errno == ESRCH) {
             shared_forget(ledger, slot->pid);
+            account_forget(ledger, slot->pid);
             memset(slot, 0, sizeof *slot);
         }
-        sum += slot->pid ? slot->bytes : 0;
-        unused += slot->pid && slot->pid != self ? slot->idle < slot->credit ? slot->idle : slot->credit : 0;
+        if (!slot->pid)
+            continue;
+        const struct account_held held = account_of(ledger, slot, device);
+        sum += held.bytes;
+        unused += slot_idle(slot, &held);
     }
     if (idle)
         *idle = unused;
-    return sum + shared_sum(ledger);
+    return sum + shared_sum(ledger, device);
+}
+
+uint64_t books_most(uint64_t *idle)
+{
+    uint64_t most = books_sum(0, idle), unused;
+    for (uint32_t device = account_devices(ledger); device; device--) {
+        uint64_t sum = books_sum(device, &unused);
+        if (sum <= most)
+            continue;
+        most = sum;
+        if (idle)
+            *idle = unused;
+    }
+    return most;
 }
 
 /* NULL: all are taken. */
@@ -200,6 +226,7 @@ void tenant_forget(pid_t worker)
         if (ledger->slots[i].pid == worker)
             memset(&ledger->slots[i], 0, sizeof ledger->slots[i]);
     shared_forget(ledger, worker);
+    account_forget(ledger, worker);
     books_unlock();
     books_changed();
 }
@@ -223,6 +250,7 @@ int tenant_open(char *why, size_t size)
         own = ledger_own();
         if (own)
             *own = (struct ledger_slot){ .pid = self };
+        account_forget(ledger, self);
         books_unlock();
     }
     if (own || !limited)
@@ -235,63 +263,57 @@ int tenant_open(char *why, size_t size)
     return -1;
 }
 
-bool tenant_charge(enum tenant_kind kind, uint64_t bytes)
+bool tenant_charge(enum tenant_kind kind, unsigned device, uint64_t bytes)
 {
     if (!ledger)
         return true;
     if (!books_lock())
         return false;
-    uint64_t sum = books_sum(NULL), most = limit_charged();
+    uint64_t sum = books_sum(device, NULL), most = limit_charged();
     struct ledger_slot *own = ledger_own();
-    bool fits = own && sum <= most && bytes <= most - sum;
-    if (fits) {
-        own->bytes += bytes;
-        own->credit += kind == TENANT_CREDIT ? bytes : 0;
-    }
+    bool fits = own && sum <= most && bytes <= most - sum &&
+                account_add(ledger, own, device, bytes, kind == TENANT_CREDIT ? bytes : 0);
     books_unlock();
     return fits;
 }
 
-static void slot_release(struct ledger_slot *own, enum tenant_kind kind, uint64_t bytes)
+static void slot_release(struct ledger_slot *own, enum tenant_kind kind, unsigned device, uint64_t bytes)
 {
-    if (!own)
-        return;
-    own->bytes -= bytes < own->bytes ? bytes : own->bytes;
-    if (kind == TENANT_CREDIT)
-        own->credit -= bytes < own->credit ? bytes : own->credit;
+    if (own)
+        account_take(ledger, own, device, bytes, kind == TENANT_CREDIT ? bytes : 0);
 }
 
-void tenant_release(enum tenant_kind kind, uint64_t bytes)
+void tenant_release(enum tenant_kind kind, unsigned device, uint64_t bytes)
 {
     if (!books_lock())
         return;
-    slot_release(ledger_own(), kind, bytes);
+    slot_release(ledger_own(), kind, device, bytes);
     books_unlock();
     books_changed();
 }
 
-bool tenant_share(enum tenant_kind kind, uint64_t bytes, uint64_t number)
+bool tenant_share(enum tenant_kind kind, unsigned device, uint64_t bytes, uint64_t number)
 {
     if (!ledger)
         return true;
     if (!books_lock())
         return false;
-    bool added = shared_add(ledger, number, bytes, self);
+    bool added = shared_add(ledger, number, device, bytes, self);
     if (added)
-        slot_release(ledger_own(), kind, bytes);
+        slot_release(ledger_own(), kind, device, bytes);
     books_unlock();
     return added;
 }
 
-bool tenant_share_hold(uint64_t number, uint64_t bytes)
+bool tenant_share_hold(uint64_t number, unsigned device, uint64_t bytes)
 {
     if (!ledger)
         return true;
     if (!books_lock())
         return false;
-    uint64_t sum = books_sum(NULL), most = limit_charged();
+    uint64_t sum = books_sum(device, NULL), most = limit_charged();
     bool fits = shared_held(ledger, number) || (sum <= most && bytes <= most - sum);
-    bool added = fits && shared_add(ledger, number, bytes, self);
+    bool added = fits && shared_add(ledger, number, device, bytes, self);
     books_unlock();
     return added;
 }
@@ -305,33 +327,33 @@ void tenant_share_end(uint64_t number)
     books_changed();
 }
 
-bool tenant_charge_waiting(enum tenant_kind kind, uint64_t bytes, bool own)
+bool tenant_charge_waiting(enum tenant_kind kind, unsigned device, uint64_t bytes, bool own)
 {
-    struct tenant_try try = tenant_try_begin(bytes, TENANT_PATIENCE_NS, own);
+    struct tenant_try try = tenant_try_begin(device, bytes, TENANT_PATIENCE_NS, own);
     bool fits;
     do
-        fits = tenant_charge(kind, bytes);
+        fits = tenant_charge(kind, device, bytes);
     while (!fits && tenant_try_again(&try));
     return fits;
 }
 
-bool tenant_roomy(uint64_t bytes)
+bool tenant_roomy(unsigned device, uint64_t bytes)
 {
     uint64_t most = limit_charged();
     if (most == UINT64_MAX || !books_lock())
         return true;
-    uint64_t sum = books_sum(NULL);
+    uint64_t sum = books_sum(device, NULL);
     books_unlock();
     return sum <= most && bytes <= most - sum && most - sum - bytes >= most / TENANT_ROOMY_PART;
 }
 
-uint64_t tenant_left(bool share, uint64_t *idle)
+uint64_t tenant_left(unsigned device, bool share, uint64_t *idle)
 {
     uint64_t most = limit_charged();
     *idle = 0;
     if ((most == UINT64_MAX && !(share && tenant_shared())) || !books_lock())
         return UINT64_MAX;
-    uint64_t sum = books_sum(idle);
+    uint64_t sum = books_sum(device, idle);
     books_unlock();
     sum -= *idle < sum ? *idle : sum;
     return sum < most ? most - sum : 0;
@@ -382,7 +404,7 @@ int tenant_usage(struct tenant_usage *out, unsigned most)
     unsigned count = 0;
     if (!books_lock())
         return -1;
-    books_sum(NULL);                               /* frees the slots of workers that have ended */
+    books_sum(LEDGER_ALL, NULL);                   /* frees the slots of workers that have ended */
     for (uint32_t i = 0; i < books_high() && count < most; i++) {
         const struct ledger_program *at = &ledger->programs[i];
         uint32_t pid = ledger->slots[i].pid ? atomic_load(&at->pid) : 0, looks = atomic_load(&at->looks);
@@ -423,8 +445,11 @@ bool tenant_shared(void)
     return false;
 }
 
+/* Clients are asked for a number of bytes, whatever the device: where there are several, for all that they can give. */
 void books_ask(uint64_t lacking, bool own)
 {
+    if (lacking && account_devices(ledger))
+        lacking = UINT64_MAX;
     for (uint32_t i = 0; i < books_high(); i++) {
         struct ledger_slot *slot = &ledger->slots[i];
         if (!slot_asked(slot, own))
@@ -436,11 +461,11 @@ void books_ask(uint64_t lacking, bool own)
 }
 
 /* What of `bytes` lacks, from each who may have it. */
-static void tenant_ask(uint64_t bytes, bool own)
+static void tenant_ask(unsigned device, uint64_t bytes, bool own)
 {
     if (!books_lock())
         return;
-    uint64_t sum = books_sum(NULL), most = limit_charged(), left = sum < most ? most - sum : 0;
+    uint64_t sum = books_sum(device, NULL), most = limit_charged(), left = sum < most ? most - sum : 0;
     books_ask(most == UINT64_MAX || left >= bytes ? bytes : bytes - left, own);
     books_unlock();
 }
@@ -452,7 +477,7 @@ static bool tenant_awaited(const struct tenant_try *try)
     uint64_t waited = clock_now() - try->since;
     if (!books_lock())
         return false;
-    books_sum(NULL);                                     /* who has died answers no more */
+    books_sum(LEDGER_ALL, NULL);                         /* who has died answers no more */
     for (uint32_t i = 0; i < books_high(); i++) {
         const struct ledger_slot *slot = &ledger->slots[i];
         awaited |= slot_asked(slot, try->own) && slot->answered != atomic_load(&slot->asked) &&
@@ -474,9 +499,9 @@ static void tenant_give_up(bool own)
     books_unlock();
 }
 
-struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t wait_ns, bool own)
+struct tenant_try tenant_try_begin(unsigned device, uint64_t bytes, uint64_t wait_ns, bool own)
 {
-    return (struct tenant_try){ .bytes = bytes, .own = own, .since = clock_now(), .wait_ns = wait_ns,
+    return (struct tenant_try){ .bytes = bytes, .device = device, .own = own, .since = clock_now(), .wait_ns = wait_ns,
                                 .seen = ledger ? atomic_load(&ledger->changed) : 0, .last = !ledger };
 }
 
@@ -485,7 +510,7 @@ bool tenant_try_again(struct tenant_try *try)
     if (try->last)
         return false;
     if (!try->asked)
-        tenant_ask(try->bytes, try->own);
+        tenant_ask(try->device, try->bytes, try->own);
     try->asked = true;
     if (tenant_awaited(try)) {
         wait_for(&ledger->changed, try->seen, TENANT_SLICE_NS);
@@ -499,7 +524,7 @@ bool tenant_try_again(struct tenant_try *try)
 
 void tenant_survey(uint64_t wait_ns)
 {
-    struct tenant_try try = tenant_try_begin(0, wait_ns, false);
+    struct tenant_try try = tenant_try_begin(0, 0, wait_ns, false);
     while (tenant_try_again(&try))
         ;
 }

@@ -25,27 +25,27 @@ int  tenant_open(char *why, size_t size);
 /* Credit: what MAP makes, part of which the client may hold unused. Fixed: all else. */
 enum tenant_kind { TENANT_CREDIT, TENANT_FIXED };
 /* Before memory is made, or, where its size shows only then, before it is given to anybody. False: the tenant has not
-   that much left. */
-bool tenant_charge(enum tenant_kind, uint64_t bytes);
-void tenant_release(enum tenant_kind, uint64_t bytes);
+   that much left of this device (its index). */
+bool tenant_charge(enum tenant_kind, unsigned device, uint64_t bytes);
+void tenant_release(enum tenant_kind, unsigned device, uint64_t bytes);
 /* Memory that has been charged becomes memory that several programs may hold; it has this number from now on, and
    counts once, until the last worker that holds it says tenant_share_end or ends. False: the books have no more room;
    nothing has changed. */
-bool tenant_share(enum tenant_kind, uint64_t bytes, uint64_t number);
+bool tenant_share(enum tenant_kind, unsigned device, uint64_t bytes, uint64_t number);
 /* This worker holds it, too. False: no room, or nobody held it any more and the tenant has not that much left. */
-bool tenant_share_hold(uint64_t number, uint64_t bytes);
+bool tenant_share_hold(uint64_t number, unsigned device, uint64_t bytes);
 void tenant_share_end(uint64_t number);
 /* Charges, and asks the other programs, and our own client if `own`, for what they hold unused, and waits for them
    up to TENANT_PATIENCE_NS. Our own answers only while nobody holds session.lock. */
-bool tenant_charge_waiting(enum tenant_kind, uint64_t bytes, bool own);
+bool tenant_charge_waiting(enum tenant_kind, unsigned device, uint64_t bytes, bool own);
 /* There will be plenty left besides: credit may be given ahead of need. */
-bool tenant_roomy(uint64_t bytes);
+bool tenant_roomy(unsigned device, uint64_t bytes);
 
-/* The limit in bytes, UINT64_MAX: none. */
+/* The limit of each device in bytes, UINT64_MAX: none. */
 uint64_t tenant_limit(void);
-/* What is left of it, where what other programs hold unused, as far as is known, counts as left; and that, too (0
-   unless there is a limit, or `share`: they share the device's memory). */
-uint64_t tenant_left(bool share, uint64_t *idle);
+/* What is left of it on a device, where what other programs hold unused, as far as is known, counts as left; and that,
+   too (0 unless there is a limit, or `share`: they share the device's memory). */
+uint64_t tenant_left(unsigned device, bool share, uint64_t *idle);
 
 /* ---- what the tenant's programs use (usage.c) ---- */
 
@@ -64,10 +64,10 @@ int  tenant_usage(struct tenant_usage *, unsigned most);
 
 #define TENANT_PATIENCE_NS (500 * UINT64_C(1000000))
 /* A try of something that may lack memory:
-     struct tenant_try t = tenant_try_begin(bytes, …);
+     struct tenant_try t = tenant_try_begin(device, bytes, …);
      do r = …; while (r == CUDA_ERROR_OUT_OF_MEMORY && tenant_try_again(&t)); */
-struct tenant_try { uint64_t bytes, since, wait_ns; uint32_t seen; bool own, asked, last; };
-struct tenant_try tenant_try_begin(uint64_t bytes, uint64_t wait_ns, bool own);
+struct tenant_try { uint64_t bytes, since, wait_ns; uint32_t seen, device; bool own, asked, last; };
+struct tenant_try tenant_try_begin(unsigned device, uint64_t bytes, uint64_t wait_ns, bool own);
 bool tenant_try_again(struct tenant_try *);
 /* Other programs hold credit. */
 bool tenant_shared(void);

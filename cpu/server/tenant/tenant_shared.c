@@ -37,7 +37,7 @@ static struct ledger_shared *row_of(struct ledger *ledger, uint64_t number, int6
     return NULL;
 }
 
-bool shared_add(struct ledger *ledger, uint64_t number, uint64_t bytes, int64_t pid)
+bool shared_add(struct ledger *ledger, uint64_t number, uint32_t device, uint64_t bytes, int64_t pid)
 {
     uint32_t rows = count(ledger), at = position(ledger, number);
     struct ledger_shared *row = row_of(ledger, number, pid);
@@ -49,7 +49,7 @@ bool shared_add(struct ledger *ledger, uint64_t number, uint64_t bytes, int64_t 
         return false;
     row = &ledger->shared[at];
     memmove(row + 1, row, (rows - at) * sizeof *row);
-    *row = (struct ledger_shared){ number, bytes, pid, 1 };
+    *row = (struct ledger_shared){ number, bytes, pid, 1, device };
     ledger->shared_count = rows + 1;
     return true;
 }
@@ -74,11 +74,12 @@ void shared_forget(struct ledger *ledger, int64_t pid)
     ledger->shared_count = kept;
 }
 
-uint64_t shared_sum(const struct ledger *ledger)
+uint64_t shared_sum(const struct ledger *ledger, uint32_t device)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count(ledger); i++)
-        if (!i || ledger->shared[i].number != ledger->shared[i - 1].number)
+        if ((device == LEDGER_ALL || ledger->shared[i].device == device) &&
+            (!i || ledger->shared[i].number != ledger->shared[i - 1].number))
             sum += ledger->shared[i].bytes;
     return sum;
 }

@@ -12,11 +12,11 @@
 
 /* Whether anybody holds it. */
 bool shared_held(const struct ledger *, uint64_t number);
-/* One more hold of the process. False: the table is full. */
-bool shared_add(struct ledger *, uint64_t number, uint64_t bytes, int64_t pid);
+/* One more hold of the process, of memory of that device. False: the table is full. */
+bool shared_add(struct ledger *, uint64_t number, uint32_t device, uint64_t bytes, int64_t pid);
 /* One hold less. False: the process has none. */
 bool shared_drop(struct ledger *, uint64_t number, int64_t pid);
 void shared_forget(struct ledger *, int64_t pid);           /* it has ended */
-uint64_t shared_sum(const struct ledger *);                 /* bytes of all together */
+uint64_t shared_sum(const struct ledger *, uint32_t device); /* bytes of all together; LEDGER_ALL: of all devices */
 
 #endif
