@@ -28,8 +28,7 @@ struct checkpoint_seen {
     char key[ID_TEXT];             /* which it needs; "": nobody's */
 };
 
-/* The machine's key. EXIT_FINE or complained. */
-static int read_key(struct flytctl *ctl, const char *path, uint8_t key[CHECKPOINT_KEY])
+int checkpoint_key_file(struct flytctl *ctl, const char *path, uint8_t *key)
 {
     char error[EXPLAIN_SIZE];
     struct secret text;
@@ -180,7 +179,7 @@ int command_checkpoint_show(struct flytctl *ctl)
 {
     const char *path = ctl->argv[0], *key_file = option(ctl, "key");
     uint8_t key[CHECKPOINT_KEY];
-    if (key_file && read_key(ctl, key_file, key))
+    if (key_file && checkpoint_key_file(ctl, key_file, key))
         return EXIT_FAILED;
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

@@ -298,6 +298,11 @@ int file_write(struct flytctl *, const char *path, const json_t *file);
    complained, and *code is the exit status. */
 json_t *file_read(struct flytctl *, const char *path, const char *key, int *code);
 
+/* ---- cmd_checkpoint.c ---- */
+
+/* The key of a machine's checkpoints (cpu/checkpoint), from its file. EXIT_FINE or complained. */
+int checkpoint_key_file(struct flytctl *, const char *path, uint8_t *key);
+
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
@@ -322,7 +327,7 @@ int status_check(struct flytctl *); /* status --check; its exit statuses are not
 int command_change(struct flytctl *), command_migrate(struct flytctl *), command_grouping(struct flytctl *);
 int command_program_suspend(struct flytctl *), command_program_resume(struct flytctl *),
     command_program_checkpoint(struct flytctl *), command_checkpoint_show(struct flytctl *),
-    command_checkpoint_key(struct flytctl *);
+    command_checkpoint_key(struct flytctl *), command_checkpoint_compact(struct flytctl *);
 int command_program_migrate(struct flytctl *), command_move_list(struct flytctl *),
     command_move_cancel(struct flytctl *);
 /* Moves all programs of a node to other GPUs, so many at a time. The status of the first that does not move. */

@@ -3,4 +3,4 @@ $(BUILD)/tests/checkpoint_%: $(call objects,cpu/code/hash.c) $(CPU_CHECKPOINT_OB
                              $(BUILD)/tests/checkpoint/%.o
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_CHECKPOINT_LIBS) -lcrypto
-TESTS += $(BUILD)/tests/checkpoint_file $(BUILD)/tests/checkpoint_sealed
+TESTS += $(addprefix $(BUILD)/tests/checkpoint_,file sealed chain)

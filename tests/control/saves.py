@@ -5,6 +5,7 @@
 
 shows: checkpoints: with a key in the client manager's configuration they are encrypted; flytctl says with the key and
    without what is in them, and refuses another key, a changed file and a bad key by name
+shows: checkpoints: with the changes alone; several become one again, encrypted or not; another base is refused by name
 shows: checkpoints: a library of an earlier release is refused by name where it cannot do what is asked
 shows: checkpoints: the commands of docs/elastic.md that encrypt them do what it says
 shows: suspending: with a file that has a name; it goes when the program is resumed, and nobody's file is replaced
@@ -82,20 +83,63 @@ def encrypted(cluster, a):
     ok("encrypted: shown with and without the key, another key, changed files and bad keys are refused by name")
 
 
+def save(cluster, a, path, *more, expect=0):
+    said = cluster.run("program", "checkpoint", str(a.id), path, *more, expect=expect)
+    a.goes_on(1)
+    return said
+
+
+def changes(cluster, a, count, *key):
+    """A whole one, some with changes, and what becomes of them. The last, and the one that they became."""
+    paths = [os.path.join(cluster.dir, f"step{i}") for i in range(count)]
+    made = os.path.join(cluster.dir, "compacted")
+    for i, path in enumerate(paths):
+        save(cluster, a, path, *(("--base", paths[i - 1]) if i else ()))
+    whole, last = show(cluster, paths[0], *key), show(cluster, paths[-1], *key)
+    assert last["facts"]["base"] == show(cluster, paths[-2])["facts"]["id"] and not whole["kept"], last
+    assert last["bytes"] + last["kept"] == whole["bytes"], (whole, last)
+    assert 0 < last["bytes"] <= whole["bytes"] // 10, (whole["bytes"], last["bytes"])
+    cluster.run("checkpoint", "compact", *key, made, *paths)
+    new = show(cluster, made, *key)
+    assert (new["bytes"], new["kept"], new["facts"]["id"]) == (whole["bytes"], 0, last["facts"]["id"]), new
+    assert new["encrypted"] == bool(key) and "base" not in new["facts"], new
+    ok(f"changes: {last['bytes'] >> 10} of {whole['bytes'] >> 10} KiB; compacted{', encrypted' if key else ''}")
+    return paths, made
+
+
+def other_bases(cluster, a, paths, made):
+    other = os.path.join(cluster.dir, "other")
+    assert "the changes since" in cluster.run("checkpoint", "compact", other, paths[0], paths[2], expect=1)
+    assert "only the changes" in cluster.run("checkpoint", "compact", other, paths[1], paths[2], expect=1)
+    said = save(cluster, a, other, "--base", paths[1], expect=9)
+    assert "is not the checkpoint that the program has written last" in said, said
+    assert "would replace" in save(cluster, a, made, "--base", made, expect=9)
+    assert "No such file" in save(cluster, a, other, "--base", "/nowhere", expect=9)
+    save(cluster, a, other, "--base", made)               # it has the id of the last one
+    cluster.run("checkpoint", "compact", made, made, other)
+    assert show(cluster, made)["kept"] == 0
+    for path in (*paths, made, other):
+        os.unlink(path)
+    ok("changes since another checkpoint: refused by name")
+
+
 def as_documented(cluster, a):
     """The commands of docs/elastic.md, with other paths."""
     with open("docs/elastic.md", encoding="utf-8") as file:
-        section = file.read().split("### Encrypted checkpoints")[1].split("\n## ")[0]
+        page = file.read()
     key = os.path.join(cluster.dir, "checkpoint.key")
     said = ""
-    for line in section.split("```sh\n")[1].split("```")[0].splitlines():
+    lines = [line for part in ("### Changes alone", "### Encrypted checkpoints")
+             for line in page.split(part)[1].split("```sh\n")[1].split("```")[0].splitlines()]
+    for line in lines:
         line = line.replace("ID", str(a.id)).replace("/etc/flyt", cluster.dir).replace("/var/tmp", cluster.dir)
         if line.startswith("#"):
             assert f'security = {{ checkpoint-key = "file:{key}"; }};' in line, line
             configure(cluster, key)
         else:
             assert line.startswith("flytctl "), line
-            said = cluster.run(*line.split()[1:])
+            encrypted_before = ["--key", os.path.join(cluster.dir, "key")] if " compact " in line else []
+            said = cluster.run(*line.split()[1:], *encrypted_before)
     assert "encrypted" in said and "and all tags" in said, said
     ok("docs/elastic.md: the commands do what it says")
 
@@ -139,7 +183,13 @@ def main():
     cluster = Cluster(nodes=1)
     try:
         a = Program(cluster)
+        said = cluster.run("program", "checkpoint", str(a.id), f"{cluster.dir}/x", "--base", "/x", expect=9)
+        assert "has written no checkpoint yet" in said, said
+        assert a.ask("take", 16) == [0]
+        other_bases(cluster, a, *changes(cluster, a, 3))
         encrypted(cluster, a)
+        changed, made = changes(cluster, a, 2, "--key", f"{cluster.dir}/key")
+        assert "key is needed" in cluster.run("checkpoint", "compact", made, *changed, expect=1)
         as_documented(cluster, a)
         with_a_name(cluster, a)
         a.end()

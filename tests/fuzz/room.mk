@@ -1,7 +1,7 @@
 # tests/fuzz: fuzz targets (`make fuzz`; for 3 s each in `make check`). They are built by clang whatever CC is: objects
 # of other flavours are of no use. Where clang has no libFuzzer, a note takes the program's place, and the test is
 # skipped.
-FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint comm_store comm_link
+FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint chain comm_store comm_link
 FUZZ_CC    ?= clang
 FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
               -fprofile-instr-generate -fcoverage-mapping \
@@ -49,6 +49,11 @@ $(BUILD)/fuzz/comm_link: tests/fuzz/comm_link.c $(FUZZ_COMM_SOURCES) $(wildcard 
 
 $(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
 	$(call FUZZ_LINK,$(CPU_CODE_LIBS))
+$(BUILD)/fuzz/chain: tests/fuzz/chain.c $(wildcard cpu/checkpoint/*.[ch]) cpu/code/hash.c
+	$(call FUZZ_LINK,$(CPU_CHECKPOINT_LIBS) -lcrypto)
+$(BUILD)/fuzz/seeds/chain: $(BUILD)/tests/checkpoint_chain
+	@mkdir -p $@
+	$< --seeds $@
 $(BUILD)/fuzz/checkpoint: tests/fuzz/checkpoint.c $(wildcard cpu/checkpoint/*.[ch]) cpu/code/hash.c
 	$(call FUZZ_LINK,$(CPU_CHECKPOINT_LIBS) -lcrypto)
 $(BUILD)/fuzz/seeds/checkpoint: $(addprefix $(BUILD)/tests/checkpoint_,file sealed)
@@ -92,6 +97,7 @@ fuzz_tests = $(call fuzz_test,$(1),rpc,tests/fuzz/seeds/rpc.tar.gz) \
              $(call fuzz_test,$(1),fatbin,$(BUILD)/fuzz/seeds/fatbin) \
              $(call fuzz_test,$(1),ptx,tests/fuzz/seeds/ptx) \
              $(call fuzz_test,$(1),checkpoint,$(BUILD)/fuzz/seeds/checkpoint) \
+             $(call fuzz_test,$(1),chain,$(BUILD)/fuzz/seeds/chain) \
              $(call fuzz_test,$(1),comm_store,tests/fuzz/seeds/comm_store.tar.gz) \
              $(call fuzz_test,$(1),comm_link,tests/fuzz/seeds/comm_link.tar.gz)
 # (In other flavours they would be the same programs once more.) `make fuzz` is for longer.

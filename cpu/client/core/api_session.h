@@ -43,8 +43,9 @@ CORE_API int core_move(const char *uri, unsigned limit_ms, char *why, size_t siz
    core_move; 2: there is no room for the file. core_resume: not 0: it stays suspended, and can be tried again. */
 CORE_API int core_suspend(unsigned limit_ms, char *why, size_t size);
 CORE_API int core_resume(const char *uri, char *why, size_t size);
-/* As core_suspend, but the file has a name, and the program goes on at its server. */
-CORE_API int core_checkpoint(const char *file, char *why, size_t size);
+/* As core_suspend, but the file has a name, and the program goes on at its server. base: the checkpoint that was
+   written last: only what has changed since is written; "": everything. */
+CORE_API int core_checkpoint(const char *file, const char *base, char *why, size_t size);
 
 /* Calls that were answered without the server; who answers counts. All is counted with FLYT_STATS only. */
 CORE_API void core_count_local(void);

@@ -9,25 +9,17 @@
  *
  * One thread does both, because it holds the session's lock from the one to the other (session_move_begin).
  */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
-#include "cpu/common/version.h"
-#include "cpu/checkpoint/checkpoint.h"
 #include "cpu/client/core/api_gate.h"
 #include "cpu/client/core/session/attach.h"
-#include "cpu/client/core/session/checkpoint_file.h"
+#include "cpu/client/core/session/checkpoint.h"
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/session/move_steps.h"
 #include "cpu/client/core/stream/managed.h"
-#include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/wire/wire.h"
 
@@ -190,63 +182,25 @@ int session_suspend(struct move_order *order, const char *file)
     return code;
 }
 
-/* ---- a checkpoint ---- */
-
-static struct move_store *named_store(struct checkpoint_file *file, int fd, const struct checkpoint_seal *seal)
-{
-    char facts[CHECKPOINT_TEXT_MOST], host[256] = "", executable[PATH_MAX] = "", id[CHECKPOINT_ID_TEXT] = "";
-    if (!checkpoint_id_make(id)) {
-        close(fd);
-        return NULL;
-    }
-    gethostname(host, sizeof host - 1);
-    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
-    executable[length > 0 ? length : 0] = 0;
-    snprintf(facts, sizeof facts,
-             "version=%d\nid=%s\nflyt=%s\ncreated=%lld\nhost=%s\npid=%d\nexecutable=%.2000s\nwindow=0x%llx\n"
-             "window_size=%llu\ngranularity=%llu\ndevices=%d\ndriver=%d\n",
-             CHECKPOINT_VERSION, id, flyt_version, (long long)time(NULL), host, (int)getpid(), executable,
-             (unsigned long long)core_session.window, (unsigned long long)core_session.window_size,
-             (unsigned long long)core_session.granularity, device_count(), core_session.driver_version);
-    return move_store_new(fd, file->path, facts, true, seal);
-}
-
-static int file_make(struct checkpoint_file *file, const struct checkpoint_order *wish, struct move *move, int *fd)
-{
-    if (*wish->base)
-        return move_refuse(move, CORE_NOT_SUPPORTED, "checkpoints of changes are not implemented");
-    if (wish->seal && !move_store_can_seal(move->why, move->why_size))
-        return CORE_NOT_SUPPORTED;
-    *fd = checkpoint_file_make(file, wish->file, move->why, move->why_size);
-    return *fd >= 0 ? CORE_OK : errno == ENOSPC || errno == EDQUOT ? CORE_OUT_OF_MEMORY : CORE_NOT_SUPPORTED;
-}
+/* ---- a checkpoint: the program goes on at its server ---- */
 
 int session_checkpoint(struct move_order *order, const struct checkpoint_order *wish)
 {
     CANCEL_OFF;
-    struct checkpoint_file file = { 0 };
+    struct checkpoint_course course;
     struct suspended *s = calloc(1, sizeof *s);
-    int fd = -1;
     if (!s)
         return CORE_OUT_OF_MEMORY;
     s->stays = true;
     order_take(&s->move, order);
-    int code = file_make(&file, wish, &s->move, &fd);
-    /* the store closes its own descriptor */
-    if (!code && !(s->move.store = named_store(&file, dup(fd), wish->seal)))
-        code = move_refuse(&s->move, CORE_OUT_OF_MEMORY, "no memory");
+    int code = checkpoint_begin(&course, &s->move, wish);
     if (!code)
         code = go_out(s, order);
     if (!code && !move_permitted(&s->move))
         code = move_refuse(&s->move, CORE_NOT_READY, "it was called off");
-    if (code && fd >= 0)
-        checkpoint_file_drop(&file);
-    else if (!code && !checkpoint_file_name(&file, fd, s->move.why, s->move.why_size))
-        code = CORE_OUT_OF_MEMORY;
+    code = checkpoint_end(&course, &s->move, code);
     if (code)
         log_info("no checkpoint was made: %s", s->move.why);
-    if (fd >= 0)
-        close(fd);
     move_store_free(s->move.store);
     free(s);
     return code;
@@ -327,11 +281,11 @@ int session_resume(struct move_order *order)
     return CORE_OK;
 }
 
-int core_checkpoint(const char *file, char *why, size_t size)
+int core_checkpoint(const char *file, const char *base, char *why, size_t size)
 {
     CANCEL_DEFERRED;
     struct move_order order = { .why = why, .why_size = size };
-    return session_checkpoint(&order, &(struct checkpoint_order){ file, "", NULL });
+    return session_checkpoint(&order, &(struct checkpoint_order){ file, base, NULL });
 }
 
 int core_suspend(unsigned limit_ms, char *why, size_t size)

@@ -15,6 +15,7 @@
 #include "cpu/checkpoint/checkpoint.h"
 #include "cpu/checkpoint/cipher.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/stream/move_changes.h"
 #include "cpu/common/env.h"
 #include "cpu/rpc/tls/channel_tls.h"
 
@@ -23,6 +24,8 @@ struct move_store {
     struct checkpoint_writer *writer;
     struct checkpoint_reader *reader;
     bool named;                               /* `where` is the file, which goes with the store */
+    struct move_changes *now;                 /* NULL: changes are not looked for */
+    const struct move_changes *before;
     bool sealed;
     uint8_t key[CHECKPOINT_KEY];              /* sealed: to read it again */
     char where[PATH_MAX], why[CHECKPOINT_WHY_SIZE + 64];
@@ -50,12 +53,39 @@ int move_store_kind(struct move_store *s, unsigned kind, const char *name, uint6
                                                                               .object = count, .data = name }));
 }
 
+void move_store_changes(struct move_store *s, struct move_changes *now, const struct move_changes *before)
+{
+    s->now = now;
+    s->before = before;
+}
+
+/* So many bytes of the part from `at` on: written, or only said to be those of the file before. */
+static int write_run(struct move_store *s, const struct move_part *part, const uint8_t *bytes, uint64_t at,
+                     uint64_t size, bool kept)
+{
+    return checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = kept ? CHECKPOINT_KEPT : CHECKPOINT_PART,
+                                                                   .kind = part->kind, .size = (uint32_t)size,
+                                                                   .object = part->object,
+                                                                   .offset = part->offset + at,
+                                                                   .data = kept ? NULL : bytes + at });
+}
+
 int move_store_write(struct move_store *s, const struct move_part *part, const void *bytes)
 {
-    return written(s, checkpoint_write(s->writer, &(struct checkpoint_frame){
-                                                      .type = CHECKPOINT_PART, .kind = part->kind,
-                                                      .size = (uint32_t)part->size, .object = part->object,
-                                                      .offset = part->offset, .data = bytes }));
+    uint32_t same = 0;
+    int error = 0;
+    if (s->now)
+        move_changes_note(s->now, s->before, part, bytes, &same); /* without memory there is less to compare later */
+    if (!same)
+        return written(s, write_run(s, part, bytes, 0, part->size, false));
+    for (uint64_t at = 0, end; at < part->size && !error; at = end) {
+        const bool kept = same >> at / MOVE_CHUNK & 1;
+        for (end = at + MOVE_CHUNK; end < part->size && (same >> end / MOVE_CHUNK & 1) == kept; end += MOVE_CHUNK)
+            continue;
+        end = end < part->size ? end : part->size;
+        error = write_run(s, part, bytes, at, end - at, kept);
+    }
+    return written(s, error);
 }
 
 int move_store_finish(struct move_store *s)

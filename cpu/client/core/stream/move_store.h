@@ -39,6 +39,10 @@ bool move_store_can_seal(char *why, size_t size);
    FLYT_SUSPEND_FOLDER, or TMPDIR, or /var/tmp; else the file, which must not be there yet, and goes with the store.
    NULL, with why. */
 struct move_store *move_store_suspended(const char *path, char *why, size_t size);
+struct move_changes;
+/* Before the first part: each is noted in `now`, and of one that is in `before` (NULL: none) only the changes are
+   written. Both stay the caller's. */
+void move_store_changes(struct move_store *, struct move_changes *now, const struct move_changes *before);
 /* Before the first part of the kind. count: how many objects of it there are. */
 int  move_store_kind(struct move_store *, unsigned kind, const char *name, uint64_t count);
 int  move_store_write(struct move_store *, const struct move_part *, const void *bytes);

@@ -1,4 +1,4 @@
-/* checkpoint_file.c: see checkpoint_file.h. */
+/* file.c: see file.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpu/checkpoint/file.h"
 #include "cpu/checkpoint/checkpoint.h"
-#include "cpu/client/core/session/checkpoint_file.h"
 
 static int failed(const char *what, const char *path, char *why, size_t size)
 {

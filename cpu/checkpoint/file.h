@@ -1,6 +1,6 @@
-/* checkpoint_file.h: the file of a checkpoint, from its temporary name to its own. */
-#ifndef FLYT_CLIENT_CORE_CHECKPOINT_FILE_H
-#define FLYT_CLIENT_CORE_CHECKPOINT_FILE_H
+/* file.h: the file of a checkpoint, from its temporary name to its own. */
+#ifndef FLYT_CHECKPOINT_FILE_H
+#define FLYT_CHECKPOINT_FILE_H
 
 #include <limits.h>
 #include <stdbool.h>

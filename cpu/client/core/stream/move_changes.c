@@ -1,0 +1,133 @@
+/* move_changes.c: see move_changes.h. Parts are found by a table with open addressing. */
+#include "move_changes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "cpu/checkpoint/checkpoint.h"
+
+struct noted_part {
+    uint64_t object, offset;
+    uint32_t kind, size;
+    size_t hashes;                       /* the first of its chunks */
+};
+
+struct move_changes {
+    char id[CHECKPOINT_ID_TEXT];
+    struct noted_part *parts;
+    XXH128_hash_t *hashes;
+    uint32_t *table;                     /* numbers of parts, from 1 on; 0: free */
+    size_t count, room, hash_count, hash_room, places;   /* places: a power of two, or 0 */
+    bool failed;
+};
+
+struct move_changes *move_changes_new(const char *id)
+{
+    struct move_changes *c = calloc(1, sizeof *c);
+    if (c)
+        snprintf(c->id, sizeof c->id, "%s", id);
+    return c;
+}
+
+const char *move_changes_id(const struct move_changes *c) { return c->id; }
+
+void move_changes_free(struct move_changes *c)
+{
+    if (!c)
+        return;
+    free(c->parts);
+    free(c->hashes);
+    free(c->table);
+    free(c);
+}
+
+static bool is(const struct noted_part *noted, const struct move_part *part)
+{
+    return noted->object == part->object && noted->offset == part->offset && noted->kind == part->kind &&
+           noted->size == part->size;
+}
+
+/* Where the part is, or would be. */
+static size_t place_of(const struct move_changes *c, const struct move_part *part)
+{
+    const uint64_t words[] = { part->object, part->offset, part->kind, part->size };
+    size_t at = (size_t)XXH3_64bits(words, sizeof words) & (c->places - 1);
+    while (c->table[at] && !is(&c->parts[c->table[at] - 1], part))
+        at = (at + 1) & (c->places - 1);
+    return at;
+}
+
+static bool table_grow(struct move_changes *c)
+{
+    uint32_t *old = c->table;
+    const size_t places = c->places ? 2 * c->places : 256;
+    uint32_t *table = calloc(places, sizeof *table);
+    if (!table)
+        return false;
+    c->table = table;
+    c->places = places;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct noted_part *noted = &c->parts[i];
+        c->table[place_of(c, &(struct move_part){ noted->kind, noted->object, noted->offset, noted->size })] =
+            (uint32_t)i + 1;
+    }
+    free(old);
+    return true;
+}
+
+static bool array_grow(void **array, size_t *room, size_t size, size_t wanted)
+{
+    if (wanted <= *room)
+        return true;
+    const size_t more = *room ? 2 * *room : 256;
+    void *grown = reallocarray(*array, more > wanted ? more : wanted, size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = more > wanted ? more : wanted;
+    return true;
+}
+
+/* A part that comes twice is kept as it came first. */
+static bool add(struct move_changes *c, const struct move_part *part, const XXH128_hash_t *hashes, unsigned count)
+{
+    if (c->failed || c->count >= UINT32_MAX - 1 || (2 * (c->count + 1) > c->places && !table_grow(c)) ||
+        !array_grow((void **)&c->parts, &c->room, sizeof *c->parts, c->count + 1) ||
+        !array_grow((void **)&c->hashes, &c->hash_room, sizeof *c->hashes, c->hash_count + count)) {
+        c->failed = true;
+        return false;
+    }
+    const size_t at = place_of(c, part);
+    if (c->table[at])
+        return true;
+    c->parts[c->count] = (struct noted_part){ part->object, part->offset, part->kind, (uint32_t)part->size,
+                                              c->hash_count };
+    memcpy(&c->hashes[c->hash_count], hashes, count * sizeof *hashes);
+    c->hash_count += count;
+    c->table[at] = (uint32_t)++c->count;
+    return true;
+}
+
+bool move_changes_note(struct move_changes *c, const struct move_changes *before, const struct move_part *part,
+                       const void *bytes, uint32_t *same)
+{
+    XXH128_hash_t hashes[MOVE_CHUNKS_MOST];
+    const XXH128_hash_t *old = NULL;
+    unsigned count = 0;
+    *same = 0;
+    if (before && before->places) {
+        const uint32_t number = before->table[place_of(before, part)];
+        old = number ? &before->hashes[before->parts[number - 1].hashes] : NULL;
+    }
+    for (uint64_t at = 0; at < part->size && count < MOVE_CHUNKS_MOST; at += MOVE_CHUNK, count++) {
+        const uint64_t left = part->size - at;
+        hashes[count] = XXH3_128bits((const uint8_t *)bytes + at, left < MOVE_CHUNK ? left : MOVE_CHUNK);
+        if (old && XXH128_isEqual(old[count], hashes[count]))
+            *same |= UINT32_C(1) << count;
+    }
+    return add(c, part, hashes, count);
+}
