@@ -51,8 +51,9 @@ enum { SHARE_EXPORTS = 65536, SHARE_PARTS = 65536 };
 
 /* True if the driver and the server's way of working allow it: then all memory is made exportable. */
 bool share_possible(const struct session *);
-/* Asks the driver for a descriptor. counted: what the books call the memory (enum tenant_kind), which is of that device;
-   from now on they count it under a number of its own, as long as anybody uses it. *part is unchanged if it is not NULL. */
+/* Asks the driver for a descriptor. counted: what the books call the memory (enum tenant_kind), which is of that
+   device; from now on they count it under a number of its own, as long as anybody uses it. *part is unchanged if it is
+   not NULL. */
 CUresult share_part_make(struct session *, CUmemGenericAllocationHandle, uint64_t size, int counted,
                          unsigned device, struct share_part **part);
 /* The memory goes: so do the exports that name it. NULL: nothing. True: the books no longer count it for this

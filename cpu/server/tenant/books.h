@@ -17,10 +17,8 @@ void books_unlock(void);
 void books_changed(void);                         /* wakes programs that wait for memory */
 
 /* The rest with the lock. */
-/* Bytes of all that live, on this device (LEDGER_ALL: on all); frees the slots of the others. *idle, when not NULL: what
+/* Bytes of all that live, on the device where they have most; frees the slots of the others. *idle, when not NULL: what
    others than we are known to hold unused there. */
-uint64_t books_sum(uint32_t device, uint64_t *idle);
-/* The sum on the device that has most. */
 uint64_t books_most(uint64_t *idle);
 /* Asks all workers, our own too if `own`, for so much of what their clients hold unused. */
 void books_ask(uint64_t lacking, bool own);

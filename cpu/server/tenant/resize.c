@@ -2,9 +2,9 @@
  * resize.c: what the tenant may have changes while its programs run. The listener writes it into the books, where each
  * worker reads it when it charges memory, so an order holds for all programs at once, and no program is stopped for it.
  *
- * An order is about each device of the server. More memory: the next charge sees it. Less memory: only if everything that the programs hold fits, credit that a
- * client holds unused included. While an order waits for that, charges are judged by the smaller number (`wanted`), so
- * that no program takes what another one gives back.
+ * An order is about each device of the server. More memory: the next charge sees it. Less memory: only if everything
+ * that the programs hold fits, credit that a client holds unused included. While an order waits for that, charges are
+ * judged by the smaller number (`wanted`), so that no program takes what another one gives back.
  */
 #include "cpu/server/tenant/resize.h"
 

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the tenant may have of each device, and what its programs hold of the one where they hold most; false: no books are kept. limit UINT64_MAX: there is none. */
+/* What the tenant may have of each device, and what its programs hold of the one where they hold most; false: no books
+   are kept. limit UINT64_MAX: there is none. */
 struct resize_held { uint64_t limit, held, idle; };
 bool resize_look(struct resize_held *);
 /* The limit is this, if the programs hold no more than that. Else nothing changes but, with `hold`, that they get

@@ -1,7 +1,8 @@
 /*
  * tenant.c: the books of a tenant: what the workers of this server hold together, in the file $FLYT_TENANT_LEDGER
  * (cpu/common/tenant_ledger.h), and at most $FLYT_TENANT_MEMORY bytes of each device, or what the node manager has
- * ordered since (resize.c). Each device has an account of its own: what a program has of one takes nothing from another.
+ * ordered since (resize.c). Each device has an account of its own: what a program has of one takes nothing from
+ * another.
  *
  * A worker's slot goes when the listener has reaped it; a dead one that the listener could not see (it was itself
  * killed) is found by its process id when the next one counts. So the sum is what live workers hold, however the others
@@ -122,7 +123,8 @@ static uint64_t slot_idle(const struct ledger_slot *slot, const struct account_h
     return slot->pid == self ? 0 : idle < held->credit ? idle : held->credit;
 }
 
-uint64_t books_sum(uint32_t device, uint64_t *idle)
+/* Bytes of all that live, on this device (LEDGER_ALL: on all). */
+static uint64_t books_sum(uint32_t device, uint64_t *idle)
 {
     uint64_t sum = 0, unused = 0;
     for (uint32_t i = 0; i < books_high(); i++) {
