@@ -64,6 +64,13 @@ $(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build
 	@printf '#!/bin/sh\nexec tests/control/limits.py %s build/cuda/quota\n' $(BIN) > $@
 	@chmod +x $@
 TESTS += $(BUILD)/tests/control_limits@sleeps
+# Programs with several GPUs.
+$(BUILD)/tests/control_gangs: tests/control/gangs.py tests/cuda/quota.py tests/lib/testlib.py build/cuda/gang \
+    | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/gangs.py %s build/cuda/gang\n' $(BIN) > $@
+	@chmod +x $@
+TESTS += $(BUILD)/tests/control_gangs@sleeps
 # A VM's share changes while its programs run.
 $(BUILD)/tests/control_elastic: tests/control/elastic.py tests/cuda/quota.py tests/lib/testlib.py build/cuda/elastic \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so

@@ -77,12 +77,9 @@ build/cuda/libraries: $(addprefix tests/cuda/libraries/,main.cu part.cu) $(CUDA_
 build/cuda/quota: tests/cuda/quota/main.cu tests/cuda/quota/big.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $^
-# One whose share changes: tests/control/elastic.py.
-build/cuda/elastic: tests/cuda/elastic/main.cu
-	@mkdir -p $(@D)
-	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
-# One that moves: tests/control/moves.py.
-build/cuda/moved: tests/cuda/moved/main.cu
+# One whose share changes: tests/control/elastic.py. One that moves: moves.py. One with several GPUs: gangs.py.
+TESTS_CUDA_TOLD := $(addprefix build/cuda/,elastic moved gang)
+$(TESTS_CUDA_TOLD): build/cuda/%: tests/cuda/%/main.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 $(BUILD)/tests/quota-%: tests/cuda/quota.py tests/cuda/e2e.py build/cuda/quota | $(PROGRAMS)

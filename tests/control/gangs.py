@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Programs with several GPUs of one node, in a whole cluster; TAP on stdout.
+
+    gangs.py BIN PROGRAM
+
+shows: several GPUs: a program that is entitled to four sees four distinct ones with its SMs and memory of each, copies
+   between all pairs, and reads the memory of one from another; CUDA_VISIBLE_DEVICES chooses among them
+shows: several GPUs: each GPU's memory is an account of its own, over all programs of the VM; live limits hold on each
+shows: several GPUs: more than a node has, and --spread, are refused by name
+shows: several GPUs: each daemon is killed and comes back: the program keeps its GPUs
+shows: several GPUs: a move, a suspend and a checkpoint are refused by name, and the program goes on
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+for room in ("cuda", "lib"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room))
+from quota import Program  # noqa: E402
+from testlib import Local, ok, story, until  # noqa: E402
+
+BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
+GPUS, SMS, MEMORY = 4, 4, 256            # of the node; MiB
+SHARE_SMS, SHARE = 2, 96                 # of the VM, of each GPU
+
+
+class Cluster(Local):
+    """Two nodes with four GPUs each. The VM `local` has a part of four."""
+
+    def __init__(self):
+        super().__init__(BIN, tempfile.mkdtemp(prefix="flyt-gangs-"), "--nodes", "2", "--gpus-per-node", str(GPUS),
+                         "--sms", str(SMS), "--memory", f"{MEMORY}M", FLYT_LOG="info")
+        self.place = self.env
+        self.run("vm", "set", "local", "--gpus", str(GPUS), "--sms", str(SHARE_SMS), "--memory", f"{SHARE}M")
+
+    def command(self, *words):
+        return subprocess.run([f"{BIN}/flytctl", *words], env=self.place, capture_output=True, text=True, timeout=60)
+
+    def run(self, *words, expect=0):
+        done = self.command(*words)
+        assert done.returncode == expect, (words, done)
+        return done.stdout + done.stderr
+
+    def rows(self, *words):
+        return self.json(*words)
+
+    def used(self):
+        """SMs and MiB that are booked, of all GPUs."""
+        row = self.json("status")
+        return row["sms_used"], row["memory_used"] >> 20
+
+    def booked(self):
+        """SMs that are booked on each GPU, by node."""
+        return [[gpu["sms_used"] for gpu in node["gpus"]] for node in self.rows("node", "list")]
+
+
+def take_all(program, size, devices=range(GPUS)):
+    """The errors of cudaMalloc on each device."""
+    return [program.ask("take", device, size)[0] for device in devices]
+
+
+def sees(cluster):
+    a = Program(cluster, PROGRAM)
+    assert a.ready == [0]
+    assert a.ask("look") == [GPUS, 1] + [SHARE_SMS, SHARE] * GPUS
+    assert a.ask("ring") == [GPUS * (GPUS - 1), 0]
+    servers = cluster.rows("server", "list")
+    assert len(servers) == 1 and servers[0]["gpu_count"] == GPUS and len(set(servers[0]["gpus"])) == GPUS, servers
+    assert servers[0]["gpu"] == servers[0]["gpus"][0] and servers[0]["memory_total"] == GPUS * SHARE << 20, servers
+    assert [row["gpus"] for row in cluster.rows("program", "list")] == [GPUS]
+    assert sorted(cluster.booked()) == [[0] * GPUS, [SHARE_SMS] * GPUS], cluster.booked()
+    gpu = servers[0]["gpus"][2]
+    assert "running" in cluster.run("describe", "gpu", gpu)
+    smi = subprocess.run([f"{BIN}/flyt-smi", "--query-gpu=index,pci.bus_id,uuid,memory.total",
+                          "--format=csv,noheader,nounits"], env=cluster.place, capture_output=True, text=True,
+                         timeout=30)
+    lines = [line.split(", ") for line in smi.stdout.splitlines()]
+    assert [line[0] for line in lines] == [str(i) for i in range(GPUS)], smi
+    assert all(len({line[i] for line in lines}) == GPUS for i in (1, 2)), smi
+    assert {line[3] for line in lines} == {str(SHARE)}, smi
+    ok("a program has all four GPUs of one node: distinct, with the VM's share of each, and copies between all pairs")
+    a.end()
+    for visible, expected in (("2,0", 2), ("3", 1), ("", 0)):
+        cluster.place = cluster.env | {"CUDA_VISIBLE_DEVICES": visible}
+        b = Program(cluster, PROGRAM)
+        if expected:
+            assert b.ask("look") == [expected, 1] + [SHARE_SMS, SHARE] * expected
+            assert b.ask("ring") == [expected * (expected - 1), 0]
+        else:
+            assert b.ready == [100], b.ready
+        b.end()
+    cluster.place = cluster.env
+    ok("CUDA_VISIBLE_DEVICES chooses among the GPUs that the VM has")
+
+
+def accounts(cluster):
+    a, b = Program(cluster, PROGRAM), Program(cluster, PROGRAM)
+    before = [a.ask("left", device) for device in range(GPUS)]
+    assert all(total == SHARE for _, total in before)
+    assert take_all(a, 64) == [0] * GPUS, "each GPU has so much"
+    assert take_all(a, 64) == [2] * GPUS, "and no more"
+    after = [a.ask("left", device)[0] for device in range(GPUS)]
+    assert all(b[0] - 70 <= left <= b[0] - 64 for b, left in zip(before, after)), (before, after)
+    assert a.ask("free", 1) == [0]
+    # What a gave back of one GPU is free for b, there and nowhere else.
+    assert take_all(b, 64) == [2, 0, 2, 2]
+    assert a.ask("take", 1, 64) == [2] and a.ask("free", 0) == [0] and a.ask("take", 0, 64) == [0]
+    ok("the memory of each GPU is an account of its own: of one program, and of two of the VM")
+    until(lambda: cluster.rows("server", "list")[0]["memory_used"] >> 20 >= GPUS * 64,
+          lambda: f"{cluster.rows('server', 'list')}", 25)
+    ok("flytctl shows what is used of all its GPUs together")
+    b.end()
+    assert a.ask("take", 1, 64) == [0]
+    # 64 MiB and more are used on each: less than that cannot be had; more, and fewer SMs, can.
+    said = cluster.run("change-config", "-i", "local", "--memory", "48M", expect=8)
+    assert "more than 48 MiB" in said, said
+    cluster.run("vm", "set", "local", "--now", "--memory", "160M", "--sms", "3")
+    assert cluster.used() == (GPUS * 3, GPUS * 160), cluster.used()
+    assert take_all(a, 64) == [0] * GPUS, "there is room on each GPU now"
+    assert take_all(a, 64) == [2] * GPUS
+    for device in range(GPUS):
+        assert a.ask("free", device) == [0]
+    cluster.run("vm", "set", "local", "--now", "--memory", f"{SHARE}M", "--sms", str(SHARE_SMS), "--within", "10")
+    assert cluster.used() == (GPUS * SHARE_SMS, GPUS * SHARE), cluster.used()
+    assert take_all(a, 64) == [0] * GPUS and take_all(a, 64) == [2] * GPUS
+    ok("live limits hold on each GPU: more memory at once, less when it is free")
+    a.end()
+
+
+def moves_refused(cluster):
+    a = Program(cluster, PROGRAM)
+    assert take_all(a, 8) == [0] * GPUS
+    program = str(cluster.rows("program", "list")[0]["id"])
+    other = next(row["name"] for row in cluster.rows("node", "list") if not row["servers"])
+    for words in (("migrate", program, "--to", other), ("migrate", program), ("migrate", program, "--fresh"),
+                  ("suspend", program), ("checkpoint", program, f"{cluster.dir}/file")):
+        done = cluster.command("program", *words)
+        assert done.returncode == 9 and f"has {GPUS} GPUs" in done.stderr, done
+    assert a.ask("ring") == [GPUS * (GPUS - 1), 0]
+    assert len(cluster.rows("server", "list")) == 1 and not cluster.rows("move", "list")
+    ok("a move, a suspend and a checkpoint are refused by name, before anything is done")
+    a.end()
+
+
+def refused(cluster):
+    said = cluster.run("vm", "set", "local", "--spread", expect=9)
+    assert "--spread" in said and "not supported" in said, said
+    said = cluster.run("vm", "set", "local", "--gpus", "5")
+    assert "5 GPUs of one node" in said and f"at most {GPUS} such GPUs" in said, said
+    program = subprocess.run([f"{BIN}/flyt-run", PROGRAM], env=cluster.place, stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=60)
+    assert "5 GPUs of one node" in program.stderr, program
+    cluster.run("vm", "set", "local", "--gpus", str(GPUS))
+    a = Program(cluster, PROGRAM)
+    assert a.ask("look")[0] == GPUS
+    a.end()
+    ok("more GPUs than a node has, and --spread, are refused by name; the entitlement says so at once")
+
+
+def killed(cluster):
+    a = Program(cluster, PROGRAM)
+    assert take_all(a, 16) == [0] * GPUS
+    row = cluster.rows("server", "list")[0]
+    node = row["node"]
+    for daemon in ("cluster-manager", node, "client-manager"):
+        again = cluster.kill(daemon)
+        assert a.ask("ring") == [GPUS * (GPUS - 1), 0]
+        again()
+        until(lambda: cluster.command("node", "list").returncode == 0 and
+              all(each["state"] == "up" for each in cluster.rows("node", "list")), "the nodes are back", 40)
+        until(lambda: len(cluster.rows("program", "list")) == 1, "the program is known", 40)
+        now = cluster.rows("server", "list")
+        assert [each["gpus"] for each in now] == [row["gpus"]] and now[0]["id"] == row["id"], now
+        until(lambda: cluster.used() == (GPUS * SHARE_SMS, GPUS * SHARE), lambda: f"{cluster.used()}", 20)
+        assert a.ask("ring") == [GPUS * (GPUS - 1), 0] and a.ask("take", GPUS - 1, 16) == [0]
+    # The server crashes: its node starts it again, with the same GPUs.
+    server = row["pid"]
+    os.kill(server, 9)
+    until(lambda: [each["restarts"] for each in cluster.rows("server", "list")] == [1] and
+          cluster.rows("server", "list")[0]["state"] == "running", "it is started again", 40)
+    b = Program(cluster, PROGRAM)
+    assert b.ask("look") == [GPUS, 1] + [SHARE_SMS, SHARE] * GPUS and b.ask("ring") == [GPUS * (GPUS - 1), 0]
+    assert cluster.rows("server", "list")[0]["gpus"] == row["gpus"]
+    ok("each daemon is killed and comes back, and the server, too: the same GPUs")
+    a.process.kill()
+    a.process.wait()
+    b.end()
+    until(lambda: not cluster.rows("program", "list"), "they are gone", 20)
+
+
+def exported(cluster):
+    cluster.run("vm", "export", f"{cluster.dir}/vms.json")
+    with open(f"{cluster.dir}/vms.json", encoding="utf-8") as file:
+        vms = json.load(file)["vms"]
+    assert [vm["gpus"] for vm in vms] == [GPUS], vms
+    cluster.run("vm", "set", "local", "--gpus", "1")
+    cluster.run("vm", "import", "--update", f"{cluster.dir}/vms.json")
+    assert cluster.rows("vm", "list")[0]["gpus"] == GPUS
+    ok("vm export and vm import keep the number of GPUs")
+
+
+def main():
+    cluster = Cluster()
+
+    def scenario():
+        for part in (sees, accounts, moves_refused, refused, killed, exported):
+            part(cluster)
+    try:
+        return story(scenario, logs=cluster.logs())
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+
+
+sys.exit(main())
