@@ -312,11 +312,13 @@ void vm_destroy(struct cluster *, struct vm *);
 struct vm *vm_find(struct cluster *, const char *name_or_address);
 struct node *node_create(struct cluster *, const char *name);
 void node_destroy(struct cluster *, struct node *);
-bool node_takes_gangs(const struct node *); /* it can give several GPUs to one server */
 void node_set_schedulable(struct cluster *, struct node *);
 bool gpu_may_be_tried(struct cluster *, const struct gpu *); /* it is not degraded, or has been for long enough */
 struct gpu *gpu_get(struct cluster *, struct node *, const char *id);     /* makes it */
 bool server_has_gpu(const struct server *, const struct gpu *);
+/* It has several GPUs, and its node, which is connected, cannot be given the order to start it. */
+#define SERVER_BEYOND_NODE "its node runs an earlier release now, which gives a program one GPU"
+bool server_is_beyond_node(const struct server *);
 struct server *server_create(struct cluster *, const struct db_server *); /* books it */
 void server_destroy(struct cluster *, struct server *);                   /* gives back; programs are detached */
 struct program *program_create(struct cluster *, struct vm *, const ctl_program *, uint64_t id);

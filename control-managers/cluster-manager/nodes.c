@@ -252,9 +252,8 @@ static void reconcile(struct cluster *cluster, struct node *node, const node_reg
     }
     for (struct server *server = node->servers, *next; server; server = next) {
         next = server->node_next;
-        if (server->gpu_count > 1 && is_ordered(node, server->row.id) && !node_takes_gangs(node)) {
-            server_gone(cluster, server, CTL_LOST,
-                        "its node runs an earlier release now, which gives a program one GPU");
+        if (is_ordered(node, server->row.id) && server_is_beyond_node(server)) {
+            server_gone(cluster, server, CTL_LOST, SERVER_BEYOND_NODE);
             continue;
         }
         /* Not durable, or its order is still in the outbox: it is to be started yet. */

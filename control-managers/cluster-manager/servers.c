@@ -107,6 +107,8 @@ static void became_durable(void *context, int error, const char *why)
         server_gone(cluster, server, CTL_INTERNAL, text);
     } else if (server->stopping) {
         server_gone(cluster, server, server->code, server->text);
+    } else if (server_is_beyond_node(server)) {
+        server_gone(cluster, server, CTL_LOST, SERVER_BEYOND_NODE);
     } else {
         struct message message = { .kind = NODE_ORDER_START, .server = server->row.id };
         server->ordered = true;

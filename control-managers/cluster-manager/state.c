@@ -129,9 +129,14 @@ bool gpu_may_be_tried(struct cluster *cluster, const struct gpu *gpu)
     return !gpu->degraded || loop_now(cluster->loop) >= gpu->try_again;
 }
 
-bool node_takes_gangs(const struct node *node)
+static bool takes_gangs(const struct node *node)
 {
     return node->session && node->session->hello.minor >= NODE_MINOR_GANGS;
+}
+
+bool server_is_beyond_node(const struct server *server)
+{
+    return server->gpu_count > 1 && server->node->session && !takes_gangs(server->node);
 }
 
 void node_set_schedulable(struct cluster *cluster, struct node *node)
@@ -144,7 +149,7 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
         slot->offered = (uint8_t)gpu->offered;
         slot->sm_limits = gpu->sm_limits;
         slot->tls = node->tls;
-        slot->gangs = node_takes_gangs(node);
+        slot->gangs = takes_gangs(node);
         slot->schedulable = node->state == ADMIN_NODE_UP && node->registered && !node->row.drained && gpu->known &&
                             gpu->state == CTL_GPU_READY && gpu_may_be_tried(cluster, gpu);
     }
