@@ -42,8 +42,8 @@ TARGETS = [
     ("shm_h2d_64m_ratio", "64 MiB to the device ÷ pipelined copy", 0.8, 1),
     ("shm_d2h_64m_ratio", "64 MiB from the device ÷ pipelined copy", 0.8, 1),
     ("shm_pinned_64m_ratio", "64 MiB pinned ÷ memcpy", 0.95, 1),
-    ("tcp_h2d_64m_ratio", "64 MiB to the device, TCP ÷ raw stream", 0.85, 1),
-    ("tcp_d2h_64m_ratio", "64 MiB from the device, TCP ÷ raw stream", 0.85, 1),
+    ("tcp_h2d_64m_ratio", "64 MiB to the device, TCP ÷ stream", 0.85, 1),
+    ("tcp_d2h_64m_ratio", "64 MiB from the device, TCP ÷ stream", 0.85, 1),
     ("tls_h2d_64m_ratio", "64 MiB to the device, TLS ÷ TCP and the cipher", 0.85, 1),
     ("tls_d2h_64m_ratio", "64 MiB from the device, TLS ÷ TCP and the cipher", 0.85, 1),
     ("shm_h2d_64k_gbs", "64 KiB to the device, GB/s", 6, 1),
@@ -148,7 +148,7 @@ def copies(r):
                 if transport == "tcp" and kind == "pageable":
                     lanes = int(found.get("lanes", 1)) or 1
                     r.keep(f"lanes.{way}", lanes)
-                    stream = r.limit(f"stream {lanes} {size}")
+                    stream = r.limit(f"stream {lanes} {size} {way}")
                     r.keep(f"stream.{way}", stream["gbs"])
                     r.keep(f"stream.{way}.best", stream["best_gbs"])
         if transport == "tls":

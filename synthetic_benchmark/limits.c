@@ -9,7 +9,7 @@
  *                          full fence, and copied out: what a ring in shared memory cannot do without p50_ns, p99_ns
  *   tcp spin|block         64 bytes to and fro over a loopback TCP connection             p50_ns, p99_ns
  *   unix spin|block        the same over a unix socket                                    p50_ns, p99_ns
- *   stream N BYTES         BYTES over N TCP connections, written and read in large pieces gbs
+ *   stream N BYTES h2d|d2h BYTES over N TCP connections, between a program's memory and a device's           gbs
  *   seal BYTES             one process seals BYTES as TLS does, the other opens as many, at the same time gbs
  *   pipe BYTES             BYTES through chunks of shared memory, one process copies in, the other out: gbs
  *
@@ -27,6 +27,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MESSAGE = 64, SAMPLES = 200000, MAX_LANES = 16, CHUNK = 128 * 1024, CHUNKS = 16, PIECE = 1024 * 1024 };
+enum { MESSAGE = 64, SAMPLES = 200000, MAX_LANES = 16, CHUNK = 128 * 1024, CHUNKS = 16, PIECE = 512 * 1024 };
 
 static int cpus[2];
 static uint64_t budget_ns = 200 * 1000000ull;
@@ -326,20 +327,38 @@ static int measure_socket(const char *family, const char *policy)
     return finish(child);
 }
 
-/* The reader takes what comes on any lane into one warm buffer and acknowledges the whole with a byte on lane 0. */
+/* A copy between a program and a device behind a connection. The program's end sends from its memory, or receives into
+   it. The device's end has a buffer: bytes come into it, and a driver copies them into the device's memory, or the
+   other way round. So each end touches all bytes of its memory, as both ends of Flyt do. */
+struct stream {
+    struct ends ends;
+    bool to_device;
+};
+
+static size_t piece_of(size_t left) { return left < PIECE ? left : PIECE; }
+
+/* Takes what comes on any lane, and acknowledges the whole with a byte on lane 0. */
 static void stream_read(void *context)
 {
-    struct ends *e = context;
-    char *buffer = malloc(PIECE), done = 1;
+    struct stream *s = context;
+    struct ends *e = &s->ends;
+    char *buffer = malloc(PIECE), *memory = malloc(e->bytes), done = 1;
+    memset(memory, 1, e->bytes);
     for (;;) {
         for (size_t left = e->bytes; left;) {
             int moved = 0;
             for (int i = 0; i < e->lanes && left; i++) {
-                ssize_t n = recv(e->fd[1][i], buffer, PIECE, e->lanes == 1 ? 0 : MSG_DONTWAIT);
-                if (n > 0)
-                    left -= (size_t)n, moved = 1;
-                else if (n == 0)
+                char *at = memory + (e->bytes - left);
+                ssize_t n = recv(e->fd[1][i], s->to_device ? buffer : at, piece_of(left),
+                                 e->lanes == 1 ? 0 : MSG_DONTWAIT);
+                if (n == 0)
                     return;
+                if (n < 0)
+                    continue;
+                if (s->to_device)
+                    memcpy(at, buffer, (size_t)n);
+                left -= (size_t)n;
+                moved = 1;
             }
             if (!moved)
                 sched_yield();
@@ -349,42 +368,61 @@ static void stream_read(void *context)
     }
 }
 
-static int measure_stream(int lanes, size_t bytes)
+/* The program sends on any lane that takes something. */
+static int stream_write(const struct ends *e, const char *memory)
 {
-    struct ends e = { .lanes = lanes, .bytes = bytes };
-    char *source = malloc(bytes), done;
-    if (!source || lanes < 1 || lanes > MAX_LANES)
+    for (size_t left = e->bytes; left;) {
+        int moved = 0;
+        for (int i = 0; i < e->lanes && left; i++) {
+            ssize_t n = send(e->fd[0][i], memory + (e->bytes - left), piece_of(left),
+                             MSG_NOSIGNAL | (e->lanes == 1 ? 0 : MSG_DONTWAIT));
+            if (n > 0)
+                left -= (size_t)n, moved = 1;
+            else if (n < 0 && errno != EAGAIN && errno != EINTR)
+                return -1;
+        }
+        if (!moved)
+            sched_yield();
+    }
+    return 0;
+}
+
+/* The device sends its pieces on the lanes in turn. */
+static int stream_write_device(const struct ends *e, const char *memory, char *buffer)
+{
+    int lane = 0;
+    for (size_t left = e->bytes, piece; left; left -= piece, lane = (lane + 1) % e->lanes) {
+        piece = piece_of(left);
+        memcpy(buffer, memory + (e->bytes - left), piece);
+        if (move_all(e->fd[0][lane], buffer, piece, 1, 0))
+            return -1;
+    }
+    return 0;
+}
+
+static int measure_stream(int lanes, size_t bytes, const char *way)
+{
+    struct stream s = { { .lanes = lanes, .bytes = bytes }, strcmp(way, "h2d") == 0 };
+    char *memory = malloc(bytes), *buffer = malloc(PIECE), done;
+    if (!memory || !buffer || lanes < 1 || lanes > MAX_LANES)
         return fail("stream");
-    memset(source, 1, bytes);
+    memset(memory, 1, bytes);
     for (int i = 0; i < lanes; i++) {
         int pair[2];
         if (connect_tcp(pair) != 0)
             return fail("TCP connection");
-        e.fd[0][i] = pair[0];
-        e.fd[1][i] = pair[1];
+        s.ends.fd[0][i] = pair[0];
+        s.ends.fd[1][i] = pair[1];
     }
-    pid_t child = other(stream_read, &e);
+    pid_t child = other(stream_read, &s);
     if (child < 0)
         return fail("fork");
     unsigned rounds = 0;
     for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
         uint64_t began = now();
-        size_t left = bytes;
-        while (left) {
-            int moved = 0;
-            for (int i = 0; i < lanes && left; i++) {
-                size_t piece = left < PIECE ? left : PIECE;
-                ssize_t n =
-                    send(e.fd[0][i], source + (bytes - left), piece, MSG_NOSIGNAL | (lanes == 1 ? 0 : MSG_DONTWAIT));
-                if (n > 0)
-                    left -= (size_t)n, moved = 1;
-                else if (n < 0 && errno != EAGAIN && errno != EINTR)
-                    return fail("sending");
-            }
-            if (!moved)
-                sched_yield();
-        }
-        if (recv(e.fd[0][0], &done, 1, 0) != 1)
+        if (s.to_device ? stream_write(&s.ends, memory) : stream_write_device(&s.ends, memory, buffer))
+            return fail("sending");
+        if (recv(s.ends.fd[0][0], &done, 1, 0) != 1)
             return fail("acknowledgement");
         samples[rounds] = now() - began;
     }
@@ -590,10 +628,10 @@ int main(int argc, char **argv)
         return measure_seal(strtoull(first, NULL, 10));
     if (strcmp(what, "pipe") == 0 && *first)
         return measure_pipe(strtoull(first, NULL, 10));
-    if (strcmp(what, "stream") == 0 && i + 2 < argc)
-        return measure_stream(atoi(first), strtoull(argv[i + 2], NULL, 10));
+    if (strcmp(what, "stream") == 0 && i + 3 < argc)
+        return measure_stream(atoi(first), strtoull(argv[i + 2], NULL, 10), argv[i + 3]);
     fprintf(stderr,
             "usage: limits [--cpus A,B] [--ms N] memcpy BYTES | line spin|futex | message spin | tcp spin|block | "
-            "unix spin|block | stream CONNECTIONS BYTES | pipe BYTES | seal BYTES\n");
+            "unix spin|block | stream CONNECTIONS BYTES h2d|d2h | pipe BYTES | seal BYTES\n");
     return 2;
 }
