@@ -8,6 +8,7 @@ shows: several GPUs: a program that is entitled to four sees four distinct ones 
 shows: several GPUs: each GPU's memory is an account of its own, over all programs of the VM; live limits hold on each
 shows: several GPUs: more than a node has, and --spread, are refused by name
 shows: several GPUs: each daemon is killed and comes back: the program keeps its GPUs
+shows: several GPUs: the commands of docs/many-gpus.md do what it says
 shows: several GPUs: a move, a suspend and a checkpoint are refused by name, and the program goes on
 """
 import json
@@ -202,12 +203,36 @@ def exported(cluster):
     ok("vm export and vm import keep the number of GPUs")
 
 
+def as_documented():
+    """The commands of docs/many-gpus.md, one after the other: each says what stands behind its #."""
+    with open("docs/many-gpus.md", encoding="utf-8") as file:
+        lines = file.read().split("```sh\n")[1].split("```")[0].splitlines()
+    assert len(lines) == 9 and lines[0] == f'eval "$(flyt-local up --gpus-per-node {GPUS})"', lines
+    cluster = Local(BIN, tempfile.mkdtemp(prefix="flyt-gangs-doc-"), "--gpus-per-node", str(GPUS))
+    try:
+        for line in lines[1:]:
+            command, _, expected = (part.strip() for part in line.partition("#"))
+            told = subprocess.run(["bash", "-c", command.replace("./program", PROGRAM)], env=cluster.env, text=True,
+                                  input="look\nring\nend\n", capture_output=True, timeout=60)
+            assert told.returncode == 0, (line, told)
+            if "flyt-run" in command:
+                count = 2 if "VISIBLE" in command else GPUS
+                assert f"look {count} 1" in told.stdout and f"ring {count * (count - 1)} 0" in told.stdout, (line, told)
+            else:
+                assert expected and expected in told.stdout + told.stderr, (line, told)
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+    ok("docs/many-gpus.md: the commands do what it says")
+
+
 def main():
     cluster = Cluster()
 
     def scenario():
         for part in (sees, accounts, moves_refused, refused, killed, exported):
             part(cluster)
+        as_documented()
     try:
         return story(scenario, logs=cluster.logs())
     finally:
