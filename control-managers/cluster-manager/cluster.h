@@ -43,7 +43,8 @@ struct message {
     uint64_t number;
     int kind; /* node_order_kind, client_event_kind */
     uint64_t server, program, key;
-    uint64_t source; /* NODE_ORDER_BRIDGE: the program's server now; server is the target */
+    /* NODE_ORDER_BRIDGE, NODE_ORDER_DIAL: the program's server now; server is the target. DIAL: text is its address */
+    uint64_t source;
     uint32_t sms, grace_ms;
     uint64_t memory;
     /* CLIENT_EVENT_MOVE, _REST, _SAVE, _LIMITS: its number. Of the first, server is the target; a code other than

@@ -186,17 +186,30 @@ static void bridge_late(struct loop_timer *timer, void *context)
         loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
 }
 
-/* Where both servers are on one node, it connects them before the program learns of the move. False: it need not. */
+/* Where a server of another node can reach it; NULL: nowhere. */
+static const char *network_address(const struct server *server)
+{
+    for (unsigned i = 0; i < server->address_count; i++)
+        if (strncmp(server->addresses[i], "unix://", 7) != 0)
+            return server->addresses[i];
+    return NULL;
+}
+
+/* The node of the two servers connects them before the program learns of the move; if they are on two nodes, the old
+   server's does. False: it need not. */
 static bool ask_for_bridge(struct moved_program *move, const struct server *target)
 {
     struct cluster *cluster = move->cluster;
     const struct server *source = map_get_id(&cluster->servers, move->source);
-    struct node *node = target->node;
-    struct message message = { .kind = NODE_ORDER_BRIDGE, .program = move->program, .source = move->source,
-                               .server = move->target };
-    if (move->asked_bridge || !source || source->node != node || !node->session || !node->registered ||
-        node->session->hello.minor < NODE_MINOR_BRIDGES)
+    struct node *node = source ? source->node : NULL;
+    const bool far = node != target->node;
+    const char *address = far ? network_address(target) : "";
+    struct message message = { .kind = far ? NODE_ORDER_DIAL : NODE_ORDER_BRIDGE, .program = move->program,
+                               .source = move->source, .server = move->target };
+    if (move->asked_bridge || !source || !address || !node->session || !node->registered ||
+        node->session->hello.minor < (far ? NODE_MINOR_DIALS : NODE_MINOR_BRIDGES))
         return false;
+    snprintf(message.text, sizeof message.text, "%s", address);
     move->asked_bridge = true;
     move->bridge_order = node_send_order(cluster, node, &message);
     if (move->bridge_order)

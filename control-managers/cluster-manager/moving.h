@@ -26,7 +26,7 @@ struct moved_program {
     bool durable; /* its row is */
     bool unsaid;  /* the order: the node of the target has not yet said where its server is, or connected the two */
     bool asked_bridge;
-    uint64_t bridge_order; /* NODE_ORDER_BRIDGE that is under way; 0: none */
+    uint64_t bridge_order; /* NODE_ORDER_BRIDGE or NODE_ORDER_DIAL that is under way; 0: none */
     char vm[CTL_MAX_NAME + 1], executable[CTL_MAX_PATH + 1], by[CTL_MAX_NAME + 1];
     char from_node[CTL_MAX_NAME + 1], from_gpu[CTL_MAX_NAME + 1], to_node[CTL_MAX_NAME + 1], to_gpu[CTL_MAX_NAME + 1];
     int64_t begun, ended;

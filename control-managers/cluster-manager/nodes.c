@@ -82,6 +82,10 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
     case NODE_ORDER_BRIDGE:
         order->body.node_order_body_u.bridge = (node_bridge){ message->program, message->source, message->server };
         break;
+    case NODE_ORDER_DIAL:
+        order->body.node_order_body_u.dial =
+            (node_dial){ message->program, message->source, message->server, message->text };
+        break;
     case NODE_ORDER_END_PROGRAM: {
         node_end_program *end = &order->body.node_order_body_u.end_program;
         *end = (node_end_program){ message->server, message->program, { message->code, message->text } };

@@ -17,6 +17,7 @@
  *   bounds.c   how many files it may have
  *   shares.c   what it may have of its GPU, while it runs: the connection to its control socket
  *   bridges.c  connects the workers of a program that moves from one server to another
+ *   dial.c     the same, where the other server is on another node
  *   workers.c  who of its worker processes serves which program
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
@@ -42,6 +43,7 @@
 
 enum { BRIDGE_ENDS = 16 }; /* of one server, at a time */
 enum { SERVER_GPUS_SIZE = CTL_MAX_SERVER_GPUS * (CTL_MAX_NAME + 1) };
+enum { DIAL_MOST = 4 };    /* connections to the server to which a program moves */
 enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_OVERFULL = 16 };
 
 /* ---- GPUs ---- */
@@ -92,9 +94,16 @@ struct server {
     /* shares.c: what it has been ordered to have, while that is not settled, 0: nothing; the order and its number. */
     uint32_t ordered_sms, wanted_sms;
     uint64_t ordered_memory, wanted_memory, share_order, share_until; /* share_until: loop_now */
-    /* shares.c: ends of bridges on their way to it. number: of the message; 0: it waits until the server is known to
-       take it. order: to be answered when it has taken it; 0: none. fd -1: sent. */
-    struct bridge_end { int fd; bool departs; uint64_t program, number, order; } bridges[BRIDGE_ENDS];
+    /* shares.c: ends of bridges, and connections to other servers, on their way to it. number: of the message; 0: it
+       waits until the server is known to take it. order: to be answered when it has taken it; 0: none. count 0: sent.
+       address: where the connections lead, malloced; NULL: it is a bridge. */
+    struct bridge_end {
+        int fds[DIAL_MOST];
+        unsigned count;
+        bool departs;
+        uint64_t program, number, order;
+        char *address;
+    } bridges[BRIDGE_ENDS];
     unsigned bridge_count;
     bool controlled; /* it has a control socket */
     struct share *share;
@@ -133,6 +142,7 @@ struct node {
     size_t report_count, reports_sent;
     struct loop_timer figures, cards, folders;
     struct sweep *sweep; /* sweep.c */
+    struct dial *dials;  /* dial.c: under way */
     struct overfull {
         char vm[CTL_MAX_NAME + 1];
         uint64_t until;        /* loop_now */
@@ -217,12 +227,19 @@ void share_change(struct server *, uint64_t order, const node_resize *);
 /* Gives the server an end of a bridge, as soon as it answers; takes fd over. order: of the cluster manager, which is
    answered; 0: none. */
 void share_bridge(struct server *, uint64_t program, bool departs, int fd, uint64_t order);
+/* Gives it connections to `address`, where the program may leave to; takes them over. Else as share_bridge. */
+void share_lanes(struct server *, uint64_t program, const char *address, const int *fds, unsigned count,
+                 uint64_t order);
 /* The share that a server has; while a change is not settled, the larger of the old and the new one. */
 uint32_t share_bound_sms(const struct server *);
 uint64_t share_bound_memory(const struct server *); /* of each of its GPUs */
 
 /* bridges.c */
 void bridge_begin(struct node *, uint64_t order, const node_bridge *);
+
+/* dial.c */
+void dial_begin(struct node *, uint64_t order, const node_dial *);
+void dial_forget_all(struct node *); /* at the end: what comes of them is of no consequence */
 
 /* files.c */
 void server_write_keys(struct server *);

@@ -35,7 +35,7 @@ struct share {
     int fd;
     uint64_t number, looks;  /* messages sent; of the LOOK that is not answered, or 0 */
     uint64_t asked;          /* number of the SET that is not answered, or 0 */
-    bool looked, bridges;    /* bridges: it takes ends of them */
+    bool looked, bridges, lanes; /* bridges: it takes ends of them; lanes: connections to other servers */
     struct loop_timer patience; /* until an answer has to be there */
 };
 
@@ -129,8 +129,8 @@ static void bridge_over(struct server *server, unsigned at, ctl_code code, const
 {
     const struct bridge_end end = server->bridges[at];
     memmove(&server->bridges[at], &server->bridges[at + 1], (--server->bridge_count - at) * sizeof end);
-    if (end.fd >= 0)
-        close(end.fd);
+    fd_message_close(end.fds, end.count);
+    free(end.address);
     if (code != CTL_OK)
         log_info("event=no-bridge server=%llu program=%llu why=\"%s\"", (unsigned long long)server->id,
                  (unsigned long long)end.program, text);
@@ -144,26 +144,34 @@ static void bridges_over(struct server *server, ctl_code code, const char *text)
         bridge_over(server, server->bridge_count - 1, code, text);
 }
 
+static int send_bridge(struct share *share, struct bridge_end *end)
+{
+    struct share_order order = { .kind = end->address ? SHARE_LANES : SHARE_BRIDGE, .number = ++share->number,
+                                 .program = end->program, .departs = end->departs };
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE];
+    if (end->address)
+        snprintf(order.address, sizeof order.address, "%s", end->address);
+    end->number = order.number;
+    int failure = fd_message_send(share->fd, bytes, share_order_put(&order, bytes), end->fds, end->count);
+    fd_message_close(end->fds, end->count);
+    end->count = 0;
+    return failure;
+}
+
 /* Once it is known whether the server takes them. */
 static void send_bridges(struct server *server)
 {
     struct share *share = server->share;
-    uint8_t bytes[SHARE_ORDER_SIZE];
     if (!share || !share->looked)
         return;
-    if (!share->bridges)
-        bridges_over(server, CTL_NOT_SUPPORTED, "the server is of an earlier release");
     for (unsigned i = server->bridge_count; i-- > 0;) {
         struct bridge_end *end = &server->bridges[i];
-        if (end->fd < 0)
+        if (!end->count)
             continue;
-        const struct share_order order = { .kind = SHARE_BRIDGE, .number = end->number = ++share->number,
-                                           .program = end->program, .departs = end->departs };
-        share_order_put(&order, bytes);
-        int failure = fd_message_send(share->fd, bytes, sizeof bytes, &end->fd, 1);
-        close(end->fd);
-        end->fd = -1;
-        if (failure)
+        int failure;
+        if (!(end->address ? share->lanes : share->bridges))
+            bridge_over(server, i, CTL_NOT_SUPPORTED, "the server is of an earlier release");
+        else if ((failure = send_bridge(share, end)) != 0)
             bridge_over(server, i, CTL_LOST, strerror(-failure));
     }
 }
@@ -172,7 +180,7 @@ static void send_bridges(struct server *server)
 static bool bridge_answered(struct server *server, struct share_answer *answer)
 {
     for (unsigned i = 0; i < server->bridge_count; i++)
-        if (server->bridges[i].fd < 0 && server->bridges[i].number == answer->number) {
+        if (!server->bridges[i].count && server->bridges[i].number == answer->number) {
             protocol_text_clean(answer->text);
             bridge_over(server, i, answer->code == SHARE_DONE ? CTL_OK : CTL_NOT_FOUND, answer->text);
             return true;
@@ -180,16 +188,38 @@ static bool bridge_answered(struct server *server, struct share_answer *answer)
     return false;
 }
 
-void share_bridge(struct server *server, uint64_t program, bool departs, int fd, uint64_t order)
+/* Takes what `end` has over. */
+static void give_end(struct server *server, const struct bridge_end *end)
 {
-    if (server->bridge_count == BRIDGE_ENDS) {
-        close(fd);
-        if (order)
-            node_report_order(server->node, order, CTL_BUSY, "too many programs move at once");
+    if (server->bridge_count < BRIDGE_ENDS) {
+        server->bridges[server->bridge_count++] = *end;
+        send_bridges(server);
         return;
     }
-    server->bridges[server->bridge_count++] = (struct bridge_end){ fd, departs, program, 0, order };
-    send_bridges(server);
+    fd_message_close(end->fds, end->count);
+    free(end->address);
+    if (end->order)
+        node_report_order(server->node, end->order, CTL_BUSY, "too many programs move at once");
+}
+
+void share_bridge(struct server *server, uint64_t program, bool departs, int fd, uint64_t order)
+{
+    give_end(server, &(struct bridge_end){ .fds = { fd }, .count = 1, .departs = departs, .program = program,
+                                           .order = order });
+}
+
+void share_lanes(struct server *server, uint64_t program, const char *address, const int *fds, unsigned count,
+                 uint64_t order)
+{
+    struct bridge_end end = { .count = count, .departs = true, .program = program, .order = order,
+                              .address = strdup(address) };
+    memcpy(end.fds, fds, count * sizeof *fds);
+    if (end.address) {
+        give_end(server, &end);
+        return;
+    }
+    fd_message_close(fds, count);
+    node_report_order(server->node, order, CTL_INTERNAL, "no memory");
 }
 
 /* ---- the connection ---- */
@@ -209,7 +239,7 @@ static void drop(struct server *server)
     struct share *share = server->share;
     loop_timer_stop(&server->share_timer);
     for (unsigned i = server->bridge_count; i-- > 0;)
-        if (server->bridges[i].fd < 0) /* it was sent, and is not answered any more */
+        if (!server->bridges[i].count) /* it was sent, and is not answered any more */
             bridge_over(server, i, CTL_LOST, "the server does not answer");
     if (!share)
         return;
@@ -235,11 +265,11 @@ static void broken(struct server *server, const char *why)
 
 static uint64_t say(struct share *share, struct share_order *order)
 {
-    uint8_t bytes[SHARE_ORDER_SIZE];
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE];
     order->number = ++share->number;
-    share_order_put(order, bytes);
-    ssize_t n = send(share->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n == (ssize_t)sizeof bytes)
+    const size_t size = share_order_put(order, bytes);
+    ssize_t n = send(share->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n == (ssize_t)size)
         loop_timer_start(share->server->node->loop, &share->patience, ANSWER_MS + order->within_ms, answer_late, share);
     else                                              /* the answer will be missing */
         loop_timer_start(share->server->node->loop, &share->patience, 0, answer_late, share);
@@ -328,6 +358,7 @@ static void readable(uv_poll_t *poll, int status, int events)
         share->looks = 0;
         share->looked = true;
         share->bridges = strstr(answer.text, SHARE_BRIDGES) != NULL;
+        share->lanes = strstr(answer.text, SHARE_DIRECT) != NULL;
         take_look(server, &answer);
         send_bridges(server);
     } else {
@@ -417,9 +448,11 @@ void share_end(struct server *server, const char *why)
 void share_forget(struct server *server)
 {
     drop(server);
-    while (server->bridge_count)
-        if (server->bridges[--server->bridge_count].fd >= 0)
-            close(server->bridges[server->bridge_count].fd);
+    while (server->bridge_count) {
+        const struct bridge_end *end = &server->bridges[--server->bridge_count];
+        fd_message_close(end->fds, end->count);
+        free(end->address);
+    }
 }
 
 /* ---- orders of the cluster manager ---- */

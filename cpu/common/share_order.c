@@ -10,15 +10,25 @@ _Static_assert(ANSWER_HEAD + SHARE_ANSWER_TEXT == SHARE_ANSWER_SIZE, "the text f
 
 enum { DEPARTS = 1, ARRIVES = 2 };
 
-void share_order_put(const struct share_order *order, uint8_t out[SHARE_ORDER_SIZE])
+static bool of_program(const struct share_order *order)
 {
-    bool bridge = order->kind == SHARE_BRIDGE;
+    return order->kind == SHARE_BRIDGE || order->kind == SHARE_LANES;
+}
+
+size_t share_order_put(const struct share_order *order, uint8_t out[SHARE_ORDER_MOST_SIZE])
+{
+    const bool bridge = of_program(order);
     out = little_put(out, ORDER_MAGIC, 4);
     out = little_put(out, order->kind, 4);
     out = little_put(out, order->number, 8);
     out = little_put(out, bridge ? order->program : order->memory, 8);
     out = little_put(out, bridge ? order->departs ? DEPARTS : ARRIVES : order->sms, 4);
-    little_put(out, order->within_ms, 4);
+    out = little_put(out, order->within_ms, 4);
+    if (order->kind != SHARE_LANES)
+        return SHARE_ORDER_SIZE;
+    memset(out, 0, SHARE_ADDRESS_SIZE);
+    memcpy(out, order->address, strnlen(order->address, SHARE_ADDRESS_SIZE - 1));
+    return SHARE_ORDER_MOST_SIZE;
 }
 
 void share_answer_put(const struct share_answer *answer, uint8_t out[SHARE_ANSWER_SIZE])
@@ -36,15 +46,21 @@ void share_answer_put(const struct share_answer *answer, uint8_t out[SHARE_ANSWE
 
 bool share_order_get(const uint8_t *at, size_t size, struct share_order *order)
 {
-    if (size != SHARE_ORDER_SIZE || little_get(&at, 4) != ORDER_MAGIC)
+    if (size < SHARE_ORDER_SIZE || little_get(&at, 4) != ORDER_MAGIC)
         return false;
     *order = (struct share_order){ .kind = (uint32_t)little_get(&at, 4) };
+    if (size != (order->kind == SHARE_LANES ? SHARE_ORDER_MOST_SIZE : SHARE_ORDER_SIZE))
+        return false;
     order->number = little_get(&at, 8);
-    if (order->kind == SHARE_BRIDGE) {
+    if (of_program(order)) {
         order->program = little_get(&at, 8);
         uint64_t end = little_get(&at, 4);
         order->departs = end == DEPARTS;
-        return order->program && (end == DEPARTS || end == ARRIVES) && little_get(&at, 4) == 0;
+        bool sound = order->program && (end == DEPARTS || end == ARRIVES) && little_get(&at, 4) == 0;
+        if (order->kind == SHARE_BRIDGE || !sound)
+            return sound;
+        memcpy(order->address, at, SHARE_ADDRESS_SIZE);
+        return order->departs && *order->address && memchr(order->address, '\0', SHARE_ADDRESS_SIZE);
     }
     order->memory = little_get(&at, 8);
     order->sms = (uint32_t)little_get(&at, 4);

@@ -17,7 +17,7 @@
  *              bridge.c  memory goes along to another server of the node;
  *              mirror*.c  pinned memory over a network;  clear.c  no tenant sees another's bytes;  limits.c;
  *              object.c  objects that only the driver knows
- *   lanes/     lanes*.c  connections that carry data only
+ *   lanes/     lanes*.c  connections that carry data only;  direct.c  those to another server
  *   copy/      copy_plan.c, copy.c  two sides and an extent;  set.c, values.c, array.c;  extent.c  what is allocated,
  *              for the memory checker
  *   code/      image.c, image_cache.c, code.c, loader.c, link.c, launch.c;  code_questions.c  what a module contains;
@@ -206,6 +206,12 @@ struct session {
 /* Makes a channel of a lane's connection, whose hello has been read, and takes fd over if it succeeds. fd -1: there
    is none any more; context is to be freed. */
 typedef int lanes_open_function(int fd, void *context, rpc_channel **out, char *error);
+/* The way of a client, to another server, whose address (a URI) says whether TLS is spoken and with whom. Takes fd
+   over; says `hello` before anything else. Waits until `deadline`. 0 or -errno. */
+typedef int lanes_depart_function(int fd, const char *address, const uint8_t *hello, size_t size, uint64_t deadline,
+                                  rpc_channel **out, char *error);
+/* heard: returns when all that the listener had sent to this worker before the call has had its effect. */
+struct lanes_ways { lanes_open_function *open; lanes_depart_function *depart; void (*heard)(void); };
 
 struct session_options {
     const struct gpu *gpu;
@@ -216,7 +222,7 @@ struct session_options {
     struct image_cache *cache;
     /* share_ask_function; NULL: no memory is shared with other programs */
     int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
-    lanes_open_function *lane_open;       /* NULL: no lanes */
+    const struct lanes_ways *lane_ways;   /* NULL: no lanes */
     /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT).
        NULL: all are welcome. */
     int (*admit)(const void *ticket, size_t size, char *refusal);

@@ -6,6 +6,8 @@
  * shows: moving: a client manager of the release before is refused by name, a node of it is served
  * shows: suspending: the share of a suspended program is free, a new cluster manager knows that it is suspended, and it
  *   is resumed elsewhere; a client manager of the release before is refused by name
+ * shows: moving: between two nodes the old server's node is told where the new server listens, and the program moves
+ *   whatever comes of it; a node of the release before is not told
  * shows: moving: on one node the node manager is asked to connect the two servers first, and the program moves whatever
  *   comes of it; a server and the fresh one that takes its place count once on a software GPU, twice elsewhere
  */
@@ -464,6 +466,44 @@ TEST(test_bridge)
     rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
     assert_booked(4);
     one->server = one->target;
+    rig_destroy();
+}
+
+/* Between two nodes that of the old server connects it to the new one, where that can be reached over a network. */
+TEST(test_dial)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin(0);
+    const uint64_t from = one->server;
+    n1.bridge = CTL_WAITING;
+    assert_int_equal(move("n2", &id, text), CTL_OK);
+    rig_until(n1.dials == 1, SOON_MS);
+    assert_true(n1.bridged.prog == one->id && n1.bridged.source == from && n1.bridged.target != from);
+    assert_true(strncmp(n1.dialled, "tcp://", 6) == 0 && n1.bridges + n2.bridges + n2.dials == 0);
+    rig_run_ms(200);
+    assert_int_equal(one->move_orders, 0);
+    node_answer(&n1, n1.held_order, CTL_LOST);
+    rig_until(one->move_orders == 1, SOON_MS);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED, SOON_MS);
+    /* It says nothing. */
+    assert_int_equal(move("n2", &id, text), CTL_OK);
+    rig_until(one->move_orders == 2, SOON_MS);
+    assert_int_equal(n1.dials, 2);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED, SOON_MS);
+    /* A node of the release before is not asked. */
+    node_close(&n1);
+    n1.minor = 8;
+    n1.registered = false;
+    node_reopen(&n1);
+    rig_until(n1.registered, SOON_MS);
+    assert_int_equal(move("n2", &id, text), CTL_OK);
+    rig_until(one->move_orders == 3, SOON_MS);
+    assert_int_equal(n1.dials, 2);
+    client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
     rig_destroy();
 }
 

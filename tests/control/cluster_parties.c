@@ -161,10 +161,13 @@ void node_answer(struct fake_node *node, uint64_t number, ctl_code code)
     link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
 }
 
-static void do_bridge(struct fake_node *node, uint64_t number, const node_bridge *order)
+/* address: of the other server, NULL: both are on this node. */
+static void do_bridge(struct fake_node *node, uint64_t number, const node_bridge *order, const char *address)
 {
-    node->bridges++;
+    node->bridges += !address;
+    node->dials += address != NULL;
     node->bridged = *order;
+    snprintf(node->dialled, sizeof node->dialled, "%s", address ? address : "");
     node->held_order = number;
     if (node->bridge != CTL_WAITING)
         node_answer(node, number, node->bridge);
@@ -200,7 +203,11 @@ static void got_orders(void *context, int error, const char *why, void *object)
         else if (order->body.kind == NODE_ORDER_RESIZE)
             do_resize(node, order->number, &order->body.node_order_body_u.resize);
         else if (order->body.kind == NODE_ORDER_BRIDGE)
-            do_bridge(node, order->number, &order->body.node_order_body_u.bridge);
+            do_bridge(node, order->number, &order->body.node_order_body_u.bridge, NULL);
+        else if (order->body.kind == NODE_ORDER_DIAL) {
+            const node_dial *dial = &order->body.node_order_body_u.dial;
+            do_bridge(node, order->number, &(node_bridge){ dial->prog, dial->source, dial->target }, dial->address);
+        }
         else if (order->body.kind == NODE_ORDER_END_PROGRAM &&
                  order->body.node_order_body_u.end_program.why.code != CTL_OK)
             node->ended++;

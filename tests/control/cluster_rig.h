@@ -79,8 +79,11 @@ struct fake_node {
     ctl_code resize;     /* what it makes of orders about shares; CTL_WAITING: it does not answer them */
     int resizes;
     uint64_t held_order; /* the order that it has not answered */
-    int bridges;         /* orders to connect two servers, and the last one; answered as `bridge`, like `resize` */
+    /* Orders to connect two servers of it, or one of it to that of another node, and the last one; answered as
+       `bridge`, like `resize`. */
+    int bridges, dials;
     node_bridge bridged;
+    char dialled[128]; /* where the other server listens; empty: on this node */
     ctl_code bridge;
     uint8_t ticket_key[TICKET_KEY_SIZE]; /* the newest */
     uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];

@@ -6,13 +6,15 @@
 all: more often.
 
 shows: moving: a program with two threads is moved back and forth between two nodes by an administrator, and computes
-   what it would have computed; books, servers and credentials follow
+   what it would have computed; books, servers and credentials follow; the bytes of its memory go from server to
+   server, by TLS too
 shows: moving: node drain --move, migrate and migrate-auto; a full target is refused before anything is done; by TLS
 shows: moving: over unix sockets without shared memory, by TCP, and from each kind of connection to the other
 shows: moving: move cancel waits until it is known how the move ended, and says it, also where it comes too late
 shows: moving: what cannot be is refused by name, with its exit status, and the program goes on: unknown and full
    targets, its own GPU, a drained node, a second move, a program that cannot move or does not come to rest
 """
+import glob
 import json
 import os
 import re
@@ -25,7 +27,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import wire  # noqa: E402
-from testlib import Local, ok, story, until, write  # noqa: E402
+from testlib import Local, ok, read, story, until, write  # noqa: E402
 
 ALL = sys.argv[3:] == ["all"]
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
@@ -129,10 +131,18 @@ class Cluster(Local):
         return "node-2" if self.place(program)[0] == "node-1" else "node-1"
 
 
+def straight(cluster):
+    """How often the bytes of a program's memory went from server to server."""
+    logs = [path for pattern in ("logs/*.log", "servers/*/log")
+            for path in glob.glob(f"{cluster.dir}/state/node-*/{pattern}")]
+    return sum(read(path).count("event=direct-lanes") for path in logs)
+
+
 def back_and_forth(cluster, times):
     a = Program(cluster)
     a.goes_on()
     outages = []
+    before = straight(cluster)
     for _ in range(times):
         to = cluster.other(a)
         done = json.loads(cluster.run("--json", "program", "migrate", str(a.id), "--to", to))
@@ -142,6 +152,7 @@ def back_and_forth(cluster, times):
         a.goes_on()
         cluster.settled(a, to)
     over = cluster.run("vm", "show", "local")
+    assert straight(cluster) == before + times, (before, straight(cluster))
     rounds = a.end()
     assert a.process.stderr.read() == "", "it is told nothing"
     ok(f"{times} times back and forth, {rounds} rounds, nothing ran for {min(outages):.0f} to {max(outages):.0f} ms "

@@ -30,7 +30,8 @@ TESTS_CORE_MODES  := local $(if $(findstring thread,$(SANITIZE)),,unix tcp)
 TESTS += $(foreach m,$(TESTS_CORE_MODES),"$(TESTS_CORE_SERVED) $m $(BIN)/cricket-rpc-server")
 # A session that moves between two of them.
 TESTS_CORE_MOVES := $(BUILD)/tests/core_moves
-TESTS_CORE_MOVES_MODES := $(filter-out local,$(TESTS_CORE_MODES)) $(if $(findstring unix,$(TESTS_CORE_MODES)),bridge)
+TESTS_CORE_MOVES_MODES := $(filter-out local,$(TESTS_CORE_MODES)) \
+                          $(if $(findstring unix,$(TESTS_CORE_MODES)),bridge direct)
 TESTS_CORE_TWO_SERVERS := $(call objects,tests/core/isolated.c tests/core/two_servers.c cpu/common/fd_message.c \
                           cpu/common/share_order.c)
 $(call objects,tests/core/test_moves.c): | $(API_INCLUDED)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -18,7 +19,7 @@ pid_t servers[2];
 char server_uris[2][128];
 static char sockets[2][64];
 static struct sockaddr_un controls[2];
-static bool bridged;
+static bool bridged, direct;
 
 static int control_make(int number)
 {
@@ -32,29 +33,62 @@ static int control_make(int number)
                : -1;
 }
 
-/* Takes fd over. Whether the server has it. */
-static bool give(int server, bool departs, int fd)
+/* Takes the descriptors over. Whether the server has them. */
+static bool give_all(int server, const struct share_order *order, const int *fds, unsigned count)
 {
-    uint8_t bytes[SHARE_ORDER_SIZE], said[SHARE_ANSWER_SIZE];
-    const struct share_order order = { .kind = SHARE_BRIDGE, .number = 1, .program = 1, .departs = departs };
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE], said[SHARE_ANSWER_SIZE];
     struct share_answer answer = { .code = SHARE_CANNOT };
     int control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    share_order_put(&order, bytes);
     if (connect(control, (struct sockaddr *)&controls[server], sizeof controls[server]) == 0 &&
-        fd_message_send(control, bytes, sizeof bytes, &fd, 1) == 0) {
+        fd_message_send(control, bytes, share_order_put(order, bytes), fds, count) == 0) {
         ssize_t n = recv(control, said, sizeof said, 0);
         if (n <= 0 || !share_answer_get(said, (size_t)n, &answer))
             answer.code = SHARE_CANNOT;
     }
     close(control);
-    close(fd);
+    fd_message_close(fds, count);
     return answer.code == SHARE_DONE;
+}
+
+static bool give(int server, bool departs, int fd)
+{
+    return give_all(server,
+                    &(struct share_order){ .kind = SHARE_BRIDGE, .number = 1, .program = 1, .departs = departs }, &fd,
+                    1);
+}
+
+static int dial(const char *uri)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(uri, ':') + 1)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return connect(fd, (struct sockaddr *)&at, sizeof at) == 0 ? fd : -1;
+}
+
+/* The server where the program is gets connections to the other one. */
+static void two_servers_dial(int to)
+{
+    struct share_order order = { .kind = SHARE_LANES, .number = 1, .program = 1, .departs = true };
+    bool given = false;
+    snprintf(order.address, sizeof order.address, "%s", server_uris[to]);
+    for (int i = 0; !given && i < 500; i++) {
+        int fds[4];
+        for (int n = 0; n < 4; n++)
+            fds[n] = dial(server_uris[to]);
+        given = give_all(!to, &order, fds, 4);
+        if (!given)
+            usleep(2000);
+    }
+    if (!given)
+        fprintf(stderr, "the servers are not connected\n");
 }
 
 void two_servers_bridge(int to)
 {
     int ends[2];
-    if (!bridged || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+    if (direct)
+        two_servers_dial(to);
+    if (direct || !bridged || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
         return;
     /* The worker of the test before may not have ended yet, or a refused move has nobody to leave. */
     bool given = give(!to, true, dup(ends[0]));
@@ -72,7 +106,7 @@ static int server_start(int number, const char *kind, const char *program)
     char at[128], number_text[16] = "-1";
     int ends[2], control = -1;
     snprintf(sockets[number], sizeof sockets[number], "/tmp/flyt-test-moves-%d-%d.sock", (int)getpid(), number);
-    if (strcmp(kind, "tcp") == 0 || (strcmp(kind, "mixed") == 0 && number))
+    if (strcmp(kind, "tcp") == 0 || direct || (strcmp(kind, "mixed") == 0 && number))
         snprintf(at, sizeof at, "tcp://127.0.0.1:0");
     else
         snprintf(at, sizeof at, "unix://%s", sockets[number]);
@@ -99,7 +133,8 @@ static int server_start(int number, const char *kind, const char *program)
 
 int two_servers_start(const char *kind, const char *program)
 {
-    bridged = strcmp(kind, "bridge") == 0;
+    direct = strcmp(kind, "direct") == 0;
+    bridged = direct || strcmp(kind, "bridge") == 0;
     if (strcmp(kind, "mixed") == 0)
         setenv("FLYT_PERF", "no_shm", 1);     /* page-locked memory that is shared does not move to where none is */
     return server_start(0, kind, program) || server_start(1, kind, program) || setenv("FLYT_SERVER", server_uris[0], 1);

@@ -8,7 +8,8 @@ extern pid_t servers[2];
 extern char  server_uris[2][128];
 
 /* kind: unix, tcp, or mixed: the second one over tcp, and no shared memory; bridge: unix, and two_servers_bridge
-   connects the workers of each move, as a node manager does. FLYT_SERVER names the first. Not 0: they do not start. */
+   connects the workers of each move, as a node manager does; direct: tcp, and it connects the old server to the new
+   one. FLYT_SERVER names the first. Not 0: they do not start. */
 int  two_servers_start(const char *kind, const char *program);
 /* Before a move to that server. Nothing, unless the kind was bridge. */
 void two_servers_bridge(int to);

@@ -82,10 +82,10 @@ static void place_start(int number, const char *keys)
 static struct share_answer ordered(int place, const struct share_order *order, const int *fd)
 {
     struct share_answer answer;
-    uint8_t bytes[SHARE_ORDER_SIZE], said[SHARE_ANSWER_SIZE + 1];
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE], said[SHARE_ANSWER_SIZE + 1];
     struct pollfd polled = { .fd = places[place].connection, .events = POLLIN };
-    share_order_put(order, bytes);
-    assert_int_equal(fd_message_send(places[place].connection, bytes, sizeof bytes, fd, fd != NULL), 0);
+    const size_t wanted = share_order_put(order, bytes);
+    assert_int_equal(fd_message_send(places[place].connection, bytes, wanted, fd, fd != NULL), 0);
     assert_int_equal(poll(&polled, 1, 20000), 1);
     ssize_t size = recv(places[place].connection, said, sizeof said, 0);
     assert_true(size > 0 && share_answer_get(said, (size_t)size, &answer));
@@ -397,9 +397,9 @@ TEST(orders_and_their_descriptors)
     }
     close(ends[1]);
     struct share_order order = { .kind = SHARE_BRIDGE, .number = 9, .program = 5 };
-    uint8_t bytes[SHARE_ORDER_SIZE];
-    share_order_put(&order, bytes);
-    assert_int_equal(send(places[NEW].connection, bytes, sizeof bytes, 0), sizeof bytes); /* without one */
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE];
+    const size_t wanted = share_order_put(&order, bytes);
+    assert_int_equal(send(places[NEW].connection, bytes, wanted, 0), wanted);             /* without one */
     char byte;
     assert_int_equal(recv(places[NEW].connection, &byte, 1, 0), 0);                       /* costs the connection */
     close(places[NEW].connection);
@@ -409,13 +409,13 @@ TEST(orders_and_their_descriptors)
     order.program = 0;
     share_order_put(&order, bytes);
     struct share_order got;
-    assert_false(share_order_get(bytes, sizeof bytes, &got));
+    assert_false(share_order_get(bytes, wanted, &got));
     for (int i = 0; i < SHARE_ORDER_SIZE; i++)
         for (int bit = 0; bit < 8; bit++) {
             order.program = 5;
             share_order_put(&order, bytes);
             bytes[i] ^= (uint8_t)(1 << bit);
-            if (share_order_get(bytes, sizeof bytes, &got) && got.kind == SHARE_BRIDGE)
+            if (share_order_get(bytes, wanted, &got) && got.kind == SHARE_BRIDGE)
                 assert_true(got.program != 0 && bytes[28] == 0);
         }
 }

@@ -153,7 +153,7 @@ TEST(who_gets_one)
     rpc_channel_destroy(unasked);
 
     assert_int_equal(ask(&peer, 0, &asked), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(ask(&peer, FLYT_MAX_LANES + 1, &asked), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(ask(&peer, 2 * FLYT_MAX_LANES + 1, &asked), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(ask(&peer, 1, &asked), 0);
     for (unsigned bit = 0; bit < 3; bit++) {
         uint8_t wrong[FLYT_LANE_KEY_SIZE];

@@ -87,9 +87,9 @@ static void give(struct node *n, uint32_t kind, uint32_t sms, uint64_t memory, u
     struct share_order order = {
         .kind = kind, .sms = sms, .number = ++n->number, .memory = memory, .within_ms = within_ms
     };
-    uint8_t bytes[SHARE_ORDER_SIZE];
-    share_order_put(&order, bytes);
-    assert_int_equal(send(n->connection, bytes, sizeof bytes, 0), sizeof bytes);
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE];
+    const size_t size = share_order_put(&order, bytes);
+    assert_int_equal(send(n->connection, bytes, size, 0), size);
 }
 
 static struct share_answer hear(struct node *n)
@@ -286,20 +286,21 @@ TEST_WITH(nonsense, begin, end)
 {
     struct node *n = *state;
     uint64_t seed = 26;
-    uint8_t bytes[2 * SHARE_ANSWER_SIZE];
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE + SHARE_ANSWER_SIZE];
     struct share_order order;
     struct share_answer answer;
     unsigned good = 0, bad = 0;
     for (int i = 0; i < 200000; i++) {
-        struct share_order from = { .kind = 1 + (uint32_t)(any(&seed) % 2), .number = 5, .memory = 1 << 20, .sms = 3 };
+        struct share_order from = { .kind = 1 + (uint32_t)(any(&seed) % 4), .number = 5, .memory = 1 << 20, .sms = 3,
+                                    .program = 7, .departs = true, .address = "tcp://a:1" };
         struct share_answer said = { .code = (uint32_t)(any(&seed) % 5), .number = 6, .text = "why" };
-        size_t size = any(&seed) % 4 ? SHARE_ORDER_SIZE : any(&seed) % sizeof bytes;
-        share_order_put(&from, bytes);
+        size_t whole = share_order_put(&from, bytes), size = any(&seed) % 4 ? whole : any(&seed) % sizeof bytes;
         for (uint64_t changes = any(&seed) % 3; changes; changes--)
             bytes[any(&seed) % SHARE_ORDER_SIZE] = (uint8_t)any(&seed);
         bool taken = share_order_get(bytes, size, &order);
         *(taken ? &good : &bad) += 1;
         assert_true(!taken || (order.sms <= SHARE_ORDER_MOST_SMS && order.memory <= SHARE_ORDER_MOST_MEMORY));
+        assert_true(!taken || order.kind != SHARE_LANES || memchr(order.address, '\0', SHARE_ADDRESS_SIZE));
         share_answer_put(&said, bytes);
         for (uint64_t changes = any(&seed) % 300; changes; changes--)
             bytes[any(&seed) % SHARE_ANSWER_SIZE] = (uint8_t)any(&seed);

@@ -1,5 +1,5 @@
-/* lane_state.h: what lanes.c (lanes come and go), lanes_in.c (to the device) and lanes_out.c (from the device)
- * share. */
+/* lane_state.h: what lanes.c (lanes come and go), lanes_in.c (to the device), lanes_out.c (from the device) and
+ * direct.c (lanes to another server) share. */
 #ifndef FLYT_SERVER_LANE_STATE_H
 #define FLYT_SERVER_LANE_STATE_H
 
@@ -13,17 +13,20 @@ enum {
     LANE_DISCARDED = 256,
     LANE_GREETING_MS = 5000,
     LANE_LEAVING = 64,                    /* visitors that were sent away, and whose threads have not yet ended */
-    LANE_FAREWELL_MS = 500
+    LANE_FAREWELL_MS = 500,
+    LANES = 2 * FLYT_MAX_LANES            /* the client's, and behind them the direct ones */
 };
 
 enum lane_state { LANE_CLOSED, LANE_ASKED, LANE_OPEN };
 
+/* slot NULL, transfer 0: the last record of a direct lane. */
 struct job { struct job *next; uint32_t transfer; struct slot *slot; uint64_t size; };
 
 struct lane {
     enum lane_state state;
     uint8_t key[FLYT_LANE_KEY_SIZE];
-    rpc_channel *channel;                 /* the visitor's */
+    rpc_channel *channel;                 /* the visitor's; of one that departs: its own */
+    bool departs;                         /* a direct lane from here to another server */
     pthread_t writer;
     bool writing;                         /* the thread runs */
     bool closing;
@@ -37,7 +40,7 @@ struct visitor {
     struct session *session;
     pthread_t thread;
     int fd;                               /* -1: the channel has it */
-    void *context;                        /* for lanes.open */
+    void *context;                        /* for ways->open */
     rpc_channel *channel;
     bool greets;                          /* it has not shown a key yet */
     bool sent_away;                       /* its connection is shut down: it made room for another one */
@@ -49,16 +52,18 @@ struct arrival {
     uint32_t transfer;                    /* 0: free, or claimed */
     uint64_t received;
     unsigned receiving;                   /* readers that write into it, and where */
-    struct rpc_lane_record records[FLYT_MAX_LANES];
+    struct rpc_lane_record records[LANES];
 };
 
 struct lanes {
     struct session *session;
-    lanes_open_function *open;
+    const struct lanes_ways *ways;
     pthread_mutex_t lock;
     pthread_cond_t changed;               /* a slot has come back, a job is done, or the end */
     bool stop;
-    struct lane lanes[FLYT_MAX_LANES];
+    struct lane lanes[LANES];
+    pthread_mutex_t departing;            /* direct lanes are being opened or ended; outside of lock */
+    struct dialled *dialled;              /* direct.c; NULL: this server is not connected to another one */
     struct visitor *visitors;
     unsigned greeting, sent_away;         /* visitors that greet; those of them that were sent away are not counted */
     uint8_t *memory;
@@ -83,7 +88,17 @@ int  lanes_read(struct lanes *, uint32_t number, rpc_channel *, const char **why
 
 /* ---- lanes_out.c ---- */
 
+static inline bool lane_is_direct(uint32_t number) { return number > FLYT_MAX_LANES; }
+/* Starts the writer of lane `number` (from 1), if it does not run. Under lanes.lock. */
+bool lane_writer_start(struct lanes *, uint32_t number);
 /* Waits until no slot of the device is being written. */
 void lanes_wait_written(struct lanes *, const struct context *);
+
+/* ---- direct.c ---- */
+
+/* Under lanes.lock: threads blocked in direct lanes return. */
+void direct_shutdown(struct lanes *);
+/* Behind it no thread of direct lanes runs. Repeatedly. */
+void direct_stop(struct lanes *);
 
 #endif

@@ -28,7 +28,7 @@
 #include "cpu/common/log.h"
 #include "cpu/server/call/notify.h"
 
-struct lanes *lanes_create(struct session *session, lanes_open_function *open)
+struct lanes *lanes_create(struct session *session, const struct lanes_ways *ways)
 {
     struct lanes *lanes = calloc(1, sizeof *lanes);
     if (!lanes)
@@ -40,12 +40,13 @@ struct lanes *lanes_create(struct session *session, lanes_open_function *open)
         return NULL;
     }
     lanes->session = session;
-    lanes->open = open;
+    lanes->ways = ways;
     lanes->memory = memory;
     pthread_mutex_init(&lanes->lock, NULL);
+    pthread_mutex_init(&lanes->departing, NULL);
     pthread_cond_init(&lanes->changed, NULL);
     arrivals_init(lanes);
-    for (unsigned i = 0; i < FLYT_MAX_LANES; i++) {
+    for (unsigned i = 0; i < LANES; i++) {
         lanes->lanes[i].last = &lanes->lanes[i].first;
         pthread_cond_init(&lanes->lanes[i].wake, NULL);
     }
@@ -59,9 +60,10 @@ void lanes_destroy(struct session *session)
         return;
     session->lanes = NULL;
     munmap(lanes->memory, (size_t)LANE_WINDOW * LANE_CHUNK);
-    for (unsigned i = 0; i < FLYT_MAX_LANES; i++)
+    for (unsigned i = 0; i < LANES; i++)
         pthread_cond_destroy(&lanes->lanes[i].wake);
     pthread_cond_destroy(&lanes->changed);
+    pthread_mutex_destroy(&lanes->departing);
     pthread_mutex_destroy(&lanes->lock);
     free(lanes);
 }
@@ -118,14 +120,14 @@ void serve_lane(struct session *session, struct call *call)
     lane_result result;
     memset(&result, 0, sizeof result);
     CUresult r = lanes ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    if (r == CUDA_SUCCESS && (number < 1 || number > FLYT_MAX_LANES))
+    if (r == CUDA_SUCCESS && (number < 1 || number > LANES))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && getrandom(result.key, sizeof result.key, 0) != sizeof result.key)
         r = CUDA_ERROR_OPERATING_SYSTEM;
     if (r == CUDA_SUCCESS) {
         struct lane *lane = &lanes->lanes[number - 1];
         pthread_mutex_lock(&lanes->lock);
-        if (lane->state == LANE_OPEN || lane->writing) {
+        if (lane->state == LANE_OPEN || lane->writing || lane->departs) {
             r = CUDA_ERROR_INVALID_VALUE;
         } else {
             lane->state = LANE_ASKED;
@@ -159,20 +161,22 @@ static uint32_t visitor_greet(struct lanes *lanes, struct visitor *visitor, cons
     /* All of it has come: the listener has seen it. */
     if (recv(visitor->fd, hello, sizeof hello, MSG_DONTWAIT) != sizeof hello ||
         !rpc_lane_get_hello(hello, &session, &number) || session != lanes->session->id || number < 1 ||
-        number > FLYT_MAX_LANES) {
-        lanes->open(-1, visitor->context, NULL, NULL);
+        number > LANES) {
+        lanes->ways->open(-1, visitor->context, NULL, NULL);
         return 0;
     }
     *why = "the connection could not be used";
-    if (lanes->open(visitor->fd, visitor->context, &channel, error) != 0)
+    if (lanes->ways->open(visitor->fd, visitor->context, &channel, error) != 0)
         return 0;
     pthread_mutex_lock(&lanes->lock);
     visitor->fd = -1;
     visitor->channel = channel;
     bool stop = lanes->stop;
     pthread_mutex_unlock(&lanes->lock);
+    /* The other server may be farther away than the client. */
     *why = "it is not of the same kind as the session's own connection";
-    if (strcmp(rpc_channel_transport(channel), rpc_server_transport(lanes->session->server)) != 0 ||
+    if ((!lane_is_direct(number) &&
+         strcmp(rpc_channel_transport(channel), rpc_server_transport(lanes->session->server)) != 0) ||
         !channel->operations->receive_into)
         return 0;
     *why = "it sent no key in time";
@@ -231,7 +235,8 @@ static void visitor_read(struct lanes *lanes, uint32_t number, rpc_channel *chan
         if (pthread_cond_clockwait(&lanes->changed, &lanes->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT)
             break;
     pthread_mutex_unlock(&lanes->lock);
-    if ((status != -ENODATA || pending) && status != -ECANCELED)
+    /* Of a direct lane its last record is the proper end. */
+    if ((status != -ENODATA || pending || lane_is_direct(number)) && status != -ECANCELED)
         lane_broke(lanes, number,
                    why                  ? why
                    : status == -ENODATA ? "it was closed with bytes under way"
@@ -329,7 +334,7 @@ void lanes_accept(struct session *session, int fd, void *context)
         visitors_join(lanes, false);
         visitor = calloc(1, sizeof *visitor);
         pthread_mutex_lock(&lanes->lock);
-        for (unsigned i = 0; i < FLYT_MAX_LANES; i++)
+        for (unsigned i = 0; i < LANES; i++)
             wanted |= lanes->lanes[i].state == LANE_ASKED;
         wanted = wanted && visitor && !lanes->stop && visitors_make_room(lanes);
         if (wanted) {
@@ -348,7 +353,7 @@ void lanes_accept(struct session *session, int fd, void *context)
         log_info("event=lane-refused session=%llu why=\"none is expected now\"", (unsigned long long)session->id);
         free(visitor);
         if (lanes)
-            lanes->open(-1, context, NULL, NULL);
+            lanes->ways->open(-1, context, NULL, NULL);
         close(fd);
     }
 }
@@ -362,6 +367,7 @@ void lanes_shutdown(struct session *session)
     lanes->stop = true;
     for (struct visitor *visitor = lanes->visitors; visitor; visitor = visitor->next)
         visitor_shutdown(visitor);
+    direct_shutdown(lanes);
     pthread_cond_broadcast(&lanes->changed);
     pthread_mutex_unlock(&lanes->lock);
 }
@@ -369,6 +375,8 @@ void lanes_shutdown(struct session *session)
 void lanes_stop(struct session *session)
 {
     lanes_shutdown(session);
-    if (session->lanes)
-        visitors_join(session->lanes, true);
+    if (!session->lanes)
+        return;
+    visitors_join(session->lanes, true);
+    direct_stop(session->lanes);
 }

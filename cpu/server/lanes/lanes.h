@@ -5,10 +5,13 @@
 #include "cpu/server/session.h"
 
 /* Before HELLO; NULL: no memory, there are none then. */
-struct lanes *lanes_create(struct session *, lanes_open_function *);
+struct lanes *lanes_create(struct session *, const struct lanes_ways *);
 /* A connection that says it is one of this session's lanes, unread. Takes it over; context is for the
-   lanes_open_function. Any thread, one at a time. */
+   way in. Any thread, one at a time. */
 void lanes_accept(struct session *, int fd, void *context);
+/* The node manager has made these connections to `address`, of the server to which the session may move: direct lanes
+   can be made of them (DEPART). Takes them over, in place of earlier ones. Any thread. */
+void lanes_dialled(struct session *, const char *address, const int *fds, unsigned count);
 /* Every lane ends; threads blocked in them return. Any thread, repeatedly. */
 void lanes_shutdown(struct session *);
 /* Every lane ends; behind it the threads have ended and nothing is left in staging memory. */

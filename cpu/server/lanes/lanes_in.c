@@ -169,6 +169,8 @@ int lanes_read(struct lanes *lanes, uint32_t number, rpc_channel *channel, const
     if (status < 0)
         return status;
     rpc_lane_get(head, &record);
+    if (lane_is_direct(number) && record.lane == number && !record.transfer && !record.offset && !record.length)
+        return -ECANCELED;                                /* the last one */
     if (record.lane != number || !record.transfer || record.length > LANE_CHUNK ||
         record.offset > LANE_CHUNK - record.length) {
         *why = "what it sends on a lane is no record";

@@ -5,17 +5,20 @@
  * first of them. So neither the executor nor the completion thread ever waits for a client to take bytes. What has been
  * fetched and not written is bounded (lanes_congested).
  */
+#include "cpu/rpc/transport/liveness.h"
 #include "cpu/server/lanes/lane_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
+#include "cpu/common/log.h"
 
 bool lanes_known(struct session *session, uint32_t lane)
 {
     struct lanes *lanes = session->lanes;
-    if (!lanes || lane < 1 || lane > FLYT_MAX_LANES)
+    if (!lanes || lane < 1 || lane > LANES)
         return false;
     pthread_mutex_lock(&lanes->lock);
     bool open = lanes->lanes[lane - 1].state == LANE_OPEN;
@@ -29,6 +32,22 @@ bool lanes_congested(struct session *session)
 }
 
 struct writer { struct lanes *lanes; uint32_t number; };
+
+/* The program that was to leave by a direct lane stays. The new server sees the end of the connection. */
+static void writer_failed(struct lanes *lanes, uint32_t number, rpc_channel *channel, int status)
+{
+    struct lane *lane = &lanes->lanes[number - 1];
+    if (!lane->departs) {
+        lane_broke(lanes, number, strerror(-status));
+        return;
+    }
+    log_info("event=direct-lane-broke session=%llu lane=%u why=\"%s\"", (unsigned long long)lanes->session->id, number,
+             strerror(-status));
+    pthread_mutex_lock(&lanes->lock);
+    lane->state = LANE_CLOSED;
+    pthread_mutex_unlock(&lanes->lock);
+    rpc_channel_shutdown(channel);
+}
 
 /* The job stays the list's first while it is written: lanes_context_gone looks there. */
 static void *writer_main(void *context)
@@ -47,16 +66,20 @@ static void *writer_main(void *context)
         if (!job)
             break;
         rpc_channel *channel = lane->channel;
+        const bool departs = lane->departs;
         pthread_mutex_unlock(&lanes->lock);
         uint8_t head[RPC_LANE_HEAD];
         rpc_lane_put(head, &(struct rpc_lane_record){ .transfer = job->transfer, .lane = number, .length = job->size });
-        struct iovec vector[2] = { { head, sizeof head }, { job->slot->memory, job->size } };
-        int status = broken ? 0 : rpc_lane_send(channel, vector, 2, 0);
+        struct iovec vector[2] = { { head, sizeof head }, { job->slot ? job->slot->memory : NULL, job->size } };
+        /* A client may take its time. A server takes what comes, if it runs. */
+        uint64_t until = departs ? clock_now() + (uint64_t)rpc_silence_seconds() * CLOCK_NS_PER_SECOND : 0;
+        int status = broken ? 0 : rpc_lane_send(channel, vector, 2, until);
         if (status < 0) {
             broken = true;
-            lane_broke(lanes, number, strerror(-status));
+            writer_failed(lanes, number, channel, status);
         }
-        staging_give(lanes->session, job->slot);
+        if (job->slot)
+            staging_give(lanes->session, job->slot);
         pthread_mutex_lock(&lanes->lock);
         lane->first = job->next;
         if (!lane->first)
@@ -75,7 +98,7 @@ static void *writer_main(void *context)
     return NULL;
 }
 
-static bool writer_start(struct lanes *lanes, uint32_t number)
+bool lane_writer_start(struct lanes *lanes, uint32_t number)
 {
     FLYT_ASSERT_HELD(&lanes->lock);
     struct lane *lane = &lanes->lanes[number - 1];
@@ -101,7 +124,7 @@ bool lanes_write(struct session *session, uint32_t number, uint32_t transfer, st
         return false;
     *job = (struct job){ .transfer = transfer, .slot = slot, .size = size };
     pthread_mutex_lock(&lanes->lock);
-    bool open = !lanes->stop && lane->state == LANE_OPEN && writer_start(lanes, number);
+    bool open = !lanes->stop && lane->state == LANE_OPEN && lane_writer_start(lanes, number);
     if (open) {
         *lane->last = job;
         lane->last = &job->next;
@@ -116,9 +139,9 @@ bool lanes_write(struct session *session, uint32_t number, uint32_t transfer, st
 
 static bool lanes_job_on(struct lanes *lanes, const struct context *context)
 {
-    for (unsigned i = 0; i < FLYT_MAX_LANES; i++)
+    for (unsigned i = 0; i < LANES; i++)
         for (const struct job *job = lanes->lanes[i].first; job; job = job->next)
-            if (job->slot->context == context)
+            if (job->slot && job->slot->context == context)
                 return true;
     return false;
 }

@@ -1,6 +1,7 @@
 /* bridges.c: see bridges.h. */
 #include "cpu/server/listener/bridges.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,6 +31,14 @@ static const struct worker *worker_of(const struct workers *w, uint64_t program)
             count++;
         }
     return wanted || count == 1 ? found : NULL;
+}
+
+bool bridges_lanes(const struct workers *w, uint64_t program, const char *address, const int *fds, unsigned count)
+{
+    const struct worker *worker = worker_of(w, program);
+    struct worker_lanes message = { .word = WORKER_LANES };
+    snprintf(message.address, sizeof message.address, "%s", address);
+    return worker && fd_message_send(worker->socket, &message, sizeof message, fds, count) == 0;
 }
 
 static void forget(struct bridges *b, unsigned at)

@@ -40,13 +40,16 @@ struct worker_gift {
 /* GREETED: its client has proved itself. text: the numbers of the certificate that it
    showed (rpc_channel_tls_numbers). */
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3, WORKER_CONNECTION = 4, WORKER_RELAY = 5,
-                   WORKER_BRIDGE = 6 };
+                   WORKER_BRIDGE = 6, WORKER_LANES = 7 };
 /* A message from one worker to another, with up to SHARE_AT_ONCE descriptors. peer: whom it is for; the listener puts
    the process id of the sender there. Bytes behind `size` are not sent. */
 enum { WORKER_RELAY_BYTES = 2048 };
 struct worker_relay { int word; int32_t peer; uint32_t size, unused; uint8_t bytes[WORKER_RELAY_BYTES]; };
 /* To a worker, with a descriptor: an end of a bridge (bridges.h). departs: its program leaves by it. */
 struct worker_bridge { int word, departs; };
+/* To a worker, with descriptors: connections to `address`, to which its program may leave (direct.c). */
+enum { WORKER_ADDRESS_SIZE = 512 };
+struct worker_lanes { int word; char address[WORKER_ADDRESS_SIZE]; };
 /* multiprocessors: as the driver shows them */
 struct worker_message { int word, multiprocessors; char text[512]; };
 enum { WORKER_SOCKET = 3 };               /* the worker's end */

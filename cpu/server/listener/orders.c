@@ -27,6 +27,8 @@
 #define ORDERS_ASK_NS (50 * CLOCK_NS_PER_MS)
 enum { ORDERS_AT_ONCE = 16 };                            /* messages taken in one turn */
 
+_Static_assert((int)WORKER_ADDRESS_SIZE == (int)SHARE_ADDRESS_SIZE, "an address goes to the worker as it came");
+
 #define MIB(bytes) ((unsigned long long)((bytes) >> 20))
 
 void orders_open(struct orders *o, int listens, const char *gpu, struct workers *workers, struct bridges *bridges)
@@ -187,6 +189,22 @@ static void orders_bridge(struct orders *o, const struct share_order *order, int
                       (unsigned long long)order->program);
 }
 
+static void orders_lanes(struct orders *o, const struct share_order *order, const int *fds, unsigned count)
+{
+    bool given = bridges_lanes(o->workers, order->program, order->address, fds, count);
+    fd_message_close(fds, count);
+    orders_answer(o, order, given ? SHARE_DONE : SHARE_INVALID, given ? "" : "no worker of program %llu takes them",
+                  (unsigned long long)order->program);
+}
+
+/* Whether so many descriptors belong to it. */
+static bool orders_fits(const struct share_order *order, unsigned count)
+{
+    if (order->kind == SHARE_LANES)
+        return count >= 1 && count <= SHARE_LANES_MOST;
+    return count == (order->kind == SHARE_BRIDGE);
+}
+
 /* ---- the connection ---- */
 
 static void orders_accept(struct orders *o)
@@ -200,7 +218,7 @@ static void orders_accept(struct orders *o)
 
 static void orders_hear(struct orders *o)
 {
-    uint8_t bytes[SHARE_ORDER_SIZE];
+    uint8_t bytes[SHARE_ORDER_MOST_SIZE];
     struct share_order order;
     int fds[FD_MESSAGE_MOST];
     unsigned count;
@@ -208,7 +226,7 @@ static void orders_hear(struct orders *o)
         ssize_t n = fd_message_receive(o->connection, bytes, sizeof bytes, MSG_DONTWAIT, fds, &count);
         if (n == -EAGAIN)
             return;
-        if (n <= 0 || !share_order_get(bytes, (size_t)n, &order) || count != (order.kind == SHARE_BRIDGE)) {
+        if (n <= 0 || !share_order_get(bytes, (size_t)n, &order) || !orders_fits(&order, count)) {
             fd_message_close(fds, count);
             if (n > 0)
                 log_warning("event=order-refused why=\"%zd bytes that are no order\": the connection is closed", n);
@@ -218,7 +236,8 @@ static void orders_hear(struct orders *o)
         switch ((enum share_order_kind)order.kind) {
         case SHARE_SET: orders_share(o, &order); break;
         case SHARE_BRIDGE: orders_bridge(o, &order, fds[0]); break;
-        case SHARE_LOOK: orders_answer(o, &order, SHARE_DONE, "%s", SHARE_BRIDGES); break;
+        case SHARE_LANES: orders_lanes(o, &order, fds, count); break;
+        case SHARE_LOOK: orders_answer(o, &order, SHARE_DONE, "%s", SHARE_BRIDGES " " SHARE_DIRECT); break;
         }
     }
 }

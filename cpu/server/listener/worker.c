@@ -4,8 +4,9 @@
  * listener's stderr. It ends with its client, and the system gives back what it held.
  */
 #include <errno.h>
-#include <stdint.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,10 +14,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cpu/common/fd_message.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/tls/channel_tls.h"
+#include "cpu/rpc/transport/channel.h"
 #include "cpu/server/code/image_cache.h"
 #include "cpu/server/lanes/lanes.h"
 #include "cpu/server/listener/listener.h"
@@ -73,6 +77,7 @@ union worker_news {
     struct worker_gift gift;
     struct worker_relay relay;
     struct worker_bridge bridge;
+    struct worker_lanes lanes;
     char bytes[sizeof(struct worker_gift) + RPC_TLS_PEM_MAX];
 };
 
@@ -128,6 +133,17 @@ static void worker_takes_bridge(const struct worker_bridge *message, size_t size
         close(fds[i]);
 }
 
+/* The program leaves, so its session is there. */
+static void worker_takes_lanes(struct worker_lanes *message, size_t size, const int *fds, unsigned count)
+{
+    if (size != sizeof *message || !worker_bridge.session) {
+        fd_message_close(fds, count);
+        return;
+    }
+    message->address[sizeof message->address - 1] = '\0';
+    lanes_dialled(worker_bridge.session, message->address, fds, count);
+}
+
 /* Before its first call is served. */
 static void worker_opens_bridge(struct session *session)
 {
@@ -137,35 +153,77 @@ static void worker_opens_bridge(struct session *session)
     worker_bridge.fd = -1;
 }
 
-/* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. Messages of other
-   workers are dealt with meanwhile. */
-static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift *gift)
+/* Held while a message of the listener has its effect. */
+static pthread_mutex_t worker_hearing = PTHREAD_MUTEX_INITIALIZER;
+
+/* A message of another worker, or nonsense. */
+static void worker_takes_relay(const union worker_news *news, ssize_t n, const int *fds, unsigned count)
+{
+    struct relay_message message = { .count = count };
+    memcpy(message.fds, fds, count * sizeof *fds);
+    message.relay = news->relay;
+    bool whole = n >= (ssize_t)offsetof(struct worker_relay, bytes) && news->word == WORKER_RELAY &&
+                 message.relay.size == (size_t)n - offsetof(struct worker_relay, bytes);
+    if (whole)
+        relay_hear(&message);
+    else
+        relay_drop(&message);
+}
+
+/* True: *fd is a connection that the listener hands over, or -1: the listener has gone, or the connection is of no
+   use. */
+static bool worker_hears(struct rpc_tls_identity *identity, struct worker_gift *gift, int *fd)
 {
     static union worker_news news;
     int fds[SHARE_AT_ONCE];
     unsigned count;
-    for (;;) {
-        ssize_t n = worker_next(&news, fds, &count);
-        if (n < 0)
-            return -1;
-        if (n >= (ssize_t)sizeof news.word && news.word == WORKER_CONNECTION) {
-            int fd = gift_unpack(&news, (size_t)n, fds, count, identity);
-            *gift = news.gift;
-            return fd;
-        }
-        if (n >= (ssize_t)sizeof news.word && news.word == WORKER_BRIDGE) {
-            worker_takes_bridge(&news.bridge, (size_t)n, fds, count);
-            continue;
-        }
-        struct relay_message message = { .count = count };
-        memcpy(message.fds, fds, count * sizeof *fds);
-        message.relay = news.relay;
-        bool whole = n >= (ssize_t)offsetof(struct worker_relay, bytes) && news.word == WORKER_RELAY &&
-                     message.relay.size == (size_t)n - offsetof(struct worker_relay, bytes);
-        if (whole)
-            relay_hear(&message);
-        else
-            relay_drop(&message);
+    ssize_t n = worker_next(&news, fds, &count);
+    int word = n >= (ssize_t)sizeof news.word ? news.word : 0;
+    *fd = -1;
+    if (n < 0)
+        return true;
+    if (word == WORKER_CONNECTION) {
+        *fd = gift_unpack(&news, (size_t)n, fds, count, identity);
+        *gift = news.gift;
+        return true;
+    }
+    if (word == WORKER_BRIDGE)
+        worker_takes_bridge(&news.bridge, (size_t)n, fds, count);
+    else if (word == WORKER_LANES)
+        worker_takes_lanes(&news.lanes, (size_t)n, fds, count);
+    else
+        worker_takes_relay(&news, n, fds, count);
+    return false;
+}
+
+/* The connection that the listener hands over, and for TLS what to show; -1: the listener has gone. Messages of other
+   workers are dealt with meanwhile. */
+static int worker_receive(struct rpc_tls_identity *identity, struct worker_gift *gift)
+{
+    struct pollfd listener = { .fd = WORKER_SOCKET, .events = POLLIN };
+    bool done = false;
+    int fd = -1;
+    while (!done) {
+        if (poll(&listener, 1, -1) <= 0)
+            continue;                                     /* a signal; nothing is waited for with the lock */
+        pthread_mutex_lock(&worker_hearing);
+        done = worker_hears(identity, gift, &fd);
+        pthread_mutex_unlock(&worker_hearing);
+    }
+    return fd;
+}
+
+/* What the listener sent before has had its effect when this returns, or there is no listener any more. */
+static void worker_heard(void)
+{
+    bool more = true;
+    for (int i = 0; i < 5000 && more; i++) {
+        struct pollfd listener = { .fd = WORKER_SOCKET, .events = POLLIN };
+        pthread_mutex_lock(&worker_hearing);
+        more = poll(&listener, 1, 0) > 0 && !(listener.revents & POLLHUP);
+        pthread_mutex_unlock(&worker_hearing);
+        if (more)
+            nanosleep(&(struct timespec){ 0, 200000 }, NULL);
     }
 }
 
@@ -251,6 +309,29 @@ static int worker_lane_open(int fd, void *context, rpc_channel **out, char *erro
     return status;
 }
 
+/* As a client does it (rpc_lane_connect), over a connection that is there. This process may read no files, so it can
+   know a server's certificate by its fingerprint only. */
+static int worker_lane_depart(int fd, const char *uri, const uint8_t *hello, size_t size, uint64_t deadline,
+                              rpc_channel **out, char *error)
+{
+    static const struct rpc_tls_files nothing = { NULL, NULL, NULL };
+    struct rpc_address address;
+    int status = rpc_address_parse(uri, &address, error);
+    if (status == 0 && address.kind == RPC_ADDRESS_TLS && !*address.pin)
+        status = rpc_explain(error, -EKEYREJECTED, "%s: an address without a fingerprint", uri);
+    if (status == 0 && send(fd, hello, size, MSG_NOSIGNAL) != (ssize_t)size)
+        status = rpc_explain(error, -ECONNRESET, "%s: the connection has ended", uri);
+    if (status == 0 && address.kind == RPC_ADDRESS_TLS)
+        return rpc_channel_tls_connect(fd, &address, &nothing, deadline, out, error);
+    if (status == 0)
+        status = rpc_channel_from_fd(fd, out, error);
+    if (status < 0)
+        close(fd);
+    return status;
+}
+
+static const struct lanes_ways worker_lane_ways = { worker_lane_open, worker_lane_depart, worker_heard };
+
 /* Connections that say they belong to this worker's session, and messages of other workers, for as long as there is a
    listener. */
 static void *worker_watch(void *context)
@@ -318,7 +399,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         .disposable = true,
         .host_memory = host_memory,
         .admit = usher ? worker_refuse : ticket_check,
-        .lane_open = worker_lane_open,
+        .lane_ways = &worker_lane_ways,
         .greeted = worker_greeted,
         .share_ask = usher ? NULL : relay_ask,
     };

@@ -112,8 +112,8 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         return -ENOMEM;
     }
     session->shareable = share_possible(session);
-    if (options->lane_open)
-        session->lanes = lanes_create(session, options->lane_open);
+    if (options->lane_ways)
+        session->lanes = lanes_create(session, options->lane_ways);
     *out = session;
     return 0;
 }
@@ -238,6 +238,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES | FLYT_CAP_TEXREFS |
                            FLYT_CAP_PLACES;
     result.capabilities |= bridge_possible(session) ? FLYT_CAP_BRIDGE : 0;
+    result.capabilities |= session->lanes ? FLYT_CAP_DIRECT : 0;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= device_graphs_offered(session) ? FLYT_CAP_DEVICE_GRAPHS : 0;
     result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;

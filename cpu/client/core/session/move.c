@@ -109,8 +109,11 @@ int move_ask_devices(struct move *move)
 static int kinds_restore(struct move *move)
 {
     int code = CORE_OK;
-    if (move->steps == MOVE_ACROSS)
+    if (move->steps == MOVE_ACROSS) {
         move_ask_bridge(move);
+        if (!move->adopts)
+            move_direct_begin(move);
+    }
     move_go(move, MOVE_TARGET);
     for (int kind = 0; kind < KINDS && !code; kind++) {
         code = client_kinds[kind].restore ? client_kinds[kind].restore(move) : CORE_OK;
@@ -143,6 +146,8 @@ int move_make_again(struct move *move)
     int code = kinds_restore(move);
     if (!code)
         code = move_contents(move);
+    int ended = move_direct_end(move, !code);
+    code = code ? code : ended;
     move_go(move, MOVE_TARGET);
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
         code = context_finish(c);             /* errors of calls that nobody waited for come with the answer */

@@ -37,6 +37,8 @@ struct move {
     struct move_pipe *pipe;                 /* move_bytes.c; NULL: no bytes are on their way */
     uint64_t      copied;                   /* bytes of device memory and of arrays, in all */
     struct move_pace pace;
+    unsigned      direct_lanes;             /* from the old server to the new one, for the bytes; 0: none */
+    uint32_t      direct_chunk, direct_transfer;    /* bytes of a transfer at most; the last one's number */
     bool          adopts, adopted;          /* the new server takes memory over as it lies; it has taken some */
     void         *of[KINDS];                /* what each kind has written down */
 };
@@ -63,6 +65,13 @@ void move_ask_bridge(struct move *);
 /* In place of the call that makes the memory at the new server: `procedure`, answered by a plain_result. Where it turns
    out that the very first such memory cannot be had so, move->adopts becomes false and all is copied. */
 int  move_adopt(struct move *, uint32_t procedure, xdrproc_t encode, void *args);
+/* Bytes on their way over direct lanes, in pieces, at most. */
+enum { MOVE_WINDOW = 24 };
+/* Opens direct lanes from the old server to the new one, if they can be had: move->direct_lanes (direct_move.c). At
+   rest. */
+void move_direct_begin(struct move *);
+/* They end. copied: all bytes have arrived; else what is on its way is given up. */
+int  move_direct_end(struct move *, bool copied);
 /* Copies device memory from the old server to the same address at the new one, or takes one of these two steps. The
    last of the bytes may still be on their way when it returns: move_stream_end waits for them. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);

@@ -2,7 +2,8 @@
  * move_bytes.c: the bytes of device memory and of arrays that a move takes along. They pass through this process:
  * several pieces are asked for at the old server while those that have come go on to the new one, so that both work at
  * once, and many small allocations do not cost a round trip each. Where one of the two servers is not there, the pieces
- * go into the move's store instead, or come from it.
+ * go into the move's store instead, or come from it. Where the servers are connected (direct_move.c), the bytes go from
+ * the one to the other, and this process only says which.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include "move.h"
 #include "cpu/client/core/wire/wire.h"
 
-enum { PIECES = 8, CONFIRM_EVERY = 16 << 20 };
+enum { PIECES = 8, CONFIRM_EVERY = 16 << 20, CONFIRM_PIECES = 8 };
+_Static_assert(PIECES + 2 * CONFIRM_PIECES <= MOVE_WINDOW, "the new server has room for all that is on its way");
 
 /* On its way from the old server. */
 struct moving_piece {
@@ -23,8 +25,9 @@ struct moving_piece {
 struct move_pipe {
     struct moving_piece     pieces[PIECES];
     unsigned         asked, arrived;        /* counted on and on */
-    /* the new server need not keep more than twice CONFIRM_EVERY bytes */
+    /* the new server need not keep more than twice CONFIRM_EVERY bytes, or CONFIRM_PIECES pieces on direct lanes */
     uint64_t         unconfirmed;
+    unsigned         unconfirmed_pieces;
     bool             confirming;
     struct wire_call confirm;
     stream_args      confirm_args;
@@ -60,6 +63,7 @@ static int confirm(struct move *move, flyt_id stream)
     wire_submit(&pipe->confirm);
     pipe->confirming = true;
     pipe->unconfirmed = 0;
+    pipe->unconfirmed_pieces = 0;
     return code;
 }
 
@@ -72,7 +76,8 @@ static int piece_send(struct move *move, core_context *c, const struct moving_pi
         code = wire_send(FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
     move->pipe->unconfirmed += size_of(&args.extent);
     move->copied += size_of(&args.extent);
-    if (!code && move->pipe->unconfirmed >= CONFIRM_EVERY)
+    move->pipe->unconfirmed_pieces += piece->args.via.lane != 0;
+    if (!code && (move->pipe->unconfirmed >= CONFIRM_EVERY || move->pipe->unconfirmed_pieces >= CONFIRM_PIECES))
         code = confirm(move, args.stream);
     return code ? code : move_pace_passed(move);
 }
@@ -109,16 +114,26 @@ static int piece_from_store(struct move *move, core_context *c, struct moving_pi
 
 /* ---- from the old server ---- */
 
+/* Whether it is what was asked for, here or on its way to the new server. */
+static bool is_whole(const struct moving_piece *piece)
+{
+    const flyt_bulk *data = &piece->bytes.data;
+    const uint64_t size = size_of(&piece->args.extent);
+    if (data->kind == FLYT_BULK_INLINE)
+        return data->flyt_bulk_u.bytes.bytes_len == size;
+    return piece->args.via.lane && data->kind == FLYT_BULK_LANE &&
+           data->flyt_bulk_u.on_lane.transfer == piece->args.via.transfer && data->flyt_bulk_u.on_lane.size == size;
+}
+
 /* The oldest piece. The context is that of all pieces: move_stream ends what another one has begun. */
 static void piece_arrives(struct move *move, core_context *c)
 {
     struct move_pipe *pipe = move->pipe;
     struct moving_piece *piece = &pipe->pieces[pipe->arrived++ % PIECES];
     const unsigned long long at = piece->args.from.address, size = size_of(&piece->args.extent);
-    const flyt_bulk *data = &piece->bytes.data;
     move_go(move, MOVE_SOURCE);
     int code = wire_wait(&piece->call);
-    if (!code && (data->kind != FLYT_BULK_INLINE || data->flyt_bulk_u.bytes.bytes_len != size))
+    if (!code && !is_whole(piece))
         code = CORE_UNKNOWN;
     if (code && !pipe->code)
         move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read (error %d)", size, at, code);
@@ -146,6 +161,8 @@ static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64
     int code = move_stream(move, c, &piece->args.stream);
     if (code)
         return code;
+    if (move->direct_lanes)
+        piece->args.via = (flyt_via){ FLYT_MAX_LANES + 1 + pipe->asked % move->direct_lanes, ++move->direct_transfer };
     wire_prepare(&piece->call, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &piece->args,
                  (xdrproc_t)xdr_copy_out_result, &piece->bytes);
     wire_submit(&piece->call);
@@ -178,13 +195,14 @@ static int pipe_begin(struct move *move, core_context *c)
     return code;
 }
 
-/* Whole slices, or whole rows of one, or a part of one row: as many as a call can carry. */
-static flyt_extent next_part(const struct core_extent *whole, uint64_t row, uint64_t left_of_row, uint64_t line)
+/* Whole slices, or whole rows of one, or a part of one row: as many as `bytes` are enough for. */
+static flyt_extent next_part(const struct core_extent *whole, uint64_t row, uint64_t left_of_row, uint64_t line,
+                             uint64_t bytes)
 {
-    const uint64_t height = whole->height, most = FLYT_MAX_INLINE / row;
+    const uint64_t height = whole->height, most = bytes / row;
     uint64_t rows = height - line % height, slices = whole->depth - line / height;
     if (!most || left_of_row < row)
-        return (flyt_extent){ left_of_row < FLYT_MAX_INLINE ? left_of_row : FLYT_MAX_INLINE, 1, 1 };
+        return (flyt_extent){ left_of_row < bytes ? left_of_row : bytes, 1, 1 };
     if (rows < height || most < height)
         return (flyt_extent){ row, rows < most ? rows : most, 1 };
     return (flyt_extent){ row, height, slices < most / height ? slices : most / height };
@@ -194,9 +212,11 @@ static int box_copy(struct move *move, core_context *c, uint64_t object, uint64_
                     const struct core_extent *extent)
 {
     const uint64_t row = extent->width, lines = extent->height * extent->depth;
+    const uint64_t most = move->direct_lanes && move->direct_chunk < FLYT_MAX_INLINE ? move->direct_chunk
+                                                                                     : FLYT_MAX_INLINE;
     int code = pipe_begin(move, c);
     for (uint64_t at = 0; at < row * lines && !code;) {
-        const flyt_extent part = next_part(extent, row, row - at % row, at / row);
+        const flyt_extent part = next_part(extent, row, row - at % row, at / row, most);
         code = piece_ask(move, c, object, at, &(flyt_box){ address + at, row, extent->height }, &part);
         at += size_of(&part);
     }

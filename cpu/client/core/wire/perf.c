@@ -16,6 +16,7 @@ static const struct { const char *name; size_t at; } words[] = {
     { "no_shm", offsetof(struct perf, no_shm) },
     { "no_payload", offsetof(struct perf, no_payload) },
     { "no_lanes", offsetof(struct perf, no_lanes) },
+    { "no_direct", offsetof(struct perf, no_direct) },
     { "no_ahead", offsetof(struct perf, no_ahead) },
     { "no_early", offsetof(struct perf, no_early) },
     { "no_graph", offsetof(struct perf, no_graph) },
