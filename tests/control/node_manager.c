@@ -1,6 +1,7 @@
 /*
  * flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs.
  * shows: attacks: links to files of others in the folder of a GPU server: the node manager touches none of them
+ * shows: node manager: a GPU server with several GPUs, its environment and its restart; orders that make no sense
  * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken
   *   over after its own kill -9; refusals say why
  */
@@ -218,6 +219,74 @@ TEST_WITH(test_refusals, setup, teardown)
     end_node(node);
 }
 
+/* Of a process's environment. */
+static const char *variable(pid_t pid, const char *name)
+{
+    static char text[32768];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1)
+        if (strncmp(text + at, name, strlen(name)) == 0)
+            return text + at + strlen(name);
+    fail_msg("%s is not set", name);
+    return NULL;
+}
+
+static uint64_t order_gang(uint64_t id, char **gpus, unsigned count)
+{
+    node_order_body body = { .kind = NODE_ORDER_START_GANG };
+    node_start_gang *gang = &body.node_order_body_u.start_gang;
+    fake_spec(&gang->spec, id);
+    gang->gpus.gpus_len = count;
+    gang->gpus.gpus_val = gpus;
+    return fake_order(&body);
+}
+
+static bool has_variable(pid_t pid, const char *name, const char *value)
+{
+    return strcmp(variable(pid, name), value) == 0;
+}
+
+/* A server with several GPUs: its environment, a node manager that was killed, a crash; and orders that make no sense. */
+TEST_WITH(test_several_gpus, setup, teardown)
+{
+    char *gpus[] = { (char *)(uintptr_t)"soft-n1-2", (char *)(uintptr_t)"soft-n1-0", (char *)(uintptr_t)"soft-n1-9" };
+    char *twice[] = { gpus[0], gpus[0] };
+    const struct { char **gpus; unsigned count; ctl_code code; const char *words; } wrong[] = {
+        { gpus, 3, CTL_NOT_FOUND, "no GPU soft-n1-9" },
+        { twice, 2, CTL_INVALID, "named twice" },
+        { gpus, 0, CTL_INVALID, "1 to 16 GPUs" },
+    };
+    environment[0] = (char *)(uintptr_t)"FLYT_SOFTGPU_DEVICES=3";
+    pid_t node = start_node();
+    assert_int_equal(fake.node_args.gpus.gpus_len, 3);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint64_t number = order_gang(20 + i, wrong[i].gpus, wrong[i].count);
+        fake_until(fake_done(number) && in_state(20 + i, CTL_SERVER_FAILED), SOON_MS);
+        assert_int_equal(fake_done(number)->code, wrong[i].code);
+        assert_non_null(strstr(fake_done(number)->text, wrong[i].words));
+    }
+    uint64_t number = order_gang(1, gpus, 2);
+    fake_until(in_state(1, CTL_SERVER_RUNNING) && fake_done(number), START_MS);
+    pid_t server = (pid_t)fake_server(1)->pid;
+    assert_true(has_variable(server, "FLYT_SOFTGPU_DEVICES=", "2") && has_variable(server, "FLYT_SOFTGPU_SMS=", "2"));
+    assert_true(has_variable(server, "FLYT_TENANT_MEMORY=", "67108864"));
+    kill(node, SIGKILL);
+    fake_wait(node, SOON_MS);
+    node = start_node();
+    assert_int_equal(fake.node_args.servers.servers_len, 1);
+    kill(server, SIGKILL);                  /* what it has stands on disk: it begins again with the same */
+    fake_until(in_state(1, CTL_SERVER_RUNNING) && fake_server(1)->restarts == 1, START_MS);
+    assert_true(has_variable((pid_t)fake_server(1)->pid, "FLYT_SOFTGPU_DEVICES=", "2"));
+    order_stop(1, 0);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
 TEST_WITH(test_crash, setup, teardown)
 {
     char path[128];
@@ -388,23 +457,6 @@ static bool gpu_reported(ctl_gpu_state wanted)
         if (fake.reports[i].kind == NODE_REPORT_GPU)
             return fake.reports[i].node_report_body_u.gpu.state == wanted;
     return false;
-}
-
-/* Of a process's environment. */
-static const char *variable(pid_t pid, const char *name)
-{
-    static char text[32768];
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    ssize_t size = read(fd, text, sizeof text - 1);
-    close(fd);
-    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1)
-        if (strncmp(text + at, name, strlen(name)) == 0)
-            return text + at + strlen(name);
-    fail_msg("%s is not set", name);
-    return NULL;
 }
 
 /* A fault that takes the whole GPU: all servers on it are ended, tenants are told whose it was, and it is ready again.
