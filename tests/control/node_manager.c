@@ -251,7 +251,8 @@ static bool has_variable(pid_t pid, const char *name, const char *value)
     return strcmp(variable(pid, name), value) == 0;
 }
 
-/* A server with several GPUs: its environment, a node manager that was killed, a crash; and orders that make no sense. */
+/* A server with several GPUs: its environment, a node manager that was killed, a crash; and orders that make no
+   sense. */
 TEST_WITH(test_several_gpus, setup, teardown)
 {
     char *gpus[] = { (char *)(uintptr_t)"soft-n1-2", (char *)(uintptr_t)"soft-n1-0", (char *)(uintptr_t)"soft-n1-9" };
