@@ -156,6 +156,7 @@ static void busy_program(int threads, bool fenced)
     busy_threads = threads;
     for (int i = 0; i < threads; i++)
         CHECK(pthread_create(&thread[i], NULL, is_busy, &state_of[i].calls) == 0);
+    gate_prepare();
     for (int i = 0; i < (threads == BUSY ? 5 : 20); i++) {
         uint64_t begun = clock_now();
         CHECK(core_gate_close(LONG_NS, &who) == 0);

@@ -26,6 +26,7 @@
 #include "cpu/client/core/api_stream.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/copy/lanes.h"
@@ -332,6 +333,7 @@ int session_move(struct move_order *order)
         code = move_ask_kinds(&move, false);
     if (!code)
         code = move_ask_limits(&move);
+    gate_prepare();
     uint64_t limit = move_rest_limit(&move, order->limit_ms), begun = clock_now();
     if (!code)
         code = move_shut_gate(&move, limit);

@@ -20,6 +20,7 @@
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/session/move_steps.h"
 #include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/wire/wire.h"
 
@@ -149,6 +150,7 @@ static int go_out(struct suspended *s, struct move_order *order)
     int code = begin(s);
     if (!code)
         code = move_ask_limits(&s->move);
+    gate_prepare();
     uint64_t limit = move_rest_limit(&s->move, order->limit_ms), begun = clock_now();
     if (!code)
         code = move_shut_gate(&s->move, limit);

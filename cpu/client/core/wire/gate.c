@@ -82,8 +82,28 @@ static void place_free(struct place *place)
     atomic_store(&place->waits, false);
 }
 
+static void wait_open(unsigned now)
+{
+    int error = errno;
+    syscall(SYS_futex, &core_gate_state, FUTEX_WAIT_PRIVATE, now, NULL, NULL, 0);
+    errno = error;
+}
+
+/* At the gate, of threads that have no place yet. */
+static atomic_uint newcomers;
+
+static void newcomer_waits(void)
+{
+    atomic_fetch_add(&newcomers, 1);
+    for (unsigned now; (now = atomic_load(&core_gate_state)) & CORE_GATE_SHUT;)
+        wait_open(now);
+    atomic_fetch_sub(&newcomers, 1);
+}
+
 static bool place_take(void)
 {
+    if (atomic_load(&core_gate_state) & CORE_GATE_SHUT)
+        newcomer_waits();
     CANCEL_OFF;
     pthread_mutex_lock(&places.lock);
     struct place *place = key_made ? place_find() : NULL;
@@ -110,13 +130,6 @@ static void thread_ended(void *place)
 }
 
 /* ---- the long way ---- */
-
-static void wait_open(unsigned now)
-{
-    int error = errno;
-    syscall(SYS_futex, &core_gate_state, FUTEX_WAIT_PRIVATE, now, NULL, NULL, 0);
-    errno = error;
-}
 
 /* seq_cst, all of them: they take the place of membarrier. */
 static void pass(const char *name)
@@ -181,8 +194,8 @@ void gate_note_stream(uint64_t stream)
 unsigned core_gate_waiting(void)
 {
     CANCEL_OFF;
-    unsigned count = 0;
     pthread_mutex_lock(&places.lock);
+    unsigned count = atomic_load(&newcomers);
     for (const struct place *place = places.first; place; place = place->next)
         count += place->of && atomic_load(&place->waits);
     pthread_mutex_unlock(&places.lock);
@@ -191,20 +204,28 @@ unsigned core_gate_waiting(void)
 
 /* ---- shutting it ---- */
 
+/* The first time in a process of several threads it takes milliseconds, so it comes before the gate is shut. */
+static bool barrier_prepare(void)
+{
+    return atomic_load(&core_gate_state) & CORE_GATE_FENCED ||
+           !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0);
+}
+
+void gate_prepare(void) { barrier_prepare(); }
+
 static bool every_thread_passes_a_barrier(void)
 {
-    if (atomic_load(&core_gate_state) & CORE_GATE_FENCED)
-        return true;
-    return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) &&
+    return atomic_load(&core_gate_state) & CORE_GATE_FENCED ||
            !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
 }
 
-/* False: it is shut already. */
+/* False: it is shut already. It is shut before the lock is taken, so that threads which begin to call, and would take a
+   place, do not keep us from the lock: they wait at the gate (place_take). */
 static bool ways_shut(bool shut)
 {
-    pthread_mutex_lock(&places.lock);
     unsigned before = shut ? atomic_fetch_or(&core_gate_state, CORE_GATE_SHUT)
                            : atomic_fetch_and(&core_gate_state, ~(unsigned)CORE_GATE_SHUT);
+    pthread_mutex_lock(&places.lock);
     for (struct place *place = places.first; place; place = place->next)
         if (place->of)
             atomic_store(&place->of->shut, atomic_load(&core_gate_state));
@@ -234,6 +255,8 @@ int core_gate_close(uint64_t limit, struct core_gate_inside *inside)
         return CORE_INVALID_VALUE;
     }
     if (atomic_load(&uncounted))
+        return CORE_NOT_SUPPORTED;
+    if (!barrier_prepare())
         return CORE_NOT_SUPPORTED;
     if (!ways_shut(true))
         return CORE_SYSTEM_NOT_READY;
@@ -273,6 +296,7 @@ static void in_child(void)
         own_place->thread = gettid();
     pthread_mutex_unlock(&places.lock);       /* this thread took it, in the parent */
     atomic_store(&end_calls, 0);
+    atomic_store(&newcomers, 0);
     ways_shut(false);
 }
 

@@ -9,4 +9,7 @@ void gate_pass(void);
 /* The calling thread waits for the stream from here on; 0: no more. Whoever waits for the thread can name it. */
 void gate_note_stream(uint64_t stream);
 
+/* What takes long before the gate can be shut for the first time: the program goes on meanwhile. */
+void gate_prepare(void);
+
 #endif
