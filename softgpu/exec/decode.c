@@ -4,6 +4,7 @@
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/flow.h"
 #include "softgpu/exec/registers.h"
+#include "softgpu/exec/straight.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,6 +199,8 @@ struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_
     if (layout_registers(&d, &flow) || layout_locals(&d) || decode_body(&d, &flow))
         goto fail;
     resolve_labels(&d);
+    if (!k->program->plain)
+        exec_straighten(d.insns, d.count);
     d.out->insns = d.insns;
     d.out->insn_count = d.count;
     d.out->rows_size = d.temp_base + d.temp_most * 16 * SG_LANES;

@@ -23,6 +23,8 @@
  * - The loop of the interpreter leaves a group when w->pc == w->stop. A handler that changes which groups
  *   exist, or which parks, ends with exec_leave(). Only branches backward, calls, exits and meetings look at the
  *   budget, so everything between two of them runs without interruption; temporary rows rely on that.
+ * - Where w->mask has all 32 lanes there is no other group, and w->stop is NULL unless a handler has asked to leave.
+ *   straight.c relies on it.
  * - A handler writes only cells of active lanes (w->mask), unless no other live lane of the frame exists
  *   (w->mask == w->whole): then it may write garbage in the others.
  * - All state is in these structures: a block can go on in another host thread after any turn. The hand-over is
@@ -79,6 +81,7 @@ enum { EXEC_PRED_FALSE = 0, EXEC_PRED_SINK = 4, EXEC_PRED_CARRY = 8, EXEC_PRED_C
 struct exec_insn {
     exec_handler *run;
     exec_handler *inner;              /* what a guarded instruction runs under its guard */
+    exec_handler *general;            /* of any lanes; `run` is it, or the handler of straight.h */
     union {
         sg_alu_function *alu;
         const struct exec_insn *target;
@@ -101,6 +104,7 @@ struct exec_insn {
     uint8_t source_count;
     uint8_t kind;                     /* private to the handler */
     uint8_t flags;
+    uint8_t straight;                 /* enum exec_straight */
 };
 enum {
     EXEC_ADDRESS_32 = 1,              /* the address register has 32-bit cells */

@@ -1,286 +1,44 @@
-/*
- * fused.c: see fused.h. Compiled once per level of the processor.
- *
- * The accesses are loops and vector moves as in rows.c: each naturally aligned element is accessed whole. Elements of
- * shared memory may be taken apart, since one host thread at a time runs all that can reach them.
- */
-#include "softgpu/alu/clones.h"
-#include "softgpu/exec/access.h"
-#include "softgpu/exec/fused.h"
-#include "softgpu/memory.h"
+/* fused.c: the accesses of fused_access.h as handlers. Compiled once per level of the processor. */
+#include "softgpu/exec/fused_access.h"
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
-#define FUSED static inline __attribute__((always_inline))
-enum { HALF = SG_LANES / 2 };
-
-/* Are the addresses of each half of the warp `size` bytes apart? */
-FUSED bool in_steps(const uint64_t *a, unsigned size)
-{
-#ifdef __AVX512F__
-    const __m512i ramp = _mm512_mullo_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(size)),
-                  later = _mm512_add_epi64(ramp, _mm512_set1_epi64(8 * size));
-    const __m512i low = _mm512_set1_epi64((long long)a[0]), high = _mm512_set1_epi64((long long)a[HALF]);
-    const __mmask8 wrong = _mm512_cmpneq_epu64_mask(_mm512_load_si512(a), _mm512_add_epi64(low, ramp)) |
-                           _mm512_cmpneq_epu64_mask(_mm512_load_si512(a + 8), _mm512_add_epi64(low, later)) |
-                           _mm512_cmpneq_epu64_mask(_mm512_load_si512(a + 16), _mm512_add_epi64(high, ramp)) |
-                           _mm512_cmpneq_epu64_mask(_mm512_load_si512(a + 24), _mm512_add_epi64(high, later));
-    return !wrong;
-#else
-    uint64_t wrong = 0;
-    for (unsigned l = 0; l < HALF; l++)
-        wrong |= (a[l] ^ (a[0] + l * size)) | (a[HALF + l] ^ (a[HALF] + l * size));
-    return !wrong;
-#endif
-}
-
-/* Where the two halves of a full warp are in global memory. False: the general handler has to look. */
-FUSED bool find_halves(const struct exec_warp *w, const struct exec_insn *i, unsigned size, unsigned rights,
-                       unsigned char *half[2])
-{
-    const uint64_t *a = exec_row(w, i->s[0]);
-    const uint64_t low = a[0] + (uint64_t)i->offset, high = a[HALF] + (uint64_t)i->offset;
-    if (w->mask != UINT32_MAX || (low | high) & (size - 1) || !in_steps(a, size))
-        return false;
-    half[0] = (unsigned char *)(uintptr_t)low;
-    half[1] = (unsigned char *)(uintptr_t)high;
-    if (high == low + (uint64_t)HALF * size)
-        return sg_memory_may(low, (uint64_t)SG_LANES * size, w->granule_device, rights);
-    return sg_memory_may(low, (uint64_t)HALF * size, w->granule_device, rights) &&
-           sg_memory_may(high, (uint64_t)HALF * size, w->granule_device, rights);
-}
-
-#define LOAD(name, from_type, cell_type, middle)                                                \
-    EXEC_RACY static void name(struct exec_warp *w, const struct exec_insn *i)                  \
+#define HANDLER(name, access, general)                                                          \
+    static void name(struct exec_warp *w, const struct exec_insn *i)                            \
     {                                                                                           \
-        unsigned char *half[2];                                                                 \
-        if (!find_halves(w, i, sizeof(from_type), SG_READ, half)) {                             \
-            exec_run_load(w, i);                                                                \
-            return;                                                                             \
-        }                                                                                       \
-        cell_type *to = (cell_type *)(void *)(w->rows + i->d);                                  \
-        for (unsigned h = 0; h < 2; h++) {                                                      \
-            const from_type *from = (const from_type *)(const void *)half[h];                   \
-            SG_LANES_INDEPENDENT for (unsigned l = 0; l < HALF; l++)                            \
-                to[h * HALF + l] = (cell_type)(middle)from[l];                                  \
-        }                                                                                       \
+        if (!(access))                                                                          \
+            general(w, i);                                                                      \
     }
-LOAD(load8, uint8_t, uint32_t, uint32_t)
-LOAD(load16, uint16_t, uint32_t, uint32_t)
-LOAD(load32, uint32_t, uint32_t, uint32_t)
-LOAD(load64, uint64_t, uint64_t, uint64_t)
-LOAD(load8s, int8_t, uint32_t, int32_t)
-LOAD(load16s, int16_t, uint32_t, int32_t)
-
-#define STORE(name, to_type, cell_type)                                                         \
-    EXEC_RACY static void name(struct exec_warp *w, const struct exec_insn *i)                  \
-    {                                                                                           \
-        unsigned char *half[2];                                                                 \
-        if (!find_halves(w, i, sizeof(to_type), SG_WRITE, half)) {                              \
-            exec_run_store(w, i);                                                               \
-            return;                                                                             \
-        }                                                                                       \
-        const cell_type *from = exec_row(w, i->s[1]);                                           \
-        for (unsigned h = 0; h < 2; h++) {                                                      \
-            to_type *to = (to_type *)(void *)half[h];                                           \
-            SG_LANES_INDEPENDENT for (unsigned l = 0; l < HALF; l++)                            \
-                to[l] = (to_type)from[h * HALF + l];                                            \
-        }                                                                                       \
-    }
-STORE(store8, uint8_t, uint32_t)
-STORE(store16, uint16_t, uint32_t)
-STORE(store32, uint32_t, uint32_t)
-STORE(store64, uint64_t, uint64_t)
-
-/* Vectors of full warps whose lanes are contiguous throughout. */
-FUSED bool find_row(const struct exec_warp *w, const struct exec_insn *i, unsigned size, unsigned rights,
-                    unsigned char **row)
-{
-    unsigned char *half[2];
-    if (!find_halves(w, i, size, rights, half) || half[1] != half[0] + HALF * size)
-        return false;
-    *row = half[0];
-    return true;
-}
-
-FUSED void load_vector(struct exec_warp *w, const struct exec_insn *i, enum exec_vector_shape shape, unsigned n,
-                       unsigned size)
-{
-    const struct exec_vector *v = i->extra;
-    unsigned char *row;
-    _Alignas(64) unsigned char sink[8 * SG_LANES];
-    void *d[4];
-    if (!find_row(w, i, n * size, SG_READ, &row)) {
-        exec_run_load_vector(w, i);
-        return;
-    }
-    for (unsigned k = 0; k < n; k++)
-        d[k] = v->sink[k] ? sink : w->rows + v->to[k];
-    w->row->load_vector[shape](d, row);
-}
-static void load_32x2(struct exec_warp *w, const struct exec_insn *i) { load_vector(w, i, EXEC_VECTOR_32X2, 2, 4); }
-static void load_32x4(struct exec_warp *w, const struct exec_insn *i) { load_vector(w, i, EXEC_VECTOR_32X4, 4, 4); }
-static void load_64x2(struct exec_warp *w, const struct exec_insn *i) { load_vector(w, i, EXEC_VECTOR_64X2, 2, 8); }
-
-FUSED void store_vector(struct exec_warp *w, const struct exec_insn *i, enum exec_vector_shape shape, unsigned n,
-                        unsigned size)
-{
-    const struct exec_vector *v = i->extra;
-    unsigned char *row;
-    const void *rows[4];
-    if (!find_row(w, i, n * size, SG_WRITE, &row)) {
-        exec_run_store_vector(w, i);
-        return;
-    }
-    for (unsigned k = 0; k < n; k++)
-        rows[k] = exec_row(w, v->from[k]);
-    w->row->store_vector[shape](row, rows);
-}
-static void store_32x2(struct exec_warp *w, const struct exec_insn *i) { store_vector(w, i, EXEC_VECTOR_32X2, 2, 4); }
-static void store_32x4(struct exec_warp *w, const struct exec_insn *i) { store_vector(w, i, EXEC_VECTOR_32X4, 4, 4); }
-static void store_64x2(struct exec_warp *w, const struct exec_insn *i) { store_vector(w, i, EXEC_VECTOR_64X2, 2, 8); }
-
+HANDLER(run_load8, load8(w, i), exec_run_load)
+HANDLER(run_load16, load16(w, i), exec_run_load)
+HANDLER(run_load32, load32(w, i), exec_run_load)
+HANDLER(run_load64, load64(w, i), exec_run_load)
+HANDLER(run_load8s, load8s(w, i), exec_run_load)
+HANDLER(run_load16s, load16s(w, i), exec_run_load)
+HANDLER(run_store8, store8(w, i), exec_run_store)
+HANDLER(run_store16, store16(w, i), exec_run_store)
+HANDLER(run_store32, store32(w, i), exec_run_store)
+HANDLER(run_store64, store64(w, i), exec_run_store)
+HANDLER(run_load_32x2, load_vector(w, i, EXEC_VECTOR_32X2, 2, 4), exec_run_load_vector)
+HANDLER(run_load_32x4, load_vector(w, i, EXEC_VECTOR_32X4, 4, 4), exec_run_load_vector)
+HANDLER(run_load_64x2, load_vector(w, i, EXEC_VECTOR_64X2, 2, 8), exec_run_load_vector)
+HANDLER(run_store_32x2, store_vector(w, i, EXEC_VECTOR_32X2, 2, 4), exec_run_store_vector)
+HANDLER(run_store_32x4, store_vector(w, i, EXEC_VECTOR_32X4, 4, 4), exec_run_store_vector)
+HANDLER(run_store_64x2, store_vector(w, i, EXEC_VECTOR_64X2, 2, 8), exec_run_store_vector)
 #ifdef __AVX512F__
-/*
- * Shared memory: the offsets of 32 lanes are two vectors. Threads that work together mostly read places that are near
- * each other, and often the same ones: then all lanes lie in one aligned window of 128 or 256 bytes, which is loaded
- * once, and each lane picks its element from these registers. That takes a third of the time of a gathering load.
- */
-enum { WINDOW = 128, WORDS = 16 };
-struct offsets { __m512i low, high; };
-
-/* The offsets of accesses of n aligned bytes by a full warp. False: the general handler has to look. */
-FUSED bool find_shared(const struct exec_warp *w, const struct exec_insn *i, unsigned n, struct offsets *o)
-{
-    const uint64_t size = w->block->shared_size;
-    const unsigned char *a = exec_row(w, i->s[0]);
-    if (w->mask != UINT32_MAX || size < n)
-        return false;
-    if (i->flags & EXEC_ADDRESS_32) {
-        o->low = _mm512_load_si512(a);
-        o->high = _mm512_load_si512(a + 64);
-    } else {
-        o->low = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(_mm512_load_si512(a))),
-                                    _mm512_cvtepi64_epi32(_mm512_load_si512(a + 64)), 1);
-        o->high = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(_mm512_load_si512(a + 128))),
-                                     _mm512_cvtepi64_epi32(_mm512_load_si512(a + 192)), 1);
-    }
-    const __m512i offset = _mm512_set1_epi32((int)i->offset), last = _mm512_set1_epi32((int)(uint32_t)(size - n)),
-                  odd = _mm512_set1_epi32((int)n - 1);
-    o->low = _mm512_add_epi32(o->low, offset);
-    o->high = _mm512_add_epi32(o->high, offset);
-    return !(_mm512_cmpgt_epu32_mask(o->low, last) | _mm512_cmpgt_epu32_mask(o->high, last) |
-             _mm512_test_epi32_mask(_mm512_or_si512(o->low, o->high), odd));
-}
-
-/* n elements of 32 bits for each lane. */
-FUSED void shared_words(struct exec_warp *w, const struct offsets *o, unsigned n, void *const *d)
-{
-    const unsigned char *shared = w->block->shared;
-    const uint32_t first = (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(o->low));
-    const __m512i same = _mm512_set1_epi32((int)first);
-    const __m512i spread = _mm512_or_si512(_mm512_xor_si512(o->low, same), _mm512_xor_si512(o->high, same));
-    const __m512i low = _mm512_srli_epi32(o->low, 2), high = _mm512_srli_epi32(o->high, 2);
-    if (!_mm512_test_epi32_mask(spread, _mm512_set1_epi32(-WINDOW))) {
-        const unsigned char *at = shared + (first & ~(uint32_t)(WINDOW - 1));
-        const __m512i x = _mm512_load_si512(at), y = _mm512_load_si512(at + 64);
-        for (unsigned k = 0; k < n; k++) {
-            const __m512i by = _mm512_set1_epi32((int)k);
-            _mm512_store_si512(d[k], _mm512_permutex2var_epi32(x, _mm512_add_epi32(low, by), y));
-            _mm512_store_si512((char *)d[k] + 64, _mm512_permutex2var_epi32(x, _mm512_add_epi32(high, by), y));
-        }
-        return;
-    }
-    if (!_mm512_test_epi32_mask(spread, _mm512_set1_epi32(-2 * WINDOW))) {
-        const unsigned char *at = shared + (first & ~(uint32_t)(2 * WINDOW - 1));
-        const __m512i x = _mm512_load_si512(at), y = _mm512_load_si512(at + 64), z = _mm512_load_si512(at + 128),
-                      u = _mm512_load_si512(at + 192), second = _mm512_set1_epi32(2 * WORDS);
-        for (unsigned k = 0; k < n; k++) {
-            const __m512i by = _mm512_set1_epi32((int)k), a = _mm512_add_epi32(low, by),
-                          b = _mm512_add_epi32(high, by);
-            _mm512_store_si512(d[k], _mm512_mask_blend_epi32(_mm512_test_epi32_mask(a, second),
-                                                             _mm512_permutex2var_epi32(x, a, y),
-                                                             _mm512_permutex2var_epi32(z, a, u)));
-            _mm512_store_si512((char *)d[k] + 64, _mm512_mask_blend_epi32(_mm512_test_epi32_mask(b, second),
-                                                                          _mm512_permutex2var_epi32(x, b, y),
-                                                                          _mm512_permutex2var_epi32(z, b, u)));
-        }
-        return;
-    }
-    for (unsigned k = 0; k < n; k++) {
-        _mm512_store_si512(d[k], _mm512_i32gather_epi32(o->low, shared + 4 * k, 1));
-        _mm512_store_si512((char *)d[k] + 64, _mm512_i32gather_epi32(o->high, shared + 4 * k, 1));
-    }
-}
-
-FUSED void has_read(struct exec_warp *w, const struct exec_insn *i)
-{
-    if (i->flags & EXEC_READS_SHARED)
-        w->block->read = true;
-}
-
-static void shared_load(struct exec_warp *w, const struct exec_insn *i)
-{
-    struct offsets o;
-    if (!find_shared(w, i, 4, &o)) {
-        exec_run_load(w, i);
-        return;
-    }
-    void *d = w->rows + i->d;
-    shared_words(w, &o, 1, &d);
-    has_read(w, i);
-}
-
-FUSED void shared_load_vector(struct exec_warp *w, const struct exec_insn *i, unsigned n)
-{
-    const struct exec_vector *v = i->extra;
-    _Alignas(64) unsigned char sink[4 * SG_LANES];
-    struct offsets o;
-    void *d[4];
-    if (!find_shared(w, i, 4 * n, &o)) {
-        exec_run_load_vector(w, i);
-        return;
-    }
-    for (unsigned k = 0; k < n; k++)
-        d[k] = v->sink[k] ? sink : w->rows + v->to[k];
-    shared_words(w, &o, n, d);
-    has_read(w, i);
-}
-static void shared_load_32x2(struct exec_warp *w, const struct exec_insn *i) { shared_load_vector(w, i, 2); }
-static void shared_load_32x4(struct exec_warp *w, const struct exec_insn *i) { shared_load_vector(w, i, 4); }
-
-/* Of lanes with one address the last one wins, as in the general handler. */
-static void shared_store(struct exec_warp *w, const struct exec_insn *i)
-{
-    struct offsets o;
-    if (!find_shared(w, i, 4, &o)) {
-        exec_run_store(w, i);
-        return;
-    }
-    unsigned char *shared = w->block->shared;
-    const uint32_t first = (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(o.low));
-    const __m512i ramp = _mm512_slli_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 2),
-                  low = _mm512_add_epi32(_mm512_set1_epi32((int)first), ramp),
-                  high = _mm512_add_epi32(low, _mm512_set1_epi32(64));
-    const unsigned char *row = exec_row(w, i->s[1]);
-    const __m512i x = _mm512_load_si512(row), y = _mm512_load_si512(row + 64);
-    if (!(_mm512_cmpneq_epi32_mask(o.low, low) | _mm512_cmpneq_epi32_mask(o.high, high))) {
-        _mm512_storeu_si512(shared + first, x);
-        _mm512_storeu_si512(shared + first + 64, y);
-        return;
-    }
-    _mm512_i32scatter_epi32(shared, o.low, x, 1);
-    _mm512_i32scatter_epi32(shared, o.high, y, 1);
-}
-#define SHARED shared_load, shared_store, { shared_load_32x2, shared_load_32x4, NULL }
+HANDLER(run_shared_load, shared_load(w, i), exec_run_load)
+HANDLER(run_shared_store, shared_store(w, i), exec_run_store)
+HANDLER(run_shared_load_32x2, shared_load_vector(w, i, 2), exec_run_load_vector)
+HANDLER(run_shared_load_32x4, shared_load_vector(w, i, 4), exec_run_load_vector)
+#define SHARED run_shared_load, run_shared_store, { run_shared_load_32x2, run_shared_load_32x4, NULL }
 #else
 #define SHARED NULL, NULL, { NULL, NULL, NULL }
 #endif
 
 SG_CLONE_DECLARE(const struct exec_fused, exec_fused);
 const struct exec_fused SG_CLONE(exec_fused) = {
-    { load8, load16, load32, load64 }, { load8s, load16s }, { store8, store16, store32, store64 },
-    { load_32x2, load_32x4, load_64x2 }, { store_32x2, store_32x4, store_64x2 }, SHARED,
+    { run_load8, run_load16, run_load32, run_load64 },
+    { run_load8s, run_load16s },
+    { run_store8, run_store16, run_store32, run_store64 },
+    { run_load_32x2, run_load_32x4, run_load_64x2 },
+    { run_store_32x2, run_store_32x4, run_store_64x2 },
+    SHARED,
 };

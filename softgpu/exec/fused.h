@@ -30,5 +30,6 @@ struct exec_fused {
     exec_handler *shared_load, *shared_store;          /* of 32 bits */
     exec_handler *shared_load_vector[3];
 };
+const struct exec_fused *exec_fused_best(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* op_alu.c: instructions whose meaning is in softgpu/alu: operands to rows, results under the active mask. */
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/straight.h"
 
 #include <string.h>
 
@@ -146,6 +147,14 @@ int decode_arithmetic(struct exec_decoder *d)
         n.run = exec_run_alu;
     else if (alu.predicate_source < 0)
         n.run = row == 1 ? run_one : row == 2 ? run_two : row == 3 ? run_three : exec_run_alu_row;
+    uint8_t otherwise = n.run == run_one             ? EXEC_STRAIGHT_ROWS_1
+                        : n.run == run_two           ? EXEC_STRAIGHT_ROWS_2
+                        : n.run == run_three         ? EXEC_STRAIGHT_ROWS_3
+                        : n.run == exec_run_alu_row  ? EXEC_STRAIGHT_ROWS_P
+                        : n.run == run_compare       ? EXEC_STRAIGHT_COMPARE
+                                                     : EXEC_STRAIGHT_NONE;
+    if (otherwise != EXEC_STRAIGHT_NONE && !resize)
+        n.straight = exec_straight_of(in, otherwise);
     if (!resize)
         return decode_put_guarded(d, n);
     sg_alu_function *change = sg_alu_resize(alu.destination_type, declared);

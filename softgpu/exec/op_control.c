@@ -17,7 +17,7 @@ static void branch_back(struct exec_warp *w, const struct exec_insn *i)
         exec_leave(w);
 }
 
-static void run_branch(struct exec_warp *w, const struct exec_insn *i)
+void exec_run_branch(struct exec_warp *w, const struct exec_insn *i)
 {
     if (i->cost)
         branch_back(w, i);
@@ -25,13 +25,13 @@ static void run_branch(struct exec_warp *w, const struct exec_insn *i)
         exec_jump(w, i->target);
 }
 
-static void run_branch_if(struct exec_warp *w, const struct exec_insn *i)
+void exec_run_branch_if(struct exec_warp *w, const struct exec_insn *i)
 {
     uint32_t taken = (*exec_pred(w, i->guard) ^ i->guard_flip) & w->mask;
     if (!taken)
         return;
     if (taken == w->mask) {
-        run_branch(w, i);
+        exec_run_branch(w, i);
         return;
     }
     exec_group_add(w, i->target, w->frame, taken);
@@ -48,9 +48,9 @@ static int decode_bra(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     if (in->operand_count != 1 || in->operands[0].kind != PTX_OP_LABEL)
         return decode_error(d, "a label is wanted");
-    struct exec_insn n = { .run = run_branch, .flags = EXEC_LABEL, .d = in->operands[0].index };
+    struct exec_insn n = { .run = exec_run_branch, .flags = EXEC_LABEL, .d = in->operands[0].index };
     if (in->guard >= 0) {
-        n.run = run_branch_if;
+        n.run = exec_run_branch_if;
         n.guard = d->register_at[in->guard];
         n.guard_flip = in->guard_negated ? UINT32_MAX : 0;
     }
@@ -59,7 +59,7 @@ static int decode_bra(struct exec_decoder *d)
 
 int decode_jump(struct exec_decoder *d, uint32_t to)
 {
-    return decode_put(d, (struct exec_insn){ .run = run_branch, .flags = EXEC_LABEL, .d = to });
+    return decode_put(d, (struct exec_insn){ .run = exec_run_branch, .flags = EXEC_LABEL, .d = to });
 }
 
 /* Lanes that differ from the first in `value` do the instruction again, as a group of their own. */

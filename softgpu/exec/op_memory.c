@@ -7,10 +7,10 @@
  * A lane's vector is one access of up to 16 bytes, as on GPUs; one of 32 bytes is two. So vectors go through w->temp,
  * where they stand one behind the other as in contiguous memory, and only from there are their elements taken apart.
  */
-#include "softgpu/alu/clones.h"
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/fused.h"
+#include "softgpu/exec/straight.h"
 
 #include <string.h>
 
@@ -287,13 +287,6 @@ void exec_run_store_vector(struct exec_warp *w, const struct exec_insn *i)
 
 /* --- decoding --- */
 
-SG_CLONE_DECLARE(const struct exec_fused, exec_fused);
-static const struct exec_fused *fused(void)
-{
-    static const struct exec_fused *const tables[] = SG_CLONE_ADDRESSES(exec_fused);
-    return tables[sg_cpu_level()];
-}
-
 /* One address of each lane in global or constant memory, or in shared memory; no order. */
 static bool fits_fused(const struct exec_insn *n, bool shared)
 {
@@ -306,7 +299,7 @@ static bool fits_fused(const struct exec_insn *n, bool shared)
 
 static exec_handler *fused_load(const struct exec_insn *n)
 {
-    const struct exec_fused *f = fused();
+    const struct exec_fused *f = exec_fused_best();
     const struct exec_vector *v = n->vector > 1 ? n->extra : NULL;
     bool shared = fits_fused(n, true), sign = n->flags & EXEC_SIGNED && n->size < 4;
     exec_handler *run = NULL;
@@ -323,7 +316,7 @@ static exec_handler *fused_load(const struct exec_insn *n)
 
 static exec_handler *fused_store(const struct exec_insn *n)
 {
-    const struct exec_fused *f = fused();
+    const struct exec_fused *f = exec_fused_best();
     const struct exec_vector *v = n->vector > 1 ? n->extra : NULL;
     bool shared = fits_fused(n, true);
     exec_handler *run = NULL;
@@ -423,6 +416,16 @@ static enum exec_vector_shape shape_of(const struct exec_insn *n, const struct e
          : n->size == 8 && n->vector == 2 ? EXEC_VECTOR_64X2 : EXEC_VECTOR_OTHER;
 }
 
+/* A whole parameter of the kernel, or a part, into a register of its size. */
+static bool is_plain_parameter(const struct exec_decoder *d, const struct exec_insn *n)
+{
+    const uint64_t offset = (uint64_t)n->offset;
+    return d->f->is_entry && n->space == PTX_SPACE_PARAM && n->flags & EXEC_ADDRESS_UNIFORM &&
+           !(n->flags & (EXEC_ADDRESS_FRAME | EXEC_POLL)) && n->order == EXEC_RELAXED && n->vector == 1 &&
+           (n->size == 4 || n->size == 8) && n->kind == n->size && !(offset & (n->size - 1u)) &&
+           offset < d->f->param_size && n->size <= d->f->param_size - offset;
+}
+
 static int decode_load(struct exec_decoder *d)
 {
     struct exec_insn n = { .run = exec_run_load };
@@ -459,6 +462,8 @@ static int decode_load(struct exec_decoder *d)
         n.run = exec_run_load_vector;
         n.extra = v;
     }
+    if (is_plain_parameter(d, &n))
+        n.straight = EXEC_STRAIGHT_PARAM;
     if (!d->kernel->program->plain)
         n.run = fused_load(&n);
     return decode_put_guarded(d, n);

@@ -7,10 +7,10 @@ SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/, \
                           op_mbarrier.c op_memory.c op_special.c op_tensor.c op_tensormap.c op_texture.c \
                           op_texture_query.c op_tile.c op_warp.c op_wgmma.c opcodes.c order.c place.c pointer.c \
                           print.c reach.c registers.c shadow.c texture.c warp.c describe.c eager.c needs.c pressure.c \
-                          rounds.c steps.c values.c)
-# rows.c and fused.c need softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
+                          rounds.c steps.c straighten.c values.c)
+# rows.c, fused.c and straight.c need softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
 SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) \
-                        $(call softgpu_clone_objects,softgpu/exec/rows.c softgpu/exec/fused.c)
+                        $(call softgpu_clone_objects,$(addprefix softgpu/exec/,rows.c fused.c straight.c))
 # Handlers are hot: what -O3 brings is for plain builds.
 $(foreach file,$(SOFTGPU_EXEC_SOURCES),$(eval CFLAGS_$(subst /,_,$(basename $(file))) := $(if $(CHECKED),,-O3)))
 

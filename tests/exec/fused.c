@@ -265,4 +265,80 @@ EXEC_TEST(accesses_are_as_general_handlers_do_them)
     assert_true(faults[0] > 1000 && faults[1] > 300);
 }
 
+/* ---- arithmetic and branches ---- */
+
+static const char *const lines[] = {
+    "add.f32 f4, f4, f5;", "add.rn.f32 f5, f6, f4;", "sub.f32 f6, f4, f5;", "sub.rn.f32 f4, f5, f6;",
+    "mul.f32 f5, f4, f6;", "mul.rn.f32 f4, f4, f6;", "fma.rn.f32 f6, f4, f5, f6;", "add.ftz.f32 f4, f5, f6;",
+    "add.rn.ftz.f32 f5, f5, f6;",
+    "sub.ftz.f32 f4, f4, f5;", "sub.rn.ftz.f32 f6, f6, f5;", "mul.ftz.f32 f4, f5, f6;", "mul.rn.ftz.f32 f5, f4, f5;",
+    "fma.rn.ftz.f32 f5, f5, f6, f4;", "add.s32 r4, r4, r5;", "add.u32 r5, r5, r6;", "sub.s32 r6, r4, r5;",
+    "sub.u32 r4, r6, r5;", "mul.lo.s32 r5, r4, r6;", "mul.lo.u32 r4, r4, 77;", "mad.lo.s32 r6, r4, r5, r6;",
+    "mad.lo.u32 r4, r5, r5, r4;", "and.b32 r6, r6, r4;", "or.b32 r5, r5, 12;", "xor.b32 r4, r4, r6;", "not.b32 r5, r5;",
+    "and.b32 r7, r7, 63;", "shl.b32 r6, r6, r7;", "shr.u32 r5, r5, r7;", "shr.b32 r4, r4, 3;", "shr.s32 r6, r4, r7;",
+    "shl.b32 r5, r5, r6;", "shr.s32 r4, r4, r5;", "min.s32 r4, r5, r6;", "max.s32 r5, r5, r4;", "min.u32 r6, r4, r5;",
+    "max.u32 r4, r4, r5;", "add.s64 a8, a8, a9;", "add.u64 a9, a8, a9;", "sub.s64 a8, a9, a8;", "sub.u64 a9, a9, 5;",
+    "and.b64 a8, a8, a9;", "or.b64 a9, a8, a9;", "shl.b64 a8, a8, r7;", "shl.b64 a9, a9, r5;",
+    "mul.wide.u32 a8, r4, r5;", "mul.wide.s32 a9, r5, r6;", "selp.b32 r4, r5, r6, p2;", "selp.u32 r5, r4, 9, p2;",
+    "selp.s32 r6, r6, r4, p2;", "selp.f32 f4, f5, f6, p2;", "setp.eq.s32 p2, r4, r5;", "setp.eq.u32 p2, r5, r6;",
+    "setp.eq.b32 p2, r4, r4;", "setp.ne.s32 p2, r4, r6;", "setp.ne.u32 p2, r4, r4;", "setp.ne.b32 p2, r5, r6;",
+    "setp.lt.s32 p2, r4, r5;", "setp.le.s32 p2, r4, r5;", "setp.gt.s32 p2, r4, r5;", "setp.ge.s32 p2, r4, r4;",
+    "setp.lt.u32 p2, r4, r5;", "setp.le.u32 p2, r5, r5;", "setp.gt.u32 p2, r4, r6;", "setp.ge.u32 p2, r4, r5;",
+    "setp.lt.f32 p2, f4, f5;", "setp.neu.f32 p2, f4, f4;", "mov.b32 r5, r4;", "mov.u64 a9, a8;", "mov.b32 f5, r4;",
+    "mov.b32 r6, f4;", "mov.u32 r4, %laneid;", "popc.b32 r4, r5;", "cvt.rn.f32.s32 f4, r4;", "bfe.u32 r4, r5, 3, 5;",
+    "lop3.b32 r4, r4, r5, r6, 0x96;", "prmt.b32 r5, r4, r6, 0x3715;", "mul.hi.u32 r4, r5, r6;",
+    "ld.param.u32 r5, [where];", "ld.param.u64 a9, [out];", "@p1 add.s32 r4, r4, 3;", "@p2 mov.b32 r5, r6;",
+    "@!p2 fma.rn.f32 f4, f5, f6, f4;", "st.shared.u32 [r11], r5;", "ld.shared.u32 r6, [r11+4];",
+};
+enum { LINES = sizeof lines / sizeof *lines };
+
+/* Values that arithmetic treats apart, and any others. */
+static uint32_t any_word(void)
+{
+    static const uint32_t words[] = { 0, 1, 2, 31, 32, 33, 63, 64, 0x80000000, 0x7fffffff, 0xffffffff, 0x00000001,
+                                      0x807fffff, 0x00800000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345,
+                                      0x7f800001, 0x3f800000, 0xbf800000, 0x7f7fffff };
+    return any(2) ? words[any(sizeof words / sizeof *words)] : any(UINT32_MAX);
+}
+
+/* Random lines, some in a loop of a few rounds, some jumped over by some lanes, by all or by none. */
+static const char *random_kernel(void)
+{
+    static char ptx[TEXT];
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s", START,
+                                "mov.b32 f5, r5; mov.b32 f6, r6; setp.lt.u32 p2, r4, r5; mov.u32 r20, 3;\nAGAIN:\n");
+    for (int part = 0; part < 3; part++) {
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra OVER%d;\n", any(2) ? "!" : "", 1 + any(2), part);
+        for (uint32_t k = 0; k < 8; k++)
+            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "%s\n", lines[any(LINES)]);
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%d:\n%s\n", part, lines[any(LINES)]);
+    }
+    (void)snprintf(ptx + n, sizeof ptx - n, "%s%s", "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\n"
+                   "mov.b32 r13, f5; xor.b32 r6, r6, r13; mov.b32 r13, f6; xor.b32 r5, r5, r13;\n", END);
+    return ptx;
+}
+
+EXEC_TEST(arithmetic_is_as_general_handlers_do_it)
+{
+    enum { KERNELS = 300, RUNS = 6 };
+    unsigned faults[2] = { 0, 0 };
+    for (unsigned k = 0; k < KERNELS; k++) {
+        unsigned modules[2];
+        struct places p = make_places();
+        char what[32];
+        snprintf(what, sizeof what, "random kernel %u", k);
+        load_both(random_kernel(), modules);
+        for (unsigned round = 0; round < RUNS; round++) {
+            for (unsigned t = 0; t < THREADS * 8; t++)
+                ((uint32_t *)(void *)p.values)[t] = any_word();
+            for (unsigned t = 0; t < THREADS; t++)
+                p.where[t] = (uintptr_t)p.area;
+            make_active(&p);
+            compare(&p, modules, what, faults);
+        }
+        gpu_reset();
+    }
+    assert_int_equal(faults[1], 0);
+}
+
 int main(void) { return unit_run(before, exec_teardown); }

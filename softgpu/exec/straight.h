@@ -1,0 +1,46 @@
+/*
+ * straight.h: one handler that executes many instructions of a full warp.
+ *
+ * Where all 32 lanes of a warp are in one group, no other group exists, and nothing parts the lanes before a branch
+ * does. So the handler goes from instruction to instruction by itself, with the common ones inline: no call, no look at
+ * masks. It goes back to the loop of warp.c where an instruction is none of these, where a branch parts the lanes,
+ * where the budget is spent, and where an access is not the usual one: then the instruction's own handler does it.
+ */
+#ifndef SOFTGPU_EXEC_STRAIGHT_H
+#define SOFTGPU_EXEC_STRAIGHT_H
+
+#include "softgpu/exec/exec.h"
+
+/* What exec_insn.straight holds. NONE: the loop of warp.c alone executes it. ROWS_1 and so on: any function of so many
+   rows that softgpu/alu has, ROWS_P with a predicate as source; COMPARE: its setp. */
+enum exec_straight {
+    EXEC_STRAIGHT_NONE,
+    EXEC_STRAIGHT_ROWS_1, EXEC_STRAIGHT_ROWS_2, EXEC_STRAIGHT_ROWS_3, EXEC_STRAIGHT_ROWS_P, EXEC_STRAIGHT_COMPARE,
+    EXEC_STRAIGHT_COPY_32, EXEC_STRAIGHT_COPY_64, EXEC_STRAIGHT_BRANCH, EXEC_STRAIGHT_BRANCH_IF,
+    EXEC_STRAIGHT_GUARDED, EXEC_STRAIGHT_HALT, EXEC_STRAIGHT_PARAM,
+    EXEC_STRAIGHT_LOAD_8, EXEC_STRAIGHT_LOAD_16, EXEC_STRAIGHT_LOAD_32, EXEC_STRAIGHT_LOAD_64,
+    EXEC_STRAIGHT_LOAD_8S, EXEC_STRAIGHT_LOAD_16S,
+    EXEC_STRAIGHT_STORE_8, EXEC_STRAIGHT_STORE_16, EXEC_STRAIGHT_STORE_32, EXEC_STRAIGHT_STORE_64,
+    EXEC_STRAIGHT_SHARED_LOAD, EXEC_STRAIGHT_SHARED_STORE,
+    EXEC_STRAIGHT_SHARED_LOAD_2, EXEC_STRAIGHT_SHARED_LOAD_4,
+    /* each is one operation of PTX: straighten.c says which, straight.c what it does */
+    EXEC_STRAIGHT_ADD_F32, EXEC_STRAIGHT_SUB_F32, EXEC_STRAIGHT_MUL_F32, EXEC_STRAIGHT_FMA_F32,
+    EXEC_STRAIGHT_ADD_FTZ_F32, EXEC_STRAIGHT_SUB_FTZ_F32, EXEC_STRAIGHT_MUL_FTZ_F32, EXEC_STRAIGHT_FMA_FTZ_F32,
+    EXEC_STRAIGHT_ADD_32, EXEC_STRAIGHT_SUB_32, EXEC_STRAIGHT_MUL_LO_32, EXEC_STRAIGHT_MAD_LO_32,
+    EXEC_STRAIGHT_AND_32, EXEC_STRAIGHT_OR_32, EXEC_STRAIGHT_XOR_32, EXEC_STRAIGHT_NOT_32, EXEC_STRAIGHT_SHL_32,
+    EXEC_STRAIGHT_SHR_U32, EXEC_STRAIGHT_SHR_S32, EXEC_STRAIGHT_MIN_S32, EXEC_STRAIGHT_MAX_S32,
+    EXEC_STRAIGHT_MIN_U32, EXEC_STRAIGHT_MAX_U32, EXEC_STRAIGHT_ADD_64, EXEC_STRAIGHT_SUB_64, EXEC_STRAIGHT_AND_64,
+    EXEC_STRAIGHT_OR_64, EXEC_STRAIGHT_SHL_64, EXEC_STRAIGHT_MUL_WIDE_U32, EXEC_STRAIGHT_MUL_WIDE_S32,
+    EXEC_STRAIGHT_SELP_32, EXEC_STRAIGHT_EQ_32, EXEC_STRAIGHT_NE_32, EXEC_STRAIGHT_LT_S32, EXEC_STRAIGHT_LE_S32,
+    EXEC_STRAIGHT_GT_S32, EXEC_STRAIGHT_GE_S32, EXEC_STRAIGHT_LT_U32, EXEC_STRAIGHT_LE_U32, EXEC_STRAIGHT_GT_U32,
+    EXEC_STRAIGHT_GE_U32,
+};
+
+struct exec_straight_handler { exec_handler *run; };
+
+/* For an instruction of PTX that became the insn with that handler, of softgpu/alu: which it is. */
+uint8_t exec_straight_of(const struct ptx_instruction *, uint8_t otherwise);
+/* Of a decoded function, with `straight` set: hands the instructions to the handler. */
+void exec_straighten(struct exec_insn *, uint32_t count);
+
+#endif

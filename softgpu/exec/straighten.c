@@ -1,0 +1,107 @@
+/* straighten.c: which instructions the handler of straight.h executes itself. */
+#include "softgpu/exec/straight.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "softgpu/alu/clones.h"
+#include "softgpu/exec/decode.h"
+#include "softgpu/exec/fused.h"
+
+SG_CLONE_DECLARE(const struct exec_fused, exec_fused);
+SG_CLONE_DECLARE(const struct exec_straight_handler, exec_straight);
+
+const struct exec_fused *exec_fused_best(void)
+{
+    static const struct exec_fused *const tables[] = SG_CLONE_ADDRESSES(exec_fused);
+    return tables[sg_cpu_level()];
+}
+
+static const struct { const char *text; uint8_t operation; } operations[] = {
+    { "add.f32", EXEC_STRAIGHT_ADD_F32 },             { "add.rn.f32", EXEC_STRAIGHT_ADD_F32 },
+    { "sub.f32", EXEC_STRAIGHT_SUB_F32 },             { "sub.rn.f32", EXEC_STRAIGHT_SUB_F32 },
+    { "mul.f32", EXEC_STRAIGHT_MUL_F32 },             { "mul.rn.f32", EXEC_STRAIGHT_MUL_F32 },
+    { "fma.rn.f32", EXEC_STRAIGHT_FMA_F32 },          { "fma.rn.ftz.f32", EXEC_STRAIGHT_FMA_FTZ_F32 },
+    { "add.ftz.f32", EXEC_STRAIGHT_ADD_FTZ_F32 },     { "add.rn.ftz.f32", EXEC_STRAIGHT_ADD_FTZ_F32 },
+    { "sub.ftz.f32", EXEC_STRAIGHT_SUB_FTZ_F32 },     { "sub.rn.ftz.f32", EXEC_STRAIGHT_SUB_FTZ_F32 },
+    { "mul.ftz.f32", EXEC_STRAIGHT_MUL_FTZ_F32 },     { "mul.rn.ftz.f32", EXEC_STRAIGHT_MUL_FTZ_F32 },
+    { "add.s32", EXEC_STRAIGHT_ADD_32 },              { "add.u32", EXEC_STRAIGHT_ADD_32 },
+    { "sub.s32", EXEC_STRAIGHT_SUB_32 },              { "sub.u32", EXEC_STRAIGHT_SUB_32 },
+    { "mul.lo.s32", EXEC_STRAIGHT_MUL_LO_32 },        { "mul.lo.u32", EXEC_STRAIGHT_MUL_LO_32 },
+    { "mad.lo.s32", EXEC_STRAIGHT_MAD_LO_32 },        { "mad.lo.u32", EXEC_STRAIGHT_MAD_LO_32 },
+    { "and.b32", EXEC_STRAIGHT_AND_32 },              { "or.b32", EXEC_STRAIGHT_OR_32 },
+    { "xor.b32", EXEC_STRAIGHT_XOR_32 },              { "not.b32", EXEC_STRAIGHT_NOT_32 },
+    { "shl.b32", EXEC_STRAIGHT_SHL_32 },              { "shr.u32", EXEC_STRAIGHT_SHR_U32 },
+    { "shr.b32", EXEC_STRAIGHT_SHR_U32 },             { "shr.s32", EXEC_STRAIGHT_SHR_S32 },
+    { "min.s32", EXEC_STRAIGHT_MIN_S32 },             { "max.s32", EXEC_STRAIGHT_MAX_S32 },
+    { "min.u32", EXEC_STRAIGHT_MIN_U32 },             { "max.u32", EXEC_STRAIGHT_MAX_U32 },
+    { "add.s64", EXEC_STRAIGHT_ADD_64 },              { "add.u64", EXEC_STRAIGHT_ADD_64 },
+    { "sub.s64", EXEC_STRAIGHT_SUB_64 },              { "sub.u64", EXEC_STRAIGHT_SUB_64 },
+    { "and.b64", EXEC_STRAIGHT_AND_64 },              { "or.b64", EXEC_STRAIGHT_OR_64 },
+    { "shl.b64", EXEC_STRAIGHT_SHL_64 },              { "mul.wide.u32", EXEC_STRAIGHT_MUL_WIDE_U32 },
+    { "mul.wide.s32", EXEC_STRAIGHT_MUL_WIDE_S32 },   { "selp.b32", EXEC_STRAIGHT_SELP_32 },
+    { "selp.u32", EXEC_STRAIGHT_SELP_32 },            { "selp.s32", EXEC_STRAIGHT_SELP_32 },
+    { "selp.f32", EXEC_STRAIGHT_SELP_32 },            { "setp.eq.s32", EXEC_STRAIGHT_EQ_32 },
+    { "setp.eq.u32", EXEC_STRAIGHT_EQ_32 },           { "setp.eq.b32", EXEC_STRAIGHT_EQ_32 },
+    { "setp.ne.s32", EXEC_STRAIGHT_NE_32 },           { "setp.ne.u32", EXEC_STRAIGHT_NE_32 },
+    { "setp.ne.b32", EXEC_STRAIGHT_NE_32 },           { "setp.lt.s32", EXEC_STRAIGHT_LT_S32 },
+    { "setp.le.s32", EXEC_STRAIGHT_LE_S32 },          { "setp.gt.s32", EXEC_STRAIGHT_GT_S32 },
+    { "setp.ge.s32", EXEC_STRAIGHT_GE_S32 },          { "setp.lt.u32", EXEC_STRAIGHT_LT_U32 },
+    { "setp.le.u32", EXEC_STRAIGHT_LE_U32 },          { "setp.gt.u32", EXEC_STRAIGHT_GT_U32 },
+    { "setp.ge.u32", EXEC_STRAIGHT_GE_U32 },
+};
+
+uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)
+{
+    char text[64];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s", in->opcode);
+    for (uint32_t k = 0; k < in->modifier_count && n < sizeof text; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, ".%s", in->modifiers[k]);
+    for (size_t k = 0; k < sizeof operations / sizeof *operations; k++)
+        if (!strcmp(text, operations[k].text))
+            return operations[k].operation;
+    return otherwise;
+}
+
+static uint8_t access_of(const struct exec_insn *i)
+{
+    const struct exec_fused *f = exec_fused_best();
+    for (uint8_t k = 0; k < 4; k++)
+        if (i->run == f->load[k])
+            return (uint8_t)(EXEC_STRAIGHT_LOAD_8 + k);
+        else if (i->run == f->store[k])
+            return (uint8_t)(EXEC_STRAIGHT_STORE_8 + k);
+        else if (k < 2 && i->run == f->load_signed[k])
+            return (uint8_t)(EXEC_STRAIGHT_LOAD_8S + k);
+    return i->run == f->shared_load                               ? EXEC_STRAIGHT_SHARED_LOAD
+           : i->run == f->shared_store                            ? EXEC_STRAIGHT_SHARED_STORE
+           : i->run == f->shared_load_vector[EXEC_VECTOR_32X2] ? EXEC_STRAIGHT_SHARED_LOAD_2
+           : i->run == f->shared_load_vector[EXEC_VECTOR_32X4] ? EXEC_STRAIGHT_SHARED_LOAD_4
+                                                                  : EXEC_STRAIGHT_NONE;
+}
+
+/* An insn whose handler is what makes it one of these. */
+static uint8_t by_handler(const struct exec_insn *i)
+{
+    return i->run == exec_run_guarded     ? EXEC_STRAIGHT_GUARDED
+           : i->run == exec_run_halt      ? EXEC_STRAIGHT_HALT
+           : i->run == exec_run_copy32    ? EXEC_STRAIGHT_COPY_32
+           : i->run == exec_run_copy64    ? EXEC_STRAIGHT_COPY_64
+           : i->run == exec_run_branch    ? EXEC_STRAIGHT_BRANCH
+           : i->run == exec_run_branch_if ? EXEC_STRAIGHT_BRANCH_IF
+                                          : access_of(i);
+}
+
+void exec_straighten(struct exec_insn *insns, uint32_t count)
+{
+    static const struct exec_straight_handler *const levels[] = SG_CLONE_ADDRESSES(exec_straight);
+    for (uint32_t k = 0; k < count; k++) {
+        struct exec_insn *i = &insns[k];
+        uint8_t special = by_handler(i);
+        if (special != EXEC_STRAIGHT_NONE)
+            i->straight = special;
+        i->general = i->run;
+        if (i->straight != EXEC_STRAIGHT_NONE)
+            i->run = levels[sg_cpu_level()]->run;
+    }
+}
