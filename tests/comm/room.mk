@@ -1,5 +1,5 @@
 # tests/comm: communication without CUDA. All over loopback, or in network namespaces that the tests make.
-TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack)
+TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack reduce plans collectives)
 
 $(call objects,$(wildcard tests/comm/*.c)): | $(CPU_RPC_HEADERS)
 
@@ -9,6 +9,6 @@ $(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COM
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_COMM_LIBS)
 
-TESTS += $(call sleeping,comm_store comm_link comm_attack,$(TESTS_COMM_BINARIES))
+TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives,$(TESTS_COMM_BINARIES))
 TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)")
 LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500")

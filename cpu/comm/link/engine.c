@@ -17,6 +17,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* A data channel that has ended so long ago, without a word on channel 0, fails the link. */
+#define ENDED_NS (200 * CLOCK_NS_PER_MS)
 enum { EVENTS = 64, TURN_BYTES = 2 * 1024 * 1024, IDLE_MS = 10000 };
 
 static void wake(struct comm_thread *thread)
@@ -88,6 +90,8 @@ static void look_at(struct comm_link *link, uint64_t now, bool was_stopped)
     if (link->stage == LINK_JOINED && link->status == 0) {
         if (now > link->last_heard && now - link->last_heard > silence)
             comm_link_fail(link, -ETIMEDOUT, "the peer has said nothing for FLYT_SILENCE seconds");
+        if (link->ended && link->status == 0 && now > link->ended_at + ENDED_NS)
+            comm_link_fail(link, link->ended, "a connection to the peer has ended");
         for (unsigned i = 0; i < link->count && link->status == 0; i++)
             look_at_channel(link, &link->channels[i]);
         beat = link->status == 0 && now - link->last_said > rpc_beat_interval();
@@ -176,8 +180,6 @@ static void serve_kicked(struct comm_thread *thread)
     struct comm_channel *c;
     for (unsigned i = 0; i < EVENTS && (c = next_kicked(thread)); i++) {
         comm_out_push(c, TURN_BYTES);
-        if (comm_in_ended(c))
-            comm_in_take(c);
         comm_link_deliver(c->link);
     }
 }

@@ -198,7 +198,8 @@ static void end_data(struct comm_channel *c)
     c->in = (struct comm_in){ .there = false };
     c->owed++;
     c->owed_bytes += in.record.length;
-    link->credit_due |= c->owed >= OWED_CHUNKS || c->owed_bytes >= OWED_BYTES;
+    /* At the tail of a large transfer the sender waits for credit, to see how fast each channel is. */
+    link->credit_due |= c->owed >= OWED_CHUNKS || c->owed_bytes >= OWED_BYTES || in.record.total > COMM_EAGER;
     if (in.early) {
         in.early->whole = true;
         if (in.early->wanted)
@@ -339,9 +340,9 @@ static void end_of_channel(struct comm_channel *c, int status)
         comm_link_fail(link, link->ended ? link->ended : status, "the peer has gone");
         return;
     }
-    /* Channel 0 may say why: it is read first. */
-    link->ended = status;
-    comm_engine_kick(&link->channels[0]);
+    /* Channel 0 ends with it, or says why, at once or in a moment; else only this connection is broken (engine.c). */
+    link->ended = link->ended ? link->ended : status;
+    link->ended_at = clock_now();
 }
 
 /* Only the thread of the channel. Bytes, or what the channel says. */
@@ -379,8 +380,6 @@ static bool take_once(struct comm_channel *c, size_t *done)
     if (got <= 0) {
         if (got != -EAGAIN)
             end_of_channel(c, got < 0 ? (int)got : -ECONNRESET);
-        else if (c->index == 0 && link->ended)
-            comm_link_fail(link, link->ended, "the peer has gone");
         return false;
     }
     *done += (size_t)got;
@@ -417,12 +416,4 @@ bool comm_in_take(struct comm_channel *c)
         comm_link_fail(link, -ESHUTDOWN, "the peer has closed the link");
     pthread_mutex_unlock(&link->lock);
     return more;
-}
-
-bool comm_in_ended(struct comm_channel *c)
-{
-    pthread_mutex_lock(&c->link->lock);
-    bool ended = c->index == 0 && c->link->ended;
-    pthread_mutex_unlock(&c->link->lock);
-    return ended;
 }

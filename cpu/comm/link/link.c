@@ -167,6 +167,17 @@ uint64_t comm_link_number(struct comm_link *link)
     return number;
 }
 
+bool comm_link_glance(struct comm_link *link, uint64_t space, uint8_t note[COMM_NOTE_SIZE])
+{
+    pthread_mutex_lock(&link->lock);
+    struct tree_node *node = tree_at_or_above(&link->arrivals, space, 0);
+    bool there = node && node->key == space;
+    if (there)
+        memcpy(note, TREE_OBJECT(node, struct comm_arrival, node)->note, COMM_NOTE_SIZE);
+    pthread_mutex_unlock(&link->lock);
+    return there;
+}
+
 /* ---- failure ---- */
 
 static void end_all(struct comm_link *link, struct tree *tree, int status)
@@ -192,7 +203,8 @@ void comm_link_fail(struct comm_link *link, int status, const char *why)
         struct comm_channel *c = &link->channels[i];
         if (!c->wire)
             continue;
-        rpc_channel_shutdown(c->wire);
+        if (i > 0 || !c->busy_out || !link->abort_due)
+            rpc_channel_shutdown(c->wire);      /* else the thread that sends says why, and does it */
         if (!c->busy_out)
             comm_out_release(c);
         if (!c->busy_in)
@@ -213,6 +225,7 @@ void comm_link_abort(struct comm_link *link, int status, const char *why)
     record.length = (uint32_t)strnlen(why, WHY_SIZE - 1);
     if (say)
         comm_out_control(link, &record, why);
+    link->abort_due = say;
     pthread_mutex_unlock(&link->lock);
     if (say)
         comm_out_push(&link->channels[0], SIZE_MAX);
@@ -377,6 +390,12 @@ static int begin(struct comm_link *link, unsigned count)
     return status;
 }
 
+bool comm_link_calls(const struct comm_link *link, const uint8_t *handles)
+{
+    struct comm_handle first;
+    return comm_handle_get(handles, &first) && memcmp(link->id, first.link, COMM_ID_SIZE) > 0;
+}
+
 int comm_link_join(struct comm_link *link, const uint8_t *bytes, unsigned count, uint64_t deadline, char *error)
 {
     struct comm_handle handles[COMM_HANDLES_MOST];
@@ -389,8 +408,8 @@ int comm_link_join(struct comm_link *link, const uint8_t *bytes, unsigned count,
     if (status < 0)
         return status;
     count = count < listened ? count : listened;
-    status = memcmp(link->id, handles[0].link, COMM_ID_SIZE) > 0 ? call_all(link, handles, count, deadline, error)
-                                                                 : await_all(link, count, deadline, error);
+    status = comm_link_calls(link, bytes) ? call_all(link, handles, count, deadline, error)
+                                          : await_all(link, count, deadline, error);
     if (status < 0)
         return status;
     status = begin(link, count);

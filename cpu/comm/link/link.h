@@ -119,6 +119,8 @@ int  comm_link_create(struct comm_engine *, const struct comm_link_settings *, s
 int  comm_link_listen(struct comm_link *, uint8_t *handles, unsigned *count, char *error);
 /* With what the peer's comm_link_listen gave. 0; -EINVAL: these are no handles; -ETIMEDOUT; -EACCES … */
 int  comm_link_join(struct comm_link *, const uint8_t *handles, unsigned count, uint64_t deadline, char *error);
+/* Whether this end connects to the one of these handles, which then need do nothing but be there. */
+bool comm_link_calls(const struct comm_link *, const uint8_t *handles);
 /* Fails all transfers with status (negative) and says so to the peer, without waiting. */
 void comm_link_abort(struct comm_link *, int status, const char *why);
 /* Ends the link in peace if it has not failed: waits up to two seconds until the peer has read all that was sent. Not
@@ -163,5 +165,7 @@ uint64_t comm_link_number(struct comm_link *);
    the link's status. */
 int comm_link_send(struct comm_link *, struct comm_transfer *);
 int comm_link_receive(struct comm_link *, struct comm_transfer *);
+/* Whether something of this space has come, or was asked for, that nobody here has posted yet; its note. */
+bool comm_link_glance(struct comm_link *, uint64_t space, uint8_t note[COMM_NOTE_SIZE]);
 
 #endif

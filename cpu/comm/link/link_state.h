@@ -26,7 +26,7 @@
 
 #include <pthread.h>
 
-enum { AHEAD = 4096, CONTROL_MOST = 1024 * 1024, CLEARS_MOST = 64 * 1024, WHY_SIZE = 200 };
+enum { AHEAD = 4096, CONTROL_MOST = 1024 * 1024, CLEARS_MOST = 64 * 1024, WHY_SIZE = 220 };
 
 /* A record that is being sent. */
 struct comm_out {
@@ -109,9 +109,10 @@ struct comm_link {
     int                       status;
     char                      why[WHY_SIZE];
     int                       ended;            /* a data channel has; channel 0 may still say why */
+    uint64_t                  ended_at;
     /* heard: the peer has read all that was sent. at_end: all that the peer has sent was read */
     bool                      closing, heard, heard_due, at_end, lost_due;
-    bool                      credit_due;
+    bool                      credit_due, abort_due;
     unsigned                  delivering;
     char                      peer_why[WHY_SIZE];
     struct tree               sends, receives, arrivals, clears;
@@ -181,8 +182,6 @@ struct comm_channel *comm_out_idle(struct comm_link *);
 
 /* Takes what has come. True: there may be more. */
 bool comm_in_take(struct comm_channel *);
-/* Channel 0, and a data channel has ended: it is to be read. */
-bool comm_in_ended(struct comm_channel *);
 /* Under the lock: a receive, which is in the tree if it is not complete afterwards. */
 void comm_in_post(struct comm_link *, struct comm_transfer *);
 bool comm_in_has_all(struct comm_link *, const struct comm_name *);

@@ -133,7 +133,8 @@ bool comm_out_post(struct comm_link *link, struct comm_transfer *t)
     uint64_t cost = comm_early_cost(limit_of(t));
     FLYT_ASSERT_HELD(&link->lock);
     if (!t->clear && link->early_out + cost > COMM_EARLY) {
-        const struct comm_record ask = { .kind = RECORD_ASK, .name = t->name, .total = t->size };
+        struct comm_record ask = { .kind = RECORD_ASK, .name = t->name, .total = t->size };
+        memcpy(ask.note, t->note, COMM_NOTE_SIZE);
         comm_out_control(link, &ask, NULL);
         return false;
     }
@@ -151,7 +152,7 @@ static double rate_of(const struct comm_channel *c, double otherwise)
 }
 
 /* How much of `size` bytes channel c may take now: see the head of this file. */
-static uint64_t share(const struct comm_link *link, const struct comm_channel *c, uint64_t size)
+static uint64_t share(struct comm_link *link, const struct comm_channel *c, uint64_t size)
 {
     double mine = rate_of(c, 0), total = 0, flight = 0;
     if (mine <= 0 || link->count <= 2)
@@ -167,9 +168,12 @@ static uint64_t share(const struct comm_link *link, const struct comm_channel *c
         return (uint64_t)room / 4096 * 4096;
     double end = ((double)c->flight_bytes + PIECE) / mine;
     for (unsigned i = 1; i < link->count; i++) {
-        const struct comm_channel *d = &link->channels[i];
-        if (d != c && d->flight < COMM_WINDOW && ((double)d->flight_bytes + PIECE) / rate_of(d, mine) < end)
-            return 0;
+        struct comm_channel *d = &link->channels[i];
+        if (d == c || d->flight >= COMM_WINDOW || ((double)d->flight_bytes + PIECE) / rate_of(d, mine) >= end)
+            continue;
+        if (d->flight == 0)
+            comm_engine_kick(d);                /* else its next credit lets it look again */
+        return 0;
     }
     return size < PIECE ? size : PIECE;
 }
@@ -255,6 +259,16 @@ static bool has_room(const struct comm_channel *c)
     return !c->is_socket || poll(&poller, 1, 0) != 0;
 }
 
+/* The link was aborted while this thread was sending on channel 0: what is left to say, if that is possible. */
+static void say_last_words(struct comm_channel *c)
+{
+    struct iovec rest = { c->control.bytes, c->control.size };
+    c->link->abort_due = false;
+    if (!c->out.there && c->control.size)
+        rpc_channel_send(c->wire, &rest, 1);
+    rpc_channel_shutdown(c->wire);
+}
+
 void comm_out_push(struct comm_channel *c, size_t budget)
 {
     struct comm_link *link = c->link;
@@ -289,6 +303,8 @@ void comm_out_push(struct comm_channel *c, size_t budget)
         }
     } while (c->again && link->status == 0 && done < budget);
     c->busy_out = false;
+    if (link->status < 0 && c->index == 0 && link->abort_due)
+        say_last_words(c);
     if (link->status < 0)
         comm_out_release(c);
     else if (done >= budget && !blocked && (c->out.there || c->control.size || list_first(&link->ready)))

@@ -4,7 +4,7 @@
  *
  *   DATA     data channels. length, offset, total, note; EARLY in flags: sent before CLEAR, so it counts as early
  *   CLEAR    the receiver wants this transfer; total: its size there
- *   ASK      the sender could not send it early; total: its size
+ *   ASK      the sender could not send it early; total: its size; note
  *   CREDIT   channel: its window has room again; length: chunks, offset: bytes; extra: so much early data was taken
  *   DONE     the receiver has all of it
  *   REFUSE   the receiver does not take it; extra: errno

@@ -1,0 +1,474 @@
+/* comm.c: contexts, and calls. See comm.h. */
+#include "cpu/comm/context.h"
+
+#include "cpu/common/clock.h"
+#include "cpu/common/env.h"
+#include "cpu/common/little_endian.h"
+#include "cpu/rpc/transport/channel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REASON_MS = 1000 };
+#define UNEVEN UINT64_MAX                       /* in place of the count of a call whose parts differ */
+
+/* ---- failure ---- */
+
+void comm_context_fail(struct comm_context *context, int status, const char *why)
+{
+    pthread_mutex_lock(&context->lock);
+    bool first = context->status == 0;
+    if (first) {
+        context->status = status;
+        snprintf(context->why, sizeof context->why, "%s", why);
+        pthread_cond_broadcast(&context->changed);
+    }
+    pthread_mutex_unlock(&context->lock);
+    for (unsigned r = 0; first && r < context->settings.size; r++) {
+        pthread_mutex_lock(&context->lock);
+        struct comm_link *link = context->peers[r].link;
+        pthread_mutex_unlock(&context->lock);
+        if (link)
+            comm_link_abort(link, status, why);
+    }
+}
+
+static void peer_lost(struct comm_link *link, void *of, int status, const char *why)
+{
+    struct comm_peer *peer = of;
+    char text[COMM_WHY_SIZE];
+    (void)link;
+    if (status == -ESHUTDOWN)                   /* it has closed its context; who needs it notices */
+        return;
+    if (strncmp(why, "rank", 4) == 0)
+        snprintf(text, sizeof text, "%s", why); /* what another rank has said */
+    else
+        snprintf(text, sizeof text, "rank %u: %s", peer->rank, why);
+    comm_context_fail(peer->context, status, text);
+}
+
+void comm_context_abort(struct comm_context *context, int status, const char *why)
+{
+    char text[COMM_WHY_SIZE];
+    snprintf(text, sizeof text, "rank %u: %s", context->settings.rank, why);
+    comm_context_fail(context, status, text);
+}
+
+int comm_context_status(struct comm_context *context, char *error)
+{
+    pthread_mutex_lock(&context->lock);
+    int status = context->status;
+    if (status < 0)
+        rpc_explain(error, status, "%s", context->why);
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+int comm_context_reason(struct comm_context *context, int status)
+{
+    struct timespec until = clock_timespec(clock_now() + REASON_MS * CLOCK_NS_PER_MS);
+    int waited = 0;
+    pthread_mutex_lock(&context->lock);
+    while (context->status == 0 && waited == 0)
+        waited = pthread_cond_clockwait(&context->changed, &context->lock, CLOCK_MONOTONIC, &until);
+    int known = context->status;
+    pthread_mutex_unlock(&context->lock);
+    return known < 0 ? known : status;
+}
+
+/* ---- contexts ---- */
+
+int comm_context_create(const struct comm_context_settings *settings, struct comm_store *store,
+                        struct comm_context **out, char *error)
+{
+    if (settings->size < 1 || settings->size > COMM_RANKS_MOST || settings->rank >= settings->size)
+        return rpc_explain(error, -EINVAL, "a context: rank %u of %u; there are 1 to %d ranks, from 0", settings->rank,
+                           settings->size, COMM_RANKS_MOST);
+    const char *name = env_get("FLYT_COMM_ALGORITHM");
+    enum comm_algorithm forced = name && *name ? comm_algorithm_of(name) : COMM_AUTOMATIC;
+    if (name && *name && forced == COMM_AUTOMATIC && strcmp(name, "auto") != 0)
+        return rpc_explain(error, -EINVAL, "FLYT_COMM_ALGORITHM is auto, ring, tree, doubling, halving, bruck or "
+                                           "pairwise, not %s", name);
+    struct comm_context *context = calloc(1, sizeof *context + settings->size * sizeof *context->peers);
+    if (!context)
+        return rpc_explain(error, -ENOMEM, "a context: no memory");
+    context->settings = *settings;
+    context->store = store;
+    if (settings->algorithm == COMM_AUTOMATIC)
+        context->settings.algorithm = forced;
+    if (settings->table.latency_us <= 0 || settings->table.mb_per_s <= 0)
+        context->settings.table = (struct comm_table){ .latency_us = 30, .mb_per_s = 1000 };
+    pthread_mutex_init(&context->lock, NULL);
+    pthread_cond_init(&context->changed, NULL);
+    for (unsigned r = 0; r < settings->size; r++) {
+        context->peers[r].context = context;
+        context->peers[r].rank = r;
+    }
+    *out = context;
+    return 0;
+}
+
+void comm_context_destroy(struct comm_context *context)
+{
+    if (!context)
+        return;
+    for (unsigned r = 0; r < context->settings.size; r++) {
+        comm_pair_destroy(context->peers[r].pair);
+        comm_link_close(context->peers[r].link);
+    }
+    pthread_cond_destroy(&context->changed);
+    pthread_mutex_destroy(&context->lock);
+    free(context);
+}
+
+/* ---- connecting ---- */
+
+struct rank_meeting {
+    struct comm_link *link;
+    uint8_t           handles[COMM_HANDLES_MOST * COMM_HANDLE_SIZE];        /* first ours, then the peer's */
+    unsigned          count;
+    bool              calls;
+};
+
+/* Makes the link, and leaves its handles where the peer finds them. */
+static int offer(struct comm_context *context, unsigned peer, struct rank_meeting *m, uint64_t deadline, char *error)
+{
+    const struct comm_link_settings settings = { .lost = peer_lost, .context = &context->peers[peer] };
+    char key[40];
+    snprintf(key, sizeof key, "link_%u_%u", context->settings.rank, peer);
+    int status = comm_link_create(context->settings.engine, &settings, &m->link, error);
+    if (status == 0)
+        status = comm_link_listen(m->link, m->handles, &m->count, error);
+    if (status == 0)
+        status = comm_store_set(context->store, key, m->handles, (size_t)m->count * COMM_HANDLE_SIZE, deadline, error);
+    return status;
+}
+
+static int fetch(struct comm_context *context, unsigned peer, struct rank_meeting *m, uint64_t deadline, char *error)
+{
+    char key[40];
+    size_t size = 0;
+    snprintf(key, sizeof key, "link_%u_%u", peer, context->settings.rank);
+    int status = comm_store_get(context->store, key, m->handles, sizeof m->handles, &size, deadline, error);
+    m->count = (unsigned)(size / COMM_HANDLE_SIZE);
+    m->calls = status == 0 && m->count && comm_link_calls(m->link, m->handles);
+    return status;
+}
+
+/* The links with all ranks that are wanted and not connected, in phases. First this rank calls those that it has to, so
+   that two ranks which both wait to be called by a third never wait for each other. */
+static int connect_to(struct comm_context *context, const bool *wanted, uint64_t deadline, char *error)
+{
+    unsigned size = context->settings.size;
+    struct rank_meeting *all = calloc(size, sizeof *all);
+    int status = all ? 0 : rpc_explain(error, -ENOMEM, "connecting ranks: no memory");
+    for (unsigned r = 0; r < size && status == 0; r++)
+        if (wanted[r] && !context->peers[r].link)
+            status = offer(context, r, &all[r], deadline, error);
+    for (unsigned r = 0; r < size && status == 0; r++)
+        if (all[r].link)
+            status = fetch(context, r, &all[r], deadline, error);
+    for (int calls = 1; calls >= 0; calls--)
+        for (unsigned r = 0; r < size && status == 0; r++)
+            if (all[r].link && all[r].calls == (calls == 1))
+                status = comm_link_join(all[r].link, all[r].handles, all[r].count, deadline, error);
+    for (unsigned r = 0; all && r < size; r++) {
+        if (!all[r].link)
+            continue;
+        pthread_mutex_lock(&context->lock);
+        context->peers[r].link = all[r].link;
+        pthread_mutex_unlock(&context->lock);
+    }
+    free(all);
+    if (status < 0) {
+        char why[COMM_WHY_SIZE];
+        snprintf(why, sizeof why, "rank %u: connecting: %.150s", context->settings.rank, error ? error : "");
+        comm_context_fail(context, status, why);
+    }
+    return status < 0 ? status : comm_context_status(context, error);
+}
+
+int comm_context_connect_full_mesh(struct comm_context *context, uint64_t deadline, char *error)
+{
+    char own[RPC_ERROR_SIZE] = "";
+    bool wanted[COMM_RANKS_MOST] = { false };
+    for (unsigned r = 0; r < context->settings.size; r++)
+        wanted[r] = r != context->settings.rank;
+    int status = connect_to(context, wanted, deadline, own);
+    return status < 0 ? rpc_explain(error, status, "%s", own) : 0;
+}
+
+static int connect_for(struct comm_context *context, const struct comm_plan *plan, uint64_t deadline, char *error)
+{
+    char own[RPC_ERROR_SIZE] = "";
+    bool wanted[COMM_RANKS_MOST] = { false }, missing = false;
+    for (unsigned i = 0; i < plan->count; i++) {
+        const struct comm_step *step = &plan->steps[i];
+        if (step->kind == STEP_SEND || step->kind == STEP_RECEIVE)
+            wanted[step->peer] = true;
+    }
+    for (unsigned r = 0; r < context->settings.size; r++)
+        missing |= wanted[r] && !context->peers[r].link;
+    int status = missing ? connect_to(context, wanted, deadline, own) : 0;
+    return status < 0 ? rpc_explain(error, status, "%s", own) : 0;
+}
+
+/* ---- calls ---- */
+
+static void make_note(const struct comm_call *call, uint8_t note[COMM_NOTE_SIZE])
+{
+    uint8_t *at = little_put(note, call->kind, 1);
+    at = little_put(at, call->type, 1);
+    at = little_put(at, call->operation, 1);
+    at = little_put(at, 0, 1);
+    at = little_put(at, call->root, 4);
+    little_put(at, call->counts || call->in_counts ? UNEVEN : call->count, 8);
+}
+
+static bool reduces(enum comm_kind kind)
+{
+    return kind == COMM_REDUCE || kind == COMM_ALL_REDUCE || kind == COMM_REDUCE_SCATTER;
+}
+
+static bool has_root(enum comm_kind kind)
+{
+    return kind == COMM_BROADCAST || kind == COMM_REDUCE || kind == COMM_GATHER || kind == COMM_SCATTER;
+}
+
+void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size)
+{
+    const uint8_t *at = note;
+    enum comm_kind kind = (enum comm_kind)little_get(&at, 1);
+    enum comm_type type = (enum comm_type)little_get(&at, 1);
+    enum comm_operation operation = (enum comm_operation)little_get(&at, 1);
+    little_get(&at, 1);
+    unsigned root = (unsigned)little_get(&at, 4);
+    uint64_t count = little_get(&at, 8);
+    char number[24] = "parts", rest[24] = "";
+    if (count != UNEVEN)
+        snprintf(number, sizeof number, "%llu", (unsigned long long)count);
+    if (has_root(kind))
+        snprintf(rest, sizeof rest, ", root %u", root);
+    if (kind == COMM_BARRIER)
+        snprintf(text, size, "barrier");
+    else
+        snprintf(text, size, "%s of %s %s%s%s%s", comm_kind_name(kind), number, comm_type_name(type),
+                 reduces(kind) ? ", " : "", reduces(kind) ? comm_operation_name(operation) : "", rest);
+}
+
+/* Does this rank have a buffer of this side? */
+static bool has_in(const struct comm_context *c, const struct comm_call *call)
+{
+    return (call->kind != COMM_BROADCAST && call->kind != COMM_SCATTER) || c->settings.rank == call->root;
+}
+
+static bool has_out(const struct comm_context *c, const struct comm_call *call)
+{
+    return (call->kind != COMM_REDUCE && call->kind != COMM_GATHER) || c->settings.rank == call->root;
+}
+
+static int check(const struct comm_context *c, const struct comm_call *call, char *error)
+{
+    uint64_t most = UINT64_MAX / 16 / COMM_RANKS_MOST;
+    const char *wrong = NULL;
+    bool parts = call->kind != COMM_BROADCAST && call->kind != COMM_REDUCE && call->kind != COMM_ALL_REDUCE;
+    if ((unsigned)call->kind >= COMM_KINDS)
+        wrong = "there is no such collective";
+    else if (call->kind == COMM_BARRIER)
+        return 0;
+    else if ((unsigned)call->type >= COMM_TYPES)
+        wrong = "there is no such type";
+    else if (reduces(call->kind) && (unsigned)call->operation >= COMM_OPERATIONS)
+        wrong = "there is no such operation";
+    else if (reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM && !call->factor)
+        wrong = "a multiplied sum needs a factor";
+    else if (has_root(call->kind) && call->root >= c->settings.size)
+        wrong = "the root is no rank";
+    else if ((call->counts || call->places || call->in_counts || call->in_places) && !parts)
+        wrong = "it has no parts";
+    else if (call->places && !call->counts)
+        wrong = "places need counts";
+    else if (call->kind == COMM_ALL_TO_ALL && !call->counts != !call->in_counts)
+        wrong = "counts of what is sent need counts of what comes";
+    else if (call->kind == COMM_ALL_TO_ALL && call->in == call->out && call->count > 0)
+        wrong = "all-to-all is not done in place";
+    else if (call->count > most)
+        wrong = "the count is too large";
+    else if (!call->counts && call->count > 0 && ((has_in(c, call) && !call->in) || (has_out(c, call) && !call->out)))
+        wrong = "a buffer is missing";
+    for (unsigned r = 0; !wrong && r < c->settings.size; r++)
+        if ((call->counts && call->counts[r] > most) || (call->places && call->places[r] > most) ||
+            (call->in_counts && call->in_counts[r] > most) || (call->in_places && call->in_places[r] > most))
+            wrong = "a count is too large";
+    return wrong ? rpc_explain(error, -EINVAL, "%s: %s",
+                               (unsigned)call->kind < COMM_KINDS ? comm_kind_name(call->kind) : "a call", wrong)
+                 : 0;
+}
+
+static struct comm_plan *make_plan(const struct comm_context *c, const struct comm_call *call)
+{
+    bool uneven = call->counts || call->in_counts,
+         parts = call->kind != COMM_BROADCAST && call->kind != COMM_REDUCE && call->kind != COMM_ALL_REDUCE;
+    uint64_t bytes = call->count * comm_type_size(call->type) * (parts ? c->settings.size : 1);
+    struct comm_shape shape = { .kind = call->kind, .rank = c->settings.rank, .ranks = c->settings.size,
+                                .root = call->root, .count = call->count, .counts = call->counts,
+                                .places = call->places, .in_counts = call->in_counts, .in_places = call->in_places };
+    shape.element = call->kind == COMM_BARRIER ? 1 : comm_type_size(call->type);
+    /* the parts of an uneven call are known to all ranks in gathers and scatters only: the choice must not use them */
+    shape.algorithm = comm_choose(call->kind, uneven ? 0 : bytes, c->settings.size, uneven, &c->settings.table,
+                                  c->settings.algorithm);
+    return comm_plan_make(&shape);
+}
+
+/* How many elements this rank gives, and gets. */
+static uint64_t in_count(const struct comm_context *c, const struct comm_call *call)
+{
+    uint64_t all = 0;
+    if (call->kind != COMM_REDUCE_SCATTER)
+        return call->count;
+    for (unsigned r = 0; call->counts && r < c->settings.size; r++) {
+        uint64_t end = (call->places ? call->places[r] : all) + call->counts[r];
+        all = end > all ? end : all;
+    }
+    return call->counts ? all : call->count * c->settings.size;
+}
+
+static uint64_t out_count(const struct comm_context *c, const struct comm_call *call)
+{
+    return call->kind == COMM_REDUCE_SCATTER && call->counts ? call->counts[c->settings.rank] : call->count;
+}
+
+static int carry_out(struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
+                     uint64_t deadline)
+{
+    struct comm_work work = { .plan = plan, .number = ++c->sequence, .type = call->type,
+                              .operation = call->operation };
+    size_t element = comm_type_size(call->type);
+    bool multiplies = reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM;
+    uint8_t *multiplied = multiplies ? malloc(in_count(c, call) * element + 1) : NULL;
+    make_note(call, work.note);
+    work.buffers[COMM_IN] = (uint8_t *)(uintptr_t)call->in;
+    work.buffers[COMM_OUT] = call->out;
+    work.buffers[COMM_SCRATCH] = malloc(plan->scratch + 1);
+    int status = work.buffers[COMM_SCRATCH] && (!multiplies || multiplied) ? 0 : -ENOMEM;
+    if (status == 0 && multiplies) {
+        comm_reduce_multiply(call->type, multiplied, call->in, call->factor, in_count(c, call));
+        work.buffers[COMM_IN] = multiplied;
+    }
+    if (status == 0)
+        status = comm_run(c, &work, deadline);
+    if (status == 0 && reduces(call->kind) && has_out(c, call))
+        comm_reduce_finish(call->type, call->operation, call->out, out_count(c, call), c->settings.size);
+    free(work.buffers[COMM_SCRATCH]);
+    free(multiplied);
+    return status;
+}
+
+int comm_call(struct comm_context *c, const struct comm_call *call, uint64_t deadline, char *error)
+{
+    int status = check(c, call, error);
+    if (status == 0)
+        status = comm_context_status(c, error);
+    if (status < 0)
+        return status;
+    struct comm_plan *plan = make_plan(c, call);
+    if (!plan)
+        return rpc_explain(error, -ENOMEM, "%s: no memory", comm_kind_name(call->kind));
+    status = connect_for(c, plan, deadline, error);
+    if (status == 0) {
+        status = carry_out(c, call, plan, deadline);
+        if (status < 0 && comm_context_status(c, error) == 0)
+            rpc_explain(error, status, "%s: %s", comm_kind_name(call->kind), strerror(-status));
+    }
+    comm_plan_free(plan);
+    return status;
+}
+
+/* ---- messages between two ranks ---- */
+
+struct rank_message { struct comm_transfer t; struct comm_context *context; bool done; };
+
+static void message_done(struct comm_transfer *t)
+{
+    struct rank_message *m = t->context;
+    pthread_mutex_lock(&m->context->lock);
+    m->done = true;
+    pthread_cond_broadcast(&m->context->changed);
+    pthread_mutex_unlock(&m->context->lock);
+}
+
+static struct comm_pair *pair_of(struct comm_context *c, unsigned peer, uint64_t deadline, int *status, char *error)
+{
+    char own[RPC_ERROR_SIZE] = "";
+    bool wanted[COMM_RANKS_MOST] = { false };
+    *status = peer < c->settings.size && peer != c->settings.rank
+                  ? comm_context_status(c, error)
+                  : rpc_explain(error, -EINVAL, "rank %u is not another rank", peer);
+    if (*status < 0)
+        return NULL;
+    wanted[peer] = true;
+    if (!c->peers[peer].link && (*status = connect_to(c, wanted, deadline, own)) < 0) {
+        rpc_explain(error, *status, "%s", own);
+        return NULL;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (!c->peers[peer].pair)
+        c->peers[peer].pair = comm_pair_create(c->peers[peer].link);
+    pthread_mutex_unlock(&c->lock);
+    *status = c->peers[peer].pair ? 0 : rpc_explain(error, -ENOMEM, "no memory for a pair");
+    return c->peers[peer].pair;
+}
+
+static int carry(struct comm_context *c, unsigned peer, uint32_t tag, struct rank_message *m, uint64_t deadline,
+                 char *error, int (*post)(struct comm_pair *, uint32_t, struct comm_transfer *))
+{
+    struct timespec until = clock_timespec(deadline);
+    int status;
+    struct comm_pair *pair = pair_of(c, peer, deadline, &status, error);
+    if (!pair)
+        return status;
+    m->t.done = message_done;
+    m->t.context = m;
+    m->context = c;
+    int posted = post(pair, tag, &m->t);
+    pthread_mutex_lock(&c->lock);
+    while (posted == 0 && !m->done && status == 0)
+        status = pthread_cond_clockwait(&c->changed, &c->lock, CLOCK_MONOTONIC, &until);
+    bool late = posted == 0 && !m->done;
+    pthread_mutex_unlock(&c->lock);
+    if (late) {                                 /* its memory is in use until the link has ended */
+        char why[COMM_WHY_SIZE];
+        snprintf(why, sizeof why, "rank %u: a message with tag %u and rank %u was not complete in time",
+                 c->settings.rank, tag, peer);
+        comm_context_fail(c, -ETIMEDOUT, why);
+        pthread_mutex_lock(&c->lock);
+        while (!m->done)
+            pthread_cond_wait(&c->changed, &c->lock);
+        pthread_mutex_unlock(&c->lock);
+    }
+    status = posted < 0 ? posted : m->t.status;
+    if (status < 0 && status != -EMSGSIZE && status != -ENOSPC)
+        status = comm_context_reason(c, status);
+    if (status < 0 && comm_context_status(c, error) == 0)
+        rpc_explain(error, status, "a message with tag %u and rank %u: %s", tag, peer, strerror(-status));
+    return status;
+}
+
+int comm_send(struct comm_context *c, unsigned peer, uint32_t tag, const void *memory, uint64_t size,
+              uint64_t deadline, char *error)
+{
+    struct rank_message m = { .t = { .memory = (void *)(uintptr_t)memory, .size = size } };
+    return carry(c, peer, tag, &m, deadline, error, comm_pair_send);
+}
+
+int comm_receive(struct comm_context *c, unsigned peer, uint32_t tag, void *memory, uint64_t size, uint64_t *got,
+                 uint64_t deadline, char *error)
+{
+    struct rank_message m = { .t = { .memory = memory, .size = size, .any_size = true } };
+    int status = carry(c, peer, tag, &m, deadline, error, comm_pair_receive);
+    if (got)
+        *got = status == 0 ? m.t.peer_size : 0;
+    return status;
+}

@@ -1,0 +1,53 @@
+/* context.h: what the files of this folder share: comm.c, the context and its calls; run.c, a plan that is under way.
+   */
+#ifndef FLYT_COMM_CONTEXT_H
+#define FLYT_COMM_CONTEXT_H
+
+#include "cpu/comm/comm.h"
+#include "cpu/comm/pair/pair.h"
+
+#include <pthread.h>
+
+enum { COMM_WHY_SIZE = 220 };
+#define COMM_CALL_SPACE (UINT64_C(1) << 63)     /* of a call's number in the names of transfers */
+
+struct comm_peer {
+    struct comm_context *context;
+    unsigned             rank;
+    struct comm_link    *link;                  /* NULL: not connected; set once, under the lock */
+    struct comm_pair    *pair;
+};
+
+struct comm_context {
+    struct comm_context_settings settings;
+    struct comm_store           *store;
+    pthread_mutex_t              lock;
+    pthread_cond_t               changed;
+    int                          status;        /* 0, or why it has failed */
+    char                         why[COMM_WHY_SIZE];
+    uint64_t                     sequence;      /* of calls; the calling thread's */
+    struct comm_peer             peers[];
+};
+
+/* The first failure counts. Aborts all links. No lock is held. */
+void comm_context_fail(struct comm_context *, int status, const char *why);
+/* Waits a moment until the reason is known for which a transfer has failed. The context's status, which is `status` if
+   nothing else is known. */
+int comm_context_reason(struct comm_context *, int status);
+void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size);
+
+/* ---- run.c ---- */
+
+struct comm_work {
+    const struct comm_plan *plan;
+    uint64_t                number;             /* of the call */
+    uint8_t                 note[COMM_NOTE_SIZE];
+    uint8_t                *buffers[COMM_BUFFERS];
+    enum comm_type          type;
+    enum comm_operation     operation;
+};
+
+/* Waits until the plan is carried out, or the context has failed. 0, or the context's status. */
+int comm_run(struct comm_context *, const struct comm_work *, uint64_t deadline);
+
+#endif
