@@ -6,6 +6,7 @@
 shows: several GPUs: a program that is entitled to four sees four distinct ones with its SMs and memory of each, copies
    between all pairs, and reads the memory of one from another; CUDA_VISIBLE_DEVICES chooses among them
 shows: several GPUs: each GPU's memory is an account of its own, over all programs of the VM; live limits hold on each
+shows: several GPUs: tenants with one, two and four GPUs on one node; a program for which not enough are free waits
 shows: several GPUs: more than a node has, and --spread, are refused by name
 shows: several GPUs: each daemon is killed and comes back: the program keeps its GPUs
 shows: several GPUs: the commands of docs/many-gpus.md do what it says
@@ -13,6 +14,8 @@ shows: several GPUs: a move, a suspend and a checkpoint are refused by name, and
 """
 import json
 import os
+import re
+import select
 import shutil
 import subprocess
 import sys
@@ -21,7 +24,7 @@ import tempfile
 for room in ("cuda", "lib"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room))
 from quota import Program  # noqa: E402
-from testlib import Local, ok, story, until  # noqa: E402
+from testlib import Local, client_config, listens, ok, read, spawn, story, until, write  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
 GPUS, SMS, MEMORY = 4, 4, 256            # of the node; MiB
@@ -161,6 +164,60 @@ def refused(cluster):
     ok("more GPUs than a node has, and --spread, are refused by name; the entitlement says so at once")
 
 
+class Tenant:
+    """A VM of its own on this machine, with a client manager beside the one of flyt-local."""
+
+    def __init__(self, cluster, name, *entitlement):
+        self.bin = BIN
+        secret = json.loads(cluster.run("--json", "vm", "add", name, "--address", "", "--sharing", "time-slice",
+                                        *entitlement))["secret"]
+        folder, config = f"{cluster.dir}/{name}", f"{cluster.dir}/{name}.conf"
+        port = re.search(r"port = ([0-9]+)", read(f"{cluster.dir}/etc/client-manager.conf"))[1]
+        os.mkdir(folder, 0o700)
+        write(f"{folder}/secret", secret)
+        write(config, client_config(port, name, folder, f"{folder}/sock", f"{folder}/secret"))
+        manager = next(path for path in (f"{BIN}/flyt-client-manager", f"{BIN}/../sbin/flyt-client-manager")
+                       if os.path.exists(path))
+        cluster.started.append(spawn(f"{cluster.dir}/log/{name}.log", manager, "--config", config))
+        until(lambda: listens(f"{folder}/sock"), f"the client manager of {name} listens")
+        self.place = cluster.env | {"FLYT_MANAGER": f"{folder}/sock", "FLYT_WAIT": "in-line"}
+
+
+def waits(cluster):
+    """Tenants with one GPU and with several share a node. What does not fit waits, and nothing of it is booked."""
+    cluster.run("vm", "set", "local", "--gpus", "1", "--sms", "1", "--memory", "32M")
+    nodes = [row["name"] for row in cluster.rows("node", "list")]
+    cluster.run("node", "drain", nodes[1])
+    small = Program(cluster, PROGRAM)
+    pair, whole = Tenant(cluster, "pair", "--gpus", "2", "--sms", "3", "--memory", "64M"), \
+        Tenant(cluster, "whole", "--gpus", str(GPUS), "--sms", "2", "--memory", "64M")
+    a = Program(pair, PROGRAM)
+    assert a.ask("look") == [2, 1, 3, 64, 3, 64] and a.ask("ring") == [2, 0]
+    assert small.ask("look")[0] == 1
+    first, before = cluster.booked()[0], cluster.used()
+    assert sorted(first) in ([0, 1, 3, 3], [0, 0, 3, 4]), first
+    process = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], env=whole.place, stdin=subprocess.PIPE, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: [row["state"] for row in cluster.rows("program", "list") if row["vm"] == "whole"] == ["waiting"],
+          lambda: f"{cluster.rows('program', 'list')}")
+    assert cluster.used() == before, "nothing is booked for it"
+    assert select.select([process.stderr], [], [], 30)[0], "it says what it waits for"
+    said = process.stderr.readline()
+    assert f"{GPUS} GPUs of one node" in said, said
+    late = Program(cluster, PROGRAM)                    # of the VM with one GPU: its server takes it in
+    assert late.ask("look")[0] == 1
+    a.end()                                             # its idle server gives way
+    out, errors = process.communicate("look\nring\nend\n", timeout=60)
+    assert f"look {GPUS} 1" in out and f"ring {GPUS * (GPUS - 1)} 0" in out, (out, errors)
+    small.end()
+    late.end()
+    ok("tenants with one, two and four GPUs on one node: what does not fit waits as a whole, and says for what")
+    cluster.run("node", "undrain", nodes[1])
+    for name in ("pair", "whole"):
+        cluster.run("vm", "remove", name, "--force")
+    cluster.run("vm", "set", "local", "--gpus", str(GPUS), "--sms", str(SHARE_SMS), "--memory", f"{SHARE}M")
+
+
 def killed(cluster):
     a = Program(cluster, PROGRAM)
     assert take_all(a, 16) == [0] * GPUS
@@ -230,7 +287,7 @@ def main():
     cluster = Cluster()
 
     def scenario():
-        for part in (sees, accounts, moves_refused, refused, killed, exported):
+        for part in (sees, accounts, moves_refused, refused, waits, killed, exported):
             part(cluster)
         as_documented()
     try:
