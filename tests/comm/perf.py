@@ -42,9 +42,17 @@ def two_processes():
 
 
 @case
+def all_reduce_of_ranks():
+    lines = [json.loads(line) for line in perf("--json", "--ranks", "3", "-s", "1K,2M", "-n", "2").stdout.splitlines()]
+    assert lines[0]["ranks"] == 3 and lines[0]["made_ms"] > 0 and lines[0]["all_reduce_8_us"] > 0, lines
+    assert [line["bytes"] for line in lines[1:]] == [1024, 2 << 20] and lines[2]["bus_mb_s"] > 0, lines
+
+
+@case
 def bad_input():
     assert "--to HOST" in perf("--help").stdout
-    for options in (("-s", "0"), ("-s", "1X"), ("-c", "17"), ("-t", "udp"), ("--serve", "--to", "x"), ("more",)):
+    for options in (("-s", "0"), ("-s", "1X"), ("-c", "17"), ("-t", "udp"), ("--serve", "--to", "x"), ("more",),
+                    ("--ranks", "2", "--rank", "2"), ("--store", "/tmp"), ("--ranks", "2", "--serve")):
         assert "--help" in perf(*options, expect=2).stderr, options
     assert "no network card nowhere" in perf("-i", "nowhere", expect=1).stderr
     assert "FLYT_CHANNELS" in perf(FLYT_CHANNELS="99", expect=1).stderr

@@ -329,7 +329,8 @@ TEST(the_choice_depends_on_its_arguments_only_and_can_be_forced)
 {
     const struct comm_table table = { .latency_us = 30, .mb_per_s = 1000 };
     assert_int_equal(comm_choose(COMM_ALL_REDUCE, 8, 8, false, &table, COMM_AUTOMATIC), COMM_DOUBLING);
-    assert_int_equal(comm_choose(COMM_ALL_REDUCE, 64 << 20, 8, false, &table, COMM_AUTOMATIC), COMM_HALVING);
+    assert_int_equal(comm_choose(COMM_ALL_REDUCE, 256 << 10, 8, false, &table, COMM_AUTOMATIC), COMM_HALVING);
+    assert_int_equal(comm_choose(COMM_ALL_REDUCE, 64 << 20, 8, false, &table, COMM_AUTOMATIC), COMM_RING);
     assert_int_equal(comm_choose(COMM_ALL_REDUCE, 64 << 20, 7, false, &table, COMM_AUTOMATIC), COMM_RING);
     assert_int_equal(comm_choose(COMM_ALL_REDUCE, 8, 8, false, &table, COMM_TREE), COMM_TREE);
     assert_int_equal(comm_choose(COMM_BARRIER, 0, 8, false, &table, COMM_RING), COMM_DISSEMINATION);

@@ -10,5 +10,5 @@ $(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COM
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_COMM_LIBS)
 
 TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives,$(TESTS_COMM_BINARIES))
-TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)")
+TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)" "tests/comm/partition.py $(BIN)@sleeps")
 LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500")

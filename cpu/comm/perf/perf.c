@@ -15,15 +15,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOIN_SECONDS = 60, PINGS = 1000, REPEAT_MOST = 1000 };
+enum { JOIN_SECONDS = 60, PINGS = 1000, REPEAT_MOST = 1000, RANKS_MOST = 64 };
 #define SIZE_MOST (UINT64_C(1) << 34)
 
 static const char usage[] =
     "usage: flyt-comm-perf [OPTION...]             both ends on this machine\n"
     "       flyt-comm-perf --serve [OPTION...]     one end, for --to of another machine\n"
     "       flyt-comm-perf --to HOST [OPTION...]   the other end, which measures\n"
+    "       flyt-comm-perf --ranks N [--rank R --store FOLDER] [OPTION...]\n"
     "\n"
-    "Measures a link of several channels, and raw streams of the same number of connections.\n"
+    "Measures a link of several channels, and raw streams of the same number of connections; or, with --ranks,\n"
+    "all-reduce of N ranks, which are processes of this machine unless each is started with --rank and --store.\n"
     "\n"
     "  -s, --size LIST          bytes of a transfer, as 64K,1M,256M (64K,1M,16M,256M)\n"
     "  -n, --repeat N           repetitions of each size; the median counts (5)\n"
@@ -191,7 +193,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double median(double *values, unsigned count)
+double perf_median(double *values, unsigned count)
 {
     qsort(values, count, sizeof *values, by_value);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
@@ -243,8 +245,8 @@ static int measure_size(const struct perf_options *o, struct perf_end *end, cons
         return status;
     const char *transport = comm_link_transport(end->link);
     unsigned channels = comm_link_channels(end->link);
-    double mb = median(link, o->repeat), raw_mb = o->no_raw ? 0 : median(streams, o->repeat),
-           of = median(ratio, o->repeat);
+    double mb = perf_median(link, o->repeat), raw_mb = o->no_raw ? 0 : perf_median(streams, o->repeat),
+           of = perf_median(ratio, o->repeat);
     if (o->json && o->no_raw)
         printf("{\"transport\": \"%s\", \"channels\": %u, \"bytes\": %llu, \"link_mb_s\": %.1f}\n", transport, channels,
                (unsigned long long)size, mb);
@@ -274,7 +276,7 @@ static int measure_latency(const struct perf_options *o, struct perf_end *end)
     }
     if (status < 0)
         return status;
-    double us = median(half, PINGS);
+    double us = perf_median(half, PINGS);
     if (o->json)
         printf("{\"transport\": \"%s\", \"channels\": %u, \"latency_us\": %.1f, \"latency_p99_us\": %.1f}\n",
                comm_link_transport(end->link), comm_link_channels(end->link), us, half[PINGS * 99 / 100]);
@@ -330,12 +332,12 @@ static bool parse_sizes(const char *text, struct perf_options *o)
     return o->size_count > 0 && !*text;
 }
 
-static bool parse_number(const char *text, unsigned most, unsigned *out)
+static bool parse_number(const char *text, unsigned least, unsigned most, unsigned *out)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
     *out = (unsigned)value;
-    return end > text && !*end && value >= 1 && value <= most;
+    return end > text && !*end && value >= least && value <= most;
 }
 
 static bool is_transport(const char *text)
@@ -346,12 +348,14 @@ static bool is_transport(const char *text)
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, struct perf_options *o)
 {
-    enum { SERVE = 256, TO, NO_RAW, JSON };
+    enum { SERVE = 256, TO, NO_RAW, JSON, RANKS, RANK, STORE };
     static const struct option options[] = {
         { "serve", no_argument, NULL, SERVE },           { "to", required_argument, NULL, TO },
         { "size", required_argument, NULL, 's' },        { "repeat", required_argument, NULL, 'n' },
         { "channels", required_argument, NULL, 'c' },    { "transport", required_argument, NULL, 't' },
         { "interfaces", required_argument, NULL, 'i' },  { "no-raw", no_argument, NULL, NO_RAW },
+        { "ranks", required_argument, NULL, RANKS },     { "rank", required_argument, NULL, RANK },
+        { "store", required_argument, NULL, STORE },
         { "json", no_argument, NULL, JSON },             { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },           { NULL, 0, NULL, 0 },
     };
@@ -362,9 +366,12 @@ static int parse(int argc, char **argv, struct perf_options *o)
         case TO: o->host = optarg; break;
         case NO_RAW: o->no_raw = true; break;
         case JSON: o->json = true; break;
+        case RANKS: good = parse_number(optarg, 1, RANKS_MOST, &o->ranks); break;
+        case RANK: good = parse_number(optarg, 0, RANKS_MOST - 1, &o->rank); break;
+        case STORE: o->store = optarg; break;
         case 's': good = parse_sizes(optarg, o); break;
-        case 'n': good = parse_number(optarg, REPEAT_MOST, &o->repeat); break;
-        case 'c': good = parse_number(optarg, COMM_CHANNELS_MOST, &o->channels); break;
+        case 'n': good = parse_number(optarg, 1, REPEAT_MOST, &o->repeat); break;
+        case 'c': good = parse_number(optarg, 1, COMM_CHANNELS_MOST, &o->channels); break;
         case 't': good = is_transport(o->transport = optarg); break;
         case 'i': o->interfaces = optarg; break;
         case 'h': fputs(usage, stdout); return 0;
@@ -372,7 +379,8 @@ static int parse(int argc, char **argv, struct perf_options *o)
         default: good = false;
         }
     }
-    if (good && optind == argc && !(o->serve && o->host))
+    if (good && optind == argc && !(o->serve && o->host) && !(o->ranks && (o->serve || o->host)) &&
+        (o->ranks ? o->rank < o->ranks : !o->store))
         return -1;
     fputs("flyt-comm-perf: the command line is wrong; --help shows what may stand there\n", stderr);
     return 2;
@@ -408,6 +416,8 @@ int main(int argc, char **argv)
     int status = parse(argc, argv, &o);
     if (status >= 0)
         return status;
+    if (o.ranks)
+        return o.store ? perf_rank(&o) : perf_ranks(&o);
     if (!o.serve && !o.host)
         return both_here(&o);
     uint64_t deadline = clock_now() + (o.serve ? 3600 : JOIN_SECONDS) * CLOCK_NS_PER_SECOND;

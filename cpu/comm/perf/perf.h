@@ -23,6 +23,8 @@ struct perf_raw { uint32_t count; uint32_t reserved; struct comm_address address
 
 struct perf_options {
     const char *host;                           /* NULL: both ends on this machine */
+    const char *store;                          /* the folder where ranks meet; NULL: all ranks on this machine */
+    unsigned    ranks, rank;                    /* 0 ranks: a link is measured */
     bool        serve, json, no_raw;
     unsigned    repeat, channels;
     const char *transport, *interfaces;
@@ -37,6 +39,12 @@ struct perf_end {
     uint64_t            size;
     uint64_t            commands, pieces, pings;        /* numbers of their spaces */
 };
+
+/* Sorts them. */
+double perf_median(double *values, unsigned count);
+/* ranks.c: one rank of a store's; all of this machine. The exit status. */
+int perf_rank(const struct perf_options *);
+int perf_ranks(struct perf_options *);
 
 /* raw.c: listening sockets, one for each address of `raw`, whose ports it fills in. */
 int perf_raw_listen(const struct perf_options *, struct perf_raw *, int fds[COMM_NICS_MOST], char *error);

@@ -56,8 +56,8 @@ static double cost(enum comm_kind kind, enum comm_algorithm algorithm, double by
         return there_and_back * ((n - 1) * step + bytes * byte * (n - 1) / n);
     case COMM_TREE: return there_and_back * (digits * step + 2 * bytes * byte + digits * step);
     case COMM_DOUBLING: return (digits + (power ? 0 : 1)) * (step + bytes * byte);
-    case COMM_HALVING:
-        return 2 * digits * step + 2 * bytes * byte * (n - 1) / n + (power ? 0 : 2 * (step + bytes * byte));
+    case COMM_HALVING: /* nothing is added while the rest of a half is still coming: half as much again */
+        return 2 * digits * step + bytes * byte * (2 * (n - 1) / n + 0.5) + (power ? 0 : 2 * (step + bytes * byte));
     case COMM_BRUCK:
         return digits * step + bytes * byte * (kind == COMM_ALL_TO_ALL ? digits / 2 + 2 : (n - 1) / n + 1);
     default: /* each rank's messages leave one after the other */

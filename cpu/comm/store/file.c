@@ -2,7 +2,8 @@
  * file.c: a store in a folder that all processes see. Each key is a file of mode 0600 that appears whole, by rename.
  *
  * The waiting process gets no notice when a file has come: a folder of a network file system gives none of other
- * machines' changes. So it looks again, after 1 ms at first and 50 ms at most.
+ * machines' changes. So it looks again: after 1 ms, and later after a sixteenth of the time that it has waited, at most
+ * 50 ms.
  */
 #include "cpu/comm/store/store.h"
 
@@ -116,14 +117,16 @@ static int file_get(struct comm_store *store, const char *key, void *value, size
     int status = name_of(key, name, error);
     if (status < 0)
         return status;
-    for (int nap = LOOK_LEAST_MS;; nap = nap < LOOK_MOST_MS ? nap * 2 : LOOK_MOST_MS) {
+    for (uint64_t begin = clock_now();;) {
         status = read_file(f, name, value, room, size);
         if (status != -ENOENT)
             break;
         int left = clock_poll_timeout(deadline);
         if (left == 0)
             return rpc_explain(error, -ETIMEDOUT, "store: nobody has set %s in %s in time", key, f->path);
-        poll(NULL, 0, nap < left ? nap : left);
+        int wait = (int)((clock_now() - begin) / CLOCK_NS_PER_MS / 16) + LOOK_LEAST_MS;
+        wait = wait < LOOK_MOST_MS ? wait : LOOK_MOST_MS;
+        poll(NULL, 0, wait < left ? wait : left);
     }
     return status < 0 ? rpc_explain(error, status, "store: reading %s/%s: %s", f->path, name, strerror(-status)) : 0;
 }
