@@ -117,7 +117,8 @@ class Switch:
         run("ip", "-n", self.bridge, "link", "add", "name", "br0", "type", "bridge")
         run("ip", "-n", self.bridge, "link", "set", "br0", "up")
         for i, space in enumerate(self.nodes):
-            run("ip", "link", "add", "c0", "netns", space, "type", "veth", "peer", "name", f"p{i}", "netns", self.bridge)
+            run("ip", "link", "add", "c0", "netns", space, "type", "veth", "peer", "name", f"p{i}", "netns",
+                self.bridge)
             run("ip", "-n", self.bridge, "link", "set", f"p{i}", "master", "br0", "up")
             run("ip", "-n", space, "addr", "add", f"10.78.0.{i + 1}/24", "dev", "c0")
             run("ip", "-n", space, "link", "set", "c0", "up")

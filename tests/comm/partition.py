@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/comm/partition.py BIN: the cable between two network namespaces is pulled while a link or ranks are at work; TAP.
+"""tests/comm/partition.py BIN: the cable between two network namespaces is pulled while ranks are at work; TAP.
 
 shows: communication: both ends of a link, and all ranks of a context, notice a cut network within FLYT_SILENCE and 2 s
 """
