@@ -14,6 +14,11 @@ ctl_code move_check_place(const struct program *program, const struct move_wish 
                                                                        wish->to != node)))
         return explain(text, CTL_INVALID, "program %llu is on GPU %s of node %s, and a fresh server is one of that GPU",
                        (unsigned long long)program->id, here ? here->id : "-", here ? here->node->row.name : "-");
+    if (here && program->server->gpu_count > 1 && (wish->fresh || (wish->to && wish->to != node)))
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "program %llu has %zu GPUs: it can move to other GPUs, or to a node (--to NODE), and not to a"
+                       " GPU that is named or to a fresh server of its own GPUs",
+                       (unsigned long long)program->id, program->server->gpu_count);
     if (!wish->to && !wish->fresh)
         return CTL_OK;
     if (here && !wish->fresh &&
@@ -33,7 +38,7 @@ static void explain_room(struct cluster *cluster, const struct move_wish *wish, 
     const struct gpu *gpu = wish->fresh ? request->only : wish->to && wish->to != wish->node ? wish->to : NULL;
     if (!gpu && wish->to && wish->node->gpu_count == 1)
         gpu = wish->node->gpus[0];
-    if (!gpu) {
+    if (!gpu || request->gpus > 1) {
         place_explain(&cluster->pool, request, verdict, text, CTL_MAX_TEXT);
         return;
     }
@@ -47,6 +52,15 @@ static void explain_room(struct cluster *cluster, const struct move_wish *wish, 
              *gpu->text && !slot->schedulable ? ": " : "", *gpu->text && !slot->schedulable ? gpu->text : "");
 }
 
+/* As many GPUs as the program has now, and none of those. */
+static bool has_other_gpus(const struct server *server, const struct server *now)
+{
+    for (size_t i = 0; now && i < now->gpu_count; i++)
+        if (server_has_gpu(server, now->gpus[i]))
+            return false;
+    return server->gpu_count == (now ? now->gpu_count : 1);
+}
+
 /* A server of the VM that its other programs use. The program must not have left it before: its tickets for it are
    revoked. */
 static struct server *shared_target(const struct program *program, const struct move_wish *wish)
@@ -55,11 +69,10 @@ static struct server *shared_target(const struct program *program, const struct 
         bool left = false;
         for (int i = 0; i < PROGRAM_LEFT; i++)
             left |= program->left[i] == server->row.id;
-        const struct gpu *gpu = server->gpus[0];
         if (!left && server != program->server && !server->row.program && !server->stopping &&
-            server->gpu_count == 1 && !server->node->row.drained && server->node->state == ADMIN_NODE_UP &&
-            (!program->server || gpu != program->server->gpus[0]) &&
-            (!wish->to || wish->to == gpu || wish->to == server->node))
+            !server->node->row.drained && server->node->state == ADMIN_NODE_UP &&
+            has_other_gpus(server, program->server) &&
+            (!wish->to || wish->to == server->gpus[0] || wish->to == server->node))
             return server;
     }
     return NULL;
@@ -93,7 +106,7 @@ ctl_code move_choose_target(struct cluster *cluster, struct program *program, co
                             struct server **out, char *text)
 {
     const struct server *source = program->server;
-    const void *const avoid[] = { source->gpus[0] };
+    const void *avoid[CTL_MAX_SERVER_GPUS];
     struct place_request request = server_request(cluster, program);
     struct place_gang place;
     bool alone = source->program_count == 1 && !source->row.program;
@@ -107,10 +120,12 @@ ctl_code move_choose_target(struct cluster *cluster, struct program *program, co
         return CTL_OK;
     request.sms = wish->sms ? wish->sms : source->row.sms;
     request.memory = wish->memory ? wish->memory : source->row.memory;
+    for (size_t i = 0; i < source->gpu_count; i++)
+        avoid[i] = source->gpus[i];
     request.avoid = avoid;
-    request.avoid_count = wish->fresh ? 0 : 1;
+    request.avoid_count = wish->fresh ? 0 : source->gpu_count;
     request.only = wish->fresh ? source->gpus[0] : wish->to;
-    request.gpus = 1;
+    request.gpus = (uint32_t)source->gpu_count;
     enum place_verdict verdict = place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place);
     if (verdict != PLACE_FOUND && wish->fresh)
         once = fresh_in_place(source, &request, ends, &place);

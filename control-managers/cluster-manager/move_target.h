@@ -1,6 +1,6 @@
 /*
  * move_target.h: on which GPU server a program goes on that is moved or resumed: one of its VM that runs, or a new one.
- * It has one GPU: a program with several is not moved (moving.c).
+ * It has as many GPUs as the program has now; a program that was suspended has one (moving.c).
  *
  * Each function returns CTL_OK, or why there is none, with text (CTL_MAX_TEXT + 1 bytes).
  */

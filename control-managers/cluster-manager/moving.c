@@ -401,9 +401,9 @@ static ctl_code check_state(struct cluster *cluster, const struct program *progr
         return explain(text, CTL_BUSY, "program %llu is suspended (`flytctl program resume %llu`)", id, id);
     if (program->state != ADMIN_PROGRAM_RUNNING || !program->server)
         return explain(text, CTL_BUSY, "program %llu uses no GPU server at present", id);
-    if (program->server->gpu_count > 1)
+    if (program->server->gpu_count > 1 && action != ADMIN_ACTION_MOVE)
         return explain(text, CTL_NOT_SUPPORTED,
-                       "program %llu has %zu GPUs, and only programs with one can be moved, suspended or saved", id,
+                       "program %llu has %zu GPUs, and only programs with one can be suspended or saved", id,
                        program->server->gpu_count);
     if (program->server->stopping)
         return explain(text, CTL_BUSY, "the GPU server of program %llu is being stopped", id);

@@ -3,7 +3,7 @@
  *
  * shows: several GPUs: a program gets all of them or waits; tenants with one GPU share them; the first in line keeps as
  *   many as it wants; a restart of the cluster manager changes nothing; nodes and client managers of the release
- *   before; no move, by name; live limits hold on each GPU
+ *   before; all GPUs move together or not at all; live limits hold on each GPU
  */
 #include "tests/control/cluster_rig.h"
 
@@ -239,33 +239,58 @@ TEST(test_node_of_an_earlier_release_returns)
     rig_destroy();
 }
 
-static ctl_code act(const struct fake_program *program, admin_move_action action)
+static ctl_code act(const struct fake_program *program, admin_move_action action, const char *to, uint64_t *id)
 {
-    admin_move_args args = { .prog = program->id, .vm = (char *)"", .to = (char *)"", .action = action,
+    admin_move_args args = { .prog = program->id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .action = action,
                              .file = (char *)(action == ADMIN_ACTION_CHECKPOINT ? "/a/file" : "") };
     admin_move_result result;
     admin_call(ADMIN_MOVE, &args, &result);
     ctl_code code = result.status.code;
+    *id = result.move;
     snprintf(text, sizeof text, "%s", result.status.text);
     protocol_free((xdrproc_t)xdr_admin_move_result, &result);
     return code;
 }
 
-TEST(test_not_moved)
+TEST(test_moved_together)
 {
-    static const admin_move_action actions[] = { ADMIN_ACTION_MOVE, ADMIN_ACTION_SUSPEND, ADMIN_ACTION_CHECKPOINT };
+    static const struct { admin_move_action action; const char *to; } refused[] = {
+        { ADMIN_ACTION_SUSPEND, "" }, { ADMIN_ACTION_CHECKPOINT, "" }, { ADMIN_ACTION_MOVE, "n2:0" },
+    };
+    uint64_t id;
     begin("", 4);
     node_open(&n2, "n2", 4, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    entitle(&many, "many", 2, 8);
-    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO);
+    entitle(&many, "many", 3, 8);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO), *one;
     rig_until(program->running, SOON_MS);
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
-        assert_int_equal(act(program, actions[i]), CTL_NOT_SUPPORTED);
-        assert_non_null(strstr(text, "has 2 GPUs"));
+    const bool on_first = strcmp(program->node, "n1") == 0;
+    struct fake_node *from = on_first ? &n1 : &n2, *to = on_first ? &n2 : &n1;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(act(program, refused[i].action, refused[i].to, &id), CTL_NOT_SUPPORTED);
+        assert_non_null(strstr(text, "has 3 GPUs"));
     }
     rig_run_ms(100);
     assert_true(!program->move_orders && !program->rests && n1.starts + n2.starts == 1);
-    assert_int_equal(used_sms(), 16);                   /* no target was booked */
+    assert_int_equal(used_sms(), 24);                   /* no target was booked */
+    /* Its own node has one more GPU, which is not enough: all three go to the other one. */
+    assert_int_equal(act(program, ADMIN_ACTION_MOVE, from->name, &id), CTL_NO_ROOM);
+    assert_int_equal(act(program, ADMIN_ACTION_MOVE, "", &id), CTL_OK);
+    rig_until(program->move_orders == 1, SOON_MS);
+    assert_int_equal(used_sms(), 48);                   /* both places, while it moves */
+    assert_int_equal(__builtin_popcount(node_server(to, program->target)->gpus), 3);
+    client_moved(&many, program, id, CTL_MOVE_TAKEN, CTL_OK);
+    program->server = program->target;
+    client_moved(&many, program, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(used_sms() == 24 && from->server_count == 0, SOON_MS);
+    assert_int_equal(listed(program), 3);
+    /* Tenants that leave two GPUs at most: no move. */
+    for (int i = 0; i < 3; i++) {
+        one = run_one(i, 16);
+        rig_until(one->running, SOON_MS);
+    }
+    assert_int_equal(act(program, ADMIN_ACTION_MOVE, from->name, &id), CTL_NO_ROOM);
+    assert_non_null(strstr(text, "3 GPUs of one node"));
+    admin_check_books();
     rig_destroy();
 }
 

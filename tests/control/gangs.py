@@ -10,7 +10,8 @@ shows: several GPUs: tenants with one, two and four GPUs on one node; a program 
 shows: several GPUs: more than a node has, and --spread, are refused by name
 shows: several GPUs: each daemon is killed and comes back: the program keeps its GPUs
 shows: several GPUs: the commands of docs/many-gpus.md do what it says
-shows: several GPUs: a move, a suspend and a checkpoint are refused by name, and the program goes on
+shows: several GPUs: all GPUs of a program move together to another node; a suspend, a checkpoint and what cannot be are
+   refused by name, and the program goes on
 """
 import json
 import os
@@ -134,18 +135,30 @@ def accounts(cluster):
     a.end()
 
 
-def moves_refused(cluster):
-    a = Program(cluster, PROGRAM)
+def moves(cluster):
+    """All GPUs of a program move together, to a node that has as many."""
+    a, b = Program(cluster, PROGRAM), Program(cluster, PROGRAM)
+    assert a.ask("keep") == [0] and a.ask("check") == [0, 0] and b.ask("keep") == [0]
     assert take_all(a, 8) == [0] * GPUS
-    program = str(cluster.rows("program", "list")[0]["id"])
-    other = next(row["name"] for row in cluster.rows("node", "list") if not row["servers"])
-    for words in (("migrate", program, "--to", other), ("migrate", program), ("migrate", program, "--fresh"),
-                  ("suspend", program), ("checkpoint", program, f"{cluster.dir}/file")):
+    program = next(str(row["id"]) for row in cluster.rows("program", "list") if row["pid"] == a.process.pid)
+    for words in (("migrate", program, "--fresh"), ("suspend", program), ("checkpoint", program, f"{cluster.dir}/file"),
+                  ("migrate", program, "--to", f"{cluster.rows('node', 'list')[1]['name']}:0")):
         done = cluster.command("program", *words)
         assert done.returncode == 9 and f"has {GPUS} GPUs" in done.stderr, done
-    assert a.ask("ring") == [GPUS * (GPUS - 1), 0]
-    assert len(cluster.rows("server", "list")) == 1 and not cluster.rows("move", "list")
-    ok("a move, a suspend and a checkpoint are refused by name, before anything is done")
+    assert a.ask("check") == [0, 0] and not cluster.rows("move", "list")
+    ok("a suspend, a checkpoint and a move to a GPU that is named are refused by name, before anything is done")
+    b.end()
+    for _ in range(2):
+        other = next(row["name"] for row in cluster.rows("node", "list") if not row["servers"])
+        cluster.run("program", "migrate", program, "--to", other)
+        until(lambda: len(cluster.rows("server", "list")) == 1, lambda: f"{cluster.rows('server', 'list')}")
+        row = cluster.rows("server", "list")[0]
+        assert row["node"] == other and row["gpu_count"] == GPUS, row
+        assert a.ask("check") == [0, 0] and a.ask("ring") == [GPUS * (GPUS - 1), 0]
+        assert a.ask("look") == [GPUS, 1] + [SHARE_SMS, SHARE] * GPUS
+        assert cluster.used() == (GPUS * SHARE_SMS, GPUS * SHARE), cluster.used()
+    assert take_all(a, 64) == [0] * GPUS and take_all(a, 64) == [2] * GPUS
+    ok("a program with four GPUs moves to another node and back: what it has on each is there, and so are the accounts")
     a.end()
 
 
@@ -287,7 +300,7 @@ def main():
     cluster = Cluster()
 
     def scenario():
-        for part in (sees, accounts, moves_refused, refused, waits, killed, exported):
+        for part in (sees, accounts, moves, refused, waits, killed, exported):
             part(cluster)
         as_documented()
     try:

@@ -4,6 +4,8 @@
 //   look            devices, and then whether all are distinct: 1 or 0, SMs and MiB of each
 //   take D MIB      cudaMalloc on device D: its error
 //   free D          all that was taken on device D: an error
+//   keep            fills some memory of each device, and has a stream and an event there: an error
+//   check           what it has kept, after one more kernel on each: words that are wrong, an error
 //   left D          MiB that cudaMemGetInfo says are free on device D, and its total
 //   ring            peer copies and peer access between all pairs: pairs that were tried, words that are wrong
 //   end
@@ -63,6 +65,46 @@ static void release(int device)
         error = error ? error : cudaFree(p);
     taken[device].clear();
     printf("free %d\n", (int)error);
+}
+
+static unsigned *kept[MOST], rounds;
+static cudaStream_t streams[MOST];
+static cudaEvent_t events[MOST];
+
+__global__ void raise(unsigned *p) { p[blockIdx.x * blockDim.x + threadIdx.x]++; }
+
+static void keep()
+{
+    cudaError_t error = cudaSuccess;
+    for (int d = 0; d < devices && !error; d++) {
+        MUST(cudaSetDevice(d));
+        error = cudaMalloc(&kept[d], WORDS * sizeof *kept[d]);
+        error = error ? error : cudaStreamCreate(&streams[d]);
+        error = error ? error : cudaEventCreate(&events[d]);
+        if (!error)
+            fill<<<WORDS / 256, 256, 0, streams[d]>>>(kept[d], 1000u * (unsigned)d);
+        error = error ? error : cudaStreamSynchronize(streams[d]);
+    }
+    rounds = 0;
+    printf("keep %d\n", (int)error);
+}
+
+static void check()
+{
+    static unsigned words[WORDS];
+    cudaError_t error = cudaSuccess;
+    long wrong = 0;
+    rounds++;
+    for (int d = 0; d < devices && !error; d++) {
+        error = cudaSetDevice(d);
+        raise<<<WORDS / 256, 256, 0, streams[d]>>>(kept[d]);
+        error = error ? error : cudaEventRecord(events[d], streams[d]);
+        error = error ? error : cudaEventSynchronize(events[d]);
+        error = error ? error : cudaMemcpy(words, kept[d], sizeof words, cudaMemcpyDeviceToHost);
+        for (unsigned i = 0; i < WORDS && !error; i++)
+            wrong += words[i] != i * 2654435761u + 1000u * (unsigned)d + rounds;
+    }
+    printf("check %ld %d\n", wrong, (int)error);
 }
 
 static void left(int device)
@@ -150,6 +192,10 @@ int main()
             release(device);
         else if (!strcmp(word, "left"))
             left(device);
+        else if (!strcmp(word, "keep"))
+            keep();
+        else if (!strcmp(word, "check"))
+            check();
         else if (!strcmp(word, "ring"))
             ring();
         else
