@@ -136,7 +136,7 @@ static void lane_say_last(struct lanes *lanes, struct lane *lane, uint32_t numbe
 /* last: they end as they should. Else they are cut off where they are. */
 static void direct_end(struct lanes *lanes, bool last)
 {
-    for (uint32_t number = FLYT_MAX_LANES + 1; number <= LANES; number++) {
+    for (uint32_t number = FLYT_MAX_LANES + 1; number <= LANES_ALL; number++) {
         struct lane *lane = &lanes->lanes[number - 1];
         pthread_mutex_lock(&lanes->lock);
         bool departs = lane->departs;
@@ -166,7 +166,7 @@ static void direct_end(struct lanes *lanes, bool last)
 void direct_shutdown(struct lanes *lanes)
 {
     FLYT_ASSERT_HELD(&lanes->lock);
-    for (unsigned i = FLYT_MAX_LANES; i < LANES; i++)
+    for (unsigned i = FLYT_MAX_LANES; i < LANES_ALL; i++)
         if (lanes->lanes[i].departs)
             rpc_channel_shutdown(lanes->lanes[i].channel);
 }

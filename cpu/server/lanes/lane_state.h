@@ -14,7 +14,7 @@ enum {
     LANE_GREETING_MS = 5000,
     LANE_LEAVING = 64,                    /* visitors that were sent away, and whose threads have not yet ended */
     LANE_FAREWELL_MS = 500,
-    LANES = 2 * FLYT_MAX_LANES            /* the client's, and behind them the direct ones */
+    LANES_ALL = 2 * FLYT_MAX_LANES            /* the client's, and behind them the direct ones */
 };
 
 enum lane_state { LANE_CLOSED, LANE_ASKED, LANE_OPEN };
@@ -52,7 +52,7 @@ struct arrival {
     uint32_t transfer;                    /* 0: free, or claimed */
     uint64_t received;
     unsigned receiving;                   /* readers that write into it, and where */
-    struct rpc_lane_record records[LANES];
+    struct rpc_lane_record records[LANES_ALL];
 };
 
 struct lanes {
@@ -61,7 +61,7 @@ struct lanes {
     pthread_mutex_t lock;
     pthread_cond_t changed;               /* a slot has come back, a job is done, or the end */
     bool stop;
-    struct lane lanes[LANES];
+    struct lane lanes[LANES_ALL];
     pthread_mutex_t departing;            /* direct lanes are being opened or ended; outside of lock */
     struct dialled *dialled;              /* direct.c; NULL: this server is not connected to another one */
     struct visitor *visitors;

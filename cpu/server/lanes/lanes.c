@@ -46,7 +46,7 @@ struct lanes *lanes_create(struct session *session, const struct lanes_ways *way
     pthread_mutex_init(&lanes->departing, NULL);
     pthread_cond_init(&lanes->changed, NULL);
     arrivals_init(lanes);
-    for (unsigned i = 0; i < LANES; i++) {
+    for (unsigned i = 0; i < LANES_ALL; i++) {
         lanes->lanes[i].last = &lanes->lanes[i].first;
         pthread_cond_init(&lanes->lanes[i].wake, NULL);
     }
@@ -60,7 +60,7 @@ void lanes_destroy(struct session *session)
         return;
     session->lanes = NULL;
     munmap(lanes->memory, (size_t)LANE_WINDOW * LANE_CHUNK);
-    for (unsigned i = 0; i < LANES; i++)
+    for (unsigned i = 0; i < LANES_ALL; i++)
         pthread_cond_destroy(&lanes->lanes[i].wake);
     pthread_cond_destroy(&lanes->changed);
     pthread_mutex_destroy(&lanes->departing);
@@ -120,7 +120,7 @@ void serve_lane(struct session *session, struct call *call)
     lane_result result;
     memset(&result, 0, sizeof result);
     CUresult r = lanes ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    if (r == CUDA_SUCCESS && (number < 1 || number > LANES))
+    if (r == CUDA_SUCCESS && (number < 1 || number > LANES_ALL))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && getrandom(result.key, sizeof result.key, 0) != sizeof result.key)
         r = CUDA_ERROR_OPERATING_SYSTEM;
@@ -161,7 +161,7 @@ static uint32_t visitor_greet(struct lanes *lanes, struct visitor *visitor, cons
     /* All of it has come: the listener has seen it. */
     if (recv(visitor->fd, hello, sizeof hello, MSG_DONTWAIT) != sizeof hello ||
         !rpc_lane_get_hello(hello, &session, &number) || session != lanes->session->id || number < 1 ||
-        number > LANES) {
+        number > LANES_ALL) {
         lanes->ways->open(-1, visitor->context, NULL, NULL);
         return 0;
     }
@@ -334,7 +334,7 @@ void lanes_accept(struct session *session, int fd, void *context)
         visitors_join(lanes, false);
         visitor = calloc(1, sizeof *visitor);
         pthread_mutex_lock(&lanes->lock);
-        for (unsigned i = 0; i < LANES; i++)
+        for (unsigned i = 0; i < LANES_ALL; i++)
             wanted |= lanes->lanes[i].state == LANE_ASKED;
         wanted = wanted && visitor && !lanes->stop && visitors_make_room(lanes);
         if (wanted) {

@@ -18,7 +18,7 @@
 bool lanes_known(struct session *session, uint32_t lane)
 {
     struct lanes *lanes = session->lanes;
-    if (!lanes || lane < 1 || lane > LANES)
+    if (!lanes || lane < 1 || lane > LANES_ALL)
         return false;
     pthread_mutex_lock(&lanes->lock);
     bool open = lanes->lanes[lane - 1].state == LANE_OPEN;
@@ -139,7 +139,7 @@ bool lanes_write(struct session *session, uint32_t number, uint32_t transfer, st
 
 static bool lanes_job_on(struct lanes *lanes, const struct context *context)
 {
-    for (unsigned i = 0; i < LANES; i++)
+    for (unsigned i = 0; i < LANES_ALL; i++)
         for (const struct job *job = lanes->lanes[i].first; job; job = job->next)
             if (job->slot && job->slot->context == context)
                 return true;
