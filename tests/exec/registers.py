@@ -29,9 +29,8 @@ REGISTERS, UNIT, LEAST, OF_CALLS, OF_NOTHING, MOST = 65536, 8, 8, 24, 4, 255
 FOR_1024, WARP, UNKNOWN_BLOCK = 64, 32, 128
 NAMES = "path name as_sm_90 as_sm_120 needed instructions calls unknown threads blocks most".split()
 SKIP = 77
-# Of the kernels of registers.cu: median, 95 of 100 and mean of the errors, in percent, with CUDA 13.0, and a little
-# more.
-# Another release makes other PTX: OTHERS times as much is allowed there.
+# Errors of the kernels of registers.cu, in percent, with CUDA 13.0, and a little more: median, 95 of 100, mean. Another
+# release makes other PTX, so OTHERS times as much is allowed there.
 SAMPLE = {"sm_90": (12.6, 36.5, 14.3), "sm_120": (14.4, 33.5, 16.5)}
 SAMPLE_OF, OTHERS = "release 13.0", 1.5
 SMALL = 8  # measures of small kernels; those of large ones stand behind them
