@@ -32,7 +32,7 @@ $(BUILD)/tests/control_moves_killed: tests/control/moves_killed.py tests/control
 	@printf '#!/bin/sh\nexec tests/control/moves_killed.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_moves_killed@sleeps)
-LONG_TESTS += "$(BUILD)/tests/control_moves_killed all@sleeps"
+LONG_TESTS += "$(BUILD)/tests/control_moves_killed all@sleeps" "$(BUILD)/tests/control_moves_killed stops@sleeps"
 $(BUILD)/tests/control_suspends: $(addprefix tests/control/,suspends.py moves_killed.py moves.py) tests/lib/testlib.py \
     build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Somebody is killed at each point of a move; TAP on stdout.
 
-    moves_killed.py BIN PROGRAM [all]
+    moves_killed.py BIN PROGRAM [all|stops]
 
-all: everybody at each point; else those that took most thought.
+all: everybody is killed at each point; stops: everybody is stopped; else those that took most thought.
 
 shows: moving: whoever is killed whenever, the program computes what it would have computed, on exactly one of the two
    servers, or gets error 46; the books agree with what runs, and no server's folder is left over
+shows: moving: whoever is stopped for two seconds at whatever point, the program moves, and computes what it would have
+   computed
 """
 import glob
 import os
@@ -14,17 +16,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import moves  # noqa: E402
 from moves import Cluster, Hold, Program  # noqa: E402
 from testlib import Failed, alive, ok, story, until  # noqa: E402
 
-ALL = sys.argv[3:] == ["all"]
+ALL, STOPS = sys.argv[3:] == ["all"], sys.argv[3:] == ["stops"]
 LOST = 46
 POINTS = ("taken", "shut", "sealed", "permitted", "settled", "moved")
 PARTIES = ("source", "target", "client-manager", "cluster-manager", "source-node", "target-node", "program")
 SOME = {("source", "permitted"), ("target", "permitted"), ("client-manager", "sealed"), ("cluster-manager", "moved")}
+STOPPED_SOME = {("source", "shut"), ("client-manager", "sealed")}
+STOPPED_SECONDS = 2                     # the data plane's limit on silence is 10
 # The session is lost with a server that has it alone: the old one until everything is at the new one, that one later.
 LOSES = {("source", "taken"), ("source", "shut"), ("target", "settled"), ("target", "moved")}
 
@@ -146,13 +151,53 @@ def cell(cluster, party, point):
     ok(f"killed at {point}: {party}: {what} (exit {code})")
 
 
+def pids_of(cluster, party, program, move):
+    if party in ("source", "target"):
+        pid = next(row["pid"] for row in cluster.rows("server", "list") if row["id"] == move[party])
+        return [pid, *workers(cluster, move[party])]
+    if party == "program":
+        return [program.process.pid]
+    return [cluster.pid({"source-node": move["from_node"], "target-node": move["to_node"]}.get(party, party))]
+
+
+def stopped(cluster, party, point):
+    hold = Hold(cluster)
+    program = Program(cluster, FLYT_MOVE_HOLD=hold.folder, FLYT_LOG="error")
+    there = cluster.other(program)
+    hold.at(point)
+    moving = cluster.begin("program", "migrate", str(program.id), "--to", there)
+    hold.reached(point)
+    move = next(row for row in cluster.rows("move", "list") if not row["ended"])
+    pids = pids_of(cluster, party, program, move)
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        hold.let_go(point)
+        time.sleep(STOPPED_SECONDS)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    code = moving.wait(60)
+    assert code == 0, moving.communicate()
+    moving.communicate()
+    program.goes_on()
+    until(lambda: quiet(cluster) and len(books(cluster)[0]) == 1, lambda: f"one server is left: {books(cluster)}", 40)
+    assert cluster.place(program)[0] == there
+    program.end()
+    until(lambda: not cluster.rows("program", "list") and quiet(cluster), lambda: f"{books(cluster)}", 60)
+    shutil.rmtree(hold.folder)
+    ok(f"stopped for {STOPPED_SECONDS} s at {point}: {party}: it moves")
+
+
 def main():
     cluster = Cluster()
     try:
         for point in POINTS:
             for party in PARTIES:
-                if ALL or (party, point) in SOME:
+                if ALL or (not STOPS and (party, point) in SOME):
                     cell(cluster, party, point)
+                if STOPS or (not ALL and (party, point) in STOPPED_SOME):
+                    stopped(cluster, party, point)
     except BaseException:
         moves.show(cluster)
         raise
