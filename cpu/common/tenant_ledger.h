@@ -59,6 +59,33 @@ struct ledger_account {
     uint32_t device, unused;
 };
 
+/* What a program has done since its worker began, for those who account for it. They only grow. The worker of the slot
+   with the same index writes them, without the lock, and each by one thread at a time, so that no locked instruction is
+   needed; `errors` alone is written by several. */
+enum { LEDGER_TIMES = 12 };
+struct ledger_figures {
+    _Atomic uint64_t calls, launches;
+    _Atomic uint64_t bytes_in, bytes_out, bytes_between;   /* copies to the device, from it, and within its reach */
+    _Atomic uint64_t busy_us;         /* work was under way, as the looks at it found */
+    _Atomic uint64_t errors;          /* calls that were answered with an error, and errors of calls without answer */
+    /* How long the server was about one in LEDGER_TIMED calls that are answered. times[i]: less than 2^i times
+       LEDGER_TIME_US; the last: longer. */
+    _Atomic uint64_t timed_us, times[LEDGER_TIMES];
+};
+enum { LEDGER_TIMED = 16, LEDGER_TIME_US = 4, LEDGER_FIGURES = sizeof(struct ledger_figures) / sizeof(uint64_t) };
+
+/* By the one thread that may change it, which for most of them is the one that holds session.lock. */
+static inline void figure_add(_Atomic uint64_t *figure, uint64_t more)
+{
+    atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+/* Any thread. */
+static inline void figure_add_shared(_Atomic uint64_t *figure)
+{
+    atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
+}
+
 struct ledger {
     _Atomic uint32_t changed;         /* counts what may let a waiting MAP succeed; waited for */
     uint32_t high;                    /* slots[high] and beyond have never been used */
@@ -75,6 +102,10 @@ struct ledger {
     struct ledger_program programs[LEDGER_SLOTS];
     struct ledger_shared shared[LEDGER_SHARED];
     struct ledger_account accounts[LEDGER_ACCOUNTS];
+    /* Odd while a worker's figures become part of `ended`; a reader who sees it change reads again. */
+    _Atomic uint64_t folds;
+    struct ledger_figures ended;      /* of workers that have ended; changes under the lock */
+    struct ledger_figures figures[LEDGER_SLOTS];
 };
 _Static_assert(sizeof(struct ledger_slot) == 64 && offsetof(struct ledger, programs) == 64 * (LEDGER_SLOTS + 1),
                "read by other programs");

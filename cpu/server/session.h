@@ -6,7 +6,8 @@
  *
  *   gpu/       gpu.c  the table of driver functions: NVIDIA's, the software GPU's;  null*.c  the null device's
  *   tenant/    tenant.c, tenant_shared.c, tenant_accounts.c  the account of all workers of a tenant, by device;
- *              charge.c  what a session is charged;  resize.c  the share changes;  usage.c  what its programs use
+ *              charge.c  what a session is charged;  resize.c  the share changes;  usage.c  what its programs use;
+ *              figures.c  what they have done
  *   call/      calls.c  calls that are kept, freed, refused;  reply.c, text.c  what replies carry;  notify.c  what the
  *              server says by itself;  device.c;  session_end.c  the one place that ends a session
  *   stream/    context*.c, stream.c, event.c, sync.c  the objects;  deferred.c  calls whose turn has not come;
@@ -93,6 +94,7 @@ struct host_functions;
 struct image_cache;
 struct insides;
 struct lanes;
+struct ledger_figures;
 struct share_answer;
 struct share_question;
 struct shares;
@@ -134,6 +136,7 @@ struct pulse {
     pthread_t        thread;
     bool             started, stop;
     bool             suspended;           /* the client's machine is: only the pulse's thread */
+    uint64_t         looked;              /* at what the program uses: only the pulse's thread */
     /* a thread of the session is, in our own code: nothing is said until it goes on */
     _Atomic bool     stuck;
     _Atomic uint64_t reader;              /* odd: the reader is dealing with a call, else it waits for one */
@@ -198,6 +201,7 @@ struct session {
     struct completion  completion;
     struct report      report;
     struct device_graphs device_graphs;
+    struct ledger_figures *figures;                   /* figures.h; never NULL */
     struct executor    executor;
     struct loader      loader;
     struct pulse       pulse;

@@ -245,6 +245,62 @@ TEST_WITH(killed, begin, end)
     held_becomes(f, 40 * MIB);
 }
 
+/* Calls and errors of all workers, those that have ended included, as a reader without the lock finds them. */
+static void figures_sum(const struct ledger *ledger, uint64_t *calls, uint64_t *errors)
+{
+    for (uint64_t before;;) {
+        before = atomic_load(&ledger->folds);
+        *calls = atomic_load(&ledger->ended.calls);
+        *errors = atomic_load(&ledger->ended.errors);
+        for (uint32_t i = 0; i < ledger->high; i++) {
+            *calls += atomic_load(&ledger->figures[i].calls);
+            *errors += atomic_load(&ledger->figures[i].errors);
+        }
+        if (before % 2 == 0 && before == atomic_load(&ledger->folds))
+            return;
+    }
+}
+
+/* Each call counts once, and what a worker that is killed has done stays. */
+TEST_WITH(figures_never_fall, begin, end)
+{
+    enum { CALLS = 100, ERRORS = 3 };
+    struct fixture *f = *state;
+    uint64_t calls, errors, before, failed, until = clock_now() + 20 * CLOCK_NS_PER_SECOND;
+    figures_sum(f->ledger, &before, &failed);
+    for (int i = 0; i < CALLS; i++)
+        told_free(&f->a);
+    for (int i = 0; i < ERRORS; i++) {
+        context_args args = { .context = 4711 };
+        memory_info_result result = { 0 };
+        assert_int_equal(flyt_memory_info_1(&args, &result, f->a.stub), RPC_SUCCESS);
+        assert_int_not_equal(result.head.result, 0);
+        xdr_free((xdrproc_t)xdr_memory_info_result, (char *)&result);
+    }
+    figures_sum(f->ledger, &calls, &errors);
+    assert_int_equal(calls - before, CALLS + ERRORS);
+    assert_int_equal(errors - failed, ERRORS);
+    before = calls;
+    int64_t worker = 0;
+    for (uint32_t i = 0; i < f->ledger->high; i++)
+        if (atomic_load(&f->ledger->figures[i].errors) >= ERRORS)
+            worker = f->ledger->slots[i].pid;
+    assert_true(worker > 0);
+    uint64_t timed = 0;
+    for (uint32_t i = 0; i < f->ledger->high; i++)
+        for (int k = 0; k < LEDGER_TIMES; k++)
+            timed += atomic_load(&f->ledger->figures[i].times[k]);
+    assert_in_range(timed, CALLS / LEDGER_TIMED, CALLS);
+    kill((pid_t)worker, SIGKILL);
+    while (atomic_load(&f->ledger->ended.errors) < ERRORS) {
+        figures_sum(f->ledger, &calls, &errors);
+        assert_true(calls >= before && errors >= failed + ERRORS);
+        assert_true(clock_now() < until);
+    }
+    figures_sum(f->ledger, &calls, &errors);
+    assert_int_equal(calls, before);
+}
+
 /* The disk has room for all of it: a page without would be a SIGBUS in the middle of a program. */
 TEST_WITH(ledger_is_allocated, begin, end)
 {

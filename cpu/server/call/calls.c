@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/rpc/quick.h"
+#include "cpu/server/tenant/figures.h"
 
 /* False: not this way. */
 static bool decode_quickly(struct call *call, rpc_request *request)
@@ -56,11 +58,16 @@ int call_serve(struct session *session, const struct procedure *procedure, rpc_r
         return -EPROTO;
     }
     bool asks = !procedure->quick || procedure->answers;      /* the others say themselves when they call the driver */
+    bool timed = procedure->answers && figures_timed(session->figures);
+    uint64_t began = timed ? clock_now() : 0;
+    figure_add(&session->figures->calls, 1);
     if (asks)
         executor_driver_enter(session);
     procedure->serve(session, &call);
     if (asks)
         executor_driver_leave(session);
+    if (timed)
+        figures_time(session->figures, clock_now() - began);
     call_clear(&call);
     return 0;
 }

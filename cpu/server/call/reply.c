@@ -20,6 +20,7 @@
 
 #include "cpu/common/lock.h"
 #include "cpu/server/call/text.h"
+#include "cpu/server/tenant/figures.h"
 
 /* So many streams a reply speaks of at most, others when the next one leaves: the stack of every thread that answers is
    touched as far as that. */
@@ -62,6 +63,7 @@ void report_note(struct session *session, CUresult code)
 
 void report_latch(struct session *session, CUresult code)
 {
+    figure_add_shared(&session->figures->errors);
     pthread_mutex_lock(&session->report.lock);
     if (!session->report.latched)
         session->report.latched = code;
@@ -179,6 +181,8 @@ static void reply_send(struct session *session, uint32_t xid, xdrproc_t encode, 
     unsigned count = 0;
 
     report_note(session, code);
+    if (__builtin_expect(code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY, 0))
+        figure_add_shared(&session->figures->errors);
     head->result = (int)code;
     speaks = report->text && (speaks || (waited && atomic_load(&report->news) && report_sticky(session)));
     if (speaks)

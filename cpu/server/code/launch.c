@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "cpu/common/tenant_ledger.h"
+
 _Static_assert((int)FLYT_LAUNCH_GRAPH == (int)SOFTGPU_LAUNCH_GRAPH, "one number on both ways");
 /* Launch attributes whose values are plain data; others hold handles or pointers of the client's process. The `owner`
    of a graph is filled in here. */
@@ -120,5 +122,6 @@ void serve_launch(struct session *session, struct call *call)
     }
     call->function = function;
     function_hold(function);
+    figure_add(&session->figures->launches, 1);
     server_stream_submit(session, call, &launch_operation);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/tenant_ledger.h"
 #include "cpu/server/lanes/lanes.h"
 
 /* What a call asks for. The pointers are into its arguments. */
@@ -192,10 +193,12 @@ static void serve_in(struct session *session, struct call *call, const struct fo
         r = copy_check(session, &request.plan);
     if (r == CUDA_SUCCESS && copy_bytes(&request.plan.extent) != size)
         r = CUDA_ERROR_INVALID_VALUE;
-    if (r != CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS) {
         stream_refuse(session, call, r);
-    else
-        server_stream_submit(session, call, &form->operation);
+        return;
+    }
+    figure_add(&session->figures->bytes_in, size);
+    server_stream_submit(session, call, &form->operation);
 }
 
 /* ---- out ---- */
@@ -271,10 +274,12 @@ static void serve_out(struct session *session, struct call *call, const struct f
     if (!server_stream_enter(session, call, request.stream))
         return;
     bool known = !via->lane || (via->transfer && lanes_known(session, via->lane));
-    if (!known || copy_check(session, &request.plan) != CUDA_SUCCESS)
+    if (!known || copy_check(session, &request.plan) != CUDA_SUCCESS) {
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
-    else
-        server_stream_submit(session, call, &form->operation);
+        return;
+    }
+    figure_add(&session->figures->bytes_out, copy_bytes(&request.plan.extent));
+    server_stream_submit(session, call, &form->operation);
 }
 
 /* ---- between ---- */
@@ -284,6 +289,7 @@ static CUresult between(struct session *session, struct call *call, uint64_t *ma
     struct request request = request_of(session, call);
     *mark = request.mark;
     call->stream->issued = call->number;
+    figure_add(&session->figures->bytes_between, copy_bytes(&request.plan.extent));
     return copy_empty(&request.plan.extent) ? CUDA_SUCCESS
                                             : copy_start(session, &request.plan, call->stream->handle);
 }

@@ -114,7 +114,7 @@ static void *pulse_main(void *context)
         pthread_cond_clockwait(&pulse->wake, &pulse->lock, CLOCK_MONOTONIC, &until);
         pthread_mutex_unlock(&pulse->lock);
         note_stuck(session, look(session, &watch, tick));
-        usage_look(session);
+        usage_look(session, tick);
         if (!atomic_load(&session->ended))
             check_client(session);
         if (atomic_load(&session->greeted) && session->beats && !atomic_load(&pulse->stuck))

@@ -23,6 +23,7 @@
 #include "cpu/common/version.h"
 #include "cpu/server/code/code.h"
 #include "cpu/server/lanes/lanes.h"
+#include "cpu/server/tenant/figures.h"
 #include "cpu/server/tenant/usage.h"
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
@@ -74,6 +75,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         return -ENOMEM;
     }
     session->gpu = options->gpu;
+    session->figures = tenant_figures();
     session->in_process = options->in_process;
     session->host.wanted = options->host_memory;
     session->disposable = options->disposable;

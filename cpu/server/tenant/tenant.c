@@ -34,6 +34,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/tenant_ledger.h"
 #include "cpu/server/tenant/books.h"
+#include "cpu/server/tenant/figures.h"
 #include "cpu/server/tenant/tenant_accounts.h"
 #include "cpu/server/tenant/tenant_shared.h"
 
@@ -132,6 +133,7 @@ static uint64_t books_sum(uint32_t device, uint64_t *idle)
         if (slot->pid && slot->pid != self && kill((pid_t)slot->pid, 0) != 0 && errno == ESRCH) {
             shared_forget(ledger, slot->pid);
             account_forget(ledger, slot->pid);
+            figures_fold(ledger, i);
             memset(slot, 0, sizeof *slot);
         }
         if (!slot->pid)
@@ -225,8 +227,10 @@ void tenant_forget(pid_t worker)
     if (!books_lock())
         return;
     for (uint32_t i = 0; i < books_high(); i++)
-        if (ledger->slots[i].pid == worker)
+        if (ledger->slots[i].pid == worker) {
+            figures_fold(ledger, i);
             memset(&ledger->slots[i], 0, sizeof ledger->slots[i]);
+        }
     shared_forget(ledger, worker);
     account_forget(ledger, worker);
     books_unlock();
@@ -234,6 +238,10 @@ void tenant_forget(pid_t worker)
 }
 
 /* ---- the worker's part ---- */
+
+static struct ledger_figures unread, *figures = &unread;
+
+struct ledger_figures *tenant_figures(void) { return figures; }
 
 int tenant_open(char *why, size_t size)
 {
@@ -253,6 +261,8 @@ int tenant_open(char *why, size_t size)
         if (own)
             *own = (struct ledger_slot){ .pid = self };
         account_forget(ledger, self);
+        if (own)
+            figures = &ledger->figures[own - ledger->slots];
         books_unlock();
     }
     if (own || !limited)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/clock.h"
+#include "cpu/common/tenant_ledger.h"
 #include "cpu/server/tenant/tenant.h"
 #include "cpu/server/tenant/usage.h"
 
@@ -20,10 +22,16 @@ void usage_device(const struct device *device)
     tenant_device((unsigned)device->index, device->mapped + device->charged);
 }
 
-void usage_look(struct session *session)
+/* What the look finds counts for the time since the look before; no longer, where this process did not run. */
+void usage_look(struct session *session, uint64_t tick)
 {
-    uint64_t served = atomic_load_explicit(&session->executor.served, memory_order_relaxed);
-    tenant_look(atomic_load_explicit(&session->completion.watching, memory_order_relaxed) != 0 || served % 2 != 0);
+    uint64_t served = atomic_load_explicit(&session->executor.served, memory_order_relaxed), now = clock_now();
+    bool busy = atomic_load_explicit(&session->completion.watching, memory_order_relaxed) != 0 || served % 2 != 0;
+    uint64_t since = session->pulse.looked ? now - session->pulse.looked : 0;
+    if (busy)
+        figure_add(&session->figures->busy_us, (since < 2 * tick ? since : 2 * tick) / (CLOCK_NS_PER_MS / 1000));
+    session->pulse.looked = now;
+    tenant_look(busy);
 }
 
 void serve_usage(struct session *session, struct call *call)

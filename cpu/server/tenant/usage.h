@@ -11,6 +11,7 @@ struct session;
 
 void usage_begin(struct session *, const hello_args *);     /* the session is this program's */
 void usage_device(const struct device *);                   /* mapped or charged has changed; under session.charging */
-void usage_look(struct session *);                          /* the pulse: does it have work under way? */
+/* The pulse, about every `tick` ns: does it have work under way? */
+void usage_look(struct session *, uint64_t tick);
 
 #endif
