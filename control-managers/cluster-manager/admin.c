@@ -464,6 +464,7 @@ void admin_handle_server_stop(struct conn *conn, struct loop_call *call, void *o
 static void answer_programs(struct cluster_session *session)
 {
     struct cluster *cluster = session->cluster;
+    static char texts[CTL_MAX_PAGE][CTL_MAX_TEXT + 1];
     admin_program programs[CTL_MAX_PAGE];
     char text[CTL_MAX_TEXT + 1] = "", empty[1] = "", *vm = session->listing.vm, *node = session->listing.node;
     admin_programs_result result = { .status = { CTL_OK, text }, .programs = { 0, programs } };
@@ -487,6 +488,7 @@ static void answer_programs(struct cluster_session *session)
             .server = program->server ? program->server->row.id : 0, .since = program->since,
             .gpus = program->server ? (u_int)program->server->gpu_count : 0,
             .transport = { program->mode ? program->mode : empty, program->mode_why ? program->mode_why : empty },
+            .why = program_waits_for(program, texts[result.programs.programs_len - 1]),
         };
     }
     if (!result.programs.programs_len)

@@ -98,6 +98,17 @@ struct node {
     struct outbox orders;
 };
 
+/* usage.h: what a server's programs have done. `all` also has what its earlier processes did; last: as this process
+   reported it; saved: what the DB has of `all`. */
+struct counted {
+    uint64_t id, epoch;
+    ctl_figures all, last, saved;
+    uint64_t sm_us, saved_sm_us;
+    int64_t accrued, heard; /* 0: never */
+    bool dirty;
+    bool unheard;           /* the DB says that it had figures, and its node has not reported since we began */
+};
+
 struct server {
     struct server *node_next, **node_back, *vm_next, **vm_back;
     struct db_server row;
@@ -126,6 +137,7 @@ struct server {
     ctl_code code; /* why it ended, or is being stopped */
     char text[CTL_MAX_TEXT + 1];
     struct loop_timer timer; /* start deadline, or grace */
+    struct counted counted;
     struct cluster *cluster;
 };
 
@@ -164,6 +176,8 @@ struct program {
     uint64_t id, key;
     struct vm *vm;
     struct server *server; /* NULL: in the queue, or lost */
+    struct used *used;     /* what it has used there; NULL: nothing yet */
+    const char *leaving;   /* while it is detached: why, for its row of usage; NULL: it is not known */
     bool queued;           /* waits in cluster->queue */
     admin_program_state state;
     uint32_t pid, uid;
@@ -276,6 +290,7 @@ struct cluster {
     size_t queue_length;
     struct cluster_session *sessions, *watchers;
     struct event_ring events;
+    struct usage *usage;
     struct refusals refusals;
     admin_move_counts move_counts; /* under_way is not kept */
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off, policy;
@@ -331,6 +346,7 @@ void store_put_server(struct cluster *, const struct server *, void (*done)(void
 void store_delete_server(struct cluster *, uint64_t id);
 void store_put_node(struct cluster *, struct node *);
 void store_event(struct cluster *, const struct db_event *, uint64_t trim);
+void store_usage(struct cluster *, const struct db_change *, size_t count); /* all of them or none */
 void store_put_meta(struct cluster *, const char *key, const char *value);
 /* Of a program that moves: "move-ID" and what load.c reads again. */
 #define STORE_MOVE_KEY "move-"
@@ -365,6 +381,7 @@ void servers_count_once(struct cluster *, struct server *, struct server *);
 struct server *server_place(struct cluster *, struct program *, const struct place_gang *, bool shared);
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);
+void program_runs(struct cluster *, struct program *); /* it has its server, which serves */
 bool server_is_idle(const struct server *);
 /* Ends it; its programs receive the reason. */
 void server_stop(struct cluster *, struct server *, ctl_code, const char *why);
@@ -436,6 +453,8 @@ struct answer_buffers {
     char text[CTL_MAX_TEXT + 1];
 };
 struct vm *client_vm_of(struct conn *); /* whose client manager this is, and notes that it has spoken; NULL: of none */
+/* Why it does not run; "" where it does. Gives text. */
+char *program_waits_for(const struct program *, char text[CTL_MAX_TEXT + 1]);
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
 void program_refusal(uint64_t key, uint64_t id, ctl_code, char *text, client_answer *);
 void program_refused(struct cluster *, struct program *, const char *why); /* its refusal was answered; destroys it */

@@ -71,25 +71,48 @@ static bool is_audited(const char *kind)
     return false;
 }
 
+/* A line of JSON: each byte of a text takes six at most. */
+enum { AUDIT_LINE = 6 * DB_TEXT_SIZE + 1024 };
+
+static void member(char line[AUDIT_LINE], const char *name, const char *value)
+{
+    size_t at = strlen(line);
+    if (!*value)
+        return;
+    at += (size_t)snprintf(line + at, AUDIT_LINE - at, "%s\"%s\":\"", at > 1 ? "," : "", name);
+    for (const unsigned char *c = (const unsigned char *)value; *c; c++)
+        at += (size_t)snprintf(line + at, AUDIT_LINE - at, *c < ' ' ? "\\u%04x" : *c == '"' || *c == '\\' ? "\\%c" : "%c",
+                               *c);
+    snprintf(line + at, AUDIT_LINE - at, "\"");
+}
+
+static void member_id(char line[AUDIT_LINE], const char *name, uint64_t id)
+{
+    size_t at = strlen(line);
+    if (id)
+        snprintf(line + at, AUDIT_LINE - at, ",\"%s\":%llu", name, (unsigned long long)id);
+}
+
 /* Opened each time, so that it can be moved away. */
 static void audit(const struct cluster *cluster, const struct db_event *event)
 {
     static struct rate refusals;
     static bool failed;
-    char when[32], line[2048] = "", text[1001];
+    char when[32], line[AUDIT_LINE] = "{";
     time_t seconds = (time_t)(event->time / 1000000);
     struct tm parts;
     if (!*cluster->values->audit || !is_audited(event->kind) ||
         (strcmp(event->kind, "peer-refused") == 0 && !rate_passes(&refusals, REFUSALS, REFUSALS_PER_SECOND)))
         return;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &parts));
-    snprintf(line, sizeof line, "%s event=%s", when, event->kind);
-    item(line, sizeof line, "vm", event->vm);
-    item(line, sizeof line, "node", event->node);
-    item_id(line, sizeof line, "server", event->server);
-    item_id(line, sizeof line, "program", event->program);
-    size_t at = strlen(line);
-    snprintf(line + at, sizeof line - at, " text=\"%s\"\n", log_text(text, sizeof text, event->text));
+    member(line, "time", when);
+    member(line, "event", event->kind);
+    member(line, "vm", event->vm);
+    member(line, "node", event->node);
+    member_id(line, "server", event->server);
+    member_id(line, "program", event->program);
+    member(line, "text", event->text);
+    snprintf(line + strlen(line), sizeof line - strlen(line), "}\n");
     int fd = open(cluster->values->audit, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
     bool written = fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line);
     if (!written && !failed)

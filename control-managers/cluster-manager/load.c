@@ -3,6 +3,7 @@
  * Later only entitlements are loaded again, because others may change them (db.h).
  */
 #include "control-managers/cluster-manager/moving.h"
+#include "control-managers/cluster-manager/usage.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -167,7 +168,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
         return;
     }
     /* Nodes and VMs first: servers refer to them. */
-    static const enum db_kind order[] = { DB_META, DB_VM, DB_NODE, DB_SERVER, DB_EVENT };
+    static const enum db_kind order[] = { DB_META, DB_VM, DB_NODE, DB_SERVER, DB_EVENT, DB_USAGE };
     for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
         for (size_t i = 0; i < rows->count; i++) {
             const union db_row *row = &rows->rows[i];
@@ -178,6 +179,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
             case DB_VM:     take_vm(cluster, &row->vm); break;
             case DB_NODE:   take_node(cluster, &row->node); break;
             case DB_SERVER: take_server(cluster, &row->server); break;
+            case DB_USAGE:  usage_load(cluster, &row->usage); break;
             default:        take_event(cluster, &row->event); break;
             }
         }
@@ -188,6 +190,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     }
     cluster->loaded = true;
     store_reserve_ids(cluster);
+    usage_begin(cluster);
     moving_look(cluster);
     void **servers = map_values(&cluster->servers);
     for (size_t i = 0, count = cluster->servers.count; servers && i < count; i++)

@@ -2,6 +2,7 @@
 #include "control-managers/cluster-manager/moving.h"
 #include "control-managers/cluster-manager/policy.h"
 #include "control-managers/cluster-manager/resize.h"
+#include "control-managers/cluster-manager/usage.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -288,6 +289,7 @@ static int start(struct cluster *cluster, char *error)
 
 static void free_everything(struct cluster *cluster)
 {
+    usage_end(cluster);
     cluster->stopping = true;
     for (int i = 0; i < 3; i++)
         loop_listener_close(cluster->listeners[i]);
@@ -308,6 +310,7 @@ static void free_everything(struct cluster *cluster)
     free(all_nodes);
     resizes_end(cluster);
     moving_end(cluster);
+    usage_free(cluster->usage);
     loop_timer_stop(&cluster->tick);
     loop_timer_stop(&cluster->policy);
     keys_close(cluster);
@@ -337,11 +340,12 @@ static int run(struct cluster *cluster)
     cluster->loop = loop_create();
     cluster->started = loop_time();
     cluster->settled = cluster->loop ? loop_now(cluster->loop) + SETTLE_MS : 0;
+    cluster->usage = usage_create();
     cluster->events.next = 1;
     cluster->next_id = 1;
     cluster->id_limit = UINT64_MAX;             /* until everything is loaded */
     RAND_bytes((uint8_t *)&cluster->incarnation, sizeof cluster->incarnation);
-    int failure = cluster->loop ? start(cluster, error) : -ENOMEM;
+    int failure = cluster->loop && cluster->usage ? start(cluster, error) : -ENOMEM;
     if (failure)
         log_error("event=cannot-start why=\"%s\"", error);
     else

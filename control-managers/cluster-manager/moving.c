@@ -125,7 +125,9 @@ static void moving_switch(struct cluster *cluster, struct program *program, stru
         return;
     if (old)
         note_left(program, old);
+    program->leaving = "it moved to another GPU server";
     program_attach(program, server);
+    program->leaving = NULL;
     program->state = ADMIN_PROGRAM_RUNNING;
     if (server->state == CTL_SERVER_RUNNING && !server->stopping)
         loop_timer_stop(&server->timer);

@@ -7,6 +7,7 @@
  */
 #include "control-managers/cluster-manager/moving.h"
 #include "control-managers/cluster-manager/resize.h"
+#include "control-managers/cluster-manager/usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,6 +367,10 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.share.server);
             if (server && server->node == node)
                 resize_reported(cluster, server, &body->node_report_body_u.share);
+        } else if (body->kind == NODE_REPORT_USAGE) {
+            struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.usage.server);
+            if (server && server->node == node)
+                usage_report(cluster, server, &body->node_report_body_u.usage);
         } else {
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.server.id);
             if (server && server->node == node)

@@ -5,6 +5,7 @@
  * informed anew where each of them stands.
  */
 #include "control-managers/cluster-manager/moving.h"
+#include "control-managers/cluster-manager/usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,21 @@ static void describe_start(struct cluster *cluster, const struct server *server,
     snprintf(text, CTL_MAX_TEXT + 1,
              "its GPU server on node %s starts when the resource DB has taken note of it, which %s%.600s",
              server->row.node, away ? "is away: " : "does not answer", why);
+}
+
+char *program_waits_for(const struct program *program, char text[CTL_MAX_TEXT + 1])
+{
+    *text = '\0';
+    if (program->state == ADMIN_PROGRAM_WAITING)
+        snprintf(text, CTL_MAX_TEXT + 1, "%s", program->why);
+    else if (program->state == ADMIN_PROGRAM_STARTING && program->server)
+        describe_start(program->cluster, program->server, text);
+    else if (program->state == ADMIN_PROGRAM_LOST)
+        snprintf(text, CTL_MAX_TEXT + 1, "its GPU server is lost");
+    else if (program->state == ADMIN_PROGRAM_SUSPENDED)
+        snprintf(text, CTL_MAX_TEXT + 1, "it is suspended: flytctl program resume %llu lets it go on",
+                 (unsigned long long)program->id);
+    return text;
 }
 
 void program_fill_answer(struct cluster *cluster, struct program *program, client_answer *answer,
@@ -213,6 +229,7 @@ static void program_end(struct cluster *cluster, struct program *program, const 
     program_revoke(cluster, program);
     cluster_event(cluster, ADMIN_INFO, "program-ended", &which, "%.200s (pid %u): %s", program->executable,
                   program->pid, why);
+    program->leaving = why;
     program_destroy(cluster, program);
     if (server)
         server_check_idle(cluster, server);
@@ -434,6 +451,7 @@ void client_handle_register(struct conn *conn, struct loop_call *call, void *obj
     for (u_int i = 0; i < args->programs.programs_len; i++)
         adopt(cluster, vm, &args->programs.programs_val[i]);
     vm->named = vm->came = true;
+    usage_named(cluster, vm);
     moving_client_back(cluster, vm);
     programs_gather(cluster);
     for (struct server *server = vm->servers, *next; server; server = next) {

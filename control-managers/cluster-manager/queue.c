@@ -38,6 +38,9 @@ void program_enter_queue(struct cluster *cluster, struct program *program)
     cluster->queue_end = &program->queue_next;
     cluster->queue_length++;
     program->vm->waiting++;
+    struct event_about which = { .vm = program->vm->row.name, .program = program->id };
+    cluster_event(cluster, ADMIN_INFO, "program-waiting", &which, "%.200s (pid %u): %s", program->executable,
+                  program->pid, program->why);
 }
 
 void program_leave_queue(struct cluster *cluster, struct program *program)

@@ -1,4 +1,5 @@
 /* resize.c: see resize.h. */
+#include "control-managers/cluster-manager/usage.h"
 #include "control-managers/cluster-manager/resize.h"
 
 #include <stdio.h>
@@ -70,6 +71,7 @@ static void book(struct cluster *cluster, struct server *server, uint32_t sms, u
         return;
     for (size_t i = 0; i < server->gpu_count; i++)
         place_rebook(&cluster->pool, server->gpus[i]->slot, server->row.sms, server->row.memory, sms, memory);
+    usage_accrue(server->cluster, server);
     server->row.sms = sms;
     server->row.memory = memory;
 }

@@ -103,6 +103,10 @@ static const struct config_key keys[] = {
     { "security.address-identity", CONFIG_BOOL, AT(address_identity), "false", .reload = true,
       .help = "know a VM that has no secret by its address alone, as older installations do: whoever can use that "
               "address is it" },
+    { "accounting.keep-days", CONFIG_SECONDS, AT(keep_days), "400", 1, 36500, .reload = true,
+      .help = "how many days it is kept who used what (flytctl usage)" },
+    { "accounting.detail-days", CONFIG_SECONDS, AT(detail_days), "30", 0, 36500, .reload = true,
+      .help = "for so many days each program by itself, then only sums by day, VM, user and GPU" },
     { "log.level", CONFIG_CHOICE, AT(log_level), "info", .choices = log_words, .help = "$FLYT_LOG has precedence" },
     { "log.events", CONFIG_INT, AT(events_kept), "10000", 100, 1000000, .help = "events that are kept" },
     { "log.audit", CONFIG_PATH, AT(audit), "",

@@ -41,6 +41,8 @@ struct cluster_config {
     int tls;
     double ticket_seconds, certificate_days;
     bool address_identity;
+    /* accounting */
+    double keep_days, detail_days;
     /* log */
     int log_level;
     int64_t events_kept;

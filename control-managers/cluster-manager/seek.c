@@ -99,7 +99,7 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
         return CTL_WAITING;
     }
     loop_timer_stop(&server->timer);            /* a grace period */
-    program->state = ADMIN_PROGRAM_RUNNING;
+    program_runs(cluster, program);
     return CTL_OK;
 }
 

@@ -28,6 +28,17 @@ static struct event_about about(const struct server *server)
 
 /* ---- ordering ---- */
 
+void program_runs(struct cluster *cluster, struct program *program)
+{
+    struct event_about which = about(program->server);
+    bool already = program->state == ADMIN_PROGRAM_RUNNING;
+    which.program = program->id;
+    program->state = ADMIN_PROGRAM_RUNNING;
+    if (!already)
+        cluster_event(cluster, ADMIN_INFO, "program-started", &which, "%.200s (pid %u) has GPU %.600s", program->executable,
+                      program->pid, program->server->row.gpus);
+}
+
 struct durable { struct cluster *cluster; uint64_t server; };
 
 /* A node that is silent is not to blame for what it was never told. */
@@ -197,7 +208,9 @@ static void release_programs(struct cluster *cluster, struct server *server, ctl
     while (server->programs) {
         struct program *program = server->programs;
         bool had_it = program->state == ADMIN_PROGRAM_RUNNING;
+        program->leaving = why;
         program_attach(program, NULL);
+        program->leaving = NULL;
         if (had_it) {
             program->state = ADMIN_PROGRAM_LOST;
             program_notify(cluster, program, CLIENT_EVENT_LOST, code, why);
@@ -314,7 +327,7 @@ static void now_running(struct cluster *cluster, struct server *server)
                       server->address_count ? server->addresses[0] : "no address");
     }
     for (struct program *program = server->programs; program; program = program->server_next) {
-        program->state = ADMIN_PROGRAM_RUNNING;
+        program_runs(cluster, program);
         program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
     }
     /* An adopted one waits for its client manager to say who uses it. */

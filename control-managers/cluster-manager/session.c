@@ -6,6 +6,7 @@
  * to a unix socket. A role is admitted at its own endpoint only.
  */
 #include "control-managers/cluster-manager/resize.h"
+#include "control-managers/cluster-manager/usage.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -386,6 +387,8 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [ADMIN_GROUPING] = { OPERATOR, admin_handle_grouping },
     [ADMIN_EVENTS] = { VIEWER, admin_handle_events },
     [ADMIN_TOP] = { VIEWER, admin_handle_top },
+    [ADMIN_COUNTERS] = { VIEWER, admin_handle_counters },
+    [ADMIN_USAGE] = { VIEWER, admin_handle_usage },
     [ADMIN_RELOAD] = { ADMIN, admin_handle_reload },
     [ADMIN_KEY_ROTATE] = { ADMIN, admin_handle_key_rotate },
 };

@@ -1,5 +1,5 @@
 /* state.c: making and unmaking VMs, nodes, GPUs, servers and programs, so that lists, maps and books always agree. */
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +245,7 @@ void server_destroy(struct cluster *cluster, struct server *server)
     count_both(cluster, server);
     while (server->programs)
         program_attach(server->programs, NULL);
+    usage_server_gone(cluster, server);
     outbox_forget(&server->node->orders, NODE_ORDER_START, server->row.id);
     for (size_t i = 0; i < server->gpu_count; i++)
         place_give_back(&cluster->pool, server->gpus[i]->slot, server->row.sms, server->row.memory);
@@ -320,6 +321,8 @@ void program_destroy(struct cluster *cluster, struct program *program)
 void program_attach(struct program *program, struct server *server)
 {
     if (program->server) {
+        usage_accrue(program->cluster, program->server);
+        usage_detached(program->cluster, program, program->leaving ? program->leaving : "it left this GPU server");
         *program->server_back = program->server_next;
         if (program->server_next)
             program->server_next->server_back = program->server_back;
@@ -333,6 +336,8 @@ void program_attach(struct program *program, struct server *server)
     program->server_back = &server->programs;
     if (program->server_next)
         program->server_next->server_back = &program->server_next;
+    usage_accrue(program->cluster, server);
     server->programs = program;
     server->program_count++;
+    usage_attached(program->cluster, program);
 }

@@ -73,6 +73,13 @@ void store_event(struct cluster *cluster, const struct db_event *event, uint64_t
         db_worker_apply(cluster->db, changes, trim ? 2 : 1, failed_for_good, cluster, NULL);
 }
 
+/* As events: what is counted is dropped before anything else is. What lacks is written with the next change. */
+void store_usage(struct cluster *cluster, const struct db_change *changes, size_t count)
+{
+    if (cluster->loaded && db_worker_waiting(cluster->db) < DB_WORKER_MAX / 2)
+        db_worker_apply(cluster->db, changes, count, failed_for_good, cluster, NULL);
+}
+
 void store_put_meta(struct cluster *cluster, const char *key, const char *value)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_META };

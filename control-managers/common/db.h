@@ -12,7 +12,7 @@
  * and may be changed there by others at any time, so DB_VM rows are loaded again now and then. A document without
  * `name` is the VM of the name that its vm_ip makes. Our further fields are optional there: name, sharing, grouping,
  * wait, stored, gpus. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events,
- * flyt_meta. What is written must leave fields that we do not know untouched.
+ * flyt_meta, flyt_usage. What is written must leave fields that we do not know untouched.
  *
  * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes). With three of them the caller repeats the call:
  *   -EAGAIN       the database cannot be reached at present; nothing was applied
@@ -41,7 +41,7 @@ enum {
     DB_KEEP_MS = 1000
 };
 
-enum db_kind { DB_VM = 1, DB_NODE = 2, DB_SERVER = 4, DB_EVENT = 8, DB_META = 16, DB_ALL = 31 };
+enum db_kind { DB_VM = 1, DB_NODE = 2, DB_SERVER = 4, DB_EVENT = 8, DB_META = 16, DB_USAGE = 32, DB_ALL = 63 };
 
 /* An entitlement. Key: name. */
 struct db_vm {
@@ -101,12 +101,36 @@ struct db_meta {
     char value[DB_VALUE_SIZE];
 };
 
+/* Who used what, and what was counted (cluster-manager/usage.h). Key: id. PROGRAM: a program on one server; DAY: the sum
+   of programs that ended that day, of one VM, user and GPU; SERVER: its figures, as its process with this epoch had
+   reported them; TOTAL: the sum of all servers of a VM, a node or a GPU, named in the field of that name. */
+enum db_usage_kind { DB_USAGE_PROGRAM = 1, DB_USAGE_DAY = 2, DB_USAGE_SERVER = 3, DB_USAGE_TOTAL = 4 };
+struct db_usage {
+    uint64_t id;
+    uint8_t kind; /* db_usage_kind */
+    uint64_t program, server, epoch;
+    char vm[DB_NAME_SIZE];
+    char node[DB_NAME_SIZE];
+    char gpu[DB_GPUS_SIZE]; /* or several, as in db_server */
+    uint32_t uid;
+    char executable[DB_HOST_SIZE];
+    uint32_t sms;
+    uint64_t memory;
+    int64_t begun, ended; /* ended 0: it goes on */
+    int64_t accrued;      /* sm_us counts until then */
+    uint64_t sm_us;
+    uint32_t programs;
+    char why[DB_HOST_SIZE];
+    char figures[DB_TEXT_SIZE]; /* numbers with blanks between */
+};
+
 union db_row {
     struct db_vm vm;
     struct db_node node;
     struct db_server server;
     struct db_event event;
     struct db_meta meta;
+    struct db_usage usage;
 };
 
 enum db_action {

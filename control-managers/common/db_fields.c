@@ -66,6 +66,28 @@ static const struct db_field meta_fields[] = {
     TEXT(db_meta, value, "value", "value"),
 };
 
+static const struct db_field usage_fields[] = {
+    NUMBER(db_usage, id, "id", "_id"),
+    NUMBER(db_usage, kind, "kind", "kind"),
+    NUMBER(db_usage, program, "program", "program"),
+    NUMBER(db_usage, server, "server", "server"),
+    NUMBER(db_usage, epoch, "epoch", "epoch"),
+    TEXT(db_usage, vm, "vm", "vm"),
+    TEXT(db_usage, node, "node", "node"),
+    TEXT(db_usage, gpu, "gpu", "gpu"),
+    NUMBER(db_usage, uid, "uid", "uid"),
+    TEXT(db_usage, executable, "executable", "executable"),
+    NUMBER(db_usage, sms, "sms", "sms"),
+    NUMBER(db_usage, memory, "memory", "memory"),
+    NUMBER(db_usage, begun, "begun", "begun"),
+    NUMBER(db_usage, ended, "ended", "ended"),
+    NUMBER(db_usage, accrued, "accrued", "accrued"),
+    NUMBER(db_usage, sm_us, "sm_us", "sm_us"),
+    NUMBER(db_usage, programs, "programs", "programs"),
+    TEXT(db_usage, why, "why", "why"),
+    TEXT(db_usage, figures, "figures", "figures"),
+};
+
 #define TABLE(kind, name, collection, fields) { kind, name, collection, fields, sizeof fields / sizeof fields[0] }
 const struct db_table db_tables[DB_TABLES] = {
     TABLE(DB_VM, "vms", "vm_required_resources", vm_fields),
@@ -73,6 +95,7 @@ const struct db_table db_tables[DB_TABLES] = {
     TABLE(DB_SERVER, "servers", "flyt_servers", server_fields),
     TABLE(DB_EVENT, "events", "flyt_events", event_fields),
     TABLE(DB_META, "meta", "flyt_meta", meta_fields),
+    TABLE(DB_USAGE, "usage", "flyt_usage", usage_fields),
 };
 
 int db_table_index(enum db_kind kind)

@@ -31,7 +31,7 @@ struct db_table {
     size_t count;
 };
 
-enum { DB_TABLES = 5, DB_MAX_FIELDS = 12 };
+enum { DB_TABLES = 6, DB_MAX_FIELDS = 20 };
 extern const struct db_table db_tables[DB_TABLES];
 
 /* Index into db_tables; -1: no kind of row. */

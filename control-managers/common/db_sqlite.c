@@ -48,6 +48,11 @@ static const char *const migrations[] = {
     "ALTER TABLE nodes ADD COLUMN stored BLOB",
     "ALTER TABLE nodes ADD COLUMN drain_reason TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE vms ADD COLUMN gpus INTEGER NOT NULL DEFAULT 1",
+    "CREATE TABLE usage (id INTEGER PRIMARY KEY NOT NULL, kind INTEGER NOT NULL, program INTEGER NOT NULL, "
+    "server INTEGER NOT NULL, epoch INTEGER NOT NULL, vm TEXT NOT NULL, node TEXT NOT NULL, gpu TEXT NOT "
+    "NULL, uid INTEGER NOT NULL, executable TEXT NOT NULL, sms INTEGER NOT NULL, memory INTEGER NOT NULL, "
+    "begun INTEGER NOT NULL, ended INTEGER NOT NULL, accrued INTEGER NOT NULL, sm_us INTEGER NOT NULL, "
+    "programs INTEGER NOT NULL, why TEXT NOT NULL, figures TEXT NOT NULL)",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

@@ -215,7 +215,7 @@ const char *const protocol_event_kinds[] = {
     "node-back",       "node-drained",     "node-added",
     "node-joined",     "node-lost",        "node-removed",
     "node-suspect",    "node-undrained",   "order-failed",
-    "peer-cut-off",    "peer-refused",     "program-ended",
+    "peer-cut-off",    "peer-refused",     "program-ended", "program-started", "program-waiting",
     "program-killed",  "program-refused",  "program-resumed",
     "program-saved",   "program-suspended", "reload-refused",
     "reloaded",        "server-ended",     "server-lost",

@@ -37,6 +37,8 @@ const struct command commands[] = {
       "Shows all about one vm, node, gpu, server, program or move, and its last events", describe_options,
       command_describe },
     { NULL, "events", "", 0, 0, "", "Shows events of the past, or as they come", events_options, command_events },
+    { NULL, "usage", "", 0, 0, "", "Shows who used GPUs: SM-seconds by VM, user, day, GPU, node or program", usage_options,
+      command_usage },
     { NULL, "reload", "", 0, 0, "", "Makes the cluster manager read its configuration again", NULL, command_reload },
     { "key", "rotate", "", 0, 0, "",
       "Signs tickets with a new key; tickets of the old key stay valid until they expire", NULL, command_key_rotate },
@@ -76,6 +78,8 @@ const struct command commands[] = {
     { "server", "stop", "ID...", 1, -1, "server", "Stops a GPU server", force_options, command_server_stop },
 
     { "program", "list", "", 0, 0, "", "Lists programs, running and waiting", filter_options, command_program_list },
+    { "program", "why", "ID", 1, 1, "program", "Says why a program waits, and where it stands in line", NULL,
+      command_program_why },
     { "program", "kill", "ID...", 1, -1, "program", "Ends a program: its process gets SIGTERM, after 5 s SIGKILL", NULL,
       command_program_kill },
 

@@ -137,6 +137,7 @@ static const struct column program_columns[] = {
     { "GPUS", "gpus", COLUMN_NUMBER, NULL, 3 },
     { "OVER", "transport", COLUMN_TEXT, NULL, 2 },
     { "SINCE", "since", COLUMN_AGO, NULL, 0 },
+    { "REASON", "why", COLUMN_TEXT, NULL, 3 },
     { "EXECUTABLE", "executable", COLUMN_END, NULL, 0 },
 };
 static const struct column program_fields[] = {
@@ -147,6 +148,7 @@ static const struct column program_fields[] = {
     { "UID", "uid", COLUMN_NUMBER, NULL, 0 },
     { "State", "state", COLUMN_TEXT, NULL, 0 },
     { "Position in line", "position", COLUMN_NUMBER, NULL, 0 },
+    { "Reason", "why", COLUMN_TEXT, NULL, 0 },
     { "Since", "since", COLUMN_AGO, NULL, 0 },
     { "GPU server", "server", COLUMN_NUMBER, NULL, 0 },
     { "GPUs", "gpus", COLUMN_NUMBER, NULL, 0 },

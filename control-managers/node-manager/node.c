@@ -29,6 +29,7 @@ static void report_figures(struct loop_timer *timer, void *context)
         for (struct server *server = node->servers; server; server = server->next)
             if (server->state == CTL_SERVER_RUNNING) {
                 workers_look(server);
+                node_report_usage(node, server);
                 node_report_server(node, server);
             }
     loop_timer_start(node->loop, timer, (uint64_t)(node->config->report_period * 1000), report_figures, node);
@@ -225,8 +226,10 @@ static void registered(void *context, int error, const char *why, void *object)
         log_info("event=registered cluster=%s", result->cluster);
         node->registered = true;
         take_keys(node, 0, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
-        for (const struct server *server = node->servers; server; server = server->next)
+        for (struct server *server = node->servers; server; server = server->next) {
             node_report_share(node, server);
+            node_report_usage(node, server);
+        }
         ask_orders(node);
         reports_send(node);
         return;

@@ -88,6 +88,8 @@ struct server {
     unsigned address_count, restarts, workers;
     uint32_t shown_sms; /* as its driver shows them; 0: not known */
     uint64_t used;      /* bytes of device memory that its programs hold */
+    uint64_t epoch;     /* figures.c: which process of it the figures are of; 0: none was looked at */
+    ctl_figures figures;
     uint64_t deadline;  /* of starting, loop_now */
     uint64_t ready_since;
     uint64_t start_order, stop_order; /* numbers to be reported as done; 0: none */
@@ -165,6 +167,7 @@ void node_report_server(struct node *, const struct server *);
 void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
 void node_report_gpu(struct node *, const struct gpu *);
 void node_report_share(struct node *, const struct server *);
+void node_report_usage(struct node *, struct server *);
 void reports_add(struct node *, const node_report_body *); /* copies it */
 void reports_send(struct node *);                          /* what waits; after registering */
 void reports_drop_all(struct node *);
@@ -303,6 +306,8 @@ void bounds_begin(struct node *);            /* looks once a second from now on 
 ctl_code bounds_check(const struct node *, const char *vm, char *text);
 
 /* workers.c */
+/* figures.c: what its programs have done since its process began. While its folder is there. */
+void figures_look(struct server *);
 /* How many serve a program, and what of the tenant's memory they hold. */
 void workers_look(struct server *);
 /* Before it is started (again): who served whom, and what they held, said process ids that mean others from then on. */

@@ -87,6 +87,18 @@ void node_report_share(struct node *node, const struct server *server)
     reports_add(node, &body);
 }
 
+/* A cluster manager of an earlier minor does not know this report. */
+void node_report_usage(struct node *node, struct server *server)
+{
+    node_report_body body = { .kind = NODE_REPORT_USAGE };
+    figures_look(server);
+    if (node->manager_minor < NODE_MINOR_USAGE || !server->epoch)
+        return;
+    body.node_report_body_u.usage = (node_usage){ .server = server->id, .epoch = server->epoch,
+                                                  .figures = server->figures };
+    reports_add(node, &body);
+}
+
 void node_report_gpu(struct node *node, const struct gpu *gpu)
 {
     node_report_body body = { .kind = NODE_REPORT_GPU };

@@ -248,6 +248,7 @@ json_t *row_program(const admin_program *program)
     add(row, "transport", json_text(program->transport.mode));
     add(row, "transport_why", json_text(program->transport.why));
     add(row, "gpus", json_u64(program->gpus));
+    add(row, "why", json_text(program->why));
     return row;
 }
 

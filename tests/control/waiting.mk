@@ -5,4 +5,5 @@ $(BUILD)/tests/control_waiting: tests/control/waiting.py $(BUILD)/tests/control_
 	@chmod +x $@
 TESTS += $(BUILD)/tests/control_waiting@sleeps
 # The same while a link is lost.
+TESTS += "tests/control/usage.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
 TESTS += "tests/control/link_lost.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"

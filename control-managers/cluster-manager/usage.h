@@ -1,0 +1,38 @@
+/*
+ * usage.h: what has been counted, and who used what.
+ *
+ * Figures. A node reports what the programs of each server have done (ctl_figures). What has been added since its last
+ * report is added to the server's figures, and to the totals of its VM, node and GPU, so no total ever falls. A lost
+ * report costs nothing: the next one has it. What was added is written to the DB now and then, in one batch with what
+ * the report was: so a restarted manager adds nothing twice, and nothing is left out.
+ *
+ * Usage. Each program on each server is a row: from when to when, its part of the server's SMs times that time, why it
+ * ended. Programs that share a server have equal parts. Rows are kept for accounting.detail-days, then summed by day,
+ * VM, user and GPU, and those sums for accounting.keep-days.
+ */
+#ifndef FLYT_CLUSTER_USAGE_H
+#define FLYT_CLUSTER_USAGE_H
+
+#include "control-managers/cluster-manager/cluster.h"
+
+struct usage;
+
+struct usage *usage_create(void); /* NULL: no memory */
+void usage_free(struct usage *);
+/* After everything else was loaded. */
+void usage_load(struct cluster *, const struct db_usage *);
+void usage_begin(struct cluster *); /* all is loaded: saves from now on */
+void usage_end(struct cluster *);   /* the manager ends, programs and servers go on: saves everything */
+
+/* A node has reported; the server is one of its own. */
+void usage_report(struct cluster *, struct server *, const node_usage *);
+/* Before and after the programs or the SMs of a server change: what they have had until now is theirs. */
+void usage_accrue(struct cluster *, struct server *);
+void usage_attached(struct cluster *, struct program *);                  /* it has program->server now */
+void usage_detached(struct cluster *, struct program *, const char *why); /* still has program->server */
+void usage_named(struct cluster *, const struct vm *); /* its client manager has named all programs that it has */
+void usage_server_gone(struct cluster *, struct server *);
+
+extern conn_handler admin_handle_counters, admin_handle_usage;
+
+#endif

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""tests/control/usage.py BIN HOLDER: who used what, over restarts of the cluster manager. Speaks TAP.
+
+HOLDER is control_client_program: it takes memory, and goes on when it is given a line.
+
+shows: usage: programs, SM-seconds and why they ended, by VM, user, day, GPU; nothing counts twice after kill -9
+shows: usage: what waits and why; events of a program's wait, start and end
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Local, case, need, only_cases, until  # noqa: E402
+
+BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
+FOLDER = tempfile.mkdtemp(prefix="flyt-usage-")
+cluster = Local(BIN, os.path.join(FOLDER, "cluster"), "--nodes", "1", FLYT_SOFTGPU_SMS="4")
+events = lambda kind: [json.loads(row) for row in cluster.ctl("events", "-j", "--kind", kind).splitlines()]
+
+
+def used():
+    return cluster.json("usage", "--by", "program", "--sort-by", "program")
+
+
+class Holder:
+    def __init__(self):
+        self.process = subprocess.Popen([f"{BIN}/flyt-run", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=cluster.env)
+
+    def attached(self):
+        need(self.process.stdout.readline() == "attached\n", lambda: self.process.stderr.read())
+        return self
+
+    def end(self):
+        out, problem = self.process.communicate("\n", timeout=60)
+        need(self.process.returncode == 0, out + problem)
+
+
+@case
+def programs_are_counted():
+    for _ in range(2):
+        Holder().attached().end()
+    rows = until(lambda: [row for row in used() if row["ended"]][1:] and used(), "two rows that have ended")
+    need(len(rows) == 2 and all(row["vm"] == "local" and row["user"] == os.getuid() and row["sms"] == 4
+                                and row["gpu"].startswith("soft-") and row["begun"] < row["ended"] and row["why"]
+                                and row["executable"].endswith("control_client_program") for row in rows), rows)
+    for row in rows:
+        seconds = row["sm_seconds"] / row["sms"]
+        need(0 < seconds < 60, row)
+    for by in ("vm", "user", "day", "gpu", "node"):
+        sums = cluster.json("usage", "--by", by)
+        need(len(sums) == 1 and sums[0]["programs"] == 2, sums)
+        need(abs(sums[0]["sm_seconds"] - sum(row["sm_seconds"] for row in rows)) < 1e-6, sums)
+    need(cluster.json("usage", "--since", "0s") == [] and cluster.json("usage", "--until", "1d") == [], "bounds")
+    need("local" in cluster.ctl("usage") and cluster.ctl("usage", "-o", "csv").startswith("vm,sm_seconds"), "forms")
+    started, ended = events("program-started"), events("program-ended")
+    need([row["program"] for row in started] == [row["program"] for row in ended] == [row["program"] for row in rows],
+         started)
+
+
+@case
+def two_share_what_their_server_has():
+    before = len(used())
+    one, other = Holder().attached(), Holder().attached()
+    begun = time.monotonic()
+    until(lambda: sum(row["sm_seconds"] for row in used()[before:]) > 4, "4 SM-seconds")
+    one.end()
+    other.end()
+    spent = time.monotonic() - begun
+    rows = until(lambda: len([row for row in used()[before:] if row["ended"]]) == 2 and used()[before:], "both ended")
+    total = sum(row["sm_seconds"] for row in rows)
+    # Together they have what one alone would have had: 4 SMs, since the second came, and before and behind that.
+    need(total < 4 * (spent + 5) and total > 4, f"{total} SM-seconds in {spent} s")
+
+
+@case
+def a_killed_manager_counts_nothing_twice():
+    before = len(used())
+    holder = Holder().attached()
+    until(lambda: used()[before:] and used()[before]["sm_seconds"] > 1, "it uses something")
+    begun = used()[before]["begun"]
+    again = cluster.kill("cluster-manager")
+    again()
+    until(lambda: cluster.json("program", "list")[0]["state"] == "running", "the program is known again")
+    holder.end()
+    rows = until(lambda: [row for row in used()[before:] if row["ended"]], "it has ended")
+    time_held = cluster.json("usage", "--by", "program", "--filter", f"program={rows[0]['program']}")
+    need(len(time_held) == len(rows) == 1, rows)
+    row = rows[0]
+    # Rows are written when a program ends, and each minute: one that is lost begins anew when its program is back.
+    need(row["begun"] >= begun and 0 < row["sm_seconds"] < 4 * 60, row)
+
+
+@case
+def a_stopped_manager_keeps_rows():
+    before = used()
+    again = cluster.kill("cluster-manager", 15)
+    again()
+    until(lambda: cluster.json("status")["nodes_up"] == 1, "the node is back")
+    after = used()
+    need([(row["program"], row["sm_seconds"], row["ended"]) for row in after] ==
+         [(row["program"], row["sm_seconds"], row["ended"]) for row in before], f"{before}\n{after}")
+
+
+@case
+def what_waits_says_why():
+    cluster.ctl("vm", "set", "local", "--grouping", "off", "--sharing", "exclusive")
+    for server in cluster.json("server", "list"):
+        cluster.ctl("server", "stop", str(server["id"]))
+    until(lambda: cluster.json("server", "list") == [], "the server that they would share ends")
+    first = Holder().attached()
+    second = Holder()
+    row = until(lambda: [row for row in cluster.json("program", "list") if row["state"] == "waiting"],
+                lambda: "one waits: " + cluster.ctl("program", "list"))[0]
+    need("free on none of 1 GPUs" in row["why"] and row["position"] == 1, row)
+    text = cluster.ctl("program", "why", str(row["id"]))
+    need("place 1 in line" in text and "free on none" in text, text)
+    need([each["program"] for each in events("program-waiting")] == [row["id"]], "no event")
+    first.end()
+    second.attached().end()
+    until(lambda: cluster.json("program", "list") == [], "both have ended")
+
+
+try:
+    code = only_cases()
+finally:
+    cluster.down()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+sys.exit(code)
