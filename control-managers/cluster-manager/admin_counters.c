@@ -77,8 +77,8 @@ static void call_times(struct page *page, const char *labels, const ctl_figures 
     sample(page, COUNTER, bucket, labels, "", (double)count);
 }
 
-/* Soon after a start the node of a server may not have reported yet, and the total would lack what the DB does not have.
-   A counter that falls is worse than one that is not there for a moment. */
+/* Soon after a start the node of a server may not have reported yet, and the total would lack what the DB does not
+   have. A counter that falls is worse than one that is not there for a moment. */
 static bool all_heard(const struct server *servers, bool of_vm)
 {
     for (const struct server *server = servers; server; server = of_vm ? server->vm_next : server->node_next)

@@ -81,8 +81,8 @@ static void member(char line[AUDIT_LINE], const char *name, const char *value)
         return;
     at += (size_t)snprintf(line + at, AUDIT_LINE - at, "%s\"%s\":\"", at > 1 ? "," : "", name);
     for (const unsigned char *c = (const unsigned char *)value; *c; c++)
-        at += (size_t)snprintf(line + at, AUDIT_LINE - at, *c < ' ' ? "\\u%04x" : *c == '"' || *c == '\\' ? "\\%c" : "%c",
-                               *c);
+        at += (size_t)snprintf(line + at, AUDIT_LINE - at,
+                               *c < ' ' ? "\\u%04x" : *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
     snprintf(line + at, AUDIT_LINE - at, "\"");
 }
 

@@ -35,8 +35,8 @@ void program_runs(struct cluster *cluster, struct program *program)
     which.program = program->id;
     program->state = ADMIN_PROGRAM_RUNNING;
     if (!already)
-        cluster_event(cluster, ADMIN_INFO, "program-started", &which, "%.200s (pid %u) has GPU %.600s", program->executable,
-                      program->pid, program->server->row.gpus);
+        cluster_event(cluster, ADMIN_INFO, "program-started", &which, "%.200s (pid %u) has GPU %.600s",
+                      program->executable, program->pid, program->server->row.gpus);
 }
 
 struct durable { struct cluster *cluster; uint64_t server; };

@@ -101,8 +101,8 @@ struct db_meta {
     char value[DB_VALUE_SIZE];
 };
 
-/* Who used what, and what was counted (cluster-manager/usage.h). Key: id. PROGRAM: a program on one server; DAY: the sum
-   of programs that ended that day, of one VM, user and GPU; SERVER: its figures, as its process with this epoch had
+/* Who used what, and what was counted (cluster-manager/usage.h). Key: id. PROGRAM: a program on one server; DAY: the
+   sum of programs that ended that day, of one VM, user and GPU; SERVER: its figures, as its process with this epoch had
    reported them; TOTAL: the sum of all servers of a VM, a node or a GPU, named in the field of that name. */
 enum db_usage_kind { DB_USAGE_PROGRAM = 1, DB_USAGE_DAY = 2, DB_USAGE_SERVER = 3, DB_USAGE_TOTAL = 4 };
 struct db_usage {

@@ -306,7 +306,8 @@ int checkpoint_key_file(struct flytctl *, const char *path, uint8_t *key);
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
-    vm_import_options[], status_options[], events_options[], top_options[], describe_options[], usage_options[], list_options[],
+    vm_import_options[], status_options[], events_options[], top_options[], describe_options[],
+    usage_options[], list_options[],
     change_options[], program_migrate_options[], program_suspend_options[], program_checkpoint_options[],
     checkpoint_show_options[], program_resume_options[],
     move_cancel_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],

@@ -1,5 +1,6 @@
 /*
- * figures.c: what the programs of a server have done, from the books that its workers keep (cpu/common/tenant_ledger.h).
+ * figures.c: what the programs of a server have done, from the books that its workers keep
+ * (cpu/common/tenant_ledger.h).
  *
  * The books are the server's own, and a server that was taken over writes there what it likes: the figures are what it
  * says of itself. So much is sure that they never fall while its process lives.

@@ -29,6 +29,7 @@ static void report_figures(struct loop_timer *timer, void *context)
         for (struct server *server = node->servers; server; server = server->next)
             if (server->state == CTL_SERVER_RUNNING) {
                 workers_look(server);
+                figures_look(server);
                 node_report_usage(node, server);
                 node_report_server(node, server);
             }
@@ -228,6 +229,7 @@ static void registered(void *context, int error, const char *why, void *object)
         take_keys(node, 0, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
         for (struct server *server = node->servers; server; server = server->next) {
             node_report_share(node, server);
+            figures_look(server);
             node_report_usage(node, server);
         }
         ask_orders(node);

@@ -167,7 +167,7 @@ void node_report_server(struct node *, const struct server *);
 void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
 void node_report_gpu(struct node *, const struct gpu *);
 void node_report_share(struct node *, const struct server *);
-void node_report_usage(struct node *, struct server *);
+void node_report_usage(struct node *, const struct server *); /* as figures_look found it */
 void reports_add(struct node *, const node_report_body *); /* copies it */
 void reports_send(struct node *);                          /* what waits; after registering */
 void reports_drop_all(struct node *);

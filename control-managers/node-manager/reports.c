@@ -88,10 +88,9 @@ void node_report_share(struct node *node, const struct server *server)
 }
 
 /* A cluster manager of an earlier minor does not know this report. */
-void node_report_usage(struct node *node, struct server *server)
+void node_report_usage(struct node *node, const struct server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_USAGE };
-    figures_look(server);
     if (node->manager_minor < NODE_MINOR_USAGE || !server->epoch)
         return;
     body.node_report_body_u.usage = (node_usage){ .server = server->id, .epoch = server->epoch,

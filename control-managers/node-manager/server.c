@@ -325,7 +325,8 @@ static void gone(void *context)
     bool timed_out = server->killed && server->state == CTL_SERVER_STARTING;
     describe_end(server, how, sizeof how);
     loop_timer_stop(&server->timer);
-    node_report_usage(server->node, server);    /* the last of this process */
+    figures_look(server);                       /* the last of this process */
+    node_report_usage(server->node, server);
     process_close(&server->process);
     share_end(server, how);
     server->child = false;
