@@ -26,14 +26,14 @@
  *             notify.c  the server's EVENTS calls;  span.c  the shape of a copy;  perf.c  switches;
  *             stats.c, trace.c, trace_value.c, error_log.c  what users and tools can see of calls;  deep.c  work that
  *             needs more stack than a thread may have
- *   stream/   context.c, stream.c, event.c  the objects;  send.c  numbers and order of a stream's calls;
- *             op.c  the table of operations;  progress.c, idle.c  what is known to have ended;  backlog.c, throttle.c
- *             how much may be under way;  pending.c, early_return.c  copies that are not done;
- *             host_function.c;  sequence.c, condition.c, device_graph.c  graphs that the server keeps;  managed.c,
- *             mirror.c, pool_notes.c  the way to rooms that are called from here;  context_work.c, context_event.c  all
- *             streams of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;  move_state.c,
- *             move_bytes.c, move_store.c  which server a move's calls go to, and the contents of memory: from server to
- *             server, or in a file (move_changes.c: only what has changed);  move_pace.c  how fast they go
+ *   stream/   context.c, stream.c, event.c  the objects;  send.c  numbers and order of a stream's calls;  op.c  the
+ *             table of operations;  progress.c, idle.c  what is known to have ended;  backlog.c, throttle.c  how much
+ *             may be under way;  pending.c, early_return.c  copies that are not done;  host_function.c;  sequence.c,
+ *             condition.c, device_graph.c  graphs that the server keeps;  managed.c, mirror.c, pool_notes.c  the way to
+ *             rooms that are called from here;  context_work.c, context_event.c  all streams of a context;
+ *             stream_attributes.c, attribute_check.c  attributes of streams and launches;  move_state.c, move_bytes.c,
+ *             move_store.c  which server a move's calls go to, and the contents of memory: from server to server, or in
+ *             a file (move_changes.c: only what has changed);  move_pace.c  how fast they go
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management (handle_host.c: of the host's memory);  pool*.c  stream-ordered memory;  host_*.c  pinned
  *             memory;  share*.c, event_shared.c  memory and events of several programs;  extent.c  what is allocated,
@@ -46,11 +46,11 @@
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
  *             ids of calls that are only handed on (generated: cpu/api/driver.api)
  *   session/  session.c  the connection;  helper.c  the one thread of the core;  context_life.c  how contexts begin and
- *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;
- *             move_rest.c  how a program comes to rest before;  suspend.c, checkpoint.c, checkpoint_file.c  it goes
- *             into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster orders;
- *             local.c, manager.c  where the server is found;  attach_wait.c, attach_window.c  waiting for it, and its window;  capability.c  which compute capability
- *             the loaded software needs;  peer.c, usage.c, stats_report.c
+ *             end;  kinds.c  the table of all kinds of objects;  move.c, *_move.c  moves to another server;  move_rest.c
+ *             how a program comes to rest before;  suspend.c, checkpoint.c, checkpoint_file.c  it goes into a file;
+ *             mover.c, move_hold.c, move_report.c  moves that the cluster orders;  local.c, manager.c  where the server
+ *             is found;  attach_wait.c, attach_window.c  waiting for it, and its window;  capability.c  which compute
+ *             capability the loaded software needs;  peer.c, usage.c, stats_report.c
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H
