@@ -196,10 +196,11 @@ static bool add_address(struct server *server, const char *uri)
         const char *port = strrchr(uri, ':'), *more = port ? port + 1 + strspn(port + 1, "0123456789") : "";
         char own[16];
         snprintf(own, sizeof own, ":%u", server->port);
-        bool ours = server->port != 0;
+        if (!server->port) /* it has no such socket of ours, and others are connected to none but those */
+            return false;
         int length = snprintf(out, sizeof server->addresses[0],
-                              strchr(node->advertise, ':') ? "%.6s[%s]%s%s" : "%.6s%s%s%s", uri, node->advertise,
-                              ours ? own : port ? port : "", ours ? more : "");
+                              strchr(node->advertise, ':') ? "%.6s[%s]%s%s" : "%.6s%s%s%s", uri, node->advertise, own,
+                              more);
         if (length >= (int)sizeof server->addresses[0]) {
             log_error("event=address-long server=%llu why=\"%s is too long a name for an address\": set "
                       "virt-server.advertise-address",
