@@ -12,3 +12,9 @@ $(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COM
 TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives,$(TESTS_COMM_BINARIES))
 TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)" "tests/comm/partition.py $(BIN)@sleeps")
 LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500")
+
+# With the public header and the library alone.
+$(BUILD)/tests/comm_library: $(call objects,tests/comm/library.c) | $(COMM_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-comm.so -Wl,-rpath,'$$ORIGIN/../../../$(BIN)'
+TESTS += $(call sleeping,comm_library,$(BUILD)/tests/comm_library)
