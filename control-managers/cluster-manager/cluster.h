@@ -88,6 +88,7 @@ struct node {
     char machine[CTL_MAX_HOST + 1]; /* conn_peer_machine of its connection; "" before it was connected */
     bool registered, tls;           /* registered: by the present connection */
     bool has_key;                   /* the newest, as it has acknowledged */
+    bool gangs;                     /* its node manager, as it was connected last, can give several GPUs to a server */
     uint64_t heard;                 /* loop_now */
     uint64_t incarnation;           /* of its node manager, as it registered last */
     struct gpu *gpus[CTL_MAX_GPUS];

@@ -129,18 +129,15 @@ bool gpu_may_be_tried(struct cluster *cluster, const struct gpu *gpu)
     return !gpu->degraded || loop_now(cluster->loop) >= gpu->try_again;
 }
 
-static bool takes_gangs(const struct node *node)
-{
-    return node->session && node->session->hello.minor >= NODE_MINOR_GANGS;
-}
-
 bool server_is_beyond_node(const struct server *server)
 {
-    return server->gpu_count > 1 && server->node->session && !takes_gangs(server->node);
+    return server->gpu_count > 1 && server->node->session && !server->node->gangs;
 }
 
 void node_set_schedulable(struct cluster *cluster, struct node *node)
 {
+    if (node->session)
+        node->gangs = node->session->hello.minor >= NODE_MINOR_GANGS;
     for (size_t i = 0; i < node->gpu_count; i++) {
         struct gpu *gpu = node->gpus[i];
         struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
@@ -149,7 +146,7 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
         slot->offered = (uint8_t)gpu->offered;
         slot->sm_limits = gpu->sm_limits;
         slot->tls = node->tls;
-        slot->gangs = takes_gangs(node);
+        slot->gangs = node->gangs;
         slot->schedulable = node->state == ADMIN_NODE_UP && node->registered && !node->row.drained && gpu->known &&
                             gpu->state == CTL_GPU_READY && gpu_may_be_tried(cluster, gpu);
     }

@@ -221,6 +221,22 @@ TEST(test_earlier_release)
     rig_destroy();
 }
 
+/* A node that is away for a moment could give them later: the program waits. */
+TEST(test_node_away)
+{
+    begin("", 2);
+    entitle(&many, "many", 2, 8);
+    node_close(&n1);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(program->answers, SOON_MS);
+    assert_int_equal(program->code, CTL_WAITING);
+    assert_true(program->position == 1);
+    node_reopen(&n1);
+    rig_until(program->running, SOON_MS);
+    assert_int_equal(server_of(&n1, program)->gpus, 3);
+    rig_destroy();
+}
+
 /* Its node comes back with a node manager of the release before, and the order has not been given. */
 TEST(test_node_of_an_earlier_release_returns)
 {
