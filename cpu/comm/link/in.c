@@ -341,8 +341,7 @@ static void end_of_channel(struct comm_channel *c, int status)
         return;
     }
     /* Channel 0 ends with it, or says why, at once or in a moment; else only this connection is broken (engine.c). */
-    link->ended = link->ended ? link->ended : status;
-    link->ended_at = clock_now();
+    comm_link_note_end(link, status);
 }
 
 /* Only the thread of the channel. Bytes, or what the channel says. */

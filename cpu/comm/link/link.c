@@ -217,6 +217,15 @@ void comm_link_fail(struct comm_link *link, int status, const char *why)
     pthread_cond_broadcast(&link->changed);
 }
 
+void comm_link_note_end(struct comm_link *link, int status)
+{
+    FLYT_ASSERT_HELD(&link->lock);
+    if (link->ended)
+        return;
+    link->ended = status;
+    link->ended_at = clock_now();
+}
+
 void comm_link_abort(struct comm_link *link, int status, const char *why)
 {
     struct comm_record record = { .kind = RECORD_ABORT, .extra = (uint64_t)-status };

@@ -108,7 +108,7 @@ struct comm_link {
     struct comm_channel       channels[COMM_HANDLES_MOST];
     int                       status;
     char                      why[WHY_SIZE];
-    int                       ended;            /* a data channel has; channel 0 may still say why */
+    int                       ended;            /* a channel has; channel 0 may still say why */
     uint64_t                  ended_at;
     /* heard: the peer has read all that was sent. at_end: all that the peer has sent was read */
     bool                      closing, heard, heard_due, at_end, lost_due;
@@ -157,6 +157,8 @@ struct comm_engine {
 
 /* Under the link's lock. The first failure counts. */
 void comm_link_fail(struct comm_link *, int status, const char *why);
+/* Under the lock: a channel has ended. The peer may have said why on channel 0, which is read first; see engine.c. */
+void comm_link_note_end(struct comm_link *, int status);
 /* Under the lock: the transfer is complete, and `done` is due. */
 void comm_transfer_end(struct comm_link *, struct comm_transfer *, int status);
 struct comm_transfer *comm_transfer_find(struct tree *, const struct comm_name *);

@@ -56,21 +56,9 @@ struct comm_meeting {
 
 static socklen_t to_socket_address(const struct comm_address *address, struct sockaddr_storage *out)
 {
+    if (address->family != 1)
+        return comm_nic_socket_address(address, out);
     memset(out, 0, sizeof *out);
-    if (address->family == 4) {
-        struct sockaddr_in *in = (struct sockaddr_in *)out;
-        in->sin_family = AF_INET;
-        in->sin_port = htons(address->port);
-        memcpy(&in->sin_addr, address->bytes, 4);
-        return sizeof *in;
-    }
-    if (address->family == 6) {
-        struct sockaddr_in6 *in = (struct sockaddr_in6 *)out;
-        in->sin6_family = AF_INET6;
-        in->sin6_port = htons(address->port);
-        memcpy(&in->sin6_addr, address->bytes, 16);
-        return sizeof *in;
-    }
     struct sockaddr_un *un = (struct sockaddr_un *)out;
     un->sun_family = AF_UNIX;
     char *at = un->sun_path + 1 + sprintf(un->sun_path + 1, "flyt-comm-");

@@ -134,6 +134,23 @@ int comm_nic_list(const char *interfaces, struct comm_nic nics[COMM_NICS_MOST], 
     return count != 0 ? count : rpc_explain(error, -ENODEV, "links: no network card is up and has an address");
 }
 
+socklen_t comm_nic_socket_address(const struct comm_address *address, struct sockaddr_storage *out)
+{
+    memset(out, 0, sizeof *out);
+    if (address->family == 6) {
+        struct sockaddr_in6 *in = (struct sockaddr_in6 *)out;
+        in->sin6_family = AF_INET6;
+        in->sin6_port = htons(address->port);
+        memcpy(&in->sin6_addr, address->bytes, 16);
+        return sizeof *in;
+    }
+    struct sockaddr_in *in = (struct sockaddr_in *)out;
+    in->sin_family = AF_INET;
+    in->sin_port = htons(address->port);
+    memcpy(&in->sin_addr, address->bytes, 4);
+    return sizeof *in;
+}
+
 bool comm_nic_is_own(const struct comm_address *address)
 {
     struct ifaddrs *all = NULL;

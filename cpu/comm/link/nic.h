@@ -8,6 +8,8 @@
 
 #include "cpu/comm/link/link.h"
 
+#include <sys/socket.h>
+
 struct comm_nic {
     char                name[16];
     struct comm_address address;                /* port 0 */
@@ -17,6 +19,8 @@ struct comm_nic {
 
 /* How many, or -ENODEV: one of the list is not there, or has no address. */
 int  comm_nic_list(const char *interfaces, struct comm_nic nics[COMM_NICS_MOST], char *error);
+/* Of an IP address. Gives the size. */
+socklen_t comm_nic_socket_address(const struct comm_address *, struct sockaddr_storage *);
 /* Whether the address belongs to this machine. */
 bool comm_nic_is_own(const struct comm_address *);
 

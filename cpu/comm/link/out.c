@@ -291,17 +291,17 @@ void comm_out_push(struct comm_channel *c, size_t budget)
             bool whole = sent > 0 && c->out.sent + (size_t)sent == c->out.head_size + c->out.length;
             bool room = !whole || c->out.length <= COMM_EAGER || has_room(c);
             pthread_mutex_lock(&link->lock);
-            blocked = sent == -EAGAIN || !room;
+            blocked = sent <= 0 || !room;
             if (sent > 0) {
                 c->out.sent += (size_t)sent;
                 done += (size_t)sent;
-            } else if (sent != -EAGAIN && link->status == 0) {
-                comm_link_fail(link, sent < 0 ? (int)sent : -ECONNRESET, "the connection has ended");
+            } else if (sent != -EAGAIN) {
+                comm_link_note_end(link, sent < 0 ? (int)sent : -ECONNRESET);
             }
             if (whole)
                 comm_out_release(c);
         }
-    } while (c->again && link->status == 0 && done < budget);
+    } while (c->again && link->status == 0 && !link->ended && done < budget);
     c->busy_out = false;
     if (link->status < 0 && c->index == 0 && link->abort_due)
         say_last_words(c);

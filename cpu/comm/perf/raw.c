@@ -21,23 +21,6 @@ struct raw_work {
 
 struct raw_stream { struct raw_work *work; int fd, status; pthread_t thread; };
 
-static socklen_t address_of(const struct comm_address *from, struct sockaddr_storage *to)
-{
-    memset(to, 0, sizeof *to);
-    if (from->family == 6) {
-        struct sockaddr_in6 *in = (struct sockaddr_in6 *)to;
-        in->sin6_family = AF_INET6;
-        in->sin6_port = htons(from->port);
-        memcpy(&in->sin6_addr, from->bytes, 16);
-        return sizeof *in;
-    }
-    struct sockaddr_in *in = (struct sockaddr_in *)to;
-    in->sin_family = AF_INET;
-    in->sin_port = htons(from->port);
-    memcpy(&in->sin_addr, from->bytes, 4);
-    return sizeof *in;
-}
-
 int perf_raw_listen(const struct perf_options *options, struct perf_raw *raw, int fds[COMM_NICS_MOST], char *error)
 {
     struct comm_nic nics[COMM_NICS_MOST];
@@ -48,7 +31,7 @@ int perf_raw_listen(const struct perf_options *options, struct perf_raw *raw, in
     raw->count = (uint32_t)count;
     for (int i = 0; i < count; i++) {
         struct sockaddr_storage at;
-        socklen_t size = address_of(&nics[i].address, &at);
+        socklen_t size = comm_nic_socket_address(&nics[i].address, &at);
         fds[i] = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fds[i] < 0 || bind(fds[i], (struct sockaddr *)&at, size) != 0 || listen(fds[i], 64) != 0 ||
             getsockname(fds[i], (struct sockaddr *)&at, &size) != 0)
@@ -148,7 +131,7 @@ int perf_raw_send(const struct perf_raw *raw, unsigned channels, const uint8_t *
     int status = 0, on = 1;
     for (unsigned i = 0; i < channels; i++) {
         struct sockaddr_storage at;
-        socklen_t length = address_of(&raw->addresses[(i + 1) % raw->count], &at);
+        socklen_t length = comm_nic_socket_address(&raw->addresses[(i + 1) % raw->count], &at);
         streams[i] = (struct raw_stream){ .work = &work, .fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0) };
         if (streams[i].fd < 0 || connect(streams[i].fd, (struct sockaddr *)&at, length) != 0)
             status = -errno;
