@@ -26,6 +26,8 @@ void comm_context_fail(struct comm_context *context, int status, const char *why
         pthread_cond_broadcast(&context->changed);
     }
     pthread_mutex_unlock(&context->lock);
+    if (first)
+        comm_trace_write(context);
     for (unsigned r = 0; first && r < context->settings.size; r++) {
         pthread_mutex_lock(&context->lock);
         struct comm_link *link = context->peers[r].link;
@@ -94,6 +96,11 @@ int comm_context_create(const struct comm_context_settings *settings, struct com
     struct comm_context *context = calloc(1, sizeof *context + settings->size * sizeof *context->peers);
     if (!context)
         return rpc_explain(error, -ENOMEM, "a context: no memory");
+    context->trace = comm_trace_create();
+    if (!context->trace) {
+        free(context);
+        return rpc_explain(error, -ENOMEM, "a context: no memory");
+    }
     context->settings = *settings;
     context->store = store;
     if (settings->algorithm == COMM_AUTOMATIC)
@@ -114,12 +121,14 @@ void comm_context_destroy(struct comm_context *context)
 {
     if (!context)
         return;
+    comm_trace_write(context);
     for (unsigned r = 0; r < context->settings.size; r++) {
         comm_pair_destroy(context->peers[r].pair);
         comm_link_close(context->peers[r].link);
     }
     pthread_cond_destroy(&context->changed);
     pthread_mutex_destroy(&context->lock);
+    free(context->trace);
     free(context);
 }
 
@@ -307,7 +316,8 @@ static int check(const struct comm_context *c, const struct comm_call *call, cha
                  : 0;
 }
 
-static struct comm_plan *make_plan(const struct comm_context *c, const struct comm_call *call)
+static struct comm_plan *make_plan(const struct comm_context *c, const struct comm_call *call,
+                                   enum comm_algorithm *algorithm)
 {
     bool uneven = call->counts || call->in_counts,
          parts = call->kind != COMM_BROADCAST && call->kind != COMM_REDUCE && call->kind != COMM_ALL_REDUCE;
@@ -319,6 +329,7 @@ static struct comm_plan *make_plan(const struct comm_context *c, const struct co
     /* the parts of an uneven call are known to all ranks in gathers and scatters only: the choice must not use them */
     shape.algorithm = comm_choose(call->kind, uneven ? 0 : bytes, c->settings.size, uneven, &c->settings.table,
                                   c->settings.algorithm);
+    *algorithm = shape.algorithm;
     return comm_plan_make(&shape);
 }
 
@@ -341,7 +352,7 @@ static uint64_t out_count(const struct comm_context *c, const struct comm_call *
 }
 
 static int carry_out(struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
-                     uint64_t deadline)
+                     enum comm_algorithm algorithm, uint64_t deadline)
 {
     struct comm_work work = { .plan = plan, .number = ++c->sequence, .type = call->type,
                               .operation = call->operation };
@@ -357,8 +368,10 @@ static int carry_out(struct comm_context *c, const struct comm_call *call, const
         comm_reduce_multiply(call->type, multiplied, call->in, call->factor, in_count(c, call));
         work.buffers[COMM_IN] = multiplied;
     }
+    comm_trace_begin(c, work.note, algorithm);
     if (status == 0)
         status = comm_run(c, &work, deadline);
+    comm_trace_end(c, status);
     if (status == 0 && reduces(call->kind) && has_out(c, call))
         comm_reduce_finish(call->type, call->operation, call->out, out_count(c, call), c->settings.size);
     free(work.buffers[COMM_SCRATCH]);
@@ -373,12 +386,13 @@ int comm_call(struct comm_context *c, const struct comm_call *call, uint64_t dea
         status = comm_context_status(c, error);
     if (status < 0)
         return status;
-    struct comm_plan *plan = make_plan(c, call);
+    enum comm_algorithm algorithm;
+    struct comm_plan *plan = make_plan(c, call, &algorithm);
     if (!plan)
         return rpc_explain(error, -ENOMEM, "%s: no memory", comm_kind_name(call->kind));
     status = connect_for(c, plan, deadline, error);
     if (status == 0) {
-        status = carry_out(c, call, plan, deadline);
+        status = carry_out(c, call, plan, algorithm, deadline);
         if (status < 0 && comm_context_status(c, error) == 0)
             rpc_explain(error, status, "%s: %s", comm_kind_name(call->kind), strerror(-status));
     }

@@ -1,4 +1,5 @@
-/* context.h: what the files of this folder share: comm.c, the context and its calls; run.c, a plan that is under way.
+/* context.h: what the files of this folder share: comm.c, the context and its calls; run.c, a plan that is under
+   way; trace.c, what was called.
    */
 #ifndef FLYT_COMM_CONTEXT_H
 #define FLYT_COMM_CONTEXT_H
@@ -26,6 +27,7 @@ struct comm_context {
     int                          status;        /* 0, or why it has failed */
     char                         why[COMM_WHY_SIZE];
     uint64_t                     sequence;      /* of calls; the calling thread's */
+    struct comm_trace           *trace;
     struct comm_peer             peers[];
 };
 
@@ -35,6 +37,14 @@ void comm_context_fail(struct comm_context *, int status, const char *why);
    nothing else is known. */
 int comm_context_reason(struct comm_context *, int status);
 void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size);
+
+/* ---- trace.c ---- */
+
+struct comm_trace *comm_trace_create(void);     /* NULL: no memory; freed with free */
+void comm_trace_begin(struct comm_context *, const uint8_t note[COMM_NOTE_SIZE], enum comm_algorithm);
+void comm_trace_end(struct comm_context *, int status);
+/* Once, if FLYT_COMM_TRACE wants it. No lock is held. */
+void comm_trace_write(struct comm_context *);
 
 /* ---- run.c ---- */
 

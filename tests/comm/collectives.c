@@ -190,6 +190,31 @@ TEST(collectives_of_many_ranks_and_large_ones_over_shared_memory)
     must_succeed(&w, &shm);
 }
 
+/* All ranks draw the same calls. */
+static void random_calls(struct rank *r)
+{
+    unsigned seed = *(unsigned *)r->world->of;
+    const char *text = getenv("FLYT_COMM_RANDOM");
+    for (unsigned left = text ? (unsigned)atoi(text) : 200; left > 0; left--) {
+        enum comm_kind kind = (enum comm_kind)(COMM_BROADCAST + rand_r(&seed) % (COMM_KINDS - COMM_BROADCAST));
+        uint64_t count = (uint64_t)rand_r(&seed) % (rand_r(&seed) % 16 ? 3000 : 60000);
+        unsigned root = (unsigned)rand_r(&seed) % r->world->size, misaligned = (unsigned)rand_r(&seed) % 4;
+        if (!one_call(r, kind, count, root, misaligned))
+            return;
+    }
+}
+
+TEST(random_calls_of_all_kinds)
+{
+    unsigned seed = (unsigned)clock_now();
+    printf("# seed %u\n", seed);
+    for (unsigned size = 2; size <= 7; size += 5)
+        for (enum comm_algorithm algorithm = COMM_AUTOMATIC; algorithm < COMM_DISSEMINATION; algorithm += 2) {
+            struct world w = { .size = size, .algorithm = algorithm, .body = random_calls, .of = &seed };
+            must_succeed(&w, size == 2 ? &tcp : &shm);
+        }
+}
+
 /* ---- parts of different sizes ---- */
 
 static void uneven(struct rank *r)
@@ -445,6 +470,28 @@ TEST(an_abort_ends_the_context_on_every_rank_with_its_reason)
         assert_int_equal(w.ranks[r].status, -ECANCELED);
         assert_string_equal(w.ranks[r].error, "rank 1: the user has had enough");
     }
+}
+
+TEST(each_rank_leaves_a_record_of_its_last_calls)
+{
+    char folder[] = "/tmp/flyt-comm-trace-XXXXXX", command[400], line[200] = "";
+    struct world w = { .size = 3, .body = one_stays_away, .algorithm = COMM_PAIRWISE };
+    assert_non_null(mkdtemp(folder));
+    setenv("FLYT_COMM_TRACE", folder, 1);
+    assert_int_equal(run_world(&w, &tcp), 3);
+    unsetenv("FLYT_COMM_TRACE");
+    /* rank 1, which stayed away, has called nothing when the others fail */
+    snprintf(command, sizeof command,
+             "cd %s && ls | wc -l; grep -l 'all-reduce of 10 float32' *rank-[02].json | wc -l; "
+             "grep -c 'expected from rank 1' *rank-1.json; python3 -m json.tool *rank-0.json >/dev/null && echo json",
+             folder);
+    FILE *said = popen(command, "r");
+    assert_non_null(said);
+    line[fread(line, 1, sizeof line - 1, said)] = 0;
+    pclose(said);
+    assert_string_equal(line, "3\n2\n1\njson\n");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
 }
 
 /* ---- ranks that are processes ---- */

@@ -11,6 +11,7 @@ $(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COM
 
 TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives,$(TESTS_COMM_BINARIES))
 TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)" "tests/comm/partition.py $(BIN)@sleeps")
+LONG_TESTS += "env FLYT_COMM_RANDOM=10000 FLYT_TEST_ONLY=random* $(BUILD)/tests/comm_collectives@500"
 LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500")
 
 # With the public header and the library alone.

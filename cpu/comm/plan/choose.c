@@ -38,6 +38,11 @@ enum comm_algorithm comm_algorithm_of(const char *name)
     return COMM_AUTOMATIC;
 }
 
+const char *comm_algorithm_name(enum comm_algorithm algorithm)
+{
+    return (unsigned)algorithm < COMM_ALGORITHMS ? names[algorithm] : "none";
+}
+
 const char *comm_kind_name(enum comm_kind kind) { return (unsigned)kind < COMM_KINDS ? kinds[kind] : "no collective"; }
 
 /* In us, of a call whose whole buffer (all parts together) has `bytes`. */
