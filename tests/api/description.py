@@ -18,10 +18,11 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "cpu/api"))
+sys.path[:0] = os.path.join(ROOT, "cpu/api"), os.path.join(ROOT, "tests/lib")
 import api  # noqa: E402
 import check  # noqa: E402
 import forward_c  # noqa: E402
+from testlib import ok, plan, result, skip  # noqa: E402
 
 # file, what is changed there, into what, the check that must notice it, what it says
 CHANGES = (
@@ -149,7 +150,7 @@ def unforwardable(old, new, says):
 GOLDEN = os.path.join(ROOT, "tests/api/golden/forwarded-calls.txt")
 
 
-def forwarded(number):
+def forwarded():
     """The forwarded calls are those that were recorded, so that a number is never given to another call."""
     have = [line + "\n" for line in forward_c.listed()]
     if "--record" in sys.argv:
@@ -157,29 +158,25 @@ def forwarded(number):
             file.writelines(have)
     with open(GOLDEN) as file:
         want = file.readlines()
-    print(f"{'ok' if have == want else 'not ok'} {number} - forwarded calls, as recorded")
-    for line in difflib.unified_diff(want, have, "recorded", "cpu/api/driver.api", n=0):
-        print(f"# {line.rstrip()}")
+    result("forwarded calls, as recorded",
+           "".join(difflib.unified_diff(want, have, "recorded", "cpu/api/driver.api", n=0)))
 
 
 def main():
-    include, number = sys.argv[1], 0
-    print(f"1..{len(CHANGES) + len(MISTAKES) + len(REFUSED) + 1}")
+    include = sys.argv[1]
     for name, old, new, run, says in CHANGES:
-        number += 1
         title = f"{run.__name__} notices that {name} lacks or changes {says}"
         if check.release_of(include) != (13, 0):
-            print(f"ok {number} - {title} # SKIP the headers at hand are not those of CUDA 13.0")
-            continue
-        print(f"{'ok' if noticed(include, name, old, new, run, says) else 'not ok'} {number} - {title}")
+            skip(title, "the headers at hand are not those of CUDA 13.0")
+        else:
+            ok(noticed(include, name, old, new, run, says), title)
     for name, row, says in MISTAKES:
-        number += 1
-        print(f"{'ok' if refused(name, row, says) else 'not ok'} {number} - {name} with {row!r} is refused: {says}")
+        ok(refused(name, row, says), f"{name} with {row!r} is refused: {says}")
     for old, new, says in REFUSED:
-        number += 1
-        print(f"{'ok' if unforwardable(old, new, says) else 'not ok'} {number} - not forwarded: {says}")
-    forwarded(number + 1)
+        ok(unforwardable(old, new, says), f"not forwarded: {says}")
+    forwarded()
+    return plan()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

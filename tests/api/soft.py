@@ -8,28 +8,29 @@ import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cpu/api"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = os.path.join(HERE, "../../cpu/api"), os.path.join(HERE, "../lib")
 import api  # noqa: E402
 import check  # noqa: E402
+from testlib import plan, result, skip  # noqa: E402
 
 
 def main():
     library, include = sys.argv[1:3]
     title = "the software GPU implements what the description says"
-    print("1..1")
     if check.release_of(include) < (13, 0):
-        print(f"ok 1 - {title} # SKIP headers of CUDA 13.0 are needed to build all of it")
-        return
+        skip(title, "headers of CUDA 13.0 are needed to build all of it")
+        return plan()
     output = subprocess.run(
         ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
     ).stdout
     kinds = {fields[2]: fields[1] for fields in map(str.split, output.splitlines())}  # W: a stub, T: implemented
     said = {name: "soft" in function.options for function in api.driver() for name in function.names()}
     wrong = [name for name, soft in said.items() if soft != (kinds.get(name) == "T")]
-    print(f"{'not ok' if wrong else 'ok'} 1 - {title}")
-    for name in wrong:
-        print(f"# {name}: the description says {said[name]}, the library has {kinds.get(name, 'nothing')}")
+    result(title, "\n".join(f"{name}: the description says {said[name]}, the library has {kinds.get(name, 'nothing')}"
+                            for name in wrong))
+    return plan()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cpu/api"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = os.path.join(HERE, "../../cpu/api"), os.path.join(HERE, "../lib")
 import api  # noqa: E402
+from testlib import plan, result  # noqa: E402
 
 # Connecting, the first use of a device or module, host memory of the library's own, and what the server asks for.
 ALWAYS = {"HELLO", "WINDOW", "EVENTS", "ABANDON", "LANE", "CONTEXT_RETAIN", "HOST_ADD", "HOST_REMOVE", "RECALLED"}
@@ -41,8 +43,7 @@ def allowed(functions):
 
 def main():
     binaries, programs = sys.argv[1], sys.argv[2:]
-    print(f"1..{len(programs)}")
-    for number, program in enumerate(programs, 1):
+    for program in programs:
         with tempfile.TemporaryDirectory() as folder:
             trace = os.path.join(folder, "trace")
             env = {**os.environ, "FLYT_TRACE": trace, "FLYT_STATS": "json"}
@@ -54,10 +55,10 @@ def main():
         used = {name.removeprefix("FLYT_") for name in statistics[-1]["flyt"]["procedures"]} if statistics else set()
         more = sorted(used - allowed(functions))
         good = run.returncode == 0 and len(used) > 2 and functions and not more
-        print(f"{'ok' if good else 'not ok'} {number} - {os.path.basename(program)}: {len(functions)} functions")
-        if not good:
-            print(f"# exit status {run.returncode}, used {sorted(used)}, not said of the called functions: {more}")
+        result(f"{os.path.basename(program)}: {len(functions)} functions", "" if good else
+               f"exit status {run.returncode}, used {sorted(used)}, not said of the called functions: {more}")
+    return plan()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -17,7 +17,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e
-from testlib import sanitized  # noqa: E402
+from testlib import plan, result, sanitized  # noqa: E402
 
 PROGRAM = "build/cuda/differ"
 
@@ -49,6 +49,10 @@ def run(bindir, uri, arguments, environment):
     return done.returncode, done.stderr, done.stdout.splitlines()
 
 
+def end_of(text, lines=25):
+    return "\n".join((text or "").splitlines()[-lines:])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="bin")
@@ -68,17 +72,7 @@ def main():
     device = {"FLYT_SOFTGPU_DEVICES": arguments.devices,
               **({"FLYT_SOFTGPU_CHAOS": arguments.chaos} if arguments.chaos else {})}
     folder = tempfile.mkdtemp(prefix="flyt-differ.")
-    servers, failed, number = {}, 0, 0
-    print(f"1..{len(seeds) * (len(places) + 1) + len({where for where, _ in places.values()})}")
-
-    def say(problem, name):
-        nonlocal failed, number
-        number += 1
-        failed += bool(problem)
-        print(f"{'not ok' if problem else 'ok'} {number} - {name}", flush=True)
-        if problem:
-            print("\n".join("# " + line for line in problem.splitlines()[-25:]), flush=True)
-
+    servers = {}
     try:
         for where in {where for where, _ in places.values()}:
             own = os.path.join(folder, where)
@@ -88,20 +82,20 @@ def main():
             words = [str(seed), arguments.steps, arguments.threads]
             status, text, here = run(bindir, "local:software", words, device)
             text_here = text if status else ""
-            say(text_here, f"in process, seed {seed}")
+            result(f"in process, seed {seed}", end_of(text_here or ("exit status " + str(status) if status else "")))
             for name, (where, environment) in places.items():
                 status, text, there = run(bindir, servers[where].uri, words, environment)
                 problem = f"exit status {status}: {text}" if status else None
                 if not problem and not text_here and here != there:
                     different = [f"{a}   in process, there {b}" for a, b in zip(here, there) if a != b]
                     problem = "\n".join(different[:20] or [f"{len(here)} calls in process, {len(there)} there"])
-                say(problem, f"{name}, seed {seed}")
+                result(f"{name}, seed {seed}", end_of(problem))
     finally:
         for where, server in servers.items():
             status, log = server.stop()
-            say(None if status == 0 else f"{status}\n{log}", f"the {where} server stops cleanly")
+            result(f"the {where} server stops cleanly", end_of(f"{status}\n{log}" if status else ""))
         shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from testlib import sanitizer_environment  # noqa: E402
+from testlib import comment, ok, plan, result, sanitizer_environment, skip  # noqa: E402
 
 
 class Server:
@@ -109,35 +109,30 @@ def main():
     if arguments.transport == "unix":
         extra["FLYT_PERF"] = "no_shm"           # or it would be shared memory: shm:// insists on that
     where = f"{arguments.transport}, {arguments.way}" + (f", chaos {arguments.chaos}" if arguments.chaos else "")
-    number = failed = 0
+    failed = 0
     try:
         server = None
         if arguments.transport != "local":
             server = Server(arguments.bin, arguments.transport, arguments.gpu, folder, extra)
-        print(f"1..{len(arguments.program) + (server is not None)}")
         for program in arguments.program:
-            number += 1
             problem, output, seconds = run(os.path.abspath(program), arguments,
                                            server.uri if server else f"local:{arguments.gpu}", extra)
-            name = f"{number} - {os.path.basename(program)} ({where})"
+            name = f"{os.path.basename(program)} ({where})"
             if problem == "SKIP":
-                print(f"ok {name} # SKIP {output.strip().splitlines()[-1] if output.strip() else ''}", flush=True)
+                skip(name, output.strip().splitlines()[-1] if output.strip() else "")
             elif problem:
                 failed += 1
-                print(f"not ok {name}: {problem}", flush=True)
-                print("\n".join("# " + line for line in output.splitlines()[-30:]), flush=True)
+                result(f"{name}: {problem}", "\n".join(output.splitlines()[-30:]) or problem)
             else:
-                print(f"ok {name} # {seconds:.2f} s", flush=True)
+                ok(f"{name} # {seconds:.2f} s")
         if server:
             status, log = server.stop()
-            print(f"{'ok' if status == 0 else 'not ok'} {number + 1} - the server stops cleanly ({where})"
-                  + ("" if status == 0 else f": {status}"))
-            if status != 0 or failed:
-                failed += status != 0
-                print("\n".join("# server: " + line for line in log.splitlines()[-40:]))
+            ok(status == 0, f"the server stops cleanly ({where})" + (f": {status}" if status else ""))
+            if status or failed:
+                comment("\n".join("server: " + line for line in log.splitlines()[-40:]))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result, skip  # noqa: E402
+
 # Programs that need what Flyt offers only on the software GPU. (graph_random asks, and does without.)
 LEFT_OUT = dict.fromkeys(("conditions", "condition_random"),
                          "conditional nodes give 801 on NVIDIA's driver: docs/limits.md")
@@ -48,22 +51,17 @@ def main():
     second, second_address = serve("second", "--gpu", "software")
     first, address = serve("first", "--gpu", "nvidia", FLYT_TEST_CHAIN="1", FLYT_SERVER=second_address,
                            LD_LIBRARY_PATH=f"{BIN}/cudart")
-    failed, programs = 0, sys.argv[2:]
-    for number, program in enumerate(programs, 1):
-        if os.path.basename(program) in LEFT_OUT:
-            print(f"ok {number} - {os.path.basename(program)} # SKIP {LEFT_OUT[os.path.basename(program)]}")
-            continue
-        problem = run(program, address)
-        failed += problem is not None
-        print(f"{'not ok' if problem else 'ok'} {number} - {os.path.basename(program)}", flush=True)
-        if problem:
-            print(*problem.splitlines(), sep="\n# ", flush=True)
+    for program in sys.argv[2:]:
+        name = os.path.basename(program)
+        if name in LEFT_OUT:
+            skip(name, LEFT_OUT[name])
+        else:
+            result(name, run(program, address))
     for server in (first, second):
         server.terminate()
         server.wait(20)
-    print(f"1..{len(programs)}")
     shutil.rmtree(folder, ignore_errors=True)
-    return failed != 0
+    return plan()
 
 
 sys.exit(main())

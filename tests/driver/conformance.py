@@ -11,6 +11,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 LIMIT = 400
 AFFINITY = "no part of the device's SMs can be asked for"
 LIMITS = "limits of a context belong to the device's"
@@ -44,7 +47,6 @@ def run(program):
 
 
 def main():
-    number = failed = 0
     for suite in sys.argv[2:]:
         known = KNOWN.get(suite, {})
         results, done = run(os.path.join(sys.argv[1], suite))
@@ -54,13 +56,9 @@ def main():
         problems += [f"{name} did not run" for name in known if name not in results]
         if not results or done.returncode < 0:
             problems.append(f"ends with {done.returncode} after {len(results)} tests")
-        number += 1
-        failed += bool(problems)
-        print(f"{'not ok' if problems else 'ok'} {number} - {suite}: {sum(results.values())} of {len(results)}")
-        if problems:
-            print(*problems, *done.stdout.splitlines()[-12:], sep="\n# ", flush=True)
-    print(f"1..{number}")
-    return failed != 0
+        result(f"{suite}: {sum(results.values())} of {len(results)}",
+               "\n".join(problems + done.stdout.splitlines()[-12:]) if problems else "")
+    return plan()
 
 
 sys.exit(main())

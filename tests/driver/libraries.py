@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result, skip  # noqa: E402
+
 # NCCL exports memory, for which a GPU server of its own is needed, and copies between two devices only over a PCI
 # switch, unless it is told otherwise. Its PTX takes a minute for each device.
 TWO_DEVICES = {"FLYT_SOFTGPU_DEVICES": "2", "NCCL_P2P_LEVEL": "SYS"}
@@ -33,23 +36,19 @@ def run_on_server(binaries, program):
 
 
 def main():
-    failed, programs = 0, sys.argv[2:]
-    for number, program in enumerate(programs, 1):
+    for program in sys.argv[2:]:
         name = os.path.basename(program)
         if not os.path.exists(program):
-            print(f"ok {number} - {name} # SKIP this toolkit lacks the library")
+            skip(name, "this toolkit lacks the library")
             continue
         if name == "nccl":
             done = run_on_server(sys.argv[1], program)
         else:
             done = run(sys.argv[1], program, "local:software", {}, 300)
         good = done.returncode == 0 and "passed" in done.stdout
-        failed += not good
-        print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
-        if not good:
-            print(f"# ends with {done.returncode}", *(done.stdout + done.stderr).splitlines()[-20:], sep="\n# ")
-    print(f"1..{len(programs)}")
-    return failed != 0
+        said = (done.stdout + done.stderr).splitlines()[-20:]
+        result(name, "" if good else "\n".join([f"ends with {done.returncode}", *said]))
+    return plan()
 
 
 sys.exit(main())

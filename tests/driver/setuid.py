@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result, skip_all  # noqa: E402
+
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 CALLER = 65534
 GOOD = "{}: 0 1, 0, 1, 0 0 5\nnvml: 0 0 1\n"
@@ -36,13 +39,8 @@ def inside(folder):
                                "--clear-groups", program, *arguments],
                               capture_output=True, text=True, env=variables, timeout=60)
 
-    results = []
-
     def check(name, passed, told):
-        results.append(passed)
-        print(f"{'ok' if passed else 'not ok'} {len(results)} - {name}", flush=True)
-        if not passed:
-            print("\n".join(f"# {line}" for line in str(told).splitlines()), flush=True)
+        result(name, "" if passed else str(told))
 
     def serves(name, *arguments, **variables):
         done = run(privileged, *arguments, **variables)
@@ -67,21 +65,18 @@ def inside(folder):
     done = run(privileged, FLYT_STATS="1", FLYT_LOG="debug", FLYT_TRACE="1")
     check("nothing of the program's memory is printed for the caller", not done.stderr, done)
     serves("what the program sets itself does not count either", "own")
-    print(f"1..{len(results)}")
     server.terminate()
     server.wait(20)
-    return not all(results)
+    return plan()
 
 
 def main():
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        print("1..0 # SKIP only root can make a setuid program and change the machine's loader")
-        return 77
+        return skip_all("only root can make a setuid program and change the machine's loader")
     folder = tempfile.mkdtemp(prefix="flyt-setuid-")
     try:
         if os.statvfs(folder).f_flag & os.ST_NOSUID:
-            print("1..0 # SKIP the temporary folder is mounted with nosuid")
-            return 77
+            return skip_all("the temporary folder is mounted with nosuid")
         os.chmod(folder, 0o755)
         for name, mode in (("plain", 0o755), ("privileged", 0o4755)):
             os.chmod(shutil.copy(PROGRAM, os.path.join(folder, name)), mode)

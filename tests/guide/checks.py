@@ -6,6 +6,7 @@ import subprocess
 
 from boxes import TOP, USER, until
 from machines import Machine
+import testlib
 
 DAEMONS = ("cluster-manager", "node-manager", "client-manager")
 CONFIGURATION = {name: f"/etc/flyt/{name}.conf" for name in DAEMONS}
@@ -16,12 +17,12 @@ def need(condition, what=""):
         raise AssertionError(what)
 
 
-def ok(tap, what, check, *arguments):
+def ok(what, check, *arguments):
     """check(*arguments) raises or returns False when it is not so."""
     try:
-        tap.ok(check(*arguments) is not False, what)
+        testlib.ok(check(*arguments) is not False, what)
     except Exception as problem:  # the next check says something of its own
-        tap.ok(False, what, f"{type(problem).__name__}: {problem}")
+        testlib.result(what, f"{type(problem).__name__}: {problem}")
 
 
 def show(box, daemon, what):

@@ -31,15 +31,15 @@ def runs_nothing(box, setting, mentions):
     need(mentions in said and "passed" not in said, said)
 
 
-def who_may_what(tap, box):
+def who_may_what(box):
     """Where a GPU server runs."""
     box.run(f"useradd --create-home {OTHER} && chmod 755 /home/{USER}")
     folder = box.run("ls -d /var/lib/flyt/node/servers/[0-9]*").split()[0]
-    ok(tap, "another user of the machine lists no folder of the daemons", lists_nothing, box, folder)
-    ok(tap, "nor reads a file of theirs, or a secret", reads_nothing, box)
-    ok(tap, "nor uses a GPU server at its socket without a ticket", runs_nothing, box,
+    ok("another user of the machine lists no folder of the daemons", lists_nothing, box, folder)
+    ok("nor reads a file of theirs, or a secret", reads_nothing, box)
+    ok("nor uses a GPU server at its socket without a ticket", runs_nothing, box,
        f"FLYT_SERVER=unix://{folder}/own/s", "ticket")
-    ok(tap, "nor gets one from the client manager", runs_nothing, box, "A=b", "/run/flyt/client-manager.sock")
+    ok("nor gets one from the client manager", runs_nothing, box, "A=b", "/run/flyt/client-manager.sock")
 
 
 # ---- config check ----
@@ -107,11 +107,11 @@ def tells_others(box):
     need("only root" in said, said)
 
 
-def config_check(tap, box):
+def config_check(box):
     for what, *arguments in WRONG:
-        ok(tap, f"config check finds {what}", finds, box, *arguments)
-    ok(tap, "config check finds certificates that the daemon cannot read or that soon expire", finds_certificates, box)
-    ok(tap, "config check tells somebody else that it did not check as the daemon's user", tells_others, box)
+        ok(f"config check finds {what}", finds, box, *arguments)
+    ok("config check finds certificates that the daemon cannot read or that soon expire", finds_certificates, box)
+    ok("config check tells somebody else that it did not check as the daemon's user", tells_others, box)
 
 
 # ---- units ----
@@ -148,19 +148,19 @@ def comes_back(box, daemon):
           "it is active again", 60)
 
 
-def units(tap, box):
+def units(box):
     for daemon in DAEMONS:
-        ok(tap, f"reload of the {daemon} with a mistake in its configuration fails, and it keeps the old one",
+        ok(f"reload of the {daemon} with a mistake in its configuration fails, and it keeps the old one",
            reload_is_refused, box, daemon)
-    ok(tap, "a client manager that cannot read its secret is not started again and again", stays_ended, box,
+    ok("a client manager that cannot read its secret is not started again and again", stays_ended, box,
        "client-manager", "chgrp root /etc/flyt/vm.secret", "chgrp flyt /etc/flyt/vm.secret")
-    ok(tap, "nor is a node manager without its secret", stays_ended, box, "node-manager",
+    ok("nor is a node manager without its secret", stays_ended, box, "node-manager",
        "mv /etc/flyt/node.secret /root/kept-secret", "mv /root/kept-secret /etc/flyt/node.secret")
     key = "/var/lib/flyt/cluster/ticket.key"
-    ok(tap, "nor is a cluster manager with a key that it cannot read", stays_ended, box, "cluster-manager",
+    ok("nor is a cluster manager with a key that it cannot read", stays_ended, box, "cluster-manager",
        f"chown root {key}", f"chown flyt {key}")
     for daemon in DAEMONS:
-        ok(tap, f"a {daemon} that was killed comes back", comes_back, box, daemon)
+        ok(f"a {daemon} that was killed comes back", comes_back, box, daemon)
 
 
 # ---- removal ----
@@ -191,10 +191,10 @@ def no_file(box, kept):
     need(not left, left)
 
 
-def nothing_left(tap, box, how, purged):
+def nothing_left(box, how, purged):
     """After Flyt was taken away; purged: with its state."""
-    ok(tap, f"{how}: no daemon and no GPU server runs any more", no_process, box)
-    ok(tap, f"{how}: no unit is left", no_unit, box)
-    ok(tap, f"{how}: no user or group is left, nor a file of one", no_user, box)
-    ok(tap, f"{how}: no file is left" + ("" if purged else " but state and secrets"), no_file, box,
+    ok(f"{how}: no daemon and no GPU server runs any more", no_process, box)
+    ok(f"{how}: no unit is left", no_unit, box)
+    ok(f"{how}: no user or group is left, nor a file of one", no_user, box)
+    ok(f"{how}: no file is left" + ("" if purged else " but state and secrets"), no_file, box,
        () if purged else ("/etc/flyt", "/var/lib/flyt"))

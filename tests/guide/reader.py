@@ -11,38 +11,16 @@ import time
 
 import guide
 from boxes import USER
+from testlib import ok, result
 
 SHOW_SECONDS = 60               # within which a daemon that was started shows what the guide says that it shows
-
-
-class Tap:
-    """What was shown, as TAP."""
-
-    def __init__(self):
-        self.count = self.failed = 0
-
-    def ok(self, passed, what, why=""):
-        self.count += 1
-        self.failed += not passed
-        print(f"{'ok' if passed else 'not ok'} {self.count} - {what}", flush=True)
-        if not passed and why:
-            print("# " + str(why)[-4000:].replace("\n", "\n# "), flush=True)
-        return passed
-
-    def skip(self, what, why):
-        self.count += 1
-        print(f"ok {self.count} - {what} # SKIP {why}", flush=True)
-
-    def end(self):
-        print(f"1..{self.count}", flush=True)
-        return 1 if self.failed else 0
 
 
 class Reader:
     """folders: where "the sources", "the package" … are on the machines."""
 
-    def __init__(self, tap, boxes, scenario, folders=None):
-        self.tap, self.boxes, self.scenario = tap, boxes, scenario
+    def __init__(self, boxes, scenario, folders=None):
+        self.boxes, self.scenario = boxes, scenario
         self.folders = folders or {}
         self.secret = ""                # the last one that was shown
         self.blocks = guide.read()
@@ -71,8 +49,10 @@ class Reader:
             try:
                 self.edit(path, "\n".join(block.lines))
             except OSError as error:
-                return self.tap.ok(False, what, error)
-            return self.tap.ok(True, what)
+                result(what, str(error))
+                return False
+            ok(what)
+            return True
         if "logged in again" in block.how:
             box.log_in_again()
         folder = re.search(r"in the folder with (.*)", block.how)
@@ -89,7 +69,9 @@ class Reader:
             before = ""
             self.look(command, said)
             why = f"exit status {status}\n{said}" + ("\nexpected:\n" + "\n".join(expected) if expected else "")
-            if not self.tap.ok(status == 0 and (not expected or guide.matches(expected, said)), what, why):
+            good = status == 0 and (not expected or guide.matches(expected, said))
+            result(what, "" if good else why[-4000:])
+            if not good:
                 return False
         if folder:
             box.shell().type("cd ~")

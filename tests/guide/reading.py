@@ -9,10 +9,12 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path[:0] = HERE, os.path.join(TOP, "tests/lib")
 import guide                                                    # noqa: E402
+from testlib import case, only_cases                            # noqa: E402
 
 
+@case
 def blocks():
     found = guide.read()
     assert len(found) > 60, len(found)
@@ -20,6 +22,7 @@ def blocks():
     assert len(commands) > 70 and any("vm add" in command for command in commands), len(commands)
 
 
+@case
 def edits():
     """Each `conf` block changes what it says in the configuration as shipped, and nothing else."""
     for block in guide.read():
@@ -36,6 +39,7 @@ def edits():
         assert guide.edit(new, fragment) == new, "twice"
 
 
+@case
 def expectations():
     assert guide.matches(["gpu-1  up …", "x"], "NAME STATE\ngpu-1   up    no\n x ")
     assert guide.matches(["flyt: … over tls"], "flyt: 1 call over tls")
@@ -44,6 +48,7 @@ def expectations():
     assert not guide.matches(["Without TLS 0"], "Without TLS 10")
 
 
+@case
 def mistakes():
     """A block that does not say where it belongs is no guide."""
     for text in ("```sh\nls\n```\n", "```sh\n# on the moon\nls\n```\n", "```conf\n# on the VM\na: {};\n```\n"):
@@ -59,14 +64,4 @@ def mistakes():
             os.remove(path)
 
 
-failed = 0
-TESTS = (blocks, edits, expectations, mistakes)
-print(f"1..{len(TESTS)}")
-for number, test in enumerate(TESTS, 1):
-    try:
-        test()
-        print(f"ok {number} - reading the guide: {test.__name__}")
-    except Exception as problem:
-        failed = 1
-        print(f"not ok {number} - reading the guide: {test.__name__}\n# {type(problem).__name__}: {problem}")
-sys.exit(failed)
+sys.exit(only_cases())

@@ -10,14 +10,14 @@ import changed
 import installed
 from boxes import ROOTS, TOP, USER, Boxes, Unusable
 from checks import Mongo, Worker, ok
-from reader import Reader, Tap
+from reader import Reader
+from testlib import plan, result, skip
 
 HOME = f"/home/{USER}"
 THREE = {"cluster": 1, "gpu-1": 5, "vm1": 21}
 ONE = {"cluster": 1}
 OLD, NEW = None, "99.0"  # versions of the package: as built here, and the same as another
 BIN = PROGRAM = WORKER = ""  # of main()
-tap = Tap()
 
 
 # ---- what the reader has before the guide begins ----
@@ -125,7 +125,7 @@ def setup_a(reader, install):
 def three_from_source(name, built, then):
     with Sources(built) as sources, Boxes(THREE, build=True, binds=sources.binds(HOME + "/flyt")) as boxes:
         folders = {"the sources": HOME + "/flyt", "the other sources": HOME + "/flyt", "the certificates": HOME}
-        reader = Reader(tap, boxes, name, folders)
+        reader = Reader(boxes, name, folders)
         if setup_a(reader, "From source"):
             then(reader, boxes)
 
@@ -135,7 +135,7 @@ def worker_on(boxes):
 
 
 def passes(what, worker):
-    ok(tap, f"{what} disturbs no program that runs", worker.passed)
+    ok(f"{what} disturbs no program that runs", worker.passed)
 
 
 def source():
@@ -146,21 +146,21 @@ def source():
         before = {"flytctl server stop": lambda: passes("moving to TLS", worker)}
         if not reader.read("TLS", "Moving to TLS", before=before):
             return
-        ok(tap, "nobody without TLS gets in any more", changed.refused_without_tls, boxes)
+        ok("nobody without TLS gets in any more", changed.refused_without_tls, boxes)
         worker = worker_on(boxes)
         reader.read("TLS", "Renewing certificates")
-        ok(tap, "reload with a key that the daemon cannot read fails", changed.reload_without_key, boxes["vm1"])
+        ok("reload with a key that the daemon cannot read fails", changed.reload_without_key, boxes["vm1"])
         reader.read("Upgrading, and going back", only=("other sources",))
         passes("renewing certificates and an upgrade", worker)
         worker_on(boxes)
         reader.read("Taking Flyt away", only=("the sources",))
         for box in boxes.all.values():
-            installed.nothing_left(tap, box, f"make uninstall on {box.name}", False)
+            installed.nothing_left(box, f"make uninstall on {box.name}", False)
         reader.read(A, "From source")
-        ok(tap, "the next installation takes over the state that was left", changed.starts_again, boxes)
+        ok("the next installation takes over the state that was left", changed.starts_again, boxes)
         for box in boxes.all.values():
             box.shell().type("cd ~/flyt && sudo make uninstall PURGE=1")
-            installed.nothing_left(tap, box, f"make uninstall PURGE=1 on {box.name}", True)
+            installed.nothing_left(box, f"make uninstall PURGE=1 on {box.name}", True)
     three_from_source("source", True, then)
 
 
@@ -173,33 +173,33 @@ def package():
     with Boxes(THREE) as boxes:
         for box in boxes.all.values():
             give_package(box)
-        reader = Reader(tap, boxes, "package", {"the package": HOME, "the other package": HOME})
+        reader = Reader(boxes, "package", {"the package": HOME, "the other package": HOME})
         if not setup_a(reader, "As a Debian package"):
             return
         worker = worker_on(boxes)
         if reader.read("The resource DB", "Backup and restore", but=("to restore it",)):
             boxes["cluster"].run("flytctl vm add late --sms 1 --memory 64M")
             reader.read("The resource DB", "Backup and restore", only=("to restore it",))
-            ok(tap, "the DB is as it was at the time of the backup", changed.restored, boxes["cluster"])
+            ok("the DB is as it was at the time of the backup", changed.restored, boxes["cluster"])
         passes("backup and restore", worker)
         worker = worker_on(boxes)
         for version in (NEW, OLD):
             for box in boxes.all.values():
                 give_package(box, version)
             reader.read("Upgrading, and going back", only=("other package",))
-            ok(tap, f"version {version or 'as built'} runs everywhere, with the configurations as they were",
+            ok(f"version {version or 'as built'} runs everywhere, with the configurations as they were",
                changed.has_version, boxes, version)
             reader.read(A, "6. Run programs", without=FROM_SOURCES)
         passes("another version and back", worker)
         with Mongo(boxes) as mongo:
             if not mongo.program:
-                tap.skip("MongoDB", "there is no server for it (tests/control/mongo-install)")
+                skip("MongoDB", "there is no server for it (tests/control/mongo-install)")
             elif reader.read("The resource DB", "MongoDB"):
                 reader.read(A, "6. Run programs", without=FROM_SOURCES)
             worker_on(boxes)
             reader.read("Taking Flyt away", only=("the package is installed",))
             for box in boxes.all.values():
-                installed.nothing_left(tap, box, f"purge of the package on {box.name}", True)
+                installed.nothing_left(box, f"purge of the package on {box.name}", True)
 
 
 def one():
@@ -209,16 +209,16 @@ def one():
         give_package(box)
         give_programs(box)
         box.run(f"apt-get install -y {HOME}/flyt_*.deb")
-        reader = Reader(tap, boxes, "one")
+        reader = Reader(boxes, "one")
         if not reader.read(A, "All on one machine"):
             return
-        installed.who_may_what(tap, box)
-        installed.config_check(tap, box)
-        installed.units(tap, box)
+        installed.who_may_what(box)
+        installed.config_check(box)
+        installed.units(box)
         reader.read(A, "All on one machine", only=("logged in again",))
         Worker(box, box)
         reader.read("Taking Flyt away", only=("the package is installed",))
-        installed.nothing_left(tap, box, "purge of the package", True)
+        installed.nothing_left(box, "purge of the package", True)
 
 
 def shared():
@@ -226,7 +226,7 @@ def shared():
     with Sources(True) as sources, Boxes(THREE, build=True, sudo=False, binds=sources.binds("/shared/flyt")) as boxes:
         for box in boxes.all.values():
             give_programs(box)
-        reader = Reader(tap, boxes, "shared", {"the sources": "/shared/flyt"})
+        reader = Reader(boxes, "shared", {"the sources": "/shared/flyt"})
         reader.read("Setup B: built once, shared")
         for box in boxes.all.values():
             box.log_in_again()
@@ -244,7 +244,7 @@ def main(bin_folder, program, worker, names):
         try:
             SCENARIOS[name]()
         except Unusable as why:
-            tap.skip(f"the scenario {name}", why)
+            skip(f"the scenario {name}", why)
         except Exception as problem:  # the next scenario says something of its own
-            tap.ok(False, f"{name}: {type(problem).__name__}", problem)
-    return tap.end()
+            result(f"{name}: {type(problem).__name__}", str(problem)[-4000:] or repr(problem))
+    return plan()

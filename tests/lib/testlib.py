@@ -33,7 +33,7 @@ class Skip(Exception):
 class Tap:
     """What was printed: so many lines, so many of them `not ok`."""
 
-    count = failed = 0
+    count = failed = skipped = 0
 
 
 def need(condition, what):
@@ -59,7 +59,14 @@ def result(what, problem):
 
 def skip(what, why):
     Tap.count += 1
+    Tap.skipped += 1
     print(f"ok {Tap.count} - {what} # SKIP {why}", flush=True)
+
+
+def skip_all(why):
+    """All that a test prints which cannot run here. Its exit status."""
+    print(f"1..0 # SKIP {why}", flush=True)
+    return 77
 
 
 def comment(text):
@@ -77,6 +84,13 @@ def plan():
     """The last line, and the exit status of the test."""
     print(f"1..{Tap.count}", flush=True)
     return 1 if Tap.failed else 0
+
+
+def totals():
+    """The last line of a test that people run by hand; the exit status is 0 only when something passed."""
+    passed = Tap.count - Tap.failed - Tap.skipped
+    print(f"{passed} passed, {Tap.failed} failed" + (f", {Tap.skipped} skipped" if Tap.skipped else ""), flush=True)
+    return 1 if Tap.failed or not Tap.count else 0
 
 
 def story(function, *arguments, logs=()):

@@ -43,7 +43,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cluster"))
 import machines
 from machines import Machine, descendants, send  # noqa: E402
-from testlib import alive, sanitizer_environment, until  # noqa: E402
+from testlib import alive, plan, result, sanitizer_environment, until  # noqa: E402
 
 HERE, THERE = "near", "far"                      # the machines: the GPU server's, and the programs'
 PORTS = {"tcp": 7001, "tls": 7002}
@@ -457,16 +457,8 @@ def pairs(rows, columns, every):
     return [(columns[i % len(columns)], rows[i % len(rows)]) for i in range(most)]
 
 
-done = failed = 0
-
-
 def report(name, problem):
-    global done, failed
-    done += 1
-    failed += problem is not None
-    print(f"{'ok' if problem is None else 'not ok'} {done} - {name}", flush=True)
-    for line in (problem or "").splitlines()[-15:]:
-        print(f"# {line}", flush=True)
+    result(name, "\n".join((problem or "").splitlines()[-15:]))
 
 
 def judged(method, case):
@@ -559,14 +551,13 @@ def main():
                  and not any(program in line for program in table.stuck) or
                  any(f" signal={number} " in line for number in (signal.SIGSEGV.value, signal.SIGABRT.value))]
         report("the server stops cleanly", None if status == 0 and not stuck else f"{status}\n" + "\n".join(stuck))
-        print(f"1..{done}", flush=True)
     finally:
         for pid in descendants(programs.server.pid):
             send(pid, signal.SIGCONT)
             send(pid, signal.SIGKILL)
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failed else 0
+    return plan()
 
 
 if __name__ == "__main__":

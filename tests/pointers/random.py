@@ -19,6 +19,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from testlib import comment, plan, result  # noqa: E402
+
 PROGRAMS = 50                              # of a unit
 
 # nvcc's own error with -Xcicc -O1 (13.0): a call through a pointer whose function it knows, but with a prototype
@@ -61,7 +64,7 @@ def compile_batch(options, folder, units, batch):
         built = command(words + kind + ["-c", "-o", objects[-1], source], lines)
         if not built and kind == LITTLE and any(NVCC_FAILS in line for line in lines):
             lines.clear()
-            print(f"# seeds {seed} to {seed + count - 1}: optimised, nvcc cannot compile them with {' '.join(kind)}")
+            comment(f"seeds {seed} to {seed + count - 1}: optimised, nvcc cannot compile them with {' '.join(kind)}")
             built = command(words + OPTIMISED + ["-c", "-o", objects[-1], source], lines)
         if not built:
             return None, lines
@@ -89,10 +92,7 @@ def run_batch(options, number, first, last, folder):
     kinds = ", ".join(" ".join(kind) or "optimised" for kind in batch[0][:len(units)])
     what = f"seeds {first} to {last - 1}: {kinds}, compute_{batch[1]}{', one module' if batch[2] else ''} " \
            f"{' '.join(f'{name}={value}' for name, value in settings.items())}".rstrip()
-    print(f"{'not ok' if lines else 'ok'} {number + 1} - {what}", flush=True)
-    for line in lines:
-        print(f"# {line}", flush=True)
-    return not lines
+    result(f"batch {number + 1}: {what}", "\n".join(lines))
 
 
 def main():
@@ -107,17 +107,16 @@ def main():
     end = options.seed + options.programs
     listed = subprocess.run([options.nvcc, "--list-gpu-arch"], stdout=subprocess.PIPE, text=True, check=True).stdout
     options.architectures = listed.split()
-    number, first, good = options.batch - 1, options.seed, True
+    number, first = options.batch - 1, options.seed
     while first < end:
         last = min(first + PROGRAMS * len(BATCHES[number % len(BATCHES)][0]), end)
         with tempfile.TemporaryDirectory() as folder:
             if options.keep:
                 folder = options.keep
                 os.makedirs(folder, exist_ok=True)
-            good &= run_batch(options, number, first, last, folder)
+            run_batch(options, number, first, last, folder)
         number, first = number + 1, last
-    print(f"{options.batch}..{number}")
-    return 0 if good else 1
+    return plan()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from testlib import plan, result, skip, skip_all  # noqa: E402
+
 ARCHITECTURES = [75, 80, 90, 100, 121]
 TOKEN = re.compile(r'"[^"]*"|::|[;{}:]|[^\s;{}:"]+')
 
@@ -58,15 +61,10 @@ def main():
     try:
         subprocess.run([nvcc, "--version"], stdout=subprocess.DEVNULL, check=True)
     except (OSError, subprocess.CalledProcessError):
-        print(f"1..0 # SKIP no nvcc at {nvcc}")
-        return 77
-    wanted = list(cases("--long" in sys.argv))
-    print(f"1..{len(wanted) + 1}")
-    failed = number = 0
+        return skip_all(f"no nvcc at {nvcc}")
     texts = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, architecture, flags in wanted:
-            number += 1
+        for number, (name, architecture, flags) in enumerate(cases("--long" in sys.argv)):
             title = f"{name}.cu for compute_{architecture} {' '.join(flags)}"
             output = os.path.join(folder, f"{number}.ptx")
             compiled = subprocess.run([nvcc, "-ptx", f"-arch=compute_{architecture}", "-std=c++17",
@@ -75,10 +73,9 @@ def main():
                                        text=True)
             if compiled.returncode:
                 if "nsupported gpu architecture" in compiled.stderr or "Unsupported" in compiled.stderr:
-                    print(f"ok {number} {title} # SKIP this nvcc does not know it")
-                    continue
-                print(f"not ok {number} {title}: nvcc failed\n# {compiled.stderr[-800:]}")
-                failed += 1
+                    skip(title, "this nvcc does not know it")
+                else:
+                    result(title, f"nvcc failed\n{compiled.stderr[-800:]}")
                 continue
             read = subprocess.run([reader, output], capture_output=True, text=True)
             found = re.search(r"(\d+) of them kernels, (\d+) undefined, (\d+) instructions", read.stdout)
@@ -86,21 +83,14 @@ def main():
                 kernels, instructions = expected(text.read())
             good = (read.returncode == 0 and found and int(found[1]) == kernels and kernels > 0 and int(found[2]) == 0
                     and int(found[3]) == instructions)
-            print(f"{'ok' if good else 'not ok'} {number} {title}")
-            if not good:
-                failed += 1
-                print(f"# counted {kernels} kernels, {instructions} instructions; ptx_read: {read.stdout[-300:]} "
-                      f"{read.stderr}")
+            result(title, "" if good else f"counted {kernels} kernels, {instructions} instructions; "
+                   f"ptx_read: {read.stdout[-300:]} {read.stderr}")
             if flags == ["-rdc=true"] and architecture == 90:
                 texts.append(output)
-        number += 1
         read = subprocess.run([reader, *texts], capture_output=True, text=True)
         good = read.returncode == 0 and len(texts) == 2
-        print(f"{'ok' if good else 'not ok'} {number} both relocatable texts link")
-        if not good:
-            failed += 1
-            print(f"# {len(texts)} texts: {read.stderr}")
-    return 1 if failed else 0
+        result("both relocatable texts link", "" if good else f"{len(texts)} texts: {read.stderr}")
+    return plan()
 
 
 if __name__ == "__main__":

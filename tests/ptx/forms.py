@@ -16,6 +16,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from testlib import plan, result, skip  # noqa: E402
+
 BATCH = 1500  # kernels of one file for ptxas
 PART = 8
 SIZES = {"pred": "p", "b128": "q", "f16x2": "r", "bf16x2": "r", "u16x2": "r", "s16x2": "r", "u8x4": "r", "s8x4": "r",
@@ -211,29 +214,24 @@ def main():
     version = re.search(r"release (\d+)\.(\d+)", subprocess.run([options.ptxas, "--version"], capture_output=True,
                                                                text=True, check=True).stdout)
     newest = (int(version.group(1)) - 4, int(version.group(2)))  # CUDA 13.0 reads PTX 9.0
-    failed, everything = 0, options.all and not options.only
-    print(f"1..{len(groups) + options.all}")
+    everything = options.all and not options.only
     with tempfile.TemporaryDirectory() as folder:
-        for number, group in enumerate(groups, 1):
+        for group in groups:
             if options.only:
                 group.forms = [form for form in group.forms if options.only in form]
             elif not options.all:
                 group.forms = group.forms[::PART]
             if tuple(map(int, group.version.split("."))) > newest:
                 everything = False
-                print(f"ok {number} - PTX {group.version} # SKIP this ptxas reads PTX {newest[0]}.{newest[1]}")
+                skip(f"PTX {group.version}", f"this ptxas reads PTX {newest[0]}.{newest[1]}")
                 continue
             wrong, accepted = check_group(options, group, rows, used, folder)
-            failed += bool(wrong)
-            print(f"{'not ok' if wrong else 'ok'} {number} - PTX {group.version}: ptxas and the software GPU agree on "
-                  f"{len(group.forms)} forms, of which ptxas accepts {accepted}, but for known gaps")
-            print(*(f"#   {line}\n" for line in wrong), sep="", end="", flush=True)
+            result(f"PTX {group.version}: ptxas and the software GPU agree on {len(group.forms)} forms, of which ptxas "
+                   f"accepts {accepted}, but for known gaps", "\n".join(wrong))
     if options.all:
         unused = [row for row in rows if row not in used] if everything else []
-        failed += bool(unused)
-        print(f"{'not ok' if unused else 'ok'} {len(groups) + 1} - every known gap is one")
-        print(*(f"#   {which} {pattern.pattern}\n" for which, pattern, _ in unused), sep="", end="")
-    return failed > 0
+        result("every known gap is one", "\n".join(f"{which} {pattern.pattern}" for which, pattern, _ in unused))
+    return plan()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
 import e2e  # noqa: E402
+from testlib import comment, ok, plan, result, skip  # noqa: E402
 
 # Seconds beyond a round's own, after which the program is ended. It notices an endless run itself before that.
 ENDLESS = 300
@@ -56,24 +57,23 @@ def main():
     seed = arguments.seed if arguments.seed is not None else int(time.time())
     rounds = arguments.rounds or max(len(transports), int(arguments.seconds / 60))
     seconds = round(arguments.seconds / rounds, 1)
-    print(f"1..{rounds}\n# soak: seed {seed}, {rounds} rounds of {seconds} s", flush=True)
+    comment(f"soak: seed {seed}, {rounds} rounds of {seconds} s")
     for k in range(rounds):
         transport, mine = transports[k % len(transports)], seed + k
         chaos = mine % 100003 if k else 0
-        name = f"{k + 1} - soak ({transport}, seed {mine}, chaos {chaos or 'none'})"
+        name = f"soak ({transport}, seed {mine}, chaos {chaos or 'none'})"
         problem, output, log = one_round(arguments, transport, seconds, mine, chaos)
         said = output.strip().splitlines()
         if problem:
-            print(f"not ok {name}: {problem}")
             server_said = ["server: " + line for line in log.splitlines()[-20:]]
-            print("\n".join("# " + line for line in said[-30:] + server_said))
-            print(f"# repeat: FLYT_SOFTGPU_CHAOS={chaos} in the server's and the program's environment, "
-                  f"{arguments.program} {seconds} {mine}", flush=True)
-            for left in range(k + 1, rounds):
-                print(f"ok {left + 1} - soak # SKIP an earlier round was wrong")
-            return 1
-        print(f"ok {name} # {said[-1] if said else ''}", flush=True)
-    return 0
+            result(f"{name}: {problem}", "\n".join(said[-30:] + server_said) or problem)
+            comment(f"repeat: FLYT_SOFTGPU_CHAOS={chaos} in the server's and the program's environment, "
+                    f"{arguments.program} {seconds} {mine}")
+            for _ in range(k + 1, rounds):
+                skip("soak", "an earlier round was wrong")
+            break
+        ok(f"{name} # {said[-1] if said else ''}")
+    return plan()
 
 
 if __name__ == "__main__":

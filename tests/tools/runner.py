@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 
 
@@ -21,7 +24,6 @@ def run(folder, *commands):
 
 
 def main():
-    failed = 0
     with tempfile.TemporaryDirectory() as folder:
         sign = f"{folder}/sign"
         waits = f"sh -c 'until [ -e {sign} ]; do sleep 0.02; done'"
@@ -40,7 +42,7 @@ def main():
         order, first = run(folder, "--longest-first", f"touch {folder}/later", f"test ! -e {folder}/later@30")
         eleven, _ = run(folder, *["true"] * 10, "sleep 0.3")
     found = re.search(r"busy ([\d.]+) s", busy)
-    for number, (good, what, said) in enumerate((
+    for good, what, said in (
             (well == 0 and "2 passed, 0 failed" in beside, "a command that sleeps runs beside the others", beside),
             (late == 1 and "ran past its limit of 1.0 s" in behind and "1 passed, 1 failed" in behind,
              "a command ends when its own limit is over, and others follow", behind),
@@ -53,13 +55,9 @@ def main():
             (first == 0, "a command with a longer limit than the others starts before them", order),
             (eleven.count("slowest:") == 10 and re.search(r"slowest: .*\n", eleven).group(0).endswith("sleep 0.3\n"),
              "the slowest ten are named, the slowest first", eleven),
-            (found and float(found.group(1)) > 0, "it is shown how long a command was busy", busy)), 1):
-        print(f"{'ok' if good else 'not ok'} {number} - {what}")
-        if not good:
-            failed += 1
-            print("\n".join("# " + line for line in said.splitlines()))
-    print("1..8")
-    return failed != 0
+            (found and float(found.group(1)) > 0, "it is shown how long a command was busy", busy)):
+        result(what, "" if good else said or "it says nothing")
+    return plan()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ import sys
 import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests/lib"))
+from testlib import ok, plan, result, skip_all  # noqa: E402
+
 # Process 1 of the namespace is a shell that waits for orphans: libvirtd waits until they are gone.
 INSIDE = """
 for folder in /run/libvirt /var/lib/libvirt /var/cache/libvirt /var/log/libvirt /etc/libvirt; do
@@ -66,19 +69,16 @@ def main():
     missing = [tool for tool in ("libvirtd", "virsh", "unshare") if not shutil.which(tool)]
     if missing or os.geteuid() != 0:
         why = f"no {missing[0]} (libvirt-daemon-system, libvirt-clients)" if missing else "only root can"
-        print(f"1..0 # SKIP {why}")
-        return 77
-    found, failed = definitions(), 0
+        return skip_all(why)
+    found = definitions()
     assert found, "docs/vm.md has no definition"
-    print(f"1..{len(found)}")
     for number, definition in enumerate(found, 1):
         try:
             judge(definition)
-            print(f"ok {number} - definition {number} of docs/vm.md", flush=True)
+            ok(f"definition {number} of docs/vm.md")
         except (AssertionError, subprocess.TimeoutExpired) as problem:
-            failed += 1
-            print(f"not ok {number} - definition {number} of docs/vm.md", *str(problem).splitlines(), sep="\n# ")
-    return failed != 0
+            result(f"definition {number} of docs/vm.md", str(problem) or repr(problem))
+    return plan()
 
 
 if __name__ == "__main__":
