@@ -415,7 +415,7 @@ class StartWithoutDatabase(Blow):
                 other.close()
 
     def said(self):
-        result = self.cluster.ctl_raw("status", timeout=2)
+        result = self.cluster.flytctl.run("--json", "status")
         return result.returncode == 11 and "waits for the resource DB" in result.stderr
 
 

@@ -10,7 +10,8 @@ import sys
 from contextlib import closing
 
 from machines import Daemon, Machine, descendants, processes
-from testlib import alive, until  # noqa: E402
+import testlib  # noqa: E402
+from testlib import Ctl, alive, client_config, cluster_config, node_config, until  # noqa: E402
 
 NODES, VMS = ("node1", "node2", "node3"), ("vm1", "vm2")
 SMS, MEMORY = 2, 256 << 20                     # of each node's software GPU
@@ -33,15 +34,13 @@ class Cluster:
         for number, name in enumerate(VMS):
             self.machines[name] = Machine(name, 21 + number)
         self.daemons = {}
-        self.flytctl_calls = 0
+        self.flytctl = Ctl(programs, "--manager", f"unix://{folder}/run/cluster.sock", "--timeout", "5", limit=15)
+        self.ctl = self.flytctl.json
 
     # ---- files ----
 
     def write(self, name, text, mode=0o644):
-        path = f"{self.dir}/etc/{name}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-            file.write(text)
-        return path
+        return testlib.write(f"{self.dir}/etc/{name}", text, mode)
 
     def tls_lines(self, name):
         folder = f"{self.dir}/etc/tls"
@@ -61,33 +60,24 @@ class Cluster:
         uri = f"sqlite://{self.dir}/db/flyt.db"
         if self.database != "sqlite":
             uri = f"mongodb://{self.machines['db'].address}:{MONGO_PORT}/flyt"
-        self.write("cluster.conf", f'''
-vm-resource-db = {{ uri = "{uri}"; }};
-ports = {{ address = "{address}"; node = 12401; client = 12402; }};
-ipc = {{ frontend-socket = "{self.dir}/run/cluster.sock"; }};
+        self.write("cluster.conf", cluster_config(
+            f"{self.dir}/run", (12401, 12402), uri, address=address, state=f"{self.dir}/state",
+            tls=f"{self.dir}/etc/tls", security=f'tls = "{"on" if self.tls else "off"}";', more=f'''
 virt-server-auto-deallocate = {{ enabled = true; grace-period = {GRACE}; }};
 placement = {{ ungrouped-programs = 4; }};
 silence = {{ suspect = {SUSPECT}; lost = {LOST}; client-lost = 20.0; start = 30.0; }};
-security = {{ ticket-key = "{self.dir}/state/ticket.key";
-             tls = "{"on" if self.tls else "off"}"; tls-folder = "{self.dir}/etc/tls"; }};
-''')
+'''))
 
     def write_node(self, name):
-        address = self.machines[name].address
-        self.write(f"{name}.conf", f'''
-resource-manager = {{ address = "{self.machines["cluster"].address}"; port = 12401; }};
-node = {{ name = "{name}"; secret = "file:{self.dir}/etc/{name}.secret"; addresses = ["{address}"]; gpu = "software";
-         state-directory = "{self.dir}/state/{name}"; }};
-virt-server = {{ program-path = "{self.bin}/cricket-rpc-server"; listen-address = "{address}"; }};
-{self.tls_lines(name)}''')
+        self.write(f"{name}.conf", node_config(
+            self.bin, 12401, name, f"{self.dir}/state/{name}", f"{self.dir}/etc/{name}.secret",
+            more=self.tls_lines(name), address=self.machines[name].address, manager=self.machines["cluster"].address))
 
     def write_vm(self, name, secret):
-        self.write(f"{name}.secret", secret, 0o600)
-        self.write(f"{name}.conf", f'''
-resource-manager = {{ address = "{self.machines["cluster"].address}"; port = 12402; }};
-vm = {{ name = "{name}"; secret = "file:{self.dir}/etc/{name}.secret"; state-directory = "{self.dir}/state/{name}"; }};
-ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
-{self.tls_lines(name)}''')
+        file = self.write(f"{name}.secret", secret, 0o600)
+        self.write(f"{name}.conf", client_config(
+            12402, name, f"{self.dir}/state/{name}", f"{self.dir}/run/{name}.sock", file, self.tls_lines(name),
+            manager=self.machines["cluster"].address))
 
     # ---- daemons ----
 
@@ -105,7 +95,7 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         self.write_cluster()
         self.daemon("cluster", "cluster", f"{self.bin}/flyt-cluster-manager", "--config",
                     f"{self.dir}/etc/cluster.conf")
-        until(lambda: self.try_status(), "the cluster manager answers", 30)
+        until(lambda: self.ctl("status"), "the cluster manager answers", 30)
         for name in NODES:
             self.write_node(name)
             self.ctl("node", "add", name, "--secret-file", f"{self.dir}/etc/{name}.secret")
@@ -156,21 +146,6 @@ ipc = {{ socket = "{self.dir}/run/{name}.sock"; mode = "0600"; }};
         said = result.stdout + result.stderr
         assert result.returncode == 0, f"{' '.join(command)} ended with {result.returncode}: {said}"
         return result.stdout
-
-    def ctl_raw(self, *arguments, timeout=5):
-        command = [f"{self.bin}/flytctl", "--json", "--manager", f"unix://{self.dir}/run/cluster.sock", "--timeout",
-                   str(timeout), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout + 10)
-
-    def ctl(self, *arguments):
-        result = self.ctl_raw(*arguments)
-        said = result.stderr.strip()
-        assert result.returncode == 0, f"flytctl {' '.join(arguments)} ended with {result.returncode}: {said}"
-        return json.loads(result.stdout)
-
-    def try_status(self):
-        result = self.ctl_raw("status", timeout=2)
-        return json.loads(result.stdout) if result.returncode == 0 else None
 
     def joined(self):
         """Everybody runs, is known, and the database is there. An AssertionError says what is missing."""

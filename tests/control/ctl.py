@@ -101,7 +101,7 @@ def entitlements_live():
     need(row["address"] == "fd00::2" and row["host"] == "n1", row)
     ctl("vm", "set", "alpha", "--address", "10.0.0.2", "--host", "10.0.0.1")
     ctl("vm", "add", "gone", "--sms", "1", "--memory", "1M", "--secret-file", path("no-such-folder/secret"), expect=1)
-    need("Nothing was changed" in ctl.stderr, ctl.stderr)
+    need("Nothing was changed" in ctl.last.stderr, ctl.last.stderr)
     ctl("vm", "show", "gone", expect=5)
     ctl("vm", "show", "nobody", expect=5)
     ctl("vm", "set", "nobody", "--sms", "1", expect=5)
@@ -221,12 +221,12 @@ def a_silent_manager():
                      ["vm", "remove", "alpha"],
                      ["node", "drain", "n1"], ["events"], ["top", "-n", "1"]):
             ctl("-t", "0.5", *what, expect=3)
-            need("says nothing" in ctl.stderr and "Nothing was asked" in ctl.stderr, ctl.stderr)
-            need("within 0.5 s" in ctl.stderr and "waiting" not in ctl.stderr, ctl.stderr)
+            need("says nothing" in ctl.last.stderr and "Nothing was asked" in ctl.last.stderr, ctl.last.stderr)
+            need("within 0.5 s" in ctl.last.stderr and "waiting" not in ctl.last.stderr, ctl.last.stderr)
         ctl("-t", "2.5", "status", expect=3)
-        need("waiting for the cluster manager at unix://" in ctl.stderr
-             and "has not answered within 2.5 s" in ctl.stderr, ctl.stderr)
-        need("CTL_" not in ctl.stderr, ctl.stderr)
+        need("waiting for the cluster manager at unix://" in ctl.last.stderr
+             and "has not answered within 2.5 s" in ctl.last.stderr, ctl.last.stderr)
+        need("CTL_" not in ctl.last.stderr, ctl.last.stderr)
     finally:
         os.kill(daemons[0].pid, signal.SIGCONT)
     until(lambda: ctl("status"), "the manager does not go on")
@@ -300,11 +300,11 @@ def what_runs_is_named():
                       ["inc-resources", "--ip", "alpha", "--memory", "512"],
                       ["dec-resources", "-i", "alpha", "-s", "1", "--within", "1"]):
         ctl(*arguments, expect=5)                       # nothing of it runs
-        need("no running GPU server" in ctl.stderr, ctl.stderr)
+        need("no running GPU server" in ctl.last.stderr, ctl.last.stderr)
     for arguments in (["migrate", "-i", "alpha", "--dstsnodeip", "n1", "--dstgpuid", "0"],
                       ["migrate-auto", "-i", "alpha"]):
         ctl(*arguments, expect=5)
-        need("runs no program" in ctl.stderr, ctl.stderr)
+        need("runs no program" in ctl.last.stderr, ctl.last.stderr)
     ctl("migrate", "-i", "alpha", expect=2)
     ctl("program", "migrate", "12", "--to", "n1", expect=5)
     ctl("move", "cancel", "12", expect=5)
@@ -368,7 +368,8 @@ def from_another_machine():
     tcp = f"tcp://127.0.0.1:{bring_up.client}"
     ctl("-M", tcp, "status", expect=4)
     ctl("-M", tcp, "-S", f"file:{work}/admin.secret", "status")
-    ctl("status", extra={"FLYT_CLUSTER": tcp, "FLYT_CLUSTER_SECRET": "env:WORD", "WORD": "the administrators' secret"})
+    ctl("status", environment=environment | {"FLYT_CLUSTER": tcp, "FLYT_CLUSTER_SECRET": "env:WORD",
+                                             "WORD": "the administrators' secret"})
     ctl("-M", tcp, "-S", f"file:{write('wrong.secret', 'a guess')}", "status", expect=4)
     ctl("-M", tcp, "-S", f"file:{work}/none.secret", "status", expect=2)
     ctl("-M", tcp, "-S", "the administrators' secret", "status", expect=2)

@@ -17,7 +17,7 @@ import threading
 import time
 
 from ctl_runner import BIN, CTL, TOP, ctl, environment, path, run, work, write
-from testlib import Failed, free_ports, need
+from testlib import Failed, cluster_config, free_ports, need
 
 EARLIER = ("list-vms", "list-servernodes", "list-virt-servers", "change-config", "inc-resources", "dec-resources",
            "migrate", "migrate-auto", "vm-grouping")
@@ -50,11 +50,12 @@ def words_that_make_no_sense():
         ctl(*arguments, expect=2)
     for address in ("999.1.1.1", "1.2.3", "a-name", "10.0.0.1/24", "1.2.3.4 ", "::g"):
         ctl("vm", "add", "a", "--sms", "1", "--memory", "1G", "--address", address, expect=2)
-        need(address in ctl.stderr and "IP address" in ctl.stderr, ctl.stderr)
+        need(address in ctl.last.stderr and "IP address" in ctl.last.stderr, ctl.last.stderr)
     for host in ("999.1.1.1", "two words", "-x"):
         ctl("vm", "set", "a", "--host=" + host, expect=2)
     ctl("events", "--kind", "vm-added", "--kind", "foo", expect=2)
-    need("'foo'" in ctl.stderr and "node-lost" in ctl.stderr and "vm-added" in ctl.stderr, ctl.stderr)
+    said = ctl.last.stderr
+    need("'foo'" in said and "node-lost" in said and "vm-added" in said, said)
 
 
 def help_for_everything():
@@ -126,7 +127,7 @@ def every_kind_of_event_is_known():
 def nobody_there():
     missing = "unix://" + path("nobody.sock")
     ctl("--manager", missing, "status", expect=3)
-    need("Is flyt-cluster-manager running there?" in ctl.stderr, ctl.stderr)
+    need("Is flyt-cluster-manager running there?" in ctl.last.stderr, ctl.last.stderr)
     ctl("--manager", missing, "status", expect=3)
     failure = ctl("--manager", missing, "--json", "status", expect=3)
     need(failure["ok"] is False and failure["error"] == "unreachable" and failure["exit"] == 3 and failure["message"],
@@ -165,8 +166,8 @@ def silent_and_senseless_peers():
 def check_configuration(*arguments):
     """The problems of configurations for another machine."""
     ctl("config", "check", "--file-only", *arguments, expect=None)
-    need(ctl.exit in (0, 10), ctl.stderr)
-    return [line for line in ctl.stdout.splitlines() if not re.search(r"^note: |: good \(", line)]
+    need(ctl.last.returncode in (0, 10), ctl.last.stderr)
+    return [line for line in ctl.last.stdout.splitlines() if not re.search(r"^note: |: good \(", line)]
 
 
 def shipped_configurations_are_good():
@@ -274,9 +275,7 @@ def ports_in_use_are_named():
         taken.bind(("0.0.0.0", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        text = f"ports = {{\n  node = {port};\n  client = {free_ports(1)[0]};\n}};\n"
-        text += f'vm-resource-db = {{ uri = "sqlite://{work}/db"; }};\nipc = {{ frontend-socket = "{work}/s"; }};\n'
-        mine = write("taken-cluster-manager.conf", text + f'security = {{ ticket-key = "{work}/key"; }};\n')
+        mine = write("taken-cluster-manager.conf", cluster_config(work, (port, free_ports(1)[0]), name="taken"))
         me = pwd.getpwuid(os.geteuid()).pw_name
         done = subprocess.run([CTL, "config", "check", "--user", me, "--ports", mine], capture_output=True, text=True,
                               env=environment)

@@ -1,5 +1,4 @@
 """What the tests of flytctl share: a folder, flytctl, daemons."""
-import json
 import os
 import shutil
 import sys
@@ -18,13 +17,7 @@ environment["FLYTCTL_SETTINGS"] = os.path.join(work, "flytctl.conf")
 daemons = []
 
 
-def ctl(*arguments, expect=0, stdin=None, extra=None, limit=20):
-    """Runs flytctl; its exit status must be `expect`. Returns stdout (parsed when --json is among the arguments)."""
-    done = testlib.flytctl(BIN, *arguments, expect=expect, stdin=stdin, limit=limit,
-                           environment={**environment, **(extra or {})})
-    ctl.exit, ctl.stdout, ctl.stderr = done.returncode, done.stdout, done.stderr
-    testlib.need(done.stderr or not expect, f"flytctl {' '.join(arguments)}: exit {expect} without a word")
-    return json.loads(done.stdout) if "--json" in arguments else done.stdout
+ctl = testlib.Ctl(BIN, environment=environment, limit=20)
 
 
 def path(name):

@@ -10,7 +10,6 @@ shows: resource DB: a change whose outcome is unknown is called so, with its sec
 import concurrent.futures
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -23,7 +22,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import (chosen, cluster_config, end, flytctl, free_ports, need, node_config, only_cases,  # noqa: E402
+from testlib import (Ctl, chosen, cluster_config, end, free_ports, need, node_config, only_cases,  # noqa: E402
                      spawn, until, write)
 
 BIN, FROZEN_DISK = (os.path.abspath(each) for each in sys.argv[1:3])
@@ -47,24 +46,19 @@ class Cluster:
         self.process = spawn(self.log, os.path.join(BIN, "flyt-cluster-manager"), "-c", config,
                              environment={**os.environ, **environment})
 
-    def ctl(self, *arguments, **more):
-        done = flytctl(BIN, "-M", "unix://" + self.socket, *arguments, **more)
-        self.said = done.stderr
-        return done.stdout
+        self.ctl = Ctl(BIN, "-M", "unix://" + self.socket)
+        self.json = self.ctl.json
 
-    def json(self, *arguments, **more):
-        return json.loads(self.ctl("--json", *arguments, **more))
+    @property
+    def said(self):
+        return self.ctl.last.stderr
 
     def what_is(self):
         """All that a change could have changed, verifiers of secrets included."""
         return self.json("vm", "export")["vms"], [(node["name"], node["drained"]) for node in self.json("node", "list")]
 
     def events(self, kind):
-        return [
-            json.loads(line)
-            for line in self.ctl("--json", "events", "-n", "1000").splitlines()
-            if json.loads(line)["kind"] == kind
-        ]
+        return [event for event in self.json("events", "-n", "1000") if event["kind"] == kind]
 
     def end(self):
         end(self.process)

@@ -10,8 +10,8 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import testlib  # noqa: E402
-from testlib import (Tap, client_config, cluster_config, comment, ends_of_logs, free_ports, node_config,  # noqa: E402
-                     sanitizer_environment, story)
+from testlib import (Ctl, Tap, client_config, cluster_config, comment, ends_of_logs, free_ports,  # noqa: E402
+                     node_config, sanitizer_environment, story)
 from testlib import soon as until  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
@@ -101,9 +101,12 @@ def revoke(role, name):
     return made
 
 
-def ctl(*words, to=None, name=None):
-    manager = ("--tls", path("tls"), "--as", name) if name else ()
-    return run(f"{BIN}/flytctl", "--manager", to or f"unix://{work}/cluster.sock", *manager, *words)
+ctl = Ctl(BIN, "--manager", f"unix://{work}/cluster.sock").run
+
+
+def ctl_as(name, to, *words):
+    """A person with a certificate asks from elsewhere."""
+    return Ctl(BIN, "--manager", to, "--tls", path("tls"), "--as", name).run(*words)
 
 
 def tls_keys(name):

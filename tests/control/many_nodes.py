@@ -33,7 +33,7 @@ def secrets_for_many():
     need(all(len(secret) >= 32 for secret in files.values()) and len(set(files.values())) == len(NAMES), files)
     need(not any(os.stat(path(f"secrets/{name}.secret")).st_mode & 0o007 for name in NAMES), "a secret is open")
     answer = ctl("node", "add", "gpu-6", "gpu-1", "gpu-7", expect=6)
-    need(answer.count("shown only now") == 2 and "gpu-1 has a secret" in ctl.stderr, answer)
+    need(answer.count("shown only now") == 2 and "gpu-1 has a secret" in ctl.last.stderr, answer)
     ctl("node", "add", "gpu-8", "not a name", expect=2)
     ctl("node", "add", "gpu-8", "gpu-9", "--secret-file", path("one"), expect=2)
     need("gpu-8" not in ctl("node", "list"), "something was added")
@@ -68,7 +68,7 @@ def what_is_not_imported():
     rows["nodes"][0]["verifier"] = "0" * 64
     write("other.json", json.dumps(rows))
     ctl("node", "import", path("other.json"), expect=6)
-    need("gpu-1 has another secret already (--update" in ctl.stderr and is_up("gpu-1"), ctl.stderr)
+    need("gpu-1 has another secret already (--update" in ctl.last.stderr and is_up("gpu-1"), ctl.last.stderr)
     ctl("node", "import", "--update", path("other.json"))
     until(lambda: not is_up("gpu-1") or "peer-refused" in ctl("events", "-n", "1"), "the old secret still counts")
     ctl("node", "import", "--update", path("nodes.json"))

@@ -15,7 +15,7 @@ import ssl
 import subprocess
 import sys
 
-from ctl_runner import BIN, ctl, path, run, start, start_manager, work, write
+from ctl_runner import BIN, ctl, environment, path, run, start, start_manager, work, write
 from testlib import client_config, cluster_config, free_ports, listens, need, node_config, sanitized, until
 from wire import CLIENT, NODE, OF_PROGRAM, SERVER, Peer
 
@@ -80,9 +80,10 @@ def memory_is_given_back():
 def monitoring():
     """Nobody has joined, a node is up, it is away; the cluster manager itself."""
     def check(status, words):
-        need(words in ctl("status", "--check", expect=None) and ctl.exit == status, lambda: ctl.exit)
+        need(words in ctl("status", "--check", expect=None) and ctl.last.returncode == status, lambda: ctl.last)
         row = ctl("status", "--check", "--json", expect=None)
-        need(row["exit"] == status == ctl.exit and row["ok"] == (status == 0) and len(ctl.stdout) > 0, row)
+        done = ctl.last
+        need(row["exit"] == status == done.returncode and row["ok"] == (status == 0) and len(done.stdout) > 0, row)
     check(1, "WARNING - no node has joined this cluster | nodes=0 ")
     monitoring.node = start("flyt-node-manager", "--config", path("node.conf"))
     until(lambda: ctl("node", "list", "--json")[0]["state"] == "up", "the node does not come up")
@@ -161,9 +162,9 @@ def what_was_refused():
 def who_it_was():
     """sudo's user beside the one that the kernel knows; the certificate's name alone."""
     if os.geteuid() == 0:
-        ctl("node", "drain", "n1", extra={"SUDO_USER": "ann"})
+        ctl("node", "drain", "n1", environment=environment | {"SUDO_USER": "ann"})
         need('by ann (root); ' in audited("node-drained"), audited("node-drained"))
-        ctl("node", "undrain", "n1", extra={"SUDO_USER": "not a name"})
+        ctl("node", "undrain", "n1", environment=environment | {"SUDO_USER": "not a name"})
         need('by root; ' in audited("node-undrained"), audited("node-undrained"))
     ctl("--as", "bob", "node", "drain", "n1")
     need(f'by bob ({me}); ' in audited("node-drained"), audited("node-drained"))

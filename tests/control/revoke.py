@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hand  # noqa: E402
-from hand import (BIN, certificates, ctl, issue, log, path, program_environment, revoke,  # noqa: E402
+from hand import (BIN, certificates, ctl, ctl_as, issue, log, path, program_environment, revoke,  # noqa: E402
                   run, start, start_manager, start_node_and_vm, until, work, write)
 from testlib import ok  # noqa: E402
 
@@ -25,17 +25,17 @@ def roles(remote):
     """What each role may do, by its certificate."""
     add = ("vm", "add", "other", "--sms", "1", "--memory", "64M", "--address", "10.9.9.9")
     for name in ("ann", "oli", "vic"):
-        seen = ctl("vm", "list", to=remote, name=name)
+        seen = ctl_as(name, remote, "vm", "list")
         ok(seen.returncode == 0, f"{name} may look: {seen.stderr}")
     for name, role in (("oli", "operator"), ("vic", "viewer")):
-        refused = ctl(*add, to=remote, name=name)
+        refused = ctl_as(name, remote, *add)
         ok(refused.returncode == 4, f"as {role}: no VM is added: {refused.returncode} {refused.stderr}")
         ok(role in log("cluster"), f"the log names the role {role}")
-    stopped = ctl("server", "stop", "4711", to=remote, name="oli")
+    stopped = ctl_as("oli", remote, "server", "stop", "4711")
     ok(stopped.returncode == 5, f"an operator may stop a GPU server: {stopped.returncode} {stopped.stderr}")
-    stopped = ctl("server", "stop", "4711", to=remote, name="vic")
+    stopped = ctl_as("vic", remote, "server", "stop", "4711")
     ok(stopped.returncode == 4, f"a viewer may not: {stopped.returncode} {stopped.stderr}")
-    ok(ctl(*add, to=remote, name="ann").returncode == 0, "an admin may add a VM")
+    ok(ctl_as("ann", remote, *add).returncode == 0, "an admin may add a VM")
     liar = run(f"{BIN}/flytctl", "--manager", remote, "--tls", path("liar"), "--as", "ann", "vm", "list")
     ok(liar.returncode == 4, "a viewer does not become admin by another's name")
 
@@ -70,9 +70,9 @@ def taken_back(remote, manager):
     ok(watch.poll() is None, "nothing happens before the reload")
     manager.send_signal(signal.SIGHUP)
     ok(until(lambda: watch.poll() is not None), "the administrator's connection ends")
-    again = ctl("status", to=remote, name="ann")
+    again = ctl_as("ann", remote, "status")
     ok(again.returncode == 4, f"and there is no other: {again.returncode} {again.stderr}")
-    ok(ctl("status", to=remote, name="vic").returncode == 0, "others are not touched")
+    ok(ctl_as("vic", remote, "status").returncode == 0, "others are not touched")
     ok(program.poll() is None, "nor is the program")
 
     revoke("client", "vm1")

@@ -4,7 +4,6 @@
 shows: Operators: the cluster manager tells systemd when it is ready and why it waits, a reload takes everything over
    or says why not, refused peers and reloads are events
 """
-import json
 import os
 import pwd
 import shutil
@@ -17,7 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import testlib  # noqa: E402
-from testlib import (chosen, client_config, cluster_config, end, flytctl, free_ports, listens, need,  # noqa: E402
+from testlib import (Ctl, chosen, client_config, cluster_config, end, free_ports, listens, need,  # noqa: E402
                      node_config, only_cases, until)
 
 BIN = os.path.abspath(sys.argv[1])
@@ -75,6 +74,7 @@ class Cluster(Daemon):
         self.name = name
         self.node_port, self.client_port = free_ports(2)
         self.uri = uri or f"sqlite://{work}/{name}.db"
+        self.ctl = Ctl(BIN, "-M", f"unix://{work}/{name}.sock", environment=environment)
         self.configure(security, more)
         super().__init__("flyt-cluster-manager", f"{work}/{name}.conf")
 
@@ -83,13 +83,13 @@ class Cluster(Daemon):
         write(f"{self.name}.conf", cluster_config(work, ports, self.uri, self.name, f"{self.name}-tls",
                                                   security=security, more=more))
 
-    def ctl(self, *arguments, expect=0):
-        done = flytctl(BIN, "-M", f"unix://{work}/{self.name}.sock", *arguments, expect=expect, environment=environment)
-        return done.json() if "--json" in arguments else done.stdout + done.stderr
+    def said_of(self, *arguments, expect=0):
+        """All that flytctl says."""
+        done = self.ctl.run(*arguments, expect=expect)
+        return done.stdout + done.stderr
 
     def events(self, kind):
-        lines = self.ctl("events", "-n", "1000", "-j", "--kind", kind).splitlines()
-        return [json.loads(line)["text"] for line in lines]
+        return [event["text"] for event in self.ctl.json("events", "-n", "1000", "--kind", kind)]
 
 
 def check(config, expect):
@@ -135,7 +135,7 @@ def a_db_that_is_away_is_no_reason_to_wait_for_ever():
         cluster = Cluster("away" + uri[0], uri)
         status = cluster.ready()
         need("STATUS=waiting for the resource DB" in status and len(status) > 80, status)
-        need("resource DB" in cluster.ctl("status", expect=DB_AWAY), "no reason")
+        need("resource DB" in cluster.said_of("status", expect=DB_AWAY), "no reason")
         cluster.end()
 
 
@@ -171,7 +171,7 @@ def an_address_that_makes_no_sense_ends_it_at_once():
         need(what in said and "word" not in said, said)
     for uri in ("sqlite:///a/b", "sqlite:/a/b", "sqlite::memory:", "mongodb://h/f", "mongodb+srv://u:p@h/",
                 "mongodb://a:1,b:2/f?x=y"):
-        check(write("good-cluster-manager.conf", f'vm-resource-db = {{ uri = "{uri}"; }};\n'), 0)
+        check(write("good-cluster-manager.conf", cluster_config(work, uri=uri)), 0)
     # What only MongoDB's driver sees.
     cluster = Cluster("driver", "mongodb://127.0.0.1:99999999/flyt")
     need(cluster.process.wait(10) == 3 and "not understood" in cluster.said(), cluster.said())
@@ -187,10 +187,10 @@ def a_reload_remembers_what_awaits_a_restart():
     cluster.node_port = free_ports(1)[0]
     cluster.configure(more="silence = { lost = 77.0; };\n")
     for _ in range(3):
-        need("take a restart: ports.node" in cluster.ctl("reload"), "it has forgotten")
+        need("take a restart: ports.node" in cluster.said_of("reload"), "it has forgotten")
     cluster.node_port = port
     cluster.configure(more="silence = { lost = 78.0; };\n")
-    need("restart" not in cluster.ctl("reload"), "what was taken back is named")
+    need("restart" not in cluster.said_of("reload"), "what was taken back is named")
 
 
 def certificates_that_cannot_be_read_refuse_the_reload():
@@ -204,7 +204,7 @@ def certificates_that_cannot_be_read_refuse_the_reload():
     cluster.reload()
     need(len(cluster.events("reload-refused")) == 2, cluster.events("reload-refused"))
     os.chmod(f"{folder}/cluster.key", 0o600)
-    need("done" in cluster.ctl("reload"), "it is refused for ever")
+    need("done" in cluster.said_of("reload"), "it is refused for ever")
 
 
 def make_certificates(name):
@@ -245,7 +245,7 @@ def a_corrected_secret_is_read_by_a_reload():
     until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], node.said)
     # The cluster manager's own: from now on nodes need another one.
     write("node.secret", "a new one")
-    need("done" in cluster.ctl("reload"), "refused")
+    need("done" in cluster.said_of("reload"), "refused")
     node.end()
     write("node-own.secret", "a new one")
     node = node_daemon("node", cluster.node_port)
@@ -282,7 +282,7 @@ def refused_peers_are_events():
     need("'vm1' from 127.0.0.1: there is no client 'vm1' with this secret" in text, text)
     until(lambda: cluster.said().count("event=denied") >= 3, "it does not try again")
     need(len(cluster.events("peer-refused")) == 1, cluster.events("peer-refused"))
-    need("peer-refused" in cluster.ctl("events", "--kind", "peer-refused"), "flytctl does not know it")
+    need("peer-refused" in cluster.said_of("events", "--kind", "peer-refused"), "flytctl does not know it")
 
 
 def peers_without_tls_are_events():
@@ -315,20 +315,17 @@ def checked(name, text, *mentions, expect=BAD_CONFIG, user=None):
     return done.stdout
 
 
-MINE = 'vm-resource-db = {{ uri = "sqlite://{0}/x.db"; }};\nipc = {{ frontend-socket = "{0}/x.sock"; }};\n' \
-       'security = {{ tls-folder = "{0}"; ticket-key = "{0}/x.key"; }};\n'
 NODE = 'node = {{ state-directory = "{0}/node"; {1} }};\nvirt-server = {{ program-path = "/bin/true"; {2} }};\n'
 
 
 def addresses_are_checked():
-    mine = MINE.format(work)
     for address, what in (("1.2.3.999", "is no IP address"), ("10.255.254.253", "no interface of this machine has it"),
                           ("no-such-host.invalid", "knows no host")):
-        checked("a-cluster-manager.conf", mine + f'ports = {{ address = "{address}"; }};\n', "ports.address", what)
+        checked("a-cluster-manager.conf", cluster_config(work, tls="", address=address), "ports.address", what)
         checked("a-node-manager.conf", NODE.format(work, 'gpu = "software";', f'listen-address = "{address}";'),
                 "virt-server.listen-address", what)
     for address in ("0.0.0.0", "127.0.0.1", "::", "localhost"):
-        checked("a-cluster-manager.conf", mine + f'ports = {{ address = "{address}"; }};\n', expect=0)
+        checked("a-cluster-manager.conf", cluster_config(work, tls="", address=address), expect=0)
     advertise = lambda address: NODE.format(work, 'gpu = "software";', f'advertise-address = "{address}";')
     checked("a-node-manager.conf", advertise("1.2.3.999"), "virt-server.advertise-address", "is no IP address")
     checked("a-node-manager.conf", advertise("foo.invalid"), "note: ", "knows no host of that name", expect=0)
@@ -374,8 +371,8 @@ def advice_takes_nothing_from_the_daemon():
 def a_secret_is_not_overwritten():
     cluster = Cluster("files")
     cluster.ready()
-    add = lambda name, *more, **expect: cluster.ctl("vm", "add", name, "--sms", "1", "--memory", "64M", "--secret-file",
-                                                    f"{work}/vm.new", *more, **expect)
+    add = lambda name, *more, **expect: cluster.said_of("vm", "add", name, "--sms", "1", "--memory", "64M",
+                                                        "--secret-file", f"{work}/vm.new", *more, **expect)
     add("a")
     with open(f"{work}/vm.new") as file:
         first = file.read()
@@ -393,10 +390,10 @@ def very_little_memory_is_warned_of():
     cluster = Cluster("little", security=f'node-secret = "file:{work}/little.secret";')
     cluster.ready()
     entitled = ("--sms", "1", "--memory", "1", "--sharing", "any")
-    said = cluster.ctl("vm", "add", "vm1", *entitled, "--secret-file", f"{work}/vm.secret", "--force")
+    said = cluster.said_of("vm", "add", "vm1", *entitled, "--secret-file", f"{work}/vm.secret", "--force")
     need("warning: 1 MiB for a GPU server is very little" in said, said)
-    need("very little" not in cluster.ctl("vm", "set", "vm1", "--memory", "64"), "a warning without a reason")
-    need("very little" in cluster.ctl("vm", "set", "vm1", "--memory", "3"), "no warning")
+    need("very little" not in cluster.said_of("vm", "set", "vm1", "--memory", "64"), "a warning without a reason")
+    need("very little" in cluster.said_of("vm", "set", "vm1", "--memory", "3"), "no warning")
     node_daemon("little-node", cluster.node_port)
     vm = vm_daemon("little-vm", cluster.client_port)
     until(lambda: "up" in [node["state"] for node in cluster.ctl("node", "list", "--json")], "no node")

@@ -82,10 +82,9 @@ class Cluster(Local):
             process.wait(10)
 
     def end_servers(self):
-        for line in self.ctl("--json", "server", "list").splitlines():
-            if match := re.search(r'"id": *"?(\d+)', line):
-                self.ctl("server", "stop", "--force", match.group(1), expect=None)
-        until(lambda: not re.search(r'"id"', self.ctl("--json", "server", "list")), "no GPU server is left")
+        for server in self.json("server", "list"):
+            self.ctl("server", "stop", "--force", str(server["id"]), expect=None)
+        until(lambda: not self.json("server", "list"), "no GPU server is left")
 
     def server_processes(self):
         """GPU servers and their workers."""
@@ -228,7 +227,7 @@ def the_disk_of_the_node_is_full(cluster):
                 raise Skip("no small file system can be mounted")
             shutil.copytree(f"{kept}/node", place, dirs_exist_ok=True)
     try:
-        until(lambda: re.search('"state": *"up"', cluster.ctl("--json", "node", "list")), "the node is back")
+        until(lambda: "up" in [node["state"] for node in cluster.json("node", "list")], "the node is back")
         served(cluster)
         cluster.end_servers()
         with open(f"{place}/filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
@@ -277,7 +276,7 @@ def the_client_manager_is_not_there(cluster):
         until(lambda: any("which is not there" in line for _, line in waiting.lines), "the program says why it waits")
     waiting.finish()
     assert waiting.process.returncode == 0, waiting.lines
-    until(lambda: re.search('"connected": *true', cluster.ctl("--json", "vm", "show", "local")), "it is back")
+    until(lambda: cluster.json("vm", "show", "local")["connected"], "it is back")
 
 
 @case(plain)
@@ -355,8 +354,7 @@ def what_was_wrong_is_corrected(cluster):
     """The next program finds out by itself, though the client manager has been refused just before."""
     with cluster.other_vm(('name = "local"', 'name = "later"'), secret="0123456789abcdef0123456789abcdef") as manager:
         refused(cluster, r"no client 'later'", FLYT_MANAGER=manager)
-        added = cluster.ctl("--json", "vm", "add", "later", "--sms", "1", "--memory", "64M", "--sharing", "any")
-        secret = re.search(r'"secret": *"([^"]+)"', added).group(1)
+        secret = cluster.json("vm", "add", "later", "--sms", "1", "--memory", "64M", "--sharing", "any")["secret"]
         with open(re.sub(r"/run/(\w+)\.sock$", r"/etc/\1.secret", manager), "w") as file:
             file.write(secret)
         refused(cluster, r"no client 'later'", FLYT_MANAGER=manager)  # it has read the old one

@@ -22,7 +22,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from testlib import Skip, case, need, only_cases, sanitizer_environment, until  # noqa: E402
+from testlib import Skip, case, flytctl, need, only_cases, sanitizer_environment, until  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
@@ -109,13 +109,8 @@ def fails(done, *patterns):
         need(re.search(pattern, text), f"no /{pattern}/ in:\n{text}")
 
 
-def ctl(*arguments):
-    done = subprocess.run([f"{BIN}/flytctl", *arguments], capture_output=True, text=True, timeout=30)
-    need(done.returncode == 0, done.stdout + done.stderr)
-
-
 def issue(name, *options, ca="ca", role="server", out="server"):
-    ctl("ca", "issue", path(ca), role, name, "--out", path(out), *options)
+    flytctl(BIN, "ca", "issue", path(ca), role, name, "--out", path(out), *options)
     return path(f"{out}/{name}.crt"), path(f"{out}/{name}.key")
 
 
@@ -179,7 +174,7 @@ def revoked_certificates_of_programs():
                        for name in ("vm-good", "vm-bad", "vm-late"))
 
     def revoke(name):
-        ctl("ca", "revoke", path("ca"), "client", name)
+        flytctl(BIN, "ca", "revoke", path("ca"), "client", name)
         shutil.copy(path("ca/ca.crl"), path("list/ca.crl"))
 
     revoke("vm-bad")
@@ -406,6 +401,6 @@ def no_key_is_left_in_a_worker_that_runs_a_program():
         program.wait()
 
 
-ctl("ca", "create", path("ca"))
-ctl("ca", "create", path("other"))
+flytctl(BIN, "ca", "create", path("ca"))
+flytctl(BIN, "ca", "create", path("other"))
 sys.exit(only_cases(FOLDER))

@@ -267,32 +267,35 @@ def sanitizer_environment(bindir):
 # ---- configurations of the daemons, each a text ----
 
 
-def cluster_config(folder, ports=(0, 0), uri=None, name="cluster", tls="tls", ipc="", security="", more=""):
-    """Of a cluster manager that keeps everything in the folder, under this name. ports: for nodes and for clients."""
+def cluster_config(folder, ports=(0, 0), uri=None, name="cluster", tls="tls", ipc="", security="", more="",
+                   address="127.0.0.1", state=None):
+    """Of a cluster manager that keeps everything in the folder, under this name; its key in the folder `state`. ports:
+    for nodes and for clients."""
     return f'''vm-resource-db = {{ uri = "{uri or f'sqlite://{folder}/{name}.db'}"; }};
-ports = {{ address = "127.0.0.1"; node = {ports[0]}; client = {ports[1]}; }};
+ports = {{ address = "{address}"; node = {ports[0]}; client = {ports[1]}; }};
 ipc = {{ frontend-socket = "{folder}/{name}.sock"; {ipc} }};
-security = {{ ticket-key = "{folder}/{name}.key"; tls-folder = "{folder}/{tls}"; {security} }};
+security = {{ ticket-key = "{state or folder}/{name}.key"; tls-folder = "{os.path.join(folder, tls)}"; {security} }};
 {more}
 '''
 
 
-def node_config(bindir, port, name, state, secret="", node="", more=""):
-    """Of a node manager with a software GPU. secret: a file, or nothing."""
+def node_config(bindir, port, name, state, secret="", node="", more="", address="127.0.0.1", manager="127.0.0.1",
+                servers=""):
+    """Of a node manager with a software GPU. secret: a file, or nothing. servers: further keys of virt-server."""
     secret = f'secret = "file:{secret}";' if secret else ""
-    return f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
-node = {{ name = "{name}"; {secret} state-directory = "{state}"; gpu = "software"; addresses = ["127.0.0.1"]; {node} }};
-virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = "127.0.0.1"; }};
+    return f'''resource-manager = {{ address = "{manager}"; port = {port}; }};
+node = {{ name = "{name}"; {secret} state-directory = "{state}"; gpu = "software"; addresses = ["{address}"]; {node} }};
+virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = "{address}"; {servers} }};
 {more}
 '''
 
 
-def client_config(port, name, state, socket_path, secret="", more=""):
+def client_config(port, name, state, socket_path, secret="", more="", manager="127.0.0.1", mode="0600"):
     """Of the client manager of a VM. secret: a file, or nothing."""
     secret = f'secret = "file:{secret}";' if secret else ""
-    return f'''resource-manager = {{ address = "127.0.0.1"; port = {port}; }};
+    return f'''resource-manager = {{ address = "{manager}"; port = {port}; }};
 vm = {{ name = "{name}"; {secret} state-directory = "{state}"; }};
-ipc = {{ socket = "{socket_path}"; group = ""; mode = "0600"; }};
+ipc = {{ socket = "{socket_path}"; group = ""; mode = "{mode}"; }};
 {more}
 '''
 
@@ -308,6 +311,34 @@ def flytctl(bindir, *arguments, expect=0, environment=None, stdin=None, limit=30
          lambda: f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}")
     done.json = lambda: json.loads(done.stdout)
     return done
+
+
+class Ctl:
+    """flytctl with the same words before each command. ctl("node", "list") gives what it prints. `last` is all of the
+    last run: returncode, stdout, stderr."""
+
+    def __init__(self, bindir, *ahead, environment=None, limit=30):
+        self.bin, self.ahead, self.environment, self.limit, self.last = bindir, ahead, environment, limit, None
+
+    def run(self, *arguments, expect=None, **more):
+        """All of a run."""
+        self.last = flytctl(self.bin, *self.ahead, *arguments, expect=expect,
+                            **{"environment": self.environment, "limit": self.limit, **more})
+        return self.last
+
+    def __call__(self, *arguments, expect=0, **more):
+        done = self.run(*arguments, expect=expect, **more)
+        need(done.stderr or not expect, f"flytctl {' '.join(arguments)}: exit {expect} without a word")
+        return done.json() if "--json" in arguments else done.stdout
+
+    def json(self, *arguments, **more):
+        """What it prints as JSON: of events a list of the lines."""
+        said = self("--json", *arguments, **more) if "events" not in arguments else self(*arguments, "-j", **more)
+        return [json.loads(line) for line in said.splitlines()] if "events" in arguments else said
+
+    def tries(self, *arguments):
+        """json(), or None when it fails."""
+        return self.last.json() if self.run("--json", *arguments).returncode == 0 and self.last.stdout.strip() else None
 
 
 # ---- clusters of flyt-local ----
@@ -329,6 +360,8 @@ class Local:
         self.env = dict(item.split("=", 1) for item in out.stdout.decode().split("\0") if "=" in item)
         need("FLYT_SERVER" not in self.env and self.dir in self.env["FLYT_MANAGER"], self.env)
         self.env |= sanitizer_environment(self.bin)
+        self.ctl = Ctl(self.bin, environment=self.env)
+        self.json = self.ctl.json
 
     def down(self):
         """Ends it. The exit status."""
@@ -336,13 +369,6 @@ class Local:
         for process in self.started:
             end(process)
         return done.returncode
-
-    def ctl(self, *arguments, **more):
-        """What flytctl prints."""
-        return flytctl(self.bin, *arguments, environment=self.env, **more).stdout
-
-    def json(self, *arguments):
-        return json.loads(self.ctl("--json", *arguments))
 
     def pid(self, daemon):
         return int(read(f"{self.dir}/run/{daemon}.pid").split()[0])

@@ -51,7 +51,7 @@ class Bed:
     def loops(self, vm):
         machine = self.guests[vm]
         machine.must(f"{self.command(COPIES + ' loop')} >/tmp/loop 2>&1 &")
-        machine.until("grep -q copying /tmp/loop || { cat /tmp/loop; false; }")
+        machine.repeat("grep -q copying /tmp/loop || { cat /tmp/loop; false; }")
 
     def servers(self, vm):
         return [server for server in self.host.ctl("server", "list") if server["vm"] == vm]
@@ -115,8 +115,8 @@ def paused(bed):
         bed.runs("one")
     finally:
         machine.go_on()
-    machine.until("! pidof vm_copies && grep -q 'is lost' /tmp/loop || { cat /tmp/loop; false; }")
-    machine.until(bed.command("build/cuda/vector_add") + " >/tmp/again 2>&1 && grep 'over shm' /tmp/again", 30)
+    machine.repeat("! pidof vm_copies && grep -q 'is lost' /tmp/loop || { cat /tmp/loop; false; }")
+    machine.repeat(bed.command("build/cuda/vector_add") + " >/tmp/again 2>&1 && grep 'over shm' /tmp/again", 30)
 
 
 def main():

@@ -7,10 +7,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
 REPO = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+sys.path.insert(0, os.path.join(REPO, "tests/lib"))
+import testlib  # noqa: E402
+
 MADE = os.path.join(REPO, "build/vm")
 ACCELERATION = {"tcg": ("-accel", "tcg,thread=multi", "-cpu", "max"), "kvm": ("-accel", "kvm", "-cpu", "host")}
 BOOT_SECONDS, COMMAND_SECONDS = 100, 60
@@ -170,15 +174,9 @@ class Guest:
         assert status == 0, f"guest {self.name}: {command} ended with {status}:\n{text[-2000:]}"
         return text
 
-    def until(self, command, seconds=60):
-        """Repeats a command until it succeeds."""
-        end = time.monotonic() + seconds
-        while True:
-            status, text = self.run(command)
-            if status == 0:
-                return text
-            assert time.monotonic() < end, f"guest {self.name}: not within {seconds} s: {command}\n{text[-2000:]}"
-            time.sleep(0.05)
+    def repeat(self, command, seconds=60):
+        """Repeats a command until it succeeds; what it printed then."""
+        return testlib.until(lambda: (self.must(command),), f"guest {self.name}: {command}", seconds)[0]
 
     # ---- QEMU ----
 

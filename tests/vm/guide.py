@@ -68,7 +68,7 @@ def package(bed):
     machine.must("sed -i 's|file:[^\"]*guest.secret|file:/etc/flyt/vm.secret|;"
                  " s|/run/flyt.sock|/run/flyt/client-manager.sock|' /etc/flyt/client-manager.conf")
     machine.must("FLYT_LOG=info flyt-client-manager >/tmp/client-manager.log 2>&1 &")
-    machine.until("grep -q event=registered /tmp/client-manager.log || { cat /tmp/client-manager.log; false; }")
+    machine.repeat("grep -q event=registered /tmp/client-manager.log || { cat /tmp/client-manager.log; false; }")
 
 
 def benchmark(bed, before):
@@ -93,7 +93,7 @@ def whole_machine(bed):
 def shown(bed):
     machine = bed.guest
     machine.must("FLYT_BAR_SPEED=0 flyt-run build/cuda/forever >/tmp/forever 2>&1 & echo $! >/tmp/forever.pid")
-    machine.until("grep -q running /tmp/forever || { cat /tmp/forever; false; }")
+    machine.repeat("grep -q running /tmp/forever || { cat /tmp/forever; false; }")
     ways = [program["transport"] for program in bed.host.ctl("vm", "show", "guest")["running"]]
     machine.must("pkill -9 forever")
     assert ways == ["ivshmem"], f"flytctl vm show: {ways}"

@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from guest import HOST, REPO  # noqa: E402
 import testlib  # noqa: E402
-from testlib import cluster_config, free_ports, until  # noqa: E402
+from testlib import client_config, cluster_config, free_ports, node_config, until  # noqa: E402
 
 
 class Host:
@@ -25,6 +25,7 @@ class Host:
         self.folder = tempfile.mkdtemp(prefix="host.", dir=os.path.join(REPO, "build/vm"))
         self.run = tempfile.mkdtemp(prefix="flyt-host.")             # short names, for sockets
         self.ports = free_ports()
+        self.ctl = testlib.Ctl(bindir, "--manager", f"unix://{self.run}/cluster.sock").json
         self.environment = {**os.environ, "FLYT_LOG": "info", "FLYT_SOFTGPU_SMS": "4", "FLYT_SOFTGPU_MEMORY": "512M",
                             "FLYT_SOFTGPU_DEVICES": "2", "FLYT_SOFTGPU_THREADS": "1"}
         self.environment.pop("FLYT_SERVER", None)
@@ -41,14 +42,10 @@ class Host:
             self.run, self.ports, f"sqlite://{self.folder}/flyt.db",
             security=f'node-secret = "file:{secret}"; tls = "off";',
             more="virt-server-auto-deallocate = { enabled = true; grace-period = 2.0; };\n" + cluster)))
-        until(lambda: self.try_ctl("status"), "the cluster manager answers")
-        self.start("node-manager", self.write("node.conf", f'''
-resource-manager = {{ address = "127.0.0.1"; port = {self.ports[0]}; }};
-node = {{ name = "host"; secret = "file:{secret}"; addresses = ["127.0.0.1"]; gpu = "software";
-         state-directory = "{self.folder}/node"; }};
-virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = "127.0.0.1";
-                advertise-address = "{HOST}"; {servers} }};
-'''), "--stop-servers")
+        until(lambda: self.ctl("status"), "the cluster manager answers")
+        self.start("node-manager", self.write("node.conf", node_config(
+            bindir, self.ports[0], "host", f"{self.folder}/node", secret,
+            servers=f'advertise-address = "{HOST}"; {servers}')), "--stop-servers")
         until(lambda: self.ctl("status")["nodes_up"] == 1, "the node has joined")
 
     def write(self, name, text, mode=0o644):
@@ -59,35 +56,18 @@ virt-server = {{ program-path = "{bindir}/cricket-rpc-server"; listen-address = 
         self.daemons[name] = testlib.spawn(os.path.join(self.folder, name + ".log"), *words,
                                            environment=self.environment)
 
-    def try_ctl(self, *words):
-        flytctl = [os.path.join(self.bin, "flytctl"), "--json", "--manager", f"unix://{self.run}/cluster.sock"]
-        done = subprocess.run([*flytctl, *words], capture_output=True, text=True, timeout=30)
-        if done.returncode or not done.stdout.strip():
-            return None
-        if words[0] == "events":                                     # a line for each
-            return [json.loads(line) for line in done.stdout.splitlines()]
-        return json.loads(done.stdout)
-
-    def ctl(self, *words):
-        answer = self.try_ctl(*words)
-        assert answer is not None, f"flytctl {' '.join(words)} failed:\n{self.logs()}"
-        return answer
-
     def entitle(self, vm, *more):
         """Entitles a VM, and writes what its client manager needs. Its configuration, for `join`."""
         answer = self.ctl("vm", "add", vm, "--memory", "256M", *more)
         secret = self.write(f"{vm}.secret", re.search(r'"secret": *"([^"]+)"', json.dumps(answer)).group(1), 0o600)
-        return self.write(f"{vm}.conf", f'''
-resource-manager = {{ address = "{HOST}"; port = {self.ports[1]}; }};
-vm = {{ name = "{vm}"; secret = "file:{secret}"; state-directory = "/run/flyt-state"; }};
-ipc = {{ socket = "/run/flyt.sock"; mode = "0666"; }};
-''')
+        return self.write(f"{vm}.conf", client_config(self.ports[1], vm, "/run/flyt-state", "/run/flyt.sock", secret,
+                                                      manager=HOST, mode="0666"))
 
     def join(self, guest, configuration):
         """Starts the client manager in a guest."""
         log = "/tmp/client-manager.log"
         guest.must(f"FLYT_LOG=info {self.bin}/flyt-client-manager --config {configuration} >{log} 2>&1 &")
-        guest.until(f"grep -q event=registered {log} || {{ cat {log}; false; }}")
+        guest.repeat(f"grep -q event=registered {log} || {{ cat {log}; false; }}")
 
     def logs(self):
         text = ""

@@ -66,7 +66,7 @@ class Bed:
     def loops(self, name):
         """Starts a program that copies for ever."""
         self.guest.must(f"{self.command(COPIES + ' loop')} >/tmp/{name} 2>&1 & echo $! >/tmp/{name}.pid")
-        self.guest.until(f"grep -q copying /tmp/{name} || {{ cat /tmp/{name}; false; }}")
+        self.guest.repeat(f"grep -q copying /tmp/{name} || {{ cat /tmp/{name}; false; }}")
 
     def sessions(self):
         """Workers that have the memory open, beside the server itself."""
@@ -123,7 +123,7 @@ def killed(bed):
 def garbage(bed):
     bed.loops("garbage")
     fill_with_garbage(bed.memory)
-    bed.guest.until("! pidof vm_copies && grep -q 'is lost' /tmp/garbage || { cat /tmp/garbage; false; }")
+    bed.guest.repeat("! pidof vm_copies && grep -q 'is lost' /tmp/garbage || { cat /tmp/garbage; false; }")
     until(lambda: bed.sessions() == 0, "the worker has ended")
     bed.runs_over("shm")
 
@@ -148,7 +148,7 @@ def snapshot(bed):
     until(lambda: bed.sessions() == 0, "the worker of the guest that has gone has ended")
     bed.guest = guest.Guest("memory", shared=(bed.memory, SIZE), root=bed.root, state=state)
     bed.runs_over("shm")
-    bed.guest.until("! pidof vm_copies && grep -q 'server .* is lost' /tmp/snapshot || { cat /tmp/snapshot; false; }")
+    bed.guest.repeat("! pidof vm_copies && grep -q 'server .* is lost' /tmp/snapshot || { cat /tmp/snapshot; false; }")
     bed.runs_over("shm")
 
 

@@ -47,7 +47,7 @@ def program_runs(host, machine, program):
 
 def rebooted(host, machine, configuration):
     machine.must(f"FLYT_MANAGER=/run/flyt.sock {host.bin}/flyt-run build/cuda/forever >/tmp/forever 2>&1 &")
-    machine.until("grep -q running /tmp/forever || { cat /tmp/forever; false; }")
+    machine.repeat("grep -q running /tmp/forever || { cat /tmp/forever; false; }")
     assert workers(host), "a program runs, and no worker process is found"
     ways = [(program["transport"], program["transport_why"]) for program in host.ctl("vm", "show", "guest")["running"]]
     assert ways == [("tcp", "no memory is shared with the GPU server's machine")], f"flytctl vm show: {ways}"
