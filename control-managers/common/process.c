@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,19 +38,15 @@ int process_start_time(pid_t pid, uint64_t *started)
     if (size <= 0)
         return -ESRCH;
     text[size] = '\0';
-    /* Field 22; the name, field 2, is in brackets and may contain anything. State Z has ended. */
+    /* Behind the name, which is in brackets and may contain anything: fields 3, 20 and 22. State Z of a process means
+       that its first thread has ended; others may go on. */
     const char *at = strrchr(text, ')');
-    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+    char state;
+    long threads;
+    if (!at || sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %" SCNu64,
+                      &state, &threads, started) != 3)
         return -ESRCH;
-    at += 2;
-    for (int field = 3; field < 22 && at; field++) {
-        at = strchr(at, ' ');
-        at = at ? at + 1 : NULL;
-    }
-    if (!at)
-        return -ESRCH;
-    *started = strtoull(at, NULL, 10);
-    return 0;
+    return state == 'X' || (state == 'Z' && threads < 2) ? -ESRCH : 0;
 }
 
 int process_open(pid_t pid, uint64_t started, struct process *out)

@@ -7,7 +7,7 @@ TESTS_CONTROL_COMMON_OBJECTS  := $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJ
 $(call objects,$(addprefix tests/control/common_,$(addsuffix .c,peer $(TESTS_CONTROL_COMMON_UNITS)))): \
     | $(CONTROL_COMMON_HEADERS)
 $(TESTS_CONTROL_COMMON_BINARIES): $(BUILD)/tests/control_common_%: $(BUILD)/tests/control/common_%.o \
-    $(call objects,tests/control/common_peer.c) $(TESTS_CONTROL_COMMON_OBJECTS)
+    $(call objects,tests/control/common_peer.c control-managers/common/process.c) $(TESTS_CONTROL_COMMON_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "control-managers/common/process.h"
 
 /* ---- timers and posts ---- */
 
@@ -332,6 +335,54 @@ TEST(test_wait)
     assert_int_equal(link_wait_up(link, 5000, error), -ECONNREFUSED);
     link_close(link);
     host_stop();
+}
+
+/* ---- other processes ---- */
+
+static void *goes_on(void *until)
+{
+    char byte;
+    _exit(read(*(int *)until, &byte, 1) == 1 ? 0 : 1);
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = '?';
+    if (file)
+        fclose(file);
+    return state;
+}
+
+/* The main thread of a program may end before the others (pthread_exit): the program has not ended. */
+TEST(test_process_without_its_first_thread)
+{
+    int ends[2];
+    struct process process;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        pthread_t other;
+        pthread_create(&other, NULL, goes_on, &ends[0]);
+        pthread_exit(NULL);
+    }
+    for (int i = 0; state_of(pid) != 'Z'; i++, usleep(1000))
+        assert_true(i < 20000);
+    assert_int_equal(process_open(pid, 0, &process), 0);
+    assert_true(process_alive(&process));
+    assert_int_equal(write(ends[1], "", 1), 1);
+    siginfo_t ended;
+    assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
+    assert_int_equal(ended.si_status, 0);
+    assert_false(process_alive(&process));      /* though nobody has waited for it: it is a zombie */
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_false(process_alive(&process));
+    process_close(&process);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -199,9 +199,11 @@ def listens(path):
 
 
 def alive(pid):
+    """Whether the process has any thread left. The first thread may have ended before the others, which still hold the
+    process's sockets and locks."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
 
