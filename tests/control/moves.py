@@ -47,8 +47,17 @@ class Program:
 
     def hear(self, word):
         line = self.process.stdout.readline().split()
-        assert line and line[0] == word, f"{word}: {line} {self.process.poll()}"
+        assert line and line[0] == word, f"{word}: {line} {self.last_words()}"
         return [int(part) for part in line[1:]]
+
+    def last_words(self):
+        """Its exit status and what it said on stderr. It ends."""
+        try:
+            said = self.process.communicate(timeout=5)[1]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            said = self.process.communicate()[1]
+        return f"status {self.process.returncode}: {said[-2000:]}"
 
     def ask(self, word, *values):
         self.process.stdin.write(" ".join(map(str, (word, *values))) + "\n")
