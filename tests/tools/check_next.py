@@ -2,6 +2,7 @@
 """tests/tools/check_next.py: tools/check-next in a tree that this script makes, with a make and tests of its own. TAP.
 
 shows: long tests: the wheel runs what has waited longest, in its time, writes its rows, and names what failed
+shows: long tests: the wheel keeps how many tests of `make check` needed a second attempt in each of its last 20 runs
 """
 import csv
 import os
@@ -21,9 +22,12 @@ all fuzz good bad:
 print-tests:
 \t@echo 'LONG_TESTS tests/one/room.mk "true a"@300 ./fails "true b" @60'
 \t@echo 'LONG_TESTS tests/none/room.mk'
+\t@echo 'TESTS tests/twice/room.mk ./once'
 \t@echo 'TESTS tests/two/room.mk $(if $(SANITIZE),build/thread/x build/address-undefined/x,build/plain/x)'
 """
-HEAD = ["part", "commit", "date", "load", "result", "seconds"]
+# Fails, and never again.
+ONCE = "#!/bin/sh\ntest -e build/been || { mkdir -p build; touch build/been; exit 1; }\n"
+HEAD = ["part", "commit", "date", "load", "result", "seconds"]         # as it was before the column `again`
 
 
 def git(tree, *words):
@@ -36,10 +40,11 @@ def make_tree(tree):
         os.makedirs(os.path.join(tree, folder))
     shutil.copy(os.path.join(ROOT, "tools/check-next"), os.path.join(tree, "tools"))
     shutil.copy(os.path.join(ROOT, "tests/run"), os.path.join(tree, "tests"))
-    for name, text in (("Makefile", MAKEFILE), ("fails", "#!/bin/sh\nexit 1\n"), (".gitignore", "build\n")):
+    for name, text in (("Makefile", MAKEFILE), ("fails", "#!/bin/sh\nexit 1\n"), ("once", ONCE), (".gitignore", "build\n")):
         with open(os.path.join(tree, name), "w") as file:
             file.write(text)
-    os.chmod(os.path.join(tree, "fails"), 0o755)
+    for name in ("fails", "once"):
+        os.chmod(os.path.join(tree, name), 0o755)
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "a tree")
@@ -85,6 +90,13 @@ def main():
               lacks(rows(tree).get("long/one", {}).get("result", "no row"), "2 passed, 1 failed: fails"))
         _, text = run(tree, "--status")
         result("the status names it", lacks(text, "failed: long/one: 2 passed, 1 failed: fails"))
+        for _ in range(2):
+            status, text = run(tree, "check/twice")
+        row = rows(tree).get("check/twice", {})
+        result("the tests of `make check` get a second attempt, and their row says of each run how many needed one",
+               lacks(text, "== check/twice", "second attempts: 1 in the last 2 to 2 runs of 1 parts", "check/twice 1") or
+               (status and f"exit status {status}") or
+               (row.get("again") != "10" or rows(tree)["long/one"]["again"]) and f"{rows(tree)}")
         status, text = run(tree, "programs/1")
         result("a part that cannot run here says why, and does not count",
               lacks(text, "skipped: FLYT_PROGRAMS", "\n0 passed, 0 failed\n") or (status and f"exit status {status}"))
