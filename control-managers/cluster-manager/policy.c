@@ -112,7 +112,7 @@ static bool help_first(struct cluster *cluster, const struct movable *all)
     if (count && cluster->values->elastic_policy == CLUSTER_ELASTIC_ACT)
         queue_keep(cluster, first, gpu);     /* else somebody else takes what becomes free */
     for (size_t i = 0; i < count && i < (size_t)cluster->values->elastic_moves; i++) {
-        snprintf(why, sizeof why, "so that program %llu, which waits in line, can begin",
+        snprintf(why, sizeof why, "so that program %llu, which waits in the queue, can begin",
                  (unsigned long long)first->id);
         carry_out(cluster, all, &steps[i], why);
     }

@@ -50,7 +50,7 @@ static ctl_code fill_grant(struct cluster *cluster, struct program *program, str
     return CTL_OK;
 }
 
-/* Why its server is not there yet. */
+/* Why its server does not run yet. */
 static void describe_start(struct cluster *cluster, const struct server *server, char text[CTL_MAX_TEXT + 1])
 {
     char why[CTL_MAX_TEXT + 1] = "";

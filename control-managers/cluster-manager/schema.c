@@ -43,7 +43,7 @@ static const struct config_key keys[] = {
       .help = "the same for memory" },
     { "placement.wait", CONFIG_CHOICE, AT(wait), "in-line", .choices = wait_words, .when_true = "in-line",
       .when_false = "fail", .reload = true,
-      .help = "a program that finds no free GPU waits in line or fails; a VM may have its own rule" },
+      .help = "a program that finds no free GPU waits in the queue or fails; a VM may have its own rule" },
     { "placement.wait-seconds", CONFIG_SECONDS, AT(wait_seconds), "3600", 0, 1e7, .reload = true,
       .help = "the longest that it waits; 0: for ever" },
     { "placement.sharing", CONFIG_SHARING, AT(sharing), "exclusive,mig,time-slice", .reload = true,
@@ -51,13 +51,13 @@ static const struct config_key keys[] = {
     { "placement.ungrouped-programs", CONFIG_INT, AT(ungrouped_programs), "4", 1, 1000, .reload = true,
       .help = "with vm-grouping off each program's server has this part (1/n) of what the VM is entitled to" },
     { "placement.overtaking", CONFIG_INT, AT(overtaking), "16", 0, 1000000, .reload = true,
-      .help = "how often the first in line may be overtaken by smaller requests before a GPU is kept for it" },
+      .help = "how often the first of the queue may be overtaken by smaller requests before a GPU is kept for it" },
     { "placement.failed-starts", CONFIG_INT, AT(failed_starts), "3", 0, 1000000, .reload = true,
       .help = "after so many GPU servers in a row that did not start on a GPU it is degraded: nothing is placed there "
               "but a try now and then; 0: never" },
     { "elastic.policy", CONFIG_CHOICE, AT(elastic_policy), "advise", .choices = elastic_words, .reload = true,
-      .help = "moves of running programs that let the first in line begin, or, with placement.policy = spread, even "
-              "the load of GPUs; off: none; advise: an event says which; act: they are carried out" },
+      .help = "moves of running programs that let the first of the queue begin, or, with placement.policy = spread, "
+              "even the load of GPUs; off: none; advise: an event says which; act: they are carried out" },
     { "elastic.moves", CONFIG_INT, AT(elastic_moves), "2", 1, 1000, .reload = true,
       .help = "at most so many of these moves at a time" },
     { "elastic.pause", CONFIG_SECONDS, AT(elastic_pause), "600", 0, 1e7, .reload = true,

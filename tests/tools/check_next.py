@@ -40,7 +40,8 @@ def make_tree(tree):
         os.makedirs(os.path.join(tree, folder))
     shutil.copy(os.path.join(ROOT, "tools/check-next"), os.path.join(tree, "tools"))
     shutil.copy(os.path.join(ROOT, "tests/run"), os.path.join(tree, "tests"))
-    for name, text in (("Makefile", MAKEFILE), ("fails", "#!/bin/sh\nexit 1\n"), ("once", ONCE), (".gitignore", "build\n")):
+    for name, text in (("Makefile", MAKEFILE), ("fails", "#!/bin/sh\nexit 1\n"), ("once", ONCE),
+                       (".gitignore", "build\n")):
         with open(os.path.join(tree, name), "w") as file:
             file.write(text)
     for name in ("fails", "once"):
@@ -94,7 +95,8 @@ def main():
             status, text = run(tree, "check/twice")
         row = rows(tree).get("check/twice", {})
         result("the tests of `make check` get a second attempt, and their row says of each run how many needed one",
-               lacks(text, "== check/twice", "second attempts: 1 in the last 2 to 2 runs of 1 parts", "check/twice 1") or
+               lacks(text, "== check/twice", "second attempts: 1 in the last 2 to 2 runs of 1 parts",
+                     "check/twice 1") or
                (status and f"exit status {status}") or
                (row.get("again") != "10" or rows(tree)["long/one"]["again"]) and f"{rows(tree)}")
         status, text = run(tree, "programs/1")

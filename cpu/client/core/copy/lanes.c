@@ -150,7 +150,7 @@ void lanes_abandon(void)
 
 /* ---- opening ---- */
 
-/* What fails is said once; then large copies go over the connections that there are. */
+/* A failure is reported once; then large copies go over the connections that there are. */
 bool lane_open(unsigned number)
 {
     FLYT_ASSERT_HELD(&lanes.opening);
