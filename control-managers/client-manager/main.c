@@ -37,7 +37,7 @@ static const struct daemon_about about = {
     .default_config = "/etc/flyt/client-manager.conf",
 };
 
-struct daemon {
+struct client_daemon {
     struct manager manager;
     struct config *config;
     const char *path;
@@ -59,7 +59,7 @@ static int make_folders(char *path, char *error)
 }
 
 /* One client manager for one state folder. */
-static int take_lock(struct daemon *daemon, char *error)
+static int take_lock(struct client_daemon *daemon, char *error)
 {
     char path[PATH_MAX];
     const char *state = daemon->manager.config->state;
@@ -94,7 +94,7 @@ static int take_checkpoint_key(struct manager *manager, const char *source, char
     return failure;
 }
 
-static int prepare(struct daemon *daemon, char *error)
+static int prepare(struct client_daemon *daemon, char *error)
 {
     struct manager *manager = &daemon->manager;
     const struct manager_config *config = manager->config;
@@ -135,7 +135,7 @@ static int prepare(struct daemon *daemon, char *error)
 
 static void on_stop(int number, void *context)
 {
-    struct daemon *daemon = context;
+    struct client_daemon *daemon = context;
     log_info("event=stopping why=\"%s\"", strsignal(number));
     notify_send("STOPPING=1");
     loop_stop(daemon->manager.loop);
@@ -143,7 +143,7 @@ static void on_stop(int number, void *context)
 
 static void on_reload(int number, void *context)
 {
-    struct daemon *daemon = context;
+    struct client_daemon *daemon = context;
     char error[EXPLAIN_SIZE] = "";
     (void)number;
     struct config *config = daemon_reload(&about, daemon->path, daemon->config);
@@ -185,7 +185,7 @@ static void close_manager(struct manager *manager)
     }
 }
 
-static int run(struct daemon *daemon)
+static int run(struct client_daemon *daemon)
 {
     char error[EXPLAIN_SIZE] = "";
     struct manager *manager = &daemon->manager;
@@ -219,7 +219,7 @@ static int run(struct daemon *daemon)
 
 int main(int argc, char **argv)
 {
-    static struct daemon daemon = { .lock = -1 };
+    static struct client_daemon daemon = { .lock = -1 };
     int status = daemon_begin(&about, argc, argv, &daemon.config, &daemon.path);
     if (status != DAEMON_GO_ON)
         return status;

@@ -13,7 +13,7 @@
 enum { RESIZE_MS = 6000, BACK_MS = 2500 };
 
 enum part_state { PART_BOOKED, PART_DURABLE, PART_ORDERED, PART_DONE, PART_REFUSED, PART_UNKNOWN, PART_GONE };
-struct part {
+struct resize_part {
     uint64_t server, order; /* order: its number, while ORDERED */
     uint32_t old_sms, new_sms;
     uint64_t old_memory, new_memory;
@@ -35,7 +35,7 @@ struct resize {
     char text[CTL_MAX_TEXT + 1];
     struct loop_timer timer;
     size_t count;
-    struct part parts[];
+    struct resize_part parts[];
 };
 
 static struct event_about about(const struct server *server)
@@ -44,7 +44,7 @@ static struct event_about about(const struct server *server)
                                  .program = server->row.program };
 }
 
-static struct resize *resize_of(struct cluster *cluster, uint64_t server, struct part **part)
+static struct resize *resize_of(struct cluster *cluster, uint64_t server, struct resize_part **part)
 {
     for (struct resize *resize = cluster->resizes; resize; resize = resize->next)
         for (size_t i = 0; i < resize->count; i++)
@@ -76,12 +76,12 @@ static void book(struct cluster *cluster, struct server *server, uint32_t sms, u
     server->row.memory = memory;
 }
 
-static uint32_t larger_sms(const struct part *part)
+static uint32_t larger_sms(const struct resize_part *part)
 {
     return part->old_sms > part->new_sms ? part->old_sms : part->new_sms;
 }
 
-static uint64_t larger_memory(const struct part *part)
+static uint64_t larger_memory(const struct resize_part *part)
 {
     return part->old_memory > part->new_memory ? part->old_memory : part->new_memory;
 }
@@ -100,7 +100,8 @@ static uint64_t change_of(admin_change_kind kind, uint64_t now, uint64_t wanted)
 }
 
 /* Whether the GPU can give the server that share. */
-static ctl_code check_gpu(const struct cluster *cluster, const struct gpu *gpu, const struct part *part, char *text)
+static ctl_code check_gpu(const struct cluster *cluster, const struct gpu *gpu, const struct resize_part *part,
+                          char *text)
 {
     const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
     if (part->new_sms < gpu->sms && part->new_sms != part->old_sms && !gpu->sm_limits)
@@ -117,12 +118,12 @@ static ctl_code check_gpu(const struct cluster *cluster, const struct gpu *gpu, 
 }
 
 /* Fills the part; CTL_WAITING: the server has that share already. */
-static ctl_code plan(struct cluster *cluster, struct server *server, const struct resize_wish *wish, struct part *part,
-                     char *text)
+static ctl_code plan(struct cluster *cluster, struct server *server, const struct resize_wish *wish,
+                     struct resize_part *part, char *text)
 {
     const struct node *node = server->node;
     unsigned long long id = server->row.id;
-    struct part *other;
+    struct resize_part *other;
     uint64_t sms = change_of(wish->kind, server->row.sms, wish->sms);
     uint64_t memory = change_of(wish->kind, server->row.memory, wish->memory);
     if (resize_of(cluster, server->row.id, &other))
@@ -132,11 +133,11 @@ static ctl_code plan(struct cluster *cluster, struct server *server, const struc
     if (sms < 1 || memory < 1 << 20)
         return explain(text, CTL_INVALID, "GPU server %llu has %u SMs and %llu MiB: nothing would be left of it", id,
                        server->row.sms, (unsigned long long)(server->row.memory >> 20));
-    *part = (struct part){ .server = server->row.id,
-                           .old_sms = server->row.sms,
-                           .new_sms = (uint32_t)(sms < UINT32_MAX ? sms : UINT32_MAX),
-                           .old_memory = server->row.memory,
-                           .new_memory = memory };
+    *part = (struct resize_part){ .server = server->row.id,
+                                  .old_sms = server->row.sms,
+                                  .new_sms = (uint32_t)(sms < UINT32_MAX ? sms : UINT32_MAX),
+                                  .old_memory = server->row.memory,
+                                  .new_memory = memory };
     if (part->new_sms == part->old_sms && part->new_memory == part->old_memory)
         return CTL_WAITING;
     if (node->state != ADMIN_NODE_UP || !node->registered || !node->session)
@@ -167,7 +168,7 @@ static ctl_code take_parts(struct cluster *cluster, struct vm *vm, struct resize
     size_t met = 0;
     ctl_code code = CTL_OK;
     for (struct server *server = vm->servers; server && code == CTL_OK; server = server->vm_next) {
-        struct part *part = &resize->parts[resize->count];
+        struct resize_part *part = &resize->parts[resize->count];
         if (!is_meant(server, resize->wish.client))
             continue;
         if (met++ == RESIZE_SERVERS)
@@ -208,7 +209,7 @@ static void describe(struct resize *resize, char *text, size_t size)
 {
     size_t at = (size_t)snprintf(text, size, "%s", resize->text);
     for (size_t i = 0; i < resize->count && at + 1 < size; i++) {
-        const struct part *part = &resize->parts[i];
+        const struct resize_part *part = &resize->parts[i];
         const char *gap = at ? "; " : "";
         bool kept = resize->code != CTL_OK && part->state == PART_DONE && !part->back;
         if (part->state == PART_DONE && (resize->code == CTL_OK || kept))
@@ -218,7 +219,7 @@ static void describe(struct resize *resize, char *text, size_t size)
     }
 }
 
-static void settle_part(struct resize *resize, struct part *part)
+static void settle_part(struct resize *resize, struct resize_part *part)
 {
     struct cluster *cluster = resize->cluster;
     struct server *server = map_get_id(&cluster->servers, part->server);
@@ -255,7 +256,7 @@ static void finish(struct resize *resize)
 
 static void overdue(struct loop_timer *, void *);
 
-static void send_order(struct resize *resize, struct part *part)
+static void send_order(struct resize *resize, struct resize_part *part)
 {
     struct cluster *cluster = resize->cluster;
     struct server *server = map_get_id(&cluster->servers, part->server);
@@ -276,7 +277,7 @@ static bool go_back(struct resize *resize)
     bool any = false;
     resize->back = true;
     for (size_t i = 0; i < resize->count; i++) {
-        struct part *part = &resize->parts[i];
+        struct resize_part *part = &resize->parts[i];
         if (part->state != PART_DONE || !map_get_id(&resize->cluster->servers, part->server))
             continue;
         part->back = true;
@@ -315,7 +316,7 @@ static void overdue(struct loop_timer *timer, void *context)
     char text[CTL_MAX_TEXT + 1];
     (void)timer;
     for (size_t i = 0; i < resize->count; i++) {
-        struct part *part = &resize->parts[i];
+        struct resize_part *part = &resize->parts[i];
         struct server *server = map_get_id(&resize->cluster->servers, part->server);
         if (part->state == PART_BOOKED) {
             note_failure(resize, CTL_DB_AWAY, "the resource DB does not answer; no GPU server was changed");
@@ -346,7 +347,7 @@ static void became_durable(void *context, int error, const char *why)
 {
     struct durable durable = *(struct durable *)context;
     char text[CTL_MAX_TEXT + 1];
-    struct part *part;
+    struct resize_part *part;
     free(context);
     if (durable.cluster->stopping)
         return;
@@ -361,7 +362,7 @@ static void became_durable(void *context, int error, const char *why)
     advance(resize);
 }
 
-static void store(struct resize *resize, struct part *part)
+static void store(struct resize *resize, struct resize_part *part)
 {
     struct server *server = map_get_id(&resize->cluster->servers, part->server);
     struct durable *durable = malloc(sizeof *durable);
@@ -376,7 +377,7 @@ static void store(struct resize *resize, struct part *part)
 
 bool resize_under_way(struct cluster *cluster, uint64_t server)
 {
-    struct part *part;
+    struct resize_part *part;
     return resize_of(cluster, server, &part) != NULL;
 }
 
@@ -423,7 +424,7 @@ bool resize_order_done(struct cluster *cluster, struct node *node, const node_or
 {
     for (struct resize *resize = cluster->resizes; resize; resize = resize->next)
         for (size_t i = 0; i < resize->count; i++) {
-            struct part *part = &resize->parts[i];
+            struct resize_part *part = &resize->parts[i];
             const struct server *server = map_get_id(&cluster->servers, part->server);
             if (part->state != PART_ORDERED || part->order != done->number || !server || server->node != node)
                 continue;
@@ -478,7 +479,7 @@ void resize_node_back(struct cluster *cluster, struct node *node)
 
 void resize_server_gone(struct cluster *cluster, struct server *server, const char *why)
 {
-    struct part *part;
+    struct resize_part *part;
     char text[CTL_MAX_TEXT + 1];
     struct resize *resize = resize_of(cluster, server->row.id, &part);
     outbox_forget(&server->node->orders, NODE_ORDER_RESIZE, server->row.id);

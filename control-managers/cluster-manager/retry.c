@@ -8,8 +8,8 @@
 enum { FAILED_SHAPES = 16, POSITIONS_TOLD = 32 };
 
 /* A request that is at least as large as one that has just failed, and no less choosy, fails too. */
-struct shape { uint32_t sms, gpus; uint64_t memory; unsigned accepted; };
-static bool hopeless(const struct shape *failed, size_t count, const struct place_request *request)
+struct retry_shape { uint32_t sms, gpus; uint64_t memory; unsigned accepted; };
+static bool hopeless(const struct retry_shape *failed, size_t count, const struct place_request *request)
 {
     for (size_t i = 0; i < count; i++)
         if (request->sms >= failed[i].sms && request->memory >= failed[i].memory && request->gpus >= failed[i].gpus &&
@@ -48,7 +48,7 @@ static bool stays(struct cluster *cluster, struct program *program, ctl_code cod
 void queue_try(struct loop_timer *timer, void *context)
 {
     struct cluster *cluster = context;
-    struct shape failed[FAILED_SHAPES];
+    struct retry_shape failed[FAILED_SHAPES];
     size_t failures = 0;
     char text[CTL_MAX_TEXT + 1];
     (void)timer;
@@ -64,7 +64,7 @@ void queue_try(struct loop_timer *timer, void *context)
             program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
         } else if (stays(cluster, program, code, text) && !program->kept_count && !program->avoid_count &&
                    failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request)) {
-            failed[failures++] = (struct shape){ request.sms, request.gpus, request.memory, request.accepted };
+            failed[failures++] = (struct retry_shape){ request.sms, request.gpus, request.memory, request.accepted };
         }
     }
     tell_positions(cluster);

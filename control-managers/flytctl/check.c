@@ -33,7 +33,7 @@
 
 enum { CHECK_PATH_SIZE = 4096, SOON_DAYS = 30 };
 
-struct check {
+struct config_check {
     const struct check_request *request;
     struct config *config;
     json_t *problems, *notes;
@@ -43,9 +43,9 @@ struct check {
 
 enum severity { NOTE, PROBLEM };
 
-static void say(struct check *check, enum severity severity, const char *key, const char *format, ...)
+static void say(struct config_check *check, enum severity severity, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static void say(struct check *check, enum severity severity, const char *key, const char *format, ...)
+static void say(struct config_check *check, enum severity severity, const char *key, const char *format, ...)
 {
     char text[2 * EXPLAIN_SIZE];
     va_list list;
@@ -58,7 +58,7 @@ static void say(struct check *check, enum severity severity, const char *key, co
 }
 
 /* What permissions forbid is no mistake if the daemon is somebody else. */
-static enum severity forbidden(const struct check *check, int error)
+static enum severity forbidden(const struct config_check *check, int error)
 {
     return !check->is_daemon && (error == EACCES || error == EPERM) ? NOTE : PROBLEM;
 }
@@ -72,7 +72,7 @@ static void folder_of(const char *path, char folder[CHECK_PATH_SIZE])
 }
 
 /* The units of an installation let daemons of the user flyt write in their own folders only, and see no home folder. */
-static void check_unit(struct check *check, const char *key, const char *path, bool written)
+static void check_unit(struct config_check *check, const char *key, const char *path, bool written)
 {
     static const char *const writable[] = { "/run/flyt", "/var/lib/flyt", NULL };
     static const char *const hidden[] = { "/home/", "/root/", "/run/user/", NULL };
@@ -93,7 +93,8 @@ static void check_unit(struct check *check, const char *key, const char *path, b
 }
 
 /* What would help is said only to the daemon's own user: to others it would take away what the daemon has. */
-static void say_unwritable(struct check *check, const char *key, const char *what, const char *path, const char *more)
+static void say_unwritable(struct config_check *check, const char *key, const char *what, const char *path,
+                           const char *more)
 {
     int error = errno;
     if (check->is_daemon)
@@ -104,7 +105,7 @@ static void say_unwritable(struct check *check, const char *key, const char *wha
 }
 
 /* A folder in which the daemon makes files. One that is missing is made by those daemons that can. */
-static void check_folder(struct check *check, const char *key, const char *folder, bool made)
+static void check_folder(struct config_check *check, const char *key, const char *folder, bool made)
 {
     char above[CHECK_PATH_SIZE], next[CHECK_PATH_SIZE];
     struct stat status;
@@ -124,7 +125,7 @@ static void check_folder(struct check *check, const char *key, const char *folde
 }
 
 /* What to do about a file that only others may read. */
-static void advise(const struct check *check, const char *path, char *text, size_t size)
+static void advise(const struct config_check *check, const char *path, char *text, size_t size)
 {
     const struct passwd *user = getpwnam(check->user);
     const struct group *group = user ? getgrgid(user->pw_gid) : NULL;
@@ -138,7 +139,7 @@ static void advise(const struct check *check, const char *path, char *text, size
 }
 
 /* Whether the daemon can open the file for reading; ENOENT says nothing. 0 or an errno. */
-static int check_readable(struct check *check, const char *key, const char *path)
+static int check_readable(struct config_check *check, const char *key, const char *path)
 {
     char advice[CHECK_PATH_SIZE * 2 + 64];
     if (access(path, R_OK) == 0)
@@ -152,7 +153,7 @@ static int check_readable(struct check *check, const char *key, const char *path
     return error;
 }
 
-static void check_secret(struct check *check, const struct config_key *key, const char *source)
+static void check_secret(struct config_check *check, const struct config_key *key, const char *source)
 {
     struct secret secret;
     char error[EXPLAIN_SIZE];
@@ -212,7 +213,7 @@ static const struct {
 };
 
 /* The daemon gives its socket to this group: root may, others must be a member. */
-static void check_group(struct check *check, const char *key, const char *name)
+static void check_group(struct config_check *check, const char *key, const char *name)
 {
     const struct group *group = getgrnam(name);
     gid_t groups[256];
@@ -227,7 +228,7 @@ static void check_group(struct check *check, const char *key, const char *name)
             check->user, name, name, check->user);
 }
 
-static void check_port(struct check *check, const char *key, int64_t port)
+static void check_port(struct config_check *check, const char *key, int64_t port)
 {
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
@@ -256,7 +257,7 @@ static struct addrinfo *look_up(const char *text)
 }
 
 /* A name that is not known here may be known elsewhere, or later; a false number is false for ever. */
-static void check_address(struct check *check, const char *key, const char *text)
+static void check_address(struct config_check *check, const char *key, const char *text)
 {
     struct addrinfo *found = looks_numeric(text) && !protocol_address_valid(text) ? NULL : look_up(text);
     if (found)
@@ -267,7 +268,7 @@ static void check_address(struct check *check, const char *key, const char *text
         say(check, NOTE, key, "'%s' is no IP address, and this machine knows no host of that name", text);
 }
 
-static void check_own_address(struct check *check, const char *key, const char *text)
+static void check_own_address(struct config_check *check, const char *key, const char *text)
 {
     struct addrinfo *found = looks_numeric(text) && !protocol_address_valid(text) ? NULL : look_up(text);
     if (!found) {
@@ -283,7 +284,7 @@ static void check_own_address(struct check *check, const char *key, const char *
     freeaddrinfo(found);
 }
 
-static void check_need(struct check *check, enum need need, const char *key, const void *value)
+static void check_need(struct config_check *check, enum need need, const char *key, const void *value)
 {
     char folder[CHECK_PATH_SIZE], error[EXPLAIN_SIZE];
     struct secret secret;
@@ -319,7 +320,7 @@ static void check_need(struct check *check, enum need need, const char *key, con
     }
 }
 
-static void check_keys(struct check *check)
+static void check_keys(struct config_check *check)
 {
     const struct config_schema *schema = check->request->schema;
     const char *values = config_values(check->config);
@@ -336,8 +337,8 @@ static void check_keys(struct check *check)
 
 /* ---- certificates and the resource DB ---- */
 
-static void check_tls(struct check *check, const char *key, const struct tls_files *configured, const char *renewed,
-                      bool wanted)
+static void check_tls(struct config_check *check, const char *key, const struct tls_files *configured,
+                      const char *renewed, bool wanted)
 {
     const char *const paths[] = { configured->ca, configured->certificate, configured->key };
     struct tls_context *tls;
@@ -370,14 +371,14 @@ static void check_tls(struct check *check, const char *key, const struct tls_fil
 }
 
 /* Of a daemon that renews its certificate. */
-static void check_renewed(struct check *check, const struct tls_files *files, const char *state)
+static void check_renewed(struct config_check *check, const struct tls_files *files, const char *state)
 {
     char renewed[RENEWAL_PATH_SIZE] = "";
     (void)!renewal_path(state, renewed);
     check_tls(check, "tls.key", files, renewed, true);
 }
 
-static void check_cluster(struct check *check)
+static void check_cluster(struct config_check *check)
 {
     const struct cluster_config *values = config_values(check->config);
     char ca[CHECK_PATH_SIZE], certificate[CHECK_PATH_SIZE], key[CHECK_PATH_SIZE];
@@ -398,7 +399,7 @@ static void check_cluster(struct check *check)
 }
 
 /* What a node manager finds when it starts. */
-static void check_gpus(struct check *check, const struct node_config *node)
+static void check_gpus(struct config_check *check, const struct node_config *node)
 {
     const unsigned of_software = CTL_SHARING_EXCLUSIVE | CTL_SHARING_TIME_SLICE | CTL_SHARING_MPS;
     void *nvml = node->gpu == NODE_GPU_SOFTWARE ? NULL : dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -413,7 +414,7 @@ static void check_gpus(struct check *check, const struct node_config *node)
         dlclose(nvml);
 }
 
-static void check_machine(struct check *check)
+static void check_machine(struct config_check *check)
 {
     const struct config_schema *schema = check->request->schema;
     const struct node_config *node = config_values(check->config);
@@ -430,7 +431,7 @@ static void check_machine(struct check *check)
                       manager->state);
 }
 
-static void check_file(struct check *check)
+static void check_file(struct config_check *check)
 {
     const struct config_schema *schema = check->request->schema;
     char *problems = NULL;
@@ -455,7 +456,7 @@ static void check_file(struct check *check)
 
 /* ---- the user ---- */
 
-static void name_user(struct check *check)
+static void name_user(struct config_check *check)
 {
     const struct passwd *user = getpwuid(geteuid());
     if (user)
@@ -466,7 +467,7 @@ static void name_user(struct check *check)
 
 /* Whether the daemon will be the user that we are: named by the caller, or the usual one, or the configuration is
    ours. */
-static bool is_daemon(const struct check *check)
+static bool is_daemon(const struct config_check *check)
 {
     const struct check_request *request = check->request;
     struct stat status;
@@ -479,7 +480,7 @@ static bool is_daemon(const struct check *check)
 /* no_user: the daemon's is not on this machine. */
 static json_t *check_as_we_are(const struct check_request *request, bool no_user)
 {
-    struct check check = { .request = request, .problems = json_array(), .notes = json_array() };
+    struct config_check check = { .request = request, .problems = json_array(), .notes = json_array() };
     char text[EXPLAIN_SIZE];
     name_user(&check);
     check.is_daemon = is_daemon(&check);

@@ -48,7 +48,7 @@ static const struct daemon_about about = {
     .flags = { { "stop-servers", &stop_servers }, { "end-servers", &end_servers } },
 };
 
-struct daemon {
+struct node_daemon {
     struct node    node;
     struct config *config;
     const char    *path;
@@ -129,7 +129,7 @@ static int find_program(struct node *node, char *error)
 }
 
 /* One node manager for one state folder. */
-static int take_lock(struct daemon *daemon, char *error)
+static int take_lock(struct node_daemon *daemon, char *error)
 {
     const char *state = daemon->node.config->state;
     int failure = state_make_folder(state, 0711, error);
@@ -150,7 +150,7 @@ static int take_lock(struct daemon *daemon, char *error)
     return failure;
 }
 
-static int read_certificates(struct daemon *daemon, char *error)
+static int read_certificates(struct node_daemon *daemon, char *error)
 {
     const struct node_config *config = daemon->node.config;
     daemon->files = (struct tls_files){ config->tls_ca, config->tls_certificate, config->tls_key };
@@ -159,7 +159,7 @@ static int read_certificates(struct daemon *daemon, char *error)
     return daemon_tls(&daemon->files, daemon->renewed, &daemon->node.tls, error);
 }
 
-static int prepare(struct daemon *daemon, char *error)
+static int prepare(struct node_daemon *daemon, char *error)
 {
     struct node *node = &daemon->node;
     const struct node_config *config = node->config;
@@ -194,7 +194,7 @@ static int prepare(struct daemon *daemon, char *error)
 
 static void stop_look(struct loop_timer *timer, void *context)
 {
-    struct daemon *daemon = context;
+    struct node_daemon *daemon = context;
     if (!daemon->node.servers)
         loop_stop(daemon->node.loop);
     else
@@ -203,7 +203,7 @@ static void stop_look(struct loop_timer *timer, void *context)
 
 static void on_stop(int number, void *context)
 {
-    struct daemon *daemon = context;
+    struct node_daemon *daemon = context;
     log_info("event=stopping why=\"%s\"", strsignal(number));
     notify_send("STOPPING=1");
     if (!stop_servers || daemon->stopping) {
@@ -220,7 +220,7 @@ static void on_stop(int number, void *context)
 
 static void on_reload(int number, void *context)
 {
-    struct daemon *daemon = context;
+    struct node_daemon *daemon = context;
     (void)number;
     struct config *config = daemon_reload(&about, daemon->path, daemon->config);
     if (!config)
@@ -240,7 +240,7 @@ static void on_reload(int number, void *context)
 
 /* ---- the command line ---- */
 
-static int run(struct daemon *daemon)
+static int run(struct node_daemon *daemon)
 {
     char error[EXPLAIN_SIZE] = "";
     struct node *node = &daemon->node;
@@ -280,7 +280,7 @@ static int run(struct daemon *daemon)
 }
 
 /* --end-servers. A node manager that runs holds the lock, and would start them again. */
-static int run_end_servers(struct daemon *daemon)
+static int run_end_servers(struct node_daemon *daemon)
 {
     char error[EXPLAIN_SIZE] = "";
     struct node *node = &daemon->node;
@@ -301,7 +301,7 @@ static int run_end_servers(struct daemon *daemon)
 
 int main(int argc, char **argv)
 {
-    static struct daemon daemon = { .lock = -1 };
+    static struct node_daemon daemon = { .lock = -1 };
     int status = daemon_begin(&about, argc, argv, &daemon.config, &daemon.path);
     if (status != DAEMON_GO_ON)
         return status;

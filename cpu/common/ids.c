@@ -24,7 +24,7 @@ enum { FIRST_SEGMENT_BITS = 6, SEGMENTS = 32 - FIRST_SEGMENT_BITS, KIND_SHIFT = 
 
 enum slot_state { SLOT_FREE, SLOT_USED, SLOT_REMOVED };
 
-struct slot {
+struct id_slot {
     _Atomic(id_token) token;
     _Atomic(void *)   object;
     uint32_t          generation;       /* this and the rest: under the lock */
@@ -34,7 +34,7 @@ struct slot {
 
 struct id_table {
     pthread_mutex_t        lock;
-    _Atomic(struct slot *) segments[SEGMENTS];
+    _Atomic(struct id_slot *) segments[SEGMENTS];
     uint32_t               slots;       /* ever used */
     uint32_t               free;        /* head of the list of free slots, or NO_SLOT */
     _Atomic uint32_t       count;
@@ -50,13 +50,13 @@ static unsigned segment_of(uint32_t slot, uint32_t *offset)
     return top - FIRST_SEGMENT_BITS;
 }
 
-static struct slot *slot_at(const id_table *table, uint32_t slot)
+static struct id_slot *slot_at(const id_table *table, uint32_t slot)
 {
     uint32_t offset;
     unsigned number = segment_of(slot, &offset);
     if (number >= SEGMENTS)
         return NULL;
-    struct slot *segment = atomic_load_explicit(&table->segments[number], memory_order_acquire);
+    struct id_slot *segment = atomic_load_explicit(&table->segments[number], memory_order_acquire);
     return segment ? segment + offset : NULL;
 }
 
@@ -86,7 +86,7 @@ void id_table_destroy(id_table *table)
 }
 
 /* A slot that was never used, with its segment; NULL: no memory, or no index left. */
-static struct slot *slot_new(id_table *table, uint32_t *number)
+static struct id_slot *slot_new(id_table *table, uint32_t *number)
 {
     uint32_t offset, slot = table->slots;
     if (slot >= UINT32_MAX - table->first)
@@ -95,7 +95,7 @@ static struct slot *slot_new(id_table *table, uint32_t *number)
     if (segment >= SEGMENTS)
         return NULL;
     if (!atomic_load_explicit(&table->segments[segment], memory_order_relaxed)) {
-        struct slot *fresh = calloc((size_t)1 << (segment + FIRST_SEGMENT_BITS), sizeof *fresh);
+        struct id_slot *fresh = calloc((size_t)1 << (segment + FIRST_SEGMENT_BITS), sizeof *fresh);
         if (!fresh)
             return NULL;
         /* release: who finds the segment finds its zeros */
@@ -111,7 +111,7 @@ id_token id_table_add(id_table *table, void *object, uint32_t *index)
     id_token token = 0;
     uint32_t number = NO_SLOT;
     pthread_mutex_lock(&table->lock);
-    struct slot *slot;
+    struct id_slot *slot;
     if (table->free != NO_SLOT) {
         number = table->free;
         slot = slot_at(table, number);
@@ -141,7 +141,7 @@ uint32_t id_token_index(id_token token)
 }
 
 /* The slot that the token may belong to; the token itself is not looked at yet. */
-static struct slot *slot_of_token(const id_table *table, id_token token)
+static struct id_slot *slot_of_token(const id_table *table, id_token token)
 {
     uint32_t index = id_token_index(token);
     if (token >> KIND_SHIFT != table->kind || index < table->first)
@@ -151,7 +151,7 @@ static struct slot *slot_of_token(const id_table *table, id_token token)
 
 void *id_table_find(const id_table *table, id_token token)
 {
-    struct slot *slot = slot_of_token(table, token);
+    struct id_slot *slot = slot_of_token(table, token);
     if (!slot || atomic_load_explicit(&slot->token, memory_order_acquire) != token)
         return NULL;
     /* acquire: the second look at the token must come after this one */
@@ -163,7 +163,7 @@ void *id_table_remove(id_table *table, id_token token)
 {
     void *object = NULL;
     pthread_mutex_lock(&table->lock);
-    struct slot *slot = slot_of_token(table, token);
+    struct id_slot *slot = slot_of_token(table, token);
     if (slot && token != 0 && atomic_load_explicit(&slot->token, memory_order_relaxed) == token) {
         atomic_store_explicit(&slot->token, 0, memory_order_relaxed);
         /* release: who reads this NULL sees the token gone */
@@ -180,7 +180,7 @@ void id_table_release(id_table *table, uint32_t index)
     if (index < table->first)
         return;
     pthread_mutex_lock(&table->lock);
-    struct slot *slot = slot_at(table, index - table->first);
+    struct id_slot *slot = slot_at(table, index - table->first);
     if (slot && slot->state == SLOT_REMOVED) {
         slot->state = SLOT_FREE;
         slot->next_free = table->free;
@@ -200,7 +200,7 @@ void id_table_each(id_table *table, void (*visit)(void *object, id_token, void *
     uint32_t slots = table->slots;
     pthread_mutex_unlock(&table->lock);
     for (uint32_t number = 0; number < slots; number++) {
-        struct slot *slot = slot_at(table, number);
+        struct id_slot *slot = slot_at(table, number);
         id_token token = atomic_load_explicit(&slot->token, memory_order_acquire);
         void *object = token ? id_table_find(table, token) : NULL;
         if (object)

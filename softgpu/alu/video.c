@@ -16,12 +16,14 @@ SG_INLINE int64_t extract(uint32_t x, unsigned shift, unsigned bits, bool is_sig
     return is_signed ? (int64_t)top >> (64 - bits) : (int64_t)(top >> (64 - bits));
 }
 
-struct part { unsigned shift, bits; };
-SG_INLINE struct part part_of(unsigned part)
+struct video_part {
+    unsigned shift, bits;
+};
+SG_INLINE struct video_part part_of(unsigned part)
 {
-    return part == SG_PART_WHOLE ? (struct part){ 0, 32 }
-           : part <= SG_PART_B3  ? (struct part){ 8 * (part - SG_PART_B0), 8 }
-                                 : (struct part){ 16 * (part - SG_PART_H0), 16 };
+    return part == SG_PART_WHOLE ? (struct video_part){ 0, 32 }
+           : part <= SG_PART_B3  ? (struct video_part){ 8 * (part - SG_PART_B0), 8 }
+                                 : (struct video_part){ 16 * (part - SG_PART_H0), 16 };
 }
 
 SG_INLINE int64_t clamp(int64_t x, unsigned bits, bool is_signed)
@@ -65,7 +67,7 @@ SG_INLINE int64_t accumulate(unsigned second, int64_t x, int64_t c)
 SG_INLINE void scalar_rows(const struct sg_rows *r, enum sg_video_operation operation)
 {
     const struct sg_video v = sg_video_unpack(r->immediate);
-    const struct part a = part_of(v.a), b = part_of(v.b), to = part_of(v.d);
+    const struct video_part a = part_of(v.a), b = part_of(v.b), to = part_of(v.d);
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1), *s2 = SOURCE(uint32_t, v.has_c ? 2 : 0);
     const uint32_t mask = to.bits == 32 ? UINT32_MAX : ((1u << to.bits) - 1) << to.shift;
@@ -88,7 +90,7 @@ SG_INLINE void scalar_rows(const struct sg_rows *r, enum sg_video_operation oper
 static void vmad(const struct sg_rows *r)
 {
     const struct sg_video v = sg_video_unpack(r->immediate);
-    const struct part a = part_of(v.a), b = part_of(v.b);
+    const struct video_part a = part_of(v.a), b = part_of(v.b);
     const bool is_signed = v.a_signed || v.b_signed || v.negate_product || v.negate_c;
     uint32_t *d = ROW_OF(uint32_t, r->d);
     const uint32_t *s0 = SOURCE(uint32_t, 0), *s1 = SOURCE(uint32_t, 1), *s2 = SOURCE(uint32_t, 2);

@@ -14,13 +14,16 @@
 
 #include <stdlib.h>
 
-struct link { struct link *next; struct exec_task *task; };
+struct family_link {
+    struct family_link *next;
+    struct exec_task *task;
+};
 struct exec_task {
     struct exec_task *next_over;      /* exec_family_over */
     sg_grid *grid;                    /* NULL: only a place in a stream */
     uint32_t waits, refs;
     bool over;
-    struct link *successors;
+    struct family_link *successors;
 };
 /* A stream (last: its last task) or an event (the task that it has recorded). */
 struct exec_device_object { struct exec_device_object *next; uint64_t handle; bool is_event; struct exec_task *task; };
@@ -45,10 +48,10 @@ static bool task_after(struct exec_task *t, struct exec_task *before)
 {
     if (!before || before->over)
         return true;
-    struct link *l = calloc(1, sizeof *l);
+    struct family_link *l = calloc(1, sizeof *l);
     if (!l)
         return false;
-    *l = (struct link){ before->successors, t };
+    *l = (struct family_link){ before->successors, t };
     before->successors = l;
     t->waits++;
     t->refs++;
@@ -74,7 +77,7 @@ static void put_ready(sg_grid *g, sg_grid **ready)
    references to them. */
 static void task_end(struct exec_task *t, sg_grid **ready, struct exec_task **list)
 {
-    struct link *next, *l = t->successors;
+    struct family_link *next, *l = t->successors;
     t->over = true;
     t->successors = NULL;
     for (; l; l = next) {

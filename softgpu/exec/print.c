@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct record { struct record *next; size_t size; char text[]; };
+struct print_record {
+    struct print_record *next;
+    size_t size;
+    char text[];
+};
 struct sg_print {
     pthread_mutex_t lock;
-    struct record *first, **end;
+    struct print_record *first, **end;
     size_t held, limit;
     pthread_mutex_t writing;          /* two flushes at once keep the order */
 };
@@ -33,7 +37,7 @@ void sg_print_destroy(sg_print *p)
     if (!p)
         return;
     while (p->first) {
-        struct record *r = p->first;
+        struct print_record *r = p->first;
         p->first = r->next;
         free(r);
     }
@@ -53,19 +57,19 @@ void exec_print_add(sg_print *p, const char *text, size_t size)
 {
     if (!p)
         return;
-    struct record *r = malloc(sizeof *r + size);
+    struct print_record *r = malloc(sizeof *r + size);
     if (!r)
         return;
     r->next = NULL;
     r->size = size;
     memcpy(r->text, text, size);
-    struct record *old = NULL;
+    struct print_record *old = NULL;
     pthread_mutex_lock(&p->lock);
     *p->end = r;
     p->end = &r->next;
     p->held += sizeof *r + size;
     while (p->held > p->limit && p->first != r) {
-        struct record *o = p->first;
+        struct print_record *o = p->first;
         p->first = o->next;
         p->held -= sizeof *o + o->size;
         o->next = old;
@@ -73,7 +77,7 @@ void exec_print_add(sg_print *p, const char *text, size_t size)
     }
     pthread_mutex_unlock(&p->lock);
     while (old) {
-        struct record *o = old;
+        struct print_record *o = old;
         old = o->next;
         free(o);
     }
@@ -83,14 +87,14 @@ void sg_print_flush(sg_print *p)
 {
     pthread_mutex_lock(&p->writing);
     pthread_mutex_lock(&p->lock);
-    struct record *r = p->first;
+    struct print_record *r = p->first;
     p->first = NULL;
     p->end = &p->first;
     p->held = 0;
     pthread_mutex_unlock(&p->lock);
     bool any = r != NULL;
     while (r) {
-        struct record *next = r->next;
+        struct print_record *next = r->next;
         fwrite(r->text, 1, r->size, stdout);
         free(r);
         r = next;

@@ -17,10 +17,14 @@
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-struct slot { struct sg_texture texture; uint32_t generation, next_free; bool used; };
+struct texture_slot {
+    struct sg_texture texture;
+    uint32_t generation, next_free;
+    bool used;
+};
 static struct {
     pthread_rwlock_t lock;
-    struct slot *slots;
+    struct texture_slot *slots;
     uint32_t count, room, first_free;
 } table = { .lock = PTHREAD_RWLOCK_INITIALIZER };
 
@@ -33,7 +37,7 @@ static uint64_t handle_of(uint32_t slot)                 /* slots count from 1: 
            (uint64_t)(table.slots[slot - 1].generation & ((1u << GENERATION_BITS) - 1)) << SLOT_BITS | slot;
 }
 
-static struct slot *slot_of(uint64_t handle)
+static struct texture_slot *slot_of(uint64_t handle)
 {
     uint32_t slot = (uint32_t)handle;
     if (!slot || slot > table.count || !table.slots[slot - 1].used || handle_of(slot) != handle)
@@ -44,7 +48,7 @@ static struct slot *slot_of(uint64_t handle)
 static bool table_grow(void)
 {
     uint32_t room = table.room ? 2 * table.room : 64;
-    struct slot *grown = room > SLOTS_MOST ? NULL : realloc(table.slots, room * sizeof *grown);
+    struct texture_slot *grown = room > SLOTS_MOST ? NULL : realloc(table.slots, room * sizeof *grown);
     if (!grown)
         return false;
     table.slots = grown;
@@ -63,7 +67,7 @@ static void slot_out_of_free(uint32_t slot)
 static uint32_t generation_of(uint64_t handle) { return handle >> SLOT_BITS & ((1u << GENERATION_BITS) - 1); }
 
 /* The slot that a handle of another process names, which may be new here. NULL: it is no handle, or no host memory. */
-static struct slot *slot_for(uint64_t handle)
+static struct texture_slot *slot_for(uint64_t handle)
 {
     const uint32_t slot = (uint32_t)handle;
     if (handle >> (GENERATION_BITS + SLOT_BITS) != tag || !slot || slot > SLOTS_MOST)
@@ -72,7 +76,7 @@ static struct slot *slot_for(uint64_t handle)
         if (!table_grow())
             return NULL;
     while (table.count < slot) {
-        table.slots[table.count] = (struct slot){ .next_free = table.first_free };
+        table.slots[table.count] = (struct texture_slot){ .next_free = table.first_free };
         table.first_free = ++table.count;
     }
     return &table.slots[slot - 1];
@@ -81,11 +85,11 @@ static struct slot *slot_for(uint64_t handle)
 bool sg_texture_add_at(const struct sg_texture *t, uint64_t handle)
 {
     pthread_rwlock_wrlock(&table.lock);
-    struct slot *s = slot_for(handle);
+    struct texture_slot *s = slot_for(handle);
     const bool free = s && !s->used;
     if (free) {
         slot_out_of_free((uint32_t)handle);
-        *s = (struct slot){ .texture = *t, .generation = generation_of(handle), .used = true };
+        *s = (struct texture_slot){ .texture = *t, .generation = generation_of(handle), .used = true };
     }
     pthread_rwlock_unlock(&table.lock);
     return free;
@@ -94,7 +98,7 @@ bool sg_texture_add_at(const struct sg_texture *t, uint64_t handle)
 void sg_texture_retire(uint64_t handle)
 {
     pthread_rwlock_wrlock(&table.lock);
-    struct slot *s = slot_for(handle);
+    struct texture_slot *s = slot_for(handle);
     if (s && !s->used && s->generation <= generation_of(handle))
         s->generation = generation_of(handle) + 1;
     pthread_rwlock_unlock(&table.lock);
@@ -122,7 +126,7 @@ out:
 void sg_texture_remove(uint64_t handle)
 {
     pthread_rwlock_wrlock(&table.lock);
-    struct slot *s = slot_of(handle);
+    struct texture_slot *s = slot_of(handle);
     if (s) {
         s->used = false;
         s->generation++;
@@ -135,7 +139,7 @@ void sg_texture_remove(uint64_t handle)
 bool sg_texture_get(uint64_t handle, struct sg_texture *t)
 {
     pthread_rwlock_rdlock(&table.lock);
-    const struct slot *s = slot_of(handle);
+    const struct texture_slot *s = slot_of(handle);
     if (s)
         *t = s->texture;
     pthread_rwlock_unlock(&table.lock);

@@ -9,14 +9,14 @@
 size_t ptx_arena_most = (size_t)4 << 30;           /* NCCL's library, joined, takes more than one GiB */
 enum { FIRST_BLOCK = 16 * 1024, LARGEST_BLOCK = 1024 * 1024, ALIGNMENT = 16 };
 
-struct block {
-    struct block *next;
+struct arena_block {
+    struct arena_block *next;
     size_t        size;
     _Alignas(ALIGNMENT) unsigned char bytes[];
 };
 
 struct ptx_arena {
-    struct block *blocks;             /* the first one is the one being filled */
+    struct arena_block *blocks; /* the first one is the one being filled */
     size_t        filled;
     size_t        next_size;
     size_t        used;
@@ -30,7 +30,7 @@ struct ptx_arena *ptx_arena_create(void)
     return arena;
 }
 
-static void block_free(struct block *block)
+static void block_free(struct arena_block *block)
 {
     ptx_budget_give(sizeof *block + block->size);
     free(block);
@@ -41,18 +41,18 @@ void ptx_arena_destroy(struct ptx_arena *arena)
     if (!arena)
         return;
     while (arena->blocks) {
-        struct block *next = arena->blocks->next;
+        struct arena_block *next = arena->blocks->next;
         block_free(arena->blocks);
         arena->blocks = next;
     }
     free(arena);
 }
 
-static struct block *block_create(size_t size)
+static struct arena_block *block_create(size_t size)
 {
-    if (size > SIZE_MAX - sizeof(struct block) || !ptx_budget_take(sizeof(struct block) + size))
+    if (size > SIZE_MAX - sizeof(struct arena_block) || !ptx_budget_take(sizeof(struct arena_block) + size))
         return NULL;
-    struct block *block = calloc(1, sizeof *block + size);
+    struct arena_block *block = calloc(1, sizeof *block + size);
     if (block)
         block->size = size;
     else
@@ -70,7 +70,7 @@ void *ptx_arena_alloc(struct ptx_arena *arena, size_t size)
     if (arena->used > ptx_arena_most || size > ptx_arena_most - arena->used)
         return NULL;
 
-    struct block *current = arena->blocks;
+    struct arena_block *current = arena->blocks;
     if (current && size <= current->size - arena->filled) {
         void *result = current->bytes + arena->filled;
         arena->filled += size;
@@ -78,7 +78,7 @@ void *ptx_arena_alloc(struct ptx_arena *arena, size_t size)
         return result;
     }
     if (current && size > arena->next_size / 4) {      /* behind the current block, which goes on being filled */
-        struct block *own = block_create(size);
+        struct arena_block *own = block_create(size);
         if (!own)
             return NULL;
         own->next = current->next;
@@ -86,7 +86,7 @@ void *ptx_arena_alloc(struct ptx_arena *arena, size_t size)
         arena->used += size;
         return own->bytes;
     }
-    struct block *fresh = block_create(size > arena->next_size ? size : arena->next_size);
+    struct arena_block *fresh = block_create(size > arena->next_size ? size : arena->next_size);
     if (!fresh)
         return NULL;
     if (arena->next_size < LARGEST_BLOCK)
@@ -115,11 +115,11 @@ char *ptx_arena_string(struct ptx_arena *arena, const char *text, size_t size)
 
 void ptx_arena_reset(struct ptx_arena *arena)
 {
-    struct block *kept = arena->blocks;
+    struct arena_block *kept = arena->blocks;
     if (!kept)
         return;
     while (kept->next) {
-        struct block *next = kept->next->next;
+        struct arena_block *next = kept->next->next;
         block_free(kept->next);
         kept->next = next;
     }

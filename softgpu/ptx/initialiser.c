@@ -11,7 +11,7 @@
 
 #include "softgpu/ptx/reader.h"
 
-struct shape {
+struct initialiser_shape {
     enum ptx_type type;
     unsigned      element;                             /* bytes */
     unsigned      levels;
@@ -75,7 +75,7 @@ static bool convert(struct ptx_reader *reader, const struct reader_value *value,
     return true;
 }
 
-static bool write_element(struct ptx_reader *reader, const struct shape *shape, uint64_t at,
+static bool write_element(struct ptx_reader *reader, const struct initialiser_shape *shape, uint64_t at,
                           const struct reader_value *value)
 {
     uint64_t bits;
@@ -129,7 +129,7 @@ static bool read_masked(struct ptx_reader *reader, uint64_t mask, struct reader_
            lexer_expect(reader, ')', "after the masked address");
 }
 
-static bool read_element(struct ptx_reader *reader, const struct shape *shape, uint64_t at)
+static bool read_element(struct ptx_reader *reader, const struct initialiser_shape *shape, uint64_t at)
 {
     struct reader_relocation relocation = { .relocation = { .offset = at, .size = shape->element } };
     uint32_t line = reader->token.line;
@@ -158,7 +158,7 @@ static bool read_element(struct ptx_reader *reader, const struct shape *shape, u
 }
 
 /* { … } of an item of that level, which starts at byte `base`. Numbers stand in the innermost braces only. */
-static bool read_braces(struct ptx_reader *reader, const struct shape *shape, unsigned level, uint64_t base)
+static bool read_braces(struct ptx_reader *reader, const struct initialiser_shape *shape, unsigned level, uint64_t base)
 {
     uint64_t at = base, item = shape->extent[level + 1], extent = shape->extent[level];
     bool innermost = level + 1 == shape->levels, open = level == 0 && shape->open;
@@ -200,10 +200,10 @@ static bool keep_bytes(struct ptx_reader *reader, struct ptx_variable *variable)
 bool initialiser_read(struct ptx_reader *reader, struct ptx_variable *variable, const uint64_t *dimensions,
                       unsigned dimension_count)
 {
-    struct shape shape = { .type = variable->type,
-                           .element = (unsigned)ptx_type_size(variable->type),
-                           .open = variable->unsized,
-                           .is_vector = variable->vector > 1 };
+    struct initialiser_shape shape = { .type = variable->type,
+                                       .element = (unsigned)ptx_type_size(variable->type),
+                                       .open = variable->unsized,
+                                       .is_vector = variable->vector > 1 };
     if (variable->type >= PTX_TEXREF)
         return opaque_read(reader, variable);
     if (variable->type >= PTX_F16 && variable->type <= PTX_BF16X2)

@@ -13,7 +13,11 @@
 
 enum { MOST_MODIFIERS = 16, MOST_PREFIX = 8, MOST_DIGITS = 9, MOST_INTEGER = 18 };
 
-struct scan { struct ptx_reader *reader; const char *at; uint32_t line; };
+struct scanner {
+    struct ptx_reader *reader;
+    const char *at;
+    uint32_t line;
+};
 
 /* One bit for each of the characters below 128. */
 struct set { uint64_t low, high; };
@@ -33,13 +37,13 @@ static inline bool is_in(struct set set, char c)
     return u < 128 && ((u < 64 ? set.low : set.high) >> (u & 63) & 1);
 }
 
-static inline void skip_blanks(struct scan *scan)
+static inline void skip_blanks(struct scanner *scan)
 {
     while (*scan->at == ' ' || *scan->at == '\t' || *scan->at == '\n')
         scan->line += *scan->at++ == '\n';
 }
 
-static void skip_blanks_and_comments(struct scan *scan)
+static void skip_blanks_and_comments(struct scanner *scan)
 {
     for (;;) {
         skip_blanks(scan);
@@ -51,7 +55,7 @@ static void skip_blanks_and_comments(struct scan *scan)
 }
 
 /* A register of a range, such as %rd12, without a component behind it. */
-static bool scan_register(struct scan *scan, enum ptx_type *type)
+static bool scan_register(struct scanner *scan, enum ptx_type *type)
 {
     const char *at = scan->at + 1;
     uint64_t characters = 0;
@@ -75,7 +79,7 @@ static bool scan_register(struct scan *scan, enum ptx_type *type)
     return true;
 }
 
-static bool scan_pattern(struct scan *scan, unsigned count)
+static bool scan_pattern(struct scanner *scan, unsigned count)
 {
     const char *at = scan->at + 2;
     for (unsigned i = 0; i < count; i++)
@@ -85,7 +89,7 @@ static bool scan_pattern(struct scan *scan, unsigned count)
     return is_in(delimiters, *at);
 }
 
-static bool scan_number(struct scan *scan)
+static bool scan_number(struct scanner *scan)
 {
     const char *at = scan->at;
     bool minus = *at == '-';
@@ -107,7 +111,7 @@ static bool scan_number(struct scan *scan)
 
 /* A name that is bound: a variable, a parameter, a function, a label that stands before. What uses a function's name
    is the reader's: it notes whose address is taken. */
-static bool scan_name(struct scan *scan, const struct reader_binding **binding)
+static bool scan_name(struct scanner *scan, const struct reader_binding **binding)
 {
     const char *first = scan->at, *at = first;
     while (is_in(names, *at))
@@ -120,7 +124,7 @@ static bool scan_name(struct scan *scan, const struct reader_binding **binding)
     return *binding;
 }
 
-static bool scan_base(struct scan *scan)
+static bool scan_base(struct scanner *scan)
 {
     enum ptx_type type;
     const struct reader_binding *binding;
@@ -130,7 +134,7 @@ static bool scan_base(struct scan *scan)
                                          binding->kind == BINDING_PARAM || binding->kind == BINDING_RETURN);
 }
 
-static bool scan_address(struct scan *scan)
+static bool scan_address(struct scanner *scan)
 {
     scan->at++;
     if (!scan_base(scan))
@@ -143,7 +147,7 @@ static bool scan_address(struct scan *scan)
     return *scan->at++ == ']';
 }
 
-static bool scan_simple(struct scan *scan)
+static bool scan_simple(struct scanner *scan)
 {
     enum ptx_type type;
     const struct reader_binding *binding;
@@ -155,7 +159,7 @@ static bool scan_simple(struct scan *scan)
     return scan_name(scan, &binding) && binding->kind != BINDING_FUNCTION;
 }
 
-static bool scan_vector(struct scan *scan)
+static bool scan_vector(struct scanner *scan)
 {
     for (;;) {
         scan->at++;
@@ -168,12 +172,12 @@ static bool scan_vector(struct scan *scan)
     }
 }
 
-static bool scan_operand(struct scan *scan)
+static bool scan_operand(struct scanner *scan)
 {
     return *scan->at == '[' ? scan_address(scan) : *scan->at == '{' ? scan_vector(scan) : scan_simple(scan);
 }
 
-static bool scan_opcode(struct scan *scan)
+static bool scan_opcode(struct scanner *scan)
 {
     const char *at = scan->at;
     unsigned modifiers = 0;
@@ -192,7 +196,7 @@ static bool scan_opcode(struct scan *scan)
     return *at == ' ' || *at == '\t' || *at == ';';
 }
 
-static bool scan_guard(struct scan *scan)
+static bool scan_guard(struct scanner *scan)
 {
     enum ptx_type type;
     if (*scan->at != '@')
@@ -206,7 +210,7 @@ static bool scan_guard(struct scan *scan)
     return true;
 }
 
-static bool scan_instruction(struct scan *scan)
+static bool scan_instruction(struct scanner *scan)
 {
     if (!scan_guard(scan) || !scan_opcode(scan))
         return false;
@@ -232,7 +236,7 @@ static bool scan_instruction(struct scan *scan)
    block in a block is the reader's, so that nothing is looked at more than twice here. */
 bool scan_instructions(struct ptx_reader *reader)
 {
-    struct scan scan = { .reader = reader, .at = reader->token.start, .line = reader->token.line };
+    struct scanner scan = { .reader = reader, .at = reader->token.start, .line = reader->token.line };
     const char *start = scan.at, *behind = scan.at;
     uint32_t line = scan.line;
     bool inside = false;

@@ -65,7 +65,7 @@ struct side {
     size_t x, y, z, pitch, height;
 };
 
-struct shape {
+struct copy_shape {
     size_t width, height, depth;
     size_t most_pitch; /* 0: any */
 };
@@ -86,7 +86,7 @@ static bool add_product(size_t *sum, size_t a, size_t b)
 }
 
 /* Rows must not overlap. Where only one row, or one slice, is copied, no pitch, or no height, is needed. */
-static int side_box(const struct side *side, const struct shape *shape, struct core_box *box)
+static int side_box(const struct side *side, const struct copy_shape *shape, struct core_box *box)
 {
     size_t row, rows, offset = 0;
     const struct core_extent extent = { shape->width, shape->height, shape->depth };
@@ -123,7 +123,7 @@ static enum core_direction direction_of(CUmemorytype to, CUmemorytype from)
 }
 
 /* limited: the pitches must be those that the device allows. */
-static int copy_box(const struct side *to, const struct side *from, struct shape shape, bool limited,
+static int copy_box(const struct side *to, const struct side *from, struct copy_shape shape, bool limited,
                     core_stream stream, bool blocking)
 {
     core_context *context;
@@ -158,7 +158,7 @@ static int copy_2d(const CUDA_MEMCPY2D *c, bool limited, core_stream stream, boo
                                .x = c->srcXInBytes,
                                .y = c->srcY,
                                .pitch = c->srcPitch };
-    return copy_box(&to, &from, (struct shape){ c->WidthInBytes, c->Height, 1, 0 }, limited, stream, blocking);
+    return copy_box(&to, &from, (struct copy_shape){ c->WidthInBytes, c->Height, 1, 0 }, limited, stream, blocking);
 }
 
 /* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the same members but for the contexts. */
@@ -181,7 +181,7 @@ static int copy_2d(const CUDA_MEMCPY2D *c, bool limited, core_stream stream, boo
                                .z = (c)->srcZ,             \
                                .pitch = (c)->srcPitch,     \
                                .height = (c)->srcHeight }; \
-    const struct shape shape = { (c)->WidthInBytes, (c)->Height, (c)->Depth, 0 }
+    const struct copy_shape shape = { (c)->WidthInBytes, (c)->Height, (c)->Depth, 0 }
 
 static int copy_3d(const CUDA_MEMCPY3D *c, core_stream stream, bool blocking)
 {
@@ -199,7 +199,7 @@ int driver_copy_check(core_context *context, const CUDA_MEMCPY3D *c, enum core_d
     if (c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
         return CUDA_ERROR_INVALID_VALUE;
     SIDES_3D(c);
-    struct shape limited = shape;
+    struct copy_shape limited = shape;
     limited.most_pitch = greatest_pitch(context);
     if (!shape.width || !shape.height || !shape.depth)
         return CUDA_ERROR_INVALID_VALUE;
@@ -239,7 +239,7 @@ CUresult driver_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream stream)
 
 static int copy_line(const struct side *to, const struct side *from, size_t size, core_stream stream, bool blocking)
 {
-    return copy_box(to, from, (struct shape){ size, 1, 1, 0 }, false, stream, blocking);
+    return copy_box(to, from, (struct copy_shape){ size, 1, 1, 0 }, false, stream, blocking);
 }
 
 static struct side in_array(CUarray array, size_t offset)

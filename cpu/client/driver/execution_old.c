@@ -13,7 +13,7 @@
 enum { PARAMETER_BYTES = 4096 };              /* the most that kernels had then */
 
 /* What a function keeps; lives as long as the process, as the function does. */
-struct kept {
+struct kept_launch {
     unsigned block[3], shared, size;
     unsigned char parameters[PARAMETER_BYTES];
 };
@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct registry all;                   /* function -> kept; under lock */
 
 /* Takes the lock if it returns 0. */
-static int keep(core_function *function, struct kept **out)
+static int keep(core_function *function, struct kept_launch **out)
 {
     core_context *context;
     int error = driver_enter(&context);
@@ -30,7 +30,7 @@ static int keep(core_function *function, struct kept **out)
     if (error)
         return error;
     pthread_mutex_lock(&lock);
-    struct kept *kept = registry_find(&all, function);
+    struct kept_launch *kept = registry_find(&all, function);
     if (!kept && (kept = calloc(1, sizeof *kept))) {
         kept->block[0] = kept->block[1] = kept->block[2] = 1;
         if (!registry_set(&all, function, kept)) {
@@ -46,7 +46,7 @@ static int keep(core_function *function, struct kept **out)
 
 static int set_block(core_function *function, int x, int y, int z)
 {
-    struct kept *kept;
+    struct kept_launch *kept;
     int error = keep(function, &kept);
     if (error)
         return error;
@@ -63,7 +63,7 @@ static int set_block(core_function *function, int x, int y, int z)
 
 static int set_shared(core_function *function, unsigned bytes)
 {
-    struct kept *kept;
+    struct kept_launch *kept;
     int error = keep(function, &kept);
     if (error)
         return error;
@@ -74,7 +74,7 @@ static int set_shared(core_function *function, unsigned bytes)
 
 static int set_size(core_function *function, unsigned bytes)
 {
-    struct kept *kept;
+    struct kept_launch *kept;
     int error = keep(function, &kept);
     if (error)
         return error;
@@ -88,7 +88,7 @@ static int set_size(core_function *function, unsigned bytes)
 
 static int set_parameter(core_function *function, int offset, const void *value, unsigned bytes)
 {
-    struct kept *kept;
+    struct kept_launch *kept;
     int error = keep(function, &kept);
     if (error)
         return error;
@@ -102,7 +102,7 @@ static int set_parameter(core_function *function, int offset, const void *value,
 
 static CUresult launch(CUfunction function, int width, int height, CUstream stream)
 {
-    struct kept *kept, now;
+    struct kept_launch *kept, now;
     int error = keep(function, &kept);
     if (error)
         return driver_local(error);

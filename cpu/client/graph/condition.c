@@ -13,7 +13,7 @@
 #include "cpu/client/graph/executable.h"
 #include "cpu/common/cancel.h"
 
-struct condition {
+struct condition_word {
     uint64_t word;
     core_context *context;
     graph_handle of; /* the graph that it was created for */
@@ -23,7 +23,7 @@ struct condition {
     bool used;       /* a node of the program's has it */
     atomic_uint holders;
     struct list of_all;
-    struct condition *next; /* of the graph */
+    struct condition_word *next; /* of the graph */
 };
 
 enum { SLAB_WORDS = 1024, WORD_SIZE = 4 };
@@ -73,9 +73,9 @@ static int word_take(core_context *context, uint64_t *word)
 
 /* ---- handles ---- */
 
-void condition_hold(struct condition *c) { atomic_fetch_add(&c->holders, 1); }
+void condition_hold(struct condition_word *c) { atomic_fetch_add(&c->holders, 1); }
 
-void condition_drop(struct condition *c)
+void condition_drop(struct condition_word *c)
 {
     if (atomic_fetch_sub(&c->holders, 1) != 1)
         return;
@@ -85,18 +85,18 @@ void condition_drop(struct condition *c)
 
 void conditions_drop(struct graph *g)
 {
-    for (struct condition *c; (c = g->conditions);) {
+    for (struct condition_word *c; (c = g->conditions);) {
         g->conditions = c->next;
         c->of = 0;
         condition_drop(c);
     }
 }
 
-static struct condition *find(uint64_t word)
+static struct condition_word *find(uint64_t word)
 {
     for (struct list *link = list_first(&all); link; link = list_next(&all, link))
-        if (LIST_OBJECT(link, struct condition, of_all)->word == word)
-            return LIST_OBJECT(link, struct condition, of_all);
+        if (LIST_OBJECT(link, struct condition_word, of_all)->word == word)
+            return LIST_OBJECT(link, struct condition_word, of_all);
     return NULL;
 }
 
@@ -124,7 +124,7 @@ int graph_condition_create(graph_handle handle, core_context *context, uint32_t 
     graphs_leave();
     if (!known)
         return CORE_INVALID_VALUE;
-    struct condition *c = calloc(1, sizeof *c);
+    struct condition_word *c = calloc(1, sizeof *c);
     code = c ? word_take(context, &word) : CORE_OUT_OF_MEMORY;
     if (code || (code = graphs_enter())) {
         free(c);
@@ -132,8 +132,14 @@ int graph_condition_create(graph_handle handle, core_context *context, uint32_t 
     }
     struct graph *g = graph_of(handle);
     if (g) {
-        *c = (struct condition){ .word = word, .context = context, .of = handle, .depth = depth_of(g), .value = value,
-                                 .assigned = flags & GRAPH_ASSIGN_DEFAULT, .holders = 1, .next = g->conditions };
+        *c = (struct condition_word){ .word = word,
+                                      .context = context,
+                                      .of = handle,
+                                      .depth = depth_of(g),
+                                      .value = value,
+                                      .assigned = flags & GRAPH_ASSIGN_DEFAULT,
+                                      .holders = 1,
+                                      .next = g->conditions };
         g->conditions = c;
         list_append(&all, &c->of_all);
         *out = word;
@@ -189,7 +195,7 @@ int condition_admit(struct graph *g, struct graph_parameters *p)
         core_unsupported("a conditional node inside 16 others");
         return CORE_NOT_SUPPORTED;
     }
-    struct condition *c = find(p->condition.handle);
+    struct condition_word *c = find(p->condition.handle);
     if (!c || c->used || c->context != p->context || !size_fits(&p->condition))
         return CORE_INVALID_VALUE;
     const struct graph *home = g;
@@ -246,7 +252,7 @@ bool graph_has_conditions(struct graph *g)
 
 static bool has_unused(const struct graph *g)
 {
-    for (const struct condition *c = g->conditions; c; c = c->next)
+    for (const struct condition_word *c = g->conditions; c; c = c->next)
         if (!c->used)
             return true;
     return false;
@@ -299,7 +305,7 @@ int conditions_begin(struct graph *g, unsigned depth, core_context *context, cor
         struct graph *body;
         if (n->parameters.kind != GRAPH_CONDITION)
             continue;
-        const struct condition *c = n->parameters.condition.word;
+        const struct condition_word *c = n->parameters.condition.word;
         const struct core_box to = { c->word, WORD_SIZE, 1 };
         if (!code && c->assigned && c->depth == depth)
             code = core_set(context, stream, &to, &(struct core_extent){ 1, 1, 1 }, c->value, WORD_SIZE, false);

@@ -124,7 +124,7 @@ struct graph_condition {
     int type; /* enum core_condition_kind */
     unsigned count;
     const graph_handle *bodies;
-    struct condition *word; /* the model's own */
+    struct condition_word *word; /* the model's own */
 };
 
 enum { GRAPH_ATTRIBUTES_MOST = 32 }; /* of a kernel */

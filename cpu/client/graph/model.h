@@ -51,7 +51,7 @@ struct graph {
     struct user *updated; /* scratch: what an update makes of `users` */
     struct ground *ground; /* of what it allocates; NULL: nothing */
     bool moved;            /* into its parent; the program's handle is the parent's */
-    struct condition *conditions; /* that were created for it */
+    struct condition_word *conditions; /* that were created for it */
 };
 
 /* Entering: 3 in the child of a fork, 2 without memory. Leaving does what must not be done under the lock: memory goes
@@ -130,8 +130,8 @@ bool bodies_make(struct node *, const struct node *like, bool with_handles);
 void bodies_drop(struct node *);
 /* Whether such a node may be in the graph: 0, 1 or 801. Of a condition, finds its word. */
 int condition_admit(struct graph *, struct graph_parameters *);
-void condition_hold(struct condition *);
-void condition_drop(struct condition *);
+void condition_hold(struct condition_word *);
+void condition_drop(struct condition_word *);
 void conditions_drop(struct graph *); /* the handles that were created for it */
 /* Whether a graph that is to become an executable keeps the rules of conditions: 0, 1 or 801. */
 int conditions_check(struct graph *, struct node **cycle, bool *unused);

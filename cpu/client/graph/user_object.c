@@ -11,7 +11,7 @@
 
 enum { STREAM_NON_BLOCKING = 1 };
 
-struct object {
+struct user_object {
     graph_object token;
     void (*destroy)(void *);
     void *pointer;
@@ -20,19 +20,19 @@ struct object {
 };
 
 struct user {
-    struct object *object;
+    struct user_object *object;
     uint64_t count;
     struct user *next;
 };
 
 static void object_end(void *data)
 {
-    struct object *o = data;
+    struct user_object *o = data;
     o->destroy(o->pointer);
     free(o);
 }
 
-static void object_drop(struct object *o, uint64_t count)
+static void object_drop(struct user_object *o, uint64_t count)
 {
     if ((o->count -= count))
         return;
@@ -41,7 +41,7 @@ static void object_drop(struct object *o, uint64_t count)
     graphs_defer(&o->end);
 }
 
-static struct user *user_of(struct graph *g, const struct object *o)
+static struct user *user_of(struct graph *g, const struct user_object *o)
 {
     struct user *u = g->users;
     while (u && u->object != o)
@@ -49,7 +49,7 @@ static struct user *user_of(struct graph *g, const struct object *o)
     return u;
 }
 
-static bool user_add(struct graph *g, struct object *o, uint64_t count)
+static bool user_add(struct graph *g, struct user_object *o, uint64_t count)
 {
     struct user *u = user_of(g, o);
     if (!u) {
@@ -214,10 +214,10 @@ int graph_object_create(void *pointer, void (*destroy)(void *), unsigned count, 
     CANCEL_DEFERRED;
     if (!destroy || !count || count > INT_MAX)
         return CORE_INVALID_VALUE;
-    struct object *o = calloc(1, sizeof *o);
+    struct user_object *o = calloc(1, sizeof *o);
     if (!o)
         return CORE_OUT_OF_MEMORY;
-    *o = (struct object){ .destroy = destroy, .pointer = pointer, .count = count };
+    *o = (struct user_object){ .destroy = destroy, .pointer = pointer, .count = count };
     int code = graphs_enter();
     if (!code) {
         if (!(*out = o->token = handle_add(HANDLE_OBJECT, o)))
@@ -235,7 +235,7 @@ static int change(graph_object token, unsigned count, bool more)
     int code = graphs_enter();
     if (code)
         return code;
-    struct object *o = handle_find(HANDLE_OBJECT, token);
+    struct user_object *o = handle_find(HANDLE_OBJECT, token);
     if (!o || !count || count > INT_MAX || (!more && count > o->count))
         code = CORE_INVALID_VALUE;
     else if (more)
@@ -265,7 +265,7 @@ int graph_object_give(graph_handle handle, graph_object token, unsigned count, b
     if (code)
         return code;
     struct graph *g = graph_of(handle);
-    struct object *o = handle_find(HANDLE_OBJECT, token);
+    struct user_object *o = handle_find(HANDLE_OBJECT, token);
     if (!g || !o || !count || count > INT_MAX)
         code = CORE_INVALID_VALUE;
     else if (!user_add(g, o, count))
@@ -283,7 +283,7 @@ int graph_object_take(graph_handle handle, graph_object token, unsigned count)
     if (code)
         return code;
     struct graph *g = graph_of(handle);
-    struct object *o = handle_find(HANDLE_OBJECT, token);
+    struct user_object *o = handle_find(HANDLE_OBJECT, token);
     struct user *u = g && o ? user_of(g, o) : NULL;
     if (!u || !count || count > u->count) {
         code = CORE_INVALID_VALUE;

@@ -14,7 +14,7 @@
 #include "cpu/client/core/wire/state.h"
 #include "spans.h"
 
-struct block {
+struct managed_block {
     struct tree_node node;            /* key: address */
     core_context *context;
     struct handle_chunk chunk;
@@ -27,7 +27,7 @@ uint64_t block_unit(void) { return device_count() > 1 ? core_session.granularity
 static int chunk_take(core_context *c, uint64_t size, uint64_t *address)
 {
     struct rights all = { 0 };
-    struct block *b = malloc(sizeof *b);
+    struct managed_block *b = malloc(sizeof *b);
     int code = b ? CORE_OK : CORE_OUT_OF_MEMORY;
     for (int device = 0; device < device_count(); device++)
         rights_note(&all, device, ACCESS_READ_WRITE);
@@ -51,7 +51,7 @@ int block_take(core_context *c, uint64_t size, uint64_t *address)
     return code && code != CORE_OUT_OF_MEMORY ? memory_take(c, size, address) : code;
 }
 
-static void block_end(struct block *b)
+static void block_end(struct managed_block *b)
 {
     tree_remove(&blocks, &b->node);
     handle_chunk_end(&b->chunk);
@@ -61,7 +61,7 @@ static void block_end(struct block *b)
 void block_put(core_context *c, uint64_t address)
 {
     FLYT_ASSERT_HELD(&spans_lock);
-    struct block *b = (struct block *)tree_at_or_below(&blocks, address, 0);
+    struct managed_block *b = (struct managed_block *)tree_at_or_below(&blocks, address, 0);
     if (b && b->node.key == address)
         block_end(b);
     else
@@ -78,9 +78,9 @@ bool block_is_handle(uint64_t address)
 void blocks_forget_context(core_context *c)
 {
     FLYT_ASSERT_HELD(&spans_lock);
-    struct block *next;
-    for (struct block *b = (struct block *)tree_first(&blocks); b; b = next) {
-        next = (struct block *)tree_next(&blocks, &b->node);
+    struct managed_block *next;
+    for (struct managed_block *b = (struct managed_block *)tree_first(&blocks); b; b = next) {
+        next = (struct managed_block *)tree_next(&blocks, &b->node);
         if (b->context == c)
             block_end(b);
     }

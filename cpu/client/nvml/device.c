@@ -263,9 +263,15 @@ int nvmlDeviceGetP2PStatus(device_t one, device_t other, unsigned what, unsigned
     DONE(NVML_SUCCESS);
 }
 
-struct field { unsigned field, scope; long long time, latency; unsigned type; int result; uint64_t value; };
+struct nvml_field {
+    unsigned field, scope;
+    long long time, latency;
+    unsigned type;
+    int result;
+    uint64_t value;
+};
 
-int nvmlDeviceGetFieldValues(device_t device, int count, struct field *fields)
+int nvmlDeviceGetFieldValues(device_t device, int count, struct nvml_field *fields)
 {
     DEVICE(device, fields && count >= 0);
     (void)it;

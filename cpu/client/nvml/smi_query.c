@@ -80,9 +80,12 @@ static bool of_nothing(const struct query_row *row, char *out, size_t size)
     return false;
 }
 
-struct field { const char *name, *other, *unit; field_value *value; };
+struct nvml_field {
+    const char *name, *other, *unit;
+    field_value *value;
+};
 
-static const struct field gpu_fields[] = {
+static const struct nvml_field gpu_fields[] = {
     { "timestamp", NULL, NULL, of_time },
     { "driver_version", NULL, NULL, of_driver },
     { "count", NULL, NULL, of_count },
@@ -121,7 +124,7 @@ static const struct field gpu_fields[] = {
     { 0 },
 };
 
-static const struct field process_fields[] = {
+static const struct nvml_field process_fields[] = {
     { "timestamp", NULL, NULL, of_time },
     { "gpu_name", NULL, NULL, of_name },
     { "gpu_uuid", NULL, NULL, of_uuid },
@@ -134,7 +137,7 @@ static const struct field process_fields[] = {
 
 void smi_help_fields(void)
 {
-    for (const struct field *field = gpu_fields; field->name; field++)
+    for (const struct nvml_field *field = gpu_fields; field->name; field++)
         printf("%s%s%s%s\n", field->name, field->other ? " or " : "", field->other ? field->other : "",
                field->value == of_nothing ? " (not known to Flyt)" : "");
 }
@@ -159,13 +162,13 @@ bool smi_format_read(const char *text, struct smi_format *format)
 }
 
 /* The next field of the list, which it takes away; NULL: none, or an unknown one (*unknown). */
-static const struct field *next(const char **list, const struct field *known, bool *unknown)
+static const struct nvml_field *next(const char **list, const struct nvml_field *known, bool *unknown)
 {
     *list += strspn(*list, " ");
     size_t length = strcspn(*list, ",");
     if (!length)
         return NULL;
-    const struct field *field = known;
+    const struct nvml_field *field = known;
     while (field->name && (strncmp(field->name, *list, length) || field->name[length]) &&
            (!field->other || strncmp(field->other, *list, length) || field->other[length]))
         field++;
@@ -178,11 +181,11 @@ static const struct field *next(const char **list, const struct field *known, bo
     return field;
 }
 
-static bool header(const char *list, const struct field *known, bool print)
+static bool header(const char *list, const struct nvml_field *known, bool print)
 {
     bool unknown = false, first = true;
     const char *start = list;
-    for (const struct field *field; (field = next(&list, known, &unknown)); first = false, start = list)
+    for (const struct nvml_field *field; (field = next(&list, known, &unknown)); first = false, start = list)
         if (print) {
             int length = (int)strcspn(start + strspn(start, " "), ",");
             printf("%s%.*s", first ? "" : ", ", length, start + strspn(start, " "));
@@ -194,11 +197,11 @@ static bool header(const char *list, const struct field *known, bool print)
     return !unknown && !first;
 }
 
-static void line(const struct query_row *row, const char *list, const struct field *known, bool units)
+static void line(const struct query_row *row, const char *list, const struct nvml_field *known, bool units)
 {
     char text[SMI_TEXT];
     bool unknown = false, first = true;
-    for (const struct field *field; (field = next(&list, known, &unknown)); first = false) {
+    for (const struct nvml_field *field; (field = next(&list, known, &unknown)); first = false) {
         bool there = field->value(row, text, sizeof text);
         printf("%s%s", first ? "" : ", ", there ? text : "[N/A]");
         if (there && field->unit && units)

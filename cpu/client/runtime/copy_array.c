@@ -10,13 +10,13 @@
 #include "cpu/common/texel.h"
 
 /* One side of a copy: an array from (x, y) on, or memory. */
-struct side {
+struct half {
     bool is_array;
     const void *array, *memory;
     size_t x, y, pitch;
 };
 
-static int side_box(const struct side *side, const struct core_extent *extent, struct core_box *box)
+static int side_box(const struct half *side, const struct core_extent *extent, struct core_box *box)
 {
     if (side->array)
         return core_array_box(runtime_array(side->array), (const size_t[3]){ side->x, side->y, 0 }, extent, box);
@@ -25,7 +25,7 @@ static int side_box(const struct side *side, const struct core_extent *extent, s
     return cudaSuccess;
 }
 
-static int box(core_context *context, const struct side *to, const struct side *from, const struct core_extent *extent,
+static int box(core_context *context, const struct half *to, const struct half *from, const struct core_extent *extent,
                int kind, core_stream stream, bool blocking)
 {
     struct core_box target, source;
@@ -40,7 +40,7 @@ static bool into_host(int kind) { return kind == cudaMemcpyHostToHost || kind ==
 static bool out_of_host(int kind) { return kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice; }
 
 /* nothing: no bytes are meant, so the sides are not looked at. overlap: rows of memory run into each other. */
-static int begin(const struct side *to, const struct side *from, int kind, bool nothing, bool overlap,
+static int begin(const struct half *to, const struct half *from, int kind, bool nothing, bool overlap,
                  core_context **context)
 {
     struct core_array_shape shape;
@@ -155,7 +155,7 @@ bool runtime_array_of(uint64_t address, cudaArray_t *array, cudaPos *position, u
 
 /* ---- rows ---- */
 
-static int rows(const struct side *to, const struct side *from, size_t width, size_t height, int kind,
+static int rows(const struct half *to, const struct half *from, size_t width, size_t height, int kind,
                 core_stream stream, bool blocking)
 {
     core_context *context;
@@ -176,15 +176,15 @@ static int rows(const struct side *to, const struct side *from, size_t width, si
 static int to_array(void *to, size_t x, size_t y, const void *from, size_t pitch, size_t width, size_t height, int kind,
                     core_stream stream, bool blocking)
 {
-    return rows(&(struct side){ .is_array = true, .array = to, .x = x, .y = y },
-                &(struct side){ .memory = from, .pitch = pitch }, width, height, kind, stream, blocking);
+    return rows(&(struct half){ .is_array = true, .array = to, .x = x, .y = y },
+                &(struct half){ .memory = from, .pitch = pitch }, width, height, kind, stream, blocking);
 }
 
 static int from_array(void *to, size_t pitch, const void *from, size_t x, size_t y, size_t width, size_t height,
                       int kind, core_stream stream, bool blocking)
 {
-    return rows(&(struct side){ .memory = to, .pitch = pitch },
-                &(struct side){ .is_array = true, .array = from, .x = x, .y = y }, width, height, kind, stream,
+    return rows(&(struct half){ .memory = to, .pitch = pitch },
+                &(struct half){ .is_array = true, .array = from, .x = x, .y = y }, width, height, kind, stream,
                 blocking);
 }
 
@@ -227,8 +227,8 @@ cudaError_t runtime_cudaMemcpy2DFromArrayAsync(void *to, size_t pitch, cudaArray
 static int between_arrays(void *to, size_t to_x, size_t to_y, const void *from, size_t x, size_t y, size_t width,
                           size_t height, int kind, core_stream stream)
 {
-    return rows(&(struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y },
-                &(struct side){ .is_array = true, .array = from, .x = x, .y = y }, width, height, kind, stream, true);
+    return rows(&(struct half){ .is_array = true, .array = to, .x = to_x, .y = to_y },
+                &(struct half){ .is_array = true, .array = from, .x = x, .y = y }, width, height, kind, stream, true);
 }
 
 cudaError_t runtime_cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t x,
@@ -246,7 +246,7 @@ cudaError_t runtime_cudaMemcpy2DArrayToArray_ptds(cudaArray_t to, size_t to_x, s
 /* ---- a number of bytes ---- */
 
 /* Bytes of a row of the array; SIZE_MAX: memory is one row. */
-static size_t row_of(const struct side *side, size_t *rows_left)
+static size_t row_of(const struct half *side, size_t *rows_left)
 {
     struct core_array_shape shape;
     *rows_left = 1;
@@ -259,7 +259,7 @@ static size_t row_of(const struct side *side, size_t *rows_left)
     return texel_elements(shape.format, shape.width) * shape.texel;
 }
 
-static bool holds(const struct side *side, size_t row, size_t rows_left, size_t count)
+static bool holds(const struct half *side, size_t row, size_t rows_left, size_t count)
 {
     size_t room;
     if (!side->array)
@@ -268,7 +268,7 @@ static bool holds(const struct side *side, size_t row, size_t rows_left, size_t 
            count <= room - side->x;
 }
 
-static void advance(struct side *side, size_t row, size_t bytes)
+static void advance(struct half *side, size_t row, size_t bytes)
 {
     if (!side->array) {
         side->memory = (const char *)side->memory + bytes;
@@ -281,7 +281,7 @@ static void advance(struct side *side, size_t row, size_t bytes)
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Each turn: the rest of a row, or as many whole rows as both sides can have in one box. */
-static int bytes(struct side to, struct side from, size_t count, int kind, core_stream stream, bool blocking)
+static int bytes(struct half to, struct half from, size_t count, int kind, core_stream stream, bool blocking)
 {
     core_context *context;
     size_t to_rows, from_rows;
@@ -308,14 +308,14 @@ static int bytes(struct side to, struct side from, size_t count, int kind, core_
 static int bytes_to(void *to, size_t x, size_t y, const void *from, size_t count, int kind, core_stream stream,
                     bool blocking)
 {
-    return bytes((struct side){ .is_array = true, .array = to, .x = x, .y = y }, (struct side){ .memory = from }, count,
+    return bytes((struct half){ .is_array = true, .array = to, .x = x, .y = y }, (struct half){ .memory = from }, count,
                  kind, stream, blocking);
 }
 
 static int bytes_from(void *to, const void *from, size_t x, size_t y, size_t count, int kind, core_stream stream,
                       bool blocking)
 {
-    return bytes((struct side){ .memory = to }, (struct side){ .is_array = true, .array = from, .x = x, .y = y }, count,
+    return bytes((struct half){ .memory = to }, (struct half){ .is_array = true, .array = from, .x = x, .y = y }, count,
                  kind, stream, blocking);
 }
 
@@ -358,8 +358,8 @@ cudaError_t runtime_cudaMemcpyFromArrayAsync(void *to, cudaArray_const_t from, s
 static int bytes_between(void *to, size_t to_x, size_t to_y, const void *from, size_t x, size_t y, size_t count,
                          int kind, core_stream stream)
 {
-    return bytes((struct side){ .is_array = true, .array = to, .x = to_x, .y = to_y },
-                 (struct side){ .is_array = true, .array = from, .x = x, .y = y }, count, kind, stream, true);
+    return bytes((struct half){ .is_array = true, .array = to, .x = to_x, .y = to_y },
+                 (struct half){ .is_array = true, .array = from, .x = x, .y = y }, count, kind, stream, true);
 }
 
 cudaError_t runtime_cudaMemcpyArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t x,

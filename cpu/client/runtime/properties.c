@@ -44,7 +44,7 @@ static int fill_properties(int ordinal, cudaDeviceProp *properties)
     return cudaSuccess;
 }
 
-static struct kept {
+static struct kept_properties {
     atomic_bool known;
     cudaDeviceProp properties;
 } kept_properties[RUNTIME_MAX_DEVICES];
@@ -57,7 +57,7 @@ static const cudaDeviceProp *keep_properties(int device, cudaDeviceProp *space, 
     *error = fill_properties(device, space);
     if (*error || device >= RUNTIME_MAX_DEVICES || atomic_flag_test_and_set(&filling[device]))
         return NULL;
-    struct kept *kept = &kept_properties[device];
+    struct kept_properties *kept = &kept_properties[device];
     kept->properties = *space;
     atomic_store_explicit(&kept->known, true, memory_order_release);
     return &kept->properties;

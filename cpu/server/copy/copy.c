@@ -16,7 +16,7 @@
 #include "cpu/server/lanes/lanes.h"
 
 /* What a call asks for. The pointers are into its arguments. */
-struct request {
+struct copy_request {
     uint32_t stream;
     struct server_copy plan;
     const flyt_bulk *bulk;                /* in: the bytes */
@@ -27,10 +27,10 @@ struct request {
 /* What a procedure is as a copy. */
 struct form {
     struct operation operation;
-    struct request (*read)(struct session *, const struct call *);
+    struct copy_request (*read)(struct session *, const struct call *);
 };
 
-static struct request request_of(struct session *session, const struct call *call)
+static struct copy_request request_of(struct session *session, const struct call *call)
 {
     return ((const struct form *)call->operation)->read(session, call);
 }
@@ -146,7 +146,7 @@ static int in_slot(struct session *session, struct call *call, const flyt_bulk *
 
 static int in_issue(struct session *session, struct call *call)
 {
-    struct request request = request_of(session, call);
+    struct copy_request request = request_of(session, call);
     struct server_copy *plan = &request.plan;
     struct stream *stream = call->stream;
     uint64_t size = copy_bytes(&plan->extent);
@@ -184,7 +184,7 @@ static bool in_enter(struct session *session, struct call *call, uint32_t stream
 
 static void serve_in(struct session *session, struct call *call, const struct form *form)
 {
-    struct request request = form->read(session, call);
+    struct copy_request request = form->read(session, call);
     uint64_t size = 0;
     if (!in_enter(session, call, request.stream, request.bulk))
         return;
@@ -230,7 +230,7 @@ static void out_finish(struct session *session, struct waiter *waiter)
 /* Issues the copy into a slot and arranges for the answer. */
 static int out_issue(struct session *session, struct call *call)
 {
-    struct request request = request_of(session, call);
+    struct copy_request request = request_of(session, call);
     struct server_copy *plan = &request.plan;
     struct stream *stream = call->stream;
     uint64_t size = copy_bytes(&plan->extent);
@@ -269,7 +269,7 @@ static int out_issue(struct session *session, struct call *call)
 
 static void serve_out(struct session *session, struct call *call, const struct form *form)
 {
-    struct request request = form->read(session, call);
+    struct copy_request request = form->read(session, call);
     const flyt_via *via = request.via;
     if (!server_stream_enter(session, call, request.stream))
         return;
@@ -286,7 +286,7 @@ static void serve_out(struct session *session, struct call *call, const struct f
 
 static CUresult between(struct session *session, struct call *call, uint64_t *mark)
 {
-    struct request request = request_of(session, call);
+    struct copy_request request = request_of(session, call);
     *mark = request.mark;
     call->stream->issued = call->number;
     figure_add(&session->figures->bytes_between, copy_bytes(&request.plan.extent));
@@ -358,7 +358,7 @@ static int answered_issue(struct session *session, struct call *call)
 
 static void serve_between(struct session *session, struct call *call, const struct form *form)
 {
-    struct request request = form->read(session, call);
+    struct copy_request request = form->read(session, call);
     uint64_t mark = request.mark;
     if (!server_stream_enter(session, call, request.stream))
         return;
@@ -374,49 +374,54 @@ static void serve_between(struct session *session, struct call *call, const stru
 
 /* ---- the calls ---- */
 
-static struct request read_in(struct session *session, const struct call *call)
+static struct copy_request read_in(struct session *session, const struct call *call)
 {
     const copy_in_args *args = &call->args.copy_in;
     const flyt_bulk *bulk = &args->data;
     uint64_t size = bulk->kind == FLYT_BULK_LANE ? bulk->flyt_bulk_u.on_lane.size : bulk->flyt_bulk_u.bytes.bytes_len;
-    return (struct request){ args->stream, { copy_line(session, args->to), copy_packed(), copy_row(size) },
-                             .bulk = bulk };
+    return (struct copy_request){ args->stream,
+                                  { copy_line(session, args->to), copy_packed(), copy_row(size) },
+                                  .bulk = bulk };
 }
 
-static struct request read_box_in(struct session *session, const struct call *call)
+static struct copy_request read_box_in(struct session *session, const struct call *call)
 {
     const copy_box_in_args *args = &call->args.copy_box_in;
-    return (struct request){ args->stream, { copy_box(session, &args->to), copy_packed(), args->extent },
-                             .bulk = &args->data };
+    return (struct copy_request){ args->stream,
+                                  { copy_box(session, &args->to), copy_packed(), args->extent },
+                                  .bulk = &args->data };
 }
 
-static struct request read_out(struct session *session, const struct call *call)
+static struct copy_request read_out(struct session *session, const struct call *call)
 {
     const copy_out_args *args = &call->args.copy_out;
-    return (struct request){ args->stream, { copy_packed(), copy_line(session, args->from), copy_row(args->size) },
-                             .via = &args->via };
+    return (struct copy_request){ args->stream,
+                                  { copy_packed(), copy_line(session, args->from), copy_row(args->size) },
+                                  .via = &args->via };
 }
 
-static struct request read_box_out(struct session *session, const struct call *call)
+static struct copy_request read_box_out(struct session *session, const struct call *call)
 {
     const copy_box_out_args *args = &call->args.copy_box_out;
-    return (struct request){ args->stream, { copy_packed(), copy_box(session, &args->from), args->extent },
-                             .via = &args->via };
+    return (struct copy_request){ args->stream,
+                                  { copy_packed(), copy_box(session, &args->from), args->extent },
+                                  .via = &args->via };
 }
 
-static struct request read_copy(struct session *session, const struct call *call)
+static struct copy_request read_copy(struct session *session, const struct call *call)
 {
     const copy_args *args = &call->args.copy;
-    return (struct request){ args->stream,
-                             { copy_line(session, args->to), copy_line(session, args->from), copy_row(args->size) },
-                             .mark = args->mark };
+    return (
+        struct copy_request){ args->stream,
+                              { copy_line(session, args->to), copy_line(session, args->from), copy_row(args->size) },
+                              .mark = args->mark };
 }
 
-static struct request read_box(struct session *session, const struct call *call)
+static struct copy_request read_box(struct session *session, const struct call *call)
 {
     const copy_box_args *args = &call->args.copy_box;
     struct server_copy plan = { copy_box(session, &args->to), copy_box(session, &args->from), args->extent };
-    return (struct request){ .stream = args->stream, .plan = plan };
+    return (struct copy_request){ .stream = args->stream, .plan = plan };
 }
 
 /* Each call: how its request is read, what checks it, and what issues it. */

@@ -112,7 +112,7 @@ struct mirror {
     size_t cut_bytes;
     pthread_mutex_t lock;                 /* a leaf, but for events.lock */
     struct list of_all;                   /* linked: kernels may wait for this session's client */
-    struct wanted *first;                 /* parts that kernels wait for, the newest first */
+    struct wanted_pages *first;           /* parts that kernels wait for, the newest first */
     uint32_t last;                        /* id of one */
     unsigned waiting;                     /* threads of the GPU in here */
     bool started, ended;

@@ -14,8 +14,8 @@
 
 #include "cpu/common/lock.h"
 
-struct wanted {
-    struct wanted *next;
+struct wanted_pages {
+    struct wanted_pages *next;
     uint32_t id;
     uint64_t address, size;
     bool writes, told, answered;
@@ -56,35 +56,36 @@ static struct session *session_lock(uint64_t address)
     return found;
 }
 
-static struct wanted *wanted_find(struct mirror *mirror, uint64_t address)
+static struct wanted_pages *wanted_find(struct mirror *mirror, uint64_t address)
 {
     FLYT_ASSERT_HELD(&mirror->lock);
-    for (struct wanted *w = mirror->first; w; w = w->next)
+    for (struct wanted_pages *w = mirror->first; w; w = w->next)
         if (!w->answered && w->address / FLYT_HOST_GRANULE == address / FLYT_HOST_GRANULE)
             return w;
     return NULL;
 }
 
-static struct wanted *wanted_make(struct mirror *mirror, uint64_t address, uint64_t size, bool writes,
-                                  const char *kernel)
+static struct wanted_pages *wanted_make(struct mirror *mirror, uint64_t address, uint64_t size, bool writes,
+                                        const char *kernel)
 {
     FLYT_ASSERT_HELD(&mirror->lock);
-    struct wanted *w = calloc(1, sizeof *w);
+    struct wanted_pages *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    *w = (struct wanted){ .next = mirror->first, .id = ++mirror->last, .address = address, .size = size,
-                          .writes = writes };
+    *w = (struct wanted_pages){
+        .next = mirror->first, .id = ++mirror->last, .address = address, .size = size, .writes = writes
+    };
     snprintf(w->kernel, sizeof w->kernel, "%s", kernel);
     mirror->first = w;
     return w;
 }
 
-static void wanted_leave(struct mirror *mirror, struct wanted *w)
+static void wanted_leave(struct mirror *mirror, struct wanted_pages *w)
 {
     FLYT_ASSERT_HELD(&mirror->lock);
     if (--w->waiting)
         return;
-    struct wanted **at = &mirror->first;
+    struct wanted_pages **at = &mirror->first;
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
@@ -95,7 +96,7 @@ static void wanted_leave(struct mirror *mirror, struct wanted *w)
 static bool ask(struct session *session, uint64_t address, uint64_t size, bool writes, const char *kernel)
 {
     struct mirror *mirror = &session->mirror;
-    struct wanted *w = wanted_find(mirror, address);
+    struct wanted_pages *w = wanted_find(mirror, address);
     bool first = !w;
     if (first && !(w = wanted_make(mirror, address, size, writes, kernel)))
         return false;
@@ -155,7 +156,7 @@ void mirror_tell(struct session *session, uint32_t newest)
 {
     struct mirror *mirror = &session->mirror;
     pthread_mutex_lock(&mirror->lock);
-    for (struct wanted *w = mirror->first; w; w = w->next) {
+    for (struct wanted_pages *w = mirror->first; w; w = w->next) {
         if (w->told || (int32_t)(w->id - newest) > 0)
             continue;
         w->told = true;
@@ -169,7 +170,7 @@ void serve_host_served(struct session *session, struct call *call)
     const host_served_args *args = &call->args.host_served;
     struct mirror *mirror = &session->mirror;
     pthread_mutex_lock(&mirror->lock);
-    struct wanted *w = mirror->first;
+    struct wanted_pages *w = mirror->first;
     while (w && w->id != args->id)
         w = w->next;
     if (w && w->told && !w->answered) {

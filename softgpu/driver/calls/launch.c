@@ -139,7 +139,7 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
 _Static_assert((int)SG_LIMITS <= (int)SGD_LIMITS, "a launch takes them from its context");
 static int attribute_of(const void *device, int number) { return sgd_attribute(device, number); }
 
-struct request {
+struct launching {
     CUfunction function;
     CUstream stream;
     void **params, **extra;
@@ -148,7 +148,7 @@ struct request {
 };
 
 /* The stream decides the context; a CUkernel follows it, a CUfunction must belong to it. */
-static CUresult launch(struct sgd_context *current, const struct request *q, struct sg_launch *l)
+static CUresult launch(struct sgd_context *current, const struct launching *q, struct sg_launch *l)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_stream *s;
@@ -209,7 +209,7 @@ static CUresult launch(struct sgd_context *current, const struct request *q, str
     return r;
 }
 
-static CUresult enter_and_launch(const struct request *q, struct sg_launch *l)
+static CUresult enter_and_launch(const struct launching *q, struct sg_launch *l)
 {
     struct sgd_context *c;
     CUresult r = sgd_enter_current(&c);
@@ -224,7 +224,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
                         unsigned shared, CUstream stream, void **params, void **extra)
 {
     struct sg_launch l = { .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared };
-    return enter_and_launch(&(struct request){ .function = f, .stream = stream, .params = params, .extra = extra }, &l);
+    return enter_and_launch(&(struct launching){ .function = f, .stream = stream, .params = params, .extra = extra }, &l);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -233,7 +233,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsig
     struct sg_launch l = {
         .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared, .flags = SG_GRID_COOPERATIVE
     };
-    return enter_and_launch(&(struct request){ .function = f, .stream = stream, .params = params }, &l);
+    return enter_and_launch(&(struct launching){ .function = f, .stream = stream, .params = params }, &l);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
@@ -243,6 +243,6 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
     struct sg_launch l = { .grid = { c->gridDimX, c->gridDimY, c->gridDimZ },
                            .block = { c->blockDimX, c->blockDimY, c->blockDimZ },
                            .dynamic_shared = c->sharedMemBytes };
-    return enter_and_launch(&(struct request){ .function = f, .stream = c->hStream, .params = params, .extra = extra,
+    return enter_and_launch(&(struct launching){ .function = f, .stream = c->hStream, .params = params, .extra = extra,
                                                .attributes = c->attrs, .attribute_count = c->numAttrs }, &l);
 }

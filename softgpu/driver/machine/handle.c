@@ -10,8 +10,13 @@
 
 #include "cpu/common/lock.h"
 
-struct slot { void *object; uint32_t generation; enum sgd_kind kind; uint32_t next_free; };
-static struct slot *slots;
+struct handle_slot {
+    void *object;
+    uint32_t generation;
+    enum sgd_kind kind;
+    uint32_t next_free;
+};
+static struct handle_slot *slots;
 static uint32_t slot_count, slot_room, first_free = UINT32_MAX;
 
 static const uint64_t handle_tag = 0xF17Au;
@@ -22,17 +27,17 @@ void *sgd_handle_new(enum sgd_kind kind, void *object)
     if (first_free == UINT32_MAX) {
         if (slot_count == slot_room) {
             uint32_t room = slot_room ? slot_room * 2 : 256;
-            struct slot *grown = room > (1u << 28) ? NULL : realloc(slots, room * sizeof *grown);
+            struct handle_slot *grown = room > (1u << 28) ? NULL : realloc(slots, room * sizeof *grown);
             if (!grown)
                 return NULL;
             slots = grown;
             slot_room = room;
         }
-        slots[slot_count] = (struct slot){ .generation = 1, .next_free = UINT32_MAX };
+        slots[slot_count] = (struct handle_slot){ .generation = 1, .next_free = UINT32_MAX };
         first_free = slot_count++;
     }
     uint32_t index = first_free;
-    struct slot *s = &slots[index];
+    struct handle_slot *s = &slots[index];
     first_free = s->next_free;
     s->object = object;
     s->kind = kind;
@@ -40,27 +45,27 @@ void *sgd_handle_new(enum sgd_kind kind, void *object)
                                (uint64_t)(index + 1) << 3);
 }
 
-static struct slot *slot_of(const void *handle)
+static struct handle_slot *slot_of(const void *handle)
 {
     uint64_t token = (uint64_t)(uintptr_t)handle;
     uint32_t index = (uint32_t)token >> 3;
     if (token >> 48 != handle_tag || token & 7u || !index || index > slot_count)
         return NULL;
-    struct slot *s = &slots[index - 1];
+    struct handle_slot *s = &slots[index - 1];
     return s->kind != SGD_FREE && (s->generation & 0xFFFFu) == ((token >> 32) & 0xFFFFu) ? s : NULL;
 }
 
 void *sgd_handle_get(enum sgd_kind kind, const void *handle)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
-    struct slot *s = slot_of(handle);
+    struct handle_slot *s = slot_of(handle);
     return s && s->kind == kind ? s->object : NULL;
 }
 
 void sgd_handle_drop(const void *handle)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
-    struct slot *s = slot_of(handle);
+    struct handle_slot *s = slot_of(handle);
     if (!s)
         return;
     s->object = NULL;

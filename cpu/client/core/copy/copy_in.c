@@ -71,7 +71,7 @@ int copy_send(struct client_stream *s, struct copy_cut *left, enum lanes_wait wa
 
 /* ---- deferred ---- */
 
-struct deferred {
+struct deferred_copy {
     core_context *context;
     struct copy_cut left;
 };
@@ -79,7 +79,7 @@ struct deferred {
 /* In the thread of host functions. The stream itself waits for this function: the bytes go through another one. */
 static void send_now(void *user, int status)
 {
-    struct deferred *d = user;
+    struct deferred_copy *d = user;
     struct client_stream *s;
     int code = status ? CORE_OK : stream_transfer(d->context, &s);
     if (!status && !code && !(code = copy_send(s, &d->left, LANES_WAIT)))
@@ -91,10 +91,10 @@ static void send_now(void *user, int status)
 
 int copy_send_deferred(struct client_stream *s, const struct copy_cut *left)
 {
-    struct deferred *d = malloc(sizeof *d);
+    struct deferred_copy *d = malloc(sizeof *d);
     if (!d)
         return CORE_OUT_OF_MEMORY;
-    *d = (struct deferred){ s->context, *left };
+    *d = (struct deferred_copy){ s->context, *left };
     int code = host_function_put(s, send_now, d, true, false);
     if (code)
         free(d);

@@ -76,7 +76,7 @@ static void credit_give(const struct client_stream *stream, unsigned count)
 }
 
 /* A STREAM_SYNC whose answer gives `count` back. */
-struct batch {
+struct lane_batch {
     struct wire_call     wire;
     stream_args          args;
     plain_result         result;
@@ -86,15 +86,15 @@ struct batch {
 
 static void batch_arrived(struct wire_call *call)
 {
-    struct batch *batch = (struct batch *)call;           /* wire is the first member */
+    struct lane_batch *batch = (struct lane_batch *)call; /* wire is the first member */
     credit_give(batch->stream, batch->count);
     xdr_free((xdrproc_t)xdr_plain_result, &batch->result);
     free(batch);
 }
 
-static void batch_prepare(struct batch *batch, const struct client_stream *stream, unsigned count)
+static void batch_prepare(struct lane_batch *batch, const struct client_stream *stream, unsigned count)
 {
-    *batch = (struct batch){ .args = { .stream = stream->wire }, .stream = stream, .count = count };
+    *batch = (struct lane_batch){ .args = { .stream = stream->wire }, .stream = stream, .count = count };
     wire_prepare(&batch->wire, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &batch->args, (xdrproc_t)xdr_plain_result,
                  &batch->result);
 }
@@ -127,7 +127,7 @@ struct sending {
     unsigned       count;
     struct pushed  pushed[PUSHED];
     unsigned       pushed_begun, pushed_ended;
-    struct batch   ring[RING];        /* those whose answer this thread waits for */
+    struct lane_batch ring[RING]; /* those whose answer this thread waits for */
     unsigned       begun, ended;
     unsigned       unasked;           /* transfers sent whose credit has not been asked back */
     struct copy_cut *left;            /* what is not begun */
@@ -164,7 +164,7 @@ static struct client_lane *lane_grab(bool wait)
 /* The oldest answer about credit that this thread has asked for. */
 static void sending_wait(struct sending *s)
 {
-    struct batch *batch = &s->ring[s->ended++ % RING];
+    struct lane_batch *batch = &s->ring[s->ended++ % RING];
     int code = wire_wait(&batch->wire);
     credit_give(s->stream, batch->count);
     xdr_free((xdrproc_t)xdr_plain_result, &batch->result);
@@ -177,7 +177,7 @@ static void sending_ask(struct sending *s)
 {
     bool waited = s->wait == LANES_WAIT && s->left->bytes > lanes.window / 2 * lanes.chunk &&
                   s->begun - s->ended < RING;
-    struct batch *batch = waited ? &s->ring[s->begun % RING] : malloc(sizeof *batch);
+    struct lane_batch *batch = waited ? &s->ring[s->begun % RING] : malloc(sizeof *batch);
     unsigned count = s->unasked;
     s->unasked = 0;
     if (!batch) {                             /* then wait for it here and now */

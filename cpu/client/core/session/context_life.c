@@ -38,7 +38,7 @@ enum { ASSERT_FAILED = 710 };
 /* ---- beginning ---- */
 
 /* The call that makes the context, under way. */
-struct question {
+struct context_question {
     union {
         context_retain_args primary;
         context_create_args other;
@@ -47,7 +47,7 @@ struct question {
     struct wire_call call;
 };
 
-static void ask(const core_context *c, struct question *q)
+static void ask(const core_context *c, struct context_question *q)
 {
     int device = client_device_find(c->device)->wire;
     q->result = (plain_result){ 0 };
@@ -63,7 +63,7 @@ static void ask(const core_context *c, struct question *q)
     wire_submit(&q->call);
 }
 
-static int answered(struct question *q)
+static int answered(struct context_question *q)
 {
     int code = wire_wait(&q->call);
     xdr_free((xdrproc_t)xdr_plain_result, &q->result);
@@ -91,7 +91,7 @@ int context_grant_drop(void)
 
 /* The context and its first memory, asked for. */
 struct promise {
-    struct question context;
+    struct context_question context;
     struct map_question *memory;
 };
 
@@ -258,7 +258,7 @@ static int limits_restore(struct move *move, core_context *c)
 int context_restore(struct move *move)
 {
     for (core_context *c = context_next(NULL); c; c = context_next(c)) {
-        struct question q;
+        struct context_question q;
         ask(c, &q);
         int code = answered(&q);
         if (code)

@@ -67,19 +67,19 @@ void rest_forget(struct client_stream *s)
 }
 
 /* One of a stream's two lists, and the question whose answer lets the stream leave it. */
-struct kind {
+struct idle_kind {
     size_t link;
     bool (*at_rest)(struct client_stream *);
 };
-static const struct kind working = { offsetof(struct client_stream, working), stream_alone_idle };
-static const struct kind unheard = { offsetof(struct client_stream, unheard), alone_heard };
+static const struct idle_kind working = { offsetof(struct client_stream, working), stream_alone_idle };
+static const struct idle_kind unheard = { offsetof(struct client_stream, unheard), alone_heard };
 
-static struct client_stream *stream_of(struct list *link, const struct kind *kind)
+static struct client_stream *stream_of(struct list *link, const struct idle_kind *kind)
 {
     return list_object(link, kind->link);
 }
 
-static void try_leave(struct client_stream *s, struct list *link, const struct kind *kind)
+static void try_leave(struct client_stream *s, struct list *link, const struct idle_kind *kind)
 {
     FLYT_ASSERT_HELD(&lists.lock);
     if (pthread_mutex_trylock(&s->lock))
@@ -92,7 +92,7 @@ static void try_leave(struct client_stream *s, struct list *link, const struct k
 }
 
 /* Does the test say yes of all streams in the list? (Of those that are not in it, it does.) */
-static bool list_passes(struct list *list, const struct kind *kind, bool (*test)(struct client_stream *))
+static bool list_passes(struct list *list, const struct idle_kind *kind, bool (*test)(struct client_stream *))
 {
     struct list *next;
     FLYT_ASSERT_HELD(&lists.lock);
@@ -111,7 +111,7 @@ static bool all(core_context *c, bool blocking_only, bool (*test)(struct client_
 {
     bool heard = test == alone_heard;
     struct list *of = heard ? c->unheard : c->working;
-    const struct kind *kind = heard ? &unheard : &working;
+    const struct idle_kind *kind = heard ? &unheard : &working;
     if (atomic_load(&c->orphaned) > atomic_load(&c->idle_at) || !test(&c->legacy))
         return false;
     pthread_mutex_lock(&lists.lock);
@@ -130,7 +130,7 @@ static bool ended_with(struct client_stream *s, uint64_t sent)
     return true;
 }
 
-static void list_ended(struct list *list, const struct kind *kind, uint64_t sent)
+static void list_ended(struct list *list, const struct idle_kind *kind, uint64_t sent)
 {
     struct list *next;
     FLYT_ASSERT_HELD(&lists.lock);

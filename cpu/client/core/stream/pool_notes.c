@@ -40,7 +40,7 @@ void pool_note_wait(const struct client_stream *waiter, uint64_t at, const struc
 }
 
 /* A stream that the waiter comes after: behind its calls up to `number`. */
-struct visit {
+struct pool_visit {
     const struct client_stream *stream;
     uint64_t token, number;
 };
@@ -49,7 +49,7 @@ static bool reaches(const struct client_stream *waiter, const struct client_stre
                     uint64_t number)
 {
     FLYT_ASSERT_HELD(&waits.lock);
-    struct visit found[VISITS] = { { waiter, atomic_load(&waiter->token), UINT64_MAX } };
+    struct pool_visit found[VISITS] = { { waiter, atomic_load(&waiter->token), UINT64_MAX } };
     unsigned count = 1;
     for (unsigned i = 0; i < count; i++)
         for (unsigned j = 0; j < WAITS; j++) {
@@ -59,7 +59,7 @@ static bool reaches(const struct client_stream *waiter, const struct client_stre
             if (w->on == on && w->on_token == on_token && w->number > number)
                 return true;
             if (count < VISITS)
-                found[count++] = (struct visit){ w->on, w->on_token, w->number };
+                found[count++] = (struct pool_visit){ w->on, w->on_token, w->number };
         }
     return false;
 }

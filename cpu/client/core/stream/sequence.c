@@ -31,7 +31,7 @@ _Static_assert((int)STREAMS_MOST <= (int)STREAM_SHARES_MOST, "each stream of a s
 /* A call. stream: its place in core_sequence.streams. event: what it records or waits for, or NULL. number: among its
    stream's calls of its chunk, from 1. next_event: the chunk's next call with an event, or NO_CALL. */
 enum { NO_CALL = -1 };
-struct kept {
+struct sequence_kept {
     uint32_t procedure, size, stream, number;
     int32_t next_event;
     bool weighty;
@@ -39,7 +39,7 @@ struct kept {
     size_t at; /* of its arguments, in `bytes` */
 };
 struct contents {
-    struct kept *calls;
+    struct sequence_kept *calls;
     uint8_t *bytes;
     size_t count, room, used, size;
 };
@@ -47,7 +47,7 @@ struct contents {
 struct chunk {
     uint32_t first, count;
     int32_t first_event; /* a call, or NO_CALL */
-    struct share {
+    struct sequence_share {
         uint32_t calls, weighty;
         size_t bytes;
     } shares[STREAMS_MOST];
@@ -105,7 +105,7 @@ static bool room_make(struct contents *c, size_t bytes)
 {
     if (c->count == c->room) {
         size_t room = c->room ? c->room * 2 : 32;
-        struct kept *calls = realloc(c->calls, room * sizeof *calls);
+        struct sequence_kept *calls = realloc(c->calls, room * sizeof *calls);
         if (!calls)
             return false;
         c->calls = calls;
@@ -137,8 +137,9 @@ static int keep(struct stream_recorder *recorder, struct client_stream *s, const
         q->refused = q->exhausted = true;
         return CORE_OUT_OF_MEMORY;
     }
-    c->calls[c->count++] = (struct kept){ .procedure = call->procedure, .size = (uint32_t)size, .stream = stream,
-                                          .weighty = call->weighty, .at = c->used };
+    c->calls[c->count++] = (struct sequence_kept){
+        .procedure = call->procedure, .size = (uint32_t)size, .stream = stream, .weighty = call->weighty, .at = c->used
+    };
     c->used += size;
     return CORE_OK;
 }
@@ -271,8 +272,8 @@ static void chunk_fill(struct core_sequence *q, struct chunk *chunk)
     *chunk = (struct chunk){ .first = q->cut, .first_event = NO_CALL };
     int32_t *event = &chunk->first_event;
     for (; q->cut < q->next.count && chunk->count < FLYT_MAX_GRAPH_CALLS; q->cut++) {
-        struct kept *call = &q->next.calls[q->cut];
-        struct share *share = &chunk->shares[call->stream];
+        struct sequence_kept *call = &q->next.calls[q->cut];
+        struct sequence_share *share = &chunk->shares[call->stream];
         chunk->count++;
         call->number = ++share->calls;
         call->next_event = NO_CALL;
@@ -313,7 +314,7 @@ static bool same(const struct core_sequence *q, size_t i)
 {
     if (i >= q->now.count)
         return false;
-    const struct kept *a = &q->now.calls[i], *b = &q->next.calls[i];
+    const struct sequence_kept *a = &q->now.calls[i], *b = &q->next.calls[i];
     return a->procedure == b->procedure && a->size == b->size &&
            memcmp(q->now.bytes + a->at, q->next.bytes + b->at, a->size) == 0;
 }
@@ -328,7 +329,7 @@ static int upload_some(const struct core_sequence *q, size_t first, size_t *behi
     if (!calls)
         return CORE_OUT_OF_MEMORY;
     for (; i < c->count && count < FLYT_MAX_GRAPH_CALLS && bytes < MESSAGE_MOST && !same(q, i); i++) {
-        const struct kept *call = &c->calls[i];
+        const struct sequence_kept *call = &c->calls[i];
         calls[count++] = (flyt_graph_call){ call->procedure, { call->size, (char *)c->bytes + call->at } };
         bytes += call->size;
     }
@@ -430,7 +431,7 @@ static void events_move(const struct core_sequence *q, const struct chunk *chunk
                         const unsigned *share_of)
 {
     for (int32_t i = chunk->first_event; i != NO_CALL; i = q->now.calls[i].next_event) {
-        const struct kept *call = &q->now.calls[i];
+        const struct sequence_kept *call = &q->now.calls[i];
         const struct stream_share *share = &shares[share_of[call->stream]];
         struct point point = share->place;
         point.number -= share->calls - call->number;
@@ -446,7 +447,7 @@ static int chunk_launch(const struct core_sequence *q, const struct chunk *chunk
     struct stream_share shares[STREAMS_MOST];
     unsigned count = 0, share_of[STREAMS_MOST];
     for (unsigned i = 0; i < q->stream_count; i++) {
-        const struct share *share = &chunk->shares[i];
+        const struct sequence_share *share = &chunk->shares[i];
         share_of[i] = count;
         if (share->calls)
             shares[count++] = (struct stream_share){ .stream = i ? q->streams[i] : s, .calls = share->calls,

@@ -16,7 +16,11 @@
 
 /* size: of the value's member. usual: what a stream has at first; the priority is the stream's own. */
 enum { SIZE_MOST = 32 };
-static const struct kind { int id; size_t size; uint8_t usual[4]; } kinds[] = {
+static const struct attribute_kind {
+    int id;
+    size_t size;
+    uint8_t usual[4];
+} kinds[] = {
 #define KIND(number, size, ...) { number, size, { __VA_ARGS__ } },
     LAUNCH_ATTRIBUTES_OF_STREAMS(KIND)
 #undef KIND
