@@ -6,9 +6,6 @@
 
 #include "tests/alu/harness.h"
 
-static float f32(uint32_t x)  { float f; memcpy(&f, &x, sizeof f); return f; }
-static uint32_t u32(float f)  { uint32_t x; memcpy(&x, &f, sizeof x); return x; }
-static double f64(uint64_t x) { double f; memcpy(&f, &x, sizeof f); return f; }
 static float flush(float x, bool ftz) { return ftz && fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x; }
 
 static double reciprocal(double x) { return 1 / x; }
@@ -152,9 +149,7 @@ TEST(test_division)
             ALU_LEVELS(level) {
                 struct alu_case c;
                 struct alu_run run = { 0 };
-                char text[64];
-                snprintf(text, sizeof text, "div.%s%s.f32", full ? "full" : "approx", ftz ? ".ftz" : "");
-                alu_get(&c, level, text, 2);
+                alu_getf(&c, level, 2, "div.%s%s.f32", full ? "full" : "approx", ftz ? ".ftz" : "");
                 for (unsigned round = 0; round < 500; round++) {
                     for (unsigned i = 0; i < 32; i++) {
                         run.s[0].u.w[i] = (uint32_t)alu_float(8, 23);

@@ -3,9 +3,6 @@
 
 #include "tests/alu/exact.h"
 
-static float f32(uint32_t x)  { float f; memcpy(&f, &x, sizeof f); return f; }
-static double f64(uint64_t x) { double f; memcpy(&f, &x, sizeof f); return f; }
-
 enum kind { INTEGER, FLOAT, HALF };
 static const struct type {
     const char *name;
@@ -188,14 +185,11 @@ TEST(test_selection)
             for (unsigned form = 0; form < 4; form++) {              /* selp, slct by s32, by f32, by f32 with .ftz */
                 struct alu_case c;
                 struct alu_run run = { 0 };
-                char text[64];
-                snprintf(text, sizeof text,
+                alu_getf(&c, level, 3,
                          form == 0   ? "selp.%s"
                          : form == 1 ? "slct.%s.s32"
                          : form == 2 ? "slct.%s.f32"
-                                     : "slct.ftz.%s.f32",
-                         names[k]);
-                alu_get(&c, level, text, 3);
+                                     : "slct.ftz.%s.f32", names[k]);
                 assert_int_equal(c.alu.predicate_source, form ? -1 : 3);
                 for (unsigned round = 0; round < 20; round++) {
                     for (unsigned i = 0; i < 32; i++) {

@@ -7,11 +7,6 @@
 
 #include "tests/alu/harness.h"
 
-static float f32(uint64_t x)     { const uint32_t w = (uint32_t)x; float f; memcpy(&f, &w, sizeof f); return f; }
-static uint32_t u32(float f)     { uint32_t x; memcpy(&x, &f, sizeof x); return x; }
-static double f64(uint64_t x)    { double f; memcpy(&f, &x, sizeof f); return f; }
-static uint64_t u64(double f)    { uint64_t x; memcpy(&x, &f, sizeof x); return x; }
-
 enum op { ADD, SUB, MUL, FMA, DIV, RCP, SQRT };
 static const struct { const char *name; enum op op; unsigned sources;
 } operations[] = {
@@ -82,12 +77,10 @@ TEST(test_f32)
                     const bool ftz = flags & 1, sat = flags & 2;
                     struct alu_case c;
                     struct alu_run run = { 0 };
-                    char text[64];
                     if (sat && operations[o].op >= DIV)
                         continue;
-                    snprintf(text, sizeof text, "%s%s%s%s.f32", operations[o].name, modes[m].name, ftz ? ".ftz" : "",
-                             sat ? ".sat" : "");
-                    alu_get(&c, level, text, operations[o].sources);
+                    alu_getf(&c, level, operations[o].sources, "%s%s%s%s.f32", operations[o].name, modes[m].name,
+                             ftz ? ".ftz" : "", sat ? ".sat" : "");
                     for (unsigned round = 0; round < 150; round++) {
                         uint32_t v[32][3];
                         for (unsigned i = 0; i < 32; i++) {
@@ -101,7 +94,7 @@ TEST(test_f32)
                         for (unsigned i = 0; i < 32; i++) {
                             const uint32_t want = expect32(operations[o].op, modes[m].mode, ftz, sat, v[i]);
                             if (run.d.u.w[i] != want)
-                                fail_msg("%s (%s) of %08x %08x %08x gives %08x, not %08x", text, sg_cpu_name(level),
+                                fail_msg("%s (%s) of %08x %08x %08x gives %08x, not %08x", c.name, sg_cpu_name(level),
                                          v[i][0], v[i][1], v[i][2], run.d.u.w[i], want);
                         }
                     }
@@ -116,9 +109,8 @@ TEST(test_f32x2)
                 ALU_LEVELS(level) {
                     struct alu_case c;
                     struct alu_run run = { 0 };
-                    char text[64];
-                    snprintf(text, sizeof text, "%s%s%s.f32x2", operations[o].name, modes[m].name, ftz ? ".ftz" : "");
-                    alu_get(&c, level, text, operations[o].sources);
+                    alu_getf(&c, level, operations[o].sources, "%s%s%s.f32x2", operations[o].name, modes[m].name,
+                             ftz ? ".ftz" : "");
                     for (unsigned round = 0; round < 50; round++) {
                         for (unsigned i = 0; i < 32; i++)
                             for (unsigned s = 0; s < 3; s++)
@@ -157,12 +149,10 @@ TEST(test_mixed)
                     const bool bf = flags & 1, sat = flags & 2;
                     struct alu_case c;
                     struct alu_run run = { 0 };
-                    char text[64];
                     if (operations[o].op == MUL)
                         continue;
-                    snprintf(text, sizeof text, "%s%s%s.f32.%s", operations[o].name, modes[m].name, sat ? ".sat" : "",
-                             bf ? "bf16" : "f16");
-                    alu_get(&c, level, text, operations[o].sources);
+                    alu_getf(&c, level, operations[o].sources, "%s%s%s.f32.%s", operations[o].name, modes[m].name,
+                             sat ? ".sat" : "", bf ? "bf16" : "f16");
                     for (unsigned round = 0; round < 50; round++) {
                         for (unsigned i = 0; i < 32; i++)
                             for (unsigned s = 0; s < operations[o].sources; s++)
@@ -187,9 +177,7 @@ TEST(test_f64)
             ALU_LEVELS(level) {
                 struct alu_case c;
                 struct alu_run run = { 0 };
-                char text[64];
-                snprintf(text, sizeof text, "%s%s.f64", operations[o].name, modes[m].name);
-                alu_get(&c, level, text, operations[o].sources);
+                alu_getf(&c, level, operations[o].sources, "%s%s.f64", operations[o].name, modes[m].name);
                 for (unsigned round = 0; round < 150; round++) {
                     uint64_t v[32][3];
                     for (unsigned i = 0; i < 32; i++) {
@@ -207,7 +195,7 @@ TEST(test_f64)
                         const bool same =
                             x != x ? (run.d.u.q[i] & 0x7ff8000000000000) == 0x7ff8000000000000 : run.d.u.q[i] == u64(x);
                         if (!same)
-                            fail_msg("%s (%s) of %016jx %016jx %016jx gives %016jx, not %016jx", text,
+                            fail_msg("%s (%s) of %016jx %016jx %016jx gives %016jx, not %016jx", c.name,
                                      sg_cpu_name(level), (uintmax_t)v[i][0], (uintmax_t)v[i][1], (uintmax_t)v[i][2],
                                      (uintmax_t)run.d.u.q[i], (uintmax_t)u64(x));
                     }
@@ -234,10 +222,8 @@ TEST(test_extrema)
             const bool least = flags & 1, ftz = flags & 2, nan = flags & 4, absolute = flags & 8, three = flags & 16;
             struct alu_case c;
             struct alu_run run = { 0 };
-            char text[64];
-            snprintf(text, sizeof text, "%s%s%s%s.f32", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "",
-                     absolute ? three ? ".abs" : ".xorsign.abs" : "");
-            alu_get(&c, level, text, three ? 3 : 2);
+            alu_getf(&c, level, three ? 3 : 2, "%s%s%s%s.f32", least ? "min" : "max", ftz ? ".ftz" : "",
+                     nan ? ".NaN" : "", absolute ? three ? ".abs" : ".xorsign.abs" : "");
             for (unsigned round = 0; round < 100; round++) {
                 for (unsigned i = 0; i < 32; i++) {
                     uint64_t x[3];
@@ -256,7 +242,7 @@ TEST(test_extrema)
                     if (absolute && !three && !isnan(f32(want)))
                         want |= (a ^ b) & 0x80000000;
                     if (run.d.u.w[i] != want)
-                        fail_msg("%s of %08x %08x %08x gives %08x, not %08x", text, a, b, z, run.d.u.w[i], want);
+                        fail_msg("%s of %08x %08x %08x gives %08x, not %08x", c.name, a, b, z, run.d.u.w[i], want);
                 }
             }
         }
@@ -300,13 +286,11 @@ TEST(test_signs_and_kinds)
             for (unsigned wide = 0; wide < 2; wide++) {
                 const enum sg_cell cell = wide ? SG_CELL_64 : SG_CELL_32;
                 const uint64_t sign = wide ? (uint64_t)1 << 63 : 0x80000000;
-                char text[64];
                 for (unsigned i = 0; i < 32; i++)
                     for (unsigned s = 0; s < 2; s++)
                         row_set(&run.s[s], cell, i, wide ? alu_float(11, 52) : alu_float(8, 23));
                 for (unsigned t = 0; t < 6; t++) {
-                    snprintf(text, sizeof text, "testp.%s.f%d", tests[t], wide ? 64 : 32);
-                    alu_get(&c, level, text, 1);
+                    alu_getf(&c, level, 1, "testp.%s.f%d", tests[t], wide ? 64 : 32);
                     alu_execute(&c, &run);
                     for (unsigned i = 0; i < 32; i++) {
                         const uint64_t x = row_get(&run.s[0], cell, i);
@@ -327,8 +311,7 @@ TEST(test_signs_and_kinds)
                                 ((row_get(&run.s[0], cell, i) & sign) | (row_get(&run.s[1], cell, i) & (sign - 1))));
                 for (unsigned ftz = 0; ftz < 2 - wide; ftz++)
                     for (unsigned neg = 0; neg < 2; neg++) {
-                        snprintf(text, sizeof text, "%s%s.f%d", neg ? "neg" : "abs", ftz ? ".ftz" : "", wide ? 64 : 32);
-                        alu_get(&c, level, text, 1);
+                        alu_getf(&c, level, 1, "%s%s.f%d", neg ? "neg" : "abs", ftz ? ".ftz" : "", wide ? 64 : 32);
                         alu_execute(&c, &run);
                         for (unsigned i = 0; i < 32; i++) {
                             const uint64_t x = row_get(&run.s[0], cell, i), y = wide ? x : flush((uint32_t)x, ftz);

@@ -67,10 +67,8 @@ TEST(test_arithmetic)
                 ALU_LEVELS(level) {
                     struct alu_case c;
                     struct alu_run run = { 0 };
-                    char text[64];
-                    snprintf(text, sizeof text, "%s%s%s%s.%s", operations[o].name, ftz ? ".ftz" : "", sat ? ".sat" : "",
-                             relu ? ".relu" : "", kinds[k].name);
-                    alu_get(&c, level, text, operations[o].sources);
+                    alu_getf(&c, level, operations[o].sources, "%s%s%s%s.%s", operations[o].name, ftz ? ".ftz" : "",
+                             sat ? ".sat" : "", relu ? ".relu" : "", kinds[k].name);
                     for (unsigned round = 0; round < 200; round++) {
                         for (unsigned i = 0; i < 32; i++)
                             for (unsigned s = 0; s < operations[o].sources; s++)
@@ -85,8 +83,8 @@ TEST(test_arithmetic)
                                 const uint32_t want = expect(operations[o].op, kinds[k].format, v, ftz, sat, relu),
                                                got = run.d.u.w[i] >> (16 * half) & 0xffff;
                                 if (got != want)
-                                    fail_msg("%s (%s) of %04x %04x %04x gives %04x, not %04x", text, sg_cpu_name(level),
-                                             v[0], v[1], v[2], got, want);
+                                    fail_msg("%s (%s) of %04x %04x %04x gives %04x, not %04x", c.name,
+                                             sg_cpu_name(level), v[0], v[1], v[2], got, want);
                             }
                         for (unsigned i = 0; i < 32 && !kinds[k].pair; i++)
                             assert_true(run.d.u.w[i] <= 0xffff);
@@ -106,11 +104,9 @@ TEST(test_out_of_bounds)
                 const bool relu = flags == 1, sat = flags == 2;
                 struct alu_case c;
                 struct alu_run run = { 0 };
-                char text[64];
                 if (sat && kinds[k].format.exponent_bits == 8)
                     continue;
-                snprintf(text, sizeof text, "fma.rn.oob%s.%s", relu ? ".relu" : sat ? ".sat" : "", kinds[k].name);
-                alu_get(&c, level, text, 3);
+                alu_getf(&c, level, 3, "fma.rn.oob%s.%s", relu ? ".relu" : sat ? ".sat" : "", kinds[k].name);
                 for (unsigned round = 0; round < 200; round++) {
                     for (unsigned i = 0; i < 32; i++)
                         for (unsigned s = 0; s < 3; s++) {
@@ -131,7 +127,7 @@ TEST(test_out_of_bounds)
                                                       : expect(FMA, kinds[k].format, v, false, sat, relu),
                                            got = run.d.u.w[i] >> (16 * half) & 0xffff;
                             if (got != want)
-                                fail_msg("%s (%s) of %04x %04x %04x gives %04x, not %04x", text, sg_cpu_name(level),
+                                fail_msg("%s (%s) of %04x %04x %04x gives %04x, not %04x", c.name, sg_cpu_name(level),
                                          v[0], v[1], v[2], got, want);
                         }
                 }
@@ -176,16 +172,12 @@ TEST(test_extrema_and_signs)
                 const struct format f = kinds[k].format;
                 struct alu_case c, neg, abs;
                 struct alu_run run = { 0 };
-                char text[64];
                 if (ftz && f.exponent_bits == 8)
                     continue;
-                snprintf(text, sizeof text, "%s%s%s%s.%s", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "",
+                alu_getf(&c, level, 2, "%s%s%s%s.%s", least ? "min" : "max", ftz ? ".ftz" : "", nan ? ".NaN" : "",
                          xorsign ? ".xorsign.abs" : "", kinds[k].name);
-                alu_get(&c, level, text, 2);
-                snprintf(text, sizeof text, "neg%s.%s", ftz ? ".ftz" : "", kinds[k].name);
-                alu_get(&neg, level, text, 1);
-                snprintf(text, sizeof text, "abs%s.%s", ftz ? ".ftz" : "", kinds[k].name);
-                alu_get(&abs, level, text, 1);
+                alu_getf(&neg, level, 1, "neg%s.%s", ftz ? ".ftz" : "", kinds[k].name);
+                alu_getf(&abs, level, 1, "abs%s.%s", ftz ? ".ftz" : "", kinds[k].name);
                 for (unsigned round = 0; round < 100; round++) {
                     for (unsigned i = 0; i < 32; i++)
                         for (unsigned s = 0; s < 2; s++)
@@ -224,10 +216,8 @@ TEST(test_functions)
                 const bool ftz = !tangent && f.exponent_bits == 8;
                 struct alu_case c;
                 struct alu_run run = { 0 };
-                char text[64];
-                snprintf(text, sizeof text, "%s%s.%s", tangent ? "tanh.approx" : "ex2.approx", ftz ? ".ftz" : "",
+                alu_getf(&c, level, 1, "%s%s.%s", tangent ? "tanh.approx" : "ex2.approx", ftz ? ".ftz" : "",
                          kinds[k].name);
-                alu_get(&c, level, text, 1);
                 for (unsigned x = 0; x < 0x10000; x += 32) {
                     for (unsigned i = 0; i < 32; i++)
                         run.s[0].u.w[i] = kinds[k].pair ? (x + i) << 16 | (0xffff - x - i) : x + i;
@@ -248,8 +238,8 @@ TEST(test_functions)
                                 const uint32_t high =
                                     flush(f, exact_round(f, exact_of(exact * (1 + 0x1p-22)), 'n', false), ftz);
                                 if (got != low && got != high)
-                                    fail_msg("%s (%s) of %04x gives %04x, not %04x", text, sg_cpu_name(level), in, got,
-                                             low);
+                                    fail_msg("%s (%s) of %04x gives %04x, not %04x", c.name, sg_cpu_name(level), in,
+                                             got, low);
                             }
                         }
                 }

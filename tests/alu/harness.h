@@ -9,7 +9,14 @@
 #include "softgpu/alu/decode.h"
 #include "tests/lib/unit.h"
 
+/* Patterns of bits as floats, and back. */
+static inline float f32(uint64_t x)  { float f; memcpy(&f, &x, sizeof f); return f; } /* of its low half */
+static inline uint32_t u32(float f)  { uint32_t x; memcpy(&x, &f, sizeof x); return x; }
+static inline double f64(uint64_t x) { double f; memcpy(&f, &x, sizeof f); return f; }
+static inline uint64_t u64(double f) { uint64_t x; memcpy(&x, &f, sizeof x); return x; }
+
 struct alu_case {
+    char name[128];                   /* as it was asked for */
     char text[128];
     const char *modifiers[16];
     struct ptx_operand operands[8];
@@ -22,6 +29,7 @@ struct alu_case {
 static inline int alu_find(struct alu_case *c, enum sg_cpu level, const char *text, unsigned sources)
 {
     memset(c, 0, sizeof *c);
+    snprintf(c->name, sizeof c->name, "%s", text);
     snprintf(c->text, sizeof c->text, "%s", text);
     c->instruction.modifiers = c->modifiers;
     c->instruction.operands = c->operands;
@@ -40,6 +48,18 @@ static inline void alu_get(struct alu_case *c, enum sg_cpu level, const char *te
 {
     if (alu_find(c, level, text, sources))
         fail_msg("%s refused: %s", text, c->why);
+}
+
+/* alu_get, with a text that is put together as by printf. */
+__attribute__((format(printf, 4, 5)))
+static inline void alu_getf(struct alu_case *c, enum sg_cpu level, unsigned sources, const char *format, ...)
+{
+    char text[128];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    alu_get(c, level, text, sources);
 }
 
 /* What has to be refused, with a reason that names the cause. */

@@ -172,9 +172,7 @@ TEST(test_carry)
                 const struct type t = types[k];
                 struct alu_case c;
                 struct alu_run run = { 0 };
-                char text[64];
-                snprintf(text, sizeof text, "%s.%s", carries[o].opcode, t.name);
-                alu_get(&c, level, text, carries[o].product ? 3 : 2);
+                alu_getf(&c, level, carries[o].product ? 3 : 2, "%s.%s", carries[o].opcode, t.name);
                 assert_int_equal(c.alu.reads_carry, carries[o].reads);
                 assert_int_equal(c.alu.writes_carry, carries[o].writes);
                 for (unsigned round = 0; round < 200; round++) {

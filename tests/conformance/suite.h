@@ -61,6 +61,24 @@ static void row(const char *call, const char *about, cudaError_t result, int doc
 /* A value that a call gave. */
 #define VALUE(name, format, value) printf("  %s = " format "\n", name, value)
 
+/* What is known of an address. */
+static inline void pointer_row(const char *about, const void *address)
+{
+    cudaPointerAttributes a;
+    memset(&a, 0x55, sizeof a);
+    cudaError_t r = cudaPointerGetAttributes(&a, address), last = cudaGetLastError();
+    printf("cudaPointerGetAttributes: %s -> %s %s", about, cudaGetErrorName(r), cudaGetErrorName(last));
+    if (r == cudaSuccess)
+        printf(" type %d device %d, device pointer %s, host pointer %s", (int)a.type, a.device,
+               !a.devicePointer             ? "none"
+               : a.devicePointer == address ? "the same"
+                                            : "another",
+               !a.hostPointer             ? "none"
+               : a.hostPointer == address ? "the same"
+                                          : "another");
+    printf("\n");
+}
+
 /* ---- does it wait? ---- */
 
 static struct hold {

@@ -12,6 +12,7 @@
 
 #include "cpu/common/ticket.h"
 #include "cpu/server/listener/ticket.h"
+#include "tests/lib/keys.h"
 #include "tests/lib/unit.h"
 
 static char folder[] = "/tmp/flyt-ticket-XXXXXX";
@@ -45,16 +46,9 @@ static void refused(const void *bytes, size_t size, const char *words)
 
 static void write_keys(const struct ticket_signer *signer)
 {
-    uint8_t key[TICKET_KEY_SIZE];
     char path[128];
     snprintf(path, sizeof path, "%s/keys", folder);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    ticket_signer_key(signer, key);
-    for (size_t i = 0; i < sizeof key; i++)
-        fprintf(file, "%02x", key[i]);
-    fputc('\n', file);
-    fclose(file);
+    keys_write(path, signer);
 }
 
 static int setup(void **state)

@@ -14,6 +14,7 @@
 #include "tests/lib/unit.h"
 #include "isolated.h"
 #include "on.h"
+#include "tests/lib/dice.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -267,11 +268,7 @@ static struct {
     uint32_t     *pageable;
 } world;
 
-static uint32_t pick(uint32_t below)
-{
-    world.seed = world.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(world.seed >> 33) % below;
-}
+static uint32_t pick(uint32_t below) { return dice(&world.seed, below); }
 
 static void use(struct buffer *b, int stream)
 {

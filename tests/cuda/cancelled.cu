@@ -3,6 +3,7 @@
 //
 // With an argument: the first call of the process is cancelled.
 #include "check.h"
+#include "passing.h"
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,15 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-__global__ void run_for(unsigned long long ns)
-{
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do {
-        __nanosleep(20000);
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - start < ns);
-}
+__global__ void run_for(unsigned long long ns) { pass(ns, 20000); }
 
 __global__ void bump(int *p) { ++*p; }
 __global__ void first_use(int *p) { *p += 2; }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.h"
+#include "../lib/dice.h"
 
 #if CUDART_VERSION < 12080
 int main(void) { return check_result("condition_random"); } /* the toolkit has not all of these nodes */
@@ -18,11 +19,7 @@ struct step { enum kind kind; int to, from, value; std::vector<std::vector<step>
 typedef std::vector<step> program;
 
 static unsigned long long state;
-static unsigned random_below(unsigned n)
-{
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(state >> 33) % n;
-}
+static unsigned random_below(unsigned n) { return dice(&state, n); }
 
 __host__ __device__ static unsigned chosen(const int *data, int value, unsigned among)
 {

@@ -3,20 +3,13 @@
 //
 // With an argument: what to do to the environment before the first call. "keep": nothing.
 #include "check.h"
+#include "passing.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
 __global__ void bump(int *p) { ++*p; }
 
-__global__ void run_for(unsigned long long ns)
-{
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do {
-        __nanosleep(20000);
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - start < ns);
-}
+__global__ void run_for(unsigned long long ns) { pass(ns, 20000); }
 
 static int with(const char *change)
 {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check.h"
+#include "../lib/dice.h"
 
 enum { SLOTS = 5, STREAMS = 3, N = 2048 };
 
@@ -17,11 +18,7 @@ __global__ void fold(unsigned *to, const unsigned *from, unsigned length)
 }
 
 static unsigned long long state;
-static unsigned random_below(unsigned n)
-{
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(state >> 33) % n;
-}
+static unsigned random_below(unsigned n) { return dice(&state, n); }
 
 /* A node that fills memory of that device. Its value is one of the slot's. */
 struct filling {

@@ -7,6 +7,7 @@
 
 #include <string.h>
 #include <vector>
+#include "../lib/dice.h"
 
 /* Of functions that another release has in another form. */
 #define HAS_CONDITIONS (CUDART_VERSION >= 13000)
@@ -23,11 +24,7 @@ struct operation { enum kind kind; int to, from, also, value; bool away, half; s
 typedef std::vector<operation> work;
 
 static unsigned long long state;
-static unsigned random_below(unsigned n)
-{
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(state >> 33) % n;
-}
+static unsigned random_below(unsigned n) { return dice(&state, n); }
 
 __global__ void mix(int *to, const int *from, const int *also, int value)
 {

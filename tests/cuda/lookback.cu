@@ -4,6 +4,7 @@
 // lookback [REPETITIONS [LARGEST]]: each algorithm, type and size so many times (default 3), sizes up to LARGEST
 // (default 70000).
 #include "check.h"
+#include "../lib/dice.h"
 #include <cub/cub.cuh>
 #include <algorithm>
 #include <vector>
@@ -28,12 +29,6 @@ template <class T> struct buffer {
 };
 
 static unsigned long long state = 1;
-static unsigned dice(unsigned n)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(state >> 33) % n;
-}
-
 /* Runs f(temporary, bytes) so many times; each time `agrees` looks at the results. */
 template <class F, class A> void repeat(const char *name, size_t element, int n, F f, A agrees)
 {
@@ -58,13 +53,13 @@ template <class T> void algorithms(int n)
     std::vector<int> lengths;
     T key = 0, run = 0;
     for (int i = 0; i < n; i++) {
-        in[i] = (T)dice(1000) + ((T)dice(1000) << (sizeof(T) * 8 - 20));
-        flags[i] = dice(3) == 0;
+        in[i] = (T)dice(&state, 1000) + ((T)dice(&state, 1000) << (sizeof(T) * 8 - 20));
+        flags[i] = dice(&state, 3) == 0;
         if (flags[i])
             selected.push_back(in[i]);
-        bool fresh = !i || dice(5) == 0;
+        bool fresh = !i || dice(&state, 5) == 0;
         if (fresh) {
-            key += 1 + (T)dice(3);
+            key += 1 + (T)dice(&state, 3);
             unique.push_back(key);
             sums.push_back(0);
             lengths.push_back(0);

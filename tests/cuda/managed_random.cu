@@ -5,15 +5,12 @@
 #include <vector>
 
 #include "managed.h"
+#include "../lib/dice.h"
 
 enum { BUFFERS = 12, STREAMS = 3, NOBODY = -1, EVERYBODY = STREAMS, THE_HOST = STREAMS + 1 };
 
 static unsigned long long seed;
-static unsigned below(unsigned n)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % n;
-}
+static unsigned below(unsigned n) { return dice(&seed, n); }
 
 struct buffer {
     unsigned *memory = NULL;

@@ -3,16 +3,13 @@
 //
 // Arguments: seed, steps. The program keeps CUDA's rules: it orders what conflicts by streams, events and waits.
 #include "check.h"
+#include "../lib/dice.h"
 #include <vector>
 
 enum { BUFFERS = 10, STREAMS = 3, NOBODY = -1 };
 
 static unsigned long long seed = 1;
-static unsigned below(unsigned n)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % n;
-}
+static unsigned below(unsigned n) { return dice(&seed, n); }
 
 // `memory` is pinned, or on the device.
 struct buffer {

@@ -3,6 +3,7 @@
 // shows: memory pools: random work of several streams on memory of several pools is never disturbed, and the counts of
 //   each pool are those of a model
 #include "check.h"
+#include "../lib/dice.h"
 
 #include <atomic>
 #include <map>
@@ -396,12 +397,6 @@ struct allocation {
 };
 
 static unsigned long long seed = 1;
-static unsigned dice(unsigned sides)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % sides;
-}
-
 static void random_work(unsigned *wrong)
 {
     cudaStream_t streams[STREAMS];
@@ -422,13 +417,13 @@ static void random_work(unsigned *wrong)
     hold(pools[1], 8 * MiB);
     hold(pools[2], ~0ull);
     for (int step = 0; step < STEPS; step++) {
-        unsigned what = dice(100);
+        unsigned what = dice(&seed, 100);
         if (what < 45 && live.size() < 40) {
             allocation a;
-            a.pool = (int)dice(POOLS);
-            a.stream = (int)dice(STREAMS);
-            a.size = 4 * (size_t)(1 + dice(dice(8) ? 3000 : 500000));
-            a.value = dice(1u << 30);
+            a.pool = (int)dice(&seed, POOLS);
+            a.stream = (int)dice(&seed, STREAMS);
+            a.size = 4 * (size_t)(1 + dice(&seed, dice(&seed, 8) ? 3000 : 500000));
+            a.value = dice(&seed, 1u << 30);
             MUST(cudaMallocFromPoolAsync((void **)&a.p, a.size, pools[a.pool], streams[a.stream]));
             auto next = taken.lower_bound((size_t)a.p);
             HOLDS(next == taken.end() || next->first >= (size_t)a.p + a.size);
@@ -438,16 +433,16 @@ static void random_work(unsigned *wrong)
             fill<<<4, 64, 0, streams[a.stream]>>>(a.p, a.size / 4, a.value);
             live.push_back(a);
         } else if (what < 85 && !live.empty()) {
-            size_t which = dice((unsigned)live.size());
+            size_t which = dice(&seed, (unsigned)live.size());
             allocation &a = live[which];
-            int stream = dice(3) ? a.stream : (int)dice(STREAMS);
+            int stream = dice(&seed, 3) ? a.stream : (int)dice(&seed, STREAMS);
             if (stream != a.stream) {
                 MUST(cudaEventRecord(event, streams[a.stream]));
                 MUST(cudaStreamWaitEvent(streams[stream], event, 0));
                 a.stream = stream;
             }
             look<<<4, 64, 0, streams[stream]>>>(a.p, a.size / 4, a.value, wrong);
-            if (dice(2)) {
+            if (dice(&seed, 2)) {
                 taken.erase((size_t)a.p);
                 used[a.pool] -= (a.size + 511) / 512 * 512;
                 MUST(cudaFreeAsync(a.p, streams[stream]));
@@ -455,15 +450,15 @@ static void random_work(unsigned *wrong)
                 live.pop_back();
             }
         } else if (what < 90) {
-            MUST(cudaStreamSynchronize(streams[dice(STREAMS)]));
+            MUST(cudaStreamSynchronize(streams[dice(&seed, STREAMS)]));
         } else if (what < 92) {
             MUST(cudaDeviceSynchronize());
         } else if (what < 94) {
-            MUST(cudaMemPoolTrimTo(pools[dice(POOLS)], dice(64) * MiB));
+            MUST(cudaMemPoolTrimTo(pools[dice(&seed, POOLS)], dice(&seed, 64) * MiB));
         } else if (what < 96) {
-            allow(pools[dice(POOLS)], (int)dice(2), (int)dice(2), (int)dice(2));
+            allow(pools[dice(&seed, POOLS)], (int)dice(&seed, 2), (int)dice(&seed, 2), (int)dice(&seed, 2));
         } else if (what < 98) { // another stream in its place
-            int i = 1 + (int)dice(STREAMS - 1);
+            int i = 1 + (int)dice(&seed, STREAMS - 1);
             for (allocation &a : live)
                 if (a.stream == i) {
                     MUST(cudaEventRecord(event, streams[i]));
@@ -473,7 +468,7 @@ static void random_work(unsigned *wrong)
             MUST(cudaStreamDestroy(streams[i]));
             MUST(cudaStreamCreateWithFlags(&streams[i], i % 2 ? cudaStreamNonBlocking : cudaStreamDefault));
         }
-        int pool = (int)dice(POOLS);
+        int pool = (int)dice(&seed, POOLS);
         HOLDS(of(pools[pool], cudaMemPoolAttrUsedMemCurrent) == used[pool]);
         HOLDS(of(pools[pool], cudaMemPoolAttrReservedMemCurrent) >= used[pool]);
     }

@@ -1,6 +1,7 @@
 // shows: order: random copies (all kinds), memsets, kernels, host functions, allocations over several streams of
 //   several threads, against a model
 #include "check.h"
+#include "../lib/dice.h"
 #include <pthread.h>
 #include <unistd.h>
 
@@ -41,11 +42,7 @@ struct worker {
     int wrong;
 };
 
-static unsigned draw(struct worker *w, unsigned below)
-{
-    w->random = w->random * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(w->random >> 33) % below;
-}
+static unsigned draw(struct worker *w, unsigned below) { return dice(&w->random, below); }
 
 // Mostly small, now and then large enough to be cut into pieces.
 static int draw_size(struct worker *w, int most)

@@ -9,6 +9,7 @@
  * subtraction is the sum of a, ~b and the flag (1 for sub.cc), as on hardware. EXEC_TEST_SEED repeats a run.
  */
 #include "tests/exec/main.h"
+#include "tests/lib/dice.h"
 
 #include <time.h>
 
@@ -16,21 +17,15 @@ enum { REGISTERS = 6, CHAIN = 60, CHAINS = 40, LANES = 32 };
 typedef unsigned __int128 wide;
 
 static uint64_t seed;
-static uint32_t dice(uint32_t n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((seed >> 33) % n);
-}
-
 /* Values at which carries are decided: all ones, zero, equal ones, and any. */
 static uint64_t some_value(void)
 {
-    switch (dice(5)) {
+    switch (dice(&seed, 5)) {
     case 0:  return 0;
     case 1:  return UINT64_MAX;
-    case 2:  return dice(4);
-    case 3:  return UINT64_MAX << dice(64);
-    default: return (uint64_t)dice(UINT32_MAX) << 32 | dice(UINT32_MAX);
+    case 2:  return dice(&seed, 4);
+    case 3:  return UINT64_MAX << dice(&seed, 64);
+    default: return (uint64_t)dice(&seed, UINT32_MAX) << 32 | dice(&seed, UINT32_MAX);
     }
 }
 
@@ -48,11 +43,11 @@ static uint64_t get(const struct state *s, bool is_long, unsigned k, unsigned la
 /* One instruction, in text and in the model. */
 static int step(char *to, size_t size, struct state *s, bool first)
 {
-    bool is_long = dice(2), guarded = !first && dice(5) == 0, reads = !first && dice(4) != 0,
-         writes = first || dice(4) != 0;
-    enum kind kind = (enum kind)dice(4);
-    unsigned d = dice(REGISTERS), x = dice(REGISTERS), y = dice(REGISTERS), z = dice(REGISTERS),
-             bits = is_long ? 64 : 32;
+    bool is_long = dice(&seed, 2), guarded = !first && dice(&seed, 5) == 0, reads = !first && dice(&seed, 4) != 0,
+         writes = first || dice(&seed, 4) != 0;
+    enum kind kind = (enum kind)dice(&seed, 4);
+    unsigned d = dice(&seed, REGISTERS), x = dice(&seed, REGISTERS), y = dice(&seed, REGISTERS),
+             z = dice(&seed, REGISTERS), bits = is_long ? 64 : 32;
     bool three = kind == MAD_LO || kind == MAD_HI;
     uint64_t mask = is_long ? UINT64_MAX : UINT32_MAX;
     const char *reg = is_long ? "v" : "w";

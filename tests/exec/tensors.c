@@ -8,15 +8,12 @@
 #include "tests/exec/main.h"
 
 #include "softgpu/tensor.h"
+#include "tests/lib/dice.h"
 
 enum { BOX_BYTES = 16384, TENSOR_BYTES = 1 << 18 };
 
 static uint64_t seed = 20261122;
-static uint32_t random_below(uint32_t n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % n;
-}
+static uint32_t random_below(uint32_t n) { return dice(&seed, n); }
 
 static void fill_random(void *to, size_t size)
 {

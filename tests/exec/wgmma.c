@@ -6,6 +6,7 @@
  *   and bit by bit what mma.sync gives; wait_group waits for all four warps.
  */
 #include "tests/exec/main.h"
+#include "tests/lib/dice.h"
 
 enum { SHARED = 45056, B_AT = 10240, IMAGE = 65536, A_AT = IMAGE + SHARED, WORDS = 128 };
 enum kind { REAL, INTEGER, BITS };
@@ -22,11 +23,7 @@ static const struct { const struct type *a, *b; bool half; } combinations[] = {
 };
 
 static uint64_t seed = 20261122;
-static uint32_t below(uint32_t n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % n;
-}
+static uint32_t below(uint32_t n) { return dice(&seed, n); }
 
 static uint32_t encode(const struct type *t, int v)
 {

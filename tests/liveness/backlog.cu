@@ -6,6 +6,7 @@
 // A stream stands still for SECONDS, behind a kernel or a host function of the program. Meanwhile the program gives it
 // SHARE (1: all) of each WHAT; every result is checked.
 #include "../cuda/check.h"
+#include "../cuda/passing.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -18,15 +19,7 @@ static cudaStream_t other;
 
 struct big { unsigned words[750]; };              /* 3,000 bytes of parameters */
 
-__global__ void run_for(unsigned long long ns)
-{
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do {
-        __nanosleep(100000);      // this is about time: the processors are for others
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - start < ns);
-}
+__global__ void run_for(unsigned long long ns) { pass(ns, 100000); }
 
 __global__ void wait_for(volatile unsigned *flag)
 {

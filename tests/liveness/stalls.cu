@@ -4,6 +4,7 @@
 // state: says "ready" when it is there, goes on until a line comes on stdin, checks every result, and says "done".
 // SECONDS: how long a kernel runs.
 #include "../cuda/check.h"
+#include "../cuda/passing.h"
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -17,15 +18,7 @@ static unsigned char *device, *pageable, *pinned;
 static unsigned *counter, counted;
 static unsigned round_number;
 
-__global__ void run_for(unsigned long long ns)
-{
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do {
-        __nanosleep(100000);      // this is about time: the processors are for others
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - start < ns);
-}
+__global__ void run_for(unsigned long long ns) { pass(ns, 100000); }
 
 __global__ void count(unsigned *counter)
 {

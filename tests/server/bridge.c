@@ -23,6 +23,7 @@
 #include "cpu/common/fd_message.h"
 #include "cpu/common/share_order.h"
 #include "cpu/common/ticket.h"
+#include "tests/lib/keys.h"
 #include "tests/server/peer.h"
 
 enum { INVALID = 1, OUT_OF_MEMORY = 2, BAD_CONTEXT = 201, SYSTEM = 304, NOT_PERMITTED = 800, NOT_SUPPORTED = 801 };
@@ -191,19 +192,12 @@ static unsigned byte_at(struct peer *p, uint64_t offset)
 static int setup(void **state)
 {
     static char keys[128], path[128];
-    uint8_t key[TICKET_KEY_SIZE];
     (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/signer", folder);
     assert_int_equal(ticket_signer_open(path, &signer, NULL), 0);
     snprintf(keys, sizeof keys, "%s/keys", folder);
-    FILE *file = fopen(keys, "we");
-    assert_non_null(file);
-    ticket_signer_key(signer, key);
-    for (size_t i = 0; i < sizeof key; i++)
-        fprintf(file, "%02x", key[i]);
-    fputc('\n', file);
-    fclose(file);
+    keys_write(keys, signer);
     place_start(OLD, keys);
     place_start(NEW, keys);
     return 0;

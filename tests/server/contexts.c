@@ -18,18 +18,7 @@ static struct server server;
 
 struct fixture { struct peer peer; uint64_t at[CONTEXTS]; };
 
-#define PLAIN(f, name, ...) plain(f, flyt_##name##_1(&(name##_args)__VA_ARGS__, &result, (f)->peer.stub), &result)
-static plain_result result;
-
-static int plain(struct fixture *f, enum clnt_stat status, plain_result *from)
-{
-    assert_int_equal(status, RPC_SUCCESS);
-    peer_note(&f->peer, &from->head);
-    int code = from->head.result;
-    xdr_free((xdrproc_t)xdr_plain_result, (char *)from);
-    memset(from, 0, sizeof *from);
-    return code;
-}
+#define PLAIN_OF(f, name, ...) PLAIN(&(f)->peer, name, name##_args, __VA_ARGS__)
 
 /* The calls that only name a context. */
 typedef context_args context_sync_args, context_destroy_args, context_release_args, context_reset_args;
@@ -60,18 +49,10 @@ static int setup(void **state)
     peer_hello(&f->peer);
     fill(f, 0);
     for (uint32_t context = 1; context < CONTEXTS; context++) {
-        assert_int_equal(PLAIN(f, context_create, { context, 0, 0 }), 0);
+        assert_int_equal(PLAIN_OF(f, context_create, { context, 0, 0 }), 0);
         fill(f, context);
     }
     *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    peer_close(&f->peer);
-    free(f);
     return 0;
 }
 
@@ -99,7 +80,7 @@ static int latched(struct fixture *f)
 
 /* ---- each has its own ---- */
 
-TEST_WITH(destroying_one_leaves_the_others, setup, teardown)
+TEST_WITH(destroying_one_leaves_the_others, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     for (uint32_t round = 1; round <= 3; round++) {
@@ -108,8 +89,8 @@ TEST_WITH(destroying_one_leaves_the_others, setup, teardown)
         for (uint32_t context = 0; context < CONTEXTS; context++)
             assert_int_equal(word(f, stream_of(context), f->at[context]), context == 1 ? 1 : round);
         add(f, 2, stream_of(2), f->at[2] + 64);                          /* under way while the other ends */
-        assert_int_equal(PLAIN(f, context_destroy, { 1 }), 0);
-        assert_int_equal(PLAIN(f, context_sync, { 1 }), GONE);
+        assert_int_equal(PLAIN_OF(f, context_destroy, { 1 }), 0);
+        assert_int_equal(PLAIN_OF(f, context_sync, { 1 }), GONE);
         assert_int_equal(peer_stream_sync(&f->peer, stream_of(1)), UNKNOWN);
         assert_int_equal(peer_stream_sync(&f->peer, 1), GONE);
         assert_int_equal(peer_event_query(&f->peer, 1), UNKNOWN);
@@ -117,40 +98,40 @@ TEST_WITH(destroying_one_leaves_the_others, setup, teardown)
         add(f, 1, stream_of(0), f->at[0]);                               /* a function that has gone */
         assert_int_equal(latched(f), UNKNOWN);
         assert_int_equal(word(f, stream_of(2), f->at[2] + 64), round);
-        assert_int_equal(PLAIN(f, context_create, { 1, 0, 0 }), 0);      /* all ids are free again */
+        assert_int_equal(PLAIN_OF(f, context_create, { 1, 0, 0 }), 0);      /* all ids are free again */
         fill(f, 1);
     }
 }
 
-TEST_WITH(resetting_the_primary_leaves_the_others, setup, teardown)
+TEST_WITH(resetting_the_primary_leaves_the_others, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     add(f, 1, 1, f->at[1]);
-    assert_int_equal(PLAIN(f, context_reset, { 0 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_reset, { 0 }), 0);
     assert_int_equal(word(f, 1, f->at[1]), 1);
     add(f, 1, stream_of(1), f->at[1]);
     assert_int_equal(word(f, stream_of(1), f->at[1]), 2);
-    assert_int_equal(PLAIN(f, context_sync, { 0 }), GONE);
-    assert_int_equal(PLAIN(f, context_retain, { 5, 0 }), 0);             /* under another name */
-    assert_int_equal(PLAIN(f, context_retain, { 0, 0 }), 1);
-    assert_int_equal(PLAIN(f, context_release, { 5 }), 0);
-    assert_int_equal(PLAIN(f, context_retain, { 0, 0 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_sync, { 0 }), GONE);
+    assert_int_equal(PLAIN_OF(f, context_retain, { 5, 0 }), 0);             /* under another name */
+    assert_int_equal(PLAIN_OF(f, context_retain, { 0, 0 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_release, { 5 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_retain, { 0, 0 }), 0);
     fill(f, 0);
     add(f, 0, 0, f->at[0]);
     assert_int_equal(word(f, 0, f->at[0]), 1);
 }
 
 /* A program frees what it has by ending the context: nothing of it stays with the device. */
-TEST_WITH(memory_goes_with_the_context, setup, teardown)
+TEST_WITH(memory_goes_with_the_context, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     memory_info_result before = { 0 }, after = { 0 };
     context_args primary = { 0 };
     assert_int_equal(flyt_memory_info_1(&primary, &before, f->peer.stub), RPC_SUCCESS);
-    assert_int_equal(PLAIN(f, context_create, { 3, 0, 0 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_create, { 3, 0, 0 }), 0);
     f->peer.context = 3;
     assert_int_equal(peer_map(&f->peer, f->peer.base + 64 * f->peer.granule, 16 * f->peer.granule), 0);
-    assert_int_equal(PLAIN(f, context_destroy, { 3 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_destroy, { 3 }), 0);
     assert_int_equal(flyt_memory_info_1(&primary, &after, f->peer.stub), RPC_SUCCESS);
     assert_int_equal(before.free, after.free);
     xdr_free((xdrproc_t)xdr_memory_info_result, (char *)&before);
@@ -162,7 +143,7 @@ TEST_WITH(memory_goes_with_the_context, setup, teardown)
     assert_int_equal(word(f, 1, f->at[1]), 0);
 }
 
-TEST_WITH(memory_crosses, setup, teardown)
+TEST_WITH(memory_crosses, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t value = 41;
@@ -179,7 +160,7 @@ TEST_WITH(memory_crosses, setup, teardown)
 /* ---- default streams ---- */
 
 /* A default stream waits for the blocking streams of its own context, and they for it; not for those of others. */
-TEST_WITH(default_streams_are_apart, setup, teardown)
+TEST_WITH(default_streams_are_apart, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t one = 1;
@@ -195,19 +176,19 @@ TEST_WITH(default_streams_are_apart, setup, teardown)
     assert_int_equal(peer_stream_sync(&f->peer, 82), 0);
     assert_int_equal(peer_stream_sync(&f->peer, 2), 0);
     assert_int_equal(peer_stream_sync(&f->peer, 0), 0);
-    assert_int_equal(PLAIN(f, context_sync, { 2 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_sync, { 2 }), 0);
     assert_int_equal(word(f, 2, f->at[2] + 64), 2);
     assert_int_equal(word(f, 0, f->at[0] + 64), 1);
     assert_int_equal(peer_stream_query(&f->peer, 1), 600);
     assert_int_equal(peer_stream_query(&f->peer, 80), 600);
     peer_copy_in(&f->peer, stream_of(1), f->at[1], &one, 4);
-    assert_int_equal(PLAIN(f, context_sync, { 1 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_sync, { 1 }), 0);
     assert_int_equal(word(f, 1, f->at[1] + 64), 1);
     assert_int_equal(latched(f), 0);
 }
 
 /* The same where operations wait in the server: more of them than the driver takes. */
-TEST_WITH(many_operations_stay_in_order, setup, teardown)
+TEST_WITH(many_operations_stay_in_order, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t one = 1, zero = 0;
@@ -228,20 +209,20 @@ TEST_WITH(many_operations_stay_in_order, setup, teardown)
 }
 
 /* The numbers of a default stream are those of its id. */
-TEST_WITH(numbers_count_on, setup, teardown)
+TEST_WITH(numbers_count_on, setup, peer_tear_down)
 {
     struct fixture *f = *state;
-    assert_int_equal(PLAIN(f, context_create, { 7, 0, 0 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_create, { 7, 0, 0 }), 0);
     f->peer.context = 7;
     assert_int_equal(peer_map(&f->peer, f->peer.base + 7 * f->peer.granule, f->peer.granule), 0);
     for (int i = 0; i < 5; i++)
         peer_set(&f->peer, 7, f->peer.base + 7 * f->peer.granule, 16, 0, 1);
     assert_int_equal(peer_stream_sync(&f->peer, 7), 0);
     assert_int_equal(peer_done(&f->peer, 7), 5);
-    assert_int_equal(PLAIN(f, context_destroy, { 7 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_destroy, { 7 }), 0);
     peer_set(&f->peer, 7, f->at[1], 16, 0, 1);                           /* counted, and refused */
     assert_int_equal(latched(f), GONE);
-    assert_int_equal(PLAIN(f, context_create, { 7, 0, 0 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_create, { 7, 0, 0 }), 0);
     f->peer.context = 7;
     assert_int_equal(peer_map(&f->peer, f->peer.base + 7 * f->peer.granule, f->peer.granule), 0);
     assert_int_equal(peer_done(&f->peer, 7), 6);
@@ -255,7 +236,7 @@ TEST_WITH(numbers_count_on, setup, teardown)
 
 /* A stream of one context waits for an event of another. That event's recording has not come to its turn when its
    context ends: it never will, and nobody must wait for it for ever. */
-TEST_WITH(who_waits_for_a_context_goes_on, setup, teardown)
+TEST_WITH(who_waits_for_a_context_goes_on, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     const uint32_t stream = stream_of(1);
@@ -273,16 +254,16 @@ TEST_WITH(who_waits_for_a_context_goes_on, setup, teardown)
                              .decode = (xdrproc_t)xdr_plain_result, .result = &synced };
     assert_int_equal(rpc_client_submit(f->peer.client, &sync), RPC_SUCCESS);
     assert_int_equal(rpc_client_flush(f->peer.client), 0);
-    assert_int_equal(PLAIN(f, context_destroy, { 1 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_destroy, { 1 }), 0);
     assert_int_equal(rpc_client_wait(f->peer.client, &sync), RPC_SUCCESS);
-    assert_int_equal(plain(f, RPC_SUCCESS, &synced), DESTROYED);
+    assert_int_equal(peer_took(&f->peer, RPC_SUCCESS, (xdrproc_t)xdr_plain_result, &synced), DESTROYED);
     assert_int_equal(word(f, stream_of(2), f->at[2]), 1);
     assert_int_equal(latched(f), 0);
 }
 
 /* ---- names ---- */
 
-TEST_WITH(contexts_do_not_mix, setup, teardown)
+TEST_WITH(contexts_do_not_mix, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     peer_event_record(&f->peer, 1, stream_of(2));
@@ -297,29 +278,29 @@ TEST_WITH(contexts_do_not_mix, setup, teardown)
     assert_int_equal(latched(f), 0);
 }
 
-TEST_WITH(wrong_names_are_refused, setup, teardown)
+TEST_WITH(wrong_names_are_refused, setup, peer_tear_down)
 {
     struct fixture *f = *state;
-    assert_int_equal(PLAIN(f, context_retain, { 0, 0 }), 0);             /* it is called that already */
-    assert_int_equal(PLAIN(f, context_retain, { 9, 0 }), 1);
-    assert_int_equal(PLAIN(f, context_retain, { 1, 0 }), 1);
-    assert_int_equal(PLAIN(f, context_create, { 1, 0, 0 }), 1);
-    assert_int_equal(PLAIN(f, context_create, { 0, 0, 0 }), 1);
-    assert_int_equal(PLAIN(f, context_create, { FLYT_MAX_CONTEXTS, 0, 0 }), 1);
-    assert_int_equal(PLAIN(f, context_create, { UINT32_MAX, 0, 0 }), 1);
-    assert_int_equal(PLAIN(f, context_create, { 9, 7, 0 }), 101);
-    assert_int_equal(PLAIN(f, context_create, { 9, -1, 0 }), 101);
-    assert_int_equal(PLAIN(f, context_create, { 9, 0, 3 }), 1);
-    assert_int_equal(PLAIN(f, context_create, { 9, 0, 0x1000 }), 1);
-    assert_int_equal(PLAIN(f, context_create, { 9, 0, 0x20 }), 801);     /* core dumps */
-    assert_int_equal(PLAIN(f, context_create, { 9, 0, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST }), 0);
-    assert_int_equal(PLAIN(f, context_destroy, { 9 }), 0);
-    assert_int_equal(PLAIN(f, context_destroy, { 9 }), GONE);
-    assert_int_equal(PLAIN(f, context_destroy, { 0 }), GONE);
-    assert_int_equal(PLAIN(f, context_release, { 1 }), GONE);
-    assert_int_equal(PLAIN(f, context_reset, { 1 }), GONE);
-    assert_int_equal(PLAIN(f, context_reset, { UINT32_MAX }), GONE);
-    assert_int_equal(PLAIN(f, context_release, { 33 }), GONE);
+    assert_int_equal(PLAIN_OF(f, context_retain, { 0, 0 }), 0);             /* it is called that already */
+    assert_int_equal(PLAIN_OF(f, context_retain, { 9, 0 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_retain, { 1, 0 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_create, { 1, 0, 0 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_create, { 0, 0, 0 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_create, { FLYT_MAX_CONTEXTS, 0, 0 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_create, { UINT32_MAX, 0, 0 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_create, { 9, 7, 0 }), 101);
+    assert_int_equal(PLAIN_OF(f, context_create, { 9, -1, 0 }), 101);
+    assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, 3 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, 0x1000 }), 1);
+    assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, 0x20 }), 801);     /* core dumps */
+    assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST }), 0);
+    assert_int_equal(PLAIN_OF(f, context_destroy, { 9 }), 0);
+    assert_int_equal(PLAIN_OF(f, context_destroy, { 9 }), GONE);
+    assert_int_equal(PLAIN_OF(f, context_destroy, { 0 }), GONE);
+    assert_int_equal(PLAIN_OF(f, context_release, { 1 }), GONE);
+    assert_int_equal(PLAIN_OF(f, context_reset, { 1 }), GONE);
+    assert_int_equal(PLAIN_OF(f, context_reset, { UINT32_MAX }), GONE);
+    assert_int_equal(PLAIN_OF(f, context_release, { 33 }), GONE);
     f->peer.context = 9;
     assert_int_equal(peer_map(&f->peer, f->peer.base + 9 * f->peer.granule, f->peer.granule), GONE);
     assert_int_equal(peer_load(&f->peer, 9, kernels_ptx, NULL, 0), GONE);
@@ -355,10 +336,10 @@ TEST(the_number_is_bounded)
     peer_hello(&f.peer);
     for (int round = 0; round < 2; round++) {
         for (uint32_t context = 1; context < FLYT_MAX_CONTEXTS; context++)
-            assert_int_equal(PLAIN(&f, context_create, { context, 0, 0 }), 0);
-        assert_int_equal(PLAIN(&f, context_create, { FLYT_MAX_CONTEXTS, 0, 0 }), 1);
+            assert_int_equal(PLAIN_OF(&f, context_create, { context, 0, 0 }), 0);
+        assert_int_equal(PLAIN_OF(&f, context_create, { FLYT_MAX_CONTEXTS, 0, 0 }), 1);
         for (uint32_t context = FLYT_MAX_CONTEXTS - 1; context && !round; context--)
-            assert_int_equal(PLAIN(&f, context_destroy, { context }), 0);
+            assert_int_equal(PLAIN_OF(&f, context_destroy, { context }), 0);
     }
     f.peer.context = 5;
     assert_int_equal(peer_map(&f.peer, f.peer.base, f.peer.granule), 0);
@@ -377,7 +358,7 @@ TEST(objects_are_counted)
     peer_connect(&f.peer, other.uri[0]);
     peer_hello(&f.peer);
     fill(&f, 0);
-    assert_int_equal(PLAIN(&f, context_create, { 1, 0, 0 }), 0);
+    assert_int_equal(PLAIN_OF(&f, context_create, { 1, 0, 0 }), 0);
     fill(&f, 1);
     peer_close(&f.peer);
     const char *line = NULL;

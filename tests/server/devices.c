@@ -9,15 +9,6 @@ static struct server server;
 
 struct fixture { struct peer peer; uint64_t at[2]; };
 
-#define PLAIN(f, name, type, ...) ({ \
-        type args = __VA_ARGS__; \
-        plain_result result = { 0 }; \
-        assert_int_equal(flyt_##name##_1(&args, &result, (f)->peer.stub), RPC_SUCCESS); \
-        peer_note(&(f)->peer, &result.head); \
-        int code = result.head.result; \
-        xdr_free((xdrproc_t)xdr_plain_result, (char *)&result); \
-        code; })
-
 static int device_map(struct fixture *f, int device)
 {
     map_args args = { .context = (flyt_id)device, .address = f->at[device], .size = f->peer.granule };
@@ -33,7 +24,7 @@ static void device_begin(struct fixture *f, int device)
 {
     uint32_t bytes;
     f->at[device] = f->peer.base + (uint64_t)device * f->peer.granule;
-    assert_int_equal(PLAIN(f, context_retain, context_retain_args, { (flyt_id)device, device }), 0);
+    assert_int_equal(PLAIN(&f->peer, context_retain, context_retain_args, { (flyt_id)device, device }), 0);
     assert_int_equal(device_map(f, device), 0);
     stream_create_args stream = { 64 + (uint32_t)device, (flyt_id)device, 1, 0 };
     flyt_stream_create_1(&stream, NULL, f->peer.stub);
@@ -48,7 +39,7 @@ static void device_begin(struct fixture *f, int device)
     assert_int_equal(peer_function(&f->peer, (uint32_t)device + 1, (uint32_t)device + 1, "add", &bytes), 0);
     assert_int_equal(peer_function(&f->peer, (uint32_t)device + 11, (uint32_t)device + 1, "spin", &bytes), 0);
     peer_set(&f->peer, 64 + (uint32_t)device, f->at[device], f->peer.granule, 0, 1);
-    assert_int_equal(PLAIN(f, context_sync, context_args, { (flyt_id)device }), 0);
+    assert_int_equal(PLAIN(&f->peer, context_sync, context_args, { (flyt_id)device }), 0);
 }
 
 static int setup(void **state)
@@ -64,21 +55,13 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    peer_close(&f->peer);
-    free(f);
-    return 0;
-}
-
 static void add(struct fixture *f, int device, uint64_t at)
 {
     struct { uint64_t p; uint32_t n; } __attribute__((packed)) params = { at, 1 };
     peer_launch(&f->peer, (uint32_t)device + 1, 64 + (uint32_t)device, 1, 1, &params, 12);
 }
 
-TEST_WITH(memory_crosses, setup, teardown)
+TEST_WITH(memory_crosses, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t value = 41, grid[16];
@@ -103,7 +86,7 @@ TEST_WITH(memory_crosses, setup, teardown)
 }
 
 /* An event of one device orders a stream of the other; also when its recording waits in the server. */
-TEST_WITH(events_cross, setup, teardown)
+TEST_WITH(events_cross, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t value, one = 1;
@@ -126,26 +109,26 @@ TEST_WITH(events_cross, setup, teardown)
     assert_int_equal(f->peer.last.latched, 0);
     /* what belongs to one device is no use on the other */
     peer_event_record(&f->peer, 0, 65);
-    assert_int_equal(PLAIN(f, context_sync, context_args, { 1 }), 0);
+    assert_int_equal(PLAIN(&f->peer, context_sync, context_args, { 1 }), 0);
     assert_int_equal(f->peer.last.latched, 400);
     peer_launch(&f->peer, 1, 65, 1, 1, "123456789012", 12);
-    assert_int_equal(PLAIN(f, context_sync, context_args, { 1 }), 0);
+    assert_int_equal(PLAIN(&f->peer, context_sync, context_args, { 1 }), 0);
     assert_int_equal(f->peer.last.latched, 400);
 }
 
-TEST_WITH(reset_leaves_the_other_alone, setup, teardown)
+TEST_WITH(reset_leaves_the_other_alone, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t value = 5;
     peer_copy_in(&f->peer, 65, f->at[1], &value, 4);
     add(f, 1, f->at[1]);
-    assert_int_equal(PLAIN(f, context_reset, context_args, { 0 }), 0);
+    assert_int_equal(PLAIN(&f->peer, context_reset, context_args, { 0 }), 0);
     assert_int_equal(peer_stream_sync(&f->peer, 64), 400);
     assert_int_equal(peer_copy_out(&f->peer, 65, NULL, f->at[0], 4), 1);
     add(f, 1, f->at[1]);
     assert_int_equal(peer_copy_out(&f->peer, 65, &value, f->at[1], 4), 0);
     assert_int_equal(value, 7);
-    assert_int_equal(PLAIN(f, context_sync, context_args, { 0 }), 201);     /* not active */
+    assert_int_equal(PLAIN(&f->peer, context_sync, context_args, { 0 }), 201);     /* not active */
     device_begin(f, 0);
     add(f, 0, f->at[0]);
     assert_int_equal(peer_copy_out(&f->peer, 64, &value, f->at[0], 4), 0);
@@ -155,12 +138,12 @@ TEST_WITH(reset_leaves_the_other_alone, setup, teardown)
 
 static int peers(struct fixture *f, uint32_t context, uint32_t peer, int may)
 {
-    return PLAIN(f, peer_access, peer_access_args, { context, peer, may });
+    return PLAIN(&f->peer, peer_access, peer_access_args, { context, peer, may });
 }
 
 /* A kernel of device 1 may touch what is mapped for device 0, before and after the permission, until one of the two
    contexts ends. */
-TEST_WITH(peers_reach, setup, teardown)
+TEST_WITH(peers_reach, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t value;
@@ -183,7 +166,7 @@ TEST_WITH(peers_reach, setup, teardown)
     assert_int_equal(peers(f, 1, 0, 0), 0);
     assert_int_equal(peers(f, 1, 0, 0), 705);
     assert_int_equal(peers(f, 1, 0, 1), 0);
-    assert_int_equal(PLAIN(f, context_reset, context_args, { 0 }), 0);
+    assert_int_equal(PLAIN(&f->peer, context_reset, context_args, { 0 }), 0);
     assert_int_equal(peers(f, 1, 0, 1), 201);
     f->at[0] = first;
     device_begin(f, 0);

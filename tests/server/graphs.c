@@ -6,22 +6,6 @@
 
 enum { INVALID = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
 
-static int setup(void **state)
-{
-    struct peer *p = calloc(1, sizeof *p);
-    peer_library(p, "software");
-    peer_hello(p);
-    *state = p;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    peer_close(*state);
-    free(*state);
-    return 0;
-}
-
 /* A SET of one word, as it stands in a message. */
 static flyt_graph_call set_call(char room[64], uint32_t stream, uint64_t to, uint32_t value)
 {
@@ -49,7 +33,7 @@ static uint32_t word_at(struct peer *p, uint32_t stream, uint64_t at)
     return word;
 }
 
-TEST_WITH(kept_calls_are_calls, setup, teardown)
+TEST_WITH(kept_calls_are_calls, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -82,7 +66,7 @@ TEST_WITH(kept_calls_are_calls, setup, teardown)
     assert_int_equal(p->last.latched, INVALID_HANDLE);
 }
 
-TEST_WITH(objects_are_looked_up_when_it_runs, setup, teardown)
+TEST_WITH(objects_are_looked_up_when_it_runs, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -119,7 +103,7 @@ static void set_now(struct peer *p, uint64_t to, uint32_t value)
 }
 
 /* Word 0 is the condition; body 0 sets words 1 and 0, body 1 sets word 2. The client counts the condition alone. */
-TEST_WITH(conditions_choose_and_repeat, setup, teardown)
+TEST_WITH(conditions_choose_and_repeat, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -168,7 +152,7 @@ TEST_WITH(conditions_choose_and_repeat, setup, teardown)
     assert_int_equal(p->last.latched, 0);
 }
 
-TEST_WITH(conditions_are_checked, setup, teardown)
+TEST_WITH(conditions_are_checked, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     uint64_t at = p->base;
@@ -211,7 +195,7 @@ static void graph_ends(struct peer *p, uint32_t stream, uint64_t executable)
     flyt_graph_end_1(&(graph_end_args){ stream, executable }, NULL, p->stub);
 }
 
-TEST_WITH(graphs_for_kernels_are_checked, setup, teardown)
+TEST_WITH(graphs_for_kernels_are_checked, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     const struct { uint32_t stream, context; uint64_t executable; uint32_t latched; } wrong[] = {

@@ -5,17 +5,6 @@
 
 enum { INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, READ_WRITE = 3 };
 
-#define PLAIN(peer, name, type, ...)                                                     \
-    ({                                                                                   \
-        type args_ = __VA_ARGS__;                                                        \
-        plain_result result_ = { 0 };                                                    \
-        assert_int_equal(flyt_##name##_1(&args_, &result_, (peer)->stub), RPC_SUCCESS);  \
-        int code_ = result_.head.result;                                                 \
-        peer_note((peer), &result_.head);                                                \
-        xdr_free((xdrproc_t)xdr_plain_result, (char *)&result_);                         \
-        code_;                                                                           \
-    })
-
 static int create(struct peer *p, uint32_t handle, uint64_t size)
 {
     return PLAIN(p, handle_create, handle_create_args, { handle, 0, size });
@@ -50,23 +39,7 @@ static int unmap(struct peer *p, uint64_t address, uint64_t size)
     return latched(p);
 }
 
-static int setup(void **state)
-{
-    struct peer *p = calloc(1, sizeof *p);
-    peer_library(p, "software");
-    peer_hello(p);
-    *state = p;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    peer_close(*state);
-    free(*state);
-    return 0;
-}
-
-TEST_WITH(two_addresses, setup, teardown)
+TEST_WITH(two_addresses, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     uint64_t at = p->base + 16 * p->granule;
@@ -87,7 +60,7 @@ TEST_WITH(two_addresses, setup, teardown)
     assert_int_not_equal(peer_copy_out(p, 0, &word, at, sizeof word), 0);
 }
 
-TEST_WITH(what_does_not_fit_is_refused, setup, teardown)
+TEST_WITH(what_does_not_fit_is_refused, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     uint64_t at = p->base + 16 * p->granule;
@@ -115,7 +88,7 @@ TEST_WITH(what_does_not_fit_is_refused, setup, teardown)
 }
 
 /* Pieces of MAP and mappings of handles are two things. */
-TEST_WITH(pieces_are_no_mappings, setup, teardown)
+TEST_WITH(pieces_are_no_mappings, peer_set_up, peer_tear_down)
 {
     struct peer *p = *state;
     uint64_t at = p->base + 16 * p->granule;

@@ -88,29 +88,18 @@ static int teardown(void **state)
     return 0;
 }
 
-#define PLAIN(f, name, type, ...)                                                         \
-    ({                                                                                    \
-        type args_ = __VA_ARGS__;                                                         \
-        plain_result result_ = { 0 };                                                     \
-        assert_int_equal(flyt_##name##_1(&args_, &result_, (f)->peer.stub), RPC_SUCCESS); \
-        int code_ = result_.head.result;                                                  \
-        peer_note(&(f)->peer, &result_.head);                                             \
-        xdr_free((xdrproc_t)xdr_plain_result, (char *)&result_);                          \
-        code_;                                                                            \
-    })
-
 static int add(struct fixture *f, uint64_t address, uint64_t size)
 {
-    return PLAIN(f, host_add, host_args, { address, size });
+    return PLAIN(&f->peer, host_add, host_args, { address, size });
 }
 static int take(struct fixture *f, uint64_t address, uint64_t size)
 {
-    return PLAIN(f, host_remove, host_args, { address, size });
+    return PLAIN(&f->peer, host_remove, host_args, { address, size });
 }
 
 static int copy_waited(struct fixture *f, uint64_t to, uint64_t from, uint64_t size)
 {
-    return PLAIN(f, copy_waited, copy_args, { 0, to, from, size, 0 });
+    return PLAIN(&f->peer, copy_waited, copy_args, { 0, to, from, size, 0 });
 }
 
 static void copy(struct fixture *f, uint32_t stream, uint64_t to, uint64_t from, uint64_t size, uint64_t mark)
@@ -214,7 +203,7 @@ static void copies(void **state)
     copy(f, 0, f->base, host + 3 * GRANULE, 16, host);         /* the copy is refused: who waits for its mark is told */
     assert_int_equal(latched(f), INVALID);
     assert_int_equal(atomic_load(word(host)), 1);
-    assert_int_equal(PLAIN(f, copy_waited, copy_args, { 0, f->base, host, 16, host }), INVALID);
+    assert_int_equal(PLAIN(&f->peer, copy_waited, copy_args, { 0, f->base, host, 16, host }), INVALID);
 }
 
 /* A kernel in a stream, in what the client wants to take away; and what is queued behind it. */

@@ -16,6 +16,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/ticket.h"
 #include "cpu/rpc/call/knock.h"
+#include "tests/lib/keys.h"
 #include "tests/server/peer.h"
 
 enum { SERVER = 42 };
@@ -47,19 +48,12 @@ static struct ticket_signer *signer_of(const char *name)
 static int setup(void **state)
 {
     static char keys[128];
-    uint8_t key[TICKET_KEY_SIZE];
     (void)state;
     assert_non_null(mkdtemp(folder));
     ours = signer_of("ours");
     theirs = signer_of("theirs");
     snprintf(keys, sizeof keys, "%s/keys", folder);
-    FILE *file = fopen(keys, "we");
-    assert_non_null(file);
-    ticket_signer_key(ours, key);
-    for (size_t i = 0; i < sizeof key; i++)
-        fprintf(file, "%02x", key[i]);
-    fputc('\n', file);
-    fclose(file);
+    keys_write(keys, ours);
     const char *const wanting[] = { "--workers", "1", "--ticket-key", keys, "--ticket-state", folder,
                                     "--ticket-server", "42", NULL };
     server_start(&server, "null", wanting);

@@ -47,14 +47,6 @@ static int setup_without_pull(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    peer_close(&f->peer);
-    free(f);
-    return 0;
-}
-
 static int host_call(struct fixture *f, bool adds, uint64_t address, uint64_t size)
 {
     host_args args = { address, size };
@@ -454,15 +446,15 @@ int main(void)
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_offered),
-        cmocka_unit_test_setup_teardown(there_and_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(there_and_back, setup_without_pull, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_patch, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_patch, setup_without_pull, teardown),
-        cmocka_unit_test_setup_teardown(a_kernel_waits_for_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(patches_that_belong_together, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_kernel_that_polls, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_kernels_tell, setup, teardown),
-        cmocka_unit_test_setup_teardown(too_much_to_tell, setup, teardown),
+        cmocka_unit_test_setup_teardown(there_and_back, setup, peer_tear_down),
+        cmocka_unit_test_setup_teardown(there_and_back, setup_without_pull, peer_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_patch, setup, peer_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_patch, setup_without_pull, peer_tear_down),
+        cmocka_unit_test_setup_teardown(a_kernel_waits_for_memory, setup, peer_tear_down),
+        cmocka_unit_test_setup_teardown(patches_that_belong_together, setup, peer_tear_down),
+        cmocka_unit_test_setup_teardown(a_kernel_that_polls, setup, peer_tear_down),
+        cmocka_unit_test_setup_teardown(what_kernels_tell, setup, peer_tear_down),
+        cmocka_unit_test_setup_teardown(too_much_to_tell, setup, peer_tear_down),
         cmocka_unit_test(memory_that_nobody_has),
         cmocka_unit_test(clients_that_end),
         cmocka_unit_test(limits),

@@ -99,7 +99,7 @@ void peer_note(struct peer *peer, const flyt_head *head)
 }
 
 /* Keeps what a head says, frees the rest of the result. */
-static int peer_took(struct peer *peer, enum clnt_stat status, xdrproc_t proc, void *result)
+int peer_took(struct peer *peer, enum clnt_stat status, xdrproc_t proc, void *result)
 {
     if (status != RPC_SUCCESS)
         fail_msg("call failed: %s", clnt_sperrno(status));
@@ -228,11 +228,6 @@ int server_children(const struct server *server, int *pids, int room)
 
 /* ---- calls ---- */
 
-#define PLAIN(name, type, ...) \
-    type args = __VA_ARGS__; \
-    plain_result result = { 0 }; \
-    return peer_took(peer, flyt_##name##_1(&args, &result, peer->stub), (xdrproc_t)xdr_plain_result, &result)
-
 int peer_map(struct peer *peer, uint64_t address, uint64_t size)
 {
     map_args args = { .context = peer->context, .address = address, .size = size };
@@ -240,12 +235,12 @@ int peer_map(struct peer *peer, uint64_t address, uint64_t size)
     return peer_took(peer, flyt_map_1(&args, &result, peer->stub), (xdrproc_t)xdr_map_result, &result);
 }
 
-int peer_stream_sync(struct peer *peer, uint32_t stream) { PLAIN(stream_sync, stream_args, { stream }); }
-int peer_stream_query(struct peer *peer, uint32_t stream) { PLAIN(stream_query, stream_args, { stream }); }
-int peer_context_sync(struct peer *peer) { PLAIN(context_sync, context_args, { peer->context }); }
-int peer_context_reset(struct peer *peer) { PLAIN(context_reset, context_args, { peer->context }); }
-int peer_event_sync(struct peer *peer, uint32_t event) { PLAIN(event_sync, event_args, { event }); }
-int peer_event_query(struct peer *peer, uint32_t event) { PLAIN(event_query, event_args, { event }); }
+int peer_stream_sync(struct peer *peer, uint32_t stream) { return PLAIN(peer, stream_sync, stream_args, { stream }); }
+int peer_stream_query(struct peer *peer, uint32_t stream) { return PLAIN(peer, stream_query, stream_args, { stream }); }
+int peer_context_sync(struct peer *peer) { return PLAIN(peer, context_sync, context_args, { peer->context }); }
+int peer_context_reset(struct peer *peer) { return PLAIN(peer, context_reset, context_args, { peer->context }); }
+int peer_event_sync(struct peer *peer, uint32_t event) { return PLAIN(peer, event_sync, event_args, { event }); }
+int peer_event_query(struct peer *peer, uint32_t event) { return PLAIN(peer, event_query, event_args, { event }); }
 
 static void peer_sent(enum clnt_stat status)
 {
@@ -348,4 +343,20 @@ void peer_launch(struct peer *peer, uint32_t function, uint32_t stream, unsigned
     args.params.params_val = (char *)(uintptr_t)params;
     args.params.params_len = size;
     peer_sent(flyt_launch_1(&args, NULL, peer->stub));
+}
+
+int peer_set_up(void **state)
+{
+    struct peer *peer = calloc(1, sizeof *peer);
+    peer_library(peer, "software");
+    peer_hello(peer);
+    *state = peer;
+    return 0;
+}
+
+int peer_tear_down(void **state)
+{
+    peer_close(*state);
+    free(*state);
+    return 0;
 }

@@ -29,6 +29,10 @@ void peer_connect(struct peer *, const char *uri);
 void peer_connect_with(struct peer *, const char *uri, const void *ticket, size_t size);   /* shows its pass first */
 void peer_hello(struct peer *);                                    /* HELLO; context 0 is the primary one of device 0 */
 void peer_close(struct peer *);                                    /* also the local server, waited for */
+/* A set-up of a test: *state becomes a peer of the software GPU in this process, behind HELLO. And a tear-down, for a
+   peer and for whatever begins with one. */
+int  peer_set_up(void **state);
+int  peer_tear_down(void **state);
 void server_start(struct server *, const char *gpu, const char *const *more);      /* one unix socket, one TCP port */
 int  server_stop(struct server *, int signal);                     /* wait status */
 /* One child of the server that runs --worker and has (busy) or has not been given a client. */
@@ -54,6 +58,15 @@ int peer_load(struct peer *, uint32_t module, const char *ptx, char *log, size_t
 int peer_function(struct peer *, uint32_t function, uint32_t module, const char *name, uint32_t *bytes);
 void peer_launch(struct peer *, uint32_t function, uint32_t stream, unsigned grid, unsigned block, const void *params,
                  uint32_t size);
+/* How a call ended that has a result with a head: keeps the head, frees the result, and gives the head's result. */
+int peer_took(struct peer *, enum clnt_stat status, xdrproc_t free_result, void *result);
+/* A call that has nothing but a head as its answer: PLAIN(peer, context_sync, context_args, { 1 }). */
+#define PLAIN(peer, name, type, ...)                                                                                \
+    ({                                                                                                              \
+        type args_ = __VA_ARGS__;                                                                                   \
+        plain_result result_ = { 0 };                                                                               \
+        peer_took((peer), flyt_##name##_1(&args_, &result_, (peer)->stub), (xdrproc_t)xdr_plain_result, &result_);  \
+    })
 /* Keeps what the head of a reply says. */
 void peer_note(struct peer *, const flyt_head *);
 /* Completed number of a stream in the last head, or of an earlier one; 0: never told. */

@@ -34,14 +34,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    peer_close(&f->peer);
-    free(f);
-    return 0;
-}
-
 static void add(struct fixture *f, uint32_t stream, uint64_t at, uint32_t n)
 {
     struct { uint64_t p; uint32_t n; } __attribute__((packed)) params = { at, n };
@@ -99,7 +91,7 @@ static void fly_event(struct fixture *f, struct flight *flight, uint32_t id)
 
 /* ---- data ---- */
 
-TEST_WITH(data_arrives, setup, teardown)
+TEST_WITH(data_arrives, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t in[1000], out[1000];
@@ -142,7 +134,7 @@ TEST_WITH(data_arrives, setup, teardown)
 }
 
 /* More copies in flight than staging has slots, and large ones. */
-TEST_WITH(many_copies, setup, teardown)
+TEST_WITH(many_copies, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint8_t *big = malloc(FLYT_MAX_INLINE), *back = malloc(FLYT_MAX_INLINE);
@@ -167,7 +159,7 @@ TEST_WITH(many_copies, setup, teardown)
     free(back);
 }
 
-TEST_WITH(symbols_have_addresses, setup, teardown)
+TEST_WITH(symbols_have_addresses, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     module_load_args load = { .module = 1 };
@@ -198,7 +190,7 @@ TEST_WITH(symbols_have_addresses, setup, teardown)
 /* ---- order and waiting ---- */
 
 /* A wait for one stream is answered though an earlier wait for another is not. */
-TEST_WITH(replies_out_of_order, setup, teardown)
+TEST_WITH(replies_out_of_order, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     struct flight slow, quick;
@@ -218,7 +210,7 @@ TEST_WITH(replies_out_of_order, setup, teardown)
 
 /* A device synchronisation in progress holds up no stream: a kernel waits for what a later copy brings. With
    work in the legacy stream before, so that a marker there is tempting. */
-TEST_WITH(device_sync_blocks_nobody, setup, teardown)
+TEST_WITH(device_sync_blocks_nobody, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     struct flight sync, legacy;
@@ -234,7 +226,7 @@ TEST_WITH(device_sync_blocks_nobody, setup, teardown)
     assert_int_equal(peer_stream_query(&f->peer, 64), 0);
 }
 
-TEST_WITH(legacy_stream_is_ordered, setup, teardown)
+TEST_WITH(legacy_stream_is_ordered, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t value;
@@ -250,7 +242,7 @@ TEST_WITH(legacy_stream_is_ordered, setup, teardown)
     assert_int_equal(value, 1);
 }
 
-TEST_WITH(events_order_streams, setup, teardown)
+TEST_WITH(events_order_streams, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     struct flight sync;
@@ -304,7 +296,7 @@ static void host_function(struct fixture *f, uint32_t stream, uint32_t id)
     assert_int_equal(flyt_host_function_1(&args, NULL, f->peer.stub), RPC_SUCCESS);
 }
 
-TEST_WITH(host_functions_hold_their_stream, setup, teardown)
+TEST_WITH(host_functions_hold_their_stream, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t value;
@@ -339,7 +331,7 @@ TEST_WITH(host_functions_hold_their_stream, setup, teardown)
 }
 
 /* The bytes of a copy are there before a host function behind it is due. */
-TEST_WITH(copies_arrive_before_host_functions, setup, teardown)
+TEST_WITH(copies_arrive_before_host_functions, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     enum { ROUNDS = 300 };
@@ -369,7 +361,7 @@ TEST_WITH(copies_arrive_before_host_functions, setup, teardown)
 
 /* Thousands of operations behind a host function: they wait in the server, the driver's queue is never full, other
    streams go on, and everything that is ordered behind them stays so. */
-TEST_WITH(deep_queues_block_nobody, setup, teardown)
+TEST_WITH(deep_queues_block_nobody, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     enum { MANY = 5000 };
@@ -423,7 +415,7 @@ TEST_WITH(deep_queues_block_nobody, setup, teardown)
 }
 
 /* A stream destroyed with work left finishes it, and a device synchronisation waits for it. */
-TEST_WITH(destroyed_streams_finish, setup, teardown)
+TEST_WITH(destroyed_streams_finish, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     struct flight sync;
@@ -466,7 +458,7 @@ static int sticky_of_events(struct fixture *f)
     return sticky;
 }
 
-TEST_WITH(faults_stay_with_their_client, setup, teardown)
+TEST_WITH(faults_stay_with_their_client, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     struct fixture *other;
@@ -484,11 +476,11 @@ TEST_WITH(faults_stay_with_their_client, setup, teardown)
     assert_int_equal(peer_copy_out(&other->peer, 0, &value, other->base, 4), 0);
     assert_int_equal(value, 2);
     assert_int_equal(other->peer.last.sticky, 0);
-    teardown((void **)&other);
+    peer_tear_down((void **)&other);
 }
 
 /* An error ends what waits behind it, host functions too. */
-TEST_WITH(faults_end_every_wait, setup, teardown)
+TEST_WITH(faults_end_every_wait, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     struct flight sync, device;
@@ -519,7 +511,7 @@ static const char print_ptx[] =
     " { .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %d4; st.param.b64 [a], %d2;\n"
     " call.uni (r), vprintf, (f, a); ld.param.b32 %r2, [r]; }\n ret;\n}\n";
 
-TEST_WITH(printed_text_comes_with_the_sync, setup, teardown)
+TEST_WITH(printed_text_comes_with_the_sync, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t bytes, n = 42;
@@ -554,7 +546,7 @@ TEST_WITH(printed_text_comes_with_the_sync, setup, teardown)
 
 /* ---- life ---- */
 
-TEST_WITH(reset_starts_anew, setup, teardown)
+TEST_WITH(reset_starts_anew, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     struct flight sync;
@@ -593,7 +585,7 @@ TEST(a_dead_client_frees_everything)
     host_function(f, 64, 1);
     spin(f, 65, f->base);
     await_due(f, NULL, 0, false);
-    teardown((void **)&f);
+    peer_tear_down((void **)&f);
     uint64_t until = clock_now() + 5 * CLOCK_NS_PER_SECOND;
     while (server_children(&server, now, 64) >= n && clock_now() < until)
         usleep(10000);

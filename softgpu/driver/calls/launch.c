@@ -224,7 +224,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
                         unsigned shared, CUstream stream, void **params, void **extra)
 {
     struct sg_launch l = { .grid = { gx, gy, gz }, .block = { bx, by, bz }, .dynamic_shared = shared };
-    return enter_and_launch(&(struct launching){ .function = f, .stream = stream, .params = params, .extra = extra }, &l);
+    return enter_and_launch(&(struct launching){ .function = f, .stream = stream, .params = params, .extra = extra },
+                            &l);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

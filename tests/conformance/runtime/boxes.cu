@@ -4,17 +4,14 @@
 // Each line is a call with arguments that a seed gives, most of them nearly right; then what is in the memory. The seed
 // is an argument of the program.
 #include "../suite.h"
+#include "../../lib/dice.h"
 
 enum { SIZE = 1 << 17 }; /* more than a box of small numbers can reach */
 static unsigned long long seed = 1;
 static char *device[2], *host[2];
 static cudaArray_t flat, other, deep; /* other: what `flat` is copied from, since copies must not overlap */
 
-static unsigned below(unsigned n)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % n;
-}
+static unsigned below(unsigned n) { return dice(&seed, n); }
 
 static size_t size_near(size_t right)
 {

@@ -6,6 +6,7 @@
 // must have run before a function runs. The calls are made by several threads in turn, each of which has a per-thread
 // stream, while another thread uses a non-blocking stream. Arguments: a seed, a number of calls.
 #include "../suite.h"
+#include "../../lib/dice.h"
 
 #include <dlfcn.h>
 
@@ -88,11 +89,7 @@ static bool is_function[OPS];
 static int too_early, run_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static unsigned below(unsigned n)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % n;
-}
+static unsigned below(unsigned n) { return dice(&seed, n); }
 
 static void runs(int op)
 {

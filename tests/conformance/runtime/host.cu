@@ -17,24 +17,6 @@ __global__ void __launch_bounds__(256, 2) bounded(int *a)
 }
 static int no_kernel;
 
-static void pointer(const char *about, const void *address)
-{
-    cudaPointerAttributes a;
-    memset(&a, 0x55, sizeof a);
-    cudaError_t r = cudaPointerGetAttributes(&a, address);
-    printf("cudaPointerGetAttributes: %s -> %s", about, cudaGetErrorName(r));
-    if (r == cudaSuccess)
-        printf(" type %d device %d, device %s, host %s", (int)a.type, a.device,
-               !a.devicePointer             ? "none"
-               : a.devicePointer == address ? "the same"
-                                            : "another",
-               !a.hostPointer             ? "none"
-               : a.hostPointer == address ? "the same"
-                                          : "another");
-    printf("\n");
-    cudaGetLastError();
-}
-
 static void page_locked()
 {
     char *p = NULL, *q = NULL;
@@ -56,9 +38,9 @@ static void page_locked()
     SAYS(cudaHostAlloc((void **)&p, (size_t)1 << 60, 0), "too much");
     SAYS(cudaMallocHost((void **)&p, (size_t)1 << 60), "too much");
     MUST(cudaHostAlloc((void **)&p, 8192, cudaHostAllocMapped));
-    pointer("mapped", p);
-    pointer("inside mapped", p + 4097);
-    pointer("its last byte", p + 8191);
+    pointer_row("mapped", p);
+    pointer_row("inside mapped", p + 4097);
+    pointer_row("its last byte", p + 8191);
     WORKS(cudaHostGetDevicePointer((void **)&q, p + 100, 0), "inside");
     VALUE("the same", "%d", q == p + 100);
     kernel<<<1, 1>>>((int *)p);
@@ -71,7 +53,7 @@ static void page_locked()
     WORKS(cudaMemset(p, 3, 100), "of the host");
     VALUE("byte", "%d", p[99]);
     WORKS(cudaFreeHost(p), "usual");
-    pointer("freed", p);
+    pointer_row("freed", p);
     char *pages = (char *)mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (unsigned f = 0; f <= 17; f++) {
         cudaError_t r = cudaHostRegister(pages, 65536, f);
@@ -81,8 +63,8 @@ static void page_locked()
         cudaGetLastError();
     }
     SAYS(cudaHostRegister(pages + 100, 5000, 0), "not at a page");
-    pointer("registered", pages + 100);
-    pointer("before what was registered", pages + 50);
+    pointer_row("registered", pages + 100);
+    pointer_row("before what was registered", pages + 50);
     SAYS(cudaHostRegister(pages, 65536, 0), "around it");
     SAYS(cudaHostRegister(pages + 16384, 4096, 0), "beside it");
     SAYS(cudaHostUnregister(pages), "not where it begins");

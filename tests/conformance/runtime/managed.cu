@@ -9,19 +9,6 @@ __global__ void add(int *a, int n)
         a[i] += i;
 }
 
-static void pointer(const char *about, const void *address)
-{
-    cudaPointerAttributes a;
-    memset(&a, 0x55, sizeof a);
-    cudaError_t r = cudaPointerGetAttributes(&a, address);
-    printf("cudaPointerGetAttributes: %s -> %s", about, cudaGetErrorName(r));
-    if (r == cudaSuccess)
-        printf(" type %d device %d, the same %d %d", (int)a.type, a.device, a.devicePointer == address,
-               a.hostPointer == address);
-    printf("\n");
-    cudaGetLastError();
-}
-
 static void allocation()
 {
     int *p = NULL;
@@ -33,9 +20,9 @@ static void allocation()
     GIVES(cudaErrorInvalidValue, cudaMallocManaged((void **)&p, 4, 0x100), "unknown flag");
     SAYS(cudaMallocManaged((void **)&p, (size_t)1 << 50, cudaMemAttachGlobal), "too much");
     WORKS(cudaMallocManaged((void **)&p, 100 * sizeof *p, cudaMemAttachGlobal), "100 numbers");
-    pointer("managed", p);
-    pointer("inside managed", p + 3);
-    pointer("variable", variable);
+    pointer_row("managed", p);
+    pointer_row("inside managed", p + 3);
+    pointer_row("variable", variable);
     for (int i = 0; i < 100; i++)
         p[i] = 1000;
     add<<<1, 32>>>(p, 100);

@@ -4,24 +4,6 @@
 __device__ int variable[16];
 __constant__ int fixed[16];
 
-static void attributes(const char *about, const void *address)
-{
-    cudaPointerAttributes a;
-    memset(&a, 0x55, sizeof a);
-    cudaError_t r = cudaPointerGetAttributes(&a, address);
-    printf("cudaPointerGetAttributes: %s -> %s", about, cudaGetErrorName(r));
-    if (r == cudaSuccess)
-        printf(" type %d device %d, device pointer %s, host pointer %s", (int)a.type, a.device,
-               !a.devicePointer             ? "none"
-               : a.devicePointer == address ? "the same"
-                                            : "another",
-               !a.hostPointer             ? "none"
-               : a.hostPointer == address ? "the same"
-                                          : "another");
-    printf("\n");
-    cudaGetLastError();
-}
-
 static void allocation()
 {
     void *p = NULL, *q = NULL;
@@ -58,8 +40,8 @@ static void allocation()
 
     GIVES(cudaErrorInvalidValue, cudaMallocHost(NULL, 4), "null pointer");
     WORKS(cudaMallocHost(&p, 4096), "4096 bytes");
-    attributes("pinned", p);
-    attributes("inside pinned", (char *)p + 100);
+    pointer_row("pinned", p);
+    pointer_row("inside pinned", (char *)p + 100);
     WORKS(cudaFreeHost(p), "once");
     GIVES(cudaErrorInvalidValue, cudaFreeHost(p), "twice");
     WORKS(cudaFreeHost(NULL), "null pointer");
@@ -82,7 +64,7 @@ static void allocation()
 
     static char page[3 * 4096] __attribute__((aligned(4096)));
     WORKS(cudaHostRegister(page, 4096, 0), "one page");
-    attributes("registered", page);
+    pointer_row("registered", page);
     GIVES(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(page, 4096, 0), "again");
     SAYS(cudaHostRegister(page + 100, 100, 0), "inside it");
     SAYS(cudaHostGetFlags(&flags, page), "of it");
@@ -192,15 +174,15 @@ static void copies()
     SAYS(cudaMemset3D(make_cudaPitchedPtr(NULL, 16, 16, 4), 1, make_cudaExtent(16, 4, 4)), "null pointer");
     MUST(cudaDeviceSynchronize());
 
-    attributes("device", a);
-    attributes("inside device", a + 7);
-    attributes("of the stack", host);
-    attributes("null", NULL);
-    attributes("nowhere", (void *)0x10);
+    pointer_row("device", a);
+    pointer_row("inside device", a + 7);
+    pointer_row("of the stack", host);
+    pointer_row("null", NULL);
+    pointer_row("nowhere", (void *)0x10);
     cudaPointerAttributes got;
     GIVES(cudaErrorInvalidValue, cudaPointerGetAttributes(NULL, a), "null pointer");
     MUST(cudaFree(a));
-    attributes("freed", a);
+    pointer_row("freed", a);
     (void)got;
     SAYS(cudaMemcpy(b, a, 4, cudaMemcpyDeviceToDevice), "freed source");
     SAYS(cudaMemset(a, 0, 4), "freed");
@@ -215,7 +197,7 @@ static void symbols()
     WORKS(cudaGetSymbolAddress(&at, variable), "a variable");
     WORKS(cudaGetSymbolAddress(&again, variable), "again");
     VALUE("equal", "%d", at == again && at);
-    attributes("a variable", at);
+    pointer_row("a variable", at);
     GIVES(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&at, (const void *)&no_symbol), "no variable");
     GIVES(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&at, (const void *)NULL), "null symbol");
     GIVES(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&at, (const void *)"variable"), "by name");

@@ -3,6 +3,7 @@
 //
 // The model is a second copy of all memory, changed on the host. Arguments: a seed, a number of calls.
 #include "../suite.h"
+#include "../../lib/dice.h"
 
 #if RUNTIME == 12 /* of 12.8 and 12.9 */
 extern "C" cudaError_t batch_12(void **, void **, size_t *, size_t, cudaMemcpyAttributes *, size_t *, size_t, size_t *,
@@ -18,11 +19,7 @@ static char *place[PLACES], model[PLACES][SIZE];
 static cudaStream_t stream;
 static unsigned long long seed = 1;
 
-static unsigned below(unsigned n)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % n;
-}
+static unsigned below(unsigned n) { return dice(&seed, n); }
 
 static bool on_host(int p) { return p == PINNED || p == PAGEABLE; }
 

@@ -3,6 +3,7 @@
 //
 // As boxes.cu: a seed gives the arguments, most of them nearly right.
 #include "../suite.h"
+#include "../../lib/dice.h"
 
 static unsigned long long seed = 1;
 static char *linear;
@@ -16,11 +17,7 @@ __global__ void kernel(int *a)
         *a = room[0];
 }
 
-static unsigned below(unsigned n)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % n;
-}
+static unsigned below(unsigned n) { return dice(&seed, n); }
 
 static size_t extent_near()
 {

@@ -4,6 +4,7 @@
 #define DIFFER_MODEL_H
 
 #include "../check.h"
+#include "../../lib/dice.h"
 #include <algorithm>
 #include <map>
 #include <pthread.h>
@@ -54,11 +55,7 @@ struct Thread {
     unsigned called, due;             // host functions
 };
 
-static unsigned draw(Thread *t, unsigned below)
-{
-    t->random = t->random * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(t->random >> 33) % below;
-}
+static unsigned draw(Thread *t, unsigned below) { return dice(&t->random, below); }
 
 static bool traced;                   // tell what each operation is about, on stderr
 

@@ -5,26 +5,18 @@
 #include <chrono>
 #include <vector>
 #include <cuda_runtime.h>
+#include "../passing.h"
 
 enum { BLOCKS = 4096, SHARED = 200 << 10 };    // of shared memory: one block at a time on each multiprocessor
 
 __device__ int running, begun, arrived;
 __device__ int beside[BLOCKS];                 // how many ran when the n-th block began
 
-__device__ void wait_ns(unsigned long long ns)
-{
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    while (now - start < ns);
-}
-
 __global__ void work(unsigned long long ns)
 {
     int n = atomicAdd(&running, 1) + 1;
     beside[atomicAdd(&begun, 1)] = n;
-    wait_ns(ns);
+    pass(ns, 0);
     atomicSub(&running, 1);
 }
 
@@ -32,7 +24,7 @@ __global__ void work(unsigned long long ns)
 __global__ void meet(int rounds, unsigned long long ns)
 {
     for (int i = 1; i <= rounds; i++) {
-        wait_ns(ns);
+        pass(ns, 0);
         atomicAdd(&arrived, 1);
         while (atomicAdd(&arrived, 0) < i * (int)gridDim.x)
             ;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 #include <cuda_runtime.h>
+#include "../passing.h"
 
 enum { COUNT = 1 << 16, THREADS = 2 };
 
@@ -23,11 +24,7 @@ __global__ void mix(uint32_t *data, uint32_t round)
 
 __global__ void spin(unsigned long long ns)
 {
-    unsigned long long start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-    do
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    while (now - start < ns);
+    pass(ns, 0);
 }
 
 static std::atomic<bool> ending;
