@@ -90,10 +90,13 @@ def upgrade():
         outages = {}
         for size in (1, 64, 1023) if ALL else (1, 1023):
             assert a.ask("take", size) == [0]
-            row = cluster.fresh(a)
-            assert row["bytes"] < SMALL, row
-            outages[size] = row["outage_ms"]
-            a.goes_on()
+            rows = []
+            for _ in range(3):                  # the shortest counts: a busy machine makes any of them longer
+                until(lambda: len(cluster.rows("server", "list")) == 1, "the server before it has ended", 20)
+                rows.append(cluster.fresh(a))
+                assert rows[-1]["bytes"] < SMALL, rows
+                a.goes_on()
+            outages[size] = min(row["outage_ms"] for row in rows)
         text = ", ".join(f"{ms:.1f} ms with {size} MiB more" for size, ms in outages.items())
         # Copied, a GiB takes a second here. A sanitizer marks each byte that is mapped, which takes as long.
         assert sanitized(moves.BIN) or outages[1023] < outages[1] + 400, text
