@@ -8,7 +8,11 @@
 enum { FAILED_SHAPES = 16, POSITIONS_TOLD = 32 };
 
 /* A request that is at least as large as one that has just failed, and no less choosy, fails too. */
-struct retry_shape { uint32_t sms, gpus; uint64_t memory; unsigned accepted; };
+struct retry_shape {
+    uint32_t sms, gpus;
+    uint64_t memory;
+    unsigned accepted;
+};
 static bool hopeless(const struct retry_shape *failed, size_t count, const struct place_request *request)
 {
     for (size_t i = 0; i < count; i++)

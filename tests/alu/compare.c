@@ -189,7 +189,8 @@ TEST(test_selection)
                          form == 0   ? "selp.%s"
                          : form == 1 ? "slct.%s.s32"
                          : form == 2 ? "slct.%s.f32"
-                                     : "slct.ftz.%s.f32", names[k]);
+                                     : "slct.ftz.%s.f32",
+                         names[k]);
                 assert_int_equal(c.alu.predicate_source, form ? -1 : 3);
                 for (unsigned round = 0; round < 20; round++) {
                     for (unsigned i = 0; i < 32; i++) {

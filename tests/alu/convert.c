@@ -87,8 +87,8 @@ TEST(test_integers_to_floats)
                     ALU_LEVELS(level) {
                         struct alu_case c;
                         struct alu_run run = { 0 };
-                        alu_getf(&c, level, 1, "cvt.%s%s.%s.%s", ROUNDINGS[m].name, sat ? ".sat" : "",
-                                 floats[to].name, integers[from].name);
+                        alu_getf(&c, level, 1, "cvt.%s%s.%s.%s", ROUNDINGS[m].name, sat ? ".sat" : "", floats[to].name,
+                                 integers[from].name);
                         for (unsigned round = 0; round < 20; round++) {
                             for (unsigned i = 0; i < 32; i++)
                                 row_set(&run.s[0], c.alu.source[0], i,
@@ -279,7 +279,7 @@ TEST(test_pairs)
                     alu_getf(&pair, level, 2, "cvt.%s%s.%s.f32", ROUNDINGS[m].name, relu ? ".relu" : "",
                              bf ? "bf16x2" : "f16x2");
                     alu_getf(&single, level, 1, "cvt.%s%s.%s.f32", ROUNDINGS[m].name, relu ? ".relu" : "",
-                             bf ? "bf16" : "f16");                /* tested by itself above */
+                             bf ? "bf16" : "f16"); /* tested by itself above */
                     for (unsigned i = 0; i < 32; i++)
                         for (unsigned s = 0; s < 2; s++)
                             run.s[s].u.w[i] = (uint32_t)alu_float(8, 23);

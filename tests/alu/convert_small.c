@@ -4,7 +4,10 @@
  */
 #include "tests/alu/exact.h"
 
-static const struct { const char *name; const struct format *format; unsigned shift;
+static const struct {
+    const char *name;
+    const struct format *format;
+    unsigned shift;
 } smalls[] = {
     { "e4m3x2", &E4M3, 8 }, { "e5m2x2", &E5M2, 8 }, { "e2m1x2", &E2M1, 4 },
     { "e2m3x2", &E2M3, 8 }, { "e3m2x2", &E3M2, 8 },
@@ -23,7 +26,8 @@ TEST(test_small_formats)
 {
     for (unsigned k = 0; k < 5; k++)
         for (unsigned relu = 0; relu < 2; relu++)
-            ALU_LEVELS(level) {
+            ALU_LEVELS(level)
+            {
                 const struct format f = *smalls[k].format;
                 struct alu_case two, pair, back;
                 struct alu_run run = { 0 };
@@ -32,7 +36,7 @@ TEST(test_small_formats)
                 alu_getf(&back, level, 1, "cvt.rn%s.f16x2.%s", relu ? ".relu" : "", smalls[k].name);
                 for (unsigned round = 0; round < 200; round++) {
                     for (unsigned i = 0; i < 32; i++)
-                        for (unsigned s = 0; s < 2; s++)             /* half of them where the format has its numbers */
+                        for (unsigned s = 0; s < 2; s++) /* half of them where the format has its numbers */
                             run.s[s].u.w[i] = alu_random() & 1
                                                   ? (uint32_t)alu_float(8, 23)
                                                   : u32((float)ldexp((double)(int64_t)(alu_random() % 513 - 256),
@@ -42,7 +46,7 @@ TEST(test_small_formats)
                         assert_int_equal(run.d.u.w[i], expect_small(f, f32(run.s[0].u.w[i]), relu) << smalls[k].shift |
                                                            expect_small(f, f32(run.s[1].u.w[i]), relu));
                 }
-                for (unsigned x = 0; x < 0x10000; x += 32) {         /* every f16, in both places */
+                for (unsigned x = 0; x < 0x10000; x += 32) { /* every f16, in both places */
                     for (unsigned i = 0; i < 32; i++)
                         run.s[0].u.w[i] = (x + i) << 16 | (0xffff - x - i);
                     alu_execute(&pair, &run);
@@ -52,7 +56,7 @@ TEST(test_small_formats)
                                                            expect_small(f, format_double(F16, 0xffff - x - i), relu));
                 }
                 const uint32_t patterns = 1u << (1 + f.exponent_bits + f.fraction_bits);
-                for (unsigned x = 0; x < patterns; x += 16) {        /* every small number */
+                for (unsigned x = 0; x < patterns; x += 16) { /* every small number */
                     for (unsigned i = 0; i < 32; i++)
                         run.s[0].u.w[i] = ((x + i) % patterns) << smalls[k].shift | (patterns - 1 - (x + i) % patterns);
                     alu_execute(&back, &run);
@@ -306,7 +310,8 @@ TEST(test_random_fours)
 TEST(test_ue8m0)
 {
     for (unsigned flags = 0; flags < 4; flags++)
-        ALU_LEVELS(level) {
+        ALU_LEVELS(level)
+        {
             const bool up = flags & 1, finite = flags & 2;
             struct alu_case c, back;
             struct alu_run run = { 0 };

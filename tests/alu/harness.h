@@ -10,13 +10,33 @@
 #include "tests/lib/unit.h"
 
 /* Patterns of bits as floats, and back. */
-static inline float f32(uint64_t x)  { float f; memcpy(&f, &x, sizeof f); return f; } /* of its low half */
-static inline uint32_t u32(float f)  { uint32_t x; memcpy(&x, &f, sizeof x); return x; }
-static inline double f64(uint64_t x) { double f; memcpy(&f, &x, sizeof f); return f; }
-static inline uint64_t u64(double f) { uint64_t x; memcpy(&x, &f, sizeof x); return x; }
+static inline float f32(uint64_t x)
+{
+    float f;
+    memcpy(&f, &x, sizeof f);
+    return f;
+} /* of its low half */
+static inline uint32_t u32(float f)
+{
+    uint32_t x;
+    memcpy(&x, &f, sizeof x);
+    return x;
+}
+static inline double f64(uint64_t x)
+{
+    double f;
+    memcpy(&f, &x, sizeof f);
+    return f;
+}
+static inline uint64_t u64(double f)
+{
+    uint64_t x;
+    memcpy(&x, &f, sizeof x);
+    return x;
+}
 
 struct alu_case {
-    char name[128];                   /* as it was asked for */
+    char name[128]; /* as it was asked for */
     char text[128];
     const char *modifiers[16];
     struct ptx_operand operands[8];
@@ -51,8 +71,8 @@ static inline void alu_get(struct alu_case *c, enum sg_cpu level, const char *te
 }
 
 /* alu_get, with a text that is put together as by printf. */
-__attribute__((format(printf, 4, 5)))
-static inline void alu_getf(struct alu_case *c, enum sg_cpu level, unsigned sources, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static inline void alu_getf(struct alu_case *c, enum sg_cpu level,
+                                                                  unsigned sources, const char *format, ...)
 {
     char text[128];
     va_list arguments;

@@ -377,7 +377,7 @@ TEST(test_process_without_its_first_thread)
     siginfo_t ended;
     assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
     assert_int_equal(ended.si_status, 0);
-    assert_false(process_alive(&process));      /* though nobody has waited for it: it is a zombie */
+    assert_false(process_alive(&process)); /* though nobody has waited for it: it is a zombie */
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_false(process_alive(&process));
     process_close(&process);

@@ -23,8 +23,8 @@ static uint64_t some_value(void)
     switch (dice(&seed, 5)) {
     case 0:  return 0;
     case 1:  return UINT64_MAX;
-    case 2:  return dice(&seed, 4);
-    case 3:  return UINT64_MAX << dice(&seed, 64);
+    case 2: return dice(&seed, 4);
+    case 3: return UINT64_MAX << dice(&seed, 64);
     default: return (uint64_t)dice(&seed, UINT32_MAX) << 32 | dice(&seed, UINT32_MAX);
     }
 }

@@ -98,7 +98,7 @@ TEST_WITH(destroying_one_leaves_the_others, setup, peer_tear_down)
         add(f, 1, stream_of(0), f->at[0]);                               /* a function that has gone */
         assert_int_equal(latched(f), UNKNOWN);
         assert_int_equal(word(f, stream_of(2), f->at[2] + 64), round);
-        assert_int_equal(PLAIN_OF(f, context_create, { 1, 0, 0 }), 0);      /* all ids are free again */
+        assert_int_equal(PLAIN_OF(f, context_create, { 1, 0, 0 }), 0); /* all ids are free again */
         fill(f, 1);
     }
 }
@@ -112,7 +112,7 @@ TEST_WITH(resetting_the_primary_leaves_the_others, setup, peer_tear_down)
     add(f, 1, stream_of(1), f->at[1]);
     assert_int_equal(word(f, stream_of(1), f->at[1]), 2);
     assert_int_equal(PLAIN_OF(f, context_sync, { 0 }), GONE);
-    assert_int_equal(PLAIN_OF(f, context_retain, { 5, 0 }), 0);             /* under another name */
+    assert_int_equal(PLAIN_OF(f, context_retain, { 5, 0 }), 0); /* under another name */
     assert_int_equal(PLAIN_OF(f, context_retain, { 0, 0 }), 1);
     assert_int_equal(PLAIN_OF(f, context_release, { 5 }), 0);
     assert_int_equal(PLAIN_OF(f, context_retain, { 0, 0 }), 0);
@@ -281,7 +281,7 @@ TEST_WITH(contexts_do_not_mix, setup, peer_tear_down)
 TEST_WITH(wrong_names_are_refused, setup, peer_tear_down)
 {
     struct fixture *f = *state;
-    assert_int_equal(PLAIN_OF(f, context_retain, { 0, 0 }), 0);             /* it is called that already */
+    assert_int_equal(PLAIN_OF(f, context_retain, { 0, 0 }), 0); /* it is called that already */
     assert_int_equal(PLAIN_OF(f, context_retain, { 9, 0 }), 1);
     assert_int_equal(PLAIN_OF(f, context_retain, { 1, 0 }), 1);
     assert_int_equal(PLAIN_OF(f, context_create, { 1, 0, 0 }), 1);
@@ -292,7 +292,7 @@ TEST_WITH(wrong_names_are_refused, setup, peer_tear_down)
     assert_int_equal(PLAIN_OF(f, context_create, { 9, -1, 0 }), 101);
     assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, 3 }), 1);
     assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, 0x1000 }), 1);
-    assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, 0x20 }), 801);     /* core dumps */
+    assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, 0x20 }), 801); /* core dumps */
     assert_int_equal(PLAIN_OF(f, context_create, { 9, 0, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST }), 0);
     assert_int_equal(PLAIN_OF(f, context_destroy, { 9 }), 0);
     assert_int_equal(PLAIN_OF(f, context_destroy, { 9 }), GONE);

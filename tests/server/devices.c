@@ -128,7 +128,7 @@ TEST_WITH(reset_leaves_the_other_alone, setup, peer_tear_down)
     add(f, 1, f->at[1]);
     assert_int_equal(peer_copy_out(&f->peer, 65, &value, f->at[1], 4), 0);
     assert_int_equal(value, 7);
-    assert_int_equal(PLAIN(&f->peer, context_sync, context_args, { 0 }), 201);     /* not active */
+    assert_int_equal(PLAIN(&f->peer, context_sync, context_args, { 0 }), 201); /* not active */
     device_begin(f, 0);
     add(f, 0, f->at[0]);
     assert_int_equal(peer_copy_out(&f->peer, 64, &value, f->at[0], 4), 0);

@@ -31,8 +31,8 @@ void peer_hello(struct peer *);                                    /* HELLO; con
 void peer_close(struct peer *);                                    /* also the local server, waited for */
 /* A set-up of a test: *state becomes a peer of the software GPU in this process, behind HELLO. And a tear-down, for a
    peer and for whatever begins with one. */
-int  peer_set_up(void **state);
-int  peer_tear_down(void **state);
+int peer_set_up(void **state);
+int peer_tear_down(void **state);
 void server_start(struct server *, const char *gpu, const char *const *more);      /* one unix socket, one TCP port */
 int  server_stop(struct server *, int signal);                     /* wait status */
 /* One child of the server that runs --worker and has (busy) or has not been given a client. */
@@ -61,11 +61,11 @@ void peer_launch(struct peer *, uint32_t function, uint32_t stream, unsigned gri
 /* How a call ended that has a result with a head: keeps the head, frees the result, and gives the head's result. */
 int peer_took(struct peer *, enum clnt_stat status, xdrproc_t free_result, void *result);
 /* A call that has nothing but a head as its answer: PLAIN(peer, context_sync, context_args, { 1 }). */
-#define PLAIN(peer, name, type, ...)                                                                                \
-    ({                                                                                                              \
-        type args_ = __VA_ARGS__;                                                                                   \
-        plain_result result_ = { 0 };                                                                               \
-        peer_took((peer), flyt_##name##_1(&args_, &result_, (peer)->stub), (xdrproc_t)xdr_plain_result, &result_);  \
+#define PLAIN(peer, name, type, ...)                                                                               \
+    ({                                                                                                             \
+        type args_ = __VA_ARGS__;                                                                                  \
+        plain_result result_ = { 0 };                                                                              \
+        peer_took((peer), flyt_##name##_1(&args_, &result_, (peer)->stub), (xdrproc_t)xdr_plain_result, &result_); \
     })
 /* Keeps what the head of a reply says. */
 void peer_note(struct peer *, const flyt_head *);

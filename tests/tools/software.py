@@ -64,10 +64,10 @@ def what_hangs_or_crashes_costs_only_itself():
     with tempfile.TemporaryDirectory() as folder:
         some = Folder(folder)
         out, status = some.run("--transport", "local")
-        assert "not ok some local: 2 passed, 3 failed\n" in out, out
+        assert "not ok 1 - some local: 2 passed, 3 failed\n" in out, out
         assert "FAIL hangs: not ended after 3 s" in out and "FAIL crashes: ended by signal 6" in out, out
         assert "FAIL wrong: AssertionError: not as on the CPU" in out, out
-        assert "ok nowhere # SKIP apt-get install no-such-program\n0 passed, 1 failed, 1 skipped\n" in out, out
+        assert "ok 2 - nowhere # SKIP apt-get install no-such-program\n0 passed, 1 failed, 1 skipped\n" in out, out
         assert status == 1 and some.ran() == ["first", "last"], (status, some.ran())
         out, _ = some.run("--transport", "local", "--resume", "some")
         assert "2 passed, 3 failed\n" in out and some.ran() == ["first", "last"], (out, some.ran())
@@ -86,7 +86,7 @@ def a_row_has_an_end():
 def what_is_not_installed_is_named():
     with tempfile.TemporaryDirectory() as folder:
         out, status = Folder(folder, "need('no_such_module')").run("some")
-        assert "ok some # SKIP no_such_module is not installed\n0 passed, 0 failed, 1 skipped\n" in out, out
+        assert "ok 1 - some # SKIP no_such_module is not installed\n0 passed, 0 failed, 1 skipped\n" in out, out
         assert status == 0
 
 
@@ -94,7 +94,7 @@ def what_is_not_installed_is_named():
 def rows_that_find_no_time_are_named():
     with tempfile.TemporaryDirectory() as folder:
         out, status = Folder(folder).run("--minutes", "0", "some")
-        assert "ok some local # SKIP the 0 minutes are over" in out and status == 0, out
+        assert "ok 1 - some local # SKIP the 0 minutes are over" in out and status == 0, out
 
 
 sys.exit(only_cases())

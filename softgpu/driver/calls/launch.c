@@ -244,6 +244,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
     struct sg_launch l = { .grid = { c->gridDimX, c->gridDimY, c->gridDimZ },
                            .block = { c->blockDimX, c->blockDimY, c->blockDimZ },
                            .dynamic_shared = c->sharedMemBytes };
-    return enter_and_launch(&(struct launching){ .function = f, .stream = c->hStream, .params = params, .extra = extra,
-                                               .attributes = c->attrs, .attribute_count = c->numAttrs }, &l);
+    return enter_and_launch(&(struct launching){ .function = f,
+                                                 .stream = c->hStream,
+                                                 .params = params,
+                                                 .extra = extra,
+                                                 .attributes = c->attrs,
+                                                 .attribute_count = c->numAttrs },
+                            &l);
 }
