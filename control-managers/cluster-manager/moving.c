@@ -631,7 +631,7 @@ bool moving_bridged(struct cluster *cluster, const node_order_done *done)
         log_info("event=no-bridge move=%llu why=\"%s\": memory is copied", (unsigned long long)move->id,
                  done->status.text);
     move->bridge_order = 0;
-    move->bridged = done->status.code == CTL_OK;
+    move->bridged = done->status.code == CTL_OK && strcmp(move->from_node, move->to_node) == 0;
     if (!moves_ended(&move->is))
         look(move);
     return true;

@@ -35,7 +35,7 @@ struct moved_program {
     ctl_progress progress;                /* as its library has said last */
     uint64_t bandwidth, given_bandwidth;  /* as the administrator limits it; what it may have beside others */
     uint32_t downtime_ms;
-    bool bridged;                         /* its node has connected the two servers */
+    bool bridged;                         /* on one node, which has connected the two servers */
     ctl_code code;
     char text[CTL_MAX_TEXT + 1]; /* why it failed */
     char file[CTL_MAX_PATH + 1]; /* CHECKPOINT, SUSPEND; "": none */

@@ -10,6 +10,7 @@ shows: moving: --bandwidth holds; a move for which the program would stand still
 shows: moving: a move is called off while it copies
 shows: moving: programs and client managers of the release before move and are moved without progress; limits are
    refused by name for them, and nothing that they do not know is said to them
+shows: moving: a library that reports nonsense about moves, of its own and of others, changes nothing but its own row
 """
 import os
 import pty
@@ -152,6 +153,40 @@ def library_before(cluster):
     ok("a program with the library of the release before moves as before; limits are refused by name")
 
 
+def liar(cluster):
+    """Reports of no move, of another program's, and of its own in a flood, with numbers that cannot be."""
+    def report(peer, move, phase=3, done=1 << 63, total=1, rate=0):
+        return struct.unpack_from(">I", peer.answer(PROGRESS, struct.pack(">QIQQQ", move, phase, done, total, rate)))[0]
+
+    honest, lying = [wire.Peer(f"{cluster.dir}/run/client.sock") for _ in range(2)]
+    lying.hello(wire.OF_PROGRAM, "pid-1", minor=9)
+    assert report(lying, 1) == 4                            # before it has attached
+    for peer, name in ((honest, "/bin/honest"), (lying, "/bin/lying")):
+        if peer is honest:
+            peer.hello(wire.OF_PROGRAM, "pid-2", minor=9)
+        peer.attach(name)
+    until(lambda: [row["state"] for row in cluster.rows("program", "list")] == ["running"] * 2, "they have servers")
+    ids = {row["executable"]: row["id"] for row in cluster.rows("program", "list")}
+    moving = [cluster.begin("program", "migrate", str(ids[name])) for name in ("/bin/honest", "/bin/lying")]
+    until(lambda: [row["state"] for row in cluster.rows("move", "list")[-2:]] == ["ordered"] * 2, "both are ordered")
+    of = {row["program"]: row["id"] for row in cluster.rows("move", "list")[-2:]}
+    theirs, own = of[ids["/bin/honest"]], of[ids["/bin/lying"]]
+    assert report(lying, theirs) == 4 and report(lying, 1 << 63) == 4
+    for i in range(500):
+        assert report(lying, own, phase=i * 7919, done=(1 << 64) - 1 - i, total=i, rate=(1 << 64) - 1) == 0
+    assert report(lying, own, phase=3, done=7, total=9) == 0
+    until(lambda: cluster.rows("move", "list")[-1]["bytes_done"] == 7, "the last one counts")
+    rows = {row["id"]: row for row in cluster.rows("move", "list")}
+    assert rows[theirs]["bytes_done"] == 0 and rows[theirs]["phase"] == "", rows[theirs]
+    for peer in (honest, lying):
+        peer.close()
+    for process in moving:
+        process.wait(20)
+        process.communicate()
+    until(lambda: not cluster.rows("program", "list"), "they are gone")
+    ok("reports of no move, of another's, and a flood of nonsense change nothing else")
+
+
 def manager_before():
     """A client manager of minor 8, and one of today's, by hand: what the library says to it."""
     folder = tempfile.mkdtemp(prefix="flyt-paced-")
@@ -189,6 +224,7 @@ def main():
     cluster = Cluster()
     try:
         library_before(cluster)
+        liar(cluster)
         a = Program(cluster)
         assert a.ask("take", HELD) == [0]
         downtime(cluster, a)
