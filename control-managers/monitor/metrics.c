@@ -1,0 +1,305 @@
+/* metrics.c: see metrics.h. The table of names is the one place that says what a metric means; docs/monitoring.md shows it. */
+#include "control-managers/monitor/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_NAMES = 96, NAME_SIZE = 80, LABEL_SIZE = 300, LABELS_SIZE = 1400 };
+
+/* A name that is not here is published without help, as a gauge, or as a counter if it ends in _total. */
+static const struct {
+    const char *name, *type, *help;
+} known[] = {
+    { "flyt_up", "gauge", "1: the component answers." },
+    { "flyt_build_info", "gauge", "Always 1; the labels name the version." },
+    { "flyt_start_time_seconds", "gauge", "When the cluster manager started." },
+    { "flyt_db_up", "gauge", "1: the resource DB answers." },
+    { "flyt_db_waiting", "gauge", "Changes that wait for the resource DB." },
+    { "flyt_connections_unencrypted", "gauge", "Nodes and VMs that are connected without TLS." },
+    { "flyt_events_total", "counter", "Events so far." },
+    { "flyt_queue_length", "gauge", "Programs that wait for a GPU." },
+    { "flyt_queue_oldest_seconds", "gauge", "How long the first of them has waited." },
+    { "flyt_node_info", "gauge", "Always 1; the labels describe the node." },
+    { "flyt_node_up", "gauge", "1: the node's manager is connected and speaks." },
+    { "flyt_node_drained", "gauge", "1: new programs go elsewhere." },
+    { "flyt_node_last_heard_timestamp_seconds", "gauge", "When the node was heard last." },
+    { "flyt_gpu_info", "gauge", "Always 1; the labels describe the GPU." },
+    { "flyt_gpu_ready", "gauge", "1: the GPU is ready." },
+    { "flyt_gpu_sms", "gauge", "SMs of the GPU." },
+    { "flyt_gpu_sms_allocated", "gauge", "SMs that GPU servers were given." },
+    { "flyt_gpu_memory_bytes", "gauge", "Memory that tenants may have." },
+    { "flyt_gpu_memory_allocated_bytes", "gauge", "Memory that GPU servers were given." },
+    { "flyt_gpu_servers", "gauge", "GPU servers on the GPU." },
+    { "flyt_vm_connected", "gauge", "1: the VM's client manager is connected." },
+    { "flyt_vm_sms_limit", "gauge", "SMs that the VM is entitled to." },
+    { "flyt_vm_memory_limit_bytes", "gauge", "Memory that the VM is entitled to." },
+    { "flyt_vm_servers", "gauge", "GPU servers of the VM." },
+    { "flyt_vm_programs", "gauge", "Programs of the VM by state." },
+    { "flyt_servers", "gauge", "GPU servers by state." },
+    { "flyt_server_memory_used_bytes", "gauge", "Memory that the server's programs hold." },
+    { "flyt_server_memory_limit_bytes", "gauge", "Memory that the server was given." },
+    { "flyt_server_sms", "gauge", "SMs of each GPU that the server was given." },
+    { "flyt_server_workers", "gauge", "Processes that serve a program." },
+    { "flyt_server_restarts", "gauge", "How often the server's process was started anew." },
+    { "flyt_server_call_duration_seconds", "histogram",
+      "How long the server is about a call that is answered; one in 16." },
+};
+
+static const struct {
+    const char *end, *help;
+} counters[] = {
+    { "_calls_total", "Calls that were served." },
+    { "_launches_total", "Kernels that were launched." },
+    { "_copy_bytes_total", "Bytes copied to the device (in), from it (out), and within its reach (between)." },
+    { "_errors_total", "Calls that ended with an error of CUDA." },
+    { "_busy_seconds_total", "Time in which work was under way, summed over the programs." },
+    { "_sm_seconds_total", "SMs that were given times the seconds for which they were." },
+};
+
+struct family {
+    char name[NAME_SIZE];
+    FILE *file;
+    char *text;
+    size_t size;
+};
+struct metrics {
+    struct family families[MOST_NAMES];
+    size_t count;
+};
+
+struct metrics *metrics_create(void) { return calloc(1, sizeof(struct metrics)); }
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+static void head(struct family *family)
+{
+    const char *type = ends_with(family->name, "_total") ? "counter" : "gauge", *help = "";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, family->name) == 0)
+            type = known[i].type, help = known[i].help;
+    for (size_t i = 0; !*help && i < sizeof counters / sizeof *counters; i++)
+        if (ends_with(family->name, counters[i].end))
+            help = counters[i].help;
+    if (strncmp(family->name, "flyt_moves_", 11) == 0)
+        help = "Programs that move, are suspended, resumed or saved, by what became of it; bytes and outage of them.";
+    if (*help)
+        fprintf(family->file, "# HELP %s %s\n", family->name, help);
+    fprintf(family->file, "# TYPE %s %s\n", family->name, type);
+}
+
+/* The parts of a histogram belong to its name. */
+static struct family *family_of(struct metrics *metrics, const char *name)
+{
+    static const char *const parts[] = { "_bucket", "_sum", "_count" };
+    char base[NAME_SIZE];
+    snprintf(base, sizeof base, "%s", name);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (ends_with(base, parts[i]))
+            base[strlen(base) - strlen(parts[i])] = '\0';
+    for (size_t i = 0; i < metrics->count; i++)
+        if (strcmp(metrics->families[i].name, base) == 0)
+            return &metrics->families[i];
+    if (metrics->count == MOST_NAMES)
+        return NULL;
+    struct family *family = &metrics->families[metrics->count];
+    snprintf(family->name, sizeof family->name, "%s", base);
+    family->file = open_memstream(&family->text, &family->size);
+    if (!family->file)
+        return NULL;
+    metrics->count++;
+    head(family);
+    return family;
+}
+
+void metrics_add(struct metrics *metrics, const char *name, const char *labels, double value)
+{
+    struct family *family = family_of(metrics, name);
+    if (family)
+        fprintf(family->file, "%s%s%s%s %.17g\n", name, *labels ? "{" : "", labels, *labels ? "}" : "", value);
+}
+
+const char *metrics_label(const char *value, char *buffer, size_t size)
+{
+    size_t at = 0;
+    for (; value && *value && at + 3 < size; value++) {
+        if (*value == '"' || *value == '\\')
+            buffer[at++] = '\\';
+        buffer[at++] = *value == '\n' ? ' ' : *value;
+    }
+    buffer[at] = '\0';
+    return buffer;
+}
+
+char *metrics_end(struct metrics *metrics, size_t *size)
+{
+    char *all = NULL;
+    FILE *file = open_memstream(&all, size);
+    for (size_t i = 0; i < metrics->count; i++) {
+        fclose(metrics->families[i].file);
+        if (file && metrics->families[i].text)
+            fwrite(metrics->families[i].text, 1, metrics->families[i].size, file);
+        free(metrics->families[i].text);
+    }
+    free(metrics);
+    if (file)
+        fclose(file);
+    return all;
+}
+
+/* ---- rows ---- */
+
+static double number(const json_t *row, const char *key)
+{
+    const json_t *value = json_object_get(row, key);
+    return json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
+}
+
+static const char *label(const json_t *row, const char *key, char buffer[LABEL_SIZE])
+{
+    const json_t *value = json_object_get(row, key);
+    if (json_is_integer(value)) {
+        snprintf(buffer, LABEL_SIZE, "%lld", (long long)json_integer_value(value));
+        return buffer;
+    }
+    return metrics_label(json_string_value(value), buffer, LABEL_SIZE);
+}
+
+static bool is(const json_t *row, const char *key, const char *value)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text && strcmp(text, value) == 0;
+}
+
+static double seconds(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    struct tm parts = { 0 };
+    return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) ? (double)timegm(&parts) : 0;
+}
+
+void metrics_of_status(struct metrics *metrics, const json_t *status)
+{
+    char text[LABEL_SIZE], labels[LABELS_SIZE];
+    snprintf(labels, sizeof labels, "component=\"cluster-manager\",version=\"%s\"", label(status, "software", text));
+    metrics_add(metrics, "flyt_build_info", labels, 1);
+    metrics_add(metrics, "flyt_start_time_seconds", "", seconds(status, "started"));
+    snprintf(labels, sizeof labels, "kind=\"%s\"", label(status, "db", text));
+    metrics_add(metrics, "flyt_db_up", labels, number(status, "db_up"));
+    metrics_add(metrics, "flyt_connections_unencrypted", "", number(status, "unencrypted"));
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)status, key, value)
+    {
+        snprintf(labels, sizeof labels, "flyt_%s", key);
+        if (strncmp(key, "moves_", 6) == 0)
+            metrics_add(metrics, labels, "", number(status, key));
+    }
+}
+
+static void of_gpu(struct metrics *metrics, const json_t *node, const json_t *gpu)
+{
+    static const struct {
+        const char *name, *key;
+    } values[] = { { "flyt_gpu_sms", "sms" },
+                   { "flyt_gpu_sms_allocated", "sms_used" },
+                   { "flyt_gpu_memory_bytes", "memory" },
+                   { "flyt_gpu_memory_allocated_bytes", "memory_used" },
+                   { "flyt_gpu_servers", "servers" } };
+    char name[LABEL_SIZE], id[LABEL_SIZE], product[LABEL_SIZE], labels[LABELS_SIZE];
+    snprintf(labels, sizeof labels, "node=\"%s\",gpu=\"%s\",index=\"%.0f\",product=\"%s\"", label(node, "name", name),
+             label(gpu, "id", id), number(gpu, "index"), label(gpu, "product", product));
+    metrics_add(metrics, "flyt_gpu_info", labels, 1);
+    snprintf(labels, sizeof labels, "node=\"%s\",gpu=\"%s\"", name, id);
+    metrics_add(metrics, "flyt_gpu_ready", labels, is(gpu, "state", "ready") && is(node, "state", "up"));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        metrics_add(metrics, values[i].name, labels, number(gpu, values[i].key));
+}
+
+void metrics_of_nodes(struct metrics *metrics, const json_t *nodes)
+{
+    char name[LABEL_SIZE], host[LABEL_SIZE], version[LABEL_SIZE], labels[LABELS_SIZE];
+    size_t i, k;
+    json_t *node, *gpu;
+    json_array_foreach(nodes, i, node)
+    {
+        snprintf(labels, sizeof labels, "node=\"%s\",host=\"%s\",version=\"%s\"", label(node, "name", name),
+                 label(node, "host", host), label(node, "software", version));
+        metrics_add(metrics, "flyt_node_info", labels, 1);
+        snprintf(labels, sizeof labels, "node=\"%s\"", name);
+        metrics_add(metrics, "flyt_node_up", labels, is(node, "state", "up"));
+        metrics_add(metrics, "flyt_node_drained", labels, number(node, "drained"));
+        metrics_add(metrics, "flyt_node_last_heard_timestamp_seconds", labels, seconds(node, "last_heard"));
+        json_array_foreach(json_object_get(node, "gpus"), k, gpu) of_gpu(metrics, node, gpu);
+    }
+}
+
+void metrics_of_vms(struct metrics *metrics, const json_t *vms)
+{
+    char name[LABEL_SIZE], labels[LABELS_SIZE];
+    size_t i;
+    json_t *vm;
+    json_array_foreach(vms, i, vm)
+    {
+        snprintf(labels, sizeof labels, "vm=\"%s\"", label(vm, "name", name));
+        metrics_add(metrics, "flyt_vm_connected", labels, number(vm, "connected"));
+        metrics_add(metrics, "flyt_vm_sms_limit", labels, number(vm, "sms"));
+        metrics_add(metrics, "flyt_vm_memory_limit_bytes", labels, number(vm, "memory"));
+        metrics_add(metrics, "flyt_vm_servers", labels, number(vm, "servers"));
+    }
+}
+
+/* So many rows have each value of the keys. */
+static void count_rows(struct metrics *metrics, const char *name, const json_t *rows, const char *of, const char *key)
+{
+    json_t *counts = json_object(), *row, *count;
+    const char *labels;
+    char text[LABEL_SIZE], first[LABEL_SIZE], both[LABELS_SIZE];
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        label(row, key, text);
+        if (of)
+            snprintf(both, sizeof both, "%s=\"%s\",%s=\"%s\"", of, label(row, of, first), key, text);
+        else
+            snprintf(both, sizeof both, "%s=\"%s\"", key, text);
+        json_object_set_new(counts, both, json_integer(json_integer_value(json_object_get(counts, both)) + 1));
+    }
+    json_object_foreach(counts, labels, count) metrics_add(metrics, name, labels, (double)json_integer_value(count));
+    json_decref(counts);
+}
+
+void metrics_of_servers(struct metrics *metrics, const json_t *servers, bool each)
+{
+    static const struct {
+        const char *name, *key;
+    } values[] = { { "flyt_server_memory_used_bytes", "memory_used" },
+                   { "flyt_server_memory_limit_bytes", "memory" },
+                   { "flyt_server_sms", "sms" },
+                   { "flyt_server_workers", "workers" },
+                   { "flyt_server_restarts", "restarts" } };
+    char node[LABEL_SIZE], gpu[LABEL_SIZE], vm[LABEL_SIZE], id[LABEL_SIZE], labels[LABELS_SIZE];
+    size_t i;
+    json_t *server;
+    if (!each) {
+        count_rows(metrics, "flyt_servers", servers, NULL, "state");
+        return;
+    }
+    json_array_foreach(servers, i, server)
+    {
+        snprintf(labels, sizeof labels, "node=\"%s\",gpu=\"%s\",vm=\"%s\",server=\"%s\"", label(server, "node", node),
+                 label(server, "gpu", gpu), label(server, "vm", vm), label(server, "id", id));
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++)
+            metrics_add(metrics, values[k].name, labels, number(server, values[k].key));
+    }
+}
+
+void metrics_of_programs(struct metrics *metrics, const json_t *programs)
+{
+    count_rows(metrics, "flyt_vm_programs", programs, "vm", "state");
+}

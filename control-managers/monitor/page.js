@@ -1,0 +1,118 @@
+"use strict";
+// The page of flyt-monitor. Every text of the cluster becomes a text node, never HTML.
+const PERIOD_MS = 5000, EVENTS_SHOWN = 100;
+
+function make(name, text, kind) {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = text;
+  if (kind) element.className = kind;
+  return element;
+}
+
+function size(bytes) {
+  const units = ["B", "K", "M", "G", "T", "P"];
+  let at = 0, value = bytes;
+  while (value >= 1024 && at < units.length - 1) { value /= 1024; at++; }
+  return (value < 10 && at ? value.toFixed(1) : Math.round(value)) + units[at];
+}
+
+function kindOf(text) {
+  if (["up", "ready", "running", "yes"].includes(text)) return "good";
+  return ["lost", "faulty", "failed", "degraded", "error", "suspect", "away"].includes(text) ? "bad" : "";
+}
+
+// columns: [title, function of a row]
+function table(where, rows, columns, none) {
+  const place = document.querySelector(where + " > div");
+  if (!rows.length) { place.replaceChildren(make("p", none)); return; }
+  const whole = make("table"), head = make("tr"), body = make("tbody");
+  for (const [title] of columns) { const cell = make("th", title); cell.scope = "col"; head.append(cell); }
+  for (const row of rows) {
+    const line = make("tr");
+    for (const [, value] of columns) { const text = String(value(row)); line.append(make("td", text, kindOf(text))); }
+    body.append(line);
+  }
+  const top = make("thead");
+  top.append(head);
+  whole.append(top, body);
+  place.replaceChildren(whole);
+}
+
+function overview(status) {
+  const figures = [
+    ["Nodes up", `${status.nodes_up}/${status.nodes}`], ["GPUs ready", `${status.gpus_ready}/${status.gpus}`],
+    ["SMs given", `${status.sms_used}/${status.sms}`], ["Memory given", `${size(status.memory_used)}/${size(status.memory)}`],
+    ["VMs connected", `${status.vms_connected}/${status.vms}`], ["GPU servers", status.servers],
+    ["Programs", status.programs], ["Waiting", status.waiting]];
+  const list = document.getElementById("figures");
+  list.replaceChildren(...figures.map(([title, value]) => {
+    const one = make("div");
+    one.append(make("dt", title), make("dd", value));
+    return one;
+  }));
+}
+
+function line(points, key, most, kind) {
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  const step = points.length > 1 ? 600 / (points.length - 1) : 0;
+  path.setAttribute("d", points.map((point, i) =>
+    `${i ? "L" : "M"}${(i * step).toFixed(1)} ${(118 - 116 * point[key] / most).toFixed(1)}`).join(" "));
+  if (kind) path.setAttribute("class", kind);
+  return path;
+}
+
+function plot(points) {
+  const most = Math.max(1, ...points.map(point => point.sms)), last = points[points.length - 1];
+  document.getElementById("plot").replaceChildren(line(points, "sms", most, "whole"), line(points, "sms_used", most));
+  document.getElementById("plot-text").textContent =
+    last ? `Now ${last.sms_used} of ${last.sms}; the highest was ${Math.max(...points.map(point => point.sms_used))}.` : "";
+}
+
+async function get(name) {
+  const reply = await fetch("api/v1/" + name);
+  if (!reply.ok) throw new Error(await reply.text());
+  return reply.json();
+}
+
+async function show() {
+  const state = document.getElementById("state");
+  try {
+    const [status, gpus, vms, programs, history] =
+      await Promise.all(["status", "gpus", "vms", "programs", "history"].map(get));
+    overview(status);
+    plot(history);
+    table("#gpus", gpus, [["Node", row => row.node], ["Node is", row => row.node_state], ["GPU", row => row.id],
+      ["Product", row => row.product], ["State", row => row.state], ["SMs", row => `${row.sms_used}/${row.sms}`],
+      ["Memory", row => `${size(row.memory_used)}/${size(row.memory)}`], ["Remark", row => row.text || "–"]],
+      "No node has a GPU.");
+    table("#vms", vms, [["VM", row => row.name], ["Connected", row => row.connected ? "yes" : "no"],
+      ["SMs", row => row.sms], ["Memory", row => size(row.memory)], ["Servers", row => row.servers],
+      ["Programs", row => row.programs], ["Waiting", row => row.waiting]], "No VM is entitled to anything.");
+    table("#programs", programs, [["Program", row => row.id], ["VM", row => row.vm], ["State", row => row.state],
+      ["Place", row => row.position || "–"], ["Executable", row => row.executable], ["Reason", row => row.why || "–"]],
+      "No program runs or waits.");
+    state.textContent = `${status.cluster}, ${status.software}; read ${new Date().toLocaleTimeString()}`;
+    state.className = "";
+  } catch (problem) {
+    state.textContent = `Not up to date: ${problem.message}`;
+    state.className = "bad";
+  }
+  setTimeout(show, PERIOD_MS);
+}
+
+function follow() {
+  const list = document.getElementById("list");
+  new EventSource("api/v1/events").onmessage = message => {
+    const event = JSON.parse(message.data);
+    if (!event) return;
+    const item = make("li"), when = make("time", new Date(event.time).toLocaleTimeString());
+    when.dateTime = event.time;
+    item.append(when, " ", make("strong", event.kind, kindOf(event.severity)),
+      ` ${event.vm || event.node || ""} ${event.text}`);
+    list.prepend(item);
+    while (list.children.length > EVENTS_SHOWN) list.lastChild.remove();
+  };
+}
+
+show();
+follow();

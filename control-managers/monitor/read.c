@@ -1,0 +1,307 @@
+/* read.c: asks the cluster manager, and makes the texts that the web side gives out. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control-managers/common/link.h"
+#include "control-managers/common/tls.h"
+#include "control-managers/monitor/metrics.h"
+#include "control-managers/monitor/monitor.h"
+#include "control-managers/rows/rows.h"
+#include "cpu/common/explain.h"
+#include "cpu/common/log.h"
+#include "cpu/common/version.h"
+
+enum { CALL_MS = 10000, EVENTS_MS = 1000 };
+
+struct reader {
+    struct monitor *monitor;
+    struct loop *loop;
+    struct link *link;
+    char error[EXPLAIN_SIZE];
+    bool said; /* that the cluster manager is away */
+    json_t *history;
+    time_t history_at;
+};
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+    (void)number;
+    ended = 1;
+}
+
+/* ---- the connection ---- */
+
+static int load_tls(const struct monitor *monitor, struct tls_context **tls, char *error)
+{
+    char ca[1100], certificate[1100], key[1100];
+    *tls = NULL;
+    if (!monitor->tls_folder)
+        return 0;
+    snprintf(ca, sizeof ca, "%s/ca.crt", monitor->tls_folder);
+    snprintf(certificate, sizeof certificate, "%s/%s.crt", monitor->tls_folder, monitor->name);
+    snprintf(key, sizeof key, "%s/%s.key", monitor->tls_folder, monitor->name);
+    const struct tls_files files = { .ca = ca, .certificate = certificate, .key = key };
+    return tls_context_create(&files, tls, error);
+}
+
+static void disconnect(struct reader *reader)
+{
+    if (reader->link)
+        link_close(reader->link);
+    reader->link = NULL;
+}
+
+static bool connect_again(struct reader *reader)
+{
+    struct monitor *monitor = reader->monitor;
+    const char *const uris[] = { monitor->manager, NULL };
+    char software[VERSION_ROOM + 16];
+    struct tls_context *tls;
+    if (reader->link)
+        return true;
+    if (load_tls(monitor, &tls, reader->error) != 0)
+        return false;
+    snprintf(software, sizeof software, "flyt-monitor %s", flyt_version);
+    const struct link_options options = {
+        .uris = uris, .tls = tls, .role = CTL_ROLE_ADMIN, .name = monitor->name, .software = software, .once = true
+    };
+    int failure = link_open(reader->loop, &options, &reader->link, reader->error);
+    if (!failure && link_wait_up(reader->link, CALL_MS, reader->error) != 0) {
+        disconnect(reader);
+        failure = -1;
+    }
+    tls_context_release(tls);
+    return failure == 0;
+}
+
+/* For rows_list. Only calls that read are made here: this is all that the monitor can do in the cluster. */
+static int ask(void *context, uint32_t procedure, const void *args, void *result)
+{
+    struct reader *reader = context;
+    int code = link_call_wait(reader->link, procedure, args, CALL_MS, result, reader->error);
+    if (code)
+        return code;
+    const ctl_status *status = result;
+    if (status->code == CTL_OK)
+        return 0;
+    snprintf(reader->error, sizeof reader->error, "%s", status->text);
+    protocol_free(protocol_procedures[procedure].result, result);
+    return -EIO;
+}
+
+/* ---- texts ---- */
+
+static void put(struct monitor *monitor, enum text_kind kind, char *text, size_t size)
+{
+    pthread_mutex_lock(&monitor->lock);
+    free(monitor->texts[kind].text);
+    monitor->texts[kind].text = text;
+    monitor->texts[kind].size = size;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+/* The JSON stays the caller's. */
+static void put_json(struct monitor *monitor, enum text_kind kind, const json_t *json)
+{
+    char *text = json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    if (text)
+        put(monitor, kind, text, strlen(text));
+}
+
+static int add_counters(struct reader *reader, struct metrics *metrics, const char *of)
+{
+    admin_counters_args args = { .of = (char *)(uintptr_t)of };
+    unsigned more;
+    do {
+        admin_counters_result result;
+        int code = ask(reader, ADMIN_COUNTERS, &args, &result);
+        if (code)
+            return code;
+        for (unsigned i = 0; i < result.samples.samples_len; i++)
+            metrics_add(metrics, result.samples.samples_val[i].name, result.samples.samples_val[i].labels,
+                        result.samples.samples_val[i].value);
+        more = result.more;
+        args.after = result.next;
+        protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
+    } while (more);
+    return 0;
+}
+
+static void keep_history(struct reader *reader, const json_t *status)
+{
+    static const char *const keys[] = { "sms", "sms_used", "memory", "memory_used", "servers", "programs", "waiting" };
+    time_t now = time(NULL);
+    if (now < reader->history_at)
+        return;
+    reader->history_at = now + HISTORY_SECONDS;
+    json_t *point = json_pack("{s:I}", "time", (json_int_t)now);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(point, keys[i], json_object_get(status, keys[i]));
+    if (json_array_size(reader->history) == HISTORY_KEPT)
+        json_array_remove(reader->history, 0);
+    json_array_append_new(reader->history, point);
+    put_json(reader->monitor, TEXT_HISTORY, reader->history);
+}
+
+static int read_rows(struct reader *reader, enum rows_kind kind, enum text_kind text, json_t **rows)
+{
+    const struct rows_asker asker = { .ask = ask, .context = reader };
+    int code = rows_list(&asker, kind, &(struct rows_query){ .only = NULL }, rows);
+    if (!code)
+        put_json(reader->monitor, text, *rows);
+    return code;
+}
+
+static void put_metrics(struct monitor *monitor, enum text_kind kind, struct metrics *metrics)
+{
+    size_t size = 0;
+    char *text = metrics_end(metrics, &size);
+    if (text)
+        put(monitor, kind, text, size);
+}
+
+static int read_servers(struct reader *reader, struct metrics *metrics, struct metrics *each)
+{
+    json_t *rows;
+    int code = read_rows(reader, ROWS_SERVERS, TEXT_SERVERS, &rows);
+    if (code)
+        return code;
+    metrics_of_servers(metrics, rows, false);
+    metrics_of_servers(each, rows, true);
+    json_decref(rows);
+    return add_counters(reader, each, "server");
+}
+
+static int read_lists(struct reader *reader, struct metrics *metrics, struct metrics *each)
+{
+    json_t *rows;
+    int code = read_rows(reader, ROWS_NODES, TEXT_NODES, &rows);
+    if (code)
+        return code;
+    metrics_of_nodes(metrics, rows);
+    json_t *gpus = rows_gpus(rows);
+    put_json(reader->monitor, TEXT_GPUS, gpus);
+    json_decref(gpus);
+    json_decref(rows);
+    code = read_rows(reader, ROWS_VMS, TEXT_VMS, &rows);
+    if (code)
+        return code;
+    metrics_of_vms(metrics, rows);
+    json_decref(rows);
+    code = read_rows(reader, ROWS_PROGRAMS, TEXT_PROGRAMS, &rows);
+    if (code)
+        return code;
+    metrics_of_programs(metrics, rows);
+    json_decref(rows);
+    code = read_rows(reader, ROWS_MOVES, TEXT_MOVES, &rows);
+    if (code)
+        return code;
+    json_decref(rows);
+    return read_servers(reader, metrics, each);
+}
+
+static int read_all(struct reader *reader, struct metrics *metrics, struct metrics *each)
+{
+    static const char *const of[] = { "cluster", "node", "gpu", "vm" };
+    admin_status_result status;
+    int code = ask(reader, ADMIN_STATUS, NULL, &status);
+    if (code)
+        return code;
+    json_t *row = row_status(&status);
+    if (!reader->monitor->newest)
+        reader->monitor->newest = status.last_event;
+    protocol_free((xdrproc_t)xdr_admin_status_result, &status);
+    put_json(reader->monitor, TEXT_STATUS, row);
+    keep_history(reader, row);
+    metrics_of_status(metrics, row);
+    json_decref(row);
+    for (size_t i = 0; !code && i < sizeof of / sizeof *of; i++)
+        code = add_counters(reader, metrics, of[i]);
+    return code ? code : read_lists(reader, metrics, each);
+}
+
+/* Whatever comes of it, the metrics say whether the cluster manager answered. */
+static void read_once(struct reader *reader)
+{
+    struct metrics *metrics = metrics_create(), *each = metrics_create();
+    bool good = metrics && each && connect_again(reader) && read_all(reader, metrics, each) == 0;
+    if (!good && metrics) { /* half of it would look as if the rest had gone */
+        put_metrics(reader->monitor, TEXT_SERVER_METRICS, metrics);
+        metrics = metrics_create();
+        disconnect(reader);
+        if (!reader->said)
+            log_warning("event=manager-away why=\"%s\": it is asked again", reader->error);
+    }
+    reader->said = !good;
+    if (metrics) {
+        metrics_add(metrics, "flyt_up", "component=\"monitor\"", 1);
+        metrics_add(metrics, "flyt_up", "component=\"cluster-manager\"", good);
+        put_metrics(reader->monitor, TEXT_METRICS, metrics);
+    }
+    if (each)
+        put_metrics(reader->monitor, TEXT_SERVER_METRICS, each);
+}
+
+/* ---- events ---- */
+
+static void keep_event(struct monitor *monitor, const admin_event *event)
+{
+    json_t *row = row_event(event);
+    char *text = json_dumps(row, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    json_decref(row);
+    pthread_mutex_lock(&monitor->lock);
+    struct event_text *at = &monitor->events[event->number % EVENTS_KEPT];
+    free(at->text);
+    *at = (struct event_text){ event->number, text };
+    monitor->newest = event->number;
+    pthread_cond_broadcast(&monitor->news);
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+/* Waits for events, a second at most. */
+static void read_events(struct reader *reader)
+{
+    admin_events_args args = { .after = reader->monitor->newest, .wait_ms = EVENTS_MS };
+    admin_events_result result;
+    if (!reader->link || ask(reader, ADMIN_EVENTS, &args, &result) != 0) {
+        disconnect(reader);
+        nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+        return;
+    }
+    for (unsigned i = 0; i < result.events.events_len; i++)
+        keep_event(reader->monitor, &result.events.events_val[i]);
+    protocol_free((xdrproc_t)xdr_admin_events_result, &result);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+int monitor_read(struct monitor *monitor)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    struct reader reader = { .monitor = monitor, .loop = loop_create(), .history = json_array() };
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    for (uint64_t due = 0; reader.loop && !ended;) {
+        if (now_ms() >= due) {
+            read_once(&reader);
+            due = now_ms() + monitor->interval_ms;
+        }
+        read_events(&reader);
+    }
+    disconnect(&reader);
+    if (reader.loop)
+        loop_destroy(reader.loop);
+    json_decref(reader.history);
+    return reader.loop ? 0 : 1;
+}

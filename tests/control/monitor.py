@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""tests/control/monitor.py BIN PROGRAM: flyt-monitor beside a cluster of flyt-local. PROGRAM uses a GPU and ends. Speaks TAP.
+
+shows: monitor: metrics as Prometheus reads them, JSON as flytctl prints it, events in less than a second
+shows: monitor: it changes nothing, other names and methods are refused, nonsense and slow readers do no harm
+shows: monitor: counters do not fall when the cluster manager is killed; the page in a real browser
+"""
+import http.client
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import Local, Skip, case, end, free_ports, need, only_cases, read, spawn, until, write  # noqa: E402
+
+BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
+ROOM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../control-managers/monitor")
+FOLDER = tempfile.mkdtemp(prefix="flyt-monitor-")
+cluster = Local(BIN, os.path.join(FOLDER, "cluster"), "--nodes", "2", "--monitor")
+address = re.search(r"http://(\S+?)/", cluster.log("monitor")).group(1)
+
+
+def request(path, method="GET", host=None, body=None):
+    """The status, the headers and the text."""
+    connection = http.client.HTTPConnection(address, timeout=20)
+    connection.putrequest(method, path, skip_host=host is not None)
+    if host:
+        connection.putheader("Host", host)
+    if body:
+        connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body)
+    reply = connection.getresponse()
+    text = reply.read().decode()
+    connection.close()
+    return reply.status, dict(reply.getheaders()), text
+
+
+def samples(path="/metrics"):
+    return {name: float(value) for name, value in re.findall(r"^([^#\s]\S*(?:\{.*\})?) (\S+)$", request(path)[2], re.M)}
+
+
+def run_program():
+    done = subprocess.run([f"{BIN}/flyt-run", PROGRAM], input="\n", capture_output=True, text=True, timeout=60,
+                          env=cluster.env)
+    need(done.returncode == 0, done.stdout + done.stderr)
+
+
+@case
+def metrics_say_what_is_there():
+    run_program()
+    calls = 'flyt_vm_calls_total{vm="local"}'
+    until(lambda: samples().get(calls, 0) > 0, lambda: f"calls are counted: {request('/metrics')[2]}")
+    found = samples()
+    for name, value in (('flyt_up{component="cluster-manager"}', 1), ('flyt_node_up{node="node-2"}', 1),
+                        ('flyt_gpu_sms{node="node-1",gpu="soft-node-1-0"}', 4), ('flyt_vm_connected{vm="local"}', 1),
+                        ('flyt_db_up{kind="sqlite"}', 1), ("flyt_queue_length", 0)):
+        need(found.get(name) == value, f"{name}: {found.get(name)}")
+    need(found['flyt_vm_sm_seconds_total{vm="local"}'] >= cluster.json("usage")[0]["sm_seconds"] > 0, "SM-seconds")
+    servers = samples("/metrics/servers")
+    counts = [value for name, value in servers.items() if name.startswith("flyt_server_call_duration_seconds_bucket")]
+    need(counts == sorted(counts) and counts[-1] > 0, servers)
+
+
+@case
+def promtool_finds_nothing_wrong():
+    if not shutil.which("promtool"):
+        raise Skip("prometheus is not installed")
+    for path in ("/metrics", "/metrics/servers"):
+        done = subprocess.run(["promtool", "check", "metrics"], input=request(path)[2], capture_output=True, text=True)
+        need(done.returncode == 0 and not done.stdout + done.stderr, done.stdout + done.stderr)
+    done = subprocess.run(["promtool", "check", "rules", f"{ROOM}/flyt.rules.yml"], capture_output=True, text=True)
+    need(done.returncode == 0, done.stdout + done.stderr)
+    series = ["flyt_node_up{node=\"n\"}", "flyt_up{component=\"cluster-manager\"}", "flyt_queue_oldest_seconds"]
+    # Each alert fires where its threshold is passed, and not below it.
+    for values, wanted in ((("0x10", "0x10", "601x10"), {"FlytNodeLost", "FlytManagerDown", "FlytQueueStuck"}),
+                           (("1x10", "1x10", "600x10"), set())):
+        text = "\n".join(f"      - series: '{name}'\n        values: '{value}'" for name, value in zip(series, values))
+        for alert in ("FlytNodeLost", "FlytManagerDown", "FlytQueueStuck"):
+            labels = {"FlytNodeLost": "{ node: n, severity: critical }", "FlytQueueStuck": "{ severity: warning }",
+                      "FlytManagerDown": "{ component: cluster-manager, severity: critical }"}[alert]
+            summary = re.search(rf"alert: {alert}\n(?:.*\n)*?.*summary: \"(.*?)\"", read(f"{ROOM}/flyt.rules.yml"))
+            summary = summary.group(1).replace("{{ $labels.node }}", "n")
+            fires = f"[{{ exp_labels: {labels}, exp_annotations: {{ summary: '{summary}' }} }}]"
+            write(f"{FOLDER}/test.yml", f"""rule_files: ["{os.path.abspath(ROOM)}/flyt.rules.yml"]
+tests:
+  - interval: 1m
+    input_series:
+{text}
+    alert_rule_test:
+      - {{ eval_time: 5m, alertname: {alert}, exp_alerts: {fires if alert in wanted else "[]"} }}
+""")
+            done = subprocess.run(["promtool", "test", "rules", f"{FOLDER}/test.yml"], capture_output=True, text=True)
+            need(done.returncode == 0, f"{alert}, {values}: {done.stdout}{done.stderr}")
+
+
+@case
+def prometheus_scrapes_it():
+    if not shutil.which("prometheus"):
+        raise Skip("prometheus is not installed")
+    port = free_ports(1)[0]
+    write(f"{FOLDER}/prometheus.yml", f"""global: {{ scrape_interval: 1s }}
+scrape_configs:
+  - {{ job_name: flyt, static_configs: [{{ targets: ["{address}"] }}] }}
+  - {{ job_name: servers, metrics_path: /metrics/servers, static_configs: [{{ targets: ["{address}"] }}] }}
+""")
+    prometheus = spawn(f"{FOLDER}/prometheus.log", "prometheus", f"--config.file={FOLDER}/prometheus.yml",
+                       f"--storage.tsdb.path={FOLDER}/tsdb", f"--web.listen-address=127.0.0.1:{port}")
+
+    def query(text):
+        url = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": text})
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            answer = json.load(reply)
+        need(answer["status"] == "success", answer)
+        return answer["data"]["result"]
+    holder = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              env=cluster.env)
+    try:
+        until(lambda: query("sum(flyt_gpu_sms)")[0]["value"][1] == "8", lambda: read(f"{FOLDER}/prometheus.log"))
+        until(lambda: query("up == 1")[1:], "both paths are scraped")
+        with open(f"{ROOM}/dashboard.json") as file:
+            queries = [target["expr"] for panel in json.load(file)["panels"] for target in panel["targets"]]
+        need(len(queries) > 10, queries)
+        for text in queries:
+            until(lambda: query(text.replace("5m", "1m")), f"{text} finds nothing", 40)
+    finally:
+        end(prometheus)
+        holder.communicate(b"\n", timeout=60)
+
+
+@case
+def json_is_what_flytctl_prints():
+    for name, arguments in (("nodes", ["node", "list"]), ("gpus", ["gpu", "list"]), ("vms", ["vm", "list"]),
+                            ("servers", ["server", "list"]), ("programs", ["program", "list"]), ("moves", ["move", "list"]),
+                            ("status", ["status"])):
+        status, headers, _ = request(f"/api/v1/{name}")
+        need(status == 200 and headers["Content-Type"] == "application/json", headers)
+
+        def same():
+            found, wanted = json.loads(request(f"/api/v1/{name}")[2]), cluster.json(*arguments)
+            found, wanted = ([each] if isinstance(each, dict) else each for each in (found, wanted))
+            return len(found) == len(wanted) and all(a.keys() == b.keys() for a, b in zip(found, wanted))
+        until(same, f"{name} is the same")
+    need(json.loads(request("/api/v1/history")[2])[-1]["sms"] == 8, "history")
+
+
+@case
+def an_event_comes_within_a_second():
+    connection = http.client.HTTPConnection(address, timeout=20)
+    connection.request("GET", "/api/v1/events")
+    reply = connection.getresponse()
+    need(reply.getheader("Content-Type") == "text/event-stream", reply.getheaders())
+    cluster.ctl("vm", "add", "gamma", "--sms", "1", "--memory", "1M")
+    begun = time.monotonic()
+    lines = [reply.readline().decode().strip() for _ in range(2)]
+    need(time.monotonic() - begun < 1, f"{time.monotonic() - begun} s")
+    event = json.loads(lines[1].removeprefix("data: "))
+    need(event["kind"] == "vm-added" and event["vm"] == "gamma" and lines[0] == f"id: {event['number']}", lines)
+    connection.close()
+    cluster.ctl("vm", "remove", "gamma")
+
+
+@case
+def nothing_can_be_changed():
+    before = cluster.json("status")["last_event"]
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+        for path in ("/", "/metrics", "/api/v1/vms"):
+            status, headers, _ = request(path, method, body=b"{}")
+            need(status == 405 and headers["Allow"] == "GET, HEAD", f"{method} {path}: {status}")
+    need(cluster.json("status")["last_event"] == before, "something happened")
+    need(request("/", "HEAD")[0] == 200 and request("/", "HEAD")[2] == "", "HEAD")
+    for path in ("/nothing", "/../etc/passwd", "/api/v1/", "/page.html", "//", "/api/v1/vms/secret"):
+        need(request(path)[0] == 404, path)
+    for path in ("/", "/page.js", "/metrics", "/nothing"):
+        headers = request(path)[1]
+        need("default-src 'self'" in headers["Content-Security-Policy"] and headers["X-Content-Type-Options"] == "nosniff"
+             and "Access-Control-Allow-Origin" not in headers, headers)
+
+
+@case
+def other_names_are_refused():
+    port = address.split(":")[1]
+    for host, wanted in ((f"localhost:{port}", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("LOCALHOST", 200),
+                         ("evil.example", 421), (f"127.0.0.1.evil.example:{port}", 421), ("localhost.", 421),
+                         ("[::1].evil", 421), ("127.0.0.1@evil", 421)):
+        need(request("/metrics", host=host)[0] == wanted, host)
+    raw = socket.create_connection(address.split(":"))
+    raw.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    need(b" 421 " in raw.recv(4096), "without a host")
+    raw.close()
+
+
+@case
+def it_listens_on_loopback_only():
+    for arguments in (["--listen", "0.0.0.0"], ["--listen", "::"], ["--listen", "10.0.0.1"], ["--listen", "here"]):
+        done = subprocess.run([f"{BIN}/flyt-monitor", "--port", "0", *arguments], capture_output=True, text=True, timeout=20)
+        need(done.returncode == 1 and "no loopback address" in done.stderr, done)
+    for arguments in (["--port", "65536"], ["--interval", "0"], ["stray"], ["--streams", "x"], ["--frobnicate"]):
+        done = subprocess.run([f"{BIN}/flyt-monitor", *arguments], capture_output=True, text=True, timeout=20)
+        need(done.returncode == 2 and done.stderr, done)
+
+
+@case
+def no_secret_leaves_it():
+    secrets = [read(os.path.join(folder, name)).strip() for folder, _, names in os.walk(f"{cluster.dir}/etc")
+               for name in names if name.endswith((".secret", ".key"))]
+    need(len(secrets) >= 3 and all(len(each) > 20 for each in secrets), "secrets of the cluster")
+    for path in ("/metrics", "/metrics/servers", *(f"/api/v1/{name}" for name in ("status", "nodes", "gpus", "vms",
+                 "servers", "programs", "moves", "history"))):
+        text = request(path)[2]
+        need(not any(secret in text for secret in secrets), f"a secret in {path}")
+
+
+@case
+def nonsense_and_slow_readers_do_no_harm():
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    pieces = [b"GET ", b"/metrics", b" HTTP/1.1\r\n", b"Host: localhost\r\n", b"\r\n", b"Content-Length: 99999999\r\n",
+              b"Transfer-Encoding: chunked\r\n", b"\0", b"\xff" * 40, b"A" * 20000, b"Last-Event-ID: -1\r\n", b"POST "]
+    for _ in range(300):
+        peer = socket.create_connection(address.split(":"))
+        try:
+            peer.sendall(b"".join(chance.choices(pieces, k=chance.randrange(1, 12))))
+        except OSError:
+            pass
+        peer.close()
+    slow = []
+    for _ in range(100):                        # they ask for events, and read nothing
+        peer = socket.create_connection(address.split(":"))
+        peer.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        slow.append(peer)
+    begun = time.monotonic()
+    need(request("/metrics")[0] == 200 and time.monotonic() - begun < 5, f"seed {seed}")
+    answers = [peer.recv(64) for peer in slow]
+    followed, refused = (sum(word in each for each in answers) for word in (b" 200 ", b" 503 "))
+    need(60 <= followed <= 64 and followed + refused == 100, f"{followed} of 100, {refused} refused")
+    for peer in slow:
+        peer.close()
+    need(cluster.json("status")["nodes_up"] == 2, "the cluster manager is well")
+
+
+@case
+def counters_do_not_fall():
+    run_program()
+    watched = [name for name in samples() if "_total" in name and "launches" not in name or "calls" in name]
+    before = samples()
+    again = cluster.kill("cluster-manager")
+    until(lambda: samples().get('flyt_up{component="cluster-manager"}') == 0, "it is away")
+    again()
+    until(lambda: samples().get('flyt_up{component="cluster-manager"}') == 1, "it is back")
+    until(lambda: samples().get('flyt_vm_calls_total{vm="local"}') is not None, "its counters are back", 60)
+    after = samples()
+    # What is written each two seconds may lack in the DB; figures come back with the node's report.
+    fallen = {name: (before[name], after[name]) for name in watched
+              if name in after and after[name] < before[name] and "sm_seconds" not in name}
+    need(not fallen, fallen)
+
+
+class Browser:
+    """Chromium without a window, led over a pair of pipes (its DevTools protocol, messages ended by zeros)."""
+
+    def __init__(self, program):
+        (their_in, self.to), (self.back, their_out) = os.pipe(), os.pipe()
+        # The descriptors are 3 and 4 in the browser.
+        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{their_in} 4>&{their_out}', "-", program,
+                                         "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+                                         f"--user-data-dir={FOLDER}/chromium"], pass_fds=(their_in, their_out),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(their_in)
+        os.close(their_out)
+        self.number, self.session, self.complaints, self.rest = 0, None, [], b""
+
+    def ask(self, method, **arguments):
+        self.number += 1
+        call = {"id": self.number, "method": method, "params": arguments}
+        os.write(self.to, json.dumps(call | ({"sessionId": self.session} if self.session else {})).encode() + b"\0")
+        while True:
+            while b"\0" not in self.rest:
+                part = os.read(self.back, 65536)
+                need(part, "the browser has ended")
+                self.rest += part
+            message, self.rest = self.rest.split(b"\0", 1)
+            message = json.loads(message)
+            if message.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
+                self.complaints.append(message["params"])
+            if message.get("id") == self.number:
+                need("error" not in message, message)
+                return message["result"]
+
+    def open(self, url, width):
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Runtime", "Log", "Page"):
+            self.ask(f"{domain}.enable")
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+        self.ask("Page.navigate", url=url)
+
+    def value(self, expression):
+        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+
+@case
+def the_page_in_a_browser():
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not chromium:
+        raise Skip("chromium is not installed")
+    browser = Browser(chromium)
+    try:
+        for width in (360, 1280):
+            browser.open(f"http://{address}/", width)
+            text = lambda: browser.value("document.body.innerText") or ""
+            until(lambda: "soft-node-1-0" in text() and "GPUs ready" in text(), text)
+            need(browser.value("document.documentElement.scrollWidth") <= width, f"wider than {width}")
+            cluster.ctl("vm", "add", f"wide-{width}", "--sms", "1", "--memory", "1M")
+            until(lambda: f"wide-{width}" in text(), text)
+            # By keyboard: the first thing that can be reached leads to the content.
+            for kind in ("keyDown", "keyUp"):
+                browser.ask("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+            need(browser.value("document.activeElement.className") == "skip", "the first TAB")
+            need(not browser.complaints, browser.complaints)
+            browser.session = None
+    finally:
+        browser.process.kill()
+        browser.process.wait()
+
+
+@case
+def it_ends_with_the_cluster():
+    process = int(read(f"{cluster.dir}/run/monitor.pid").split()[0])
+    need(cluster.down() == 0, "down")
+    until(lambda: not os.path.exists(f"/proc/{process}"), "the monitor has ended")
+
+
+try:
+    code = only_cases()
+finally:
+    cluster.down()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+sys.exit(code)
