@@ -13,7 +13,7 @@ enum { LABELS_SIZE = 512, NAME_SIZE = CTL_MAX_NAME + 1, MOST_OF_ONE = 40 };
 enum { GAUGE, COUNTER };
 
 /* A page that is being filled. */
-struct page {
+struct sample_page {
     admin_sample samples[ADMIN_MAX_SAMPLES];
     struct {
         char name[NAME_SIZE], labels[LABELS_SIZE];
@@ -22,7 +22,8 @@ struct page {
 };
 
 /* more: further labels, with a comma before them. */
-static void sample(struct page *page, int kind, const char *name, const char *labels, const char *more, double value)
+static void sample(struct sample_page *page, int kind, const char *name, const char *labels, const char *more,
+                   double value)
 {
     if (page->count == ADMIN_MAX_SAMPLES)
         return;
@@ -34,7 +35,8 @@ static void sample(struct page *page, int kind, const char *name, const char *la
     };
 }
 
-static void figures(struct page *page, const char *of, const char *labels, const ctl_figures *all, uint64_t sm_us)
+static void figures(struct sample_page *page, const char *of, const char *labels, const ctl_figures *all,
+                    uint64_t sm_us)
 {
     const struct {
         const char *name, *more;
@@ -57,7 +59,7 @@ static void figures(struct page *page, const char *of, const char *labels, const
 }
 
 /* A histogram as Prometheus has it: each bucket also counts what is in those before it. */
-static void call_times(struct page *page, const char *labels, const ctl_figures *all)
+static void call_times(struct sample_page *page, const char *labels, const ctl_figures *all)
 {
     static const char name[] = "flyt_server_call_duration_seconds";
     char more[64], bucket[NAME_SIZE];
@@ -87,7 +89,7 @@ static bool all_heard(const struct server *servers, bool of_vm)
     return true;
 }
 
-static void of_cluster(struct page *page, struct cluster *cluster)
+static void of_cluster(struct sample_page *page, struct cluster *cluster)
 {
     const struct program *first = cluster->queue;
     sample(page, COUNTER, "flyt_events_total", "", "", (double)(cluster->events.next - 1));
@@ -96,7 +98,7 @@ static void of_cluster(struct page *page, struct cluster *cluster)
     sample(page, GAUGE, "flyt_db_waiting", "", "", (double)db_worker_waiting(cluster->db));
 }
 
-static void of_vm(struct page *page, struct cluster *cluster, const struct vm *vm)
+static void of_vm(struct sample_page *page, struct cluster *cluster, const struct vm *vm)
 {
     const struct total *total = total_find(cluster, TOTAL_VM, vm->row.name);
     char labels[LABELS_SIZE];
@@ -105,7 +107,7 @@ static void of_vm(struct page *page, struct cluster *cluster, const struct vm *v
         figures(page, "vm", labels, &total->all, total->sm_us);
 }
 
-static void of_node(struct page *page, struct cluster *cluster, const struct node *node)
+static void of_node(struct sample_page *page, struct cluster *cluster, const struct node *node)
 {
     const struct total *total = total_find(cluster, TOTAL_NODE, node->row.name);
     char labels[LABELS_SIZE];
@@ -114,7 +116,7 @@ static void of_node(struct page *page, struct cluster *cluster, const struct nod
         figures(page, "node", labels, &total->all, total->sm_us);
 }
 
-static void of_gpu(struct page *page, struct cluster *cluster, const struct gpu *gpu)
+static void of_gpu(struct sample_page *page, struct cluster *cluster, const struct gpu *gpu)
 {
     const struct total *total = total_find(cluster, TOTAL_GPU, gpu->id);
     char labels[LABELS_SIZE];
@@ -123,7 +125,7 @@ static void of_gpu(struct page *page, struct cluster *cluster, const struct gpu 
         figures(page, "gpu", labels, &total->all, total->sm_us);
 }
 
-static void of_server(struct page *page, const struct server *server)
+static void of_server(struct sample_page *page, const struct server *server)
 {
     char labels[LABELS_SIZE];
     if (server->counted.unheard)
@@ -135,7 +137,7 @@ static void of_server(struct page *page, const struct server *server)
 }
 
 /* Positions of the map from `after` on, until the page is full. *next: the position of the first that is left. */
-static void fill(struct cluster *cluster, const char *of, struct page *page, uint64_t after, uint64_t *next,
+static void fill(struct cluster *cluster, const char *of, struct sample_page *page, uint64_t after, uint64_t *next,
                  struct map *map)
 {
     void *each;
@@ -163,7 +165,7 @@ void admin_handle_counters(struct conn *conn, struct loop_call *call, void *obje
         { "vm", &cluster->vms }, { "node", &cluster->nodes }, { "gpu", &cluster->gpus }, { "server", &cluster->servers }
     };
     admin_counters_result result = { .status = { CTL_OK, (char *)"" } };
-    struct page *page = calloc(1, sizeof *page);
+    struct sample_page *page = calloc(1, sizeof *page);
     struct map *map = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(args->of, kinds[i].of) == 0)

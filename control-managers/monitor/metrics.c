@@ -1,4 +1,4 @@
-/* metrics.c: see metrics.h. The table of names is the one place that says what a metric means; docs/monitoring.md shows it. */
+/* metrics.c: see metrics.h. The table of names says what a metric means; docs/monitoring.md shows it. */
 #include "control-managers/monitor/metrics.h"
 
 #include <stdio.h>
@@ -58,14 +58,14 @@ static const struct {
     { "_sm_seconds_total", "SMs that were given times the seconds for which they were." },
 };
 
-struct family {
+struct metric_family {
     char name[NAME_SIZE];
     FILE *file;
     char *text;
     size_t size;
 };
 struct metrics {
-    struct family families[MOST_NAMES];
+    struct metric_family families[MOST_NAMES];
     size_t count;
 };
 
@@ -77,7 +77,7 @@ static bool ends_with(const char *text, const char *end)
     return a >= b && strcmp(text + a - b, end) == 0;
 }
 
-static void head(struct family *family)
+static void head(struct metric_family *family)
 {
     const char *type = ends_with(family->name, "_total") ? "counter" : "gauge", *help = "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -94,7 +94,7 @@ static void head(struct family *family)
 }
 
 /* The parts of a histogram belong to its name. */
-static struct family *family_of(struct metrics *metrics, const char *name)
+static struct metric_family *family_of(struct metrics *metrics, const char *name)
 {
     static const char *const parts[] = { "_bucket", "_sum", "_count" };
     char base[NAME_SIZE];
@@ -107,7 +107,7 @@ static struct family *family_of(struct metrics *metrics, const char *name)
             return &metrics->families[i];
     if (metrics->count == MOST_NAMES)
         return NULL;
-    struct family *family = &metrics->families[metrics->count];
+    struct metric_family *family = &metrics->families[metrics->count];
     snprintf(family->name, sizeof family->name, "%s", base);
     family->file = open_memstream(&family->text, &family->size);
     if (!family->file)
@@ -119,12 +119,13 @@ static struct family *family_of(struct metrics *metrics, const char *name)
 
 void metrics_add(struct metrics *metrics, const char *name, const char *labels, double value)
 {
-    struct family *family = family_of(metrics, name);
+    struct metric_family *family = family_of(metrics, name);
     if (family)
         fprintf(family->file, "%s%s%s%s %.17g\n", name, *labels ? "{" : "", labels, *labels ? "}" : "", value);
 }
 
-const char *metrics_label(const char *value, char *buffer, size_t size)
+/* A value of a label, with what has to be escaped; gives buffer. */
+static const char *metrics_label(const char *value, char *buffer, size_t size)
 {
     size_t at = 0;
     for (; value && *value && at + 3 < size; value++) {

@@ -1,4 +1,4 @@
-/* metrics.h: samples in Prometheus' text format. All samples of one name stand together, whatever the order they come in. */
+/* metrics.h: samples in Prometheus' text format. Samples of one name stand together, in whatever order they come. */
 #ifndef FLYT_MONITOR_METRICS_H
 #define FLYT_MONITOR_METRICS_H
 
@@ -12,8 +12,6 @@ struct metrics;
 struct metrics *metrics_create(void); /* NULL: no memory */
 /* labels: as admin_sample has them, "" for none. */
 void metrics_add(struct metrics *, const char *name, const char *labels, double value);
-/* A value of a label, with what has to be escaped; gives buffer. */
-const char *metrics_label(const char *value, char *buffer, size_t size);
 /* The text, to be freed; frees the metrics. NULL: no memory. */
 char *metrics_end(struct metrics *, size_t *size);
 

@@ -17,7 +17,7 @@
 
 enum { CALL_MS = 10000, EVENTS_MS = 1000 };
 
-struct reader {
+struct cluster_reader {
     struct monitor *monitor;
     struct loop *loop;
     struct link *link;
@@ -50,14 +50,14 @@ static int load_tls(const struct monitor *monitor, struct tls_context **tls, cha
     return tls_context_create(&files, tls, error);
 }
 
-static void disconnect(struct reader *reader)
+static void disconnect(struct cluster_reader *reader)
 {
     if (reader->link)
         link_close(reader->link);
     reader->link = NULL;
 }
 
-static bool connect_again(struct reader *reader)
+static bool connect_again(struct cluster_reader *reader)
 {
     struct monitor *monitor = reader->monitor;
     const char *const uris[] = { monitor->manager, NULL };
@@ -83,7 +83,7 @@ static bool connect_again(struct reader *reader)
 /* For rows_list. Only calls that read are made here: this is all that the monitor can do in the cluster. */
 static int ask(void *context, uint32_t procedure, const void *args, void *result)
 {
-    struct reader *reader = context;
+    struct cluster_reader *reader = context;
     int code = link_call_wait(reader->link, procedure, args, CALL_MS, result, reader->error);
     if (code)
         return code;
@@ -114,7 +114,7 @@ static void put_json(struct monitor *monitor, enum text_kind kind, const json_t 
         put(monitor, kind, text, strlen(text));
 }
 
-static int add_counters(struct reader *reader, struct metrics *metrics, const char *of)
+static int add_counters(struct cluster_reader *reader, struct metrics *metrics, const char *of)
 {
     admin_counters_args args = { .of = (char *)(uintptr_t)of };
     unsigned more;
@@ -133,7 +133,7 @@ static int add_counters(struct reader *reader, struct metrics *metrics, const ch
     return 0;
 }
 
-static void keep_history(struct reader *reader, const json_t *status)
+static void keep_history(struct cluster_reader *reader, const json_t *status)
 {
     static const char *const keys[] = { "sms", "sms_used", "memory", "memory_used", "servers", "programs", "waiting" };
     time_t now = time(NULL);
@@ -149,7 +149,7 @@ static void keep_history(struct reader *reader, const json_t *status)
     put_json(reader->monitor, TEXT_HISTORY, reader->history);
 }
 
-static int read_rows(struct reader *reader, enum rows_kind kind, enum text_kind text, json_t **rows)
+static int read_rows(struct cluster_reader *reader, enum rows_kind kind, enum text_kind text, json_t **rows)
 {
     const struct rows_asker asker = { .ask = ask, .context = reader };
     int code = rows_list(&asker, kind, &(struct rows_query){ .only = NULL }, rows);
@@ -166,7 +166,7 @@ static void put_metrics(struct monitor *monitor, enum text_kind kind, struct met
         put(monitor, kind, text, size);
 }
 
-static int read_servers(struct reader *reader, struct metrics *metrics, struct metrics *each)
+static int read_servers(struct cluster_reader *reader, struct metrics *metrics, struct metrics *each)
 {
     json_t *rows;
     int code = read_rows(reader, ROWS_SERVERS, TEXT_SERVERS, &rows);
@@ -178,7 +178,7 @@ static int read_servers(struct reader *reader, struct metrics *metrics, struct m
     return add_counters(reader, each, "server");
 }
 
-static int read_lists(struct reader *reader, struct metrics *metrics, struct metrics *each)
+static int read_lists(struct cluster_reader *reader, struct metrics *metrics, struct metrics *each)
 {
     json_t *rows;
     int code = read_rows(reader, ROWS_NODES, TEXT_NODES, &rows);
@@ -206,7 +206,7 @@ static int read_lists(struct reader *reader, struct metrics *metrics, struct met
     return read_servers(reader, metrics, each);
 }
 
-static int read_all(struct reader *reader, struct metrics *metrics, struct metrics *each)
+static int read_all(struct cluster_reader *reader, struct metrics *metrics, struct metrics *each)
 {
     static const char *const of[] = { "cluster", "node", "gpu", "vm" };
     admin_status_result status;
@@ -227,7 +227,7 @@ static int read_all(struct reader *reader, struct metrics *metrics, struct metri
 }
 
 /* Whatever comes of it, the metrics say whether the cluster manager answered. */
-static void read_once(struct reader *reader)
+static void read_once(struct cluster_reader *reader)
 {
     struct metrics *metrics = metrics_create(), *each = metrics_create();
     bool good = metrics && each && connect_again(reader) && read_all(reader, metrics, each) == 0;
@@ -265,7 +265,7 @@ static void keep_event(struct monitor *monitor, const admin_event *event)
 }
 
 /* Waits for events, a second at most. */
-static void read_events(struct reader *reader)
+static void read_events(struct cluster_reader *reader)
 {
     admin_events_args args = { .after = reader->monitor->newest, .wait_ms = EVENTS_MS };
     admin_events_result result;
@@ -289,7 +289,7 @@ static uint64_t now_ms(void)
 int monitor_read(struct monitor *monitor)
 {
     struct sigaction action = { .sa_handler = on_signal };
-    struct reader reader = { .monitor = monitor, .loop = loop_create(), .history = json_array() };
+    struct cluster_reader reader = { .monitor = monitor, .loop = loop_create(), .history = json_array() };
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     for (uint64_t due = 0; reader.loop && !ended;) {

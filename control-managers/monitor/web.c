@@ -17,9 +17,9 @@
 enum { CONNECTIONS = 256, IDLE_SECONDS = 20, BEAT_SECONDS = 10, MEMORY = 16384 };
 
 /* The page's files, as they stand in the folder. */
-#define FILE_IN(name, path)                                                                                         \
-    __asm__(".section .rodata\n.global page_" #name "\npage_" #name ":\n.incbin \"control-managers/monitor/" path   \
-            "\"\n.global page_" #name "_end\npage_" #name "_end:\n.byte 0\n.previous\n");                           \
+#define FILE_IN(name, path)                                                                                       \
+    __asm__(".section .rodata\n.global page_" #name "\npage_" #name ":\n.incbin \"control-managers/monitor/" path \
+            "\"\n.global page_" #name "_end\npage_" #name "_end:\n.byte 0\n.previous\n");                         \
     extern const char page_##name[], page_##name##_end[]
 FILE_IN(html, "page.html");
 FILE_IN(css, "page.css");
@@ -40,16 +40,11 @@ static const struct {
     const char *path, *type;
     enum text_kind kind;
 } texts[] = {
-    { "/metrics", metrics_form, TEXT_METRICS },
-    { "/metrics/servers", metrics_form, TEXT_SERVER_METRICS },
-    { "/api/v1/status", json_form, TEXT_STATUS },
-    { "/api/v1/nodes", json_form, TEXT_NODES },
-    { "/api/v1/gpus", json_form, TEXT_GPUS },
-    { "/api/v1/vms", json_form, TEXT_VMS },
-    { "/api/v1/servers", json_form, TEXT_SERVERS },
-    { "/api/v1/programs", json_form, TEXT_PROGRAMS },
-    { "/api/v1/moves", json_form, TEXT_MOVES },
-    { "/api/v1/history", json_form, TEXT_HISTORY },
+    { "/metrics", metrics_form, TEXT_METRICS },     { "/metrics/servers", metrics_form, TEXT_SERVER_METRICS },
+    { "/api/v1/status", json_form, TEXT_STATUS },   { "/api/v1/nodes", json_form, TEXT_NODES },
+    { "/api/v1/gpus", json_form, TEXT_GPUS },       { "/api/v1/vms", json_form, TEXT_VMS },
+    { "/api/v1/servers", json_form, TEXT_SERVERS }, { "/api/v1/programs", json_form, TEXT_PROGRAMS },
+    { "/api/v1/moves", json_form, TEXT_MOVES },     { "/api/v1/history", json_form, TEXT_HISTORY },
 };
 
 static struct MHD_Daemon *web;
@@ -101,14 +96,14 @@ static bool host_is_ours(const struct monitor *monitor, const char *host)
 
 /* ---- events as they come ---- */
 
-struct stream {
+struct event_stream {
     struct monitor *monitor;
     uint64_t after;
     char *left; /* of an event that did not fit */
     size_t at;
 };
 
-static ssize_t give_left(struct stream *stream, char *buffer, size_t most)
+static ssize_t give_left(struct event_stream *stream, char *buffer, size_t most)
 {
     size_t size = strlen(stream->left + stream->at), taken = size < most ? size : most;
     memcpy(buffer, stream->left + stream->at, taken);
@@ -125,7 +120,7 @@ static ssize_t give_left(struct stream *stream, char *buffer, size_t most)
    thread of its connection. */
 static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t most)
 {
-    struct stream *stream = context;
+    struct event_stream *stream = context;
     struct monitor *monitor = stream->monitor;
     struct timespec until;
     (void)position;
@@ -157,7 +152,7 @@ static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_
 
 static void stream_free(void *context)
 {
-    struct stream *stream = context;
+    struct event_stream *stream = context;
     pthread_mutex_lock(&stream->monitor->lock);
     stream->monitor->streams--;
     pthread_mutex_unlock(&stream->monitor->lock);
@@ -168,12 +163,13 @@ static void stream_free(void *context)
 static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connection *connection)
 {
     const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
-    struct stream *stream = calloc(1, sizeof *stream);
+    struct event_stream *stream = calloc(1, sizeof *stream);
     pthread_mutex_lock(&monitor->lock);
     bool full = monitor->streams >= monitor->most_streams;
     if (stream && !full) {
         monitor->streams++;
-        *stream = (struct stream){ .monitor = monitor, .after = last ? strtoull(last, NULL, 10) : monitor->newest };
+        *stream =
+            (struct event_stream){ .monitor = monitor, .after = last ? strtoull(last, NULL, 10) : monitor->newest };
     }
     pthread_mutex_unlock(&monitor->lock);
     if (!stream || full) {
@@ -211,7 +207,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)version, (void)upload;
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return say(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "Nothing can be changed here.\n");
-    if (!*state) {                              /* the head has come; the body, if any, is not looked at */
+    if (!*state) { /* the head has come; the body, if any, is not looked at */
         *state = &seen;
         return MHD_YES;
     }
@@ -240,11 +236,13 @@ static int listen_on(const struct monitor *monitor, char *error)
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(monitor->port) };
     bool is_four = inet_pton(AF_INET, monitor->address, &four.sin_addr) == 1;
     bool is_six = !is_four && inet_pton(AF_INET6, monitor->address, &six.sin6_addr) == 1;
-    bool loopback = (is_four && ntohl(four.sin_addr.s_addr) >> 24 == 127) ||
-                    (is_six && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr));
+    bool loopback =
+        (is_four && ntohl(four.sin_addr.s_addr) >> 24 == 127) || (is_six && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr));
     if (!loopback) {
-        snprintf(error, 256, "%s is no loopback address: without TLS this shows the cluster to nobody else; "
-                 "use a proxy with TLS, or ssh -L", monitor->address);
+        snprintf(error, 256,
+                 "%s is no loopback address: without TLS this shows the cluster to nobody else; "
+                 "use a proxy with TLS, or ssh -L",
+                 monitor->address);
         return -1;
     }
     int one = 1, fd = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/control/monitor.py BIN PROGRAM: flyt-monitor beside a cluster of flyt-local. PROGRAM uses a GPU and ends. Speaks TAP.
+"""tests/control/monitor.py BIN PROGRAM: flyt-monitor beside a cluster of flyt-local. PROGRAM uses a GPU and ends.
 
 shows: monitor: metrics as Prometheus reads them, JSON as flytctl prints it, events in less than a second
 shows: monitor: it changes nothing, other names and methods are refused, nonsense and slow readers do no harm
@@ -139,8 +139,8 @@ scrape_configs:
 @case
 def json_is_what_flytctl_prints():
     for name, arguments in (("nodes", ["node", "list"]), ("gpus", ["gpu", "list"]), ("vms", ["vm", "list"]),
-                            ("servers", ["server", "list"]), ("programs", ["program", "list"]), ("moves", ["move", "list"]),
-                            ("status", ["status"])):
+                            ("servers", ["server", "list"]), ("programs", ["program", "list"]),
+                            ("moves", ["move", "list"]), ("status", ["status"])):
         status, headers, _ = request(f"/api/v1/{name}")
         need(status == 200 and headers["Content-Type"] == "application/json", headers)
 
@@ -181,7 +181,8 @@ def nothing_can_be_changed():
         need(request(path)[0] == 404, path)
     for path in ("/", "/page.js", "/metrics", "/nothing"):
         headers = request(path)[1]
-        need("default-src 'self'" in headers["Content-Security-Policy"] and headers["X-Content-Type-Options"] == "nosniff"
+        need("default-src 'self'" in headers["Content-Security-Policy"]
+             and headers["X-Content-Type-Options"] == "nosniff"
              and "Access-Control-Allow-Origin" not in headers, headers)
 
 
@@ -201,7 +202,8 @@ def other_names_are_refused():
 @case
 def it_listens_on_loopback_only():
     for arguments in (["--listen", "0.0.0.0"], ["--listen", "::"], ["--listen", "10.0.0.1"], ["--listen", "here"]):
-        done = subprocess.run([f"{BIN}/flyt-monitor", "--port", "0", *arguments], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([f"{BIN}/flyt-monitor", "--port", "0", *arguments], capture_output=True,
+                              text=True, timeout=20)
         need(done.returncode == 1 and "no loopback address" in done.stderr, done)
     for arguments in (["--port", "65536"], ["--interval", "0"], ["stray"], ["--streams", "x"], ["--frobnicate"]):
         done = subprocess.run([f"{BIN}/flyt-monitor", *arguments], capture_output=True, text=True, timeout=20)
