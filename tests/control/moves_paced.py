@@ -175,8 +175,8 @@ def liar(cluster):
     for i in range(500):
         assert report(lying, own, phase=i * 7919, done=(1 << 64) - 1 - i, total=i, rate=(1 << 64) - 1) == 0
     assert report(lying, own, phase=3, done=7, total=9) == 0
-    until(lambda: cluster.rows("move", "list")[-1]["bytes_done"] == 7, "the last one counts")
-    rows = {row["id"]: row for row in cluster.rows("move", "list")}
+    rows = until(lambda: (rows := {row["id"]: row for row in cluster.rows("move", "list")})[own]["bytes_done"] == 7
+                 and rows, "the last one counts")
     assert rows[theirs]["bytes_done"] == 0 and rows[theirs]["phase"] == "", rows[theirs]
     for peer in (honest, lying):
         peer.close()

@@ -32,6 +32,12 @@ static const char *const default_config = "/etc/flyt/client-manager.conf";      
 static rpc_client *_Atomic manager;    /* another one after manager_come_back */
 static _Atomic unsigned manager_minor;
 static uint64_t manager_server;       /* that the session uses */
+/* How far a move is, as it was reported last: the mover's thread. */
+static struct {
+    struct rpc_call call;
+    manager_progress_result result;
+    rpc_client *client;               /* at which the call is outstanding; NULL: none is */
+} progress;
 
 static const struct rpc_procedure procedures[] = {
     [MANAGER_HELLO] = { "MANAGER_HELLO", RPC_CLASS_SYNC },
@@ -249,6 +255,7 @@ int manager_ask(struct manager_place *place)
     memset(place, 0, sizeof *place);
     rpc_client_destroy(manager);
     manager = NULL;
+    progress.client = NULL;
     int code = manager_connect();
     if (code || (code = manager_hello()))
         return code;
@@ -483,13 +490,7 @@ bool manager_move_is_wanted(uint64_t number)
     return same;
 }
 
-/* ---- how far a move is: the mover's thread ---- */
-
-static struct {
-    struct rpc_call call;
-    manager_progress_result result;
-    rpc_client *client;               /* at which the call is outstanding; NULL: none is */
-} progress;
+/* ---- how far a move is ---- */
 
 /* Has the answer, which may have to be waited for. */
 static void progress_take(struct move_limits *limits)
