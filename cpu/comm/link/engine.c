@@ -80,17 +80,29 @@ static void look_at_channel(struct comm_link *link, struct comm_channel *c)
         comm_link_fail(link, -ETIMEDOUT, "the peer's machine has not answered for FLYT_SILENCE seconds");
 }
 
+static bool has_ended(const struct comm_link *link, uint64_t now)
+{
+    return link->ended && link->status == 0 && now > link->ended_at + ENDED_NS;
+}
+
 static void look_at(struct comm_link *link, uint64_t now, bool was_stopped)
 {
     uint64_t silence = (uint64_t)rpc_silence_seconds() * CLOCK_NS_PER_SECOND;
     bool beat = false;
     pthread_mutex_lock(&link->lock);
+    if (has_ended(link, now)) {
+        /* This thread may have been away for that long: what the peer has said meanwhile on channel 0, which is this
+           thread's, comes first. */
+        pthread_mutex_unlock(&link->lock);
+        comm_in_take(&link->channels[0]);
+        pthread_mutex_lock(&link->lock);
+    }
     if (was_stopped)
         link->last_heard = now;                 /* what the peer said meanwhile has not been read yet */
     if (link->stage == LINK_JOINED && link->status == 0) {
         if (now > link->last_heard && now - link->last_heard > silence)
             comm_link_fail(link, -ETIMEDOUT, "the peer has said nothing for FLYT_SILENCE seconds");
-        if (link->ended && link->status == 0 && now > link->ended_at + ENDED_NS)
+        if (has_ended(link, now))
             comm_link_fail(link, link->ended, "a connection to the peer has ended");
         for (unsigned i = 0; i < link->count && link->status == 0; i++)
             look_at_channel(link, &link->channels[i]);
