@@ -80,8 +80,9 @@ enum { EXEC_PRED_FALSE = 0, EXEC_PRED_SINK = 4, EXEC_PRED_CARRY = 8, EXEC_PRED_C
 
 struct exec_insn {
     exec_handler *run;
-    exec_handler *inner;              /* what a guarded instruction runs under its guard */
-    exec_handler *general;            /* of any lanes; `run` is it, or the handler of straight.h */
+    /* What a guarded instruction runs under its guard. Of another one whose `run` is the handler of straight.h: its own
+       handler, for any lanes. */
+    exec_handler *inner;
     union {
         sg_alu_function *alu;
         const struct exec_insn *target;

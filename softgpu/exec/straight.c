@@ -1,5 +1,6 @@
 /* straight.c: see straight.h. Compiled once per level of the processor. */
 #include "softgpu/alu/small_float.h"
+#include "softgpu/exec/decode.h"
 #include "softgpu/exec/fused_access.h"
 #include "softgpu/exec/straight.h"
 
@@ -120,10 +121,19 @@ FUSED void load_param(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
+/* The instruction alone, for any lanes. */
+FUSED void general(struct exec_warp *w, const struct exec_insn *i)
+{
+    if (i->straight == EXEC_STRAIGHT_GUARDED)
+        exec_run_guarded(w, i);
+    else
+        i->inner(w, i);
+}
+
 static void straight(struct exec_warp *w, const struct exec_insn *i)
 {
     if (w->mask != UINT32_MAX) {
-        i->general(w, i);
+        general(w, i);
         return;
     }
     for (;; i++) {
@@ -146,7 +156,7 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
         CASE_1(NOT_32, uint32_t, uint32_t, ~a)
         CASE_2(SHL_32, uint32_t, uint32_t, uint32_t, b >= 32 ? 0 : a << (b & 31))
         CASE_2(SHR_U32, uint32_t, uint32_t, uint32_t, b >= 32 ? 0 : a >> (b & 31))
-        CASE_2(SHR_S32, uint32_t, uint32_t, uint32_t, (int32_t)a >> (b >= 32 ? 31 : b))
+        CASE_2(SHR_S32, uint32_t, uint32_t, uint32_t, (int32_t)a >> (b >= 32 ? 31 : b)) /* arithmetic */
         CASE_2(MIN_S32, uint32_t, uint32_t, uint32_t, (int32_t)a < (int32_t)b ? a : b)
         CASE_2(MAX_S32, uint32_t, uint32_t, uint32_t, (int32_t)a > (int32_t)b ? a : b)
         CASE_2(MIN_U32, uint32_t, uint32_t, uint32_t, a < b ? a : b)
@@ -230,7 +240,7 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
     }
 general:
     w->pc = i + 1;
-    i->general(w, i);
+    general(w, i);
 }
 
 SG_CLONE_DECLARE(const struct exec_straight_handler, exec_straight);

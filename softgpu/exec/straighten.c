@@ -100,8 +100,10 @@ void exec_straighten(struct exec_insn *insns, uint32_t count)
         uint8_t special = by_handler(i);
         if (special != EXEC_STRAIGHT_NONE)
             i->straight = special;
-        i->general = i->run;
-        if (i->straight != EXEC_STRAIGHT_NONE)
-            i->run = levels[sg_cpu_level()]->run;
+        if (i->straight == EXEC_STRAIGHT_NONE)
+            continue;
+        if (i->straight != EXEC_STRAIGHT_GUARDED)
+            i->inner = i->run;
+        i->run = levels[sg_cpu_level()]->run;
     }
 }

@@ -341,6 +341,8 @@ CUresult sgd_module_function(struct sgd_module *m, const char *name, struct sgd_
     sgd_lock();
     m->running--;
     sgd_progress();
+    if (r == CUDA_ERROR_INVALID_PTX)
+        r = sgd_text_refused(r, log, sizeof log);
     if (r) {
         sgd_log("%s", log);
         return r;
