@@ -19,7 +19,8 @@ enum {
     TRANSPORT_MINOR = 4,
     UNREACHED_MINOR = 5,
     MOVES_MINOR = 7,
-    PROGRESS_MINOR = 9
+    PROGRESS_MINOR = 9,
+    THAWED_MINOR = 9
 };
 
 static void ask_events(struct manager *);
@@ -87,6 +88,13 @@ int cluster_unreached(struct program *program, uint64_t server, bool never, cons
     client_unreached_args args = { .key = program->key, .server = server, .never = never,
                                    .why = (char *)(uintptr_t)why };
     return program->manager->takes_unreached ? call_about(program, CLIENT_UNREACHED, &args) : -ENOSYS;
+}
+
+int cluster_thawed(struct program *program)
+{
+    client_running args = { .server = program->server };
+    fill_program(program, &args.prog);
+    return program->manager->takes_thawed ? call_about(program, CLIENT_THAWED, &args) : -ENOSYS;
 }
 
 static void transport_told(void *context, int error, const char *why, void *object)
@@ -350,6 +358,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_transport = peer->minor >= TRANSPORT_MINOR;
     manager->takes_unreached = peer->minor >= UNREACHED_MINOR;
     manager->takes_moves = peer->minor >= MOVES_MINOR;
+    manager->takes_thawed = peer->minor >= THAWED_MINOR;
     manager->takes_progress = peer->minor >= PROGRESS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;

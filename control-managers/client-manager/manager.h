@@ -96,7 +96,7 @@ struct manager {
     bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
     bool registered, telling_ends;
     /* the cluster manager is of a version that does */
-    bool takes_transport, takes_unreached, takes_moves, takes_progress;
+    bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed;
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
@@ -123,6 +123,8 @@ int cluster_request(struct program *);
 int cluster_renew(struct program *);
 /* It does not reach its server; never: nor any other one of that node. 0, or -ENOTCONN, -ENOSYS. */
 int cluster_unreached(struct program *, uint64_t server, bool never, const char *why);
+/* It is suspended, and nobody knew it. 0, or -ENOTCONN, -ENOSYS. */
+int cluster_thawed(struct program *);
 /* How the program reaches its GPU server, if it has said so and the cluster manager is there. */
 void cluster_tell_transport(struct program *);
 void cluster_tell_ends(struct manager *);

@@ -593,6 +593,31 @@ static void handle_resume(struct conn *conn, struct loop_call *call, void *objec
     move_resumed(program, args->move);
 }
 
+/* A program that was suspended somewhere, and that nobody knows here. It is watched by its process: it keeps no
+   connection. */
+static void handle_thawed(struct conn *conn, struct loop_call *call, void *object)
+{
+    struct manager_visitor *visitor = conn_context(conn);
+    ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
+    struct program *program = visitor->program ? NULL : create(visitor->manager, conn, object);
+    if (!program) {
+        result.status = (ctl_status){ CTL_NO_ROOM, (char *)(uintptr_t)"there are too many programs on this VM" };
+        call_reply(call, &result);
+        return;
+    }
+    visitor->program = program;
+    program->minor = visitor->hello.minor;
+    program->state = PROGRAM_RUNNING;
+    program->server = CLIENT_SUSPENDED;
+    log_info("event=program-thawed program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key,
+             program->pid, program->uid, program->executable);
+    state_save(program->manager);
+    if (cluster_thawed(program) != 0)
+        log_info("event=thawed-not-told program=%llu why=\"the cluster manager is away, or of an earlier release\"",
+                 (unsigned long long)program->key);
+    call_reply(call, &result);
+}
+
 static void opened(struct conn *conn)
 {
     struct manager_visitor *visitor = calloc(1, sizeof *visitor);
@@ -604,6 +629,18 @@ static void opened(struct conn *conn)
         conn_close(conn, "no memory");
 }
 
+/* One that is suspended may keep no connection; its end is its process's. */
+static bool stays_apart(struct program *program)
+{
+    if (program->ended || program->server != CLIENT_SUSPENDED || !process_alive(&program->process))
+        return false;
+    program->conn = NULL;
+    program->waiting = NULL;
+    if (!program->process.watch)
+        program_watch(program);
+    return true;
+}
+
 static void closed(struct conn *conn, int error, const char *why)
 {
     struct manager_visitor *visitor = conn_context(conn);
@@ -611,7 +648,7 @@ static void closed(struct conn *conn, int error, const char *why)
     (void)why;
     if (!visitor)
         return;
-    if (visitor->program) {
+    if (visitor->program && !stays_apart(visitor->program)) {
         visitor->program->waiting = NULL;
         program_gone(visitor->program);
     }
@@ -629,6 +666,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_MOVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_asked },
     [PROGRAM_RESUME] = { 1u << CTL_ROLE_PROGRAM, handle_resume },
     [PROGRAM_REST] = { 1u << CTL_ROLE_PROGRAM, move_handle_rest },
+    [PROGRAM_THAWED] = { 1u << CTL_ROLE_PROGRAM, handle_thawed },
     [PROGRAM_SAVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_save },
     [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
     [PROGRAM_PROGRESS] = { 1u << CTL_ROLE_PROGRAM, move_handle_progress },

@@ -466,7 +466,7 @@ void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
     client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved,
-    client_handle_progress;
+    client_handle_progress, client_handle_thawed;
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);

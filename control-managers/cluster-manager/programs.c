@@ -414,6 +414,27 @@ static void adopt(struct cluster *cluster, struct vm *vm, const client_running *
         program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
 }
 
+/* A program that was frozen while it was suspended, and has been restored on this VM. */
+void client_handle_thawed(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_running *running = object;
+    struct vm *vm = client_vm_of(conn);
+    char text[CTL_MAX_TEXT + 1] = "";
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    struct program *program = map_get_id(&vm->by_key, running->prog.key);
+    client_answer answer = { .status = { CTL_OK, text }, .key = running->prog.key };
+    if (running->server != CLIENT_SUSPENDED || running->id || program)
+        answer.status.code = explain(text, CTL_INVALID, "this program is no new one that is suspended");
+    else
+        adopt(vm->cluster, vm, running);
+    program = answer.status.code == CTL_OK ? map_get_id(&vm->by_key, running->prog.key) : NULL;
+    answer.prog = program ? program->id : 0;
+    call_reply(call, &answer);
+}
+
 static void end_unnamed(struct cluster *cluster, struct vm *vm, const client_register_args *args)
 {
     struct map named = { 0 };

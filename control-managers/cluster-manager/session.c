@@ -360,6 +360,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_TRANSPORT] = { CLIENT, client_handle_transport },
     [CLIENT_UNREACHED] = { CLIENT, client_handle_unreached },
     [CLIENT_MOVED] = { CLIENT, client_handle_moved },
+    [CLIENT_THAWED] = { CLIENT, client_handle_thawed },
     [CLIENT_PROGRESS] = { CLIENT, client_handle_progress },
     [ADMIN_STATUS] = { VIEWER, admin_handle_status },
     [ADMIN_NODES] = { VIEWER, admin_handle_nodes },

@@ -113,6 +113,10 @@ const char *rpc_channel_transport(const rpc_channel *);     /* "tcp", "tls", "un
 /* In the child of a fork: gives the descriptors up without a word to the peer. */
 void rpc_channel_abandon(rpc_channel *);
 
+/* Gives the descriptors of a connection up that has ended, before it is destroyed; what it shares stays. No thread may
+   be inside. */
+void rpc_channel_part(rpc_channel *);
+
 /* ---- listening ---- */
 
 typedef struct rpc_listener rpc_listener;
@@ -209,6 +213,7 @@ bool rpc_client_shared_memory(const rpc_client *, struct rpc_shared_memory *);
 void rpc_client_shutdown(rpc_client *);                 /* every call in flight ends with RPC_CANTRECV */
 void rpc_client_destroy(rpc_client *);                  /* no thread may be inside */
 void rpc_client_abandon(rpc_client *);                  /* in the child of a fork: frees nothing that needs a lock */
+void rpc_client_part(rpc_client *);                     /* after its end: rpc_channel_part */
 
 /* ---- server ---- */
 

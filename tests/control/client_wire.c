@@ -133,6 +133,7 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_RESUME, PROGRAM_RESUME);
     assert_int_equal(MANAGER_REST, PROGRAM_REST);
     assert_int_equal(MANAGER_SAVE, PROGRAM_SAVE);
+    assert_int_equal(MANAGER_THAWED, PROGRAM_THAWED);
     assert_int_equal(MANAGER_MINOR_SAVES, CLIENT_MINOR_SAVES);
     assert_int_equal(MANAGER_FILE_KEY, CTL_FILE_KEY);
     assert_int_equal(MANAGER_FILE_KEY_WRAPPED, CTL_FILE_KEY_WRAPPED);

@@ -391,6 +391,57 @@ TEST(test_client_managers_of_a_release_before)
     rig_destroy();
 }
 
+/* ---- frozen, and restored ---- */
+
+static struct { ctl_code code; uint64_t id; bool answered; } thawed;
+
+static void take_thawed(void *context, int error, const char *why, void *object)
+{
+    const client_answer *answer = object;
+    (void)context, (void)why;
+    thawed.answered = true;
+    thawed.code = error ? CTL_INTERNAL : answer->status.code;
+    thawed.id = error ? 0 : answer->prog;
+}
+
+static void thaw(uint64_t key, uint64_t id, uint64_t server)
+{
+    char error[512] = "";
+    client_running running = { .prog = { .key = key, .pid = 77, .executable = (char *)"/bin/thawed" }, .id = id,
+                               .server = server };
+    thawed.answered = false;
+    assert_int_equal(link_call(a.link, CLIENT_THAWED, &running, SOON_MS, take_thawed, NULL, error), 0);
+    rig_until(thawed.answered, SOON_MS);
+}
+
+TEST(test_thawed)
+{
+    char text[CTL_MAX_TEXT + 1];
+    admin_move_result result;
+    begin(0);
+    const unsigned before = admin_status().programs;
+    thaw(4711, 0, 1);                                   /* it has a server */
+    assert_int_equal(thawed.code, CTL_INVALID);
+    thaw(4711, one->id, CLIENT_SUSPENDED);              /* and that is another one's name */
+    assert_int_equal(thawed.code, CTL_INVALID);
+    assert_int_equal(admin_status().programs, before);
+    thaw(4711, 0, CLIENT_SUSPENDED);
+    assert_true(thawed.code == CTL_OK && thawed.id && thawed.id != one->id);
+    assert_int_equal(admin_status().programs, before + 1);
+    const uint64_t id = thawed.id;
+    thaw(4711, 0, CLIENT_SUSPENDED);                    /* twice */
+    assert_int_equal(thawed.code, CTL_INVALID);
+    assert_int_equal(admin_status().programs, before + 1);
+    admin_move_args args = { .prog = id, .vm = (char *)"", .to = (char *)"", .action = ADMIN_ACTION_SUSPEND,
+                             .file = (char *)"" };
+    admin_call(ADMIN_MOVE, &args, &result);
+    snprintf(text, sizeof text, "%s", result.status.text);
+    assert_int_equal(result.status.code, CTL_BUSY);
+    assert_non_null(strstr(text, "is suspended"));
+    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    rig_destroy();
+}
+
 /* ---- on one node ---- */
 
 /* A node whose first GPU has a program of VM a; the second is as large. software: both are software GPUs. */

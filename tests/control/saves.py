@@ -8,7 +8,8 @@ shows: checkpoints: with a key in the client manager's configuration they are en
 shows: checkpoints: with the changes alone; several become one again, encrypted or not; another base is refused by name
 shows: checkpoints: a library of an earlier release is refused by name where it cannot do what is asked
 shows: checkpoints: the commands of docs/elastic.md that encrypt them do what it says
-shows: suspending: with a file that has a name; it goes when the program is resumed, and nobody's file is replaced
+shows: suspending: with a file that has a name; it goes when the program is resumed, and nobody's file is replaced. The
+   program keeps no connection meanwhile, whoever is killed; where it could not be frozen it is refused by name
 """
 import json
 import os
@@ -161,6 +162,24 @@ def strangers(cluster):
     ok("a library of an earlier release: refused by name")
 
 
+def descriptors(program):
+    folder = f"/proc/{program.process.pid}/fd"
+    found = []
+    for name in os.listdir(folder):
+        try:
+            found.append(os.readlink(os.path.join(folder, name)))
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def is_apart(program):
+    """No connection, no reserved addresses: CRIU could write it down."""
+    largest = max(int(line.split("-")[1].split()[0], 16) - int(line.split("-")[0], 16)
+                  for line in read(f"/proc/{program.process.pid}/maps").splitlines())
+    return largest < 1 << 30 and not any(name.startswith(("socket:", "anon_inode:")) for name in descriptors(program))
+
+
 def with_a_name(cluster, a):
     path, taken = (os.path.join(cluster.dir, name) for name in ("frozen", "taken"))
     write(taken, "mine")
@@ -168,15 +187,62 @@ def with_a_name(cluster, a):
     assert "File exists" in said and read(taken) == "mine", said
     a.goes_on(1)
     cluster.run("program", "suspend", str(a.id), "relative/path", expect=2)
+    for party in (None, "client-manager", "cluster-manager"):
+        cluster.run("program", "suspend", str(a.id), path)
+        assert state(cluster, a) == "suspended" and os.stat(path).st_mode & 0o777 == 0o600
+        until(lambda: is_apart(a), lambda: f"it keeps {descriptors(a)}")
+        shown = show(cluster, path)
+        assert shown["encrypted"] and shown["key"] is None and shown["bytes"] > 0, shown
+        assert "only the process that wrote it" in cluster.run("checkpoint", "show", path)
+        if party:
+            cluster.kill(party)()
+            until(lambda: cluster.command("program", "list").returncode == 0 and state(cluster, a) == "suspended" and
+                  all(row["state"] == "up" for row in cluster.rows("node", "list")), "the cluster is there again", 40)
+        until(lambda: cluster.command("program", "resume", str(a.id)).returncode == 0, "it is resumed", 40)
+        a.goes_on()
+        assert not os.path.exists(path)
+    ok("suspended into a file with a name it keeps no connection, whoever is killed meanwhile, and is resumed")
+
+
+def ends_apart(cluster):
+    a, path = Program(cluster), os.path.join(cluster.dir, "left")
     cluster.run("program", "suspend", str(a.id), path)
-    assert state(cluster, a) == "suspended" and os.stat(path).st_mode & 0o777 == 0o600
-    shown = show(cluster, path)
-    assert shown["encrypted"] and shown["key"] is None and shown["bytes"] > 0, shown
-    assert "only the process that wrote it" in cluster.run("checkpoint", "show", path)
-    cluster.run("program", "resume", str(a.id))
-    a.goes_on()
-    assert not os.path.exists(path)
-    ok("suspended into a file with a name, and resumed from it")
+    until(lambda: is_apart(a), "it is apart")
+    assert state(cluster, a) == "suspended"
+    a.process.kill()
+    a.process.wait()
+    until(lambda: state(cluster, a) == "gone", "the cluster has forgotten it")
+    assert os.path.exists(path)
+    ok("one that is killed while it has no connection is forgotten")
+
+
+MANAGED = """
+import ctypes, sys
+cuda, memory = ctypes.CDLL("libcudart.so.13"), ctypes.c_void_p()
+assert cuda.cudaMallocManaged(ctypes.byref(memory), ctypes.c_size_t(1 << 20), 1) == 0
+ctypes.memset(memory, 1, 1 << 20)
+assert cuda.cudaMemPrefetchAsync and cuda.cudaDeviceSynchronize() == 0
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def userfault(cluster):
+    """Where the system lets pages of managed memory be watched by userfaultfd."""
+    process = subprocess.Popen([f"{moves.BIN}/flyt-run", sys.executable, "-c", MANAGED], env=cluster.env,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    links = [os.readlink(f"/proc/{process.pid}/fd/{name}") for name in os.listdir(f"/proc/{process.pid}/fd")]
+    number = str(cluster.rows("program", "list")[0]["id"])
+    if "anon_inode:[userfaultfd]" in links:
+        said = cluster.run("program", "suspend", number, f"{cluster.dir}/managed", expect=9)
+        assert "userfaultfd" in said and "FLYT_PERF=no_userfault" in said, said
+    else:
+        cluster.run("program", "suspend", number, f"{cluster.dir}/managed")
+        cluster.run("program", "resume", number)
+    process.communicate("\n", timeout=60)
+    until(lambda: not cluster.rows("program", "list"), "it is gone")
+    ok(f"userfaultfd: {'refused by name' if 'anon_inode:[userfaultfd]' in links else 'not here'}")
 
 
 def main():
@@ -194,6 +260,8 @@ def main():
         with_a_name(cluster, a)
         a.end()
         until(lambda: state(cluster, a) == "gone", "it is gone")
+        ends_apart(cluster)
+        userfault(cluster)
         strangers(cluster)
     except BaseException:
         moves.show(cluster)

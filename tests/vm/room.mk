@@ -1,6 +1,7 @@
 # Virtual machines under QEMU (guest.py, host.py), skipped where none can be had.
 VM_PROGRAMS := $(addprefix build/cuda/,vector_add printing reuse numbers sticky errors pinned forever vm_copies) \
                build/bench/benchE
+$(BUILD)/tests/vm_criu: build/cuda/moved
 build/cuda/vm_copies: tests/vm/copies.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
@@ -9,6 +10,6 @@ $(BUILD)/tests/vm_%: tests/vm/%.py tests/vm/guest.py tests/vm/host.py tests/vm/m
 	@printf '#!/bin/sh\nexec tests/vm/$*.py --bin %s "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 ifeq ($(FLAVOUR),plain)
-LONG_TESTS += tests/vm/libvirt.py@300 $(BUILD)/tests/vm_guide@900
+LONG_TESTS += $(BUILD)/tests/vm_criu@600 tests/vm/libvirt.py@300 $(BUILD)/tests/vm_guide@900
 TESTS += $(BUILD)/tests/vm_rpc@240 $(BUILD)/tests/vm_memory@300 $(BUILD)/tests/vm_cluster@300
 endif

@@ -59,6 +59,12 @@ void rpc_client_destroy(rpc_client *client)
     free(client);
 }
 
+void rpc_client_part(rpc_client *client)
+{
+    rpc_client_shutdown(client);
+    rpc_channel_part(client->channel);
+}
+
 void rpc_client_abandon(rpc_client *client)
 {
     /* The lock may be held for ever by a thread that the child does not have, and the memory may be half

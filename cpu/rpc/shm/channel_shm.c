@@ -403,6 +403,8 @@ static void shm_abandon(rpc_channel *channel)
         close(s->kept_fd);
 }
 
+static void shm_part(rpc_channel *channel) { rpc_channel_part(of(channel)->socket); }
+
 static void shm_destroy(rpc_channel *channel)
 {
     struct shm_channel *s = of(channel);
@@ -449,6 +451,7 @@ static const struct rpc_channel_operations shm_operations = {
     .shutdown = shm_shutdown,
     .destroy = shm_destroy,
     .abandon = shm_abandon,
+    .part = shm_part,
 };
 
 struct shm_channel *shm_create(rpc_channel *socket, enum ring_side side)

@@ -341,6 +341,8 @@ static void tls_abandon(rpc_channel *channel)
     rpc_channel_abandon(of(channel)->socket);
 }
 
+static void tls_part(rpc_channel *channel) { rpc_channel_part(of(channel)->socket); }
+
 static void channel_free(struct tls_channel *c)
 {
     SSL_free(c->ssl);                   /* and its BIO */
@@ -372,6 +374,7 @@ static const struct rpc_channel_operations tls_operations = {
     .shutdown = tls_shutdown,
     .destroy = tls_destroy,
     .abandon = tls_abandon,
+    .part = tls_part,
 };
 
 void rpc_channel_tls_set_update(rpc_channel *channel, uint64_t bytes)

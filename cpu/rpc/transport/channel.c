@@ -34,6 +34,12 @@ void rpc_channel_destroy(rpc_channel *channel)
         channel->operations->destroy(channel);
 }
 
+void rpc_channel_part(rpc_channel *channel)
+{
+    if (channel->operations->part)
+        channel->operations->part(channel);
+}
+
 void rpc_channel_abandon(rpc_channel *channel)
 {
     channel->operations->abandon(channel);

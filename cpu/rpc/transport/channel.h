@@ -42,6 +42,7 @@ struct rpc_channel_operations {
     void    (*shutdown)(rpc_channel *);
     void    (*destroy)(rpc_channel *);
     void    (*abandon)(rpc_channel *);
+    void    (*part)(rpc_channel *);      /* NULL: nothing is to be done */
 };
 
 /* Each kind of channel begins with this. */

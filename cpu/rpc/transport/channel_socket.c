@@ -158,10 +158,15 @@ static void socket_shutdown(rpc_channel *channel)
     shutdown(of(channel)->fd, SHUT_RDWR);
 }
 
+/* Once: the numbers may be others' afterwards. */
 static void socket_abandon(rpc_channel *channel)
 {
-    close(of(channel)->fd);
-    close(of(channel)->wake);
+    int *const ours[] = { &of(channel)->fd, &of(channel)->wake };
+    for (int i = 0; i < 2; i++) {
+        if (*ours[i] >= 0)
+            close(*ours[i]);
+        *ours[i] = -1;
+    }
 }
 
 static void socket_destroy(rpc_channel *channel)
@@ -181,6 +186,7 @@ static const struct rpc_channel_operations socket_operations = {
     .shutdown = socket_shutdown,
     .destroy = socket_destroy,
     .abandon = socket_abandon,
+    .part = socket_abandon,
 };
 
 int rpc_channel_from_fd(int fd, rpc_channel **out, char *error)

@@ -35,6 +35,8 @@ bool manager_has_news(void);
 /* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */
 bool manager_is_away(void);
 bool manager_come_back(uint64_t move);
+/* Ends the connection. The client manager goes by the process meanwhile; the session is suspended. */
+void manager_let_go(void);
 /* The number of the server that the session uses from now on; none: it is suspended. */
 void manager_note_server(uint64_t server);
 void manager_note_suspended(void);

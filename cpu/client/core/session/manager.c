@@ -49,6 +49,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_RESUME] = { "MANAGER_RESUME", RPC_CLASS_SYNC },
     [MANAGER_MOVED] = { "MANAGER_MOVED", RPC_CLASS_SYNC },
     [MANAGER_REST] = { "MANAGER_REST", RPC_CLASS_SYNC },
+    [MANAGER_THAWED] = { "MANAGER_THAWED", RPC_CLASS_SYNC },
     [MANAGER_SAVE] = { "MANAGER_SAVE", RPC_CLASS_SYNC },
     [MANAGER_PROGRESS] = { "MANAGER_PROGRESS", RPC_CLASS_SYNC },
 };
@@ -363,6 +364,22 @@ bool manager_is_away(void)
            access(manager_socket(), F_OK) == 0;
 }
 
+/* The process was restored by CRIU: the client manager here is another one, or has seen this process end. */
+static bool tell_thawed(rpc_client *client)
+{
+    char executable[MANAGER_MAX_PATH + 1];
+    manager_plain_result result;
+    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+    executable[length > 0 ? length : 0] = 0;
+    manager_attach_args args = { .executable = executable };
+    memset(&result, 0, sizeof result);
+    bool known = manager_call_on(client, MANAGER_THAWED, (void *)(uintptr_t)xdr_manager_attach_args, &args,
+                                 (void *)(uintptr_t)xdr_manager_plain_result, &result) &&
+                 result.status.code == MANAGER_OK;
+    xdr_free((xdrproc_t)xdr_manager_plain_result, &result);
+    return known;
+}
+
 static bool resume(rpc_client *client, uint64_t move)
 {
     manager_resume_args args = { .server = manager_server, .move = move };
@@ -373,6 +390,9 @@ static bool resume(rpc_client *client, uint64_t move)
                 manager_call_on(client, MANAGER_RESUME, (void *)(uintptr_t)xdr_manager_resume_args, &args,
                                 (void *)(uintptr_t)xdr_manager_plain_result, &result) &&
                 result.status.code == MANAGER_OK;
+    if (result.status.code == MANAGER_NOT_FOUND && manager_server == MANAGER_SUSPENDED &&
+        hello.minor >= MANAGER_MINOR_SAVES)
+        back = tell_thawed(client);
     if (back)
         manager_minor = hello.minor;
     xdr_free((xdrproc_t)xdr_manager_hello_result, &hello);
@@ -398,6 +418,11 @@ bool manager_come_back(uint64_t move)
     }
     manager = client;
     return true;
+}
+
+void manager_let_go(void)
+{
+    rpc_client_destroy(atomic_exchange(&manager, NULL));
 }
 
 void manager_note_server(uint64_t server) { manager_server = server; }

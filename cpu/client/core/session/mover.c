@@ -18,7 +18,7 @@
 #include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/wire/gate.h"
 
-enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000, LOOK_MS = 250, SUSPENDED_LOOK_MS = 50 };
+enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000, LOOK_MS = 250, SUSPENDED_LOOK_MS = 50, APART_LOOK_MS = 1000 };
 
 static atomic_bool running;
 /* How the last move ended, while the client manager has not heard it: the thread's. */
@@ -104,6 +104,23 @@ static void ask(void)
     }
 }
 
+/* The process may be frozen at any moment (CRIU), which a connection forbids. So there is one only while we ask
+   whether the session is to be resumed. */
+static void look_from_apart(void)
+{
+    struct manager_move wish;
+    if (!outcome.number)
+        manager_let_go();
+    pause_ms(outcome.number ? SUSPENDED_LOOK_MS : APART_LOOK_MS);
+    if (!manager_come_back(0))
+        return;
+    report();
+    if (!manager_ask_move(&wish))
+        return;
+    carry_out(&wish);
+    manager_move_free(&wish);
+}
+
 static void *mover_run(void *unused)
 {
     (void)unused;
@@ -111,6 +128,10 @@ static void *mover_run(void *unused)
     gate_pass();
     ask();
     while (session_suspended()) { /* no helper looks meanwhile, since there is no server to listen to */
+        if (session_apart()) {
+            look_from_apart();
+            continue;
+        }
         pause_ms(SUSPENDED_LOOK_MS);
         ask();
     }

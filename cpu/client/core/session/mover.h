@@ -40,6 +40,7 @@ struct checkpoint_order {
    name is replaced; no other file is. */
 int  session_checkpoint(struct move_order *, const struct checkpoint_order *);
 bool session_suspended(void);            /* the thread that does both asks this */
+bool session_apart(void);                /* and its file has a name: the process may be frozen (apart.h) */
 
 /* The helper asks this now and then: if the client manager has something to say, a thread listens to it. */
 void mover_look(void);

@@ -15,6 +15,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/client/core/api_gate.h"
+#include "cpu/client/core/session/apart.h"
 #include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/session/checkpoint.h"
 #include "cpu/client/core/session/kinds.h"
@@ -28,11 +29,13 @@ struct suspended {
     struct move move;
     bool stays;                               /* at its server: a checkpoint */
     const char *file;                         /* of one that leaves: "": without a name */
+    bool apart;                               /* it has one */
     int latched;                              /* an error that the program has not yet seen */
 };
 static struct suspended *suspended;           /* the thread's that has suspended the session */
 
 bool session_suspended(void) { return suspended; }
+bool session_apart(void) { return suspended && suspended->apart; }
 
 static void order_take(struct move *move, struct move_order *order)
 {
@@ -61,6 +64,10 @@ static int leave(struct suspended *s)
         suspended = s;
     if (!code)
         helper_end(move->at[MOVE_SOURCE].client);
+    if (!code && s->apart) {
+        rpc_client_part(move->at[MOVE_SOURCE].client);     /* its descriptors: the rest goes when the session is back */
+        apart_give();
+    }
     session_loss_hold_end(!code);
     return code;
 }
@@ -135,6 +142,8 @@ static int begin(struct suspended *s)
     int code = core_enter();
     if (code)
         return move_refuse(move, code, "the session cannot be used (error %d)", code);
+    if (s->apart && !apart_possible(move->why, move->why_size))
+        return CORE_NOT_SUPPORTED;
     if (!move->store && !(move->store = move_store_suspended(s->file, move->why, move->why_size)))
         return CORE_OUT_OF_MEMORY;
     code = move_ask_source(move);
@@ -172,6 +181,7 @@ int session_suspend(struct move_order *order, const char *file)
     if (!s)
         return CORE_OUT_OF_MEMORY;
     s->file = file;
+    s->apart = *file != 0;
     int code = go_out(s, order);
     s->file = NULL;
     if (!code) {
@@ -263,8 +273,9 @@ int session_resume(struct move_order *order)
         return s ? CORE_OUT_OF_MEMORY : CORE_INVALID_VALUE;
     s->move.steps = MOVE_IN;
     order_take(&s->move, order);
-    int code = session_reach(&s->move, move_link_lost, link);
-    order->reached = !code;
+    const bool reserved = !s->apart || apart_take(s->move.why, s->move.why_size);
+    int code = reserved ? session_reach(&s->move, move_link_lost, link) : CORE_OUT_OF_MEMORY;
+    order->reached = !code || !reserved;
     if (!code)
         code = move_ask_limits(&s->move);
     if (!code)
@@ -273,6 +284,8 @@ int session_resume(struct move_order *order)
     if (code) {
         log_info("the session stays suspended: %s", s->move.why);
         stay(s, link);
+        if (s->apart && reserved)
+            apart_give();
         session_loss_hold_end(true);
         return code;
     }
