@@ -75,7 +75,7 @@ class Bed:
         self.machine.must("echo 7000 >/proc/sys/kernel/ns_last_pid; rm -f /tmp/in /tmp/out; mkfifo /tmp/in")
         self.machine.must(f"FLYT_MANAGER=/run/flyt.sock setsid {self.host.bin}/flyt-run build/cuda/moved 0<>/tmp/in "
                           ">/tmp/out 2>/tmp/err &")
-        self.machine.until("grep -q ready /tmp/out || { cat /tmp/err; false; }")
+        self.machine.repeat("grep -q ready /tmp/out || { cat /tmp/err; false; }")
         return self.pid()
 
     def pid(self):
@@ -85,7 +85,7 @@ class Bed:
         """Its numbers, or what it said."""
         count = int(self.machine.must("wc -l </tmp/out"))
         self.machine.must(f"echo {word} >/tmp/in")
-        said = self.machine.until(f"[ $(wc -l </tmp/out) -gt {count} ] && tail -n 1 /tmp/out || "
+        said = self.machine.repeat(f"[ $(wc -l </tmp/out) -gt {count} ] && tail -n 1 /tmp/out || "
                                   "{ cat /tmp/err; false; }")
         assert said.split()[0] == word, said
         return [int(number) for number in said.split()[1:]]
@@ -192,7 +192,7 @@ def same_machine(bed):
     pid = bed.start()
     bed.computes()
     bed.freeze(pid)
-    bed.machine.until("! pidof moved")
+    bed.machine.repeat("! pidof moved")
     until(lambda: not bed.programs() and bed.host.ctl("status")["sms_used"] == 0, "the cluster has forgotten it", 60)
     bed.thaw()
 
