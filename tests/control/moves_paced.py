@@ -31,6 +31,7 @@ from testlib import ok, spawn, story, until  # noqa: E402
 
 MIB = 1 << 20
 HELD = 64                               # MiB that the program has besides
+STILL = 25                              # ms: enough to come to rest, not to copy so much
 MOVE, MOVED, REST, PROGRESS = 34, 35, 37, 38
 
 
@@ -85,13 +86,13 @@ def progress(cluster, a):
 def downtime(cluster, a):
     """The first time nobody knows how fast bytes go; then it is known before the program is touched."""
     there = cluster.other(a)
-    said = cluster.run("program", "migrate", str(a.id), "--to", there, "--downtime", "2", expect=7)
-    assert re.search(r"would stand still for about \d+ ms, and may for 2 ms: 6\d\.\d MiB are to be copied", said), said
+    said = cluster.run("program", "migrate", str(a.id), "--to", there, "--downtime", str(STILL), expect=7)
+    assert re.search(rf"would stand still for about \d+ ms, and may for {STILL} ms: 6\d\.\d MiB are to be", said), said
     a.goes_on()
     cluster.run("program", "migrate", str(a.id), "--to", there)
     a.goes_on()
     there = cluster.other(a)
-    said = cluster.run("program", "migrate", str(a.id), "--to", there, "--downtime", "2", expect=7)
+    said = cluster.run("program", "migrate", str(a.id), "--to", there, "--downtime", str(STILL), expect=7)
     assert "would stand still" in said and newest(cluster)["bytes_done"] == 0, newest(cluster)
     cluster.run("program", "migrate", str(a.id), "--to", there, "--downtime", "30000")
     # By the bandwidth alone.
