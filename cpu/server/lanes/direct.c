@@ -205,7 +205,8 @@ static void depart_blocking(struct session *session, struct call *call)
                  open);
     pthread_mutex_unlock(&lanes->departing);
     dialled_drop(dialled);
-    explicit_bzero(args->keys.keys_val, args->keys.keys_len * sizeof *args->keys.keys_val);
+    if (args->keys.keys_len)
+        explicit_bzero(args->keys.keys_val, args->keys.keys_len * sizeof *args->keys.keys_val);
     depart_answer(session, call, open, r);
 }
 
