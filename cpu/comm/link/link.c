@@ -196,9 +196,12 @@ void comm_link_fail(struct comm_link *link, int status, const char *why)
     FLYT_ASSERT_HELD(&link->lock);
     if (link->status < 0)
         return;
+    /* While this end says that it aborts, the peer may have heard of it, and have closed its connections. */
+    status = link->aborting ? link->aborting : status;
     link->status = status;
-    link->lost_due = !link->closing;
-    snprintf(link->why, sizeof link->why, "%s", *why ? why : strerror(-status));
+    link->lost_due = !link->closing && !link->aborting;
+    if (!link->aborting)
+        snprintf(link->why, sizeof link->why, "%s", *why ? why : strerror(-status));
     for (unsigned i = 0; i < COMM_HANDLES_MOST; i++) {
         struct comm_channel *c = &link->channels[i];
         if (!c->wire)
@@ -235,14 +238,15 @@ void comm_link_abort(struct comm_link *link, int status, const char *why)
     if (say)
         comm_out_control(link, &record, why);
     link->abort_due = say;
+    if (link->status == 0 && !link->aborting) {
+        link->aborting = status;
+        snprintf(link->why, sizeof link->why, "%s", *why ? why : strerror(-status));
+    }
     pthread_mutex_unlock(&link->lock);
     if (say)
         comm_out_push(&link->channels[0], SIZE_MAX);
     pthread_mutex_lock(&link->lock);
-    bool first = link->status == 0;
     comm_link_fail(link, status, why);
-    if (first)
-        link->lost_due = false;
     pthread_mutex_unlock(&link->lock);
 }
 

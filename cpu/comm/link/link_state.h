@@ -113,6 +113,7 @@ struct comm_link {
     /* heard: the peer has read all that was sent. at_end: all that the peer has sent was read */
     bool                      closing, heard, heard_due, at_end, lost_due;
     bool                      credit_due, abort_due;
+    int                       aborting;         /* the status with which this end aborts; its reason is in `why` */
     unsigned                  delivering;
     char                      peer_why[WHY_SIZE];
     struct tree               sends, receives, arrivals, clears;
