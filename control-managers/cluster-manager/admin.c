@@ -480,6 +480,7 @@ static void answer_programs(struct cluster_session *session)
             result.more = 1;
             break;
         }
+        char *why = program_waits_for(program, texts[result.programs.programs_len]);
         programs[result.programs.programs_len++] = (admin_program){
             .id = program->id, .vm = program->vm->row.name,
             .prog = { .key = program->key, .pid = program->pid, .uid = program->uid,
@@ -488,7 +489,7 @@ static void answer_programs(struct cluster_session *session)
             .server = program->server ? program->server->row.id : 0, .since = program->since,
             .gpus = program->server ? (u_int)program->server->gpu_count : 0,
             .transport = { program->mode ? program->mode : empty, program->mode_why ? program->mode_why : empty },
-            .why = program_waits_for(program, texts[result.programs.programs_len - 1]),
+            .why = why,
         };
     }
     if (!result.programs.programs_len)

@@ -223,5 +223,5 @@ int command_program_why(struct flytctl *ctl)
     else
         report(ctl, members, "program %s is %s: %s", ctl->argv[0], state, *why ? why : "no reason is known");
     json_decref(row);
-    return code;
+    return EXIT_FINE;
 }
