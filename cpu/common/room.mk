@@ -13,4 +13,4 @@ VERSION_OBJECT := $(call objects,cpu/common/version.c)
 $(VERSION_OBJECT): $(VERSION_FILE)
 $(VERSION_OBJECT): ALL_CFLAGS += -DFLYT_BUILD_VERSION='"$(file <$(VERSION_FILE))"'
 $(addprefix $(BIN)/,cricket-rpc-server libflyt-client.so libflyt-server.so flyt-run flyt-smi cudart/flyt-nvml flytctl \
-  flyt-cluster-manager flyt-node-manager flyt-client-manager): $(VERSION_OBJECT)
+  flyt-cluster-manager flyt-node-manager flyt-client-manager flyt-monitor): $(VERSION_OBJECT)
