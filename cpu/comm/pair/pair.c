@@ -5,13 +5,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct pair_tag { struct tree_node node; uint64_t counts[2]; };         /* of sends; of receives */
+struct pair_tag {
+    struct tree_node node;
+    uint64_t counts[2];
+}; /* of sends; of receives */
 
 struct comm_pair {
     struct comm_link *link;
-    pthread_mutex_t   lock;                     /* of the tags; held while posting, so that numbers are in order */
-    struct tree       tags;
-    unsigned          count;
+    pthread_mutex_t lock; /* of the tags; held while posting, so that numbers are in order */
+    struct tree tags;
+    unsigned count;
 };
 
 struct comm_pair *comm_pair_create(struct comm_link *link)

@@ -40,7 +40,12 @@ static const char usage[] =
 
 /* ---- transfers that are waited for ---- */
 
-struct perf_waiting { struct comm_transfer t; pthread_mutex_t lock; pthread_cond_t changed; bool done; };
+struct perf_waiting {
+    struct comm_transfer t;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
 
 static void finished(struct comm_transfer *t)
 {
@@ -55,8 +60,9 @@ static int carry(struct comm_link *link, uint64_t space, uint64_t number, void *
                  int (*post)(struct comm_link *, struct comm_transfer *))
 {
     struct perf_waiting w = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
-    w.t = (struct comm_transfer){ .name = { space, number }, .memory = memory, .size = size, .done = finished,
-                                  .context = &w };
+    w.t = (struct comm_transfer){
+        .name = { space, number }, .memory = memory, .size = size, .done = finished, .context = &w
+    };
     int posted = post(link, &w.t);
     pthread_mutex_lock(&w.lock);
     while (posted == 0 && !w.done)
@@ -84,12 +90,17 @@ static int fail(const char *what, int status, const char *why)
 }
 
 /* Handles and addresses in one message. */
-struct perf_meeting { uint8_t handles[COMM_HANDLES_MOST * COMM_HANDLE_SIZE]; uint32_t count; struct perf_raw raw; };
+struct perf_meeting {
+    uint8_t handles[COMM_HANDLES_MOST * COMM_HANDLE_SIZE];
+    uint32_t count;
+    struct perf_raw raw;
+};
 
 static int join(const struct perf_options *o, int fd, struct perf_end *end, const struct perf_raw *mine,
                 struct perf_raw *theirs, char *error)
 {
-    struct comm_settings settings = { .interfaces = o->interfaces, .channels = o->channels,
+    struct comm_settings settings = { .interfaces = o->interfaces,
+                                      .channels = o->channels,
                                       .tls = strcmp(o->transport, "tls") == 0,
                                       .no_shared_memory = strcmp(o->transport, "shm") != 0 };
     static struct perf_meeting here, there;
@@ -123,7 +134,7 @@ static int resize(struct perf_end *end, uint64_t size)
     uint8_t *larger = size > SIZE_MOST ? NULL : realloc(end->memory, size);
     if (!larger)
         return -ENOMEM;
-    memset(larger + end->size, 0x5a, size - end->size);         /* its pages are there before anything is timed */
+    memset(larger + end->size, 0x5a, size - end->size); /* its pages are there before anything is timed */
     end->memory = larger;
     end->size = size;
     return 0;
@@ -350,14 +361,21 @@ static int parse(int argc, char **argv, struct perf_options *o)
 {
     enum { SERVE = 256, TO, NO_RAW, JSON, RANKS, RANK, STORE };
     static const struct option options[] = {
-        { "serve", no_argument, NULL, SERVE },           { "to", required_argument, NULL, TO },
-        { "size", required_argument, NULL, 's' },        { "repeat", required_argument, NULL, 'n' },
-        { "channels", required_argument, NULL, 'c' },    { "transport", required_argument, NULL, 't' },
-        { "interfaces", required_argument, NULL, 'i' },  { "no-raw", no_argument, NULL, NO_RAW },
-        { "ranks", required_argument, NULL, RANKS },     { "rank", required_argument, NULL, RANK },
+        { "serve", no_argument, NULL, SERVE },
+        { "to", required_argument, NULL, TO },
+        { "size", required_argument, NULL, 's' },
+        { "repeat", required_argument, NULL, 'n' },
+        { "channels", required_argument, NULL, 'c' },
+        { "transport", required_argument, NULL, 't' },
+        { "interfaces", required_argument, NULL, 'i' },
+        { "no-raw", no_argument, NULL, NO_RAW },
+        { "ranks", required_argument, NULL, RANKS },
+        { "rank", required_argument, NULL, RANK },
         { "store", required_argument, NULL, STORE },
-        { "json", no_argument, NULL, JSON },             { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },           { NULL, 0, NULL, 0 },
+        { "json", no_argument, NULL, JSON },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
     };
     bool good = true;
     for (int option; good && (option = getopt_long(argc, argv, "s:n:c:t:i:hV", options, NULL)) != -1;) {
@@ -409,8 +427,9 @@ static int both_here(struct perf_options *o)
 
 int main(int argc, char **argv)
 {
-    struct perf_options o = { .repeat = 5, .transport = "tcp", .sizes = { 64 << 10, 1 << 20, 16 << 20, 256 << 20 },
-                              .size_count = 4 };
+    struct perf_options o = {
+        .repeat = 5, .transport = "tcp", .sizes = { 64 << 10, 1 << 20, 16 << 20, 256 << 20 }, .size_count = 4
+    };
     char error[RPC_ERROR_SIZE] = "";
     log_set_name("flyt-comm-perf");
     int status = parse(argc, argv, &o);

@@ -16,28 +16,35 @@
 enum { SPACE_COMMAND = 1, SPACE_DATA = 2, SPACE_PING = 3, SPACE_ANSWER = 4, SPACE_TAKEN = 5 };
 enum perf_wish { PERF_LINK = 1, PERF_RAW, PERF_PING, PERF_END };
 
-struct perf_command { uint32_t wish, channels; uint64_t size, count; };
+struct perf_command {
+    uint32_t wish, channels;
+    uint64_t size, count;
+};
 
 /* Where the raw streams go: an address for each card. */
-struct perf_raw { uint32_t count; uint32_t reserved; struct comm_address addresses[COMM_NICS_MOST]; };
+struct perf_raw {
+    uint32_t count;
+    uint32_t reserved;
+    struct comm_address addresses[COMM_NICS_MOST];
+};
 
 struct perf_options {
-    const char *host;                           /* NULL: both ends on this machine */
-    const char *store;                          /* the folder where ranks meet; NULL: all ranks on this machine */
-    unsigned    ranks, rank;                    /* 0 ranks: a link is measured */
-    bool        serve, json, no_raw;
-    unsigned    repeat, channels;
+    const char *host;     /* NULL: both ends on this machine */
+    const char *store;    /* the folder where ranks meet; NULL: all ranks on this machine */
+    unsigned ranks, rank; /* 0 ranks: a link is measured */
+    bool serve, json, no_raw;
+    unsigned repeat, channels;
     const char *transport, *interfaces;
-    uint64_t    sizes[16];
-    unsigned    size_count;
+    uint64_t sizes[16];
+    unsigned size_count;
 };
 
 struct perf_end {
     struct comm_engine *engine;
-    struct comm_link   *link;
-    uint8_t            *memory;
-    uint64_t            size;
-    uint64_t            commands, pieces, pings;        /* numbers of their spaces */
+    struct comm_link *link;
+    uint8_t *memory;
+    uint64_t size;
+    uint64_t commands, pieces, pings; /* numbers of their spaces */
 };
 
 /* Sorts them. */

@@ -25,8 +25,12 @@ static int barrier(struct comm_context *context, char *error)
 static int time_all_reduce(struct comm_context *context, float *memory, uint64_t size, unsigned repeat, double *us,
                            char *error)
 {
-    const struct comm_call call = { .kind = COMM_ALL_REDUCE, .in = memory, .out = memory, .count = size / sizeof(float),
-                                    .type = COMM_FLOAT32, .operation = COMM_MAXIMUM };
+    const struct comm_call call = { .kind = COMM_ALL_REDUCE,
+                                    .in = memory,
+                                    .out = memory,
+                                    .count = size / sizeof(float),
+                                    .type = COMM_FLOAT32,
+                                    .operation = COMM_MAXIMUM };
     double *times = malloc(repeat * sizeof *times);
     int status = times ? comm_call(context, &call, soon(), error) : -ENOMEM;
     for (unsigned i = 0; i < repeat && status == 0; i++) {
@@ -62,7 +66,7 @@ static int measure(const struct perf_options *o, struct comm_context *context, d
     float *memory = malloc(largest);
     if (!memory)
         return -ENOMEM;
-    memset(memory, 0, largest);                 /* its pages are there before anything is timed */
+    memset(memory, 0, largest); /* its pages are there before anything is timed */
     bool says = o->rank == 0;
     int status = time_all_reduce(context, memory, 8, SMALL_CALLS, &us, error);
     if (status == 0 && says && o->json)
@@ -81,7 +85,8 @@ static int measure(const struct perf_options *o, struct comm_context *context, d
 
 int perf_rank(const struct perf_options *o)
 {
-    const struct comm_settings settings = { .interfaces = o->interfaces, .channels = o->channels,
+    const struct comm_settings settings = { .interfaces = o->interfaces,
+                                            .channels = o->channels,
                                             .tls = strcmp(o->transport, "tls") == 0,
                                             .no_shared_memory = strcmp(o->transport, "shm") != 0 };
     struct comm_engine *engine = NULL;

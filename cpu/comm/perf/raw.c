@@ -14,12 +14,16 @@
 #include <unistd.h>
 
 struct raw_work {
-    uint8_t        *memory;
-    uint64_t        size;
-    atomic_uint_fast64_t next;                  /* the chunk that nobody has taken yet */
+    uint8_t *memory;
+    uint64_t size;
+    atomic_uint_fast64_t next; /* the chunk that nobody has taken yet */
 };
 
-struct raw_stream { struct raw_work *work; int fd, status; pthread_t thread; };
+struct raw_stream {
+    struct raw_work *work;
+    int fd, status;
+    pthread_t thread;
+};
 
 int perf_raw_listen(const struct perf_options *options, struct perf_raw *raw, int fds[COMM_NICS_MOST], char *error)
 {

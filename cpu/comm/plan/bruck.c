@@ -23,9 +23,9 @@ static void all_gather(struct comm_plan *plan, const struct comm_shape *s)
     /* SCRATCH begins with this rank's part. */
     unsigned first = s->ranks - s->rank;
     for (unsigned half = 0; half < 2; half++) {
-        unsigned copy = plan_copy(plan, plan_at(COMM_OUT, half ? 0 : s->rank * part),
-                                  plan_at(COMM_SCRATCH, scratch + (half ? first * part : 0)),
-                                  (half ? s->rank : first) * part);
+        unsigned copy =
+            plan_copy(plan, plan_at(COMM_OUT, half ? 0 : s->rank * part),
+                      plan_at(COMM_SCRATCH, scratch + (half ? first * part : 0)), (half ? s->rank : first) * part);
         plan_wait(plan, copy, own);
         for (unsigned i = 0; i < rounds; i++)
             plan_wait(plan, copy, received[i]);
@@ -39,9 +39,9 @@ static void all_gather(struct comm_plan *plan, const struct comm_shape *s)
 static void all_to_all(struct comm_plan *plan, const struct comm_shape *s)
 {
     uint64_t part = plan_part_size(s, 0), scratch = plan_scratch(plan, part * s->ranks);
-    unsigned last[2], round = 0;                /* the copies that all of SCRATCH waits for */
-    last[0] = plan_copy(plan, plan_at(COMM_SCRATCH, scratch), plan_at(COMM_IN, s->rank * part),
-                        (s->ranks - s->rank) * part);
+    unsigned last[2], round = 0; /* the copies that all of SCRATCH waits for */
+    last[0] =
+        plan_copy(plan, plan_at(COMM_SCRATCH, scratch), plan_at(COMM_IN, s->rank * part), (s->ranks - s->rank) * part);
     last[1] = plan_copy(plan, plan_at(COMM_SCRATCH, scratch + (s->ranks - s->rank) * part), plan_at(COMM_IN, 0),
                         s->rank * part);
     for (unsigned digit = 1; digit < s->ranks; digit *= 2, round++) {
@@ -59,8 +59,8 @@ static void all_to_all(struct comm_plan *plan, const struct comm_shape *s)
         }
         unsigned send = plan_send(plan, (s->rank + digit) % s->ranks, round, plan_at(COMM_SCRATCH, out), count * part);
         plan_wait(plan, send, before);
-        unsigned come = plan_receive(plan, (s->rank + s->ranks - digit) % s->ranks, round, plan_at(COMM_SCRATCH, in),
-                                     count * part);
+        unsigned come =
+            plan_receive(plan, (s->rank + s->ranks - digit) % s->ranks, round, plan_at(COMM_SCRATCH, in), count * part);
         unsigned placed = NO_STEP;
         for (unsigned i = 0, n = 0; i < s->ranks; i++) {
             if (!(i & digit))

@@ -42,16 +42,17 @@ void plan_wait(struct comm_plan *plan, unsigned step, unsigned other)
 
 unsigned plan_send(struct comm_plan *plan, unsigned peer, uint64_t number, struct comm_place from, uint64_t size)
 {
-    return size ? add(plan, (struct comm_step){ .kind = STEP_SEND, .peer = peer, .number = number, .a = from,
-                                                .size = size })
+    return size ? add(plan,
+                      (struct comm_step){ .kind = STEP_SEND, .peer = peer, .number = number, .a = from, .size = size })
                 : NO_STEP;
 }
 
 unsigned plan_receive(struct comm_plan *plan, unsigned peer, uint64_t number, struct comm_place to, uint64_t size)
 {
-    return size ? add(plan, (struct comm_step){ .kind = STEP_RECEIVE, .peer = peer, .number = number, .to = to,
-                                                .size = size })
-                : NO_STEP;
+    return size
+               ? add(plan,
+                     (struct comm_step){ .kind = STEP_RECEIVE, .peer = peer, .number = number, .to = to, .size = size })
+               : NO_STEP;
 }
 
 unsigned plan_reduce(struct comm_plan *plan, struct comm_place to, struct comm_place a, struct comm_place b,
@@ -99,7 +100,4 @@ uint64_t plan_block_size(const struct comm_shape *shape, unsigned block)
     return plan_block_at(shape, block + 1) - plan_block_at(shape, block);
 }
 
-uint64_t plan_piece(const struct comm_shape *shape)
-{
-    return PLAN_PIECE / shape->element * shape->element;
-}
+uint64_t plan_piece(const struct comm_shape *shape) { return PLAN_PIECE / shape->element * shape->element; }

@@ -5,7 +5,7 @@
 #include "cpu/comm/plan/plan.h"
 
 #define NO_STEP UINT32_MAX
-enum { PLAN_PIECE = 512 * 1024 };               /* bytes that a pipeline moves at a time */
+enum { PLAN_PIECE = 512 * 1024 }; /* bytes that a pipeline moves at a time */
 
 /* Each gives the step's number, or NO_STEP: it has no bytes. */
 unsigned plan_send(struct comm_plan *, unsigned peer, uint64_t number, struct comm_place from, uint64_t size);
@@ -13,7 +13,7 @@ unsigned plan_receive(struct comm_plan *, unsigned peer, uint64_t number, struct
 unsigned plan_reduce(struct comm_plan *, struct comm_place to, struct comm_place a, struct comm_place b, uint64_t size);
 unsigned plan_copy(struct comm_plan *, struct comm_place to, struct comm_place from, uint64_t size);
 /* The newest step of the plan begins when `other` is complete. Nothing happens for NO_STEP. */
-void     plan_wait(struct comm_plan *, unsigned step, unsigned other);
+void plan_wait(struct comm_plan *, unsigned step, unsigned other);
 
 static inline struct comm_place plan_at(enum comm_buffer buffer, uint64_t at)
 {

@@ -6,18 +6,18 @@
 
 #include <string.h>
 
-static const char *const names[COMM_ALGORITHMS] = { "auto", "ring", "tree", "doubling", "halving", "bruck", "pairwise",
-                                                    "dissemination" };
-static const char *const kinds[COMM_KINDS] = { "barrier", "broadcast", "reduce", "all-reduce", "gather", "scatter",
-                                               "all-gather", "reduce-scatter", "all-to-all" };
+static const char *const names[COMM_ALGORITHMS] = { "auto",    "ring",  "tree",     "doubling",
+                                                    "halving", "bruck", "pairwise", "dissemination" };
+static const char *const kinds[COMM_KINDS] = { "barrier", "broadcast",  "reduce",         "all-reduce", "gather",
+                                               "scatter", "all-gather", "reduce-scatter", "all-to-all" };
 
 #define FITS(algorithm) (1u << (algorithm))
 static const unsigned fits[COMM_KINDS] = {
     [COMM_BARRIER] = FITS(COMM_DISSEMINATION),
     [COMM_BROADCAST] = FITS(COMM_TREE) | FITS(COMM_RING) | FITS(COMM_PAIRWISE),
     [COMM_REDUCE] = FITS(COMM_TREE) | FITS(COMM_RING) | FITS(COMM_PAIRWISE),
-    [COMM_ALL_REDUCE] = FITS(COMM_RING) | FITS(COMM_TREE) | FITS(COMM_DOUBLING) | FITS(COMM_HALVING) |
-                        FITS(COMM_PAIRWISE),
+    [COMM_ALL_REDUCE] =
+        FITS(COMM_RING) | FITS(COMM_TREE) | FITS(COMM_DOUBLING) | FITS(COMM_HALVING) | FITS(COMM_PAIRWISE),
     [COMM_GATHER] = FITS(COMM_PAIRWISE),
     [COMM_SCATTER] = FITS(COMM_PAIRWISE),
     [COMM_ALL_GATHER] = FITS(COMM_RING) | FITS(COMM_BRUCK) | FITS(COMM_PAIRWISE),
@@ -63,8 +63,7 @@ static double cost(enum comm_kind kind, enum comm_algorithm algorithm, double by
     case COMM_DOUBLING: return (digits + (power ? 0 : 1)) * (step + bytes * byte);
     case COMM_HALVING: /* nothing is added while the rest of a half is still coming: half as much again */
         return 2 * digits * step + bytes * byte * (2 * (n - 1) / n + 0.5) + (power ? 0 : 2 * (step + bytes * byte));
-    case COMM_BRUCK:
-        return digits * step + bytes * byte * (kind == COMM_ALL_TO_ALL ? digits / 2 + 2 : (n - 1) / n + 1);
+    case COMM_BRUCK: return digits * step + bytes * byte * (kind == COMM_ALL_TO_ALL ? digits / 2 + 2 : (n - 1) / n + 1);
     default: /* each rank's messages leave one after the other */
         if (kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_BROADCAST)
             return step + (n - 1) * (step / 3 + bytes * byte);

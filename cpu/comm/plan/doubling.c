@@ -10,10 +10,13 @@
  */
 #include "cpu/comm/plan/build.h"
 
-enum { FOLD = 1000, UNFOLD, LEVELS = 32 };      /* numbers beside those of the rounds */
+enum { FOLD = 1000, UNFOLD, LEVELS = 32 }; /* numbers beside those of the rounds */
 
 /* size: a power of two; place: this rank's in it; outside: it has given its values away. */
-struct fold_group { unsigned size, rest, place; bool outside; };
+struct fold_group {
+    unsigned size, rest, place;
+    bool outside;
+};
 
 static struct fold_group group_of(const struct comm_shape *s)
 {
@@ -82,7 +85,10 @@ void plan_doubling(struct comm_plan *plan, const struct comm_shape *s)
         plan_wait(plan, plan_send(plan, s->rank - 1, UNFOLD, out, size), last);
 }
 
-struct halving_level { unsigned peer, sent; uint64_t mine[2], others[2]; };     /* ranges of elements */
+struct halving_level {
+    unsigned peer, sent;
+    uint64_t mine[2], others[2];
+}; /* ranges of elements */
 
 static struct comm_place element(enum comm_buffer buffer, const struct comm_shape *s, uint64_t at)
 {
@@ -157,7 +163,7 @@ void plan_dissemination(struct comm_plan *plan, const struct comm_shape *s)
         plan_wait(plan, send, last);
         unsigned receive = plan_receive(plan, (s->rank + s->ranks - distance) % s->ranks, round,
                                         plan_at(COMM_SCRATCH, plan_scratch(plan, 1)), 1);
-        plan_wait(plan, receive, last);         /* so this one stands for all before it */
+        plan_wait(plan, receive, last); /* so this one stands for all before it */
         last = receive;
     }
 }

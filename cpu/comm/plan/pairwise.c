@@ -17,7 +17,7 @@ static void add_all(struct comm_plan *plan, const struct comm_shape *s, uint64_t
         unsigned add = plan_reduce(plan, out, sum, plan_at(COMM_SCRATCH, from + rank * stride), size);
         plan_wait(plan, add, rank == 1 ? ready[0] : last);
         plan_wait(plan, add, ready[rank]);
-        if (rank == 1) {                        /* in place it overwrites what is copied and sent */
+        if (rank == 1) { /* in place it overwrites what is copied and sent */
             plan_wait(plan, add, ready[s->rank]);
             plan_wait(plan, add, ready[s->ranks]);
         }

@@ -20,7 +20,10 @@ static uint64_t cut(uint64_t size, uint64_t piece, uint64_t i)
 static unsigned back(const struct comm_shape *s, unsigned by) { return (s->rank + 2 * s->ranks - by) % s->ranks; }
 
 /* The steps that later ones wait for, of each round and piece. */
-struct step_table { unsigned *steps; uint64_t pieces; };
+struct step_table {
+    unsigned *steps;
+    uint64_t pieces;
+};
 
 static bool table_make(struct comm_plan *plan, struct step_table *table, unsigned rounds, uint64_t pieces)
 {
@@ -64,13 +67,14 @@ static void sums(struct comm_plan *plan, const struct comm_shape *s, unsigned sh
         for (uint64_t p = 0; p < reduced->pieces; p++) {
             uint64_t at = p * piece;
             struct comm_place sum = k == 0 ? plan_at(COMM_IN, out_at + at)
-                                    : all ? plan_at(COMM_OUT, out_at + at) : slot(scratch, longest, k - 1, at);
+                                    : all  ? plan_at(COMM_OUT, out_at + at)
+                                           : slot(scratch, longest, k - 1, at);
             unsigned send = plan_send(plan, back(s, s->ranks - 1), number(k, p), sum, cut(out_size, piece, p));
             plan_wait(plan, send, k ? *table_at(reduced, k - 1, p) : NO_STEP);
             *table_at(sent, k, p) = send != NO_STEP || k < 2 ? send : *table_at(sent, k - 2, p);
             struct comm_place come = slot(scratch, longest, k, at);
             unsigned receive = plan_receive(plan, back(s, 1), number(k, p), come, cut(in_size, piece, p));
-            if (k >= 2)                         /* what was in this place has been added, and passed on */
+            if (k >= 2) /* what was in this place has been added, and passed on */
                 plan_wait(plan, receive, *table_at(reduced, k - 2, p));
             if (k >= 2 && !all)
                 plan_wait(plan, receive, *table_at(sent, k - 1, p));
@@ -107,11 +111,11 @@ static void pass_blocks(struct comm_plan *plan, const struct comm_shape *s, stru
             struct comm_place from = plan_at(COMM_OUT, plan_block_at(s, out) + p * piece),
                               to = plan_at(COMM_OUT, plan_block_at(s, in) + p * piece);
             unsigned round = s->ranks + j;
-            unsigned send = plan_send(plan, back(s, s->ranks - 1), number(round, p), from,
-                                      cut(plan_block_size(s, out), piece, p));
+            unsigned send =
+                plan_send(plan, back(s, s->ranks - 1), number(round, p), from, cut(plan_block_size(s, out), piece, p));
             plan_wait(plan, send, j ? *table_at(&received, j - 1, p) : *table_at(reduced, s->ranks - 2, p));
-            unsigned receive = plan_receive(plan, back(s, 1), number(round, p), to,
-                                            cut(plan_block_size(s, in), piece, p));
+            unsigned receive =
+                plan_receive(plan, back(s, 1), number(round, p), to, cut(plan_block_size(s, in), piece, p));
             plan_wait(plan, receive, *table_at(sent, j, p));
             plan_wait(plan, receive, j ? *table_at(reduced, j - 1, p) : NO_STEP);
             *table_at(&received, j, p) = receive;
@@ -124,20 +128,20 @@ static void all_gather(struct comm_plan *plan, const struct comm_shape *s)
 {
     struct step_table received;
     uint64_t piece = plan_piece(s), pieces = plan_pieces(longest_of(s), piece);
-    unsigned own = plan_copy(plan, plan_at(COMM_OUT, plan_part_at(s, s->rank)), plan_at(COMM_IN, 0),
-                             plan_part_size(s, s->rank));
+    unsigned own =
+        plan_copy(plan, plan_at(COMM_OUT, plan_part_at(s, s->rank)), plan_at(COMM_IN, 0), plan_part_size(s, s->rank));
     if (!table_make(plan, &received, s->ranks, pieces))
         return;
     for (unsigned j = 0; j + 1 < s->ranks; j++) {
         unsigned out = back(s, j), in = back(s, j + 1);
         for (uint64_t p = 0; p < pieces; p++) {
-            unsigned send = plan_send(plan, back(s, s->ranks - 1), number(j, p),
-                                      plan_at(COMM_OUT, plan_part_at(s, out) + p * piece),
-                                      cut(plan_part_size(s, out), piece, p));
+            unsigned send =
+                plan_send(plan, back(s, s->ranks - 1), number(j, p),
+                          plan_at(COMM_OUT, plan_part_at(s, out) + p * piece), cut(plan_part_size(s, out), piece, p));
             plan_wait(plan, send, j ? *table_at(&received, j - 1, p) : own);
-            *table_at(&received, j, p) = plan_receive(plan, back(s, 1), number(j, p),
-                                                      plan_at(COMM_OUT, plan_part_at(s, in) + p * piece),
-                                                      cut(plan_part_size(s, in), piece, p));
+            *table_at(&received, j, p) =
+                plan_receive(plan, back(s, 1), number(j, p), plan_at(COMM_OUT, plan_part_at(s, in) + p * piece),
+                             cut(plan_part_size(s, in), piece, p));
         }
     }
     free(received.steps);

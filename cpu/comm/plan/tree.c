@@ -11,7 +11,7 @@
 #define DOWN (UINT64_C(1) << 40)
 
 struct tree_branch {
-    unsigned place, parent, children[2], child_count;   /* place: 0 is the root */
+    unsigned place, parent, children[2], child_count; /* place: 0 is the root */
 };
 
 static struct tree_branch branch_of(const struct comm_shape *s, unsigned root)
@@ -28,8 +28,8 @@ static struct tree_branch branch_of(const struct comm_shape *s, unsigned root)
 static unsigned up(struct comm_plan *plan, const struct tree_branch *b, uint64_t p, uint64_t at, uint64_t size,
                    const uint64_t scratch[3])
 {
-    struct comm_place sum = plan_at(COMM_IN, at), own = b->place ? plan_at(COMM_SCRATCH, scratch[2] + at)
-                                                                 : plan_at(COMM_OUT, at);
+    struct comm_place sum = plan_at(COMM_IN, at),
+                      own = b->place ? plan_at(COMM_SCRATCH, scratch[2] + at) : plan_at(COMM_OUT, at);
     unsigned last = NO_STEP;
     for (unsigned i = 0; i < b->child_count; i++) {
         struct comm_place come = plan_at(COMM_SCRATCH, scratch[i] + at);

@@ -4,15 +4,25 @@
 #include <math.h>
 #include <string.h>
 
-static const struct { const char *name; size_t size; } types[COMM_TYPES] = {
-    [COMM_INT8] = { "int8", 1 },         [COMM_UINT8] = { "uint8", 1 },       [COMM_INT32] = { "int32", 4 },
-    [COMM_UINT32] = { "uint32", 4 },     [COMM_INT64] = { "int64", 8 },       [COMM_UINT64] = { "uint64", 8 },
-    [COMM_FLOAT16] = { "float16", 2 },   [COMM_FLOAT32] = { "float32", 4 },   [COMM_FLOAT64] = { "float64", 8 },
-    [COMM_BFLOAT16] = { "bfloat16", 2 }, [COMM_FLOAT8_E4M3] = { "float8_e4m3", 1 },
+static const struct {
+    const char *name;
+    size_t size;
+} types[COMM_TYPES] = {
+    [COMM_INT8] = { "int8", 1 },
+    [COMM_UINT8] = { "uint8", 1 },
+    [COMM_INT32] = { "int32", 4 },
+    [COMM_UINT32] = { "uint32", 4 },
+    [COMM_INT64] = { "int64", 8 },
+    [COMM_UINT64] = { "uint64", 8 },
+    [COMM_FLOAT16] = { "float16", 2 },
+    [COMM_FLOAT32] = { "float32", 4 },
+    [COMM_FLOAT64] = { "float64", 8 },
+    [COMM_BFLOAT16] = { "bfloat16", 2 },
+    [COMM_FLOAT8_E4M3] = { "float8_e4m3", 1 },
     [COMM_FLOAT8_E5M2] = { "float8_e5m2", 1 },
 };
-static const char *const operations[COMM_OPERATIONS] = { "sum", "product", "maximum", "minimum", "average",
-                                                         "multiplied sum" };
+static const char *const operations[COMM_OPERATIONS] = { "sum",     "product", "maximum",
+                                                         "minimum", "average", "multiplied sum" };
 
 size_t comm_type_size(enum comm_type type) { return (unsigned)type < COMM_TYPES ? types[type].size : 0; }
 
@@ -26,7 +36,10 @@ const char *comm_operation_name(enum comm_operation operation)
 /* ---- small floating types ---- */
 
 /* exponent, mantissa: bits. e4m3 has no infinities: its largest exponent holds numbers, and one NaN. */
-struct float_form { int exponent, mantissa, bias; int has_infinity; };
+struct float_form {
+    int exponent, mantissa, bias;
+    int has_infinity;
+};
 
 static struct float_form form_of(enum comm_type type)
 {
@@ -71,11 +84,11 @@ uint16_t comm_small_from_float(enum comm_type type, float value)
         return beyond(f, sign);
     if (value == 0)
         return sign;
-    frexpf(value, &exponent);                           /* value is in [2^(exponent-1), 2^exponent) */
+    frexpf(value, &exponent); /* value is in [2^(exponent-1), 2^exponent) */
     int unit = exponent - 1 < 1 - f.bias ? 1 - f.bias - f.mantissa : exponent - 1 - f.mantissa;
     /* in units of the last place, exactly; rounded to even by the default mode */
     long steps = lrintf(ldexpf(value, -unit));
-    if (steps >> (f.mantissa + 1)) {                    /* it was rounded up to the next power of two */
+    if (steps >> (f.mantissa + 1)) { /* it was rounded up to the next power of two */
         steps >>= 1;
         unit++;
     }
@@ -88,21 +101,21 @@ uint16_t comm_small_from_float(enum comm_type type, float value)
 
 /* ---- the operations ---- */
 
-#define INTEGER(NAME, TYPE, WIDE)                                                                                      \
-    static void NAME(enum comm_operation operation, uint8_t *to, const uint8_t *a, const uint8_t *b, size_t count)     \
-    {                                                                                                                  \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            TYPE x, y, z;                                                                                              \
-            memcpy(&x, a + i * sizeof x, sizeof x);                                                                    \
-            memcpy(&y, b + i * sizeof y, sizeof y);                                                                    \
-            switch (operation) {                                                                                       \
-            case COMM_PRODUCT: z = (TYPE)((WIDE)x * (WIDE)y); break;                                                   \
-            case COMM_MAXIMUM: z = x > y ? x : y; break;                                                               \
-            case COMM_MINIMUM: z = x < y ? x : y; break;                                                               \
-            default: z = (TYPE)((WIDE)x + (WIDE)y); break;                                                             \
-            }                                                                                                          \
-            memcpy(to + i * sizeof z, &z, sizeof z);                                                                   \
-        }                                                                                                              \
+#define INTEGER(NAME, TYPE, WIDE)                                                                                  \
+    static void NAME(enum comm_operation operation, uint8_t *to, const uint8_t *a, const uint8_t *b, size_t count) \
+    {                                                                                                              \
+        for (size_t i = 0; i < count; i++) {                                                                       \
+            TYPE x, y, z;                                                                                          \
+            memcpy(&x, a + i * sizeof x, sizeof x);                                                                \
+            memcpy(&y, b + i * sizeof y, sizeof y);                                                                \
+            switch (operation) {                                                                                   \
+            case COMM_PRODUCT: z = (TYPE)((WIDE)x * (WIDE)y); break;                                               \
+            case COMM_MAXIMUM: z = x > y ? x : y; break;                                                           \
+            case COMM_MINIMUM: z = x < y ? x : y; break;                                                           \
+            default: z = (TYPE)((WIDE)x + (WIDE)y); break;                                                         \
+            }                                                                                                      \
+            memcpy(to + i * sizeof z, &z, sizeof z);                                                               \
+        }                                                                                                          \
     }
 INTEGER(int8s, int8_t, uint32_t)
 INTEGER(uint8s, uint8_t, uint32_t)
@@ -111,21 +124,21 @@ INTEGER(uint32s, uint32_t, uint32_t)
 INTEGER(int64s, int64_t, uint64_t)
 INTEGER(uint64s, uint64_t, uint64_t)
 
-#define FLOATING(NAME, TYPE, MAXIMUM, MINIMUM)                                                                         \
-    static void NAME(enum comm_operation operation, uint8_t *to, const uint8_t *a, const uint8_t *b, size_t count)     \
-    {                                                                                                                  \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            TYPE x, y, z;                                                                                              \
-            memcpy(&x, a + i * sizeof x, sizeof x);                                                                    \
-            memcpy(&y, b + i * sizeof y, sizeof y);                                                                    \
-            switch (operation) {                                                                                       \
-            case COMM_PRODUCT: z = x * y; break;                                                                       \
-            case COMM_MAXIMUM: z = MAXIMUM(x, y); break;                                                               \
-            case COMM_MINIMUM: z = MINIMUM(x, y); break;                                                               \
-            default: z = x + y; break;                                                                                 \
-            }                                                                                                          \
-            memcpy(to + i * sizeof z, &z, sizeof z);                                                                   \
-        }                                                                                                              \
+#define FLOATING(NAME, TYPE, MAXIMUM, MINIMUM)                                                                     \
+    static void NAME(enum comm_operation operation, uint8_t *to, const uint8_t *a, const uint8_t *b, size_t count) \
+    {                                                                                                              \
+        for (size_t i = 0; i < count; i++) {                                                                       \
+            TYPE x, y, z;                                                                                          \
+            memcpy(&x, a + i * sizeof x, sizeof x);                                                                \
+            memcpy(&y, b + i * sizeof y, sizeof y);                                                                \
+            switch (operation) {                                                                                   \
+            case COMM_PRODUCT: z = x * y; break;                                                                   \
+            case COMM_MAXIMUM: z = MAXIMUM(x, y); break;                                                           \
+            case COMM_MINIMUM: z = MINIMUM(x, y); break;                                                           \
+            default: z = x + y; break;                                                                             \
+            }                                                                                                      \
+            memcpy(to + i * sizeof z, &z, sizeof z);                                                               \
+        }                                                                                                          \
     }
 FLOATING(floats, float, fmaxf, fminf)
 FLOATING(doubles, double, fmax, fmin)
@@ -133,7 +146,7 @@ FLOATING(doubles, double, fmax, fmin)
 static uint16_t small_get(const uint8_t *at, size_t size)
 {
     uint16_t bits = 0;
-    memcpy(&bits, at, size);                            /* little-endian machines only, as all of Flyt */
+    memcpy(&bits, at, size); /* little-endian machines only, as all of Flyt */
     return bits;
 }
 
@@ -173,13 +186,13 @@ void comm_reduce(enum comm_type type, enum comm_operation operation, void *to, c
 
 /* ---- averages and factors ---- */
 
-#define DIVIDE(TYPE)                                                                                                   \
-    {                                                                                                                  \
-        TYPE x;                                                                                                        \
-        memcpy(&x, at, sizeof x);                                                                                      \
-        x = (TYPE)(x / (TYPE)ranks);                                                                                   \
-        memcpy(at, &x, sizeof x);                                                                                      \
-        break;                                                                                                         \
+#define DIVIDE(TYPE)                 \
+    {                                \
+        TYPE x;                      \
+        memcpy(&x, at, sizeof x);    \
+        x = (TYPE)(x / (TYPE)ranks); \
+        memcpy(at, &x, sizeof x);    \
+        break;                       \
     }
 
 void comm_reduce_finish(enum comm_type type, enum comm_operation operation, void *to, size_t count, unsigned ranks)

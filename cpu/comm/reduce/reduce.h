@@ -13,13 +13,31 @@
 #include <stdint.h>
 
 enum comm_type {
-    COMM_INT8, COMM_UINT8, COMM_INT32, COMM_UINT32, COMM_INT64, COMM_UINT64, COMM_FLOAT16, COMM_FLOAT32, COMM_FLOAT64,
-    COMM_BFLOAT16, COMM_FLOAT8_E4M3, COMM_FLOAT8_E5M2, COMM_TYPES
+    COMM_INT8,
+    COMM_UINT8,
+    COMM_INT32,
+    COMM_UINT32,
+    COMM_INT64,
+    COMM_UINT64,
+    COMM_FLOAT16,
+    COMM_FLOAT32,
+    COMM_FLOAT64,
+    COMM_BFLOAT16,
+    COMM_FLOAT8_E4M3,
+    COMM_FLOAT8_E5M2,
+    COMM_TYPES
 };
-enum comm_operation { COMM_SUM, COMM_PRODUCT, COMM_MAXIMUM, COMM_MINIMUM, COMM_AVERAGE, COMM_MULTIPLIED_SUM,
-                      COMM_OPERATIONS };
+enum comm_operation {
+    COMM_SUM,
+    COMM_PRODUCT,
+    COMM_MAXIMUM,
+    COMM_MINIMUM,
+    COMM_AVERAGE,
+    COMM_MULTIPLIED_SUM,
+    COMM_OPERATIONS
+};
 
-size_t      comm_type_size(enum comm_type);
+size_t comm_type_size(enum comm_type);
 const char *comm_type_name(enum comm_type);
 const char *comm_operation_name(enum comm_operation);
 
@@ -31,7 +49,7 @@ void comm_reduce_finish(enum comm_type, enum comm_operation, void *to, size_t co
 void comm_reduce_multiply(enum comm_type, void *to, const void *from, const void *factor, size_t count);
 
 /* As float, and back, to nearest even; for tests too. 8 bits: in the lower half. */
-float    comm_small_to_float(enum comm_type, uint16_t bits);
+float comm_small_to_float(enum comm_type, uint16_t bits);
 uint16_t comm_small_from_float(enum comm_type, float);
 
 #endif

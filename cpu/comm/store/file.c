@@ -26,9 +26,9 @@ enum { NAME_MOST = 255, LOOK_LEAST_MS = 1, LOOK_MOST_MS = 50 };
 
 struct file_store {
     struct comm_store base;
-    int               folder;
-    atomic_uint       written;                  /* so each temporary file has a name of its own */
-    char              path[];
+    int folder;
+    atomic_uint written; /* so each temporary file has a name of its own */
+    char path[];
 };
 
 /* Letters, digits, "-" and "_" stand for themselves; all else is %XX. */

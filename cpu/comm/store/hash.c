@@ -11,9 +11,9 @@
 #include <string.h>
 
 struct hash_store {
-    struct comm_store  base;
-    pthread_mutex_t    lock;
-    pthread_cond_t     changed;
+    struct comm_store base;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
     struct comm_values values;
 };
 

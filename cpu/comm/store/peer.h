@@ -15,17 +15,17 @@ enum store_peer_state { STORE_PEER_HELLO, STORE_PEER_PROOF, STORE_PEER_HEAD, STO
 
 struct store_peer {
     enum store_peer_state state;
-    struct comm_greeting  greeting;
-    uint8_t               head[COMM_HELLO_SIZE];        /* of the greeting, or of a request */
-    uint8_t              *body;                         /* key and value of a request, or NULL */
-    size_t                got, wanted;                  /* bytes of head or body */
-    enum store_operation  operation;
-    char                  key[COMM_STORE_KEY_MOST + 1];
-    size_t                value_size;
-    uint32_t              wait_ms;
-    uint64_t              until;                        /* of a waiting request, clock_now */
-    uint8_t              *out;                          /* what is to be sent to it, or NULL */
-    size_t                out_size, out_sent;
+    struct comm_greeting greeting;
+    uint8_t head[COMM_HELLO_SIZE]; /* of the greeting, or of a request */
+    uint8_t *body;                 /* key and value of a request, or NULL */
+    size_t got, wanted;            /* bytes of head or body */
+    enum store_operation operation;
+    char key[COMM_STORE_KEY_MOST + 1];
+    size_t value_size;
+    uint32_t wait_ms;
+    uint64_t until; /* of a waiting request, clock_now */
+    uint8_t *out;   /* what is to be sent to it, or NULL */
+    size_t out_size, out_sent;
 };
 
 void store_peer_begin(struct store_peer *);
@@ -35,7 +35,7 @@ void store_peer_end(struct store_peer *);
 ssize_t store_peer_feed(struct store_peer *, struct comm_values *, const uint8_t key[COMM_KEY_SIZE], uint64_t now,
                         const uint8_t *bytes, size_t size, bool *changed);
 /* Answers a waiting request if its key is there or its time is over. 0 or -errno. */
-int  store_peer_look(struct store_peer *, const struct comm_values *, uint64_t now);
+int store_peer_look(struct store_peer *, const struct comm_values *, uint64_t now);
 static inline bool store_peer_known(const struct store_peer *peer) { return peer->state >= STORE_PEER_HEAD; }
 
 #endif

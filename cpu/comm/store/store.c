@@ -28,8 +28,8 @@ int comm_store_set(struct comm_store *store, const char *key, const void *value,
     return store->operations->set(store, key, value, size, deadline, error);
 }
 
-int comm_store_get(struct comm_store *store, const char *key, void *value, size_t room, size_t *size,
-                   uint64_t deadline, char *error)
+int comm_store_get(struct comm_store *store, const char *key, void *value, size_t room, size_t *size, uint64_t deadline,
+                   char *error)
 {
     size_t ignored;
     int status = check_key(key, error);
@@ -56,9 +56,9 @@ void comm_store_destroy(struct comm_store *store)
 /* ---- prefix ---- */
 
 struct prefix_store {
-    struct comm_store  base;
+    struct comm_store base;
     struct comm_store *inner;
-    char               prefix[COMM_STORE_KEY_MOST + 1];
+    char prefix[COMM_STORE_KEY_MOST + 1];
 };
 
 static int whole_key(const struct comm_store *store, const char *key, char whole[2 * COMM_STORE_KEY_MOST + 1])
@@ -83,10 +83,7 @@ static int prefix_get(struct comm_store *store, const char *key, void *value, si
     return comm_store_get(((struct prefix_store *)store)->inner, whole, value, room, size, deadline, error);
 }
 
-static void prefix_destroy(struct comm_store *store)
-{
-    free(store);
-}
+static void prefix_destroy(struct comm_store *store) { free(store); }
 
 static const struct comm_store_operations prefix_operations = { prefix_set, prefix_get, prefix_destroy };
 

@@ -21,10 +21,10 @@ enum { ANSWER_MS = 2000 };
 
 struct tcp_store {
     struct comm_store base;
-    rpc_channel      *channel;
-    pthread_mutex_t   lock;
-    int               lost;                     /* -errno, 0: none; under the lock */
-    char              uri[256];
+    rpc_channel *channel;
+    pthread_mutex_t lock;
+    int lost; /* -errno, 0: none; under the lock */
+    char uri[256];
 };
 
 /* Receives `size` bytes, of which `room` have a place. */
@@ -42,11 +42,11 @@ static int take(rpc_channel *channel, uint8_t *value, size_t room, size_t size, 
 
 struct request {
     enum store_operation operation;
-    const char          *key;
-    const void          *value;                 /* of a set */
-    size_t               value_size;
-    void                *into;                  /* of a get */
-    size_t               room, *size;
+    const char *key;
+    const void *value; /* of a set */
+    size_t value_size;
+    void *into; /* of a get */
+    size_t room, *size;
 };
 
 /* Under the lock. *refused: what the server said of the request. */
@@ -102,11 +102,12 @@ static int tcp_set(struct comm_store *store, const char *key, const void *value,
     return ask(store, &r, deadline, error);
 }
 
-static int tcp_get(struct comm_store *store, const char *key, void *value, size_t room, size_t *size,
-                   uint64_t deadline, char *error)
+static int tcp_get(struct comm_store *store, const char *key, void *value, size_t room, size_t *size, uint64_t deadline,
+                   char *error)
 {
-    const struct request r = { .operation = value ? STORE_GET : STORE_WAIT, .key = key, .into = value,
-                               .room = value ? room : 0, .size = size };
+    const struct request r = {
+        .operation = value ? STORE_GET : STORE_WAIT, .key = key, .into = value, .room = value ? room : 0, .size = size
+    };
     int status = ask(store, &r, deadline, error);
     if (status == 0 && value && *size > room)
         return rpc_explain(error, -EMSGSIZE, "store: the value of %s has %zu bytes, not at most %zu", key, *size, room);

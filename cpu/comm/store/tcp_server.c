@@ -23,21 +23,21 @@
 enum { CLIENTS = 1024, STRANGERS = 64, GREET_MS = 5000, READ_SIZE = 16 * 1024 };
 
 struct client {
-    int               fd;
-    uint64_t          came;                     /* clock_now */
-    uint8_t          *kept;                     /* what came while it could not be taken yet, or NULL */
-    size_t            kept_size;
+    int fd;
+    uint64_t came; /* clock_now */
+    uint8_t *kept; /* what came while it could not be taken yet, or NULL */
+    size_t kept_size;
     struct store_peer peer;
 };
 
 struct comm_store_server {
-    rpc_listener      *listener;
-    uint8_t            key[COMM_KEY_SIZE];
-    int                stop;                    /* eventfd */
-    pthread_t          thread;
+    rpc_listener *listener;
+    uint8_t key[COMM_KEY_SIZE];
+    int stop; /* eventfd */
+    pthread_t thread;
     struct comm_values values;
-    struct client     *clients[CLIENTS];
-    unsigned           count;
+    struct client *clients[CLIENTS];
+    unsigned count;
 };
 
 static void drop(struct comm_store_server *server, unsigned i)
@@ -86,8 +86,8 @@ static int send_out(struct client *client)
 {
     struct store_peer *peer = &client->peer;
     while (peer->out) {
-        ssize_t sent = send(client->fd, peer->out + peer->out_sent, peer->out_size - peer->out_sent,
-                            MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent =
+            send(client->fd, peer->out + peer->out_sent, peer->out_size - peer->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
@@ -198,7 +198,7 @@ static void *serve(void *context)
             break;
         if (fds[0].revents)
             break;
-        for (unsigned i = count; i-- > 0;)      /* from the last: who goes does not move those that follow */
+        for (unsigned i = count; i-- > 0;) /* from the last: who goes does not move those that follow */
             if (fds[i + 2].revents && serve_client(server, server->clients[i], fds[i + 2].revents, &changed) < 0)
                 drop(server, i);
         look_all(server);
@@ -233,10 +233,7 @@ int comm_store_serve(const char *uri, const uint8_t key[COMM_KEY_SIZE], struct c
     return 0;
 }
 
-const char *comm_store_server_uri(const struct comm_store_server *server)
-{
-    return rpc_listener_uri(server->listener);
-}
+const char *comm_store_server_uri(const struct comm_store_server *server) { return rpc_listener_uri(server->listener); }
 
 void comm_store_server_stop(struct comm_store_server *server)
 {

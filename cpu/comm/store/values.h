@@ -11,19 +11,19 @@
 enum { COMM_VALUES_BUCKETS = 1024 };
 
 struct comm_value {
-    struct comm_value *next;                    /* of the bucket */
-    uint8_t           *bytes;
-    size_t             size;
-    char               key[];
+    struct comm_value *next; /* of the bucket */
+    uint8_t *bytes;
+    size_t size;
+    char key[];
 };
 
 struct comm_values {
     struct comm_value *buckets[COMM_VALUES_BUCKETS];
-    size_t             count, bytes;
+    size_t count, bytes;
 };
 
 /* 0, -ENOSPC (a bound of store.h) or -ENOMEM; the value before stays then. The bytes are copied. */
-int  comm_values_set(struct comm_values *, const char *key, const void *value, size_t size);
+int comm_values_set(struct comm_values *, const char *key, const void *value, size_t size);
 /* NULL: there is none. Good until the next set of this key. */
 const struct comm_value *comm_values_find(const struct comm_values *, const char *key);
 void comm_values_clear(struct comm_values *);
