@@ -371,7 +371,8 @@ bool vm_names_machine(const struct db_vm *);
 struct place_request server_request(struct cluster *, const struct program *);
 struct place_request server_request_of(struct cluster *, const struct db_vm *); /* without an asker */
 bool server_within_entitlement(const struct vm *, const struct place_request *);
-ctl_code entitlement_used(const struct vm *, ctl_code, char *text); /* says so, and returns the code */
+/* Writes into text that the VM uses its whole entitlement. Returns the code that it was given. */
+ctl_code entitlement_used(const struct vm *, ctl_code, char *text);
 
 /* ---- servers.c ---- */
 /* A new one on these GPUs: it is ordered from its node when its row is durable. shared: for all programs of its VM.

@@ -149,7 +149,7 @@ static const char *const verbs[] = { [ADMIN_ACTION_MOVE] = "move", [ADMIN_ACTION
 
 static void overdue(struct loop_timer *, void *);
 
-/* What CLIENT_EVENT_REST cannot say. */
+/* Whether the client manager gets CLIENT_EVENT_SAVE, because CLIENT_EVENT_REST has no field for a base or a file. */
 static bool needs_save(const struct moved_program *move)
 {
     return *move->base || (move->action == ADMIN_ACTION_SUSPEND && *move->file);

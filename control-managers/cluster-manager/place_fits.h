@@ -19,12 +19,12 @@ extern const unsigned place_kinds[PLACE_KINDS];
 unsigned place_kinds_if_empty(const struct place_gpu *, const struct place_request *, struct place_result *);
 /* Whether these amounts are free for a server of that kind. */
 bool place_fits_now(const struct place_pool *, const struct place_gpu *, unsigned sharing, const struct place_result *);
-/* What counts before the score: that the VM can use it, and then where it is. */
+/* The rank of a GPU, which is compared before its score: whether the VM can use it, then where it is. */
 int place_rank(const struct place_gpu *, const struct place_request *);
 /* Whether (rank, score) of a beats that of b. */
 bool place_better(int a_rank, double a, int b_rank, double b);
 
-/* What nodes have for a gang, for messages. */
+/* How many GPUs nodes have that suit a gang. Messages name these numbers. */
 struct place_chances {
     size_t most;     /* GPUs of one node that could be given if they were empty */
     size_t most_now; /* and that are free, of the node that has most of those */

@@ -37,7 +37,7 @@ static uint32_t wanted(const struct place_request *request)
     return request->gpus ? request->gpus : 1;
 }
 
-/* What the GPU could be for the gang. False: nothing. */
+/* Fills in the seat that this GPU could be for the gang. False: it cannot be one. */
 static bool look_at(const struct place_pool *pool, size_t slot, const struct place_request *request,
                     struct gang_seat *out)
 {

@@ -338,30 +338,30 @@ void client_handle_transport(struct conn *conn, struct loop_call *call, void *ob
     program->mode_why = strdup(args->transport.why);
 }
 
-void client_handle_moved(struct conn *conn, struct loop_call *call, void *object)
+/* Answers the report of a client manager. Its VM; NULL: it has none, and the call is refused. */
+static struct vm *take_report(struct conn *conn, struct loop_call *call)
 {
-    const client_moved_args *args = object;
     struct vm *vm = client_vm_of(conn);
     ctl_plain_result result = { { CTL_OK, (char *)"" } };
-    if (!vm) {
+    if (vm)
+        call_reply(call, &result);
+    else
         call_refuse(call);
-        return;
-    }
-    call_reply(call, &result);
-    moving_said(vm->cluster, vm, args);
+    return vm;
+}
+
+void client_handle_moved(struct conn *conn, struct loop_call *call, void *object)
+{
+    struct vm *vm = take_report(conn, call);
+    if (vm)
+        moving_said(vm->cluster, vm, object);
 }
 
 void client_handle_progress(struct conn *conn, struct loop_call *call, void *object)
 {
-    const client_progress_args *args = object;
-    struct vm *vm = client_vm_of(conn);
-    ctl_plain_result result = { { CTL_OK, (char *)"" } };
-    if (!vm) {
-        call_refuse(call);
-        return;
-    }
-    call_reply(call, &result);
-    moving_said_progress(vm->cluster, vm, args);
+    struct vm *vm = take_report(conn, call);
+    if (vm)
+        moving_said_progress(vm->cluster, vm, object);
 }
 
 /* ---- registration ---- */

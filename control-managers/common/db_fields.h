@@ -51,8 +51,7 @@ static inline bool *db_field_flag(const struct db_field *field, const union db_r
 /* false: too long. */
 bool db_field_set_text(const struct db_field *, union db_row *, const char *, size_t length);
 
-/* What a new row of this kind is before its fields are read (grouping is on, and programs have one GPU, unless said
-   otherwise). */
+/* Gives a row of this kind the values that hold where a field is missing: grouping is on, programs have one GPU. */
 void db_row_clear(enum db_kind, union db_row *);
 bool db_row_equal(const struct db_table *, const union db_row *, const union db_row *);
 /* Checks the changes of a batch: kinds, actions, keys. 0 or -EINVAL. */

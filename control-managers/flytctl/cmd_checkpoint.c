@@ -1,6 +1,6 @@
 /*
- * cmd_checkpoint.c: what is in the file of a checkpoint (cpu/checkpoint). All of it is read and checked; of an
- * encrypted one without its key all but the tags, which nobody can make anew who has changed the file.
+ * cmd_checkpoint.c: shows what is in the file of a checkpoint (cpu/checkpoint). The whole file is read and checked.
+ * Without the key of an encrypted file its tags are not checked; only they reveal that somebody has changed the file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -172,7 +172,7 @@ static void print_all(const char *path, const struct checkpoint_seen *seen, json
            seen->hashed ? "all checksums are right" : "all checksums are right (without one of the whole file)",
            !seen->sealed  ? ""
            : seen->opened ? ", and all tags"
-                          : "; whether somebody has changed it only the tags tell, which need the key (--key)");
+                          : "; the tags, which need the key (--key), were not checked: only they show changes");
 }
 
 int command_checkpoint_show(struct flytctl *ctl)

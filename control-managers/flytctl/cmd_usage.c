@@ -31,7 +31,7 @@ static const struct column program_columns[] = {
     { "EXECUTABLE", "executable", COLUMN_END, NULL, 7 },
 };
 
-/* What rows of the same kind have in common, and its title. */
+/* The ways to group rows (--by): the key whose value the rows of a group share, and the title of its column. */
 static const struct grouping {
     const char *by, *title, *key;
     enum column_kind kind;

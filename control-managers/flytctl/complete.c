@@ -65,7 +65,7 @@ static void suggest_rows(json_t *rows, const char *key, const char *begun)
     json_decref(rows);
 }
 
-/* What names the rows of a kind. */
+/* Suggests the names, or numbers, of all rows of a kind. */
 static void suggest_named(struct flytctl *ctl, const struct row_kind *kind, const char *begun)
 {
     json_t *rows = NULL;

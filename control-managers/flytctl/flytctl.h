@@ -59,7 +59,7 @@ struct command {
     int (*run)(struct flytctl *);
 };
 
-/* What --output names. WIDE: a table of all columns. */
+/* The forms of --output. WIDE: a table of all columns. */
 enum output_form { FORM_TABLE, FORM_WIDE, FORM_JSON, FORM_YAML, FORM_NAME, FORM_CSV, FORM_CUSTOM };
 enum color_when { WHEN_AUTO, WHEN_ALWAYS, WHEN_NEVER };
 

@@ -65,7 +65,8 @@ struct checkpoint_frame {
 /* The key of one file, which its frames are encrypted with, and how SEAL keeps it. */
 struct checkpoint_seal { uint8_t key[CHECKPOINT_KEY], wrapped[CHECKPOINT_WRAPPED]; };
 
-/* A new key. machine: whoever has this key can read the file; NULL: only who has the seal. False: no random bytes. */
+/* Makes a new key. With the key `machine` the file can be read, too; NULL: with the seal only. False: no random
+   bytes. */
 bool checkpoint_seal_make(const uint8_t machine[CHECKPOINT_KEY], struct checkpoint_seal *);
 /* A machine's key, from its text: 64 hexadecimal digits. False: it is none. */
 bool checkpoint_key_parse(const void *text, size_t size, uint8_t machine[CHECKPOINT_KEY]);

@@ -139,8 +139,8 @@ static void tick(struct comm_engine *engine)
 static void note_event(struct comm_thread *thread, const struct epoll_event *event)
 {
     struct comm_channel *c = event->data.ptr;
-    /* TLS may hold bytes that came with the greeting, and a ring says that it has some only to who has looked before:
-       the first event, that there is room, must lead to reading too. */
+    /* TLS may hold bytes that came with the greeting, and a ring reports new bytes only to a thread that has found it
+       empty. So the first event, which says that there is room, must lead to reading, too. */
     bool in = (event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) || !c->is_socket;
     if (in && !c->in_ready) {
         c->in_ready = true;

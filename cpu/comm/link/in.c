@@ -146,7 +146,7 @@ static void begin_early(struct comm_channel *c, const struct comm_record *record
     struct comm_arrival *arrival = find_arrival(link, &record->name);
     if (!(record->flags & RECORD_EARLY)) {
         if (!link->refused)
-            wrong(link, "the peer sent what nobody has asked for");
+            wrong(link, "the peer sent data that was not asked for");
         return;                                 /* the rest of a transfer that was refused is thrown away */
     }
     if (record->offset != 0 || record->length != (record->total < COMM_EAGER ? record->total : COMM_EAGER) ||

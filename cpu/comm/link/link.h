@@ -121,7 +121,7 @@ int  comm_link_listen(struct comm_link *, uint8_t *handles, unsigned *count, cha
 int  comm_link_join(struct comm_link *, const uint8_t *handles, unsigned count, uint64_t deadline, char *error);
 /* Whether this end connects to the one of these handles, which then need do nothing but be there. */
 bool comm_link_calls(const struct comm_link *, const uint8_t *handles);
-/* Fails all transfers with status (negative) and says so to the peer, without waiting. */
+/* Fails all transfers with status (negative), and sends status and why to the peer. Does not wait. */
 void comm_link_abort(struct comm_link *, int status, const char *why);
 /* Ends the link in peace if it has not failed: waits up to two seconds until the peer has read all that was sent. Not
    from a callback. NULL is allowed. */

@@ -1,10 +1,10 @@
 /*
  * shm.c: see shm.h.
  *
- * Who finds nothing to read, or no room, sets a bit in its side's sleep word, and then looks at the ring once more. Who
- * moves a position then looks at the other's word, takes all its bits and sends a byte. All four are seq_cst, so in
- * their one order either the sleeper's second look sees the move, or the mover sees the bit: no wake-up is lost. A side
- * that is woken reads and writes, whatever it was woken for.
+ * A thread that finds nothing to read, or no room, sets a bit in its side's sleep word, and then looks at the ring
+ * once more. A thread that has moved a position then looks at the other side's word, takes all its bits and sends a
+ * byte. All four are seq_cst, so in their one order either the sleeper's second look sees the move, or the mover sees
+ * the bit: no wake-up is lost. A side that is woken reads and writes, whatever it was woken for.
  */
 #include "cpu/comm/link/shm.h"
 

@@ -16,7 +16,7 @@
 struct raw_work {
     uint8_t *memory;
     uint64_t size;
-    atomic_uint_fast64_t next; /* the chunk that nobody has taken yet */
+    atomic_uint_fast64_t next; /* the first chunk that no thread has taken */
 };
 
 struct raw_stream {

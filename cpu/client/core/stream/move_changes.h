@@ -1,6 +1,6 @@
 /*
  * move_changes.h: what the last checkpoint of this process holds, as a hash (XXH3, 128 bits) of each MOVE_CHUNK bytes
- * of each part. The next one can leave out what has the same hash. So nothing need be known of who has written what;
+ * of each part. The next one can leave out what has the same hash. Nothing watches writes:
  * all bytes are read each time. Two different chunks have one hash by chance once in 2^64 pairs; a program that wants
  * to can make such a pair of its own memory.
  */
