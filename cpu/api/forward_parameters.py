@@ -54,7 +54,7 @@ class Parameter:
         return self.name
 
     def nonsense(self):
-        """Lines that fill the argument, for the test that sends nonsense (tests/server/hostile.c)."""
+        """Lines that fill the argument, for the test that sends nonsense (tests/server/hostile_forward.c)."""
         type_ = f"__typeof__(args.{self.name})"
         return [f"args.{self.name} = below(9) ? ({type_})below(2000) : ({type_})any();"]
 

@@ -14,6 +14,11 @@ $(call objects,tests/server/peer.c tests/server/ledger.c \
 
 $(addprefix $(BUILD)/tests/server_,shares tenant orders): $(call objects,tests/server/ledger.c)
 
+TESTS_SERVER_HOSTILE := $(call objects,$(addprefix tests/server/hostile_,$(addsuffix .c,contexts memory copies streams \
+                        arrays code forward)))
+$(TESTS_SERVER_HOSTILE): | $(CPU_RPC_HEADERS)
+$(BUILD)/tests/server_hostile: $(TESTS_SERVER_HOSTILE)
+
 # server_bench is built when asked for.
 $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $(BUILD)/tests/server/%.o \
     $(TESTS_SERVER_OBJECTS) $(TESTS_STUBS) $$(CPU_SERVER_BASE) | $(BIN)/cricket-rpc-server
