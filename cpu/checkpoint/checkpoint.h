@@ -83,12 +83,14 @@ bool checkpoint_id_make(char id[CHECKPOINT_ID_TEXT]);
 
 struct checkpoint_writer;
 
-/* hashed: END holds BLAKE2b of everything; XXH3 of each frame is always there. seal: NULL: the file is not encrypted.
-   NULL: no memory. */
+/* hashed: a file that is kept: END holds BLAKE2b of everything, and the disk gets the bytes as they come; XXH3 of each
+   frame is always there. seal: NULL: the file is not encrypted. From the first part on threads pack and write, with up
+   to 2 MiB of memory for each of some frames. NULL: no memory. */
 struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struct checkpoint_seal *seal);
-/* 0, or -errno: -ENOSPC where the disk is full. After an error every further call gives it. */
+/* 0, or -errno: -ENOSPC where the disk is full; it may be that of an earlier frame. After an error every further call
+   gives it. After END everything is in the file, and no thread is left. The data are the caller's again at once. */
 int  checkpoint_write(struct checkpoint_writer *, const struct checkpoint_frame *);
-/* What has been written so far: bytes of parts, and bytes of the file. */
+/* Bytes of the parts that were given, and bytes of the file so far. */
 uint64_t checkpoint_written(const struct checkpoint_writer *, uint64_t *file_bytes);
 void checkpoint_writer_free(struct checkpoint_writer *);
 

@@ -1,167 +1,89 @@
-/* writer.c: writes the file of checkpoint.h. */
+/*
+ * writer.c: writes the file of checkpoint.h. Which frame comes next and what stands in its head is decided here; pipe.c
+ * packs it and writes it, with threads of its own from the first part on.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <zstd.h>
 
-#include "cpu/checkpoint/seal.h"
-
-enum { ZSTD_LEVEL = 1 };
+#include "cpu/checkpoint/pipe.h"
 
 struct checkpoint_writer {
-    int fd, failed;
-    uint64_t bytes, parts, part_bytes;      /* of the file; of what it holds */
+    struct frame_out out;
+    struct frame_pipe *pipe;
+    int failed;
+    uint64_t parts, part_bytes;             /* what the file holds */
     uint64_t frames;
-    hash *hash;                             /* NULL: none is wanted */
-    bool sealed;
+    bool sealed, runs;                      /* the pipe has its threads */
     struct checkpoint_seal key;
-    hash *begun;                            /* of a sealed file, up to SEAL; then there is `seal` */
-    struct seal *seal;
-    ZSTD_CCtx *zstd;
-    size_t room;
-    uint8_t packed[];
+    uint8_t begun[HASH_SIZE];               /* of a sealed file, up to SEAL */
 };
 
 struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struct checkpoint_seal *seal)
 {
-    size_t room = ZSTD_compressBound(CHECKPOINT_PART_MOST); /* and so for what cannot be packed, too */
-    struct checkpoint_writer *w = calloc(1, sizeof *w + room);
+    struct checkpoint_writer *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    w->fd = fd;
-    w->room = room;
-    w->zstd = ZSTD_createCCtx();
-    w->hash = hashed ? hash_create() : NULL;
+    w->out.fd = fd;
+    w->out.kept = hashed;
+    w->out.whole = hashed ? hash_create() : NULL;
     if (seal) {
         w->sealed = true;
         w->key = *seal;
-        w->begun = hash_create();
+        w->out.begun = hash_create();
     }
-    if (!w->zstd || (hashed && !w->hash) || (seal && !w->begun)) {
-        checkpoint_writer_free(w);
-        return NULL;
-    }
-    return w;
+    w->pipe = frame_pipe_new(&w->out);
+    if (w->pipe && (!hashed || w->out.whole) && (!seal || w->out.begun))
+        return w;
+    checkpoint_writer_free(w);
+    return NULL;
 }
 
-/* A frame, or one of its pieces. */
-static int write_all(struct checkpoint_writer *w, struct iovec *parts, unsigned count)
+static int write_frame(struct checkpoint_writer *w, const struct frame_head *head, const void *data)
 {
-    unsigned at = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (w->hash)
-            hash_add(w->hash, parts[i].iov_base, parts[i].iov_len);
-        if (w->begun)
-            hash_add(w->begun, parts[i].iov_base, parts[i].iov_len);
-    }
-    while (at < count) {
-        ssize_t done = writev(w->fd, &parts[at], (int)(count - at));
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return -errno;
-        w->bytes += (uint64_t)done;
-        for (size_t left = (size_t)done; at < count; at++) {
-            if (left < parts[at].iov_len) {
-                parts[at].iov_base = (uint8_t *)parts[at].iov_base + left;
-                parts[at].iov_len -= left;
-                break;
-            }
-            left -= parts[at].iov_len;
-        }
-    }
-    return 0;
-}
-
-static bool all_zero(const uint8_t *data, size_t size)
-{
-    return size && !data[0] && memcmp(data, data + 1, size - 1) == 0;
-}
-
-/* What is stored in place of the data. */
-static const void *pack(struct checkpoint_writer *w, const struct checkpoint_frame *frame, struct frame_head *head)
-{
-    if (all_zero(frame->data, frame->size)) {
-        head->packing = PACKED_ZERO;
-        head->stored = 0;
-        return w->packed;
-    }
-    size_t packed = ZSTD_compressCCtx(w->zstd, w->packed, w->room, frame->data, frame->size, ZSTD_LEVEL);
-    if (ZSTD_isError(packed) || packed >= frame->size)
-        return frame->data;
-    head->packing = PACKED_ZSTD;
-    head->stored = (uint32_t)packed;
-    return w->packed;
-}
-
-/* Where there is a key: *data are encrypted if they are secret, and the tag stands behind them. */
-static bool close_frame(struct checkpoint_writer *w, struct frame_head *head, const uint8_t *encoded, const void **data,
-                        uint8_t tag[CHECKPOINT_TAG])
-{
-    const bool secret = head->type == CHECKPOINT_PART;
-    const uint32_t size = head->stored - CHECKPOINT_TAG;
-    const struct seal_frame frame = { w->frames, encoded, secret ? NULL : *data, secret ? 0 : size };
-    if (!seal_close(w->seal, &frame, secret ? *data : NULL, secret ? size : 0, w->packed, tag))
-        return false;
-    *data = secret ? w->packed : *data;
-    return true;
-}
-
-static int write_frame(struct checkpoint_writer *w, struct frame_head *head, const void *data)
-{
-    uint8_t encoded[CHECKPOINT_HEAD], tag[CHECKPOINT_TAG];
-    const uint32_t size = head->stored;
-    head->stored += w->seal ? CHECKPOINT_TAG : 0;
-    frame_encode(head, encoded);
-    if (w->seal && !close_frame(w, head, encoded, &data, tag))
-        return -EIO;
-    head->check = frame_check_two(encoded, data, size, tag, head->stored - size);
-    frame_encode(head, encoded);
-    struct iovec parts[] = { { encoded, sizeof encoded }, { (void *)(uintptr_t)data, size }, { tag, CHECKPOINT_TAG } };
-    w->frames++;
-    return write_all(w, parts, w->seal ? 3 : 2);
+    struct frame_job *job = frame_pipe_take(w->pipe);
+    job->head = *head;
+    job->number = w->frames++;
+    if (head->stored)
+        memcpy(job->data, data, head->stored);
+    return frame_pipe_give(w->pipe);
 }
 
 /* Behind FACTS. From here on everything has a tag. */
 static int write_seal(struct checkpoint_writer *w)
 {
-    struct frame_head head = { .type = CHECKPOINT_SEAL, .stored = CHECKPOINT_WRAPPED, .size = CHECKPOINT_WRAPPED };
-    uint8_t begun[HASH_SIZE];
+    const struct frame_head head = { .type = CHECKPOINT_SEAL, .stored = CHECKPOINT_WRAPPED,
+                                     .size = CHECKPOINT_WRAPPED };
     int error = write_frame(w, &head, w->key.wrapped);
-    hash_finish(w->begun, begun);
-    w->begun = NULL;
-    if (!error && !(w->seal = seal_new(w->key.key, begun)))
-        error = -ENOMEM;
-    checkpoint_key_wipe(w->key.key, sizeof w->key.key);
-    return error;
+    hash_finish(w->out.begun, w->begun);
+    w->out.begun = NULL;
+    return error ? error : frame_pipe_seal(w->pipe, w->key.key, w->begun) ? 0 : -ENOMEM;
 }
 
-static const void *prepare(struct checkpoint_writer *w, const struct checkpoint_frame *frame, struct frame_head *head,
-                           uint8_t digest[HASH_SIZE])
+/* Small files need no threads. */
+static void run(struct checkpoint_writer *w)
 {
-    switch (frame->type) {
-    case CHECKPOINT_PART:
-        w->parts++;
-        w->part_bytes += frame->size;
-        return pack(w, frame, head);
-    case CHECKPOINT_KEPT:
-        w->parts++;
-        w->part_bytes += frame->size;
-        head->packing = PACKED_KEPT;
-        head->stored = 0;
-        return digest;
-    case CHECKPOINT_END:
-        head->object = w->parts;
-        head->offset = w->part_bytes;
-        head->stored = head->size = w->hash ? HASH_SIZE : 0;
-        if (w->hash)
-            hash_finish(w->hash, digest);
-        w->hash = NULL;
-        return digest;
-    default:
-        return frame->data;
-    }
+    if (!w->runs)
+        frame_pipe_run(w->pipe, w->sealed ? w->key.key : NULL, w->begun);
+    w->runs = true;
+}
+
+/* The last frame: all before it is in the file. */
+static void end_prepare(struct checkpoint_writer *w, struct frame_head *head, uint8_t digest[HASH_SIZE])
+{
+    w->failed = frame_pipe_end(w->pipe);
+    head->object = w->parts;
+    head->offset = w->part_bytes;
+    head->stored = head->size = w->out.whole ? HASH_SIZE : 0;
+    if (w->out.whole)
+        hash_finish(w->out.whole, digest);
+    w->out.whole = NULL;
+}
+
+static int write_magic(struct checkpoint_writer *w)
+{
+    struct iovec magic = { (void *)(uintptr_t)CHECKPOINT_MAGIC, strlen(CHECKPOINT_MAGIC) };
+    return frame_out_write(&w->out, &magic, 1);
 }
 
 int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame *frame)
@@ -169,14 +91,27 @@ int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame 
     struct frame_head head = { .type = frame->type, .stored = frame->size, .size = frame->size, .kind = frame->kind,
                                .object = frame->object, .offset = frame->offset };
     const bool part = frame->type == CHECKPOINT_PART || frame->type == CHECKPOINT_KEPT;
+    const void *data = frame->data;
     uint8_t digest[HASH_SIZE];
     if (w->failed)
         return w->failed;
     if (frame->size > (part ? CHECKPOINT_PART_MOST : CHECKPOINT_TEXT_MOST) || frame->type == CHECKPOINT_SEAL)
         return w->failed = -EINVAL;
-    if (!w->bytes)
-        w->failed = write_all(w, &(struct iovec){ (void *)(uintptr_t)CHECKPOINT_MAGIC, strlen(CHECKPOINT_MAGIC) }, 1);
-    const void *data = prepare(w, frame, &head, digest);
+    if (!w->frames)
+        w->failed = write_magic(w);
+    if (part) {
+        w->parts++;
+        w->part_bytes += frame->size;
+        run(w);
+    }
+    if (frame->type == CHECKPOINT_KEPT) {
+        head.packing = PACKED_KEPT;
+        head.stored = 0;
+    }
+    if (frame->type == CHECKPOINT_END) {
+        end_prepare(w, &head, digest);
+        data = digest;
+    }
     if (!w->failed)
         w->failed = write_frame(w, &head, data);
     if (!w->failed && w->sealed && frame->type == CHECKPOINT_FACTS)
@@ -186,7 +121,7 @@ int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame 
 
 uint64_t checkpoint_written(const struct checkpoint_writer *w, uint64_t *file_bytes)
 {
-    *file_bytes = w->bytes;
+    *file_bytes = atomic_load(&w->out.bytes);
     return w->part_bytes;
 }
 
@@ -194,10 +129,9 @@ void checkpoint_writer_free(struct checkpoint_writer *w)
 {
     if (!w)
         return;
-    hash_discard(w->hash);
-    hash_discard(w->begun);
-    seal_free(w->seal);
-    ZSTD_freeCCtx(w->zstd);
+    frame_pipe_free(w->pipe);               /* ends its threads, which write to w->out */
+    hash_discard(w->out.whole);
+    hash_discard(w->out.begun);
     checkpoint_key_wipe(w, sizeof *w);
     free(w);
 }

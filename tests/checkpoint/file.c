@@ -3,11 +3,15 @@
  * shows: checkpoints: what is written is read, packed and in order, through a pipe too
  * shows: checkpoints: a file in which any one byte is different, or that is cut off anywhere, is refused with a reason
  * shows: checkpoints: a full disk is an error, and stays one
+ * shows: checkpoints: several threads pack, and the parts are in the order in which they were given; an error of one
+ *   part in the middle is said, and no thread is left after the end, or where the writer is given up
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,6 +173,105 @@ TEST(a_full_disk)
     int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(write_all(fd, true), -ENOSPC);
+    close(fd);
+}
+
+/* ---- many parts: threads pack them ---- */
+
+enum { MANY = 300, MANY_MOST = 64 << 10 };
+
+static unsigned threads(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    unsigned count = 0;
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* Every third part can hardly be packed, so the threads take different times. */
+static uint32_t many_fill(unsigned number, uint8_t data[MANY_MOST])
+{
+    const uint32_t size = 1 + number * UINT32_C(7919) % MANY_MOST;
+    uint64_t seed = number;
+    for (uint32_t i = 0; i < size; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + 1;
+        data[i] = number % 3 ? (uint8_t)number : (uint8_t)(seed >> 56);
+    }
+    return size;
+}
+
+/* Up to the first error. */
+static int many_write(struct checkpoint_writer *w)
+{
+    uint8_t data[MANY_MOST];
+    int error = checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_FACTS, .size = sizeof facts - 1,
+                                                                .data = facts });
+    if (!error)
+        error = checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_KIND, .kind = 3, .size = 4,
+                                                                .object = MANY, .data = "kind" });
+    for (unsigned i = 0; i < MANY && !error; i++) {
+        const uint32_t size = many_fill(i, data);
+        error = checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_PART, .kind = 3, .size = size,
+                                                                .object = i, .data = data });
+        memset(data, 0xee, sizeof data);      /* they are ours again */
+    }
+    return error;
+}
+
+TEST(many_parts)
+{
+    int fd = memfd_create("many", MFD_CLOEXEC);
+    uint8_t data[MANY_MOST];
+    struct checkpoint_frame frame;
+    char why[CHECKPOINT_WHY_SIZE];
+    struct checkpoint_writer *w = checkpoint_writer_new(fd, true, NULL);
+    assert_true(w && many_write(w) == 0 && threads() > 1);
+    assert_int_equal(checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_END }), 0);
+    assert_int_equal(threads(), 1);
+    checkpoint_writer_free(w);
+    lseek(fd, 0, SEEK_SET);
+    struct checkpoint_reader *r = checkpoint_reader_new(fd);
+    assert_int_equal(checkpoint_read(r, &frame, why), 1);
+    assert_int_equal(checkpoint_read(r, &frame, why), 1);
+    for (unsigned i = 0; i < MANY; i++) {
+        const uint32_t size = many_fill(i, data);
+        assert_int_equal(checkpoint_read(r, &frame, why), 1);
+        assert_true(frame.object == i && frame.size == size);
+        assert_memory_equal(frame.data, data, size);
+    }
+    assert_true(checkpoint_read(r, &frame, why) == 1 && frame.type == CHECKPOINT_END && frame.object == MANY);
+    checkpoint_reader_free(r);
+    close(fd);
+}
+
+/* A file that may not grow beyond a limit stands for a disk that gets full. */
+TEST(full_in_the_middle)
+{
+    struct rlimit before, limit;
+    int fd = memfd_create("limited", MFD_CLOEXEC);
+    struct checkpoint_writer *w = checkpoint_writer_new(fd, true, NULL);
+    assert_true(w && signal(SIGXFSZ, SIG_IGN) != SIG_ERR && getrlimit(RLIMIT_FSIZE, &before) == 0);
+    limit = (struct rlimit){ 1 << 20, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int error = many_write(w), ended = checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_END });
+    assert_true((!error || error == -EFBIG) && ended == -EFBIG);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_END }), -EFBIG);
+    checkpoint_writer_free(w);
+    assert_true(threads() == 1 && lseek(fd, 0, SEEK_END) <= 1 << 20);
+    close(fd);
+}
+
+TEST(given_up)
+{
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    struct checkpoint_writer *w = checkpoint_writer_new(fd, false, NULL);
+    assert_true(w && many_write(w) == 0 && threads() > 1);
+    checkpoint_writer_free(w);
+    assert_int_equal(threads(), 1);
     close(fd);
 }
 
