@@ -1,6 +1,6 @@
 # Random programs in which functions are reached through pointers: three units of generate.py, compiled with different
-# options, in one program. The seeds are fixed: make check-long takes others (random.py).
-POINTERS_NVCC  := $(NVCC) -cudart shared -gencode arch=compute_75$(comma)code=compute_75 -fmad=false \
+# options, in one program. The seeds are fixed: make check-long takes others (batches.py).
+POINTERS_NVCC  := $(NVCC) $(CUDA_STD) -cudart shared -gencode arch=compute_75$(comma)code=compute_75 -fmad=false \
                   -Wno-deprecated-gpu-targets -diag-suppress 177 -Itests/pointers
 POINTERS_UNITS := optimised debug little
 # unit: first seed, programs, options
@@ -26,5 +26,5 @@ build/cuda/pointers: $(POINTERS_UNITS:%=build/pointers/%.o) build/pointers/units
 TESTS += "tests/cuda/e2e.py --bin $(BIN) --transport local build/cuda/pointers"
 test-programs: build/cuda/pointers
 # Every option, chaos and memcheck among them: 10,000 programs.
-LONG_TESTS += $(foreach first,10001 20001 30001 40001,"tests/pointers/random.py --bin $(BIN) --nvcc $(NVCC) --seed \
+LONG_TESTS += $(foreach first,10001 20001 30001 40001,"tests/pointers/batches.py --bin $(BIN) --nvcc $(NVCC) --seed \
                 $(first) --programs 2500")

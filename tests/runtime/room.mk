@@ -55,7 +55,7 @@ $(eval $(call runtime_script,runtime-native,tests/runtime/native.py $(BIN) \
 $(eval $(call runtime_script,runtime-loading,tests/runtime/loading.py $(BIN) $(RUNTIME_TEST_DIR)/fake \
     $(BUILD)/tests/runtime/linked,tests/runtime/loading.py $(RUNTIME_LIBRARIES) $(RUNTIME_PRELOAD) \
     $(RUNTIME_TEST_CORE) $(foreach v,$(RUNTIME_VERSIONS),$(BUILD)/tests/runtime/linked$(v))))
-$(eval $(call runtime_script,runtime-trace,tests/runtime/trace.py $(BIN),tests/runtime/trace.py $(RUNTIME_LIBRARIES) \
+$(eval $(call runtime_script,runtime-trace,tests/runtime/traced.py $(BIN),tests/runtime/traced.py $(RUNTIME_LIBRARIES) \
     $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/libsoftgpu.so))
 endif
 $(eval $(call runtime_script,runtime-install,tests/runtime/install.sh $(BIN),tests/runtime/install.sh \

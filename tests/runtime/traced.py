@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""trace.py BIN: what FLYT_TRACE prints, of libcudart 11, 12 and 13 on a server in the program's own process.
+"""traced.py BIN: what FLYT_TRACE prints, of libcudart 11, 12 and 13 on a server in the program's own process.
 
 shows: tracing: each call is printed with names of arguments, enums, errors and kernels, what it wrote, and its time
 shows: tracing: a call that other threads interrupt is finished as ltrace does, and a forked child has lines of its own

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""tests/pointers/random.py: makes, compiles and runs random programs with pointers to functions; TAP on stdout.
+"""tests/pointers/batches.py: makes, compiles and runs random programs with pointers to functions; TAP on stdout.
 
-    random.py [--bin DIR] [--nvcc NVCC] [--seed S] [--programs N] [--batch B] [--keep DIR]
+    batches.py [--bin DIR] [--nvcc NVCC] [--seed S] [--programs N] [--batch B] [--keep DIR]
 
 The programs have the seeds S to S + N - 1. They are compiled in units of 50, a batch of units is one program with one
 module a unit, and a line of TAP. Batches differ in how they are compiled and run: optimised, with -G, with -Xcicc -O1,
