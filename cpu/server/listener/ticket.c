@@ -1,6 +1,7 @@
 /*
  * ticket.c: the server's side of tickets. The listener is shown a pass, which anybody on the network may have seen: it
- * lets its bearer to a worker, TICKET_KNOCKS times at most (a program that was stopped while it connected tries again).
+ * lets its bearer to a worker, TICKET_KNOCKS times at most (a program that was stopped while it connected tries again,
+ * and one that moves and does not come to rest connects anew for each attempt: 12 in the minute that a ticket lives).
  * The worker is shown the whole ticket, of the same pass, which nobody else has.
  *
  * What has to be known by all workers, and after a restart, lies in files:
@@ -32,7 +33,7 @@ enum {
     TICKET_KEY_TEXT = 2 * TICKET_KEY_SIZE,
     TICKET_ERROR = 1024,
     TICKET_MAX_NONCES = 65536,
-    TICKET_KNOCKS = 3
+    TICKET_KNOCKS = 16
 };
 _Static_assert((int)TICKET_PASS_SIZE == TICKET_NONCE_SIZE, "a pass is known by its nonce");
 _Static_assert((int)RPC_KNOCK_SECRET == TICKET_SECRET_SIZE, "what a client keeps back is the secret");
