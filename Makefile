@@ -36,6 +36,8 @@ BIN       := $(if $(filter plain,$(FLAVOUR)),bin,$(BUILD)/bin)
 CUDA_HOME ?= /usr/local/cuda
 NVCC      ?= $(CUDA_HOME)/bin/nvcc
 CUDA_INCLUDE ?= $(CUDA_HOME)/include
+# Of CUDA programs that need no newer one: the headers of C++17 make a third of the time that nvcc takes.
+CUDA_STD  := -std=c++14
 
 WARNINGS  := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wno-sign-conversion
 OPTIMISE  := $(if $(CHECKED),-O1 -fno-omit-frame-pointer,-O2)
@@ -230,7 +232,7 @@ run-tests: all
 	@tests/run --only '$(ONLY)' $(TESTS)
 else
 run-tests: test-programs all
-	@tests/run --again $(if $(filter-out plain,$(FLAVOUR)),--only $(BUILD)/) $(TESTS)
+	@tests/run --again --longest-first $(if $(filter-out plain,$(FLAVOUR)),--only $(BUILD)/) $(TESTS)
 endif
 # For tools/check-next: the commands of each room, on lines of their own.
 .PHONY: print-tests

@@ -29,6 +29,8 @@ def main():
         waits = f"sh -c 'until [ -e {sign} ]; do sleep 0.02; done'"
         beside, well = run(folder, f"{waits}@sleeps,10", f"touch {sign}")
         os.unlink(sign)
+        places, shared = run(folder, "true@sleeps", f"{waits}@10", f"touch {sign}")
+        os.unlink(sign)
         behind, late = run(folder, f"{waits}@1", f"touch {sign}")
         busy, _ = run(folder, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'")
         once = f"sh -c 'test -e {folder}/been || {{ touch {folder}/been; exit 1; }}'"
@@ -44,6 +46,7 @@ def main():
     found = re.search(r"busy ([\d.]+) s", busy)
     for good, what, said in (
             (well == 0 and "2 passed, 0 failed" in beside, "a command that sleeps runs beside the others", beside),
+            (shared == 0 and "3 passed, 0 failed" in places, "a sleeper's place is free for others behind it", places),
             (late == 1 and "ran past its limit of 1.0 s" in behind and "1 passed, 1 failed" in behind,
              "a command ends when its own limit is over, and others follow", behind),
             (mended == 0 and "FAIL sh" in second and "\n1 passed only at the second attempt (goal: 0)\n    sh" in second
