@@ -11,7 +11,8 @@
  *     PART    a part of what an object holds: at most CHECKPOINT_PART_MOST bytes
  *     KEPT    so many bytes of an object are those of the file before (the fact "base" is its fact "id"): no data
  *     END     the last, once: object: how many PART and KEPT; offset: how many bytes they stand for; data: BLAKE2b-256
- *             of all before this frame, or nothing
+ *             of the file's first eight bytes and the heads of all frames before this one, or nothing. Each head holds
+ *             the hash of its data. (To hash all bytes once more, in their order, would take as long as packing them.)
  *
  * Behind SEAL each frame's data ends with a tag of CHECKPOINT_TAG bytes (AES-256-GCM). The data of PART are encrypted
  * after they were packed; those of the other frames are not secret. The tag also stands for the frame's head, its
@@ -83,7 +84,7 @@ bool checkpoint_id_make(char id[CHECKPOINT_ID_TEXT]);
 
 struct checkpoint_writer;
 
-/* hashed: a file that is kept: END holds BLAKE2b of everything, and the disk gets the bytes as they come; XXH3 of each
+/* hashed: a file that is kept: END holds a hash of all frames, and the disk gets the bytes as they come; XXH3 of each
    frame is always there. seal: NULL: the file is not encrypted. From the first part on threads pack and write, with up
    to 2 MiB of memory for each of some frames. NULL: no memory. */
 struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struct checkpoint_seal *seal);

@@ -19,12 +19,10 @@ static void disk_begin(struct frame_out *out, uint64_t bytes)
 int frame_out_write(struct frame_out *out, struct iovec *pieces, unsigned count)
 {
     unsigned at = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (out->whole)
-            hash_add(out->whole, pieces[i].iov_base, pieces[i].iov_len);
-        if (out->begun)
-            hash_add(out->begun, pieces[i].iov_base, pieces[i].iov_len);
-    }
+    if (out->whole)
+        hash_add(out->whole, pieces[0].iov_base, pieces[0].iov_len);
+    for (unsigned i = 0; i < count && out->begun; i++)
+        hash_add(out->begun, pieces[i].iov_base, pieces[i].iov_len);
     while (at < count) {
         ssize_t done = writev(out->fd, &pieces[at], (int)(count - at));
         if (done < 0 && errno == EINTR)

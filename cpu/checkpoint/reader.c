@@ -271,10 +271,8 @@ static int note_frame(struct checkpoint_reader *r, const struct frame_head *head
 
 static void count_frame(struct checkpoint_reader *r, const struct frame_head *head, const uint8_t *encoded)
 {
-    if (head->type != CHECKPOINT_END) {
+    if (head->type != CHECKPOINT_END)
         hash_add(r->hash, encoded, CHECKPOINT_HEAD);
-        hash_add(r->hash, r->stored, head->stored);
-    }
     if (head->type == CHECKPOINT_FACTS || head->type == CHECKPOINT_SEAL) {
         hash_add(r->start, encoded, CHECKPOINT_HEAD);
         hash_add(r->start, r->stored, head->stored);
