@@ -44,9 +44,10 @@ TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m 
 LONG_TESTS += $(foreach m,$(filter tcp,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server suspend")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
-$(call objects,$(TESTS_CORE_MOVES_CUDA:%=tests/core/%.c)): | $(API_INCLUDED) \
+TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings
+$(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c)): | $(API_INCLUDED) \
     $(BUILD)/generated/api/driver/gate_calls.inc
-$(TESTS_CORE_MOVES_CUDA:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
+$(TESTS_CORE_MOVES_SOURCES:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
     $(TESTS_CORE_TWO_SERVERS) | \
     $(BIN)/cudart/libcuda.so.1 $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
@@ -57,6 +58,9 @@ TESTS += $(foreach t,$(TESTS_CORE_MOVES_CUDA:test_%=core_%),$(foreach m,$(TESTS_
 TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_objects $m $(BIN)/cricket-rpc-server suspend")
 TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/core_moves_kinds mixed $(BIN)/cricket-rpc-server")
+TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
+    "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server" \
+    "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server suspend")
 # CUDA programs that a preloaded library moves all the time.
 TESTS_CORE_MOVER := $(BUILD)/tests/libmover.so
 $(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)

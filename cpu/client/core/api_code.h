@@ -89,6 +89,8 @@ struct core_function_info {
 CORE_API int core_function_info(core_context *, core_function *, const struct core_function_info **);
 /* CUfunction_attribute; waits */
 CORE_API int core_function_set(core_context *, core_function *, int attribute, int value);
+/* CUfunc_cache, which has been checked; waits the first time per context */
+CORE_API int core_function_set_cache(core_context *, core_function *, int config);
 CORE_API int core_variable_address(core_context *, core_variable *, uint64_t *address, size_t *size);
 CORE_API int core_occupancy_blocks(core_context *, core_function *, int block_size, size_t shared, unsigned flags,
                                    int *blocks);

@@ -35,7 +35,7 @@ static int set_cache(core_context *context, core_function *function, int config)
     if (config < 0 || config > CU_FUNC_CACHE_PREFER_EQUAL)
         return CUDA_ERROR_INVALID_VALUE;
     int error = driver_function(&context, function);
-    return error ? error : core_func_set_cache_config(context, function, config);
+    return error ? error : core_function_set_cache(context, function, config);
 }
 
 static int get_parameter(core_function *function, size_t index, size_t *offset, size_t *size)
@@ -80,6 +80,13 @@ CUresult driver_cuFuncSetAttribute(CUfunction function, CUfunction_attribute att
     core_context *context;
     int error = driver_enter(&context);
     return driver_waited(error ? error : set_attribute(context, function, (int)attribute, value));
+}
+
+CUresult driver_cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
+{
+    core_context *context;
+    int error = driver_enter(&context);
+    return driver_waited(error ? error : set_cache(context, function, (int)config));
 }
 
 /* No GPU since compute capability 5 has a choice of bank sizes: checked, and without effect, as natively. */

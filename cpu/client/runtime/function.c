@@ -104,7 +104,7 @@ static int set_cache_config(const void *key, cudaFuncCache config)
     if (config > cudaFuncCachePreferEqual)
         return cudaErrorInvalidValue;
     error = runtime_function(key, &function);
-    return error ? error : core_func_set_cache_config(context, function, (int)config);
+    return error ? error : core_function_set_cache(context, function, (int)config);
 }
 
 /* No GPU since compute capability 5 has a choice of bank sizes: checked, and without effect, as natively. */

@@ -69,6 +69,18 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     return CORE_OK;
 }
 
+int core_function_set_cache(core_context *c, core_function *f, int config)
+{
+    CANCEL_DEFERRED;
+    struct loaded_function *loaded;
+    int code = function_enter(c, f, &loaded);
+    if (!code)
+        code = core_func_set_cache_config(c, f, config);
+    if (!code)
+        loaded->cache = config;               /* nobody can ask for it, but it moves (code_move.c) */
+    return code;
+}
+
 /* Each of loaded->fits packs an answer: block size 11 bits, flags 1, shared 20, valid 1, blocks 16; what does not fit
    is not kept. cudaOccupancyMaxPotentialBlockSize asks for every multiple of 32, so those have places of their own. */
 static int occupancy_blocks(core_context *c, core_function *f, struct loaded_function *loaded, int block_size,

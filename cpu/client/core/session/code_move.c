@@ -215,6 +215,12 @@ static int attributes_restore(struct move *move, const struct loaded_function *f
     return CORE_OK;
 }
 
+static int cache_restore(const struct loaded_function *f)
+{
+    func_set_cache_config_args args = { .hfunc = f->wire, .config = f->cache };
+    return f->cache ? wire_send(FLYT_FUNC_SET_CACHE_CONFIG, (xdrproc_t)xdr_func_set_cache_config_args, &args) : CORE_OK;
+}
+
 static bool same_parameters(const struct core_function_info *info, const function_get_result *there)
 {
     if (info->parameter_count != there->params.params_len)
@@ -244,6 +250,8 @@ static int function_restore(struct move *move, const core_function *f, const str
         code = move_refuse(move, 0, "the kernel %s has other parameters at the new server", f->name.text);
     if (!code)
         code = attributes_restore(move, loaded, &result);
+    if (!code)
+        code = cache_restore(loaded);
     xdr_free((xdrproc_t)xdr_function_get_result, &result);
     return code;
 }
