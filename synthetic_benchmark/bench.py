@@ -3,11 +3,12 @@
 
     bench.py [--bin DIR] [--limits PROGRAM] [--reps N] [--only SECTION,...] [--results DIR] [--quick | --smoke]
 
-Sections: calls, launches, copies, sweep, clients, start, steps, memory, apps, link, backlog, switches, originals.
+Sections: calls, launches, copies, sweep, clients, start, steps, memory, apps, link, backlog, switches, originals,
+moves.
 A figure is the median
 over the repetitions, which take turns; a ratio is taken within each repetition. Exit status 1: a count or a result was
 wrong, or a program failed (a figure that misses its target is shown, and is not an error). --smoke: everything once,
-very small; results are not kept.
+very small, without moves; results are not kept.
 """
 import argparse
 import json
@@ -24,6 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import measure
+import moving
 import plot
 from measure import Local, Problem, Server
 
@@ -57,19 +59,27 @@ TARGETS = [
     ("thread_interference_us", "another thread's launch + wait beside a slow copy, µs more", 1000, -1),
     ("backlog_ok", "backlogs behind a kernel of three silences succeed", 1, 1),
     ("app_overhead_ratio", "programs: time ÷ in process, median", 1.05, -1),
+    ("move_gate_launch_ratio", "launches per second with the gate of moves ÷ without it", 0.99, 1),
+    ("move_freeze_64_ms", "64 busy threads come to rest, ms", 5, -1),
+    ("move_direct_ratio", "bytes of a move, server to server ÷ raw streams", 0.8, 1),
+    ("move_outage_over_ms", "a move between nodes: still for so long beyond bytes ÷ stream, p95, ms", 50, -1),
+    ("move_same_node_over_ms", "a move on one node: still for so long beyond 50 µs a handle, p95, ms", 50, -1),
+    ("grow_usable_ms", "memory that was added to a share is used, ms", 10, -1),
+    ("checkpoint_ratio", "bytes of a checkpoint per second ÷ min(zstd -1, disk)", 0.8, 1),
+    ("checkpoint_changes_ratio", "5 % of the memory changed: bytes of the file ÷ of the whole one", 0.1, -1),
 ]
 SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "steps", "memory", "apps", "link", "backlog",
-            "switches", "originals"]
+            "switches", "originals", "moves"]
 # sizes of a run: full, --quick, --smoke
 SIZES = {
     "full":  dict(ms=300, launches=100000, caller=20000, pairs=200000, copy=64 * M, sweep_top=1 << 30,
                   grow=(1000000, 11000000),
-                  link=1 << 30, apps=3, starts=9, busy=256 * M, hold=(3, 1)),
+                  link=1 << 30, apps=3, starts=9, busy=256 * M, hold=(3, 1), moves=(1, 64, 256, 1024, 4096), turns=5),
     "quick": dict(ms=100, launches=100000, caller=5000, pairs=50000, copy=64 * M, sweep_top=64 * M,
                   grow=(100000, 1100000),
-                  link=64 * M, apps=1, starts=5, busy=256 * M, hold=(3, 1)),
+                  link=64 * M, apps=1, starts=5, busy=256 * M, hold=(3, 1), moves=(1, 64, 256), turns=3),
     "smoke": dict(ms=5, launches=500, caller=200, pairs=500, copy=1 * M, sweep_top=4096, grow=(100, 300),
-                  link=1 * M, apps=1, starts=1, busy=1 * M, hold=(0.1, 0.005)),
+                  link=1 * M, apps=1, starts=1, busy=1 * M, hold=(0.1, 0.005), moves=(1, 8), turns=1),
 }
 
 
@@ -409,6 +419,10 @@ def originals(r):
                        measure.figures(done.stdout)[key] / (1e3 if key.endswith("_ns") else 1))
 
 
+def moves(r):
+    moving.section(r)
+
+
 def native_folder():
     """Where the real runtime is, on a machine with a GPU."""
     folder = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64")
@@ -439,6 +453,7 @@ def metrics(r):
         "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"),
         "app_overhead_ratio": m("apps"),
         "thread_interference_us": m("link"), "backlog_ok": m("backlog"),
+        **moving.metrics(r),
     }
     return {key: value for key, value in found.items() if value is not None}
 
@@ -562,7 +577,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="short measurements")
     parser.add_argument("--smoke", action="store_true", help="does everything work? nothing is kept")
     arguments = parser.parse_args()
-    chosen = arguments.only.split(",") if arguments.only else SECTIONS
+    # A smoke run is a part of every `make check`: the cluster that moves need is a test of its own there.
+    usual = [s for s in SECTIONS if s != "moves" or not arguments.smoke]
+    chosen = arguments.only.split(",") if arguments.only else usual
     if unknown := [s for s in chosen if s not in SECTIONS]:
         parser.error(f"no such section: {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
     size = SIZES["smoke" if arguments.smoke else "quick" if arguments.quick else "full"]

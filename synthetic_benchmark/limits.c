@@ -10,6 +10,7 @@
  *   tcp spin|block         64 bytes to and fro over a loopback TCP connection             p50_ns, p99_ns
  *   unix spin|block        the same over a unix socket                                    p50_ns, p99_ns
  *   stream N BYTES h2d|d2h BYTES over N TCP connections, between a program's memory and a device's           gbs
+ *   stream N BYTES move    the same from a device's memory into new memory of another's: no page of it was touched  gbs
  *   seal BYTES             one process seals BYTES as TLS does, the other opens as many, at the same time gbs
  *   pipe BYTES             BYTES through chunks of shared memory, one process copies in, the other out: gbs
  *
@@ -332,19 +333,34 @@ static int measure_socket(const char *family, const char *policy)
    other way round. So each end touches all bytes of its memory, as both ends of Flyt do. */
 struct stream {
     struct ends ends;
-    bool to_device;
+    bool to_device, from_device;
 };
 
 static size_t piece_of(size_t left) { return left < PIECE ? left : PIECE; }
+
+/* As the software GPU has its memory; the pages of before are given back. NULL: there is none. */
+static char *new_memory(int fd, size_t bytes)
+{
+    if (ftruncate(fd, 0) || ftruncate(fd, (off_t)bytes))
+        return NULL;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
 
 /* Takes what comes on any lane, and acknowledges the whole with a byte on lane 0. */
 static void stream_read(void *context)
 {
     struct stream *s = context;
     struct ends *e = &s->ends;
-    char *buffer = malloc(PIECE), *memory = malloc(e->bytes), done = 1;
+    const bool moves = s->to_device && s->from_device;
+    const int fd = memfd_create("device", MFD_CLOEXEC);
+    char *buffer = malloc(PIECE), *memory = new_memory(fd, e->bytes), done = 1;
+    if (!buffer || !memory)
+        return;
     memset(memory, 1, e->bytes);
     for (;;) {
+        if (moves && (munmap(memory, e->bytes) || !(memory = new_memory(fd, e->bytes))))
+            return;
         for (size_t left = e->bytes; left;) {
             int moved = 0;
             for (int i = 0; i < e->lanes && left; i++) {
@@ -402,7 +418,7 @@ static int stream_write_device(const struct ends *e, const char *memory, char *b
 
 static int measure_stream(int lanes, size_t bytes, const char *way)
 {
-    struct stream s = { { .lanes = lanes, .bytes = bytes }, strcmp(way, "h2d") == 0 };
+    struct stream s = { { .lanes = lanes, .bytes = bytes }, strcmp(way, "d2h") != 0, strcmp(way, "h2d") != 0 };
     char *memory = malloc(bytes), *buffer = malloc(PIECE), done;
     if (!memory || !buffer || lanes < 1 || lanes > MAX_LANES)
         return fail("stream");
@@ -420,7 +436,7 @@ static int measure_stream(int lanes, size_t bytes, const char *way)
     unsigned rounds = 0;
     for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
         uint64_t began = now();
-        if (s.to_device ? stream_write(&s.ends, memory) : stream_write_device(&s.ends, memory, buffer))
+        if (s.from_device ? stream_write_device(&s.ends, memory, buffer) : stream_write(&s.ends, memory))
             return fail("sending");
         if (recv(s.ends.fd[0][0], &done, 1, 0) != 1)
             return fail("acknowledgement");
@@ -632,6 +648,6 @@ int main(int argc, char **argv)
         return measure_stream(atoi(first), strtoull(argv[i + 2], NULL, 10), argv[i + 3]);
     fprintf(stderr,
             "usage: limits [--cpus A,B] [--ms N] memcpy BYTES | line spin|futex | message spin | tcp spin|block | "
-            "unix spin|block | stream CONNECTIONS BYTES h2d|d2h | pipe BYTES | seal BYTES\n");
+            "unix spin|block | stream CONNECTIONS BYTES h2d|d2h|move | pipe BYTES | seal BYTES\n");
     return 2;
 }

@@ -1,12 +1,13 @@
 # synthetic_benchmark: `make bench` (docs/benchmarks.md). The programs are ordinary CUDA programs with the shared
 # runtime.
 BENCH_DIR      := build/bench
-BENCH_NAMES    := calls benchB benchE benchF benchH benchM benchMem benchR
+BENCH_NAMES    := calls moving benchB benchE benchF benchH benchM benchMem benchR
 BENCH_PROGRAMS := $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES))
 # Through libcuda.so.1: the Driver API, and a program with NVIDIA's static runtime.
 BENCH_PROGRAMS += $(addprefix $(BENCH_DIR)/,driver calls-static)
 BENCH_LIMITS   := $(BUILD)/tests/bench_limits
 BENCH_LINK     := $(BUILD)/tests/bench_link
+BENCH_MOVING   := $(BUILD)/tests/bench_moving_limits
 BENCH_FLAGS    ?=
 
 $(BENCH_DIR)/%: synthetic_benchmark/%.cu $(wildcard synthetic_benchmark/*.h)
@@ -29,8 +30,12 @@ $(BENCH_LINK): $(BUILD)/synthetic_benchmark/link.o
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^
 
+$(BENCH_MOVING): $(BUILD)/synthetic_benchmark/moving_limits.o | $(BIN)/libflyt-client.so
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lzstd
+
 .PHONY: bench bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK)
+bench-programs: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $(BENCH_MOVING) $(BUILD)/tests/core_gate
 # Later rooms add to these lists.
 .SECONDEXPANSION:
 bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS) $$(LIVENESS_PROGRAMS)
@@ -40,9 +45,12 @@ bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS) $$(LIVENESS_PROGRAMS)
 $(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(LIVENESS_PROGRAMS) \
     synthetic_benchmark/room.mk | $(PROGRAMS)
 	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s\n' $(BIN) $(BENCH_LIMITS) > $@
+	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s "$$@"\n' $(BIN) $(BENCH_LIMITS) > $@
 	@chmod +x $@
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
+# The moves need a cluster.
+LONG_TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/bench_smoke --only moves")
+run-long-tests: $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke $(BENCH_MOVING) $(BUILD)/tests/core_gate)
 
 # `make bench-softgpu`: thread instructions per second and core, then whole kernels beside PoCL and OpenMP, and sgemm
 # beside OpenBLAS. BENCH_SOFTGPU_FLAGS: of compare.py. What is not installed is left out.
