@@ -50,6 +50,7 @@ struct message {
     /* CLIENT_EVENT_MOVE, _REST, _SAVE, _LIMITS: its number. Of the first, server is the target; a code other than
        CTL_OK calls it off */
     uint64_t move;
+    ctl_log_wish log; /* NODE_ORDER_LOG */
     uint32_t patience_ms, within_ms;
     ctl_code code;
     char text[512];
@@ -266,6 +267,7 @@ struct cluster {
     bool loaded, db_up, stopping, replaced; /* replaced: another manager has the DB */
     struct change *changes;                 /* changes.h */
     struct resize *resizes;                 /* resize.h */
+    struct log_ask *logs;                   /* admin_log.c */
     struct moved_program *moves;                     /* moving.h; newest first */
     enum db_state db_state;                 /* as reported last; db_up: DB_UP was */
     char db_text[CTL_MAX_TEXT + 1], db_kind[16];
@@ -492,7 +494,12 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_vm_now, admin_handle_migrate, admin_handle_move, admin_handle_moves, admin_handle_save,
     admin_handle_move_cancel,
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
-    admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import;
+    admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import, admin_handle_log;
+/* admin_log.c: pieces of logs that administrators wait for. */
+void log_came(struct cluster *, const struct node *, const node_log *);
+void logs_forget(struct cluster_session *);                       /* the asker has gone */
+void logs_lose(struct cluster *, const struct node *);            /* its connection has ended */
+void logs_end(struct cluster *);                                  /* at the end: frees */
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */
 void admin_note_refusal(const struct cluster_session *, const char *command, const char *why);
 /* Notes the refusal in an answer that is about to be sent; nothing if the command was carried out, or may have been. */

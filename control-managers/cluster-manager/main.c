@@ -309,6 +309,7 @@ static void free_everything(struct cluster *cluster)
     free(all_servers);
     free(all_nodes);
     resizes_end(cluster);
+    logs_end(cluster);
     moving_end(cluster);
     usage_free(cluster->usage);
     loop_timer_stop(&cluster->tick);

@@ -87,6 +87,7 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
         order->body.node_order_body_u.dial =
             (node_dial){ message->program, message->source, message->server, message->text };
         break;
+    case NODE_ORDER_LOG: order->body.node_order_body_u.log = message->log; break;
     case NODE_ORDER_END_PROGRAM: {
         node_end_program *end = &order->body.node_order_body_u.end_program;
         *end = (node_end_program){ message->server, message->program, { message->code, message->text } };
@@ -371,6 +372,8 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.usage.server);
             if (server && server->node == node)
                 usage_report(cluster, server, &body->node_report_body_u.usage);
+        } else if (body->kind == NODE_REPORT_LOG) {
+            log_came(cluster, node, &body->node_report_body_u.log);
         } else {
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.server.id);
             if (server && server->node == node)
@@ -430,6 +433,7 @@ void node_lose(struct cluster *cluster, struct node *node, const char *why)
     while (node->servers)
         server_gone(cluster, node->servers, CTL_LOST, why);
     outbox_clear(&node->orders);
+    logs_lose(cluster, node);
     cluster_event(cluster, ADMIN_ERROR, "node-lost", &which, "%s: %zu servers are lost with it", why, count);
 }
 
@@ -439,6 +443,7 @@ void node_session_gone(struct cluster *cluster, struct node *node)
     node->row.last_heard = loop_time();
     if (cluster->stopping)
         return;
+    logs_lose(cluster, node);
     if (node->in_db)
         store_put_node(cluster, node);
     node_set_schedulable(cluster, node);

@@ -305,6 +305,7 @@ static void closed(struct conn *conn, int error, const char *why)
     session_forget_waiting(session);
     changes_forget(session);
     resizes_forget(session);
+    logs_forget(session);
     *session->back = session->next;
     if (session->next)
         session->next->back = session->back;
@@ -369,6 +370,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [ADMIN_NODE_EXPORT] = { ADMIN, admin_handle_node_export },
     [ADMIN_NODE_IMPORT] = { ADMIN, admin_handle_node_import },
     [ADMIN_SERVERS] = { VIEWER, admin_handle_servers },
+    [ADMIN_LOG] = { OPERATOR, admin_handle_log }, /* what tenants' programs wrote */
     [ADMIN_SERVER_STOP] = { OPERATOR, admin_handle_server_stop },
     [ADMIN_VMS] = { VIEWER, admin_handle_vms },
     [ADMIN_VM_ADD] = { ADMIN, admin_handle_vm_add },

@@ -75,6 +75,9 @@ const struct command commands[] = {
     { "gpu", "list", "", 0, 0, "", "Lists the GPUs of all nodes", list_options, command_gpu_list },
 
     { "server", "list", "", 0, 0, "", "Lists GPU servers", filter_options, command_server_list },
+    { "server", "logs", "ID", 1, 1, "server",
+      "Prints what a GPU server has written, on whichever node; also of one that has ended", logs_options,
+      command_server_logs },
     { "server", "stop", "ID...", 1, -1, "server", "Stops a GPU server", force_options, command_server_stop },
 
     { "program", "list", "", 0, 0, "", "Lists programs, running and waiting", filter_options, command_program_list },

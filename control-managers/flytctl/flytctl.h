@@ -307,7 +307,7 @@ int checkpoint_key_file(struct flytctl *, const char *path, uint8_t *key);
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
     vm_import_options[], status_options[], events_options[], top_options[], describe_options[],
-    usage_options[], list_options[],
+    usage_options[], list_options[], logs_options[],
     change_options[], program_migrate_options[], program_suspend_options[], program_checkpoint_options[],
     checkpoint_show_options[], program_resume_options[],
     move_cancel_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
@@ -321,6 +321,7 @@ int command_node_list(struct flytctl *), command_node_show(struct flytctl *), co
 int command_node_export(struct flytctl *), command_node_import(struct flytctl *);
 int command_server_list(struct flytctl *), command_server_stop(struct flytctl *),
     command_program_list(struct flytctl *), command_program_kill(struct flytctl *);
+int command_server_logs(struct flytctl *);
 int command_usage(struct flytctl *), command_program_why(struct flytctl *);
 int command_gpu_list(struct flytctl *), command_describe(struct flytctl *);
 int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *),

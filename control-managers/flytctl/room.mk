@@ -3,7 +3,7 @@ FLYTCTL_NAMES   := main.c commands.c complete.c options.c secret.c session.c ans
                    cmd_vm.c cmd_vm_file.c cmd_cluster.c cmd_watch.c cmd_change.c cmd_move.c cmd_config.c check.c \
                    cmd_ca.c cmd_ca_revoke.c cmd_health.c cmd_node_file.c cmd_checkpoint.c cmd_compact.c since.c \
                    yaml.c color.c forms.c select.c list.c screen.c kinds.c events.c describe.c top.c move_line.c \
-                   cmd_usage.c
+                   cmd_usage.c cmd_logs.c
 # The daemons' tables of keys, for `config check`.
 FLYTCTL_SCHEMAS := $(addprefix control-managers/,cluster-manager/schema.c node-manager/schema.c client-manager/schema.c)
 FLYTCTL_OBJECTS := $(call objects,$(addprefix control-managers/flytctl/,$(FLYTCTL_NAMES)) $(FLYTCTL_SCHEMAS))

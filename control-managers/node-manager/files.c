@@ -1,7 +1,7 @@
 /*
  * files.c: the files in a GPU server's folder, beside its state (state.c): the keys of tickets that it accepts, what it
  * says on its output, and its log. A server prints its addresses on its output, a file, so that the next node manager
- * can read them too.
+ * can read them too. Each process of a server begins a log of its own; that of the process before stays beside it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,10 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { MAX_LOG = 16 << 20, KEPT_LOG = 256 << 10, MAX_LINES = 1000, LOGS_KEPT = 100 };
+enum { MAX_LOG = 16 << 20, CUT_LOG = 256 << 10, MAX_LINES = 1000 };
+
+#define KEPT_END          ".log"
+#define KEPT_END_PREVIOUS ".log.1"
 
 /* ---- what it is given ---- */
 
@@ -59,7 +62,7 @@ int files_open(const struct server *server, const char *name, bool anew)
 /* A file that a server appends to: what is too long is cut to its end. */
 static void bound_file(const struct server *server, const char *name)
 {
-    static char kept[KEPT_LOG];
+    static char kept[CUT_LOG];
     struct stat st;
     int fd = files_open_there(server, name);
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > MAX_LOG) {
@@ -75,68 +78,127 @@ static void bound_file(const struct server *server, const char *name)
 
 void files_bound(const struct server *server)
 {
-    bound_file(server, "log");
+    bound_file(server, LOG_NAME);
     bound_file(server, "output");
+}
+
+void files_turn_log(const struct server *server)
+{
+    char now[NODE_PATH_SIZE], before[NODE_PATH_SIZE];
+    struct stat st;
+    if (state_folder(server, LOG_NAME, now) != 0 || state_folder(server, LOG_PREVIOUS, before) != 0 ||
+        lstat(now, &st) != 0 || !st.st_size)
+        return;
+    if (lstat(before, &st) == 0)
+        set_aside(server, LOG_PREVIOUS);
+    if (rename(now, before) != 0)
+        log_warning("event=log-not-turned server=%llu why=\"%s\"", (unsigned long long)server->id, strerror(errno));
 }
 
 /* ---- what is kept of it ---- */
 
-/* Beside the folder of servers. */
-static bool logs_path(const struct node *node, char path[NODE_PATH_SIZE])
+bool files_kept_folder(const struct node *node, char path[NODE_PATH_SIZE])
 {
-    const char *end = strrchr(node->servers_path, '/');
+    const char *end = strrchr(node->servers_path, '/'); /* beside the folder of servers */
     return snprintf(path, NODE_PATH_SIZE, "%.*s/logs", end ? (int)(end - node->servers_path) : 0,
                     node->servers_path) < NODE_PATH_SIZE;
 }
 
-/* The oldest ones go: those of the lowest ids. */
-static void prune_logs(const char *path)
+static bool ends_in(const char *name, const char *end)
 {
-    struct dirent *entry;
-    do {
-        unsigned count = 0;
-        unsigned long long lowest = ULLONG_MAX;
-        char oldest[NAME_MAX + 1] = "";
-        DIR *dir = opendir(path);
-        while (dir && (entry = readdir(dir))) {
-            unsigned long long id = strtoull(entry->d_name, NULL, 10);
-            count += id != 0;
-            if (id && id < lowest) {
-                lowest = id;
-                snprintf(oldest, sizeof oldest, "%s", entry->d_name);
-            }
-        }
-        if (count <= LOGS_KEPT || unlinkat(dirfd(dir), oldest, 0) != 0)
-            oldest[0] = '\0';
-        if (dir)
-            closedir(dir);
-        if (!oldest[0])
-            return;
-    } while (true);
+    size_t length = strlen(name), wanted = strlen(end);
+    return length > wanted && strcmp(name + length - wanted, end) == 0;
 }
 
-bool files_keep_log(const struct server *server, char kept_as[NODE_PATH_SIZE])
+uint64_t files_kept_id(const char *name, bool previous)
 {
-    char folder[NODE_PATH_SIZE], error[EXPLAIN_SIZE];
+    char *end;
+    unsigned long long id = strtoull(name, &end, 10);
+    return *end == '-' && ends_in(name, previous ? KEPT_END_PREVIOUS : KEPT_END) ? id : 0;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The server, of the kept ones, up to which logs go: the oldest, those of the lowest ids. 0: none. */
+static uint64_t last_to_go(DIR *folder, size_t keep)
+{
+    uint64_t *ids = NULL, id = 0;
+    size_t count = 0, room = 0, different = 0;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (!(id = strtoull(entry->d_name, NULL, 10)))
+            continue;
+        if (count == room) {
+            uint64_t *more = realloc(ids, (room += 256) * sizeof *ids);
+            if (!more)
+                break;
+            ids = more;
+        }
+        ids[count++] = id;
+    }
+    if (count)
+        qsort(ids, count, sizeof *ids, by_number);
+    for (size_t i = 0; i < count; i++)
+        if (!i || ids[i] != ids[i - 1])
+            ids[different++] = ids[i];
+    id = different > keep ? ids[different - keep - 1] : 0;
+    free(ids);
+    return id;
+}
+
+static void prune_logs(const char *path, size_t keep)
+{
+    DIR *folder = opendir(path);
+    uint64_t last = folder ? last_to_go(folder, keep) : 0;
+    if (last)
+        rewinddir(folder);
+    for (struct dirent *entry; last && (entry = readdir(folder));) {
+        uint64_t id = strtoull(entry->d_name, NULL, 10);
+        if (id && id <= last)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+/* Copies the end of the file into FOLDER/<id>-<vm>END. Not renamed: a process that is left of the server may write on. */
+static bool keep_end(const struct server *server, const char *name, const char *folder, const char *end,
+                     char kept_as[NODE_PATH_SIZE])
+{
+    const uint64_t most = server->node->config->log_size;
     struct stat st;
     bool kept = false;
-    int from = files_open_there(server, "log"), to = -1;
-    char *text = from >= 0 && fstat(from, &st) == 0 && S_ISREG(st.st_mode) && st.st_size ? malloc(KEPT_LOG) : NULL;
-    if (text && logs_path(server->node, folder) && state_make_folder(folder, 0700, error) == 0 &&
-        snprintf(kept_as, NODE_PATH_SIZE, "%s/%llu-%s.log", folder, (unsigned long long)server->id, server->vm) <
-            NODE_PATH_SIZE)
+    int from = files_open_there(server, name), to = -1;
+    char *text = from >= 0 && fstat(from, &st) == 0 && S_ISREG(st.st_mode) && st.st_size ? malloc(most) : NULL;
+    if (text && snprintf(kept_as, NODE_PATH_SIZE, "%s/%llu-%s%s", folder, (unsigned long long)server->id, server->vm,
+                         end) < NODE_PATH_SIZE)
         to = open(kept_as, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to >= 0) {
-        ssize_t size = pread(from, text, KEPT_LOG, st.st_size > KEPT_LOG ? st.st_size - KEPT_LOG : 0);
+        ssize_t size = pread(from, text, most, st.st_size > (off_t)most ? st.st_size - (off_t)most : 0);
         kept = size > 0 && write(to, text, (size_t)size) == size;
         close(to);
         if (!kept)
             unlink(kept_as);
-        prune_logs(folder);
     }
     if (from >= 0)
         close(from);
     free(text);
+    return kept;
+}
+
+bool files_keep_log(const struct server *server, char kept_as[NODE_PATH_SIZE])
+{
+    const int64_t most = server->node->config->logs_kept;
+    char folder[NODE_PATH_SIZE], previous[NODE_PATH_SIZE], error[EXPLAIN_SIZE];
+    if (!files_kept_folder(server->node, folder) || (most && state_make_folder(folder, 0700, error) != 0))
+        return false;
+    if (most)
+        keep_end(server, LOG_PREVIOUS, folder, KEPT_END_PREVIOUS, previous);
+    bool kept = most && keep_end(server, LOG_NAME, folder, KEPT_END, kept_as);
+    prune_logs(folder, (size_t)most);
     return kept;
 }
 
@@ -161,7 +223,7 @@ void files_last_words(const struct server *server, char *out, size_t size)
 {
     char path[NODE_PATH_SIZE], text[2048];
     *out = '\0';
-    int fd = state_folder(server, "log", path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    int fd = state_folder(server, LOG_NAME, path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
     off_t end = lseek(fd, 0, SEEK_END), from = end > (off_t)sizeof text - 1 ? end - ((off_t)sizeof text - 1) : 0;

@@ -230,6 +230,8 @@ static void on_reload(int number, void *context)
     const struct node_config *wanted = config_values(config);
     now->restarts = wanted->restarts;
     now->report_period = wanted->report_period;
+    now->logs_kept = wanted->logs_kept;
+    now->log_size = wanted->log_size;
     now->start_timeout = wanted->start_timeout;
     now->stop_timeout = wanted->stop_timeout;
     daemon_secret_renew(now->secret, &daemon->node.secret, daemon->node.link);

@@ -178,6 +178,7 @@ static void take_order(struct node *node, const node_order *order)
     case NODE_ORDER_DIAL:
         dial_begin(node, order->number, &body->node_order_body_u.dial);
         break;
+    case NODE_ORDER_LOG: log_begin(node, order->number, &body->node_order_body_u.log); break;
     case NODE_ORDER_END_PROGRAM:
         take_end_program(node, order->number, &body->node_order_body_u.end_program);
         break;
@@ -333,6 +334,7 @@ void node_close(struct node *node)
     for (unsigned i = 0; !node->servers && i < node->gpu_count; i++)
         card_remove(node, &node->gpus[i]);
     dial_forget_all(node);
+    logs_forget_all(node);
     server_forget_all(node);
     reports_drop_all(node);
     sweep_close(node);

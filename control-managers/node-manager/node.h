@@ -11,6 +11,7 @@
  *   cgroup.c   its bounds on memory and processes
  *   launch.c   its process in a sandbox (sandbox.h)
  *   files.c    what it is given and what it says, in files of its folder
+ *   logs.c     pieces of its log, for administrators
  *   state.c    what lies on disk about it, so that a restarted node manager takes it over
  *   own.c      the folder that it can write
  *   sweep.c    removes what it leaves behind, in a thread of its own
@@ -145,6 +146,7 @@ struct node {
     struct loop_timer figures, cards, folders;
     struct sweep *sweep; /* sweep.c */
     struct dial *dials;  /* dial.c: under way */
+    struct log_read *log_reads; /* logs.c: under way */
     struct overfull {
         char vm[CTL_MAX_NAME + 1];
         uint64_t until;        /* loop_now */
@@ -244,15 +246,28 @@ void bridge_begin(struct node *, uint64_t order, const node_bridge *);
 void dial_begin(struct node *, uint64_t order, const node_dial *);
 void dial_forget_all(struct node *); /* at the end: what comes of them is of no consequence */
 
+/* logs.c */
+void log_begin(struct node *, uint64_t order, const ctl_log_wish *);
+void logs_forget_all(struct node *); /* at the end: nobody waits for them */
+
 /* files.c */
+/* What its process writes, and what the process before this one wrote; in the folder that only the node manager sees. */
+#define LOG_NAME     "log"
+#define LOG_PREVIOUS "log.1"
 void server_write_keys(struct server *);
 /* One for the server to write; anew: an empty one. A descriptor; -1 and errno. */
 int files_open(const struct server *, const char *name, bool anew);
 /* Cuts what a server has written into its log and output, where it is too much. For the sweeper. */
 void files_bound(const struct server *);
-/* Keeps the end of its log when the server has gone, as STATE/logs/<id>-<vm>.log, which kept_as gets. False: it said
-   nothing, or there is no room. */
+/* Before its process is made: what the one before wrote becomes the previous log. */
+void files_turn_log(const struct server *);
+/* Keeps the ends of its logs when the server has gone, as STATE/logs/<id>-<vm>.log, which kept_as gets, and
+   <id>-<vm>.log.1. False: it said nothing, or there is no room. */
 bool files_keep_log(const struct server *, char kept_as[NODE_PATH_SIZE]);
+/* The folder of kept logs; false: its path is too long. */
+bool files_kept_folder(const struct node *, char path[NODE_PATH_SIZE]);
+/* Of a file there: the server whose log, or previous log, it is; 0: it is another one. */
+uint64_t files_kept_id(const char *name, bool previous);
 /* The last line of its log, for messages. */
 void files_last_words(const struct server *, char *out, size_t size);
 /* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is

@@ -23,6 +23,8 @@ struct node_config {
     struct config_strings sandbox_paths;
     int64_t first_user;
     double report_period;
+    int64_t logs_kept;
+    uint64_t log_size;
     char *program;
     int thread_mode;
     struct config_strings arguments;

@@ -257,7 +257,8 @@ int server_make_process(struct server *server, char *error)
     if (gifts.listen >= 0 && !region_argument(node, server->vm, gifts.bar, sizeof gifts.bar, &gifts.bar_group))
         gifts.bar[0] = '\0';
     gifts.control = share_listen(server);
-    int output = files_open(server, "output", true), log = files_open(server, "log", false);
+    files_turn_log(server);
+    int output = files_open(server, "output", true), log = files_open(server, LOG_NAME, false);
     int failure = output < 0 || log < 0 ? explain(error, -errno, "writing into %s: %s", folder, strerror(errno)) : 0;
     if (!failure)
         failure = launch_server(server, gpu, folder, &gifts, output, log, error);

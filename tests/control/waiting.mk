@@ -7,3 +7,5 @@ TESTS += $(BUILD)/tests/control_waiting@sleeps
 # The same while a link is lost.
 TESTS += "tests/control/usage.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
 TESTS += "tests/control/link_lost.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
+# Logs of GPU servers.
+TESTS += "tests/control/server_logs.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"

@@ -380,7 +380,7 @@ class Local:
 
     def logs(self):
         """Patterns of the names of all logs."""
-        return f"{self.dir}/log/*.log", f"{self.dir}/state/node-*/servers/*/log"
+        return f"{self.dir}/log/*.log", f"{self.dir}/state/node-*/servers/*/log*"
 
     def kill(self, daemon, number=signal.SIGKILL):
         """Sends the signal, and waits until the daemon has ended. A function that starts it again as it was, and waits
