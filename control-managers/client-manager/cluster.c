@@ -20,7 +20,8 @@ enum {
     UNREACHED_MINOR = 5,
     MOVES_MINOR = 7,
     PROGRESS_MINOR = 9,
-    THAWED_MINOR = 9
+    THAWED_MINOR = 9,
+    STATUS_MINOR = CTL_MINOR_STATUS
 };
 
 static void ask_events(struct manager *);
@@ -95,6 +96,16 @@ int cluster_thawed(struct program *program)
     client_running args = { .server = program->server };
     fill_program(program, &args.prog);
     return program->manager->takes_thawed ? call_about(program, CLIENT_THAWED, &args) : -ENOSYS;
+}
+
+int cluster_status(struct manager *manager, conn_done *done, void *context)
+{
+    enum { STATUS_MS = 900 }; /* the user is to have an answer within a second */
+    char error[EXPLAIN_SIZE];
+    if (!manager->registered)
+        return -ENOTCONN;
+    return manager->takes_status ? link_call(manager->link, CLIENT_STATUS, NULL, STATUS_MS, done, context, error)
+                                 : -ENOSYS;
 }
 
 static void transport_told(void *context, int error, const char *why, void *object)
@@ -359,6 +370,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_unreached = peer->minor >= UNREACHED_MINOR;
     manager->takes_moves = peer->minor >= MOVES_MINOR;
     manager->takes_thawed = peer->minor >= THAWED_MINOR;
+    manager->takes_status = peer->minor >= STATUS_MINOR;
     manager->takes_progress = peer->minor >= PROGRESS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;

@@ -5,6 +5,7 @@
  *   programs.c  the programs of this VM, as they speak to us over the unix socket
  *   cluster.c   the connection to the cluster manager
  *   moves.c     programs that are to go on at another GPU server
+ *   own_view.c  what a user of this VM sees of it
  *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
  *
  * All of it runs in the loop's thread. A struct program is there from its PROGRAM_ATTACH until the cluster manager has
@@ -96,7 +97,7 @@ struct manager {
     bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
     bool registered, telling_ends;
     /* the cluster manager is of a version that does */
-    bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed;
+    bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status;
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
@@ -116,7 +117,18 @@ void program_watch(struct program *); /* notices its end where no connection doe
 void program_free(struct program *);
 void programs_monitor(struct manager *);
 
+/* programs.c */
+void program_describe_away(const struct manager *, char text[CTL_MAX_TEXT + 1]);
+struct manager *manager_of(struct conn *); /* a program's */
+struct view_ask **program_view(struct conn *); /* own_view.c: what its connection asked for; NULL: nothing */
+
+/* own_view.c */
+conn_handler view_handle;
+void view_forget(struct view_ask *); /* its connection has ended */
+
 /* cluster.c */
+/* Calls the cluster manager; done as conn_call has it. 0, or -ENOTCONN, -ENOSYS. */
+int cluster_status(struct manager *, conn_done *, void *context);
 int cluster_open(struct manager *, char *error);
 /* 0, or -ENOTCONN. */
 int cluster_request(struct program *);

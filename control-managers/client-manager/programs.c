@@ -31,7 +31,16 @@ enum {
 };
 
 /* conn_context of a program's connection. */
-struct manager_visitor { struct hello hello; struct manager *manager; struct program *program; };
+struct manager_visitor {
+    struct hello hello;
+    struct manager *manager;
+    struct program *program;
+    struct view_ask *view; /* own_view.c; NULL: none is under way */
+};
+
+struct manager *manager_of(struct conn *conn) { return ((struct manager_visitor *)conn_context(conn))->manager; }
+
+struct view_ask **program_view(struct conn *conn) { return &((struct manager_visitor *)conn_context(conn))->view; }
 
 struct program *program_of(struct conn *conn) { return ((struct manager_visitor *)conn_context(conn))->program; }
 
@@ -181,7 +190,7 @@ void program_answered(struct program *program, const client_answer *given)
 /* ---- asking ---- */
 
 /* What the program's user reads while it waits, or when it is refused. */
-static void describe_away(const struct manager *manager, char text[CTL_MAX_TEXT + 1])
+void program_describe_away(const struct manager *manager, char text[CTL_MAX_TEXT + 1])
 {
     if (manager->lasts)
         snprintf(
@@ -215,7 +224,7 @@ static void give_up(struct loop_timer *timer, void *context)
     if (program->manager->registered)
         describe_asked(program->manager, text);
     else
-        describe_away(program->manager, text);
+        program_describe_away(program->manager, text);
     program_tell(program, CTL_LOST, text, 0);
 }
 
@@ -236,7 +245,7 @@ static void tell_away(struct program *program)
 {
     const struct manager *manager = program->manager;
     char text[CTL_MAX_TEXT + 1];
-    describe_away(manager, text);
+    program_describe_away(manager, text);
     if (manager->lasts) {
         loop_timer_stop(&program->away);
         log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
@@ -652,6 +661,8 @@ static void closed(struct conn *conn, int error, const char *why)
         visitor->program->waiting = NULL;
         program_gone(visitor->program);
     }
+    if (visitor->view)
+        view_forget(visitor->view);
     free(visitor);
 }
 
@@ -670,6 +681,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_SAVE] = { 1u << CTL_ROLE_PROGRAM, move_handle_save },
     [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
     [PROGRAM_PROGRESS] = { 1u << CTL_ROLE_PROGRAM, move_handle_progress },
+    [PROGRAM_STATUS] = { 1u << CTL_ROLE_PROGRAM, view_handle },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const views[] = { "own", "all", NULL };
 static const char *const waits[] = { "default", "fail", "in-line", NULL };
 
 #define AT(member) offsetof(struct manager_config, member)
@@ -54,6 +55,13 @@ static const struct config_key keys[] = {
       .offset = AT(users),
       .initial = "",
       .help = "Names or numbers of the users who may ask; everybody who can open the socket unless given." },
+    { .path = "ipc.status",
+      .kind = CONFIG_CHOICE,
+      .offset = AT(status),
+      .initial = "own",
+      .choices = views,
+      .reload = true,
+      .help = "Which programs a user sees with flyt-run --status: own, or all of this VM; root sees all." },
     { .path = "vcuda-client.process-monitor-period",
       .kind = CONFIG_SECONDS,
       .offset = AT(monitor_period),

@@ -4,6 +4,7 @@
 
 #include "control-managers/common/config.h"
 
+enum manager_status_of { MANAGER_STATUS_OWN, MANAGER_STATUS_ALL };
 enum manager_wait { MANAGER_WAIT_DEFAULT, MANAGER_WAIT_FAIL, MANAGER_WAIT_IN_LINE };
 
 struct manager_config {
@@ -16,6 +17,7 @@ struct manager_config {
     char *mode;
     char *group;
     struct config_strings users;
+    int status; /* manager_status_of */
     double monitor_period;
     double away_timeout;
     int wait; /* manager_wait */

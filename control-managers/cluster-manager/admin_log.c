@@ -108,7 +108,8 @@ void admin_handle_log(struct conn *conn, struct loop_call *call, void *object)
         refuse(call, code, text);
         return;
     }
-    *ask = (struct log_ask){ .next = cluster->logs, .cluster = cluster, .session = session, .call = call, .node = node };
+    *ask =
+        (struct log_ask){ .next = cluster->logs, .cluster = cluster, .session = session, .call = call, .node = node };
     cluster->logs = ask;
     loop_timer_start(cluster->loop, &ask->timer, ASK_MS, overdue, ask);
     ask->order = node_send_order(cluster, node, &(struct message){ .kind = NODE_ORDER_LOG, .log = args->wish });

@@ -15,8 +15,8 @@
  *
  * The files form layers. A file calls only files of its own or a lower layer, and no two files call each other:
  *
- *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, unreached.c, admin*.c,
- *            changes.c, load.c (reads the DB), main.c
+ *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, unreached.c, own_view.c,
+ *            admin*.c, changes.c, load.c (reads the DB), main.c
  *   rules    seek.c (a server for a program), retry.c (for those in the queue), moving.c and move_*.c (programs that
  *            move), idle.c, servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
  *   model    state.c, queue.c, entitlement.c, place.c, place_gang.c, moves.c
@@ -469,7 +469,7 @@ void client_silence_begin(struct cluster *, struct vm *);
 void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
     client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved,
-    client_handle_progress, client_handle_thawed;
+    client_handle_progress, client_handle_thawed, client_handle_status;
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);

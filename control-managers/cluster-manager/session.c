@@ -363,6 +363,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_MOVED] = { CLIENT, client_handle_moved },
     [CLIENT_THAWED] = { CLIENT, client_handle_thawed },
     [CLIENT_PROGRESS] = { CLIENT, client_handle_progress },
+    [CLIENT_STATUS] = { CLIENT, client_handle_status },
     [ADMIN_STATUS] = { VIEWER, admin_handle_status },
     [ADMIN_NODES] = { VIEWER, admin_handle_nodes },
     [ADMIN_NODE] = { OPERATOR, admin_handle_node }, /* REMOVE: ADMIN */

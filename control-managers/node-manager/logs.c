@@ -25,7 +25,7 @@ struct log_read {
     uv_work_t work;
     uint64_t order;
     ctl_log_wish wish;
-    bool ended;                 /* the server has */
+    bool ended;                  /* the server has */
     char folder[NODE_PATH_SIZE]; /* of a server that runs: its own; else that of what is kept */
     /* Of the thread, until it has ended. */
     ctl_code code;

@@ -64,6 +64,22 @@ TEST(test_transport)
               sizeof(manager_plain_result));
 }
 
+TEST(test_status)
+{
+    manager_name gpus[2] = { TEXT("soft-0"), TEXT("soft-1") };
+    manager_own_server server = { .id = 1ull << 40, .node = TEXT("n"), .gpus = { 2, gpus }, .product = TEXT("p"),
+                                  .state = MANAGER_SERVER_STOPPING, .sms = 2, .memory = 1ull << 50, .memory_used = 3,
+                                  .programs = 4 };
+    manager_own_program program = { .id = 9, .pid = 8, .uid = 7, .executable = TEXT("/bin/x"),
+                                    .state = MANAGER_PROGRAM_SUSPENDED, .position = 6, .server = 1ull << 40,
+                                    .since = -5, .transport = TEXT("tcp"), .why = TEXT("because") };
+    manager_status_result result = { .status = { MANAGER_LOST, TEXT("text") }, .vm = TEXT("vm"), .now = -1, .sms = 1,
+                                     .memory = 2, .gpus = 3, .sharing = 15, .grouping = 1, .hidden = 5,
+                                     .servers = { 1, &server }, .programs = { 1, &program } };
+    both_ways((xdrproc_t)xdr_manager_status_result, &result, (xdrproc_t)xdr_program_status_result,
+              sizeof(program_status_result));
+}
+
 TEST(test_unreached)
 {
     manager_unreached_args args = { .server = 1ull << 40, .why = TEXT("because") };

@@ -161,6 +161,28 @@ void node_answer(struct fake_node *node, uint64_t number, ctl_code code)
     link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
 }
 
+void node_say_log(struct fake_node *node, uint64_t number, ctl_code code)
+{
+    static char text[] = "said by n1\n";
+    node_report_body body = { .kind = NODE_REPORT_LOG };
+    node_report_args args = { { 1, &body } };
+    body.node_report_body_u.log = (node_log){
+        .number = number,
+        .status = { code, (char *)"as the test says" },
+        .piece = { .file = 7, .from = 5, .size = 5 + sizeof text - 1, .text = { sizeof text - 1, text } },
+    };
+    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+}
+
+static void do_log(struct fake_node *node, uint64_t number, const ctl_log_wish *wish)
+{
+    node->logs++;
+    node->log_wish = *wish;
+    node->held_order = number;
+    if (node->log != CTL_WAITING)
+        node_say_log(node, number, node->log);
+}
+
 /* address: of the other server, NULL: both are on this node. */
 static void do_bridge(struct fake_node *node, uint64_t number, const node_bridge *order, const char *address)
 {
@@ -204,6 +226,8 @@ static void got_orders(void *context, int error, const char *why, void *object)
             do_resize(node, order->number, &order->body.node_order_body_u.resize);
         else if (order->body.kind == NODE_ORDER_BRIDGE)
             do_bridge(node, order->number, &order->body.node_order_body_u.bridge, NULL);
+        else if (order->body.kind == NODE_ORDER_LOG)
+            do_log(node, order->number, &order->body.node_order_body_u.log);
         else if (order->body.kind == NODE_ORDER_DIAL) {
             const node_dial *dial = &order->body.node_order_body_u.dial;
             do_bridge(node, order->number, &(node_bridge){ dial->prog, dial->source, dial->target }, dial->address);

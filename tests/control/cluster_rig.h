@@ -85,6 +85,9 @@ struct fake_node {
     node_bridge bridged;
     char dialled[128]; /* where the other server listens; empty: on this node */
     ctl_code bridge;
+    ctl_code log; /* what it makes of orders about logs; CTL_WAITING: it does not answer them */
+    int logs;
+    ctl_log_wish log_wish; /* the last one */
     uint8_t ticket_key[TICKET_KEY_SIZE]; /* the newest */
     uint8_t keys[TICKET_MAX_KEYS][TICKET_KEY_SIZE];
     unsigned key_count, key_orders;
@@ -96,6 +99,7 @@ void node_report(struct fake_node *, const struct fake_server *);
 /* What came of an order. */
 void node_answer(struct fake_node *, uint64_t number, ctl_code);
 void node_report_share(struct fake_node *, const struct fake_server *);
+void node_say_log(struct fake_node *, uint64_t number, ctl_code); /* a piece of a log */
 struct fake_server *node_server(struct fake_node *, uint64_t id);
 
 /* ---- a client manager ---- */

@@ -4,7 +4,7 @@
 HOLDER is control_client_program: it takes memory, and goes on when it is given a line.
 
 shows: flytctl server logs: of servers that run, began anew or ended, in pieces, followed, with any bytes in them
-shows: flytctl server logs: operators read them, viewers do not; a node that is silent or gone is named; kept logs are few
+shows: flytctl server logs: operators read them, viewers do not; a silent or lost node is named; kept logs are few
 """
 import glob
 import json

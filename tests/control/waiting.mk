@@ -9,3 +9,5 @@ TESTS += "tests/control/usage.py $(BIN) $(BUILD)/tests/control_client_program@sl
 TESTS += "tests/control/link_lost.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
 # Logs of GPU servers.
 TESTS += "tests/control/server_logs.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
+# What users of a VM see of it.
+TESTS += "tests/control/user_view.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"

@@ -24,10 +24,15 @@ $(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client
 	$(CC) $(AGED_LDFLAGS) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -lflyt-client -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
 
 # Flyt's own library, whatever else the machine has.
-$(BIN)/flyt-smi: $(call objects,$(wildcard cpu/client/nvml/smi*.c)) | $(NVML_LIBRARY) $(AGED)
+NVML_SMI_OBJECTS := $(call objects,$(wildcard cpu/client/nvml/smi*.c))
+$(NVML_SMI_OBJECTS): | $(CPU_RPC_HEADERS)
+# Rooms are read in the order of their names: cpu/rpc comes later.
+.SECONDEXPANSION:
+$(BIN)/flyt-smi: $(NVML_SMI_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_RPC_MANAGER_OBJECTS) $$(CPU_COMMON_OBJECTS) \
+    | $(NVML_LIBRARY) $(AGED)
 	@mkdir -p $(@D)
 	$(CC) $(AGED_LDFLAGS) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 \
-	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/cudart'
+	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/cudart' $(call inside,-ltirpc)
 # What flyt-run puts first in the PATH of programs.
 $(BIN)/tools/nvidia-smi: | $(BIN)/flyt-smi
 	@mkdir -p $(@D)

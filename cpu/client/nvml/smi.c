@@ -19,8 +19,6 @@ struct nvml_memory { unsigned long long total, free, used; };
 struct utilisation { unsigned gpu, memory; };
 struct pci { char legacy[16]; unsigned domain, bus, device, device_id, subsystem_id; char bus_id[32]; };
 struct nvml_process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
-int nvmlInit_v2(void);
-int nvmlShutdown(void);
 const char *nvmlErrorString(int);
 int nvmlSystemGetDriverVersion(char *, unsigned);
 int nvmlSystemGetCudaDriverVersion_v2(int *);
@@ -42,7 +40,7 @@ int nvmlDeviceGetTopologyCommonAncestor(device_t, device_t, unsigned *);
 enum { EXIT_WRONG = 2, EXIT_NO_DRIVER = 9, CLOCK_SM = 1, CLOCK_MEMORY = 2 };
 
 /* A program chooses its name: nothing of it may speak to a terminal, and it need not be UTF-8. */
-static void clean(char *text)
+void smi_clean(char *text)
 {
     for (size_t length; *text; text += length ? length : 1)
         if ((length = text_shown_length(text)) == 0)
@@ -62,7 +60,7 @@ static void read_processes(device_t device, struct smi_gpu *gpu)
         gpu->processes[i].used = found[i].used;
         if (nvmlSystemGetProcessName(found[i].pid, gpu->processes[i].name, SMI_TEXT) != 0)
             snprintf(gpu->processes[i].name, SMI_TEXT, "[Not Found]");
-        clean(gpu->processes[i].name);
+        smi_clean(gpu->processes[i].name);
     }
     free(found);
 }
@@ -132,7 +130,7 @@ static bool is_wanted(const struct smi_gpu *gpu, const char *only)
     return !only;
 }
 
-static int read_all(struct smi *smi, const char *only)
+int smi_read(struct smi *smi, const char *only)
 {
     unsigned count = 0;
     memset(smi, 0, sizeof *smi);
@@ -151,7 +149,7 @@ static int read_all(struct smi *smi, const char *only)
     return r;
 }
 
-static void free_all(struct smi *smi)
+void smi_free(struct smi *smi)
 {
     for (unsigned i = 0; i < smi->gpu_count; i++)
         free(smi->gpus[i].processes);
@@ -168,6 +166,7 @@ static const char help[] =
     "             [--format=csv[,noheader][,nounits]]\n"
     "    flyt-smi dmon | pmon [-i GPU,...] [-d SECONDS] [-c COUNT]\n"
     "    flyt-smi topo -m\n"
+    "    flyt-smi status [--json]\n"
     "    flyt-smi --help | --help-query-gpu | --version\n"
     "\n"
     "DESCRIPTION\n"
@@ -180,6 +179,8 @@ static const char help[] =
     "    dmon                     a line for each GPU, again and again\n"
     "    pmon                     a line for each program, again and again\n"
     "    topo -m                  what lies between the GPUs\n"
+    "    status                   what the cluster gives this VM, its GPU servers, and your programs: which GPU, how\n"
+    "                             much memory, how busy, or why they wait and at which place in the queue\n"
     "\n"
     "OPTIONS\n"
     "    -L, --list-gpus          one line for each GPU\n"
@@ -195,12 +196,13 @@ static const char help[] =
     "    -d, --delay=SECONDS      of dmon and pmon: the time between two looks (1 s unless given)\n"
     "    -c, --count=COUNT        of dmon and pmon: end after so many looks\n"
     "    --help-query-gpu         list the fields\n"
+    "    --json                   of status: as JSON\n"
     "    -h, --help               this text\n"
     "    -V, --version            the version\n"
     "\n"
     "EXIT STATUS\n"
     "    0 all went well; 2 the command line is wrong; 6 there is no such GPU; 9 no GPU server can be reached; 15 the\n"
-    "    connection to the GPU server is lost\n";
+    "    connection to the GPU server is lost. Of status: 1 only a part is known; 9 no client manager answers\n";
 
 enum { OPTION_QUERY_GPU = 256, OPTION_QUERY_APPS, OPTION_FORMAT, OPTION_HELP_FIELDS };
 
@@ -270,11 +272,20 @@ static void take_name(int *argc, char ***argv, struct smi_command *command)
         }
 }
 
+/* `status` has options of its own. */
+static int status_command(int argc, char **argv)
+{
+    bool json = argc == 3 && strcmp(argv[2], "--json") == 0;
+    return argc == 2 || json ? smi_status(json) : wrong("status has the option --json only");
+}
+
 /* -1: go on; else the exit status. */
 static int read_command(int argc, char **argv, struct smi_command *command)
 {
     int option;
     bool pace = false;
+    if (argc > 1 && strcmp(argv[1], "status") == 0)
+        return status_command(argc, argv);
     take_name(&argc, &argv, command);
     while ((option = getopt_long(argc, argv, "Lqxmi:l::d:c:hV", options, NULL)) != -1) {
         switch (option) {
@@ -349,7 +360,7 @@ int main(int argc, char **argv)
     setenv("FLYT_LOG", "warning", 0);           /* why no GPU server can be reached */
     r = nvmlInit_v2();
     for (unsigned look = 0; r == 0; look++) {
-        r = read_all(&smi, command.only);
+        r = smi_read(&smi, command.only);
         if (r == 0 && !smi.gpu_count) {
             fprintf(stderr, "flyt-smi: %s\n", command.only ? "there is no such GPU" : "no devices were found");
             r = NO_SUCH_GPU;
@@ -357,7 +368,7 @@ int main(int argc, char **argv)
         }
         if (r == 0 && (r = show(&smi, &command, &format, look)) != 0)
             return r;
-        free_all(&smi);
+        smi_free(&smi);
         if (!command.loop || ferror(stdout) || look + 1 == command.count)
             break;
         sleep(command.loop);

@@ -1,5 +1,6 @@
 /*
- * smi.h: what the files of flyt-smi share. flyt-smi sees only what libnvidia-ml.so.1 tells.
+ * smi.h: what the files of flyt-smi share. flyt-smi sees what libnvidia-ml.so.1 says, and, for `flyt-smi status`, what
+ * the client manager of this VM says.
  */
 #ifndef FLYT_CLIENT_NVML_SMI_H
 #define FLYT_CLIENT_NVML_SMI_H
@@ -29,6 +30,20 @@ struct smi {
     unsigned gpu_count;
     struct smi_gpu gpus[SMI_GPUS];
 };
+
+/* Of libnvidia-ml.so.1. */
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+
+/* smi.c */
+/* Between nvmlInit and nvmlShutdown. only: a list of indices, UUIDs and bus ids with commas; NULL: all. Returns a code
+   of NVML's. What it reads is freed by smi_free. */
+int smi_read(struct smi *, const char *only);
+void smi_free(struct smi *);
+void smi_clean(char *text); /* what a terminal must not get becomes '?' */
+
+/* smi_status.c: what the cluster gives this VM. The exit status. */
+int smi_status(bool json);
 
 /* smi_show.c */
 void smi_table(const struct smi *);

@@ -23,6 +23,7 @@ static const char help[] =
     "\n"
     "SYNOPSIS\n"
     "    flyt-run [--server URI] [--stats] [--verbose] [--] PROGRAM [ARGUMENT...]\n"
+    "    flyt-run --status [--json]\n"
     "    flyt-run --help | --version\n"
     "\n"
     "DESCRIPTION\n"
@@ -41,6 +42,9 @@ static const char help[] =
     "                   and were answered by the client; then calls, bytes and times of each operation.\n"
     "    --verbose      Print on stderr what is set for the program, and what it does when it connects: which server,\n"
     "                   over which transport, and which compute capability a software GPU shows it, and why.\n"
+    "    --status       Print what the cluster gives this machine, which GPU your programs use, how much memory they\n"
+    "                   hold and how busy they keep it, or why they wait and at which place in the queue. With\n"
+    "                   --json, as JSON. It is what flyt-smi status prints.\n"
     "    --help         Print this page.\n"
     "    --version      Print the version.\n"
     "\n"
@@ -274,6 +278,23 @@ static int explain_failure(const char *name, const struct run_program *program, 
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+/* flyt-smi, which lies beside this program, knows. */
+static int show_status(int count, char **arguments)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    bool json = count == 1 && strcmp(arguments[0], "--json") == 0;
+    if (count && !json)
+        return usage("--status stands alone, or with --json behind it", NULL);
+    if (own_folder(folder)) {
+        fprintf(stderr, "flyt-run: cannot find its own folder (/proc/self/exe): %s\n", strerror(errno));
+        return EXIT_USAGE;
+    }
+    snprintf(path, sizeof path, "%s/flyt-smi", folder);
+    execl(path, "flyt-smi", "status", json ? "--json" : NULL, (char *)NULL);
+    fprintf(stderr, "flyt-run: %s: %s; install it beside flyt-run, or run make\n", path, strerror(errno));
+    return EXIT_NOT_EXECUTABLE;
+}
+
 int main(int argc, char **argv)
 {
     static struct run_program program;
@@ -295,6 +316,8 @@ int main(int argc, char **argv)
             printf("flyt-run %s\n", flyt_version);
             return fflush(stdout) ? EXIT_USAGE : 0;
         }
+        if (strcmp(option, "--status") == 0)
+            return show_status(argc - at - 1, argv + at + 1);
         if (strcmp(option, "--stats") == 0)
             setenv("FLYT_STATS", "1", 1);
         else if (strcmp(option, "--verbose") == 0)

@@ -1,0 +1,158 @@
+/*
+ * What administrators read of nodes, and VMs of the cluster: logs of servers, with nodes that answer, are silent, go
+ * away or are of an earlier release; what a VM is told of itself.
+ * shows: server logs: pieces come from the server's node; nodes that are silent, gone, busy or of an earlier release
+ *   are named, and nobody is answered twice
+ * shows: a VM's own view: its entitlement, servers and programs, with place and reason, and nothing of another VM
+ */
+#include "tests/control/cluster_rig.h"
+
+#include <string.h>
+
+#define GIB (UINT64_C(1) << 30)
+
+enum { SOON_MS = 5000, ASKS_MOST = 32 };
+
+static struct fake_node n1;
+static struct fake_client a, b;
+
+static struct fake_program *begin(void)
+{
+    rig_create("placement = { ungrouped-programs = 1; };\n");
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, 4 * GIB, 0, false, "");
+    struct fake_program *program = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(program->running, SOON_MS);
+    return program;
+}
+
+static ctl_code read_log(uint64_t server, const char *node, admin_log_result *result)
+{
+    admin_log_args args = { .wish = { .server = server, .from = 5, .file = 7, .lines = 3 },
+                            .node = (char *)(uintptr_t)node };
+    admin_call(ADMIN_LOG, &args, result);
+    return result->status.code;
+}
+
+/* The code; the text has `words`. */
+static ctl_code code_of(uint64_t server, const char *node, const char *words)
+{
+    admin_log_result result;
+    ctl_code code = read_log(server, node, &result);
+    if (!strstr(result.status.text, words))
+        fail_msg("'%s' is not in: %s", words, result.status.text);
+    protocol_free((xdrproc_t)xdr_admin_log_result, &result);
+    return code;
+}
+
+TEST(test_a_piece_of_a_log)
+{
+    admin_log_result result;
+    uint64_t server = begin()->server;
+    assert_int_equal(read_log(server, "", &result), CTL_OK);
+    assert_int_equal(n1.log_wish.server, server);
+    assert_true(n1.log_wish.from == 5 && n1.log_wish.file == 7 && n1.log_wish.lines == 3 && !n1.log_wish.previous);
+    assert_string_equal(result.node, "n1");
+    assert_int_equal(result.piece.from + result.piece.text.text_len, result.piece.size);
+    assert_memory_equal(result.piece.text.text_val, "said by n1\n", 11);
+    protocol_free((xdrproc_t)xdr_admin_log_result, &result);
+    n1.log = CTL_NOT_FOUND;
+    assert_int_equal(code_of(server, "", "as the test says"), CTL_NOT_FOUND);
+    /* One that has ended: its events say where it was. */
+    n1.log = CTL_OK;
+    client_end(&a, &a.programs[0]);
+    rig_until(!admin_status().servers, SOON_MS);
+    assert_int_equal(code_of(server, "", ""), CTL_OK);
+    assert_int_equal(code_of(server + 100, "", "no event says on which node"), CTL_NOT_FOUND);
+    assert_int_equal(code_of(server + 100, "n1", ""), CTL_OK);
+    assert_int_equal(code_of(server, "n2", "no node 'n2'"), CTL_NOT_FOUND);
+    rig_destroy();
+}
+
+/* An answer that nobody waits for any more, or of another number, answers nobody. */
+TEST(test_answers_that_nobody_wants)
+{
+    uint64_t server = begin()->server;
+    n1.log = CTL_WAITING;
+    admin_log_args args = { .wish = { .server = server } };
+    admin_status();
+    link_call(rig.admin, ADMIN_LOG, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+    rig_until(n1.logs == 1, SOON_MS);
+    node_say_log(&n1, n1.held_order + 1, CTL_OK);
+    link_close(rig.admin); /* the asker goes */
+    rig.admin = NULL;
+    rig_run_ms(100);
+    node_say_log(&n1, n1.held_order, CTL_OK);
+    node_say_log(&n1, n1.held_order, CTL_OK);
+    n1.log = CTL_OK;
+    assert_int_equal(code_of(server, "", ""), CTL_OK);
+    rig_destroy();
+}
+
+TEST(test_nodes_that_give_no_log)
+{
+    uint64_t server = begin()->server;
+    n1.log = CTL_WAITING;
+    assert_int_equal(code_of(server, "", "n1 has not answered within 8 s"), CTL_TIMEOUT);
+    admin_log_args args = { .wish = { .server = server } };
+    int before = n1.logs;
+    for (int i = 0; i < ASKS_MOST; i++)
+        link_call(rig.admin, ADMIN_LOG, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+    rig_until(n1.logs == before + ASKS_MOST, SOON_MS);
+    assert_int_equal(code_of(server, "", "32 logs are being read"), CTL_BUSY);
+    node_close(&n1); /* all are answered at once */
+    rig_until(!admin_status().nodes_up || code_of(server, "", "n1") == CTL_LOST, SOON_MS);
+    assert_int_equal(code_of(server, "", "is not connected"), CTL_LOST);
+    n1.minor = 8;
+    node_reopen(&n1);
+    rig_until(n1.registered, SOON_MS);
+    before = n1.logs;
+    assert_int_equal(code_of(server, "", "earlier release"), CTL_NOT_SUPPORTED);
+    assert_int_equal(n1.logs, before);
+    rig_destroy();
+}
+
+static program_status_result view_of(struct fake_client *client)
+{
+    program_status_result result;
+    char error[CONTROL_ERROR_SIZE];
+    assert_int_equal(link_call_wait(client->link, CLIENT_STATUS, NULL, 5000, &result, error), 0);
+    assert_int_equal(result.status.code, CTL_OK);
+    return result;
+}
+
+TEST(test_a_vm_sees_its_own)
+{
+    struct fake_program *program = begin();
+    client_create(&b, "vm-b", 4, GIB, 0, true, "");
+    program_status_result mine = view_of(&a), theirs = view_of(&b);
+    assert_string_equal(mine.vm, "vm-a");
+    assert_true(mine.sms == 8 && mine.memory == 4 * GIB && mine.gpus == 1 && !mine.grouping && !mine.hidden);
+    assert_int_equal(mine.servers.servers_len, 1);
+    assert_int_equal(mine.programs.programs_len, 1);
+    const ctl_own_server *server = &mine.servers.servers_val[0];
+    assert_true(server->id == program->server && server->sms == 8 && server->programs == 1 &&
+                server->gpus.gpus_len == 1);
+    assert_string_equal(server->node, "n1");
+    assert_int_equal(mine.programs.programs_val[0].state, ADMIN_PROGRAM_RUNNING);
+    assert_true(mine.programs.programs_val[0].server == program->server &&
+                mine.programs.programs_val[0].since <= mine.now);
+    assert_string_equal(theirs.vm, "vm-b");
+    assert_true(theirs.grouping && !theirs.servers.servers_len && !theirs.programs.programs_len);
+    protocol_free((xdrproc_t)xdr_program_status_result, &mine);
+    protocol_free((xdrproc_t)xdr_program_status_result, &theirs);
+    /* One that waits has a place and a reason. */
+    struct fake_program *second = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(second->position == 1, SOON_MS);
+    mine = view_of(&a);
+    assert_int_equal(mine.programs.programs_len, 2);
+    for (u_int i = 0; i < 2; i++)
+        if (mine.programs.programs_val[i].state == ADMIN_PROGRAM_WAITING) {
+            assert_int_equal(mine.programs.programs_val[i].position, 1);
+            assert_non_null(strstr(mine.programs.programs_val[i].why, "entitled"));
+        }
+    protocol_free((xdrproc_t)xdr_program_status_result, &mine);
+    rig_destroy();
+}
+
+int main(void) { return unit_run(NULL, NULL); }
