@@ -1,6 +1,6 @@
 /*
- * admin_log.c: logs of GPU servers (ADMIN_LOG). They lie on the servers' nodes: the node manager is asked for a piece by
- * an order, and says it in a report; until then the administrator's call waits. Nothing of a log is kept here.
+ * admin_log.c: logs of GPU servers (ADMIN_LOG). They lie on the servers' nodes: the node manager is asked for a piece
+ * by an order, and says it in a report; until then the administrator's call waits. Nothing of a log is kept here.
  *
  * At most ASKS_MOST calls wait at a time, each for ASK_MS: callers wait CTL_CALL_SECONDS.
  */

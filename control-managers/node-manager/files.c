@@ -164,7 +164,8 @@ static void prune_logs(const char *path, size_t keep)
         closedir(folder);
 }
 
-/* Copies the end of the file into FOLDER/<id>-<vm>END. Not renamed: a process that is left of the server may write on. */
+/* Copies the end of the file into FOLDER/<id>-<vm>END. It is not renamed: a process that is left of the server may
+   write on. */
 static bool keep_end(const struct server *server, const char *name, const char *folder, const char *end,
                      char kept_as[NODE_PATH_SIZE])
 {
@@ -223,7 +224,8 @@ void files_last_words(const struct server *server, char *out, size_t size)
 {
     char path[NODE_PATH_SIZE], text[2048];
     *out = '\0';
-    int fd = state_folder(server, LOG_NAME, path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    int fd =
+        state_folder(server, LOG_NAME, path) == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
     off_t end = lseek(fd, 0, SEEK_END), from = end > (off_t)sizeof text - 1 ? end - ((off_t)sizeof text - 1) : 0;

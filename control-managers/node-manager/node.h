@@ -251,7 +251,8 @@ void log_begin(struct node *, uint64_t order, const ctl_log_wish *);
 void logs_forget_all(struct node *); /* at the end: nobody waits for them */
 
 /* files.c */
-/* What its process writes, and what the process before this one wrote; in the folder that only the node manager sees. */
+/* What its process writes, and what the process before this one wrote; in its folder that only the node manager
+   sees. */
 #define LOG_NAME     "log"
 #define LOG_PREVIOUS "log.1"
 void server_write_keys(struct server *);
