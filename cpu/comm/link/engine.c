@@ -282,14 +282,24 @@ static int read_channels(const struct comm_settings *settings, unsigned *channel
     return 0;
 }
 
-static int prepare(struct comm_engine *engine, char *error)
+/* The cards that it uses; one in name for an engine that is relayed. How many, or -errno. */
+static int list_cards(struct comm_engine *engine, char *error)
 {
     const char *interfaces = engine->settings.interfaces ? engine->settings.interfaces
                                                          : env_get("FLYT_COMM_INTERFACES");
+    if (!engine->settings.relayed)
+        return comm_nic_list(interfaces, engine->nics, error);
+    engine->nics[0] = (struct comm_nic){ .name = "relay", .address.family = 2, .numa = -1 };
+    memcpy(engine->nics[0].address.bytes, engine->settings.relay, sizeof engine->settings.relay);
+    return 1;
+}
+
+static int prepare(struct comm_engine *engine, char *error)
+{
     int status = read_channels(&engine->settings, &engine->channels, error);
     if (status < 0)
         return status;
-    int count = comm_nic_list(interfaces, engine->nics, error);
+    int count = list_cards(engine, error);
     if (count < 0)
         return count;
     engine->nic_count = (unsigned)count;

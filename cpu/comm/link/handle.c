@@ -60,7 +60,8 @@ bool comm_handle_get(const uint8_t bytes[COMM_HANDLE_SIZE], struct comm_handle *
     get_bytes(at, h->place, COMM_PLACE_SIZE);
     return good && (h->flags & ~(HANDLE_TLS | HANDLE_SHARED)) == 0 && h->channels >= 2 &&
            h->channels <= COMM_HANDLES_MOST && h->channel < h->channels &&
-           (h->address.family == 4 || h->address.family == 6) && h->address.port != 0;
+           (((h->address.family == 4 || h->address.family == 6) && h->address.port != 0) ||
+            (h->address.family == 2 && h->address.port == 0));
 }
 
 /* The kernel's boot id, mixed with the number of the network namespace: unix sockets without a file are seen there. */

@@ -3,8 +3,8 @@
  * them can take the place of this channel's peer.
  *
  *   0 magic (4)  4 version (1)  5 flags (1)  6 channel (1)  7 channels, with channel 0 (1)  8 link (8)  16 engine (8)
- *   24 family (1), 0 (1), port (2, little-endian), 0 (4)  32 address (16)  48 key (32)  80 fingerprint (32)
- *   112 place (16)
+ *   24 family (1), 0 (1), port (2, little-endian; 0 with family 2), 0 (4)  32 address (16)  48 key (32)
+ *   80 fingerprint (32)  112 place (16)
  */
 #ifndef FLYT_COMM_LINK_HANDLE_H
 #define FLYT_COMM_LINK_HANDLE_H

@@ -295,11 +295,12 @@ static int make_handles(struct comm_link *link)
     struct comm_handle h = { .channels = (uint8_t)(engine->channels + 1) };
     if (status < 0)
         return status;
-    h.flags = (uint8_t)((engine->settings.tls ? HANDLE_TLS : 0) |
-                        (engine->settings.no_shared_memory ? 0 : HANDLE_SHARED));
+    const bool shared = !engine->settings.no_shared_memory && !engine->settings.relayed;
+    h.flags = (uint8_t)((engine->settings.tls ? HANDLE_TLS : 0) | (shared ? HANDLE_SHARED : 0));
     memcpy(h.link, link->id, sizeof h.link);
     memcpy(h.engine, engine->id, sizeof h.engine);
-    comm_handle_place(h.place);
+    if (shared)
+        comm_handle_place(h.place);
     for (unsigned i = 0; engine->settings.tls && i < COMM_FINGERPRINT_SIZE; i++) {
         unsigned byte = 0;
         sscanf(engine->identity.fingerprint + 2 * i, "%2x", &byte);

@@ -73,9 +73,10 @@ struct comm_link;
 
 /* Where a connection is to go. */
 struct comm_address {
-    uint8_t  family;                            /* 4: IPv4, 6: IPv6, 1: the unix socket of an engine on this machine */
+    uint8_t  family;                            /* 4: IPv4, 6: IPv6, 1: the unix socket of an engine on this machine,
+                                                   2: an engine that is relayed (comm_settings) */
     uint16_t port;
-    uint8_t  bytes[16];                         /* of the IP address, or of the engine's name */
+    uint8_t  bytes[16];                         /* of the IP address, of the engine's name, or what the relay knows */
 };
 
 /* Connects in place of the engine, for a process that may not. It gives a connected stream socket, which is the
@@ -92,13 +93,18 @@ struct comm_settings {
     bool        tls;                            /* encrypted; the handle has the fingerprint of the certificate */
     bool        no_shared_memory;               /* sockets also between processes of one machine */
     bool        registered_only;                /* transfers may use registered memory only */
+    bool        relayed;                        /* the engine opens no sockets: all come by connector and by
+                                                   comm_engine_adopt. It has one thread, and no cards */
+    uint8_t     relay[16];                      /* of a relayed one: what its handles say instead of an address */
     struct comm_connector connector;            /* .connect NULL: the engine connects by itself */
 };
 
 /* 0 or -errno with *error, as in rpc.h. NULL: settings of the environment. */
 int  comm_engine_create(const struct comm_settings *, struct comm_engine **out, char *error);
 void comm_engine_destroy(struct comm_engine *); /* NULL is allowed; its links must be closed */
-/* Takes over a connection that somebody else has accepted for this engine, from an engine that calls. */
+/* Takes over a connection that somebody else has accepted for this engine, from an engine that calls. Never waits for
+   strangers: where as many greet as there may be, the one that has done so for the longest time is cut off. -ENOTCONN:
+   none of its links listens. */
 int  comm_engine_adopt(struct comm_engine *, int fd);
 unsigned comm_engine_nics(const struct comm_engine *);
 

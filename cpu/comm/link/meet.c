@@ -3,7 +3,8 @@
  * processes of this machine; accepting, connecting, TLS, greeting.
  *
  * One thread accepts. Each connection then has a thread of its own for its greeting, which has GREET_MS; GREETINGS of
- * them at once. A peer that says nothing ends with its time, and holds up nobody else before all places are taken.
+ * them at once. A peer that says nothing ends with its time, and holds up nobody else before all places are taken. A
+ * relayed engine has no such thread: others accept for it, and when all places are taken the oldest greeting gives way.
  *
  * What a caller says it comes for (`about`, greet.h): link of the listener (8), channel (1), channels (1), flags (1),
  * 0 (5), link of the caller (8).
@@ -36,6 +37,7 @@ struct meet_greeting {
     int                 fd;
     bool                is_unix;
     int                 kept;           /* another descriptor of it, to end it with; -1: the place is free */
+    uint64_t            turn;           /* the lower, the older; UINT64_MAX: it gives way already */
 };
 
 struct comm_meeting {
@@ -48,6 +50,7 @@ struct comm_meeting {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
     unsigned        greeting;
+    uint64_t        turns;              /* greetings so far */
     bool            over;
     struct meet_greeting greetings[GREETINGS];
 };
@@ -173,14 +176,32 @@ static void *greet_thread(void *context)
     return NULL;
 }
 
-/* Takes fd over. Waits while all places are taken. */
-static int start_greeting(struct comm_engine *engine, int fd, bool is_unix)
+/* Cuts off the one that has greeted for the longest time and was not cut off yet. Its place is free soon. */
+static void make_way(struct comm_meeting *meeting)
+{
+    FLYT_ASSERT_HELD(&meeting->lock);
+    struct meet_greeting *oldest = NULL;
+    for (unsigned i = 0; i < GREETINGS; i++) {
+        struct meet_greeting *g = &meeting->greetings[i];
+        if (g->kept >= 0 && (!oldest || g->turn < oldest->turn))
+            oldest = g;
+    }
+    if (!oldest)
+        return;
+    shutdown(oldest->kept, SHUT_RDWR);
+    oldest->turn = UINT64_MAX;
+}
+
+/* Takes fd over. While all places are taken it waits, for the oldest of them to end if `pressing`. */
+static int start_greeting(struct comm_engine *engine, int fd, bool is_unix, bool pressing)
 {
     struct comm_meeting *meeting = engine->meeting;
     struct meet_greeting *g = NULL;
     pthread_attr_t detached;
     pthread_t thread;
     pthread_mutex_lock(&meeting->lock);
+    if (pressing && meeting->greeting == GREETINGS)
+        make_way(meeting);
     while (meeting->greeting == GREETINGS && !meeting->over)
         pthread_cond_wait(&meeting->changed, &meeting->lock);
     for (unsigned i = 0; i < GREETINGS && !g; i++)
@@ -191,7 +212,7 @@ static int start_greeting(struct comm_engine *engine, int fd, bool is_unix)
         close(fd);
         return -ECONNABORTED;
     }
-    *g = (struct meet_greeting){ engine, fd, is_unix, kept };
+    *g = (struct meet_greeting){ engine, fd, is_unix, kept, meeting->turns++ };
     meeting->greeting++;
     pthread_mutex_unlock(&meeting->lock);
     pthread_attr_init(&detached);
@@ -226,16 +247,34 @@ static void *accept_all(void *context)
         for (unsigned i = 0; i < count; i++) {
             int fd = fds[i].revents ? fd_keep(accept4(fds[i].fd, NULL, NULL, SOCK_CLOEXEC)) : -1;
             if (fd >= 0)
-                start_greeting(engine, fd, i == engine->nic_count);
+                start_greeting(engine, fd, i == engine->nic_count, false);
         }
     }
     return NULL;
 }
 
+static bool listens(struct comm_engine *engine)
+{
+    bool found = false;
+    pthread_mutex_lock(&engine->lock);
+    for (struct list *one = list_first(&engine->links); one && !found; one = list_next(&engine->links, one)) {
+        struct comm_link *link = LIST_OBJECT(one, struct comm_link, of_engine);
+        pthread_mutex_lock(&link->lock);
+        found = link->stage == LINK_LISTENS && link->status == 0;
+        pthread_mutex_unlock(&link->lock);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return found;
+}
+
 int comm_engine_adopt(struct comm_engine *engine, int fd)
 {
+    if (!listens(engine)) {
+        close(fd);
+        return -ENOTCONN;
+    }
     fd = fd_keep(fd);
-    return fd < 0 ? -errno : start_greeting(engine, fd, false);
+    return fd < 0 ? -errno : start_greeting(engine, fd, false, true);
 }
 
 /* ---- listening ---- */
@@ -286,9 +325,10 @@ int comm_meet_open(struct comm_engine *engine, char *error)
     pthread_mutex_init(&meeting->lock, NULL);
     pthread_cond_init(&meeting->changed, NULL);
     meeting->stop = fd_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    int status = meeting->stop < 0 ? rpc_explain(error, -errno, "links: %s", strerror(errno))
-                                   : listen_all(engine, meeting, error);
-    if (status < 0)
+    int status = meeting->stop < 0          ? rpc_explain(error, -errno, "links: %s", strerror(errno))
+             : engine->settings.relayed ? 0
+                                        : listen_all(engine, meeting, error);
+    if (status < 0 || engine->settings.relayed)
         return status;
     status = -pthread_create(&meeting->thread, NULL, accept_all, engine);
     meeting->runs = status == 0;
@@ -389,6 +429,9 @@ static int connect_channel(struct comm_engine *engine, const struct comm_address
 {
     const struct comm_connector *connector = &engine->settings.connector;
     const struct comm_address *from = &engine->nics[channel % engine->nic_count].address;
+    if (!connector->connect && (to->family == 2 || engine->settings.relayed))
+        return rpc_explain(error, -EAFNOSUPPORT, "channel %u of a link: nobody here can connect to the other end",
+                           channel);
     if (connector->connect)
         return connector->connect(connector->context, to, from, deadline, error);
     int fd = connect_own(engine, to, channel, deadline);
