@@ -78,6 +78,7 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
     *(void **)&gpu->heap_state = dlsym(library, "softgpu_heap_state");
     *(void **)&gpu->place_module = dlsym(library, "softgpu_place_module");
     *(void **)&gpu->module_place = dlsym(library, "softgpu_module_place");
+    *(void **)&gpu->host_view = dlsym(library, "softgpu_host_view");
     return 0;
 }
 

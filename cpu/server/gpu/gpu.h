@@ -64,6 +64,9 @@ struct gpu {
     CUresult (*heap)(uint64_t *address, uint64_t *size);
     CUresult (*heap_state)(uint64_t offset, void *, uint64_t size, bool write);
     CUresult (*module_place)(CUmodule, struct softgpu_module_place *);
+    /* The software GPU's: where this process finds device memory that is mapped, all of it for reading and writing, or
+       NULL. written: bytes have come there in this way. NULL elsewhere. */
+    void *(*host_view)(uint64_t address, uint64_t size, bool written);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

@@ -296,3 +296,16 @@ void sgd_memory_peer(const struct sgd_context *owner, unsigned devices, bool may
             sgd_space_rights(m->slab ? m->slab->base : m->at.base, m->slab ? SGD_GRANULE : m->rights_size, devices,
                              rights);
 }
+
+/* For servers that send from device memory and receive into it (cpu/server/links): where it is in this process, or
+   NULL. written: bytes have come there. */
+__attribute__((visibility("default"))) void *softgpu_host_view(uint64_t address, uint64_t size, bool written);
+void *softgpu_host_view(uint64_t address, uint64_t size, bool written)
+{
+    pthread_mutex_lock(&sgd_mutex);
+    bool there = sgd_memory_covers(address, size, SG_READ | SG_WRITE);
+    pthread_mutex_unlock(&sgd_mutex);
+    if (there && written && sg_check)
+        sg_check_written(address, size);
+    return there ? (void *)(uintptr_t)address : NULL;
+}
