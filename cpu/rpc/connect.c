@@ -185,6 +185,17 @@ static int connect_tcp(const char *uri, const struct rpc_address *address, uint6
     return fd;
 }
 
+int rpc_socket_connect(const char *uri, uint64_t deadline, char *error)
+{
+    struct rpc_address address;
+    int status = rpc_address_parse(uri, &address, error);
+    if (status < 0)
+        return status;
+    if (address.kind != RPC_ADDRESS_TCP && address.kind != RPC_ADDRESS_TLS)
+        return rpc_explain(error, -EINVAL, "%s is no tcp:// or tls:// address", uri);
+    return connect_tcp(uri, &address, deadline, error);
+}
+
 static int connect_tls(const char *uri, int fd, const struct rpc_address *address, const struct rpc_tls_files *files,
                        uint64_t deadline, rpc_channel **out, char *error)
 {

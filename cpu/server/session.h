@@ -25,6 +25,7 @@
  *              settings.c  attributes of functions;  texref.c, tensor_map.c;
  *              forward.c  calls that are only handed on (generated: cpu/api/driver.api)
  *   graph/     graph.c, condition.c, device_graph.c
+ *   links/     links.c, transfer.c  bytes of device memory go straight to another worker
  *   session/   session.c  from HELLO to the end;  executor.c, pulse.c, notify_call.c  its threads;
  *              procedures.c, kinds.c  the tables;  move.c
  *   listener/  the programs: main.c, listener.c, door.c, knock.c, ticket.c  who may connect;
@@ -41,7 +42,9 @@
  *   lanes       (lanes.c)       one reader and one writer per lane: bytes into and out of staging memory.
  *   loader      (loader.c)      loads and unloads modules, looks functions up: what may take seconds.
  *   pulse       (pulse.c)       beats, and watches the others and the network; it waits for nobody. Not in one process.
- *   blocking    (calls.c)       a call that waits for memory that other programs do not use; usually there is none.
+ *   blocking    (calls.c)       a call that waits for memory that other programs do not use, or for another server;
+ *                               usually there is none.
+ *   links       (cpu/comm)      one once a link was made: it sends and receives. A link that goes has one for a moment.
  *
  * Locks, outermost first
  *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
@@ -53,7 +56,7 @@
  *   the lock of device_graph.c, of all sessions
  *   mirror.contents, mirror.lock     the latter before events.lock; also taken by threads of the software GPU, which
  *                    hold nothing
- *   shares.lock, staging.lock, insides.lock, gates_lock, lanes.lock, report.lock, events.lock,
+ *   shares.lock, staging.lock, insides.lock, gates_lock, lanes.lock, links.lock, report.lock, events.lock,
  *   executor.queue_lock, loader.lock, pulse.lock:
  *                    leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
@@ -95,6 +98,8 @@ struct image_cache;
 struct insides;
 struct lanes;
 struct ledger_figures;
+struct links;
+struct links_ways;
 struct share_answer;
 struct share_question;
 struct shares;
@@ -192,6 +197,7 @@ struct session {
     bool               shareable;                     /* its memory can be exported, that of others imported */
     struct bridge     *bridge;                        /* to the server from or to which it moves; NULL: none */
     struct lanes      *lanes;                         /* NULL: none are offered */
+    struct links      *links;                         /* to workers of other sessions; NULL: none are offered */
     /* What only a few files look into, always there: a change of theirs compiles those files alone. */
     struct shares     *shares;
     struct events     *speaker;
@@ -227,6 +233,8 @@ struct session_options {
     /* share_ask_function; NULL: no memory is shared with other programs */
     int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
     const struct lanes_ways *lane_ways;   /* NULL: no lanes */
+    const struct links_ways *link_ways;   /* NULL: no links */
+    bool link_tls;                        /* links are encrypted */
     /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT).
        NULL: all are welcome. */
     int (*admit)(const void *ticket, size_t size, char *refusal);

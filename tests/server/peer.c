@@ -157,9 +157,11 @@ void server_start(struct server *server, const char *gpu, const char *const *mor
     static int serial;
     char socket[128], line[512], *argv[24] = { (char *)PEER_SERVER, (char *)"--listen", socket, (char *)"--listen",
                                                 (char *)"tcp://127.0.0.1:0", (char *)"--gpu", (char *)(uintptr_t)gpu };
-    int out[2], argc = 7;
-    for (int i = 0; more && more[i]; i++)
+    int out[2], argc = 7, uris = 2;
+    for (int i = 0; more && more[i]; i++) {
+        uris += strcmp(more[i], "--listen") == 0;
         argv[argc++] = (char *)(uintptr_t)more[i];
+    }
     argv[argc] = NULL;
     snprintf(socket, sizeof socket, "unix:///tmp/flyt-test-%d-%d.sock", (int)getpid(), serial++);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
@@ -178,7 +180,7 @@ void server_start(struct server *server, const char *gpu, const char *const *mor
     server->out = out[0];
     server->uris = 0;
     FILE *lines = fdopen(dup(out[0]), "r");
-    while (server->uris < 2) {
+    while (server->uris < uris) {
         if (!fgets(line, sizeof line, lines))
             fail_msg("the server ended before it listened");
         assert_int_equal(sscanf(line, "listening on %255s", server->uri[server->uris++]), 1);

@@ -19,7 +19,7 @@ struct peer {
 };
 
 /* A cricket-rpc-server of the flavour under test. */
-struct server { int pid; int out, log; char uri[2][256]; int uris; };
+struct server { int pid; int out, log; char uri[3][256]; int uris; };
 
 /* Asserts throughout: these do not return on failure. */
 void peer_local(struct peer *, const char *gpu);                   /* session code in this process, no HELLO yet */
@@ -33,7 +33,8 @@ void peer_close(struct peer *);                                    /* also the l
    peer and for whatever begins with one. */
 int peer_set_up(void **state);
 int peer_tear_down(void **state);
-void server_start(struct server *, const char *gpu, const char *const *more);      /* one unix socket, one TCP port */
+/* One unix socket, one TCP port, and one --listen of `more` at most. */
+void server_start(struct server *, const char *gpu, const char *const *more);
 int  server_stop(struct server *, int signal);                     /* wait status */
 /* One child of the server that runs --worker and has (busy) or has not been given a client. */
 int  server_children(const struct server *, int *pids, int room);

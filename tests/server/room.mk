@@ -1,12 +1,13 @@
 # tests/server: the session and the server processes, spoken to by hand.
 TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory mirror \
-                       tenant image_cache lanes pulse graphs knock shares crowd orders bridge direct
+                       tenant image_cache lanes pulse graphs knock shares crowd orders bridge direct links
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
 # Fewer launches where each is instrumented.
 TESTS_SERVER_MANY := $(if $(SANITIZE),100000,1000000)
 CFLAGS_tests_server_peer := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_LIBRARY='"$(BIN)/libflyt-server.so"'
+CFLAGS_tests_server_links := -DLINKS_LIBRARIES='"$(BIN)"'
 CFLAGS_tests_server_hostile := -DHOSTILE_SECONDS=3
 CFLAGS_tests_server_process := -DPEER_SERVER='"$(BIN)/cricket-rpc-server"' -DPEER_MANY=$(TESTS_SERVER_MANY)
 $(call objects,tests/server/peer.c tests/server/ledger.c \
@@ -25,7 +26,7 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
-TESTS_SERVER_SOFTGPU := bridge direct crowd orders software shares lanes hostile local devices contexts handles \
+TESTS_SERVER_SOFTGPU := bridge direct links crowd orders software shares lanes hostile local devices contexts handles \
                         host_memory mirror pulse graphs
 $(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
@@ -33,7 +34,7 @@ $(addprefix $(BUILD)/tests/server_,bridge knock): $(CPU_COMMON_TICKET_OBJECTS)
 $(addprefix $(BUILD)/tests/server_,bridge knock): CPU_SERVER_LIBS += -lcrypto
 
 TESTS_SERVER_SLEEPING := server_pulse server_shares server_process server_door server_knock server_software \
-                         server_lanes server_direct
+                         server_lanes server_direct server_links
 TESTS += $(call sleeping,$(TESTS_SERVER_SLEEPING),$(TESTS_SERVER_BINARIES)) \
          "env FLYT_SOFTGPU_CHAOS=11 $(BUILD)/tests/server_software@sleeps" \
          "env HOSTILE_GPU=software $(BUILD)/tests/server_hostile"

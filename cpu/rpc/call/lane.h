@@ -26,6 +26,10 @@ extern const char rpc_lane_magic[RPC_LANE_MAGIC];
 int rpc_lane_send(rpc_channel *, const struct iovec *, int count, uint64_t deadline);
 int rpc_lane_receive(rpc_channel *, void *to, size_t size, uint64_t deadline);
 
+/* A connected socket to a tcp:// or tls:// address, on which nothing has been said yet; it does not block. -errno with
+   *error. */
+int rpc_socket_connect(const char *uri, uint64_t deadline, char *error);
+
 /* As rpc_channel_connect, to the same kinds of address but shm://, saying `hello` before anything else. */
 int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out,
                      char *error);

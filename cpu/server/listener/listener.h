@@ -23,6 +23,7 @@ struct listener_options {
     struct rpc_tls_files tls_files;       /* certificate NULL: one is made; ca: of clients, or NULL */
     const char *host_memory;              /* as given on the command line, NULL: the default */
     const char *bar;                      /* FILE[,SESSIONS], or NULL */
+    const char *links;                    /* where links may go: addresses with commas (dial.h); NULL: there are none */
 };
 
 /* Listens until SIGTERM or SIGINT. The process's exit code: 0 stopped as asked, 1 it cannot listen or run,
@@ -40,7 +41,7 @@ struct worker_gift {
 /* GREETED: its client has proved itself. text: the numbers of the certificate that it
    showed (rpc_channel_tls_numbers). */
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3, WORKER_CONNECTION = 4, WORKER_RELAY = 5,
-                   WORKER_BRIDGE = 6, WORKER_LANES = 7 };
+                   WORKER_BRIDGE = 6, WORKER_LANES = 7, WORKER_DIAL = 8, WORKER_DIALLED = 9 };
 /* A message from one worker to another, with up to SHARE_AT_ONCE descriptors. peer: whom it is for; the listener puts
    the process id of the sender there. Bytes behind `size` are not sent. */
 enum { WORKER_RELAY_BYTES = 2048 };
@@ -50,13 +51,20 @@ struct worker_bridge { int word, departs; };
 /* To a worker, with descriptors: connections to `address`, to which its program may leave (direct.c). */
 enum { WORKER_ADDRESS_SIZE = 512 };
 struct worker_lanes { int word; char address[WORKER_ADDRESS_SIZE]; };
+/* From a worker: it needs so many connections to that address (dial.h); and the answer, with them. status: 0 or
+   -errno. */
+enum { WORKER_WHY_SIZE = 256 };
+struct worker_dial { int word; uint32_t serial, count, milliseconds; char address[WORKER_ADDRESS_SIZE]; };
+struct worker_dialled { int word; uint32_t serial; int32_t status; char why[WORKER_WHY_SIZE]; };
 /* multiprocessors: as the driver shows them */
 struct worker_message { int word, multiprocessors; char text[512]; };
 enum { WORKER_SOCKET = 3 };               /* the worker's end */
 
 /* worker.c: serves one connection. gpu as above; cache: directory of images or NULL; tls: it may have to speak it;
    host_memory: bytes that it may share with a client on this machine; bar: memory of virtual machines on it
-   (FILE[,SESSIONS]), or NULL; usher: only to refuse a client, in words that it understands. Returns the exit code. */
-int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar, bool usher);
+   (FILE[,SESSIONS]), or NULL; links: it may have links to other workers; usher: only to refuse a client, in words that
+   it understands. Returns the exit code. */
+struct worker_options { const char *gpu, *cache, *bar; size_t host_memory; bool tls, links, usher; };
+int worker_main(const struct worker_options *);
 
 #endif

@@ -11,6 +11,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/transport/liveness.h"
+#include "cpu/server/listener/dial.h"
 #include "cpu/server/listener/listener.h"
 #include "cpu/server/session.h"
 #include "cpu/server/listener/ticket.h"
@@ -35,7 +36,8 @@ enum {
     OPTION_TLS_CA,
     OPTION_PLAIN_TCP,
     OPTION_HOST_MEMORY,
-    OPTION_BAR
+    OPTION_BAR,
+    OPTION_LINKS
 };
 
 static const char help[] =
@@ -59,6 +61,9 @@ static const char help[] =
     "  --bar FILE[,SESSIONS]  the memory of a virtual machine's ivshmem device on this host: programs\n"
     "                    in that machine with FLYT_BAR connect over tcp:// and continue through it,\n"
     "                    at most SESSIONS at a time (default 4)\n"
+    "  --links ADDRESS[,ADDRESS...]  let programs link this GPU server with those at these addresses, so that\n"
+    "                    bytes go from GPU to GPU without the programs: tcp://HOST:PORT or tls://HOST:PORT as\n"
+    "                    clients write them, * for any port (default: no links)\n"
     "  --ticket-key FILE serve only clients with a ticket signed by one of the keys in FILE\n"
     "                    (lines of 64 hexadecimal digits; flyt-node-manager writes it)\n"
     "  --show-device     print how many multiprocessors the driver reports, before the addresses\n"
@@ -109,6 +114,7 @@ int main(int argc, char **argv)
         { "workers", required_argument, NULL, OPTION_WORKERS },
         { "host-memory", required_argument, NULL, OPTION_HOST_MEMORY },
         { "bar", required_argument, NULL, OPTION_BAR },
+        { "links", required_argument, NULL, OPTION_LINKS },
         { "ticket-key", required_argument, NULL, OPTION_TICKET_KEY },
         { "ticket-state", required_argument, NULL, OPTION_TICKET_STATE },
         { "ticket-server", required_argument, NULL, OPTION_TICKET_SERVER },
@@ -224,13 +230,18 @@ int main(int argc, char **argv)
         case OPTION_CACHE:
             cache = optarg;
             break;
+        case OPTION_LINKS:
+            listener.links = optarg;
+            break;
         default:
             return 2;
         }
     if (optind < argc)
         return usage("it takes options only");
     if (worker)
-        return worker_main(listener.gpu, cache, listener.tls, host_memory, listener.bar, usher);
+        return worker_main(&(struct worker_options){ .gpu = listener.gpu, .cache = cache, .bar = listener.bar,
+                                                     .host_memory = host_memory, .tls = listener.tls,
+                                                     .links = listener.links != NULL, .usher = usher });
     if (!listener.uri_count)
         return usage("--listen is missing: say where, for example --listen unix:///tmp/flyt.sock");
     const struct rpc_tls_files *files = &listener.tls_files;
@@ -246,6 +257,10 @@ int main(int argc, char **argv)
     char why[RPC_ERROR_SIZE], said[RPC_ERROR_SIZE + 16];
     if (listener.bar && rpc_bar_check(listener.bar, why) < 0) {
         snprintf(said, sizeof said, "--bar: %s", why);
+        return usage(said);
+    }
+    if (listener.links && !dial_list_check(listener.links, why)) {
+        snprintf(said, sizeof said, "--links: %s", why);
         return usage(said);
     }
     log_set_name("cricket-rpc-server");

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "cpu/common/log.h"
+#include "cpu/server/listener/dial.h"
 #include "cpu/server/listener/workers.h"
 #include "cpu/server/memory/share.h"
 
@@ -59,7 +60,12 @@ void workers_relay(struct workers *w, struct worker *worker)
     if (n <= 0)
         return;
     message.count = relay_descriptors(&head, message.fds, SHARE_AT_ONCE);
-    if (n >= (ssize_t)offsetof(struct worker_relay, bytes) && message.relay.word == WORKER_RELAY &&
+    if (n == sizeof(struct worker_dial) && message.relay.word == WORKER_DIAL) {
+        struct worker_dial dial;
+        memcpy(&dial, &message.relay, sizeof dial);
+        relay_drop(&message);
+        dial_begin(w->options->links, worker->socket, &dial);
+    } else if (n >= (ssize_t)offsetof(struct worker_relay, bytes) && message.relay.word == WORKER_RELAY &&
         message.relay.size == (size_t)n - offsetof(struct worker_relay, bytes))
         pass_on(w, worker, &message);
     else

@@ -38,6 +38,10 @@ static void add_arguments(const struct listener_options *options, const struct i
         *argument++ = "--bar";
         *argument++ = options->bar;
     }
+    if (options->links) {
+        *argument++ = "--links";
+        *argument++ = options->links;
+    }
 }
 
 /* In the child, between fork and exec. */
@@ -63,7 +67,7 @@ static void child(const char *const *arguments, int socket, pid_t parent)
 
 pid_t spawn_worker(const struct listener_options *options, const struct image_cache *cache, bool usher, int *socket)
 {
-    const char *arguments[13] = { "cricket-rpc-server" };
+    const char *arguments[15] = { "cricket-rpc-server" };
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         log_error("event=worker-not-started why=\"socketpair: %s\"", strerror(errno));

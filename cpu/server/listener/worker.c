@@ -23,6 +23,8 @@
 #include "cpu/rpc/transport/channel.h"
 #include "cpu/server/code/image_cache.h"
 #include "cpu/server/lanes/lanes.h"
+#include "cpu/server/links/links.h"
+#include "cpu/server/listener/dial.h"
 #include "cpu/server/listener/listener.h"
 #include "cpu/server/listener/relay.h"
 #include "cpu/server/session.h"
@@ -78,6 +80,7 @@ union worker_news {
     struct worker_relay relay;
     struct worker_bridge bridge;
     struct worker_lanes lanes;
+    struct worker_dialled dialled;
     char bytes[sizeof(struct worker_gift) + RPC_TLS_PEM_MAX];
 };
 
@@ -191,6 +194,8 @@ static bool worker_hears(struct rpc_tls_identity *identity, struct worker_gift *
         worker_takes_bridge(&news.bridge, (size_t)n, fds, count);
     else if (word == WORKER_LANES)
         worker_takes_lanes(&news.lanes, (size_t)n, fds, count);
+    else if (word == WORKER_DIALLED && n == sizeof news.dialled)
+        dial_hear(&news.dialled, fds, count);
     else
         worker_takes_relay(&news, n, fds, count);
     return false;
@@ -345,7 +350,10 @@ static void *worker_watch(void *context)
             free(identity);
             return NULL;
         }
-        lanes_accept(session, fd, identity);
+        if (links_accept(session, fd))
+            worker_lane_open(-1, identity, NULL, NULL);
+        else
+            lanes_accept(session, fd, identity);
     }
 }
 
@@ -393,11 +401,30 @@ static void worker_greeted(void)
     worker_say(WORKER_GREETED, client_numbers, 0);
 }
 
-int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory, const char *bar, bool usher)
+static const struct links_ways worker_link_ways = {
+    .engine = comm_engine_create,
+    .adopt = comm_engine_adopt,
+    .register_memory = comm_engine_register,
+    .unregister_memory = comm_engine_unregister,
+    .create = comm_link_create,
+    .listen = comm_link_listen,
+    .join = comm_link_join,
+    .abort = comm_link_abort,
+    .close = comm_link_close,
+    .status = comm_link_status,
+    .transport = comm_link_transport,
+    .channels = comm_link_channels,
+    .send = comm_link_send,
+    .receive = comm_link_receive,
+    .dial = dial_ask,
+};
+
+int worker_main(const struct worker_options *worker)
 {
+    const bool usher = worker->usher;
     struct session_options options = {
         .disposable = true,
-        .host_memory = host_memory,
+        .host_memory = worker->host_memory,
         .admit = usher ? worker_refuse : ticket_check,
         .lane_ways = &worker_lane_ways,
         .greeted = worker_greeted,
@@ -407,7 +434,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     const flyt_device *devices;
     int log_fd, count;
 
-    if (tls)
+    if (worker->tls || worker->links)
         rpc_tls_prepare();                                /* before anything else uses OpenSSL */
     log_set_name("flyt-worker");
     prctl(PR_SET_NAME, "cricket-worker");                 /* else it would be called "exe" */
@@ -422,7 +449,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
         worker_say(WORKER_FAILED, error, 0);
         return 1;
     }
-    if (gpu_open(gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
+    if (gpu_open(worker->gpu, &options.gpu, error) < 0 || devices_snapshot(options.gpu, &devices, &count, error) < 0) {
         worker_say(WORKER_FAILED, error, 0);
         return 3;
     }
@@ -430,7 +457,7 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     const _Atomic uint32_t *sms;
     if (options.gpu->limits && resize_words(&memory, &sms))
         options.gpu->limits(memory, sms);
-    options.cache = cache ? image_cache_open(cache) : NULL;
+    options.cache = worker->cache ? image_cache_open(worker->cache) : NULL;
     worker_say(WORKER_READY, options.gpu->kind, count ? worker_multiprocessors(&devices[0]) : 0);
 
     struct rpc_tls_identity identity = { 0 };
@@ -443,10 +470,12 @@ int worker_main(const char *gpu, const char *cache, bool tls, size_t host_memory
     struct session *session;
     worker_limit_greeting(log_fd);
     bool by_tls = identity.key != NULL && rpc_tls_spoken(fd);
-    if (worker_open(fd, &identity, host_memory, bar, &options, &channel) != 0)
+    if (worker_open(fd, &identity, worker->host_memory, worker->bar, &options, &channel) != 0)
         _exit(1);
     if (by_tls)
         rpc_channel_tls_numbers(channel, client_numbers);
+    options.link_ways = worker->links && !usher ? &worker_link_ways : NULL;
+    options.link_tls = by_tls;
     if (session_create(channel, &options, &session, error) != 0) {
         log_error("event=client-refused why=\"%s\"", error);
         _exit(1);

@@ -5,6 +5,7 @@
 #include "cpu/server/code/code.h"
 #include "cpu/server/graph/graph.h"
 #include "cpu/server/lanes/lanes.h"
+#include "cpu/server/links/links.h"
 #include "cpu/server/session.h"
 #include "cpu/server/graph/condition.h"
 #include "cpu/server/memory/share.h"
@@ -39,6 +40,9 @@ const struct kind_row server_kinds[KINDS] = {
     [KIND_DEVICE_GRAPH]  = { "device-graph", .moves = MOVE_REFUSED, .able = FLYT_ABLE_DEVICE_GRAPHS,
                              .release = device_graphs_release_all,
                              .drop = device_graphs_drop, .stop = device_graphs_stop, .count = device_graphs_count },
+    /* The other end has its keys and its numbers, and could not know that this one has moved. */
+    [KIND_LINK]          = { "link", FLYT_MAX_LINKS, .moves = MOVE_REFUSED, .release = links_release_all,
+                             .stop = links_stop, .count = links_count },
     [KIND_STREAM]        = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all,
                              .stop = streams_free },
     [KIND_EVENT]         = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },

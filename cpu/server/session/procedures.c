@@ -30,6 +30,9 @@ static const uint8_t blocking[] = { FLYT_HELLO,          FLYT_WINDOW,
                                     FLYT_HANDLE_IMPORT,  FLYT_MEMORY_EXPORT,
                                     FLYT_SHARE_END,      FLYT_BRIDGE,
                                     FLYT_ADOPT,          FLYT_HANDLE_ADOPT,
+                                    FLYT_LINK_LISTEN,    FLYT_LINK_CLOSE,
+                                    FLYT_SEND,           FLYT_SEND_BEGIN,
+                                    FLYT_RECEIVE,        FLYT_LINK_MEMORY,
                                     FORWARD_BLOCKING };
 
 /* What a graph may keep, and where its stream stands. */

@@ -1,0 +1,81 @@
+/* dial_worker.c: how a worker asks its listener for connections (dial.h). One thread waits for each request; the
+   worker's thread that listens to the listener brings the answers. */
+#include "cpu/server/listener/dial.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/fd_message.h"
+#include "cpu/common/list.h"
+#include "cpu/rpc/transport/channel.h"
+
+/* A thread that waits for an answer. */
+struct dial_waiting {
+    struct list of_all;
+    uint32_t serial;
+    bool answered;
+    int status;
+    char why[WORKER_WHY_SIZE];
+    int *fds;
+    unsigned most, count;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct list all;
+    uint32_t last;
+} dialling = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+
+int dial_ask(const char *address, unsigned count, uint64_t deadline, int *fds, char *error)
+{
+    uint64_t now = clock_now();
+    struct worker_dial wish = { .word = WORKER_DIAL, .count = count,
+                                .milliseconds = deadline > now ? (uint32_t)((deadline - now) / CLOCK_NS_PER_MS) : 0 };
+    struct dial_waiting waiting = { .fds = fds, .most = count };
+    struct timespec until = clock_timespec(deadline);
+    if (snprintf(wish.address, sizeof wish.address, "%s", address) >= (int)sizeof wish.address)
+        return rpc_explain(error, -EINVAL, "the address of the other server is too long");
+    pthread_mutex_lock(&dialling.lock);
+    waiting.serial = wish.serial = ++dialling.last;
+    list_append(&dialling.all, &waiting.of_all);
+    int status = send(WORKER_SOCKET, &wish, sizeof wish, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+    while (status == 0 && !waiting.answered)
+        if (pthread_cond_clockwait(&dialling.wake, &dialling.lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT &&
+            !waiting.answered)
+            status = -ETIMEDOUT;
+    list_remove(&waiting.of_all);
+    pthread_mutex_unlock(&dialling.lock);
+    if (status == 0)
+        status = waiting.status;
+    if (status < 0)
+        return rpc_explain(error, status, "%s", waiting.answered ? waiting.why : strerror(-status));
+    return (int)waiting.count;
+}
+
+void dial_hear(struct worker_dialled *answer, const int *fds, unsigned count)
+{
+    struct dial_waiting *waiting = NULL;
+    answer->why[sizeof answer->why - 1] = '\0';
+    pthread_mutex_lock(&dialling.lock);
+    for (struct list *one = list_first(&dialling.all); one && !waiting; one = list_next(&dialling.all, one)) {
+        waiting = LIST_OBJECT(one, struct dial_waiting, of_all);
+        if (waiting->serial != answer->serial || waiting->answered || count > waiting->most)
+            waiting = NULL;
+    }
+    if (waiting) {
+        waiting->answered = true;
+        waiting->status = answer->status;
+        waiting->count = count;
+        memcpy(waiting->fds, fds, count * sizeof *fds);
+        memcpy(waiting->why, answer->why, sizeof waiting->why);
+        pthread_cond_broadcast(&dialling.wake);
+    }
+    pthread_mutex_unlock(&dialling.lock);
+    if (!waiting)
+        fd_message_close(fds, count);
+}

@@ -1,0 +1,683 @@
+/*
+ * links.c: links between the workers of two GPU servers, spoken by hand. The test is the client of both.
+ *
+ * shows: links: bytes of device memory go from a GPU of one server to one of another, in the order of streams, of any
+ *   size, on every channel, while the clients' connections carry calls only
+ * shows: links: listening twice gives the same handles; a coordinator is told the number of a transfer when it begins,
+ *   and who counts alike knows it
+ * shows: links: transfers of several links and streams in any order do not keep each other from going on
+ * shows: links: data that nobody receives fills no memory, and holds up its own stream only
+ * shows: links: a worker that is killed, stopped or whose program ends is an error at the other end in time; the
+ *   program there goes on
+ * shows: links: a program that has links does not move, and is told so by name
+ * shows: attacks: links with false or replayed keys, of foreign servers, to addresses that the administrator has not
+ *   named, and of wrong memory are refused, and nothing else suffers
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/rpc/call/lane.h"
+#include "tests/server/peer.h"
+
+enum { TCP = 1, TLS, HANDLES = 9, INVALID = 1, UNAVAILABLE = 46, HANDLE = 400, FORBIDDEN = 800, NOT_SUPPORTED = 801 };
+enum { MIB = 1 << 20, JOIN_MS = 8000, LINK = 3, STREAM = FLYT_FIRST_STREAM, SILENCE = 2 };
+
+/* The two programs, and the servers that they use: of one machine. */
+static struct server servers[2];
+static struct peer peers[2];
+static uint64_t memory_size;
+static int way = TCP;                     /* by which the programs have come: so are their links */
+
+static void begin_with(const char *allowed)
+{
+    const char *const more[] = { "--links", allowed, "--listen", "tls://127.0.0.1:0", "--plain-tcp", NULL };
+    for (int i = 0; i < 2; i++) {
+        server_start(&servers[i], "software", more);
+        peer_connect(&peers[i], servers[i].uri[way]);
+        peer_hello(&peers[i]);
+        assert_true(peers[i].hello.capabilities & FLYT_CAP_LINKS);
+        memory_size = 8 * peers[i].granule > 16 * MIB ? 8 * peers[i].granule : 16 * MIB;
+        assert_int_equal(peer_map(&peers[i], peers[i].base, memory_size), 0);
+    }
+}
+
+static void begin(void) { begin_with("tcp://127.0.0.1:*,tls://127.0.0.1:*"); }
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++) {
+        peer_close(&peers[i]);
+        server_stop(&servers[i], SIGTERM);
+    }
+}
+
+/* ---- the calls ---- */
+
+struct handles { flyt_link_handle of[FLYT_MAX_LINK_HANDLES]; unsigned count; };
+
+static int link_listen(int which, uint32_t link, struct handles *out)
+{
+    link_listen_args args = { link };
+    link_listen_result result;
+    memset(&result, 0, sizeof result);
+    enum clnt_stat status = flyt_link_listen_1(&args, &result, peers[which].stub);
+    assert_int_equal(status, RPC_SUCCESS);
+    out->count = result.handles.handles_len;
+    if (out->count)
+        memcpy(out->of, result.handles.handles_val, out->count * sizeof *out->of);
+    return peer_took(&peers[which], status, (xdrproc_t)xdr_link_listen_result, &result);
+}
+
+struct joining { int which; uint32_t link; const char *server; struct handles *handles; unsigned ms; int code; };
+static char join_why[2][FLYT_MAX_SHORT];
+
+static void *link_join(void *context)
+{
+    struct joining *j = context;
+    link_join_args args = { .link = j->link, .server = (char *)(uintptr_t)j->server,
+                            .handles = { j->handles->count, j->handles->of }, .milliseconds = j->ms };
+    link_join_result result;
+    memset(&result, 0, sizeof result);
+    enum clnt_stat status = flyt_link_join_1(&args, &result, peers[j->which].stub);
+    if (status == RPC_SUCCESS)
+        snprintf(join_why[j->which], sizeof join_why[j->which], "%s", result.why);
+    if (status == RPC_SUCCESS && !result.head.result && result.channels != HANDLES - 1)
+        status = RPC_CANTDECODERES;
+    j->code = status == RPC_SUCCESS ? result.head.result : -1;
+    xdr_free((xdrproc_t)xdr_link_join_result, &result);
+    return NULL;
+}
+
+/* The codes of both ends. */
+static void join_both(uint32_t link, struct handles handles[2], const char *const uris[2], unsigned ms, int codes[2])
+{
+    struct joining j[2] = { { 0, link, uris[1], &handles[1], ms, -1 }, { 1, link, uris[0], &handles[0], ms, -1 } };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, link_join, &j[0]), 0);
+    link_join(&j[1]);
+    pthread_join(thread, NULL);
+    codes[0] = j[0].code;
+    codes[1] = j[1].code;
+}
+
+static void link_up(uint32_t link)
+{
+    const char *const uris[2] = { servers[0].uri[way], servers[1].uri[way] };
+    struct handles handles[2];
+    int codes[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(link_listen(i, link, &handles[i]), 0);
+        assert_int_equal(handles[i].count, HANDLES);
+    }
+    join_both(link, handles, uris, JOIN_MS, codes);
+    if (codes[0] || codes[1])
+        fail_msg("joining: %d %s, %d %s", codes[0], join_why[0], codes[1], join_why[1]);
+}
+
+static int link_memory(int which, uint64_t offset, uint64_t size, int registered)
+{
+    return PLAIN(&peers[which], link_memory, link_memory_args, { peers[which].base + offset, size, registered });
+}
+
+static void both_linked(uint32_t link)
+{
+    link_up(link);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(link_memory(i, 0, memory_size, 1), 0);
+}
+
+static void sent(enum clnt_stat status) { assert_true(status == RPC_SUCCESS || status == RPC_TIMEDOUT); }
+
+static void send_on(uint32_t link, uint32_t stream, uint64_t offset, uint64_t size, uint64_t transfer)
+{
+    send_args args = { stream, link, peers[0].base + offset, size, transfer };
+    sent(flyt_send_1(&args, NULL, peers[0].stub));
+}
+
+static void receive_on(uint32_t link, uint32_t stream, uint64_t offset, uint64_t size, uint64_t transfer)
+{
+    receive_args args = { stream, link, peers[1].base + offset, size, transfer };
+    sent(flyt_receive_1(&args, NULL, peers[1].stub));
+}
+
+static uint64_t send_begin(uint32_t link, uint32_t stream, uint64_t offset, uint64_t size)
+{
+    send_begin_args args = { stream, link, peers[0].base + offset, size, 0 };
+    send_begin_result result;
+    memset(&result, 0, sizeof result);
+    assert_int_equal(flyt_send_begin_1(&args, &result, peers[0].stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    uint64_t transfer = result.transfer;
+    xdr_free((xdrproc_t)xdr_send_begin_result, &result);
+    return transfer;
+}
+
+static void link_close(int which, uint32_t link, const char *why)
+{
+    link_close_args args = { link, (char *)(uintptr_t)why };
+    sent(flyt_link_close_1(&args, NULL, peers[which].stub));
+}
+
+static int link_status(int which, uint32_t link, char why[FLYT_MAX_SHORT])
+{
+    link_status_args args = { link };
+    link_status_result result;
+    memset(&result, 0, sizeof result);
+    assert_int_equal(flyt_link_status_1(&args, &result, peers[which].stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    int status = result.status;
+    snprintf(why, FLYT_MAX_SHORT, "%s", result.why);
+    xdr_free((xdrproc_t)xdr_link_status_result, &result);
+    return status;
+}
+
+/* The link has ended at this end by then; why. */
+static void wait_for_end(int which, uint32_t link, double seconds, char why[FLYT_MAX_SHORT])
+{
+    uint64_t until = clock_now() + (uint64_t)(seconds * CLOCK_NS_PER_SECOND);
+    while (!link_status(which, link, why) && clock_now() < until)
+        usleep(5000);
+    assert_int_not_equal(link_status(which, link, why), 0);
+}
+
+/* What the stream's end brings: the latched error, or the call's. */
+static int synchronise(int which, uint32_t stream)
+{
+    int r = peer_stream_sync(&peers[which], stream);
+    return r ? r : peers[which].last.latched;
+}
+
+/* The program has its session, and its device works. */
+static bool goes_on(int which)
+{
+    uint32_t word = 0;
+    peer_set(&peers[which], 0, peers[which].base, 1, 0x1234567, 4);
+    return peer_copy_out(&peers[which], 0, &word, peers[which].base, 4) == 0 && word == 0x1234567;
+}
+
+static uint32_t word_at(int which, uint64_t offset)
+{
+    uint32_t word = 0;
+    assert_int_equal(peer_copy_out(&peers[which], 0, &word, peers[which].base + offset, 4), 0);
+    return word;
+}
+
+/* ---- what works ---- */
+
+static void all_sizes(void)
+{
+    static const uint64_t sizes[] = { 0, 1, 4096, 65536, 65537, 524288, 524289, 3 * MIB + 13, 8 * MIB };
+    uint8_t *bytes = malloc(MIB), *back = malloc(MIB);
+    begin();
+    both_linked(LINK);
+    peer_stream_create(&peers[0], STREAM, 1);
+    peer_stream_create(&peers[1], STREAM, 1);
+    for (unsigned i = 0; i < MIB; i++)
+        bytes[i] = (uint8_t)(i * 37 + i / 509);
+    for (uint64_t at = 0; at < 8 * MIB; at += MIB)
+        peer_copy_in(&peers[0], 0, peers[0].base + at, bytes, MIB);
+    assert_int_equal(peer_context_sync(&peers[0]), 0);
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        peer_set(&peers[1], 0, peers[1].base, 8 * MIB, 0, 1);
+        assert_int_equal(peer_context_sync(&peers[1]), 0);
+        if (i % 2)
+            receive_on(LINK, STREAM, 0, sizes[i], i + 1);
+        send_on(LINK, STREAM, 0, sizes[i], i + 1);
+        if (!(i % 2))
+            receive_on(LINK, STREAM, 0, sizes[i], i + 1);
+        assert_int_equal(synchronise(0, STREAM), 0);
+        assert_int_equal(synchronise(1, STREAM), 0);
+        for (uint64_t at = 0; at < sizes[i]; at += MIB) {
+            uint32_t part = sizes[i] - at < MIB ? (uint32_t)(sizes[i] - at) : MIB;
+            assert_int_equal(peer_copy_out(&peers[1], 0, back, peers[1].base + at, part), 0);
+            assert_memory_equal(back, bytes, part);
+        }
+        uint8_t behind = 1;
+        assert_int_equal(peer_copy_out(&peers[1], 0, &behind, peers[1].base + sizes[i], 1), 0);
+        assert_int_equal(behind, 0);
+    }
+    free(bytes);
+    free(back);
+    end();
+}
+
+TEST(bytes_of_any_size) { all_sizes(); }
+
+/* As on drivers whose memory this process cannot touch. */
+TEST(bytes_of_any_size_staged)
+{
+    setenv("FLYT_PERF", "no_host_view", 1);
+    all_sizes();
+    unsetenv("FLYT_PERF");
+}
+
+static int come_by_tls(void **state)
+{
+    (void)state;
+    way = TLS;
+    return 0;
+}
+
+static int come_by_tcp(void **state)
+{
+    (void)state;
+    way = TCP;
+    return 0;
+}
+
+TEST_WITH(bytes_of_any_size_encrypted, come_by_tls, come_by_tcp) { all_sizes(); }
+
+/* One program came by TLS and the other did not. */
+TEST(one_end_is_encrypted)
+{
+    struct handles handles[2];
+    int codes[2];
+    begin();
+    const char *const uris[2] = { servers[0].uri[TCP], servers[1].uri[TLS] };
+    peer_close(&peers[1]);
+    peer_connect(&peers[1], servers[1].uri[TLS]);
+    peer_hello(&peers[1]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(link_listen(i, LINK, &handles[i]), 0);
+    join_both(LINK, handles, uris, JOIN_MS, codes);
+    assert_int_equal(codes[0], INVALID);
+    assert_int_equal(codes[1], INVALID);
+    assert_non_null(strstr(join_why[0], "TLS"));
+    end();
+}
+
+TEST(order_of_streams)
+{
+    begin();
+    both_linked(LINK);
+    enum { ROUNDS = 100, WORDS = MIB / 4 };
+    for (unsigned i = 1; i <= ROUNDS; i++) {
+        peer_set(&peers[0], 0, peers[0].base, WORDS, i, 4);
+        send_on(LINK, 0, 0, MIB, 0);
+        peer_set(&peers[0], 0, peers[0].base, WORDS, 0, 4);       /* behind it: is not seen */
+        receive_on(LINK, 0, 0, MIB, i);
+        if (i % 10)
+            continue;
+        assert_int_equal(word_at(1, 0), i);
+        assert_int_equal(word_at(1, MIB - 4), i);
+    }
+    assert_int_equal(synchronise(0, 0), 0);
+    end();
+}
+
+TEST(handles_and_numbers)
+{
+    struct handles first, again, other;
+    char why[FLYT_MAX_SHORT];
+    begin();
+    assert_int_equal(link_listen(0, LINK, &first), 0);
+    assert_int_equal(link_listen(0, LINK, &again), 0);
+    assert_int_equal(link_listen(0, LINK + 1, &other), 0);
+    assert_int_equal(again.count, first.count);
+    assert_memory_equal(again.of, first.of, first.count * sizeof *first.of);
+    assert_memory_not_equal(other.of, first.of, first.count * sizeof *first.of);
+    assert_int_equal(link_listen(0, FLYT_MAX_LINKS, &other), INVALID);
+    both_linked(LINK);
+    assert_int_equal(send_begin(LINK, 0, 0, 64), 1);
+    send_on(LINK, 0, 64, 64, 2);
+    assert_int_equal(send_begin(LINK, 0, 128, 64), 3);
+    for (uint64_t i = 3; i >= 1; i--)
+        receive_on(LINK, 0, 0, 64, i);
+    assert_int_equal(synchronise(1, 0), 0);
+    assert_int_equal(synchronise(0, 0), 0);
+    link_close(0, LINK, "");
+    wait_for_end(1, LINK, 5, why);
+    send_on(LINK, 0, 0, 64, 4);                           /* its id is free */
+    assert_int_equal(synchronise(0, 0), HANDLE);
+    both_linked(LINK + 2);
+    assert_true(goes_on(0) && goes_on(1));
+    end();
+}
+
+/* Four links. On each, two streams receive what two others have sent, each in rising order, for else no order of
+   arrival could do; the calls come in another order, stream by stream, the last link first. */
+TEST(no_deadlock)
+{
+    enum { LINKS = 4, PAIRS = 12, PART = 300 * 1024 };
+    begin();
+    for (uint32_t l = 0; l < LINKS; l++) {
+        both_linked(l);
+        for (uint32_t s = 0; s < 2; s++)
+            for (int i = 0; i < 2; i++)
+                peer_stream_create(&peers[i], STREAM + 2 * l + s, 1);
+    }
+    for (uint32_t l = 0; l < LINKS; l++)
+        for (uint32_t n = 1; n <= PAIRS; n++) {
+            uint64_t at = ((uint64_t)l * PAIRS + n - 1) * PART;
+            peer_set(&peers[0], STREAM + 2 * l + n % 2, peers[0].base + at, PART / 4, 1000 * (l + 1) + n, 4);
+            send_on(l, STREAM + 2 * l + n % 2, at, PART, n);
+        }
+    for (uint32_t l = LINKS; l-- > 0;)
+        for (uint32_t s = 0; s < 2; s++)
+            for (uint32_t n = 1; n <= PAIRS; n++)
+                if ((n / 2) % 2 == s)
+                    receive_on(l, STREAM + 2 * l + s, ((uint64_t)l * PAIRS + n - 1) * PART, PART, n);
+    assert_int_equal(peer_context_sync(&peers[1]), 0);
+    assert_int_equal(peer_context_sync(&peers[0]), 0);
+    assert_int_equal(peers[0].last.latched | peers[1].last.latched, 0);
+    for (uint32_t l = 0; l < LINKS; l++)
+        for (uint32_t n = 1; n <= PAIRS; n++)
+            assert_int_equal(word_at(1, ((uint64_t)l * PAIRS + n) * PART - 4), 1000 * (l + 1) + n);
+    end();
+}
+
+/* ---- what ends a link ---- */
+
+/* The upper half of a session's number is its worker's process id. */
+static int worker_of(int which) { return (int)(peers[which].hello.session >> 32); }
+
+static long resident_kb(int pid)
+{
+    char path[64], line[256];
+    long kb = -1;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "RssAnon: %ld", &kb) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kb;
+}
+
+TEST(early_data_without_end)
+{
+    enum { COUNT = 400 };
+    begin();
+    both_linked(LINK);
+    both_linked(LINK + 1);
+    int worker = worker_of(1);
+    long before = resident_kb(worker);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        if (i < 20)
+            peer_stream_create(&peers[0], STREAM + i, 1);
+        send_on(LINK, STREAM + i % 20, 0, 60000, 0);
+    }
+    /* Another link, and other streams, do not notice. */
+    send_on(LINK + 1, 0, 0, 8 * MIB, 1);
+    receive_on(LINK + 1, 0, 0, 8 * MIB, 1);
+    assert_int_equal(synchronise(1, 0), 0);
+    assert_true(resident_kb(worker) - before < 24 * 1024);
+    /* All of them are there when somebody wants them. */
+    for (uint32_t i = 1; i <= COUNT; i++)
+        receive_on(LINK, 0, 0, 60000, i);
+    assert_int_equal(synchronise(1, 0), 0);
+    assert_int_equal(peer_context_sync(&peers[0]), 0);
+    end();
+}
+
+/* 0: killed; 1: stopped; 2: its program ends; 3: aborted. */
+static void one_goes(int how, bool sender_goes)
+{
+    const int gone = sender_goes ? 0 : 1, stays = !gone;
+    char why[FLYT_MAX_SHORT];
+    begin();
+    both_linked(LINK);
+    int worker = worker_of(gone);
+    peer_stream_create(&peers[stays], STREAM, 1);
+    if (sender_goes)
+        receive_on(LINK, STREAM, 0, 8 * MIB, 1);
+    else
+        send_on(LINK, STREAM, 0, 8 * MIB, 1);
+    assert_true(goes_on(stays));                          /* another stream */
+    uint64_t before = clock_now();
+    if (how == 0 || how == 1)
+        kill((pid_t)worker, how ? SIGSTOP : SIGKILL);
+    else if (how == 2)
+        peer_close(&peers[gone]);
+    else
+        link_close(gone, LINK, "it was enough");
+    assert_int_equal(synchronise(stays, STREAM), UNAVAILABLE);
+    double seconds = (double)(clock_now() - before) / CLOCK_NS_PER_SECOND;
+    assert_true(seconds < (how == 1 ? SILENCE + 2 : 1.5));
+    wait_for_end(stays, LINK, 1, why);
+    assert_true(*why);
+    if (how == 3)
+        assert_non_null(strstr(why, "it was enough"));
+    assert_true(goes_on(stays));
+    assert_int_equal(peers[stays].last.sticky, 0);
+    if (how == 1)
+        kill((pid_t)worker, SIGKILL);
+    if (how == 2)
+        peer_connect(&peers[gone], servers[gone].uri[TCP]);
+    end();
+}
+
+TEST(the_sender_is_killed) { one_goes(0, true); }
+TEST(the_receiver_is_killed) { one_goes(0, false); }
+TEST(the_sender_is_stopped) { one_goes(1, true); }
+TEST(the_receiver_is_stopped) { one_goes(1, false); }
+TEST(the_program_ends) { one_goes(2, true); }
+TEST(the_link_is_aborted) { one_goes(3, false); }
+
+TEST(the_context_is_reset)
+{
+    char why[FLYT_MAX_SHORT];
+    begin();
+    both_linked(LINK);
+    peer_stream_create(&peers[1], STREAM, 1);
+    receive_on(LINK, STREAM, 0, 8 * MIB, 1);
+    receive_on(LINK, STREAM, 0, 8 * MIB, 2);
+    assert_int_equal(peer_context_reset(&peers[1]), 0);
+    wait_for_end(0, LINK, 5, why);
+    assert_non_null(strstr(why, "context"));
+    send_on(LINK, 0, 0, 64, 0);
+    assert_int_equal(synchronise(0, 0), UNAVAILABLE);
+    assert_true(goes_on(0));
+    end();
+}
+
+TEST(sizes_that_differ)
+{
+    begin();
+    both_linked(LINK);
+    send_on(LINK, 0, 0, MIB, 1);
+    receive_on(LINK, 0, 0, MIB - 1, 1);
+    assert_int_equal(synchronise(1, 0), INVALID);
+    assert_int_equal(synchronise(0, 0), INVALID);
+    send_on(LINK, 0, 0, MIB, 2);                          /* the link goes on */
+    receive_on(LINK, 0, 0, MIB, 2);
+    assert_int_equal(synchronise(1, 0), 0);
+    end();
+}
+
+/* ---- moving ---- */
+
+static void movable(int which, char refusal[FLYT_MAX_SHORT])
+{
+    movable_args args = { ~0u };
+    movable_result result;
+    memset(&result, 0, sizeof result);
+    assert_int_equal(flyt_movable_1(&args, &result, peers[which].stub), RPC_SUCCESS);
+    snprintf(refusal, FLYT_MAX_SHORT, "%s", result.refusal);
+    xdr_free((xdrproc_t)xdr_movable_result, &result);
+}
+
+TEST(it_does_not_move)
+{
+    char refusal[FLYT_MAX_SHORT];
+    begin();
+    movable(0, refusal);
+    assert_string_equal(refusal, "");
+    both_linked(LINK);
+    movable(0, refusal);
+    assert_non_null(strstr(refusal, "of kind link"));
+    link_close(0, LINK, "");
+    movable(0, refusal);
+    assert_string_equal(refusal, "");
+    end();
+}
+
+/* ---- attacks ---- */
+
+TEST(wrong_memory)
+{
+    char why[FLYT_MAX_SHORT];
+    begin();
+    both_linked(LINK);
+    assert_int_equal(link_memory(0, memory_size, 4096, 1), INVALID);
+    assert_int_equal(link_memory(0, 0, UINT64_MAX - peers[0].base, 1), INVALID);
+    send_on(LINK, 0, memory_size - 4096, 8192, 1);
+    assert_int_equal(synchronise(0, 0), INVALID);
+    wait_for_end(1, LINK, 5, why);
+    assert_non_null(strstr(why, "wrong memory"));
+    both_linked(LINK + 1);
+    receive_on(LINK + 1, 0, memory_size, 64, 1);
+    assert_int_equal(synchronise(1, 0), INVALID);
+    wait_for_end(0, LINK + 1, 5, why);
+    /* Memory that was not registered; and a number that is not the next one. */
+    link_up(LINK + 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(link_memory(0, 0, memory_size, 0), i < 2 ? 0 : INVALID);
+    send_on(LINK + 2, 0, 0, 64, 1);
+    assert_int_equal(synchronise(0, 0), INVALID);
+    wait_for_end(1, LINK + 2, 5, why);
+    both_linked(LINK + 3);
+    send_on(LINK + 3, 0, 0, 64, 7);
+    assert_int_equal(synchronise(0, 0), INVALID);
+    wait_for_end(1, LINK + 3, 5, why);
+    /* Neither links nor streams that do not exist. */
+    send_on(200, 0, 0, 64, 1);
+    assert_int_equal(synchronise(0, 0), HANDLE);
+    receive_on(LINK, 4000, 0, 64, 1);
+    assert_int_equal(synchronise(1, 0), HANDLE);
+    assert_true(goes_on(0) && goes_on(1));
+    end();
+}
+
+TEST(false_and_replayed_keys)
+{
+    struct handles handles[2], old[2];
+    int codes[2];
+    begin();
+    const char *const uris[2] = { servers[0].uri[TCP], servers[1].uri[TCP] };
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(link_listen(i, LINK, &handles[i]), 0);
+    memcpy(old, handles, sizeof old);
+    for (int i = 0; i < 2; i++)
+        for (unsigned n = 0; n < handles[i].count; n++)
+            handles[i].of[n][50] ^= 1;                    /* in the key */
+    join_both(LINK, handles, uris, 1500, codes);
+    assert_true(codes[0] && codes[1]);
+    assert_true(codes[0] == FORBIDDEN || codes[1] == FORBIDDEN);
+    assert_true(goes_on(0) && goes_on(1));
+    /* Those of a link that has been joined are worth nothing. */
+    both_linked(LINK + 1);
+    assert_int_equal(link_listen(0, LINK + 1, &old[0]), 0);
+    assert_int_equal(link_listen(1, LINK + 2, &handles[1]), 0);
+    struct joining j = { 1, LINK + 2, uris[0], &old[0], 1500, 0 };
+    link_join(&j);
+    assert_int_not_equal(j.code, 0);
+    send_on(LINK + 1, 0, 0, MIB, 1);
+    receive_on(LINK + 1, 0, 0, MIB, 1);
+    assert_int_equal(synchronise(1, 0), 0);
+    /* Handles that are none. */
+    memset(&old[0].of[0], 0xff, sizeof old[0].of[0]);
+    j = (struct joining){ 1, LINK + 2, uris[0], &old[0], 1500, 0 };
+    link_join(&j);
+    assert_int_equal(j.code, INVALID);
+    j.handles->count = 0;
+    link_join(&j);
+    assert_int_equal(j.code, INVALID);
+    assert_true(goes_on(0) && goes_on(1));
+    end();
+}
+
+/* The end that connects goes nowhere that the administrator has not named. */
+TEST(foreign_addresses)
+{
+    static const char *const foreign[] = { "tcp://127.0.0.1:22", "tcp://localhost:*", "unix:///etc/passwd",
+                                           "tcp://127.0.0.1:1234.example.org:1", "tls://127.0.0.1:1", "" };
+    struct handles handles[2];
+    begin_with("tcp://127.0.0.1:1,tcp://[::1]:*");
+    for (unsigned n = 0; n < sizeof foreign / sizeof *foreign; n++) {
+        const char *const uris[2] = { foreign[n], foreign[n] };
+        int codes[2];
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(link_listen(i, LINK + n, &handles[i]), 0);
+        join_both(LINK + n, handles, uris, 500, codes);
+        assert_true(codes[0] == FORBIDDEN || codes[1] == FORBIDDEN);
+    }
+    assert_true(goes_on(0) && goes_on(1));
+    end();
+}
+
+static int stranger(const char *uri, uint64_t session, uint32_t lane)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(uri, ':') + 1)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    uint8_t hello[RPC_LANE_HEAD];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    rpc_lane_put_hello(hello, session, lane);
+    assert_int_equal(send(fd, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    return fd;
+}
+
+/* More strangers than there are places say nothing; the link comes about all the same, at once. */
+TEST(strangers_fill_all_places)
+{
+    enum { STRANGERS = 100 };
+    static int fds[2][STRANGERS];
+    struct handles handles[2];
+    begin();
+    const char *const uris[2] = { servers[0].uri[TCP], servers[1].uri[TCP] };
+    int codes[2];
+    char byte;
+    close(stranger(uris[0], peers[0].hello.session, FLYT_LINK_LANE));   /* none listens */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(link_listen(i, LINK, &handles[i]), 0);
+    for (int i = 0; i < 2; i++)
+        for (int n = 0; n < STRANGERS; n++)
+            fds[i][n] = stranger(uris[i], peers[i].hello.session, FLYT_LINK_LANE);
+    uint64_t before = clock_now();
+    join_both(LINK, handles, uris, JOIN_MS, codes);
+    assert_int_equal(codes[0] | codes[1], 0);
+    assert_true(clock_now() - before < 4 * CLOCK_NS_PER_SECOND);
+    for (int i = 0; i < 2; i++)
+        for (int n = 0; n < STRANGERS; n++)
+            close(fds[i][n]);
+    int other = stranger(uris[0], peers[0].hello.session + 1, FLYT_LINK_LANE);
+    assert_true(recv(other, &byte, 1, 0) <= 0);
+    close(other);
+    assert_true(goes_on(0) && goes_on(1));
+    end();
+}
+
+TEST(a_server_without_links)
+{
+    struct handles handles;
+    server_start(&servers[0], "software", NULL);
+    peer_connect(&peers[0], servers[0].uri[TCP]);
+    peer_hello(&peers[0]);
+    assert_false(peers[0].hello.capabilities & FLYT_CAP_LINKS);
+    assert_int_equal(link_listen(0, LINK, &handles), NOT_SUPPORTED);
+    send_on(LINK, 0, 0, 0, 1);
+    assert_int_equal(synchronise(0, 0), NOT_SUPPORTED);
+    link_close(0, LINK, "");
+    peer_close(&peers[0]);
+    server_stop(&servers[0], SIGTERM);
+}
+
+/* The loader looks for libflyt-tls.so where this said at the start of the process. */
+int main(int argc, char **argv)
+{
+    (void)argc;
+    if (!getenv("LINKS_AGAIN")) {
+        setenv("LINKS_AGAIN", "1", 1);
+        setenv("LD_LIBRARY_PATH", LINKS_LIBRARIES, 1);
+        execv("/proc/self/exe", argv);
+    }
+    setenv("FLYT_SILENCE", "2", 1);
+    return unit_run(NULL, NULL);
+}
