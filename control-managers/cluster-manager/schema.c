@@ -37,9 +37,9 @@ static const struct config_key keys[] = {
       .help = "seconds without a program before that; at once if another program waits that could use its place" },
     { "placement.policy", CONFIG_CHOICE, AT(policy), "best-fit", .choices = cluster_policies, .reload = true,
       .help = "which of the GPUs that fit is taken" },
-    { "placement.overcommit-sms", CONFIG_SECONDS, AT(overcommit_sms), "1", 1, 1000, .reload = true,
+    { "placement.overcommit-sms", CONFIG_NUMBER, AT(overcommit_sms), "1", 1, 1000, .reload = true,
       .help = "factor by which the SMs of a GPU may be promised; 1: never more than there are" },
-    { "placement.overcommit-memory", CONFIG_SECONDS, AT(overcommit_memory), "1", 1, 1000, .reload = true,
+    { "placement.overcommit-memory", CONFIG_NUMBER, AT(overcommit_memory), "1", 1, 1000, .reload = true,
       .help = "the same for memory" },
     { "placement.wait", CONFIG_CHOICE, AT(wait), "in-line", .choices = wait_words, .when_true = "in-line",
       .when_false = "fail", .reload = true,
@@ -47,23 +47,24 @@ static const struct config_key keys[] = {
     { "placement.wait-seconds", CONFIG_SECONDS, AT(wait_seconds), "3600", 0, 1e7, .reload = true,
       .help = "the longest that it waits; 0: for ever" },
     { "placement.sharing", CONFIG_SHARING, AT(sharing), "exclusive,mig,time-slice", .reload = true,
-      .help = "kinds of sharing that a VM accepts which does not say" },
+      .help = "kinds of sharing for a VM that names none" },
     { "placement.ungrouped-programs", CONFIG_INT, AT(ungrouped_programs), "4", 1, 1000, .reload = true,
       .help = "with vm-grouping off each program's server has this part (1/n) of what the VM is entitled to" },
     { "placement.overtaking", CONFIG_INT, AT(overtaking), "16", 0, 1000000, .reload = true,
       .help = "how often the first of the queue may be overtaken by smaller requests before a GPU is kept for it" },
     { "placement.failed-starts", CONFIG_INT, AT(failed_starts), "3", 0, 1000000, .reload = true,
-      .help = "after so many GPU servers in a row that did not start on a GPU it is degraded: nothing is placed there "
-              "but a try now and then; 0: never" },
+      .help =
+          "how many GPU servers in a row must fail to start on a GPU before it counts as degraded, and gets nothing "
+          "but a try now and then; 0: never" },
     { "elastic.policy", CONFIG_CHOICE, AT(elastic_policy), "advise", .choices = elastic_words, .reload = true,
       .help = "moves of running programs that let the first of the queue begin, or, with placement.policy = spread, "
               "even the load of GPUs; off: none; advise: an event says which; act: they are carried out" },
     { "elastic.moves", CONFIG_INT, AT(elastic_moves), "2", 1, 1000, .reload = true,
-      .help = "at most so many of these moves at a time" },
+      .help = "how many of these moves may run at a time" },
     { "elastic.pause", CONFIG_SECONDS, AT(elastic_pause), "600", 0, 1e7, .reload = true,
       .help = "seconds for which a program is left alone that has begun to move, whoever asked for it" },
-    { "elastic.margin", CONFIG_SECONDS, AT(elastic_margin), "25", 1, 100, .reload = true,
-      .help = "the load of the more loaded of two GPUs must fall by so many percent of the GPU, or the move is not "
+    { "elastic.margin", CONFIG_NUMBER, AT(elastic_margin), "25", 1, 100, .reload = true,
+      .help = "by how many percent of a GPU the load of the more loaded of the two GPUs must fall for a move to be "
               "worth it" },
     { "elastic.at-once", CONFIG_INT, AT(elastic_at_once), "8", 0, 1000, .reload = true,
       .help = "at most so many programs move, are suspended, resumed or saved at a time, whoever asked for it; others "
@@ -93,7 +94,7 @@ static const struct config_key keys[] = {
               "to TLS" },
     { "security.tls-folder", CONFIG_PATH, AT(tls_folder), "/etc/flyt/tls",
       .help = "folder with ca.crt, cluster.crt and cluster.key" },
-    { "security.certificate-days", CONFIG_SECONDS, AT(certificate_days), "90", 0.0001, 3650, .reload = true,
+    { "security.certificate-days", CONFIG_NUMBER, AT(certificate_days), "90", 0.0001, 3650, .reload = true,
       .help = "days for which the certificates hold that nodes and VMs are given when theirs come to an end, once "
               "tls-folder has issuer.crt and issuer.key (flytctl ca issue DIR issuer NAME)" },
     { "security.ticket-key", CONFIG_PATH, AT(ticket_key), "/var/lib/flyt/cluster/ticket.key",
@@ -103,10 +104,10 @@ static const struct config_key keys[] = {
     { "security.address-identity", CONFIG_BOOL, AT(address_identity), "false", .reload = true,
       .help = "know a VM that has no secret by its address alone, as older installations do: whoever can use that "
               "address is it" },
-    { "accounting.keep-days", CONFIG_SECONDS, AT(keep_days), "400", 1, 36500, .reload = true,
-      .help = "how many days it is kept who used what (flytctl usage)" },
-    { "accounting.detail-days", CONFIG_SECONDS, AT(detail_days), "30", 0, 36500, .reload = true,
-      .help = "for so many days each program by itself, then only sums by day, VM, user and GPU" },
+    { "accounting.keep-days", CONFIG_NUMBER, AT(keep_days), "400", 1, 36500, .reload = true,
+      .help = "days for which the record of who used what is kept (flytctl usage)" },
+    { "accounting.detail-days", CONFIG_NUMBER, AT(detail_days), "30", 0, 36500, .reload = true,
+      .help = "days for which each program has a row of its own; after that, sums by day, VM, user and GPU are kept" },
     { "log.level", CONFIG_CHOICE, AT(log_level), "info", .choices = log_words, .help = "$FLYT_LOG has precedence" },
     { "log.events", CONFIG_INT, AT(events_kept), "10000", 100, 1000000, .help = "events that are kept" },
     { "log.audit", CONFIG_PATH, AT(audit), "",

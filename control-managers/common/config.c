@@ -324,6 +324,17 @@ void config_keep_until_restart(struct config *fresh, struct config *running)
     }
 }
 
+/* What a value may be. */
+static void print_kind(const struct config_key *key, FILE *out)
+{
+    if (key->kind != CONFIG_CHOICE) {
+        fputs(config_kind_text(key->kind), out);
+        return;
+    }
+    for (int i = 0; key->choices[i]; i++)
+        fprintf(out, "%s\"%s\"", !i ? "" : key->choices[i + 1] ? ", " : " or ", key->choices[i]);
+}
+
 void config_print_schema(const struct config_schema *schema, FILE *out)
 {
     fprintf(out, "# %s: all keys, with their initial values\n", schema->daemon);
@@ -334,8 +345,9 @@ void config_print_schema(const struct config_schema *schema, FILE *out)
         const char *quote = quoted ? "\"" : "";
         size_t length = strlen(key->help);
         length -= length && key->help[length - 1] == '.';
-        fprintf(out, "\n# %.*s (%s%s)\n", (int)length, key->help, config_kind_text(key->kind),
-                key->reload ? "; SIGHUP changes it" : "");
+        fprintf(out, "\n# %.*s (", (int)length, key->help);
+        print_kind(key, out);
+        fprintf(out, "%s)\n", key->reload ? "; SIGHUP changes it" : "");
         if (key->initial)
             fprintf(out, "# %s = %s%s%s;\n", key->path, quote, key->initial, quote);
         else

@@ -22,6 +22,7 @@ enum config_kind {
     CONFIG_INT,     /* int64_t, min to max */
     CONFIG_PORT,    /* int64_t, 0 to 65535 */
     CONFIG_SECONDS, /* double, min to max */
+    CONFIG_NUMBER,  /* the same, of something else: days, percent, a factor */
     CONFIG_SIZE,    /* uint64_t bytes: 512M, 2G as a string, or a number of bytes; min to max */
     CONFIG_BOOL,    /* bool */
     CONFIG_CHOICE,  /* int: index into choices */

@@ -51,6 +51,7 @@ const char *config_kind_text(enum config_kind kind)
     case CONFIG_INT:     return "a whole number";
     case CONFIG_PORT:    return "a port, a number from 0 to 65535";
     case CONFIG_SECONDS: return "a number of seconds";
+    case CONFIG_NUMBER: return "a number";
     case CONFIG_SIZE:    return "a size: \"512M\", \"2G\", or a number of bytes";
     case CONFIG_BOOL:    return "true or false";
     case CONFIG_CHOICE:  return "one of the words that it allows, as a string";
@@ -158,7 +159,8 @@ void config_set_text(struct config *config, const struct config_key *key, const 
             *(int64_t *)slot = value;
         return;
     }
-    case CONFIG_SECONDS: {
+    case CONFIG_SECONDS:
+    case CONFIG_NUMBER: {
         double value = strtod(text, &end);
         if (end == text || *end || !isfinite(value))
             complain_expected(config, key, line, text);
@@ -202,7 +204,8 @@ static bool type_good(enum config_kind kind, int type)
     bool list = type == CONFIG_TYPE_LIST || type == CONFIG_TYPE_ARRAY;
     switch (kind) {
     case CONFIG_INT: case CONFIG_PORT:        return number;
-    case CONFIG_SECONDS:                      return number || type == CONFIG_TYPE_FLOAT;
+    case CONFIG_SECONDS:
+    case CONFIG_NUMBER: return number || type == CONFIG_TYPE_FLOAT;
     case CONFIG_SIZE:                         return number || type == CONFIG_TYPE_STRING;
     case CONFIG_BOOL:                         return type == CONFIG_TYPE_BOOL;
     case CONFIG_SHARING: case CONFIG_STRINGS: return list || type == CONFIG_TYPE_STRING;
@@ -280,7 +283,8 @@ size_t config_value_size(enum config_kind kind)
     switch (kind) {
     case CONFIG_INT: case CONFIG_PORT: return sizeof(int64_t);
     case CONFIG_SIZE:                  return sizeof(uint64_t);
-    case CONFIG_SECONDS:               return sizeof(double);
+    case CONFIG_SECONDS:
+    case CONFIG_NUMBER: return sizeof(double);
     case CONFIG_BOOL:                  return sizeof(bool);
     case CONFIG_CHOICE:                return sizeof(int);
     case CONFIG_SHARING:               return sizeof(unsigned);
@@ -296,7 +300,8 @@ bool config_value_same(const struct config_key *key, const void *a, const void *
     switch (key->kind) {
     case CONFIG_INT: case CONFIG_PORT: return *(const int64_t *)x == *(const int64_t *)y;
     case CONFIG_SIZE:                  return *(const uint64_t *)x == *(const uint64_t *)y;
-    case CONFIG_SECONDS:               return fabs(*(const double *)x - *(const double *)y) < 1e-9;
+    case CONFIG_SECONDS:
+    case CONFIG_NUMBER: return fabs(*(const double *)x - *(const double *)y) < 1e-9;
     case CONFIG_BOOL:                  return *(const bool *)x == *(const bool *)y;
     case CONFIG_CHOICE:                return *(const int *)x == *(const int *)y;
     case CONFIG_SHARING:               return *(const unsigned *)x == *(const unsigned *)y;

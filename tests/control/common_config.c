@@ -9,7 +9,7 @@ static const char *const colours[] = { "red", "green", NULL };
 struct values {
     char *name, *path, *uri, *secret, *text;
     int64_t count, port;
-    double seconds;
+    double seconds, share;
     uint64_t size;
     bool on;
     int colour;
@@ -26,6 +26,7 @@ static const struct config_key keys[] = {
     { "b.count", CONFIG_INT, AT(count), "5", 1, 10, .help = "h" },
     { "b.port", CONFIG_PORT, AT(port), "12401", .help = "h" },
     { "b.grace-period", CONFIG_SECONDS, AT(seconds), "1.5", 0, 60, .help = "h" },
+    { "b.share", CONFIG_NUMBER, AT(share), "0.5", 0, 1, .help = "h" },
     { "b.size", CONFIG_SIZE, AT(size), "1M", 1, 1e12, .help = "h" },
     { "b.on", CONFIG_BOOL, AT(on), "true", .help = "h" },
     { "b.colour", CONFIG_CHOICE, AT(colour), "red", .choices = colours, .help = "h" },
@@ -165,6 +166,20 @@ TEST(test_restart)
     config_free(old);
     config_free(same);
     config_free(other);
+}
+
+/* What --print-keys says of a key; the manual pages are made of it. */
+TEST(test_printed)
+{
+    char *said = NULL;
+    size_t size;
+    FILE *out = open_memstream(&said, &size);
+    config_print_schema(&schema, out);
+    fclose(out);
+    assert_non_null(strstr(said, "\n# h (\"red\" or \"green\")\n# b.colour = \"red\";\n"));
+    assert_non_null(strstr(said, "\n# h (a string; SIGHUP changes it)\n# a.text = \"initial\";\n"));
+    assert_non_null(strstr(said, "\n# h (a number)\n# b.share = 0.5;\n"));
+    free(said);
 }
 
 TEST(test_sizes)
