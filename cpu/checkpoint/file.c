@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,8 +39,17 @@ static bool is_free(const char *path, char *why, size_t size)
     return ours;
 }
 
+/* The folder that the path lies in. */
+static void folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash && slash != path ? (int)(slash - path) : 1, slash ? path : ".");
+}
+
 int checkpoint_file_make(struct checkpoint_file *file, const char *path, char *why, size_t size)
 {
+    char folder[PATH_MAX];
+    *file = (struct checkpoint_file){ .named = false };
     if (snprintf(file->path, sizeof file->path, "%s", path) >= (int)sizeof file->path ||
         snprintf(file->temporary, sizeof file->temporary, "%s.XXXXXX", path) >= (int)sizeof file->temporary) {
         errno = ENAMETOOLONG;
@@ -47,15 +57,36 @@ int checkpoint_file_make(struct checkpoint_file *file, const char *path, char *w
     }
     if (!is_free(path, why, size))
         return -1;
-    int fd = mkostemp(file->temporary, O_CLOEXEC);
+    folder_of(path, folder);
+    int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+        fd = mkostemp(file->temporary, O_CLOEXEC);
+        file->named = fd >= 0;
+    }
     return fd >= 0 ? fd : failed("written", path, why, size);
+}
+
+/* A file without a name gets its temporary one: link cannot replace a file, rename can. */
+static bool name_temporary(struct checkpoint_file *file, int fd)
+{
+    char own[64];
+    snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
+    for (int tries = 0; !file->named && tries < 100; tries++) {
+        unsigned random;
+        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+            return false;
+        snprintf(file->temporary + strlen(file->path), sizeof ".XXXXXX", ".%06x", random & 0xffffff);
+        file->named = linkat(AT_FDCWD, own, AT_FDCWD, file->temporary, AT_SYMLINK_FOLLOW) == 0;
+        if (!file->named && errno != EEXIST)
+            return false;
+    }
+    return file->named;
 }
 
 static bool folder_is_safe(const char *path)
 {
     char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash && slash != path ? (int)(slash - path) : 1, slash ? path : ".");
+    folder_of(path, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool safe = fd >= 0 && fsync(fd) == 0;
     if (fd >= 0)
@@ -65,7 +96,8 @@ static bool folder_is_safe(const char *path)
 
 bool checkpoint_file_name(struct checkpoint_file *file, int fd, char *why, size_t size)
 {
-    if (fsync(fd) == 0 && is_free(file->path, why, size) && rename(file->temporary, file->path) == 0) {
+    if (fsync(fd) == 0 && is_free(file->path, why, size) && name_temporary(file, fd) &&
+        rename(file->temporary, file->path) == 0) {
         if (folder_is_safe(file->path))
             return true;
         failed("written", file->path, why, size);
@@ -77,4 +109,8 @@ bool checkpoint_file_name(struct checkpoint_file *file, int fd, char *why, size_
     return false;
 }
 
-void checkpoint_file_drop(struct checkpoint_file *file) { unlink(file->temporary); }
+void checkpoint_file_drop(struct checkpoint_file *file)
+{
+    if (file->named)
+        unlink(file->temporary);
+}

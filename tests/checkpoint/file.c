@@ -5,6 +5,7 @@
  * shows: checkpoints: a full disk is an error, and stays one
  * shows: checkpoints: several threads pack, and the parts are in the order in which they were given; an error of one
  *   part in the middle is said, and no thread is left after the end, or where the writer is given up
+ * shows: checkpoints: a file gets its name when all of it is there, and replaces no file that is none
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "cpu/checkpoint/checkpoint.h"
+#include "cpu/checkpoint/file.h"
 #include "tests/lib/unit.h"
 
 enum { PARTS = 5, FACTS_SIZE = 18 };
@@ -273,6 +275,47 @@ TEST(given_up)
     checkpoint_writer_free(w);
     assert_int_equal(threads(), 1);
     close(fd);
+}
+
+/* ---- its name ---- */
+
+static unsigned entries(const char *folder)
+{
+    DIR *opened = opendir(folder);
+    unsigned count = 0;
+    assert_non_null(opened);
+    for (struct dirent *entry; (entry = readdir(opened));)
+        count += entry->d_name[0] != '.';
+    closedir(opened);
+    return count;
+}
+
+TEST(a_name_at_the_end)
+{
+    char folder[] = "/tmp/flyt-checkpoint-XXXXXX", path[64], why[512] = "";
+    struct checkpoint_file file;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/saved", folder);
+    for (int i = 0; i < 3; i++) {            /* the third is given up */
+        int fd = checkpoint_file_make(&file, path, why, sizeof why);
+        assert_true(fd >= 0);
+        if (!file.named)                     /* nobody could see it */
+            assert_int_equal(entries(folder), i ? 1 : 0);
+        assert_int_equal(write_all(fd, true), 0);
+        if (i < 2 && !checkpoint_file_name(&file, fd, why, sizeof why))
+            fail_msg("%s", why);
+        if (i == 2)
+            checkpoint_file_drop(&file);
+        close(fd);
+        assert_int_equal(entries(folder), 1);
+    }
+    assert_int_equal(unlink(path), 0);
+    int other = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(other, "mine", 4), 4);
+    close(other);
+    assert_int_equal(checkpoint_file_make(&file, path, why, sizeof why), -1);
+    assert_non_null(strstr(why, "is not a checkpoint"));
+    assert_true(unlink(path) == 0 && rmdir(folder) == 0);
 }
 
 /* Small files for tests/fuzz/checkpoint.c. */

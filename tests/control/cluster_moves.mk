@@ -46,6 +46,14 @@ $(BUILD)/tests/control_saves: $(addprefix tests/control/,saves.py moves.py wire.
 	@printf '#!/bin/sh\nexec tests/control/saves.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
 	@chmod +x $@
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_saves@sleeps)
+$(BUILD)/tests/control_saves_killed: tests/lib/testlib.py build/cuda/moved \
+    $(addprefix tests/control/,saves_killed.py saves.py moves_killed.py moves.py wire.py) \
+    | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/saves_killed.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
+	@chmod +x $@
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/control_saves_killed@sleeps")
+run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_saves_killed)
 $(BUILD)/tests/control_fresh: tests/control/fresh.py tests/control/moves_killed.py tests/control/moves.py \
     tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
