@@ -1,5 +1,7 @@
 /* shows: The server: memory that one program exports and another imports: keys that nobody gave are refused, whatever
- *   they look like; the tenant's books count it once, as long as anybody has it */
+ *   they look like; the tenant's books count it once, as long as anybody has it
+ * shows: moving: a program that shares memory with others is refused, and these are named; one of which nobody has
+ *   opened a handle is said to share with nobody yet */
 /* shares.c: HANDLE_EXPORT, HANDLE_IMPORT and MEMORY_EXPORT, spoken by hand to two workers of one server. */
 #include <signal.h>
 
@@ -104,6 +106,41 @@ TEST_WITH(counted_once, begin, end)
     assert_int_equal(import(&f->b, 2, share, &size), INVALID);
     release(&f->b, 1);
     held_becomes(f, f->idle / 2);
+}
+
+static void refusal(struct peer *p, char text[FLYT_MAX_SHORT + 1])
+{
+    movable_result result = { 0 };
+    assert_int_equal(flyt_movable_1(&(movable_args){ 0 }, &result, p->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    snprintf(text, FLYT_MAX_SHORT + 1, "%s", result.refusal);
+    xdr_free((xdrproc_t)xdr_movable_result, (char *)&result);
+}
+
+/* Either of the two may be asked to move. */
+TEST_WITH(partners_named, begin, end)
+{
+    struct fixture *f = *state;
+    char share[FLYT_SHARE_SIZE], text[FLYT_MAX_SHORT + 1];
+    assert_int_equal(create(&f->a, 1, 2 * MIB), 0);
+    assert_int_equal(export(&f->a, 1, share), 0);
+    refusal(&f->a, text);
+    assert_non_null(strstr(text, "no other program has any of it yet"));
+    refusal(&f->b, text);
+    assert_string_equal(text, "");
+    assert_int_equal(import(&f->a, 2, share, NULL), 0);         /* its own */
+    assert_int_equal(import(&f->b, 1, share, NULL), 0);
+    assert_int_equal(import(&f->b, 2, share, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        refusal(i ? &f->b : &f->a, text);
+        const char *at = strstr(text, "the others are ");
+        if (!at || strchr(at, ','))                             /* one, and named once */
+            fail_msg("%s", text);
+    }
+    release(&f->b, 1);
+    release(&f->b, 2);
+    refusal(&f->b, text);
+    assert_string_equal(text, "");
 }
 
 TEST_WITH(wrong_keys, begin, end)

@@ -13,6 +13,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -143,6 +144,37 @@ bool share_part_end(struct session *session, struct share_part *part)
     return true;
 }
 
+/* ---- partners ---- */
+
+/* Another worker says who its program is. */
+static void partner_add(struct shares *shares, uint64_t session, const char *client)
+{
+    FLYT_ASSERT_HELD(&shares->lock);
+    for (unsigned i = 0; i < shares->partner_count; i++)
+        if (shares->partners[i].session == session)
+            return;
+    if (shares->partner_count == SHARE_PARTNERS) {
+        shares->more_partners = true;
+        return;
+    }
+    struct share_partner *partner = &shares->partners[shares->partner_count++];
+    partner->session = session;
+    snprintf(partner->client, sizeof partner->client, "%.*s", SHARE_CLIENT - 1, client);
+}
+
+void share_partners(struct session *session, char *text, size_t size)
+{
+    struct shares *shares = session->shares;
+    size_t at = 0;
+    *text = 0;
+    pthread_mutex_lock(&shares->lock);
+    for (unsigned i = 0; i < shares->partner_count && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i ? ", " : "", shares->partners[i].client);
+    if (shares->more_partners && at < size)
+        snprintf(text + at, size - at, " and others");
+    pthread_mutex_unlock(&shares->lock);
+}
+
 /* ---- exports ---- */
 
 CUresult share_export(struct session *session, const struct device *device, struct share_part *const *parts,
@@ -225,6 +257,9 @@ void share_answer(struct session *session, const struct share_question *question
         answer->parts = export->count;
         answer->offset = export->offset;
         answer->length = export->length;
+        snprintf(answer->client, sizeof answer->client, "%.*s", SHARE_CLIENT - 1, session->client);
+        if (question->from.session != session->id)
+            partner_add(shares, question->from.session, question->from.client);
         while (answer->count < SHARE_AT_ONCE && question->first + answer->count < export->count) {
             const struct share_part *part = export->parts[question->first + answer->count];
             int fd = fcntl(part->fd, F_DUPFD_CLOEXEC, FD_FIRST);
@@ -271,13 +306,15 @@ static int ask(struct session *session, const struct share_question *question, s
     return 0;
 }
 
-/* The next message's parts. *all: how many there are. */
+/* The next message's parts. *all: how many there are; owner: whose they are. */
 static CUresult some_import(struct session *session, const struct share_key *key, struct share_import *import,
-                            uint32_t *all)
+                            uint32_t *all, char owner[SHARE_CLIENT])
 {
-    struct share_question question = { .word = SHARE_QUESTION, .first = import->count, .key = *key };
+    struct share_question question = { .word = SHARE_QUESTION, .first = import->count, .key = *key,
+                                       .from.session = session->id };
     struct share_answer answer = { 0 };
     int fds[SHARE_AT_ONCE];
+    snprintf(question.from.client, sizeof question.from.client, "%.*s", SHARE_CLIENT - 1, session->client);
     if (ask(session, &question, &answer, fds) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = (CUresult)answer.status;
@@ -287,6 +324,7 @@ static CUresult some_import(struct session *session, const struct share_key *key
         else if (!(import->parts = calloc(answer.parts, sizeof *import->parts)))
             r = CUDA_ERROR_OUT_OF_MEMORY;
         *all = answer.parts;
+        snprintf(owner, SHARE_CLIENT, "%.*s", SHARE_CLIENT - 1, answer.client);
         import->device = answer.device;
         import->offset = answer.offset;
         import->length = answer.length;
@@ -303,14 +341,20 @@ static CUresult some_import(struct session *session, const struct share_key *key
 
 CUresult share_import(struct session *session, const struct share_key *key, struct share_import *import)
 {
+    char owner[SHARE_CLIENT] = "";
     uint32_t all = 0;
     *import = (struct share_import){ 0 };
     CUresult r = CUDA_SUCCESS;
     do
-        r = some_import(session, key, import, &all);
+        r = some_import(session, key, import, &all, owner);
     while (r == CUDA_SUCCESS && import->count < all);
     if (r == CUDA_SUCCESS && (import->offset > import->size || import->length > import->size - import->offset))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && key->session != session->id) {
+        pthread_mutex_lock(&session->shares->lock);
+        partner_add(session->shares, key->session, owner);
+        pthread_mutex_unlock(&session->shares->lock);
+    }
     if (r != CUDA_SUCCESS)
         share_import_end(session, import);
     return r;

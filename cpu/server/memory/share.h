@@ -38,11 +38,17 @@ struct share_part {
 void share_key_put(char *bytes, const struct share_key *);
 void share_key_get(const char *bytes, struct share_key *);
 
+enum { SHARE_CLIENT = 128, SHARE_PARTNERS = 4 };
+
 struct shares {
     pthread_mutex_t lock;                     /* a leaf; also taken by the thread that answers other workers */
     struct tree     exports;                  /* struct export, by number */
     uint64_t        last, count;
     uint64_t        imports;                  /* handles that were imported; under session.lock */
+    /* the first programs that have had memory of this one, or the other way round; they may have ended since */
+    struct share_partner { uint64_t session; char client[SHARE_CLIENT]; } partners[SHARE_PARTNERS];
+    unsigned        partner_count;
+    bool            more_partners;
 };
 
 /* ---- exporting: under session.lock ---- */
@@ -64,6 +70,8 @@ CUresult share_export(struct session *, const struct device *, struct share_part
                       uint64_t offset, uint64_t length, struct share_key *);
 void share_end(struct session *, uint64_t number);
 void shares_stop(struct session *);
+/* The programs that share memory with this one, as the log calls them: "a, b and others"; "": none has any yet. */
+void share_partners(struct session *, char *text, size_t size);
 
 /* ---- importing: without session.lock; waits for the other worker ---- */
 
@@ -82,13 +90,18 @@ CUresult share_import_end(struct session *, struct share_import *);
 enum { SHARE_AT_ONCE = 64 };                  /* descriptors in one message */
 
 enum share_word { SHARE_QUESTION = 1, SHARE_ANSWER = 2 };
-struct share_question { uint32_t word, serial, first; struct share_key key; };    /* first: part wanted */
+struct share_question {
+    uint32_t word, serial, first;             /* first: part wanted */
+    struct share_key key;
+    struct share_partner from;
+};
 struct share_answer {
     uint32_t word, serial;
     int32_t  status;                          /* CUresult */
     uint32_t device, parts, count;            /* parts: of the export; count: in this message */
     uint64_t offset, length;
     struct { uint64_t size, ledger; } part[SHARE_AT_ONCE];
+    char     client[SHARE_CLIENT];            /* whose memory it is */
 };
 
 /* What this session answers: count descriptors, which the caller closes. Any thread. */

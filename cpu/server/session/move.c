@@ -8,12 +8,25 @@
 
 #include "cpu/server/code/code.h"
 #include "cpu/server/memory/object.h"
+#include "cpu/server/memory/share.h"
 #include "cpu/server/session.h"
 
 static uint64_t objects_of(const struct session *session, int kind)
 {
     const struct kind_row *row = &server_kinds[kind];
     return row->count ? row->count(session) : session->ids[kind] ? id_map_count(session->ids[kind]) : 0;
+}
+
+/* So that an administrator knows which programs have to end first. */
+static void add_partners(struct session *session, char *text, size_t size)
+{
+    char partners[144];                       /* the rest is cut off */
+    const size_t length = strlen(text);
+    share_partners(session, partners, sizeof partners);
+    if (*partners)
+        snprintf(text + length, size - length, ": the others are %s", partners);
+    else
+        snprintf(text + length, size - length, " (no other program has any of it yet)");
 }
 
 void serve_movable(struct session *session, struct call *call)
@@ -27,6 +40,8 @@ void serve_movable(struct session *session, struct call *call)
         if (count)
             snprintf(refusal, sizeof refusal, "it has %llu of kind %s, which %s", (unsigned long long)count, row->name,
                      checkpoint ? "only a checkpoint of the driver could move" : "cannot be made again elsewhere");
+        if (count && kind == KIND_SHARE)
+            add_partners(session, refusal, sizeof refusal);
     }
     movable_result result;
     memset(&result, 0, sizeof result);
