@@ -61,6 +61,12 @@ TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/core_moves_kinds mixed $(BIN)/cricket
 TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server" \
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server suspend")
+# Random programs: 96 more seeds, eight at a time, by each way; some with chaos.
+TESTS_CORE_MOVES_SLICES := unix:2 tcp:10 mixed:18 bridge:26 direct:34 unix:42 tcp:50 mixed:58 bridge:66 direct:74 \
+                           mixed:82 direct:90
+LONG_TESTS += $(if $(SANITIZE),,$(foreach s,$(TESTS_CORE_MOVES_SLICES),\
+    "$(if $(filter mixed:82 direct:90,$s),env FLYT_SOFTGPU_CHAOS=5) $(BUILD)/tests/core_moves_kinds $(subst :, \
+     $(BIN)/cricket-rpc-server ,$s) 8@600"))
 # CUDA programs that a preloaded library moves all the time.
 TESTS_CORE_MOVER := $(BUILD)/tests/libmover.so
 $(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)

@@ -5,7 +5,8 @@
  *
  * shows: moving: random programs of several threads with streams, events, graphs, pools, mapped handles, managed
  *   memory, arrays, textures, surfaces, pinned memory, modules and a heap compute the same while they move fifty times,
- *   between servers that are reached in the same way and in different ways, also with chaos
+ *   or are suspended and resumed in between, between servers that are reached in the same way and in different ways,
+ *   also with chaos; what they have set they read back
  * shows: moving: texture references stay bound; an event that a graph records has the time of the last record
  */
 #include <pthread.h>
@@ -109,9 +110,21 @@ static void move_to(int number)
     CHECK(code == 0);
 }
 
+/* With its own threads at the gate meanwhile. */
+static void suspend_and_resume(int number)
+{
+    int code = core_suspend(30000, why, sizeof why);
+    if (!code)
+        code = core_resume(server_uris[number], why, sizeof why);
+    if (code)
+        fprintf(stderr, "not suspended and resumed: %d: %s\n", code, why);
+    CHECK(code == 0);
+}
+
 /* ---- random programs ---- */
 
-enum { THREADS = 4, BLOCKS = 3, WORDS = 8192, BYTES = 4 * WORDS, STEPS = 300, MOVES = 50, GRANULE = 2 << 20 };
+enum { THREADS = 4, BLOCKS = 3, WORDS = 8192, BYTES = 4 * WORDS, STEPS = 300, MOVES = 50, GRANULE = 2 << 20,
+       SUSPENDS_EACH = 7 };
 
 static atomic_int moves_done, threads_left;
 static bool moving;
@@ -293,6 +306,34 @@ static void worker_begin(struct worker *w)
     graph_new(w);
 }
 
+/* What is set is there until it is set again; nobody but this thread sets it. */
+static void settings(struct worker *w, uint32_t value)
+{
+    uint64_t threshold = (uint64_t)value << 20;
+    int attribute, priority;
+    if (value % 4 == 0)
+        OK(cuFuncSetAttribute(w->fill, 8 /* dynamic shared memory */, (int)value * 16));
+    else if (value % 4 == 1)
+        OK(cuFuncSetCacheConfig(w->add, (CUfunc_cache)(value / 4 % 4)));
+    else if (value % 4 == 2)
+        OK(cuMemPoolSetAttribute(w->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    OK(cuFuncGetAttribute(&attribute, (CUfunction_attribute)8, w->fill));
+    OK(cuMemPoolGetAttribute(w->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    OK(cuStreamGetPriority(w->stream, &priority));
+    mix(w, &attribute, sizeof attribute);
+    mix(w, &threshold, sizeof threshold);
+    mix(w, &priority, sizeof priority);
+}
+
+static void stream_again(struct worker *w, uint32_t value)
+{
+    OK(cuStreamSynchronize(w->stream));
+    OK(cuStreamDestroy_v2(w->stream));
+    OK(cuStreamCreateWithPriority(&w->stream, 1, -(int)(value % 3)));
+    OK(cuStreamAttachMemAsync(w->stream, w->managed, 0, 4 /* this stream only */));
+    OK(cuStreamSynchronize(w->stream));
+}
+
 static void step_of(struct worker *w)
 {
     static _Thread_local uint32_t host[WORDS];
@@ -302,7 +343,7 @@ static void step_of(struct worker *w)
     uint32_t before;
     CUdeviceptr got;
     float ms;
-    switch (roll(w, 24)) {
+    switch (roll(w, 26)) {
     case 0:
         fill(w, w->block[b], WORDS / 2, value);
         break;
@@ -410,6 +451,13 @@ static void step_of(struct worker *w)
         OK(cuStreamSynchronize(w->stream));
         mix(w, host, 4);
         break;
+    case 23:
+        settings(w, value);
+        break;
+    case 24:
+        if (roll(w, 3) == 0)
+            stream_again(w, value);
+        break;
     default:
         OK(cuEventRecord(w->timed[b % 2], w->stream));
         OK(cuEventSynchronize(w->timed[b % 2]));
@@ -465,7 +513,10 @@ static void program(void)
         CHECK(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
     }
     for (int i = 0; moving && atomic_load(&threads_left) && i < MOVES; i++) {
-        move_to((i + 1) % 2);
+        if (i % SUSPENDS_EACH == SUSPENDS_EACH - 1)
+            suspend_and_resume((i + 1) % 2);
+        else
+            move_to((i + 1) % 2);
         atomic_fetch_add(&moves_done, 1);
     }
     uint64_t hash = 0;
