@@ -15,7 +15,7 @@ struct sg_memory sg_memory;
 _Atomic(softgpu_absent *) sg_absent;
 _Atomic(softgpu_released *) sg_released;
 
-enum { SPREAD_SHIFT = 26 };
+enum { SPREAD_SHIFT = 26, BROUGHT_ROUNDS = 1000 };
 
 static inline uint64_t window_of(uint64_t a) { return a >> 32; }
 
@@ -26,11 +26,20 @@ static void *local_piece(const struct exec_warp *w, unsigned lane, uint64_t offs
     return offset <= size && n <= size - offset && (offset & 15) + n <= 16 ? exec_local(w, lane, offset) : NULL;
 }
 
+/* The memory may be shut again before this looks: the program's next patch has come meanwhile. Each round waits
+   until it is open, so a few rounds are enough; that they end is for accesses of which only a part can be brought. */
 __attribute__((noinline)) bool exec_brought(const struct exec_warp *w, uint64_t a, uint64_t n, unsigned rights)
 {
     softgpu_absent *absent = atomic_load(&sg_absent);
-    return absent && absent(a, n, rights & SG_WRITE, w->block->grid->kernel->ptx->name) &&
-           sg_memory_may(a, n, w->granule_device, rights);
+    if (!absent)
+        return false;
+    for (int round = 0; round < BROUGHT_ROUNDS; round++) {
+        if (!absent(a, n, rights & SG_WRITE, w->block->grid->kernel->ptx->name))
+            return false;
+        if (sg_memory_may(a, n, w->granule_device, rights))
+            return true;
+    }
+    return false;
 }
 
 void *exec_address_lane(struct exec_warp *w, unsigned lane, uint64_t a, uint64_t n, unsigned rights)

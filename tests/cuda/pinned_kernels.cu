@@ -6,6 +6,7 @@
 // shows: pinned memory in kernels: copies and sets of the same memory keep to the order of the streams
 // shows: pinned memory in kernels: program and kernel write different bytes of one word while the kernel runs
 // shows: pinned memory in kernels: program and kernel wait for words of each other without any call
+// shows: pinned memory in kernels: a kernel reads a word that the program writes again and again
 // shows: pinned memory in kernels: graphs, also launched again after the program has written
 // shows: pinned memory in kernels: read(2) and other threads fill it; allocated again it has nothing of before
 // shows: pinned memory in kernels: registered memory by its device pointer; what else lies in its pages stays
@@ -48,6 +49,12 @@ __global__ void late_byte(volatile int *gate, volatile unsigned char *to, int va
     while (!*gate)
         __nanosleep(20000);
     to[4] = (unsigned char)value;
+}
+
+__global__ void wait_until(const volatile int *word, int value)
+{
+    while (*word < value)
+        ;
 }
 
 // Answers requests of the program as they come.
@@ -417,6 +424,21 @@ static void without_calls()
     MUST(cudaFreeHost(all));
 }
 
+// The program never stops writing: each look of the kernel may come between two of its patches.
+static void without_pause()
+{
+    enum { ROUNDS = 300 };
+    int *word = pinned<int>(1);
+    *word = 0;
+    wait_until<<<4, 32>>>(word, ROUNDS);
+    for (int round = 1; round <= ROUNDS; round++) {
+        __atomic_store_n(word, round, __ATOMIC_RELEASE);
+        usleep(100);
+    }
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaFreeHost(word));
+}
+
 static void graphs()
 {
     enum { N = 3000 };
@@ -667,6 +689,7 @@ int main(int argc, char **argv)
     beside_copies(90000);
     one_word();
     without_calls();
+    without_pause();
     graphs();
     from_outside();
     again();

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "softgpu/memory.h"
+
 #define GOOD KERNEL("good", MINE "st.global.u32 [mine], r1;")
 
 static void good_still_runs(void)
@@ -59,6 +61,42 @@ EXEC_TEST(illegal_addresses)
     };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         expect(bodies[i], 3, 96, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* Pinned memory over a network is shut while a patch of the program is written, and comes when a kernel touches it. */
+static struct {
+    _Atomic uint8_t *rights;
+    uint8_t open;
+    atomic_uint asked;
+    unsigned shut; /* so many times it is shut again before the kernel looks */
+} brought;
+
+static bool bring(uint64_t address, uint64_t size, bool writes, const char *kernel)
+{
+    (void)address, (void)size, (void)writes, (void)kernel;
+    if (atomic_fetch_add(&brought.asked, 1) >= brought.shut)
+        atomic_store(brought.rights, brought.open);
+    return true;
+}
+
+EXEC_TEST(memory_that_is_shut_again_is_waited_for)
+{
+    gpu_load(GOOD);
+    for (brought.shut = 0; brought.shut < 4; brought.shut++) {
+        uint32_t *out = gpu_alloc(64 * 4);
+        const struct sg_window *w = &sg_memory.windows[0];
+        while (ARG(out) - atomic_load(&w->base) >= atomic_load(&w->size))
+            w++;
+        brought.rights = atomic_load(&w->rights) + ((ARG(out) - atomic_load(&w->base)) >> SG_GRANULE_SHIFT);
+        brought.open = atomic_exchange(brought.rights, 0);
+        atomic_store(&brought.asked, 0);
+        atomic_store(&sg_absent, bring);
+        assert_int_equal(gpu_run("good", 2, 32, 1, ARG(out)), CUDA_SUCCESS);
+        atomic_store(&sg_absent, NULL);
+        assert_true(atomic_load(&brought.asked) > brought.shut);
+        assert_int_equal(out[63], 63);
+    }
+    gpu_reset();
 }
 
 EXEC_TEST(misaligned_addresses)

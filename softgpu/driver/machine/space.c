@@ -34,7 +34,7 @@ static void sgd_space_unwindow(int slot);
 static const uint64_t main_sizes[] = { 1ull << 40, 256ull << 30, 64ull << 30, 32ull << 30, 4ull << 30 };
 /* CODE_PART: one part in so many is for variables and heaps of kernels. Programs have their addresses, so they must be
    free in the process to which a session moves, whatever else has been placed there before. */
-enum { MAIN_SIZES = sizeof main_sizes / sizeof *main_sizes, NARROW_SIZE = 2, CODE_PART = 8 };
+enum { MAIN_SIZES = sizeof main_sizes / sizeof *main_sizes, NARROW_SIZE = 2, CODE_PART = 8, LOOKS = 100 };
 
 /* Neither libraries, nor AddressSanitizer, nor the sessions' windows lie there. */
 #define MAIN_HINT UINT64_C(0x110000000000)
@@ -258,13 +258,25 @@ unsigned sgd_space_rights_of(uint64_t address, int device)
     return rights;
 }
 
-bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights)
+static bool open_to_any(uint64_t address, uint64_t size, unsigned rights)
 {
     for (unsigned d = 0; d < 4; d++)
         if (sg_memory_may(address, size, d, rights))
             return true;
-    /* Only kernels stand before what is shut. A piece may be so in parts. */
-    return size && sgd_space_is_shut(address, size) && window_of(address) == window_of(address + size - 1);
+    return false;
+}
+
+/* Only kernels stand before what is shut. A piece may be so in parts. What is opened between the two looks was shut at
+   the first and is not at the second, so who finds neither looks again. */
+bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights)
+{
+    for (int look = 0; look < LOOKS; look++) {
+        if (open_to_any(address, size, rights))
+            return true;
+        if (size && sgd_space_is_shut(address, size) && window_of(address) == window_of(address + size - 1))
+            return true;
+    }
+    return false;
 }
 
 /* ---- reservations --------------------------------------------------------------------------------------- */
