@@ -90,6 +90,17 @@ int sg_program_kernel(sg_program *, const char *name, sg_kernel **, char *log, s
 /* Decodes module->functions[index], which is an entry, as sg_program_kernel does. */
 int sg_program_entry(sg_program *, uint32_t index, sg_kernel **, char *log, size_t log_size);
 
+/* What a compiler said of a kernel when it made machine code of it, which lies beside the PTX in a fat binary. */
+struct sg_machine_code {
+    uint8_t registers;       /* of a thread; 0: nothing is known */
+    bool runs;               /* a device of this capability would run it: the number is its own, and no estimate */
+    uint16_t capability;     /* of the GPU that it was made for: 75, 121 */
+    uint16_t threads_per_sm; /* of that GPU, at most */
+};
+/* Of functions[index], an entry that nobody has asked for yet. Without it registers are an estimate from the PTX.
+   False: no memory. Not thread-safe. */
+bool sg_program_machine_code(sg_program *, uint32_t index, struct sg_machine_code);
+
 /* For a survey of what programs need: from now on an instruction that cannot be executed does not end the decoding of
    its kernel. Instead, unknown() is called for each of them; log says why. Such a kernel must not be launched. */
 typedef void sg_unknown(void *context, const struct ptx_function *, const struct ptx_instruction *, const char *log);

@@ -1,7 +1,7 @@
 # The software GPU: bin/libsoftgpu.so, which offers the CUDA driver API (softgpu/driver/calls/calls.h) on the machine
 # of softgpu/exec/.
-SOFTGPU_MACHINE := array attributes config context device domain event extents function handle heap image library link \
-                   memory module op peer queue run space state stream texref texture turn work
+SOFTGPU_MACHINE := array attributes compiled config context device domain event extents function handle heap image \
+                   library link memory module op peer queue run space state stream texref texture turn work
 SOFTGPU_CALLS := array context copy current device entry errors event function host init launch library link memory \
                  module occupancy per_thread place pointer set stream symbols tensor texref texture value vmm
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \
@@ -9,7 +9,7 @@ SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/mach
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \
                    $(call objects,$(addprefix cpu/common/,driver_names.c env.c fd.c gaps.c log.c past_cache.c texref.c \
                    tree.c)) \
-                   $(call objects,cpu/code/fatbin.c cpu/code/object.c)
+                   $(call objects,cpu/code/fatbin.c cpu/code/kernels.c cpu/code/object.c)
 SOFTGPU_LIBRARY := $(BIN)/libsoftgpu.so
 
 # Never unloaded: its threads live as long as the process.

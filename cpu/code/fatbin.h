@@ -22,6 +22,9 @@ struct fatbin_wrapper {
 
 enum fatbin_kind { FATBIN_PTX = 1, FATBIN_CUBIN = 2, FATBIN_LTO = 8 };
 
+/* Of fatbin_entry.flags: for one capability only (sm_90a), or for its family (sm_100f). */
+enum { FATBIN_ARCH_SPECIFIC = 0x100000, FATBIN_FAMILY_SPECIFIC = 0x200000 };
+
 struct fatbin_entry {
     unsigned    kind;                 /* enum fatbin_kind, or another number */
     unsigned    version_major, version_minor;

@@ -36,6 +36,26 @@ static unsigned registers_of(const sg_kernel *k, const struct exec_function *cod
                : code->registers;
 }
 
+/* NULL: nothing is known of its machine code. */
+static const struct sg_machine_code *machine_code_of(const sg_kernel *k)
+{
+    const struct sg_machine_code *all = k->program->machine_code;
+    return all && all[k->index].registers ? &all[k->index] : NULL;
+}
+
+/* estimate: of the kernel and of what it calls. The compiler's number counts both. */
+static unsigned registers_by_machine_code(const sg_kernel *k, unsigned estimate)
+{
+    const struct sg_machine_code *code = machine_code_of(k);
+    struct exec_measures measures;
+    if (!code)
+        return estimate;
+    if (code->runs)
+        return code->registers;
+    unsigned needed = exec_registers_measure(k->program->module, k->ptx, &measures) ? measures.needed : estimate;
+    return exec_registers_near(code, estimate, needed, k->program->engine->limits.max_threads_per_sm);
+}
+
 /* Looks at the kernel and at all that it calls by name; what it calls by pointer is not known. Once: it takes about as
    long as decoding, and each launch asks. Two threads at a time come to the same. The stack: .local variables of the
    kernel, and of the function that has most among the others. */
@@ -54,6 +74,7 @@ static void look(sg_kernel *k)
         else
             called = stack > called ? stack : called;
     }
+    most = registers_by_machine_code(k, most);
     atomic_store_explicit(&k->stack_bytes, own + called, memory_order_relaxed);
     /* release: who sees it sees the stack */
     atomic_store_explicit(&k->registers, most < REGISTERS_MOST ? most : REGISTERS_MOST, memory_order_release);
@@ -64,6 +85,13 @@ static unsigned registers_needed(const sg_kernel *k)
     if (!atomic_load_explicit(&k->registers, memory_order_acquire))
         look((sg_kernel *)(uintptr_t)k);
     return atomic_load_explicit(&k->registers, memory_order_relaxed);
+}
+
+/* It is the number of the machine code that a GPU would run. */
+static bool is_known(const sg_kernel *k)
+{
+    const struct sg_machine_code *code = machine_code_of(k);
+    return code && code->runs;
 }
 
 /* In doubt, a block of 1,024 threads can be launched: a program that does so has run on a GPU.
@@ -79,7 +107,7 @@ static unsigned registers_bounded(const sg_kernel *k, unsigned *threads)
         blocks = !blocks ? 1 : blocks > l->max_blocks_per_sm ? l->max_blocks_per_sm : blocks;
         most = l->regs_per_block / (all * blocks) / REGISTERS_UNIT * REGISTERS_UNIT;
         most = most > REGISTERS_MOST ? REGISTERS_MOST : most < REGISTERS_LEAST ? REGISTERS_LEAST : most;
-    } else if (registers > REGISTERS_FOR_1024 && registers <= REGISTERS_FOR_1024 + REGISTERS_UNIT) {
+    } else if (!is_known(k) && registers > REGISTERS_FOR_1024 && registers <= REGISTERS_FOR_1024 + REGISTERS_UNIT) {
         registers = REGISTERS_FOR_1024;
     }
     if (f->max_nreg && f->max_nreg < most)

@@ -189,6 +189,7 @@ struct sg_program {
     atomic_bool gone;                 /* the driver has destroyed it */
     bool plain;                       /* FLYT_SOFTGPU_FUSED=off: no handlers of fused.h */
     sg_kernel **kernels;              /* by function; NULL: not asked for yet */
+    struct sg_machine_code *machine_code; /* by function; NULL: of none */
     sg_unknown *unknown;              /* sg_program_survey; NULL: none */
     void *unknown_context;
     pthread_mutex_t lock;

@@ -27,6 +27,7 @@ void exec_program_release(sg_program *p)
     free(p->pointed);
     free(p->depths);
     free(p->kernels);
+    free(p->machine_code);
     ptx_module_free(p->module);
     pthread_mutex_destroy(&p->lock);
     free(p->address_of);

@@ -79,6 +79,16 @@ int sg_program_create_at(sg_engine *e, struct ptx_module *module, const uint64_t
     return CUDA_SUCCESS;
 }
 
+bool sg_program_machine_code(sg_program *p, uint32_t index, struct sg_machine_code code)
+{
+    if (!p->machine_code)
+        p->machine_code = calloc(p->module->function_count, sizeof *p->machine_code);
+    if (!p->machine_code)
+        return false;
+    p->machine_code[index] = code;
+    return true;
+}
+
 void sg_program_destroy(sg_program *p)
 {
     if (!p)

@@ -136,3 +136,43 @@ unsigned exec_registers_weigh(const struct exec_measures *m, unsigned threads_pe
     registers = registers < lowest ? lowest : registers;
     return registers > MOST ? MOST : registers;
 }
+
+/* ---- machine code for another GPU ---- */
+
+enum {
+    SCARCE = 75, /* the last capability whose code takes fewer registers for the same text */
+    PART = 4,    /* of what the estimate has more, or the machine code: chosen on some 400 kernels */
+    STEP = 2,
+};
+
+/* With so many registers all threads of an SM have room. ptxas likes to use them, and seldom more. */
+static unsigned room_of(unsigned threads_per_sm) { return OF_SM / threads_per_sm / UNIT * UNIT; }
+
+static unsigned at_most(unsigned a, unsigned b) { return a < b ? a : b; }
+
+static unsigned at_least(unsigned a, unsigned b) { return a > b ? a : b; }
+
+/* A kernel that had all that it liked, and room for more. */
+static unsigned near_small(unsigned registers, unsigned estimate)
+{
+    unsigned more = registers + (estimate - registers + PART - 1) / PART;
+    more = (more + STEP - 1) / STEP * STEP;
+    return estimate >= registers + STEP ? at_least(more, registers + STEP) : more;
+}
+
+unsigned exec_registers_near(const struct sg_machine_code *code, unsigned estimate, unsigned needed,
+                             unsigned threads_per_sm)
+{
+    unsigned registers = code->registers, room = room_of(threads_per_sm), room_there = room_of(code->threads_per_sm);
+    if (registers > room_there) /* that many for waiting less, or because it cannot do with fewer */
+        return needed <= room ? at_least(estimate, room) : registers;
+    if (registers > room) { /* they cost nothing there */
+        unsigned fewer = at_most(estimate, registers);
+        return needed <= room ? room : fewer + (registers - fewer) / PART;
+    }
+    if (registers == room_there) /* it may like more, and there was none */
+        return at_least(registers, at_most(estimate, room));
+    if (code->capability <= SCARCE && estimate > registers)
+        return at_most(near_small(registers, estimate), room);
+    return registers;
+}

@@ -14,6 +14,9 @@
  * cannot do with so many (narrow) may have more, up to the number with which the next fewer blocks of it have room.
  * needs.c puts them together; its weights are calibrated against ptxas (docs/measurements/registers.md). A 64-bit
  * register counts as two, a predicate as none.
+ *
+ * Where machine code of the kernel lies beside the PTX, it says how many registers ptxas gave it for another GPU, or
+ * for this one. That is nearer than any estimate (needs.c: exec_registers_near).
  */
 #ifndef SOFTGPU_EXEC_PRESSURE_H
 #define SOFTGPU_EXEC_PRESSURE_H
@@ -21,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softgpu/engine.h"
 #include "softgpu/exec/flow.h"
 
 /* A function's registers as a GPU would see them, and where they are alive. */
@@ -82,5 +86,9 @@ bool exec_registers_measure(const struct ptx_module *, const struct ptx_function
 /* The registers of the function; .maxnreg and .minnctapersm are not looked at. threads_per_sm: how many a GPU of its
    kind runs at a time. */
 unsigned exec_registers_weigh(const struct exec_measures *, unsigned threads_per_sm);
+/* What machine code says that was made for a GPU of another kind, corrected. `estimate`: without it;
+   `needed`: of exec_measures. */
+unsigned exec_registers_near(const struct sg_machine_code *, unsigned estimate, unsigned needed,
+                             unsigned threads_per_sm);
 
 #endif

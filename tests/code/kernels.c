@@ -1,7 +1,9 @@
 /* kernels.c FILE...: cpu/code/kernels.h, on PTX, and on cubins and fat binaries of nvcc, whole, cut short and
    changed. */
 /* shows: Names of kernels: those of PTX, cubins and fat binaries are found; no byte outside damaged ones
- *   is read */
+ *   is read
+ * shows: Registers of kernels: those that a cubin says; no byte outside damaged ones is read */
+#include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,42 @@ static bool of_ptx(const char *text, size_t size, unsigned most, const char *exp
     return kernels_of_ptx(text, size, see, &seen) == more && strcmp(seen.text, expected) == 0;
 }
 
+/* What nvcc says of a kernel for compute capability 7.5 a second time: in the header of its code. */
+static unsigned by_header(const uint8_t *elf)
+{
+    Elf64_Ehdr head;
+    Elf64_Shdr section;
+    memcpy(&head, elf, sizeof head);
+    for (unsigned i = 0; i < head.e_shnum; i++) {
+        memcpy(&section, elf + head.e_shoff + i * sizeof section, sizeof section);
+        if (section.sh_type == SHT_PROGBITS && section.sh_flags & SHF_EXECINSTR)
+            return section.sh_info >> 24;
+    }
+    return 0;
+}
+
+static bool see_registers(void *context, const char *name, size_t size, unsigned registers)
+{
+    struct seen *seen = context;
+    size_t used = strlen(seen->text);
+    snprintf(seen->text + used, sizeof seen->text - used, "%.*s=%u ", (int)size, name, registers);
+    return --seen->most;
+}
+
+/* The same, of a cubin. */
+static void registers_of_copy(const uint8_t *copy, size_t size, bool whole, bool *good)
+{
+    struct seen seen = { .most = 100 };
+    registers_of_cubin(copy, size, see_registers, &seen);
+    if (!whole)
+        return;
+    char expected[64];
+    snprintf(expected, sizeof expected, "twice=%u ", by_header(copy));
+    *good &= by_header(copy) && strcmp(seen.text, expected) == 0;
+    seen = (struct seen){ .most = 1 };
+    *good &= !registers_of_cubin(copy, size, see_registers, &seen); /* has had enough */
+}
+
 /* In memory of exactly that size, so that the sanitizer sees a byte read outside. */
 static bool of_copy(const uint8_t *bytes, size_t size, const char *expected)
 {
@@ -48,12 +86,15 @@ static bool of_copy(const uint8_t *bytes, size_t size, const char *expected)
     if (!copy)
         return false;
     memcpy(copy, bytes, size);
-    if (fatbin_container_size(copy, size))
+    bool good = true;
+    if (fatbin_container_size(copy, size)) {
         kernels_of_container(copy, size, MOST, see, &seen);
-    else
+    } else {
         kernels_of_cubin(copy, size, see, &seen);
+        registers_of_copy(copy, size, expected, &good);
+    }
     free(copy);
-    return !expected || strcmp(seen.text, expected) == 0;
+    return good && (!expected || strcmp(seen.text, expected) == 0);
 }
 
 static void try_file(const char *path)

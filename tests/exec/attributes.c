@@ -3,6 +3,7 @@
    same text for sm_120 stands beside it. */
 #include <time.h>
 
+#include "softgpu/exec/pressure.h"
 #include "tests/exec/main.h"
 
 static struct sg_kernel_info describe(const char *name)
@@ -61,6 +62,30 @@ static struct sg_kernel_info live(const char *directives, unsigned count)
     struct sg_kernel_info info = describe("k");
     gpu_reset();
     return info;
+}
+
+/* What machine code for another GPU says, on one where all threads have room with 32 registers, or 40. */
+EXEC_TEST(machine_code_for_another_gpu)
+{
+    static const struct {
+        unsigned capability, threads, registers, estimate, needed, on_2048, on_1536;
+    } known[] = {
+        { 80, 2048, 24, 40, 20, 24, 24 }, /* all that it likes */
+        { 80, 2048, 32, 38, 30, 32, 38 }, /* there was no room for more */
+        { 80, 2048, 40, 48, 45, 40, 40 }, /* it needs them */
+        { 89, 1536, 38, 36, 30, 32, 38 }, /* there was room for more than it needs */
+        { 89, 1536, 38, 34, 33, 35, 38 }, /* it needs more than there is room for */
+        { 75, 1024, 12, 16, 10, 14, 14 }, /* older code takes a little less */
+        { 75, 1024, 12, 12, 10, 12, 12 }, { 75, 1024, 60, 48, 20, 32, 40 },
+        { 75, 1024, 64, 48, 45, 52, 52 }, { 75, 1024, 168, 150, 160, 168, 168 },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct sg_machine_code code = { .registers = (uint8_t)known[i].registers,
+                                              .capability = (uint16_t)known[i].capability,
+                                              .threads_per_sm = (uint16_t)known[i].threads };
+        assert_int_equal(exec_registers_near(&code, known[i].estimate, known[i].needed, 2048), known[i].on_2048);
+        assert_int_equal(exec_registers_near(&code, known[i].estimate, known[i].needed, 1536), known[i].on_1536);
+    }
 }
 
 EXEC_TEST(live_values_count)

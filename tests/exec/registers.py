@@ -5,9 +5,12 @@
     tests/exec/registers.py FILE.ptx ...                  compares, for sm_90 and sm_120
     tests/exec/registers.py --fit FILE.ptx ...            makes weights for softgpu/exec/needs.c from one part of the
                                                           files, and says how they do on it and on the other part
+    tests/exec/registers.py --beside sm_75 FILE.ptx ...   the same with machine code for that GPU beside the PTX
     tests/exec/registers.py --sample registers.ptx        fails where it is worse for registers.cu than it was
 
 shows: Registers of kernels: as near to ptxas's as they were, for 55 kernels that the weights are not made from
+shows: Registers of kernels: with machine code for another GPU beside the PTX, as nvcc puts it there, they are nearer
+shows: Registers of kernels: with machine code that the device would run they are exactly those that it says
 
 The parts are made by the folder of a file, or where its name has "__" by what stands before the last one. What ptxas
 said is kept beside the file (FILE.ptx.sm_90), so that it is asked once. The arguments may be folders, too.
@@ -22,7 +25,7 @@ import sys
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import ok, plan  # noqa: E402
+from testlib import ok, plan, result  # noqa: E402
 
 MACHINES = {"sm_90": (2048, 32), "sm_120": (1536, 40)}  # threads of an SM; registers with which all have room
 REGISTERS, UNIT, LEAST, OF_CALLS, OF_NOTHING, MOST = 65536, 8, 8, 24, 4, 255
@@ -33,6 +36,8 @@ SKIP = 77
 # release makes other PTX, so OTHERS times as much is allowed there.
 SAMPLE = {"sm_90": (12.6, 36.5, 14.3), "sm_120": (14.4, 33.5, 16.5)}
 SAMPLE_OF, OTHERS = "release 13.0", 1.5
+# The same where machine code for sm_75 lies beside the PTX.
+SAMPLE_BESIDE = {"sm_90": (6.0, 27.5, 9.1), "sm_120": (7.8, 26.5, 10.1)}
 SMALL = 8  # measures of small kernels; those of large ones stand behind them
 
 
@@ -55,6 +60,41 @@ def asked(ptxas, path, machine):
             file.write(result.stdout + result.stderr if result.returncode == 0 else "refused\n")
     with open(kept, encoding="utf-8") as file:
         return file.read()
+
+
+def with_machine_code(options, path, beside):
+    """A fat binary of the PTX, and of what ptxas makes of it for that GPU; None where it refuses it."""
+    tools, made = os.path.dirname(options.ptxas), f"{path}.with_{beside}.fatbin"
+    cubin = f"{path}.{beside}.cubin"
+    if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(path):
+        if subprocess.run([options.ptxas, f"-arch={beside}", "-o", cubin, path], stderr=subprocess.DEVNULL).returncode:
+            return None
+        images = [f"--image3=kind=elf,sm={beside[3:]},file={cubin}", f"--image3=kind=ptx,sm={beside[3:]},file={path}"]
+        subprocess.run([f"{tools}/fatbinary", "-64", f"--create={made}", *images], check=True)
+    return made
+
+
+def loaded(options, machine, files):
+    """What the software GPU says of the kernels of these files when it is such a device: by (file, name)."""
+    environment = {**os.environ, "FLYT_SOFTGPU_CC": f"{machine[3:-1]}.{machine[-1]}"}
+    found = {}
+    for at in range(0, len(files), 50):
+        command = [options.loader, *files[at : at + 50]]
+        lines = subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
+        for line in lines.splitlines():
+            path, name, registers = line.split("\t")
+            found[path, name] = int(registers)
+    return found
+
+
+def estimate_beside(options, kernels, beside, machines):
+    """Gives the kernels the numbers that count when there is machine code; returns those that have some."""
+    made = {path: with_machine_code(options, path, beside) for path in sorted({k.path for k in kernels})}
+    for machine in machines:
+        numbers = loaded(options, machine, [path for path in made.values() if path])
+        for k in kernels:
+            k.beside[machine] = numbers.get((made[k.path], k.name))
+    return [k for k in kernels if None not in k.beside.values()]
 
 
 def registers_of(text):
@@ -82,6 +122,7 @@ class Kernel:
         self.measures = [float(field) for field in fields[len(NAMES) :]]
         self.small, self.large = self.measures[:SMALL], self.measures[SMALL:]
         self.weight = 1.0
+        self.beside = {}
 
     def project(self):
         folder, name = os.path.split(os.path.abspath(self.path))
@@ -228,12 +269,32 @@ def report(kernels, parts, machine, options):
         print(f"    {k.truth[machine]} {k.bounded(k.estimate[machine])} {k.name} {k.path}")
 
 
-def judge(kernels, machine, part):
+def errors_beside(kernels, machine):
+    return [abs(k.beside[machine] - k.truth[machine]) / k.truth[machine] for k in kernels]
+
+
+def judge(what, errors, bounds, part):
     """Are the errors of the sample below `part` times what they were?"""
-    errors = errors_of(kernels, machine, lambda k: k.estimate[machine])
     median, _, p95, mean = figures(errors)
-    good = all(found * 100 <= bound * part for found, bound in zip((median, p95, mean), SAMPLE[machine]))
-    ok(good, f"{machine}: {describe(errors)}")
+    ok(
+        all(found * 100 <= bound * part for found, bound in zip((median, p95, mean), bounds)),
+        f"{what}: {describe(errors)}",
+    )
+
+
+def judge_sample(options, kernels, machines, part):
+    for machine in machines:
+        judge(machine, errors_of(kernels, machine, lambda k, m=machine: k.estimate[m]), SAMPLE[machine], part)
+    with_code = estimate_beside(options, kernels, "sm_75", machines)
+    ok(len(with_code) == len(kernels), "machine code for sm_75 lies beside the PTX of all")
+    for machine in machines:
+        errors = errors_beside(with_code, machine)
+        judge(f"{machine}, with machine code for sm_75", errors, SAMPLE_BESIDE[machine], part)
+    for machine in machines:
+        own = estimate_beside(options, kernels, machine, [machine])
+        wrong = [(k.name, k.beside[machine], k.truth[machine]) for k in own if k.beside[machine] != k.truth[machine]]
+        wrong += [f"{len(kernels) - len(own)} kernels are missing"] * (len(own) < len(kernels))
+        result(f"{machine}, with machine code for it: exactly those that it says", wrong)
 
 
 def asked_for(ptxas, what):
@@ -244,6 +305,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/plain/registers-of")
     parser.add_argument("--ptxas", default=os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin/ptxas")
+    parser.add_argument("--loader", default="build/plain/registers-loaded")
+    parser.add_argument("--beside", metavar="SM", help="with machine code for such a GPU beside the PTX")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--worst", type=int, default=0, help="shows so many of the kernels with the largest errors")
     parser.add_argument("--sample", action="store_true")
@@ -259,9 +322,15 @@ def main():
         sys.exit("no kernel of these files is known to both")
     if options.sample:
         part = 1 if SAMPLE_OF in asked_for(options.ptxas, "--version") else OTHERS
-        for machine in machines:
-            judge(kernels, machine, part)
+        judge_sample(options, kernels, machines, part)
         sys.exit(plan())
+    if options.beside:
+        others = [machine for machine in machines if machine != options.beside]
+        kernels = estimate_beside(options, kernels, options.beside, others)
+        for machine in others:
+            print(f"{machine}, with {options.beside}: {describe(errors_beside(kernels, machine))}")
+            print(f"    without: {describe(errors_of(kernels, machine, lambda k, m=machine: k.estimate[m]))}")
+        return
     parts = [[], []]
     for k in kernels:
         parts[zlib.crc32(k.project().encode()) % 2].append(k)

@@ -42,6 +42,11 @@ $(EXEC_REGISTERS): $(call objects,tests/exec/needs.c cpu/common/env.c cpu/common
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS) -lm
 
+# The same as programs are told it, of files that may have machine code beside the PTX.
+EXEC_REGISTERS_LOADER := $(BUILD)/registers-loaded
+$(EXEC_REGISTERS_LOADER): $(BUILD)/tests/softgpu/registers_loaded.o | $(SOFTGPU_LIBRARY)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN))
+
 # A sample of kernels, in make check: the estimate is as near to ptxas as it was.
 EXEC_REGISTERS_SAMPLE := $(BUILD)/tests/exec-registers/sample.ptx
 $(EXEC_REGISTERS_SAMPLE): tests/exec/registers.cu
@@ -49,5 +54,5 @@ $(EXEC_REGISTERS_SAMPLE): tests/exec/registers.cu
 	$(NVCC) -ptx -O3 -std=c++17 -arch=compute_75 -Wno-deprecated-gpu-targets -o $@ $<
 ifeq ($(FLAVOUR),plain)
 TESTS += "tests/exec/registers.py --sample --ptxas $(dir $(NVCC))ptxas --program $(EXEC_REGISTERS) \
-          $(EXEC_REGISTERS_SAMPLE)"
+          --loader $(EXEC_REGISTERS_LOADER) $(EXEC_REGISTERS_SAMPLE)"
 endif

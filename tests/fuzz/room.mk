@@ -47,7 +47,7 @@ FUZZ_COMM_SOURCES := $(wildcard cpu/comm/link/*.c) cpu/comm/greet/greet.c \
 $(BUILD)/fuzz/comm_link: tests/fuzz/comm_link.c $(FUZZ_COMM_SOURCES) $(wildcard cpu/comm/*/*.h) | $(CPU_RPC_HEADERS)
 	$(call FUZZ_LINK,-lssl -lcrypto -ltirpc)
 
-$(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c cpu/code/fatbin.c cpu/code/fatbin.h
+$(BUILD)/fuzz/fatbin: tests/fuzz/fatbin.c $(addprefix cpu/code/,fatbin.c fatbin.h kernels.c kernels.h)
 	$(call FUZZ_LINK,$(CPU_CODE_LIBS))
 $(BUILD)/fuzz/chain: tests/fuzz/chain.c $(wildcard cpu/checkpoint/*.[ch]) cpu/code/hash.c
 	$(call FUZZ_LINK,$(CPU_CHECKPOINT_LIBS) -lcrypto)
@@ -59,9 +59,10 @@ $(BUILD)/fuzz/checkpoint: tests/fuzz/checkpoint.c $(wildcard cpu/checkpoint/*.[c
 $(BUILD)/fuzz/seeds/checkpoint: $(addprefix $(BUILD)/tests/checkpoint_,file sealed)
 	@mkdir -p $@
 	for program in $^; do $$program --seeds $@ || exit 1; done
-$(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin
+$(BUILD)/fuzz/seeds/fatbin: $(BUILD)/tests/code_fatbin | $(TESTS_CODE_KERNELS)
 	@mkdir -p $@
 	$< --seeds $@
+	cp $(TESTS_CODE_KERNELS) $@
 
 # ---- objects of their own: those of the software GPU take minutes ----
 FUZZ_OBJECT_FLAGS = $(subst -fsanitize=fuzzer,-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS))

@@ -12,6 +12,22 @@
 
 enum { SGD_LOG_SIZE = 8192 };            /* of what is said about an image */
 
+/*
+ * compiled.c: the registers of kernels in machine code.
+ */
+struct sgd_compiled_kernel {
+    uint64_t name;
+    struct sg_machine_code code;
+};
+struct sgd_compiled {
+    struct sgd_compiled_kernel *kernels;
+    size_t count, room;
+}; /* in the order of .name */
+/* Adds what the machine code of a container says that is nearest to capability cc. The container is whole. */
+void sgd_compiled_add(struct sgd_compiled *, const void *container, unsigned cc);
+bool sgd_compiled_find(const struct sgd_compiled *, const char *kernel, struct sg_machine_code *);
+void sgd_compiled_free(struct sgd_compiled *);
+
 struct sgd_image {                       /* PTX texts to be linked */
     struct ptx_source *sources;
     char (*names)[32];
@@ -19,6 +35,7 @@ struct sgd_image {                       /* PTX texts to be linked */
     size_t *room;                        /* bytes that each text takes of the budget for code (budget.h) */
     size_t count;
     bool machine_code;                   /* there was some too, which a GPU would run whatever the PTX */
+    struct sgd_compiled compiled;        /* what it says */
 };
 
 struct sgd_function {

@@ -23,13 +23,20 @@ static const struct family families[] = {               /* the last whose cc is 
     { 130, 2048, 32, 228 << 10, 227 << 10, 1 << 10 },   /* none yet: as 9.0 and 10.0, which is what NCCL expects */
 };
 
-static void describe(struct sg_limits *l)
+static const struct family *family_of(unsigned cc)
 {
-    unsigned cc = sgd_config.cc_major * 10 + sgd_config.cc_minor;
     const struct family *f = families;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (families[i].cc <= cc)
             f = &families[i];
+    return f;
+}
+
+unsigned sgd_family_threads(unsigned cc) { return family_of(cc)->threads_per_sm; }
+
+static void describe(struct sg_limits *l)
+{
+    const struct family *f = family_of(sgd_config.cc_major * 10 + sgd_config.cc_minor);
     *l = (struct sg_limits){
         .sm_count = sgd_config.sm_count,
         .cc_major = sgd_config.cc_major,

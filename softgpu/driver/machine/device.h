@@ -31,6 +31,7 @@ struct sgd_device *sgd_device(int ordinal);              /* NULL: no such device
 /* What it has now (softgpu_limits), and what of that is free. */
 size_t sgd_device_total(const struct sgd_device *);
 size_t sgd_device_free(const struct sgd_device *);
+unsigned sgd_family_threads(unsigned cc);                        /* of an SM, for a device of that capability */
 int sgd_attribute(const struct sgd_device *, int attribute);     /* attributes.c */
 CUresult sgd_devices_start(void);                        /* without their primary contexts */
 void sgd_devices_describe(void);                         /* sgd_config has another capability; no context is active */

@@ -1,6 +1,7 @@
 /*
  * image.c: what a program hands over as code, turned into PTX texts to link: a wrapper (version 2: the PTX of each
- * container prelinked into it), a bare container, or PTX text. Machine code cannot be used.
+ * container prelinked into it), a bare container, or PTX text. Machine code cannot be executed; compiled.c reads what
+ * it says of registers.
  * Which PTX of a container: the highest architecture that is not above the device's, else the lowest above it.
  */
 #include "softgpu/driver/machine/machine.h"
@@ -12,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ARCH_SPECIFIC = 0x100000, FAMILY_SPECIFIC = 0x200000 };        /* entry flags: compute_90a, compute_100f */
 
 static CUresult fail(CUresult code, char *log, size_t log_size, const char *format, ...)
 {
@@ -80,10 +79,11 @@ static bool better(const struct fatbin_entry *entry, const struct fatbin_entry *
     if (!best->payload)
         return true;
     bool runs = entry->sm <= cc, best_runs = best->sm <= cc;
-    if ((entry->flags & ARCH_SPECIFIC && entry->sm != cc) ||
-        (entry->flags & FAMILY_SPECIFIC && entry->sm / 10 != cc / 10))
+    if ((entry->flags & FATBIN_ARCH_SPECIFIC && entry->sm != cc) ||
+        (entry->flags & FATBIN_FAMILY_SPECIFIC && entry->sm / 10 != cc / 10))
         runs = false;
-    if ((best->flags & ARCH_SPECIFIC && best->sm != cc) || (best->flags & FAMILY_SPECIFIC && best->sm / 10 != cc / 10))
+    if ((best->flags & FATBIN_ARCH_SPECIFIC && best->sm != cc) ||
+        (best->flags & FATBIN_FAMILY_SPECIFIC && best->sm / 10 != cc / 10))
         best_runs = false;
     if (runs != best_runs)
         return runs;
@@ -118,6 +118,8 @@ static CUresult from_container(unsigned cc, const void *data, struct sgd_image *
                     "the PTX for sm_%u in the fat binary cannot be unpacked: %s", best.sm, why);
     }
     *found = true;
+    if (!image->compiled.count) /* else they are those of the code that was linked from this container */
+        sgd_compiled_add(&image->compiled, data, cc);
     if (!add(image, text, strnlen((const char *)text, length), room, "fat binary", best.max_registers))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
@@ -163,6 +165,8 @@ static CUresult from_wrapper(unsigned cc, const struct fatbin_wrapper *w, struct
 {
     bool found = false;
     CUresult r = CUDA_SUCCESS;
+    if (w->version == 2 && w->extra && w->container)
+        sgd_compiled_add(&image->compiled, w->container, cc);
     if (w->version == 2 && w->extra)
         for (const void *const *c = w->extra; *c && !r; c++) {
             bool here;
@@ -239,6 +243,7 @@ void sgd_image_free(struct sgd_image *image)
     free(image->room);
     free(image->sources);
     free(image->names);
+    sgd_compiled_free(&image->compiled);
     *image = (struct sgd_image){ 0 };
 }
 

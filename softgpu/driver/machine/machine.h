@@ -15,7 +15,7 @@
  *              run.c     what copies and memsets do;  turn.c  which operation starts when, the heart;
  *              queue.c   callers and threads
  *   array.h    array.c, texture.c, texref.c  arrays, texture and surface objects and references
- *   code.h     image.c, module.c, library.c, function.c  code;  link.c  links
+ *   code.h     image.c, module.c, library.c, function.c  code;  link.c  links;  compiled.c  registers in machine code
  *
  * Handles are tokens, not pointers (a freed or foreign one is recognised). Follows: CUDA Driver API reference.
  */

@@ -220,7 +220,18 @@ static void release_memory(struct sgd_module *m, const struct ptx_module *ptx)
     free(m->variables);
 }
 
-static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
+/* Gives the program what machine code says of its kernels. Without memory for it they are estimated. */
+static void give_compiled(struct sgd_module *m, const struct ptx_module *ptx, const struct sgd_image *image)
+{
+    for (uint32_t i = 0; image->compiled.count && i < m->entry_count; i++) {
+        struct sg_machine_code code;
+        if (sgd_compiled_find(&image->compiled, entry_name(ptx, m->entries[i]), &code) &&
+            !sg_program_machine_code(m->program, m->entries[i], code))
+            return;
+    }
+}
+
+static CUresult build(struct sgd_module *m, struct ptx_module *ptx, const struct sgd_image *image)
 {
     struct sgd_context *c = m->context;
     sgd_lock();
@@ -242,6 +253,7 @@ static CUresult build(struct sgd_module *m, struct ptx_module *ptx)
         ptx_module_free(ptx);
         return r;
     }
+    give_compiled(m, ptx, image);
     m->ptx = ptx;
     m->place.code = sg_program_code(m->program);
     write_initial_values(m);
@@ -268,7 +280,7 @@ CUresult sgd_module_new(struct sgd_context *c, const struct sgd_image *image, st
     if (!r && (r = sgd_ptx_version_check(ptx, image, log, log_size)))
         ptx_module_free(ptx);
     if (!r)
-        r = build(m, ptx);
+        r = build(m, ptx, image);
     sgd_lock();
     if (!r && (!c->active || !(m->handle = sgd_handle_new(SGD_MODULE, m)))) {
         release_memory(m, m->ptx);
