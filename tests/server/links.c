@@ -581,14 +581,30 @@ TEST(false_and_replayed_keys)
     send_on(LINK + 1, 0, 0, MIB, 1);
     receive_on(LINK + 1, 0, 0, MIB, 1);
     assert_int_equal(synchronise(1, 0), 0);
-    /* Handles that are none. */
+    /* A link is joined once. */
+    link_join(&j);
+    assert_int_equal(j.code, INVALID);
+    assert_non_null(strstr(join_why[1], "once"));
+    /* Handles that are none, which costs nothing. */
+    assert_int_equal(link_listen(1, LINK + 3, &handles[1]), 0);
     memset(&old[0].of[0], 0xff, sizeof old[0].of[0]);
-    j = (struct joining){ 1, LINK + 2, uris[0], &old[0], 1500, 0 };
-    link_join(&j);
-    assert_int_equal(j.code, INVALID);
-    j.handles->count = 0;
-    link_join(&j);
-    assert_int_equal(j.code, INVALID);
+    for (int i = 0; i < 2; i++) {
+        j = (struct joining){ 1, LINK + 3, uris[0], &old[0], 1500, 0 };
+        link_join(&j);
+        assert_int_equal(j.code, INVALID);
+        assert_null(strstr(join_why[1], "once"));
+        j.handles->count = 0;
+    }
+    /* A link is closed while it is joined. */
+    assert_int_equal(link_listen(0, LINK + 4, &old[0]), 0);
+    assert_int_equal(link_listen(1, LINK + 4, &handles[1]), 0);
+    j = (struct joining){ 1, LINK + 4, uris[0], &old[0], 1500, 0 };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, link_join, &j), 0);
+    usleep(50000);
+    link_close(1, LINK + 4, "no more");
+    pthread_join(thread, NULL);
+    assert_int_not_equal(j.code, 0);
     assert_true(goes_on(0) && goes_on(1));
     end();
 }

@@ -56,7 +56,7 @@ void links_destroy(struct session *session)
     struct links *links = session->links;
     session->links = NULL;
     if (!links || links->engine)
-        return;                           /* threads of the engine run to the end of the process */
+        return; /* threads of the engine run to the end of the process */
     pthread_mutex_destroy(&links->lock);
     pthread_cond_destroy(&links->changed);
     free(links);
@@ -67,10 +67,7 @@ uint64_t links_count(const struct session *session)
     return session->ids[KIND_LINK] ? id_map_count(session->ids[KIND_LINK]) : 0;
 }
 
-struct server_link *link_find(struct session *session, uint32_t id)
-{
-    return id_map_find(session->ids[KIND_LINK], id);
-}
+struct server_link *link_find(struct session *session, uint32_t id) { return id_map_find(session->ids[KIND_LINK], id); }
 
 CUresult links_result(int status)
 {
@@ -116,15 +113,15 @@ static struct link_joining *joining_of_this_thread(struct links *links)
     struct link_joining *found = NULL;
     for (struct list *one = list_first(&links->joining); one && !found; one = list_next(&links->joining, one)) {
         struct link_joining *joining = LIST_OBJECT(one, struct link_joining, of_all);
-        found = pthread_equal(joining->thread, pthread_self()) ? joining : NULL;
+        found = joining->runs && pthread_equal(joining->thread, pthread_self()) ? joining : NULL;
     }
     pthread_mutex_unlock(&links->lock);
     return found;
 }
 
 /* cpu/comm calls it in the thread that joins. */
-static int connect_for(void *context, const struct comm_address *to, const struct comm_address *from,
-                       uint64_t deadline, char *error)
+static int connect_for(void *context, const struct comm_address *to, const struct comm_address *from, uint64_t deadline,
+                       char *error)
 {
     struct links *links = context;
     struct link_joining *joining = joining_of_this_thread(links);
@@ -167,8 +164,11 @@ static void link_lost(struct comm_link *comm, void *context, int status, const c
 
 static int engine_make(struct links *links, char *error)
 {
-    struct comm_settings settings = { .tls = links->tls, .no_shared_memory = true, .registered_only = true,
-                                      .relayed = true, .connector = { connect_for, links } };
+    struct comm_settings settings = { .tls = links->tls,
+                                      .no_shared_memory = true,
+                                      .registered_only = true,
+                                      .relayed = true,
+                                      .connector = { connect_for, links } };
     struct comm_engine *engine;
     if (links->engine)
         return 0;
@@ -236,10 +236,7 @@ void link_abort(struct server_link *link, int status, const char *why)
     links->ways->abort(link->link, status, why);
 }
 
-void links_stop(struct session *session)
-{
-    links_release_all(session, NULL);
-}
+void links_stop(struct session *session) { links_release_all(session, NULL); }
 
 /* ---- the calls ---- */
 
@@ -265,7 +262,7 @@ static void join_answer(struct session *session, struct call *call, const struct
                         char *why)
 {
     const struct links_ways *ways = status == 0 ? session->links->ways : NULL;
-    link_join_result result = { .why = why, .transport = (char *)(uintptr_t)"" };
+    link_join_result result = { .why = why, .transport = (char *)(uintptr_t) "" };
     why[FLYT_MAX_SHORT - 1] = '\0';
     if (ways) {
         result.transport = (char *)(uintptr_t)ways->transport(link->link);
@@ -276,35 +273,74 @@ static void join_answer(struct session *session, struct call *call, const struct
                    call->args.link_join.handles.handles_len * sizeof *call->args.link_join.handles.handles_val);
 }
 
+/* The one of that call. It stays in the list until its thread takes it out. */
+static struct link_joining *joining_find(struct links *links, uint32_t xid)
+{
+    FLYT_ASSERT_HELD(&links->lock);
+    for (struct list *one = list_first(&links->joining); one; one = list_next(&links->joining, one)) {
+        struct link_joining *joining = LIST_OBJECT(one, struct link_joining, of_all);
+        if (joining->xid == xid)
+            return joining;
+    }
+    return NULL;
+}
+
 /* In a thread of its own, without session.lock; the link is busy meanwhile. */
 static void join_blocking(struct session *session, struct call *call)
 {
     struct links *links = session->links;
     const link_join_args *args = &call->args.link_join;
     char error[RPC_ERROR_SIZE] = "";
-    pthread_mutex_lock(&session->lock);
-    struct server_link *link = link_find(session, args->link);
-    link->busy++;
-    pthread_mutex_unlock(&session->lock);
-    struct link_joining joining = { .thread = pthread_self(), .server = args->server,
-                                    .wanted = args->handles.handles_len,
-                                    .deadline = clock_now() + args->milliseconds * CLOCK_NS_PER_MS };
     pthread_mutex_lock(&links->lock);
-    list_append(&links->joining, &joining.of_all);
+    struct link_joining *joining = joining_find(links, call->xid);
+    joining->thread = pthread_self();
+    joining->runs = true;
     pthread_mutex_unlock(&links->lock);
+    joining->server = args->server;
+    joining->wanted = args->handles.handles_len;
+    struct server_link *link = joining->link;
     int status = links->ways->join(link->link, (const uint8_t *)args->handles.handles_val, args->handles.handles_len,
-                                   joining.deadline, error);
+                                   clock_now() + args->milliseconds * CLOCK_NS_PER_MS, error);
     pthread_mutex_lock(&links->lock);
-    list_remove(&joining.of_all);
+    list_remove(&joining->of_all);
     pthread_mutex_unlock(&links->lock);
-    while (joining.used < joining.count)
-        close(joining.fds[joining.used++]);
+    while (joining->used < joining->count)
+        close(joining->fds[joining->used++]);
+    free(joining);
     log_info("event=link-joined session=%llu link=%u server=%s status=%d why=\"%s\"", (unsigned long long)session->id,
              link->id, args->server, -status, error);
     join_answer(session, call, link, status, error);
     pthread_mutex_lock(&session->lock);
+    link->tried = status != -EINVAL; /* else nothing has been connected */
     link_idle(link);
     pthread_mutex_unlock(&session->lock);
+}
+
+/* 0: a thread joins, and answers. */
+static int join_begin(struct session *session, struct call *call, struct server_link *link, char *why)
+{
+    struct links *links = session->links;
+    struct link_joining *joining = calloc(1, sizeof *joining);
+    if (!joining)
+        return rpc_explain(why, -ENOMEM, "joining a link: no memory");
+    joining->link = link;
+    joining->xid = call->xid;
+    pthread_mutex_lock(&links->lock);
+    bool known = joining_find(links, call->xid) != NULL;
+    if (!known)
+        list_append(&links->joining, &joining->of_all);
+    pthread_mutex_unlock(&links->lock);
+    link->tried = true;
+    link->busy++;
+    if (!known && call_serve_blocking(session, call, join_blocking))
+        return 0;
+    pthread_mutex_lock(&links->lock);
+    list_remove(&joining->of_all);
+    pthread_mutex_unlock(&links->lock);
+    free(joining);
+    link->tried = false;
+    link->busy--;
+    return rpc_explain(why, -ENOMEM, "too many calls wait at a time");
 }
 
 void serve_link_join(struct session *session, struct call *call)
@@ -313,10 +349,12 @@ void serve_link_join(struct session *session, struct call *call)
     struct server_link *link = session->links ? link_find(session, args->link) : NULL;
     char why[RPC_ERROR_SIZE] = "";
     int status = link ? 0 : rpc_explain(why, -EINVAL, "there is no such link: it has not listened");
+    if (status == 0 && link->tried)
+        status = rpc_explain(why, -EINVAL, "a link is joined once: close this one, and listen again");
     if (status == 0 && args->milliseconds > JOIN_MOST_MS)
         status = rpc_explain(why, -EINVAL, "joining waits for %d s at most", JOIN_MOST_MS / 1000);
-    if (status == 0 && !call_serve_blocking(session, call, join_blocking))
-        status = rpc_explain(why, -ENOMEM, "too many calls wait at a time");
+    if (status == 0)
+        status = join_begin(session, call, link, why);
     if (status < 0)
         join_answer(session, call, link, status, why);
 }
@@ -326,8 +364,8 @@ void serve_link_memory(struct session *session, struct call *call)
     const link_memory_args *args = &call->args.link_memory;
     struct links *links = session->links;
     CUresult r = links && links->engine ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    if (r == CUDA_SUCCESS && (!args->size || host_memory_here(session, args->address) ||
-                              !memory_known(session, args->address, args->size)))
+    if (r == CUDA_SUCCESS &&
+        (!args->size || host_memory_here(session, args->address) || !memory_known(session, args->address, args->size)))
         r = CUDA_ERROR_INVALID_VALUE;
     /* Pages that are passed through have been registered by themselves. */
     void *view = r == CUDA_SUCCESS && !links->staged ? session->gpu->host_view(args->address, args->size, false) : NULL;
@@ -335,7 +373,7 @@ void serve_link_memory(struct session *session, struct call *call)
         r = CUDA_ERROR_INVALID_VALUE;
     if (view)
         r = links_result(args->registered ? links->ways->register_memory(links->engine, view, args->size)
-                                         : links->ways->unregister_memory(links->engine, view, args->size));
+                                          : links->ways->unregister_memory(links->engine, view, args->size));
     session_reply_plain(session, call->xid, r, false);
 }
 

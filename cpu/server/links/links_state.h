@@ -11,21 +11,24 @@ struct server_link {
     struct session *session;
     uint32_t id;
     struct comm_link *link;
-    unsigned busy;                        /* transfers that are not over, and JOIN while it waits */
-    bool closing;                         /* the client has closed it: it goes when nothing is busy any more */
-    uint64_t sent;                        /* transfers that were numbered */
-    char why[LINK_WHY_SIZE];              /* why it has ended; under links.lock */
+    unsigned busy;           /* transfers that are not over, and JOIN while it waits */
+    bool closing;            /* the client has closed it: it goes when nothing is busy any more */
+    bool tried;              /* it was joined, or somebody tries or has tried */
+    uint64_t sent;           /* transfers that were numbered */
+    char why[LINK_WHY_SIZE]; /* why it has ended; under links.lock */
 };
 
 /* A JOIN that waits, in a thread of its own; that thread connects, if this end does. */
 struct link_joining {
     struct list of_all;
-    pthread_t thread;
+    struct server_link *link;
+    uint32_t xid;                         /* of the call */
+    bool runs;
+    pthread_t thread;                     /* if it runs */
     const char *server;
     unsigned wanted;
     int fds[COMM_HANDLES_MOST];
     unsigned count, used;
-    uint64_t deadline;
 };
 
 struct links {

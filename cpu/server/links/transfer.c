@@ -26,23 +26,23 @@
 #include "cpu/server/stream/host_function.h"
 #include "cpu/server/stream/inside.h"
 
-#define STAGED_MOST ((uint64_t)1 << 30)   /* page-locked for all transfers of a session */
+#define STAGED_MOST ((uint64_t)1 << 30) /* page-locked for all transfers of a session */
 
 enum transfer_state { TRANSFER_WAITS, TRANSFER_POSTED, TRANSFER_LEAVES };
 
 struct link_transfer {
-    struct inside inside;                 /* of the marker before it, then of its end */
+    struct inside inside; /* of the marker before it, then of its end */
     struct list of_all;
     struct server_link *link;
-    struct stream *stream;                /* held */
+    struct stream *stream; /* held */
     struct comm_transfer comm;
     enum transfer_state state;
-    bool sends, gated;                    /* gated: the stream waits at its gate, for this ticket */
-    bool over;                            /* under links.lock */
+    bool sends, gated; /* gated: the stream waits at its gate, for this ticket */
+    bool over;         /* under links.lock */
     bool cancelled;
     uint32_t ticket;
     uint64_t address;
-    void *staging;                        /* or NULL */
+    void *staging; /* or NULL */
 };
 
 /* ---- memory ---- */
@@ -92,8 +92,8 @@ static void transfer_end(struct link_transfer *t, CUresult r)
 {
     struct session *session = t->inside.session;
     if (t->state == TRANSFER_WAITS)
-        link_abort(t->link, -ECANCELED, t->sends ? "a transfer that was announced could not be sent"
-                                                 : "a transfer could not be received");
+        link_abort(t->link, -ECANCELED,
+                   t->sends ? "a transfer that was announced could not be sent" : "a transfer could not be received");
     if (r != CUDA_SUCCESS)
         report_latch(session, r);
     bool copies = t->staging && !t->sends && t->gated;
@@ -105,7 +105,7 @@ static void transfer_end(struct link_transfer *t, CUresult r)
             completion_wait(session, t->stream, &t->inside.waiter);
             return;
         }
-        t->staging = NULL;                /* the driver may still read it: it is given up */
+        t->staging = NULL; /* the driver may still read it: it is given up */
     }
     transfer_free(t);
 }
@@ -142,7 +142,7 @@ static void transfer_post(struct link_transfer *t)
     t->over = true;
     t->comm.status = status < 0 ? status : t->comm.status;
     if (status < 0 && ways->status(t->link->link) == 0)
-        t->state = TRANSFER_WAITS;        /* the peer waits for it: the link ends */
+        t->state = TRANSFER_WAITS; /* the peer waits for it: the link ends */
     transfer_over(t);
 }
 
@@ -210,7 +210,9 @@ static void transfer_dropped(struct session *session, struct call *call, CUresul
 }
 
 static const struct operation transfer_operation = {
-    .issue = transfer_issue, .numbered = true, .dropped = transfer_dropped,
+    .issue = transfer_issue,
+    .numbered = true,
+    .dropped = transfer_dropped,
 };
 
 /* ---- a context, or the session, ends ---- */
@@ -273,14 +275,19 @@ static struct link_transfer *transfer_new(struct session *session, struct call *
     bool good = memory_good(session, args, &view) && number && (!args->transfer || args->transfer == number);
     struct link_transfer *t = good ? calloc(1, sizeof *t) : NULL;
     if (!t) {
-        link_abort(link, -EINVAL, sends ? "the sender's program has named wrong memory, or a wrong number"
-                                        : "the receiver's program has named wrong memory, or no number");
+        link_abort(link, -ECANCELED,
+                   sends ? "the sender's program has named wrong memory, or a wrong number"
+                         : "the receiver's program has named wrong memory, or no number");
         return NULL;
     }
-    *t = (struct link_transfer){ .inside = { .session = session, .go_on = transfer_go_on }, .link = link,
-                            .stream = call->stream, .sends = sends, .address = args->address,
-                            .comm = { .name = { 0, number }, .memory = view, .size = args->size,
-                                      .done = transfer_done } };
+    *t = (struct link_transfer){
+        .inside = { .session = session, .go_on = transfer_go_on },
+        .link = link,
+        .stream = call->stream,
+        .sends = sends,
+        .address = args->address,
+        .comm = { .name = { 0, number }, .memory = view, .size = args->size, .done = transfer_done }
+    };
     t->comm.context = t;
     stream_hold(t->stream);
     list_append(&session->links->transfers, &t->of_all);
@@ -297,8 +304,10 @@ static void transfer_serve(struct session *session, struct call *call, bool send
     struct server_link *link = links ? link_find(session, call->args.send.link) : NULL;
     struct link_transfer *t = link ? transfer_new(session, call, link, sends) : NULL;
     if (!t) {
-        stream_refuse(session, call, !links ? CUDA_ERROR_NOT_SUPPORTED
-                                     : link ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
+        stream_refuse(session, call,
+                      !links ? CUDA_ERROR_NOT_SUPPORTED
+                      : link ? CUDA_ERROR_INVALID_VALUE
+                             : CUDA_ERROR_INVALID_HANDLE);
         return;
     }
     if (begins) {

@@ -19,7 +19,7 @@ void dial_begin(const char *list, int socket, const struct worker_dial *);
 /* ---- the worker's part (dial_worker.c) ---- */
 
 /* As links_ways.dial says. */
-int  dial_ask(const char *address, unsigned count, uint64_t deadline, int *fds, char *error);
+int dial_ask(const char *address, unsigned count, uint64_t deadline, int *fds, char *error);
 /* An answer of the listener's. Takes the descriptors over. */
 void dial_hear(struct worker_dialled *, const int *fds, unsigned count);
 

@@ -34,7 +34,8 @@ static struct {
 int dial_ask(const char *address, unsigned count, uint64_t deadline, int *fds, char *error)
 {
     uint64_t now = clock_now();
-    struct worker_dial wish = { .word = WORKER_DIAL, .count = count,
+    struct worker_dial wish = { .word = WORKER_DIAL,
+                                .count = count,
                                 .milliseconds = deadline > now ? (uint32_t)((deadline - now) / CLOCK_NS_PER_MS) : 0 };
     struct dial_waiting waiting = { .fds = fds, .most = count };
     struct timespec until = clock_timespec(deadline);
