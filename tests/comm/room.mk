@@ -19,3 +19,8 @@ $(BUILD)/tests/comm_library: $(call objects,tests/comm/library.c) | $(COMM_LIBRA
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-comm.so -Wl,-rpath,'$$ORIGIN/../../../$(BIN)'
 TESTS += $(call sleeping,comm_library,$(BUILD)/tests/comm_library)
+
+$(BUILD)/tests/comm_coordinator: $(call objects,tests/comm/coordinator.c) | $(COORDINATOR_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-coordinator.so -Wl,-rpath,'$$ORIGIN/../../../$(BIN)'
+TESTS += "tests/comm/coordinator.py $(BIN) $(BUILD)/tests/comm_coordinator@sleeps"
