@@ -3,6 +3,7 @@
 #include "softgpu/check.h"
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/flow.h"
+#include "softgpu/exec/jit.h"
 #include "softgpu/exec/registers.h"
 #include "softgpu/exec/straight.h"
 
@@ -138,14 +139,32 @@ static int decode_fall(struct exec_decoder *d, const struct exec_flow *g, uint32
     return decode_jump(d, g->first[b + 1]);
 }
 
-/* `next`: the block that is laid out behind it. */
-static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint32_t b, uint32_t next)
+static int decode_region(struct exec_decoder *d)
+{
+    struct exec_region *r = exec_kernel_own(d->kernel, sizeof *r);
+    if (!r)
+        return decode_error(d, "no host memory");
+    r->next = d->kernel->regions;
+    d->kernel->regions = r;
+    return decode_put(d, (struct exec_insn){ .run = exec_run_region, .extra = r });
+}
+
+/* Does the interpreter come back from elsewhere behind the instruction? */
+static bool returns_behind(const struct ptx_instruction *in)
+{
+    return !strcmp(in->opcode, "bar") || !strcmp(in->opcode, "barrier") || !strcmp(in->opcode, "call");
+}
+
+/* `next`: the block that is laid out behind it. head: it is one of a region. */
+static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint32_t b, uint32_t next, bool head)
 {
     uint32_t end = g->first[b + 1];
     d->in = NULL;
     for (d->at = g->first[b]; d->at < end; d->at++) {
         d->in = &d->f->instructions[d->at];
         d->first_insn[d->at] = d->count;
+        if (d->regions && (d->at == g->first[b] ? head : returns_behind(d->in - 1)) && decode_region(d))
+            return -1;
         bool needless = d->at + 1 == end && d->in->guard < 0 && branches_to(d, g, next);
         if (!needless && decode_instruction(d))
             return -1;
@@ -157,14 +176,37 @@ static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint3
     return decode_give_registers(d) ? -1 : decode_put(d, (struct exec_insn){ .run = exec_run_return });
 }
 
+/* Per block, whether a region begins with it: at the beginning, in front of loops, behind barriers and calls. NULL: no
+   host memory. */
+static bool *region_heads(const struct exec_flow *g, const uint32_t *order)
+{
+    bool *heads = calloc(g->blocks, sizeof *heads);
+    uint32_t *place = calloc(g->blocks, sizeof *place);
+    for (uint32_t i = 0; heads && place && i < g->blocks; i++)
+        place[order[i]] = i;
+    for (uint32_t b = 0; heads && place && b < g->blocks; b++) {
+        uint32_t end = g->first[b + 1];
+        for (uint32_t k = g->next_at[b]; k < g->next_at[b + 1]; k++)
+            if (place[g->next[k]] <= place[b] ||
+                (end > g->first[b] && returns_behind(&g->f->instructions[end - 1])))
+                heads[g->next[k]] = true;
+    }
+    if (heads && place)
+        heads[0] = true;
+    free(place);
+    return heads;
+}
+
 static int decode_body(struct exec_decoder *d, const struct exec_flow *g)
 {
     uint32_t *order = exec_order(g);
-    int result = order ? decode_take_registers(d) : decode_error(d, "no host memory");
-    if (order && !result && order[0])
+    bool *heads = order ? region_heads(g, order) : NULL;
+    int result = heads ? decode_take_registers(d) : decode_error(d, "no host memory");
+    if (heads && !result && order[0])
         result = decode_jump(d, 0);
     for (uint32_t i = 0; !result && i < g->blocks; i++)
-        result = decode_block(d, g, order[i], i + 1 < g->blocks ? order[i + 1] : UINT32_MAX);
+        result = decode_block(d, g, order[i], i + 1 < g->blocks ? order[i + 1] : UINT32_MAX, heads[order[i]]);
+    free(heads);
     free(order);
     return result;
 }
@@ -196,6 +238,7 @@ struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_
         goto fail;
     }
     d.out->ptx = f;
+    d.regions = !k->program->plain && !sg_check && exec_jit_on();
     if (layout_registers(&d, &flow) || layout_locals(&d) || decode_body(&d, &flow))
         goto fail;
     resolve_labels(&d);

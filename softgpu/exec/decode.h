@@ -26,6 +26,7 @@ struct exec_decoder {
     char *log;
     size_t log_size;
     bool failed;
+    bool regions;                           /* it is decoded for a compiler, too */
 };
 
 /* Every decode function returns 0, or -1 after decode_error. */

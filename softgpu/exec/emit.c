@@ -3,6 +3,7 @@
  * becomes. It stands below the op_*.c files.
  */
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/straight.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,8 +110,9 @@ int decode_put_guarded(struct exec_decoder *d, struct exec_insn n)
 
 int decode_put_control(struct exec_decoder *d, struct exec_insn n)
 {
+    n.known = EXEC_STRAIGHT_CONTROL;
     if (d->in->guard >= 0) {
-        struct exec_insn part = { .run = exec_run_part };
+        struct exec_insn part = { .run = exec_run_part, .known = EXEC_STRAIGHT_CONTROL };
         guard_of(d, &part);
         if (decode_put(d, part))
             return -1;

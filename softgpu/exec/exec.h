@@ -106,6 +106,7 @@ struct exec_insn {
     uint8_t kind;                     /* private to the handler */
     uint8_t flags;
     uint8_t straight;                 /* enum exec_straight */
+    uint8_t known;                    /* enum exec_straight: what a compiler knows it as, under a guard or not */
 };
 enum {
     EXEC_ADDRESS_32 = 1,              /* the address register has 32-bit cells */
@@ -160,6 +161,7 @@ struct sg_kernel {
     struct exec_owned { struct exec_owned *next; } *owned;
     _Atomic size_t taken;             /* bytes of the budget for code (softgpu/ptx/budget.h) */
     pthread_mutex_t lock;             /* decoding of what is called by pointer, and new guests */
+    struct exec_region *regions;      /* jit.h */
     /* Functions of other programs that this kernel has called, decoded for it: one guest for each such program. A guest
        is a kernel without an entry. Its list grows at the front while blocks read it. */
     _Atomic(sg_kernel *) guests;
@@ -249,6 +251,7 @@ struct exec_warp {
     uint32_t products_committed;      /* groups of wgmma */
     uint32_t index;                   /* of the warp in its block */
     uint32_t granule_device;
+    const struct sg_window *near;     /* of global memory: where compiled code looks first */
     struct exec_chunk *chunk;
     struct exec_group groups[SG_LANES];
     _Alignas(64) uint32_t special[EXEC_ROW_COUNT][SG_LANES];

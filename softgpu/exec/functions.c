@@ -8,6 +8,7 @@
  * A program lives as long as a kernel of another one has functions of it (pointer.c), also when the driver has
  * destroyed it.
  */
+#include "softgpu/exec/jit.h"
 #include "softgpu/exec/reach.h"
 
 #include <stdio.h>
@@ -77,6 +78,7 @@ void exec_kernel_free(sg_kernel *k)
     if (!k)
         return;
     exec_guests_free(atomic_load(&k->guests));
+    exec_regions_free(k->regions); /* before the instructions, which may be being compiled */
     for (uint32_t i = 0; k->functions && i < k->program->module->function_count; i++)
         exec_function_free(atomic_load(&k->functions[i]));
     for (uint32_t i = 0; k->function_shared && i < k->program->module->function_count; i++)

@@ -40,8 +40,6 @@ static void run_compare(struct exec_warp *w, const struct exec_insn *i)
     exec_pred_write(w, i->p, p);
 }
 
-enum { ALU_HAS_ROW = 1, ALU_HAS_P = 2, ALU_HAS_Q = 4, ALU_CARRY = 8 };
-
 void exec_run_alu(struct exec_warp *w, const struct exec_insn *i)
 {
     struct sg_rows r;
@@ -52,16 +50,16 @@ void exec_run_alu(struct exec_warp *w, const struct exec_insn *i)
     r.in = *exec_pred(w, i->in) ^ i->in_flip;
     r.carry = &carry;
     r.p = &p;
-    r.q = i->kind & ALU_HAS_Q ? &q : NULL;
-    r.d = i->kind & ALU_HAS_ROW ? w->temp[0] : NULL;
+    r.q = i->kind & EXEC_ALU_Q ? &q : NULL;
+    r.d = i->kind & EXEC_ALU_ROW ? w->temp[0] : NULL;
     i->alu(&r);
-    if (i->kind & ALU_HAS_ROW)
+    if (i->kind & EXEC_ALU_ROW)
         exec_blend(w, i->d, i->cell, w->temp[0]);
-    if (i->kind & ALU_HAS_P)
+    if (i->kind & EXEC_ALU_P)
         exec_pred_write(w, i->p, p);
-    if (i->kind & ALU_HAS_Q)
+    if (i->kind & EXEC_ALU_Q)
         exec_pred_write(w, i->q, q);
-    if (i->kind & ALU_CARRY)
+    if (i->kind & EXEC_ALU_CARRY)
         exec_pred_write(w, EXEC_PRED_CARRY, carry);
 }
 
@@ -83,22 +81,22 @@ int decode_arithmetic(struct exec_decoder *d)
     enum ptx_type declared = alu.destination_type;
     bool resize = false;
     if (alu.destination == SG_CELL_PRED) {
-        n.kind |= ALU_HAS_P;
+        n.kind |= EXEC_ALU_P;
         if (decode_predicate_destination(d, to, &n.p))
             return -1;
         if (to->second) {
-            n.kind |= ALU_HAS_Q;
+            n.kind |= EXEC_ALU_Q;
             if (decode_predicate_destination(d, to->second, &n.q))
                 return -1;
         }
     } else {
-        n.kind |= ALU_HAS_ROW;
+        n.kind |= EXEC_ALU_ROW;
         n.cell = (uint8_t)alu.destination;
         if (decode_destination(d, to, alu.destination_type, &n.d, &declared))
             return -1;
         resize = ptx_type_size(declared) != ptx_type_size(alu.destination_type);
         if (alu.second_predicate && to->second) {
-            n.kind |= ALU_HAS_P;
+            n.kind |= EXEC_ALU_P;
             if (decode_predicate_destination(d, to->second, &n.p))
                 return -1;
         }
@@ -140,10 +138,10 @@ int decode_arithmetic(struct exec_decoder *d)
         return decode_error(d, "%u operands where %u are wanted", row, alu.source_count);
     n.source_count = (uint8_t)row;
     if (alu.reads_carry || alu.writes_carry)
-        n.kind |= ALU_CARRY;
-    if (n.kind == ALU_HAS_P && row == 2)
+        n.kind |= EXEC_ALU_CARRY;
+    if (n.kind == EXEC_ALU_P && row == 2)
         n.run = run_compare;
-    else if (n.kind != ALU_HAS_ROW)
+    else if (n.kind != EXEC_ALU_ROW)
         n.run = exec_run_alu;
     else if (alu.predicate_source < 0)
         n.run = row == 1 ? run_one : row == 2 ? run_two : row == 3 ? run_three : exec_run_alu_row;
@@ -153,8 +151,11 @@ int decode_arithmetic(struct exec_decoder *d)
                         : n.run == exec_run_alu_row  ? EXEC_STRAIGHT_ROWS_P
                         : n.run == run_compare       ? EXEC_STRAIGHT_COMPARE
                                                      : EXEC_STRAIGHT_NONE;
-    if (otherwise != EXEC_STRAIGHT_NONE && !resize)
-        n.straight = exec_straight_of(in, otherwise);
+    n.known = otherwise == EXEC_STRAIGHT_NONE ? EXEC_STRAIGHT_ALU
+              : resize                        ? otherwise
+                                              : exec_straight_of(in, otherwise);
+    if (!resize)
+        n.straight = n.known < EXEC_STRAIGHT_COMPILED ? n.known : otherwise;
     if (!resize)
         return decode_put_guarded(d, n);
     sg_alu_function *change = sg_alu_resize(alu.destination_type, declared);
@@ -168,7 +169,8 @@ int decode_arithmetic(struct exec_decoder *d)
                                .source_count = 1,
                                .d = n.d,
                                .cell = (uint8_t)decode_cell(declared),
-                               .in = EXEC_PRED_FALSE };
+                               .in = EXEC_PRED_FALSE,
+                               .known = EXEC_STRAIGHT_ROWS_P };
     n.d = decode_temp(d);
     after.s[0] = n.d | EXEC_BASE_FRAME;
     return decode_put_guarded(d, n) || decode_put_guarded(d, after) ? -1 : 0;

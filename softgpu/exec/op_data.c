@@ -1,5 +1,6 @@
 /* op_data.c: moves, address conversions, logic of predicates. */
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/straight.h"
 
 #include <string.h>
 
@@ -12,14 +13,13 @@ static exec_handler *copy_of(enum ptx_type t)
 
 /* --- predicates --- */
 
-enum { PRED_MOV, PRED_AND, PRED_OR, PRED_XOR };
 static void run_pred(struct exec_warp *w, const struct exec_insn *i)
 {
     uint32_t a = *exec_pred(w, i->in) ^ i->in_flip, b = *exec_pred(w, i->q) ^ i->cost;
     exec_pred_write(w, i->p,
-                    i->kind == PRED_AND   ? a & b
-                    : i->kind == PRED_OR  ? a | b
-                    : i->kind == PRED_XOR ? a ^ b
+                    i->kind == EXEC_LOGIC_AND   ? a & b
+                    : i->kind == EXEC_LOGIC_OR  ? a | b
+                    : i->kind == EXEC_LOGIC_XOR ? a ^ b
                                           : a);
 }
 
@@ -29,11 +29,11 @@ static int decode_pred_logic(struct exec_decoder *d)
     if (decode_type(d, 0) != PTX_PRED)
         return decode_arithmetic(d);
     bool not = !strcmp(in->opcode, "not"), mov = !strcmp(in->opcode, "mov");
-    struct exec_insn n = { .run = run_pred };
-    n.kind = !strcmp(in->opcode, "and")   ? PRED_AND
-             : !strcmp(in->opcode, "or")  ? PRED_OR
-             : !strcmp(in->opcode, "xor") ? PRED_XOR
-                                          : PRED_MOV;
+    struct exec_insn n = { .run = run_pred, .known = EXEC_STRAIGHT_LOGIC };
+    n.kind = !strcmp(in->opcode, "and")   ? EXEC_LOGIC_AND
+             : !strcmp(in->opcode, "or")  ? EXEC_LOGIC_OR
+             : !strcmp(in->opcode, "xor") ? EXEC_LOGIC_XOR
+                                          : EXEC_LOGIC_MOV;
     if (in->operand_count != (not || mov ? 2 : 3))
         return decode_error(d, "%u operands", in->operand_count);
     if (decode_predicate_destination(d, &in->operands[0], &n.p) ||
@@ -41,7 +41,7 @@ static int decode_pred_logic(struct exec_decoder *d)
         return -1;
     if (not)
         n.in_flip = ~n.in_flip;
-    if (n.kind != PRED_MOV && decode_predicate(d, &in->operands[2], &n.q, &n.cost))
+    if (n.kind != EXEC_LOGIC_MOV && decode_predicate(d, &in->operands[2], &n.q, &n.cost))
         return -1;
     return decode_put_guarded(d, n);
 }

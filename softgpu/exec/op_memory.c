@@ -331,6 +331,16 @@ static exec_handler *fused_store(const struct exec_insn *n)
     return run ? run : n->run;
 }
 
+/* What compilers know an access of one row as: one of 32 bits in shared memory is `shared`; the handler of others says
+   more (straighten.c), or they are `other`. */
+static uint8_t plain_access(const struct exec_insn *n, uint8_t shared, uint8_t other)
+{
+    if (fits_fused(n, true) && n->size == 4 && n->kind == 4)
+        return shared;
+    bool general = n->run == exec_run_load || n->run == exec_run_store;
+    return general && n->straight != EXEC_STRAIGHT_PARAM ? other : EXEC_STRAIGHT_NONE;
+}
+
 static bool is_hint(const char *m)
 {
     static const char *const hints[] = { "weak",
@@ -466,6 +476,7 @@ static int decode_load(struct exec_decoder *d)
         n.straight = EXEC_STRAIGHT_PARAM;
     if (!d->kernel->program->plain)
         n.run = fused_load(&n);
+    n.known = v ? EXEC_STRAIGHT_LOAD_VECTOR : plain_access(&n, EXEC_STRAIGHT_SHARED_LOAD, EXEC_STRAIGHT_LOAD);
     return decode_put_guarded(d, n);
 }
 
@@ -519,6 +530,7 @@ static int decode_store(struct exec_decoder *d)
             return -1;
         if (!d->kernel->program->plain)
             n.run = fused_store(&n);
+        n.known = plain_access(&n, EXEC_STRAIGHT_SHARED_STORE, EXEC_STRAIGHT_STORE);
         return decode_put_guarded(d, n) || decode_store_complete(d, 2, n.size) ? -1 : 0;
     }
     struct exec_vector *v = exec_kernel_own(d->kernel, sizeof *v);
@@ -536,6 +548,7 @@ static int decode_store(struct exec_decoder *d)
     v->shape = shape_of(&n, v);
     n.run = exec_run_store_vector;
     n.extra = v;
+    n.known = EXEC_STRAIGHT_STORE_VECTOR;
     if (!d->kernel->program->plain)
         n.run = fused_store(&n);
     return decode_put_guarded(d, n) || decode_store_complete(d, 2, (uint64_t)n.size * n.vector) ? -1 : 0;

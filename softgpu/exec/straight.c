@@ -2,6 +2,7 @@
 #include "softgpu/alu/small_float.h"
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/fused_access.h"
+#include "softgpu/exec/jit.h"
 #include "softgpu/exec/straight.h"
 
 #define TO(T)          ((T *)__builtin_assume_aligned(w->rows + i->d, ROW_ALIGN))
@@ -208,6 +209,16 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
         CASE_ACCESS(SHARED_LOAD_2, shared_load_vector(w, i, 2))
         CASE_ACCESS(SHARED_LOAD_4, shared_load_vector(w, i, 4))
 #endif
+        case EXEC_STRAIGHT_REGION: {
+            sg_jit_code *code = exec_region_code(w, i);
+            if (!code)
+                break;
+            i = code(w);
+            if (!i)
+                return;
+            i--;
+            break;
+        }
         case EXEC_STRAIGHT_HALT:
             if (w->halts && w->block->read)
                 goto general;

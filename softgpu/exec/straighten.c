@@ -7,6 +7,7 @@
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/fused.h"
+#include "softgpu/exec/jit.h"
 
 SG_CLONE_DECLARE(const struct exec_fused, exec_fused);
 SG_CLONE_DECLARE(const struct exec_straight_handler, exec_straight);
@@ -63,33 +64,45 @@ uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)
     return otherwise;
 }
 
-static uint8_t access_of(const struct exec_insn *i)
+static uint8_t access_of(exec_handler *run)
 {
     const struct exec_fused *f = exec_fused_best();
     for (uint8_t k = 0; k < 4; k++)
-        if (i->run == f->load[k])
+        if (run == f->load[k])
             return (uint8_t)(EXEC_STRAIGHT_LOAD_8 + k);
-        else if (i->run == f->store[k])
+        else if (run == f->store[k])
             return (uint8_t)(EXEC_STRAIGHT_STORE_8 + k);
-        else if (k < 2 && i->run == f->load_signed[k])
+        else if (k < 2 && run == f->load_signed[k])
             return (uint8_t)(EXEC_STRAIGHT_LOAD_8S + k);
-    return i->run == f->shared_load                               ? EXEC_STRAIGHT_SHARED_LOAD
-           : i->run == f->shared_store                            ? EXEC_STRAIGHT_SHARED_STORE
-           : i->run == f->shared_load_vector[EXEC_VECTOR_32X2] ? EXEC_STRAIGHT_SHARED_LOAD_2
-           : i->run == f->shared_load_vector[EXEC_VECTOR_32X4] ? EXEC_STRAIGHT_SHARED_LOAD_4
-                                                                  : EXEC_STRAIGHT_NONE;
+    return run == f->shared_load                               ? EXEC_STRAIGHT_SHARED_LOAD
+           : run == f->shared_store                            ? EXEC_STRAIGHT_SHARED_STORE
+           : run == f->shared_load_vector[EXEC_VECTOR_32X2] ? EXEC_STRAIGHT_SHARED_LOAD_2
+           : run == f->shared_load_vector[EXEC_VECTOR_32X4] ? EXEC_STRAIGHT_SHARED_LOAD_4
+                                                               : EXEC_STRAIGHT_NONE;
 }
 
-/* An insn whose handler is what makes it one of these. */
-static uint8_t by_handler(const struct exec_insn *i)
+/* What the handler makes of an insn, if that says it all. */
+static uint8_t by_handler(exec_handler *run)
 {
-    return i->run == exec_run_guarded     ? EXEC_STRAIGHT_GUARDED
-           : i->run == exec_run_halt      ? EXEC_STRAIGHT_HALT
-           : i->run == exec_run_copy32    ? EXEC_STRAIGHT_COPY_32
-           : i->run == exec_run_copy64    ? EXEC_STRAIGHT_COPY_64
-           : i->run == exec_run_branch    ? EXEC_STRAIGHT_BRANCH
-           : i->run == exec_run_branch_if ? EXEC_STRAIGHT_BRANCH_IF
-                                          : access_of(i);
+    return run == exec_run_guarded     ? EXEC_STRAIGHT_GUARDED
+           : run == exec_run_halt      ? EXEC_STRAIGHT_HALT
+           : run == exec_run_copy32    ? EXEC_STRAIGHT_COPY_32
+           : run == exec_run_copy64    ? EXEC_STRAIGHT_COPY_64
+           : run == exec_run_branch    ? EXEC_STRAIGHT_BRANCH
+           : run == exec_run_branch_if ? EXEC_STRAIGHT_BRANCH_IF
+           : run == exec_run_region    ? EXEC_STRAIGHT_REGION
+                                       : access_of(run);
+}
+
+/* What a compiler may take it for: what is under its guard, and shared accesses at levels that have no handler of
+   their own for them. */
+static uint8_t known_as(const struct exec_insn *i, uint8_t special)
+{
+    if (i->known != EXEC_STRAIGHT_NONE)
+        return i->known;
+    if (special == EXEC_STRAIGHT_GUARDED)
+        special = by_handler(i->inner);
+    return special != EXEC_STRAIGHT_NONE ? special : i->straight;
 }
 
 void exec_straighten(struct exec_insn *insns, uint32_t count)
@@ -97,7 +110,8 @@ void exec_straighten(struct exec_insn *insns, uint32_t count)
     static const struct exec_straight_handler *const levels[] = SG_CLONE_ADDRESSES(exec_straight);
     for (uint32_t k = 0; k < count; k++) {
         struct exec_insn *i = &insns[k];
-        uint8_t special = by_handler(i);
+        uint8_t special = by_handler(i->run);
+        i->known = known_as(i, special);
         if (special != EXEC_STRAIGHT_NONE)
             i->straight = special;
         if (i->straight == EXEC_STRAIGHT_NONE)

@@ -38,6 +38,7 @@ void exec_warp_init(struct exec_warp *w, struct exec_block *b, uint32_t index)
     w->bases[EXEC_BASE_ABSOLUTE] = 0;
     w->bases[EXEC_BASE_WARP] = (uintptr_t)w;
     w->granule_device = g->engine->ordinal & 3u;
+    w->near = &sg_memory.windows[0];
     for (unsigned l = 0; l < SG_LANES; l++) {
         uint32_t t = index * SG_LANES + l;
         w->special[EXEC_ROW_TID][l] = t % n[0];

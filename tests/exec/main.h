@@ -27,6 +27,13 @@ static inline int exec_after(void **state)
     return 0;
 }
 
+/* EXEC_TEST_SHARE=N: each N-th of many random kernels only, where each takes its time (FLYT_SOFTGPU_JIT=always). */
+static inline unsigned exec_share(void)
+{
+    const char *share = getenv("EXEC_TEST_SHARE");
+    return share ? (unsigned)strtoul(share, NULL, 10) : 1;
+}
+
 #define EXEC_TEST(name) TEST_WITH(name, NULL, exec_after)
 
 /* r1 = index of the thread in the grid; a0 = first parameter; needs .reg as here. */

@@ -13,6 +13,21 @@ TESTS += $(EXEC_TEST_LEVELS)
 $(EXEC_TEST_LEVELS): $(BUILD)/tests/exec-fused-%: $(BUILD)/tests/exec-fused
 	@printf '#!/bin/sh\nFLYT_SOFTGPU_CPU=$* exec $<\n' > $@
 	@chmod +x $@
+# The same through the compiler, where LLVM is (softgpu/jit/room.mk): what differs from the interpreter fails.
+ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
+EXEC_TEST_JIT_CHECK := fused progress warps
+EXEC_TEST_JIT_LONG := basic blocks calls carries children clusters faults fragments grids litmus matrix meeting memory \
+                      pointers textures wgmma
+EXEC_TEST_JIT := $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK) $(EXEC_TEST_JIT_LONG))
+$(EXEC_TEST_JIT): $(BUILD)/tests/exec-jit-%: $(BUILD)/tests/exec-% $(SOFTGPU_JIT_LIBRARY)
+	@printf '#!/bin/sh\n: "$${EXEC_TEST_SHARE:=40}"\nexport EXEC_TEST_SHARE\n' > $@
+	@printf 'FLYT_SOFTGPU_JIT=always LD_LIBRARY_PATH=$(BIN) exec $<\n' >> $@
+	@chmod +x $@
+TESTS += $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK))
+LONG_TESTS += "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-fused@600" \
+              $(addsuffix @600,$(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_LONG)))
+endif
+
 # ThreadSanitizer does not look at how the accesses of kernels are made (softgpu/exec/access.h), and slows them down
 # 50 times.
 CFLAGS_tests_exec_whole := $(if $(findstring thread,$(FLAVOUR)),-DPAIRS=2000)

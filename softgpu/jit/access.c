@@ -1,0 +1,220 @@
+/*
+ * access.c: accesses of memory by a full warp. Inline is the usual case: lanes side by side in memory that this window
+ * (softgpu/memory.h) allows, or all at one place. In every other case, which includes each fault, the interpreter does
+ * the instruction, before anything has been changed. Accesses are volatile: as many as the kernel makes, in its order.
+ */
+#include "softgpu/jit/compile.h"
+
+static bool is_load(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_LOAD_16S; }
+static bool is_global(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_STORE_64; }
+
+bool access_is_shared(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_SHARED_LOAD || i->known == EXEC_STRAIGHT_SHARED_STORE;
+}
+
+bool access_is_store(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_SHARED_STORE ||
+           (i->known >= EXEC_STRAIGHT_STORE_8 && i->known <= EXEC_STRAIGHT_STORE_64);
+}
+
+enum row_bits access_bits(const struct exec_insn *i)
+{
+    if (!is_global(i->known) && !access_is_shared(i))
+        return 0;
+    return i->size == 8 ? ROW_64 : ROW_32;
+}
+
+/* first, first + step, first + 2 * step … */
+static LLVMValueRef ramp(struct compiler *c, LLVMValueRef first, unsigned step)
+{
+    LLVMValueRef steps[SG_LANES];
+    bool wide = LLVMTypeOf(first) == c->i64;
+    for (unsigned l = 0; l < SG_LANES; l++)
+        steps[l] = wide ? constant_64(c, l * step) : constant_32(c, l * step);
+    return LLVMBuildAdd(c->builder, splat(c, first), LLVMConstVector(steps, SG_LANES), "");
+}
+
+static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef lanes = LLVMBuildBitCast(c->builder, LLVMBuildICmp(c->builder, LLVMIntEQ, a, b, ""), c->i32, "");
+    return LLVMBuildICmp(c->builder, LLVMIntEQ, lanes, constant_32(c, UINT32_MAX), "");
+}
+
+static LLVMValueRef both(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildAnd(c->builder, a, b, "");
+}
+
+static LLVMValueRef is_aligned(struct compiler *c, LLVMValueRef address, unsigned size)
+{
+    LLVMTypeRef type = LLVMTypeOf(address);
+    LLVMValueRef odd = LLVMBuildAnd(c->builder, address, LLVMConstInt(type, size - 1, false), "");
+    return LLVMBuildICmp(c->builder, LLVMIntEQ, odd, LLVMConstInt(type, 0, false), "");
+}
+
+/* ---- global memory ---- */
+
+struct window_place {
+    LLVMValueRef low, offset, rights; /* of the first byte: its address, the offset in the window; the window's table */
+};
+
+/* Does the window where the warp was last hold these bytes? */
+static LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsigned bytes)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef window = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, near)), 8);
+    LLVMValueRef base = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, base)), 8);
+    LLVMValueRef size = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, size)), 8);
+    p->rights = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, rights)), 8);
+    p->offset = LLVMBuildSub(b, p->low, base, "");
+    LLVMValueRef begins = LLVMBuildICmp(b, LLVMIntULT, p->offset, size, "");
+    LLVMValueRef left = LLVMBuildSub(b, size, p->offset, "");
+    return both(c, begins, LLVMBuildICmp(b, LLVMIntUGE, left, constant_64(c, bytes), ""));
+}
+
+/* Of so few bytes that they lie in two granules at most. */
+static LLVMValueRef may(struct compiler *c, const struct window_place *p, unsigned bytes, unsigned rights)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef shift = constant_64(c, SG_GRANULE_SHIFT);
+    LLVMValueRef first = LLVMBuildLShr(b, p->offset, shift, "");
+    LLVMValueRef last = LLVMBuildLShr(b, address_of(c, p->offset, bytes - 1), shift, "");
+    LLVMValueRef has = LLVMBuildAnd(b, load_from(c, c->i8, LLVMBuildAdd(b, p->rights, first, ""), 1),
+                                    load_from(c, c->i8, LLVMBuildAdd(b, p->rights, last, ""), 1), "");
+    LLVMValueRef device = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, granule_device)), 4);
+    LLVMValueRef at = LLVMBuildShl(b, device, constant_32(c, 1), "");
+    LLVMValueRef moved = LLVMBuildLShr(b, LLVMBuildZExt(b, has, c->i32, ""), at, "");
+    LLVMValueRef wanted = constant_32(c, rights);
+    return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, moved, wanted, ""), wanted, "");
+}
+
+static LLVMTypeRef memory_type(const struct compiler *c, unsigned size)
+{
+    return size == 8 ? c->row64 : size == 4 ? c->row32
+         : LLVMVectorType(LLVMIntTypeInContext(c->context, 8 * size), SG_LANES);
+}
+
+static void set_volatile(LLVMValueRef access) { LLVMSetVolatile(access, true); }
+
+static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef address)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMTypeRef type = memory_type(c, i->size);
+    bool small = i->size < 4;
+    if (access_is_store(i)) {
+        LLVMValueRef value = row_read(c, i->s[1], access_bits(i));
+        set_volatile(store_to(c, small ? LLVMBuildTrunc(b, value, type, "") : value, address, i->size));
+        return;
+    }
+    LLVMValueRef value = load_from(c, type, address, i->size);
+    bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
+    set_volatile(value);
+    if (small)
+        value = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value, c->row32, "");
+    row_write(c, i->d, access_bits(i), value);
+}
+
+static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    unsigned bytes = i->size * SG_LANES;
+    LLVMValueRef a = row_read(c, i->s[0], ROW_64);
+    LLVMValueRef first = LLVMBuildExtractElement(b, a, constant_32(c, 0), "");
+    struct window_place p = { .low = address_of(c, first, (uint64_t)i->offset) };
+    LLVMValueRef usual = both(c, all_equal(c, a, ramp(c, first, i->size)), is_aligned(c, p.low, i->size));
+    LLVMBasicBlockRef inside = block_new(c, "inside"), allowed = block_new(c, "allowed");
+    branch_mostly(c, both(c, usual, in_window(c, &p, bytes)), inside, rare);
+    LLVMPositionBuilderAtEnd(b, inside);
+    branch_mostly(c, may(c, &p, bytes, is_load(i->known) ? SG_READ : SG_WRITE), allowed, rare);
+    LLVMPositionBuilderAtEnd(b, allowed);
+    move(c, i, p.low);
+    LLVMBuildBr(b, behind);
+}
+
+/* ---- shared memory ---- */
+
+static LLVMValueRef fits(struct compiler *c, LLVMValueRef offset, unsigned bytes)
+{
+    LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8);
+    LLVMValueRef end = address_of(c, offset, bytes);
+    return LLVMBuildICmp(c->builder, LLVMIntULE, end, size, "");
+}
+
+static void has_read(struct compiler *c, const struct exec_insn *i)
+{
+    if (i->flags & EXEC_READS_SHARED)
+        store_to(c, LLVMConstInt(c->i8, true, false), address_of(c, c->block, offsetof(struct exec_block, read)), 1);
+}
+
+/* All lanes at one place: loads only. */
+static void shared_uniform(struct compiler *c, const struct exec_insn *i, LLVMValueRef usual, LLVMValueRef address,
+                           LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    LLVMBasicBlockRef same = block_new(c, "same");
+    branch_mostly(c, usual, same, rare);
+    LLVMPositionBuilderAtEnd(c->builder, same);
+    LLVMValueRef value = load_from(c, c->i32, address, 4);
+    set_volatile(value);
+    row_write(c, i->d, ROW_32, splat(c, value));
+    has_read(c, i);
+    LLVMBuildBr(c->builder, behind);
+}
+
+static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    bool narrow = i->flags & EXEC_ADDRESS_32, store = access_is_store(i);
+    LLVMValueRef a = row_read(c, i->s[0], narrow ? ROW_32 : ROW_64);
+    LLVMValueRef offsets = narrow ? a : LLVMBuildTrunc(b, a, c->row32, "");
+    offsets = LLVMBuildAdd(b, offsets, splat(c, constant_32(c, (uint32_t)i->offset)), "");
+    LLVMValueRef first = LLVMBuildExtractElement(b, offsets, constant_32(c, 0), "");
+    LLVMValueRef at = LLVMBuildZExt(b, first, c->i64, ""), aligned = is_aligned(c, first, 4);
+    LLVMValueRef base = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
+    LLVMValueRef address = LLVMBuildAdd(b, base, at, "");
+    LLVMValueRef usual = both(c, all_equal(c, offsets, ramp(c, first, 4)), aligned);
+    LLVMBasicBlockRef steps = block_new(c, "steps"), other = store ? rare : block_new(c, "other");
+    branch_mostly(c, both(c, usual, fits(c, at, 4 * SG_LANES)), steps, other);
+    LLVMPositionBuilderAtEnd(b, steps);
+    move(c, i, address);
+    if (!store)
+        has_read(c, i);
+    LLVMBuildBr(b, behind);
+    if (store)
+        return;
+    LLVMPositionBuilderAtEnd(b, other);
+    shared_uniform(c, i, both(c, both(c, all_equal(c, offsets, splat(c, first)), aligned), fits(c, at, 4)), address,
+                   rare, behind);
+}
+
+/* Under a guard: nothing for no lane; inline for all; the interpreter for some. */
+static void begin_guarded(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare,
+                          LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all");
+    LLVMValueRef guard = predicate_read(c, i->guard, i->guard_flip);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, guard, constant_32(c, 0), ""), behind, some);
+    LLVMPositionBuilderAtEnd(b, some);
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, guard, constant_32(c, UINT32_MAX), ""), all, rare);
+    LLVMPositionBuilderAtEnd(b, all);
+}
+
+bool emit_access(struct compiler *c, const struct exec_insn *i)
+{
+    if (!access_bits(i))
+        return false;
+    LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed");
+    if (i->straight == EXEC_STRAIGHT_GUARDED)
+        begin_guarded(c, i, rare, behind);
+    if (access_is_shared(i))
+        shared(c, i, rare, behind);
+    else
+        global(c, i, rare, behind);
+    LLVMPositionBuilderAtEnd(c->builder, rare);
+    rows_step(c, i);
+    LLVMBuildBr(c->builder, behind);
+    LLVMPositionBuilderAtEnd(c->builder, behind);
+    return true;
+}

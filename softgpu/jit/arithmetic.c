@@ -1,0 +1,183 @@
+/*
+ * arithmetic.c: what arithmetic becomes: the same operations as in straight.c, of 32 lanes at once. Nothing is fast
+ * math: results are those of the interpreter, bit for bit.
+ */
+#include "softgpu/jit/compile.h"
+
+#include <string.h>
+
+#define P   ROW_PREDICATE
+#define OF2 { ROW_32, { ROW_32, ROW_32 }, false }
+#define OF3 { ROW_32, { ROW_32, ROW_32, ROW_32 }, false }
+#define CMP { P, { ROW_32, ROW_32 }, false }
+#define OF2_64 { ROW_64, { ROW_64, ROW_64 }, false }
+#define WIDE { ROW_64, { ROW_32, ROW_32 }, false }
+#define IS(name) [EXEC_STRAIGHT_##name]
+
+static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
+    IS(ADD_F32) = OF2, IS(SUB_F32) = OF2, IS(MUL_F32) = OF2, IS(FMA_F32) = OF3,
+    IS(ADD_FTZ_F32) = OF2, IS(SUB_FTZ_F32) = OF2, IS(MUL_FTZ_F32) = OF2, IS(FMA_FTZ_F32) = OF3,
+    IS(ADD_32) = OF2, IS(SUB_32) = OF2, IS(MUL_LO_32) = OF2, IS(MAD_LO_32) = OF3,
+    IS(AND_32) = OF2, IS(OR_32) = OF2, IS(XOR_32) = OF2, IS(NOT_32) = { ROW_32, { ROW_32 }, false },
+    IS(SHL_32) = OF2, IS(SHR_U32) = OF2, IS(SHR_S32) = OF2, IS(MIN_S32) = OF2, IS(MAX_S32) = OF2,
+    IS(MIN_U32) = OF2, IS(MAX_U32) = OF2, IS(ADD_64) = OF2_64, IS(SUB_64) = OF2_64, IS(AND_64) = OF2_64,
+    IS(OR_64) = OF2_64, IS(SHL_64) = { ROW_64, { ROW_64, ROW_32 }, false },
+    IS(MUL_WIDE_U32) = WIDE, IS(MUL_WIDE_S32) = WIDE, IS(SELP_32) = { ROW_32, { ROW_32, ROW_32 }, true },
+    IS(EQ_32) = CMP, IS(NE_32) = CMP, IS(LT_S32) = CMP, IS(LE_S32) = CMP, IS(GT_S32) = CMP, IS(GE_S32) = CMP,
+    IS(LT_U32) = CMP, IS(LE_U32) = CMP, IS(GT_U32) = CMP, IS(GE_U32) = CMP,
+    IS(COPY_32) = { ROW_32, { ROW_32 }, false }, IS(COPY_64) = { ROW_64, { ROW_64 }, false },
+};
+
+const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *i)
+{
+    return forms[i->known].d ? &forms[i->known] : NULL;
+}
+
+/* ---- f32 ---- */
+
+static LLVMValueRef splat_32(struct compiler *c, uint32_t value) { return splat(c, constant_32(c, value)); }
+
+/* Subnormals become zeros of their sign. */
+static LLVMValueRef flush(struct compiler *c, LLVMValueRef bits)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef exponent = LLVMBuildAnd(b, bits, splat_32(c, 0x7f800000), "");
+    LLVMValueRef stays = LLVMBuildICmp(b, LLVMIntNE, exponent, splat_32(c, 0), "");
+    return LLVMBuildSelect(b, stays, bits, LLVMBuildAnd(b, bits, splat_32(c, 0x80000000), ""), "");
+}
+
+static LLVMValueRef to_float(struct compiler *c, LLVMValueRef bits, bool ftz)
+{
+    return LLVMBuildBitCast(c->builder, ftz ? flush(c, bits) : bits, c->floats, "");
+}
+
+/* Any NaN is 0x7fffffff. */
+static LLVMValueRef from_float(struct compiler *c, LLVMValueRef x, bool ftz)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef bits = LLVMBuildBitCast(b, x, c->row32, "");
+    LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
+    return LLVMBuildSelect(b, nan, splat_32(c, 0x7fffffff), ftz ? flush(c, bits) : bits, "");
+}
+
+static LLVMValueRef call_fma(struct compiler *c, LLVMValueRef *x)
+{
+    unsigned id = LLVMLookupIntrinsicID("llvm.fma", strlen("llvm.fma"));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &c->floats, 1);
+    LLVMTypeRef types[3] = { c->floats, c->floats, c->floats };
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(c->floats, types, 3, false), f, x, 3, "");
+}
+
+static LLVMValueRef float_operation(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)
+{
+    LLVMValueRef x[3];
+    for (unsigned k = 0; k < 3; k++)
+        x[k] = s[k] ? to_float(c, s[k], ftz) : NULL;
+    LLVMValueRef result = operation == EXEC_STRAIGHT_ADD_F32   ? LLVMBuildFAdd(c->builder, x[0], x[1], "")
+                          : operation == EXEC_STRAIGHT_SUB_F32 ? LLVMBuildFSub(c->builder, x[0], x[1], "")
+                          : operation == EXEC_STRAIGHT_MUL_F32 ? LLVMBuildFMul(c->builder, x[0], x[1], "")
+                                                               : call_fma(c, x);
+    return from_float(c, result, ftz);
+}
+
+/* ---- integers ---- */
+
+/* count: of 32 bits; at `bits` and more, nothing is left (of a value with a sign: the sign). */
+static LLVMValueRef shift(struct compiler *c, LLVMOpcode opcode, LLVMValueRef a, LLVMValueRef count, uint32_t bits)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef far = LLVMBuildICmp(b, LLVMIntUGE, count, splat_32(c, bits), "");
+    LLVMValueRef near = LLVMBuildAnd(b, count, splat_32(c, bits - 1), "");
+    if (opcode == LLVMAShr)
+        return LLVMBuildAShr(b, a, LLVMBuildSelect(b, far, splat_32(c, bits - 1), near, ""), "");
+    if (bits == 64)
+        near = LLVMBuildZExt(b, near, c->row64, "");
+    return LLVMBuildSelect(b, far, LLVMConstNull(LLVMTypeOf(a)), LLVMBuildBinOp(b, opcode, a, near, ""), "");
+}
+
+static LLVMValueRef extremum(struct compiler *c, LLVMIntPredicate first_wins, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildSelect(c->builder, LLVMBuildICmp(c->builder, first_wins, a, b, ""), a, b, "");
+}
+
+static LLVMValueRef wide_product(struct compiler *c, bool sign, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMOpcode extend = sign ? LLVMSExt : LLVMZExt;
+    return LLVMBuildMul(c->builder, LLVMBuildCast(c->builder, extend, a, c->row64, ""),
+                        LLVMBuildCast(c->builder, extend, b, c->row64, ""), "");
+}
+
+static LLVMValueRef integer_operation(struct compiler *c, uint8_t operation, LLVMValueRef *s)
+{
+    LLVMBuilderRef b = c->builder;
+    switch (operation) {
+    case EXEC_STRAIGHT_ADD_32: case EXEC_STRAIGHT_ADD_64: return LLVMBuildAdd(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_SUB_32: case EXEC_STRAIGHT_SUB_64: return LLVMBuildSub(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_MUL_LO_32: return LLVMBuildMul(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_MAD_LO_32: return LLVMBuildAdd(b, LLVMBuildMul(b, s[0], s[1], ""), s[2], "");
+    case EXEC_STRAIGHT_AND_32: case EXEC_STRAIGHT_AND_64: return LLVMBuildAnd(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_OR_32: case EXEC_STRAIGHT_OR_64: return LLVMBuildOr(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_XOR_32: return LLVMBuildXor(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_NOT_32: return LLVMBuildNot(b, s[0], "");
+    case EXEC_STRAIGHT_SHL_32: return shift(c, LLVMShl, s[0], s[1], 32);
+    case EXEC_STRAIGHT_SHL_64: return shift(c, LLVMShl, s[0], s[1], 64);
+    case EXEC_STRAIGHT_SHR_U32: return shift(c, LLVMLShr, s[0], s[1], 32);
+    case EXEC_STRAIGHT_SHR_S32: return shift(c, LLVMAShr, s[0], s[1], 32);
+    case EXEC_STRAIGHT_MIN_S32: return extremum(c, LLVMIntSLT, s[0], s[1]);
+    case EXEC_STRAIGHT_MAX_S32: return extremum(c, LLVMIntSGT, s[0], s[1]);
+    case EXEC_STRAIGHT_MIN_U32: return extremum(c, LLVMIntULT, s[0], s[1]);
+    case EXEC_STRAIGHT_MAX_U32: return extremum(c, LLVMIntUGT, s[0], s[1]);
+    case EXEC_STRAIGHT_MUL_WIDE_U32: return wide_product(c, false, s[0], s[1]);
+    case EXEC_STRAIGHT_MUL_WIDE_S32: return wide_product(c, true, s[0], s[1]);
+    default: return s[0];             /* a copy */
+    }
+}
+
+static LLVMIntPredicate comparison_of(uint8_t operation)
+{
+    static const LLVMIntPredicate predicates[] = { LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE, LLVMIntSGT,
+                                                   LLVMIntSGE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE };
+    return predicates[operation - EXEC_STRAIGHT_EQ_32];
+}
+
+static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVMValueRef *s)
+{
+    LLVMBuilderRef b = c->builder;
+    uint8_t k = i->known;
+    if (k >= EXEC_STRAIGHT_ADD_F32 && k <= EXEC_STRAIGHT_FMA_F32)
+        return float_operation(c, k, s, false);
+    if (k >= EXEC_STRAIGHT_ADD_FTZ_F32 && k <= EXEC_STRAIGHT_FMA_FTZ_F32)
+        return float_operation(c, (uint8_t)(k - EXEC_STRAIGHT_ADD_FTZ_F32 + EXEC_STRAIGHT_ADD_F32), s, true);
+    if (k >= EXEC_STRAIGHT_EQ_32 && k <= EXEC_STRAIGHT_GE_U32)
+        return LLVMBuildBitCast(b, LLVMBuildICmp(b, comparison_of(k), s[0], s[1], ""), c->i32, "");
+    if (k == EXEC_STRAIGHT_SELP_32)
+        return LLVMBuildSelect(b, lanes_of(c, predicate_read(c, i->in, i->in_flip)), s[0], s[1], "");
+    return integer_operation(c, k, s);
+}
+
+/* Under a guard, the other lanes keep what they have. */
+static LLVMValueRef guarded(struct compiler *c, const struct exec_insn *i, enum row_bits bits, LLVMValueRef value)
+{
+    LLVMBuilderRef b = c->builder;
+    if (i->straight != EXEC_STRAIGHT_GUARDED)
+        return value;
+    LLVMValueRef guard = predicate_read(c, i->guard, i->guard_flip);
+    if (bits != ROW_PREDICATE)
+        return LLVMBuildSelect(b, lanes_of(c, guard), value, row_read(c, i->d | EXEC_BASE_FRAME, bits), "");
+    LLVMValueRef kept = LLVMBuildAnd(b, predicate_read(c, i->p, 0), LLVMBuildNot(b, guard, ""), "");
+    return LLVMBuildOr(b, kept, LLVMBuildAnd(b, value, guard, ""), "");
+}
+
+bool emit_arithmetic(struct compiler *c, const struct exec_insn *i)
+{
+    const struct arithmetic_form *form = arithmetic_form_of(i);
+    LLVMValueRef s[3] = { NULL };
+    if (!form)
+        return false;
+    for (unsigned k = 0; k < 3; k++)
+        if (form->s[k])
+            s[k] = row_read(c, i->s[k], form->s[k]);
+    LLVMValueRef value = guarded(c, i, form->d, value_of(c, i, s));
+    row_write(c, form->d == ROW_PREDICATE ? i->p : i->d, form->d, value);
+    return true;
+}

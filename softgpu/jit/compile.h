@@ -1,0 +1,103 @@
+/*
+ * compile.h: the inside of the compiler. Which file does what:
+ *
+ *   library.c     LLVM itself: optimising, machine code in memory that is never writable and executable at once
+ *   region.c      which instructions belong to a region
+ *   rows.c        registers of the warp as values of 32 lanes
+ *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
+ *   arithmetic.c  what arithmetic becomes
+ *   access.c      accesses of memory: the usual case inline, every other one by the interpreter
+ *
+ * A row of registers is a variable on the stack of the code, which LLVM turns into vector registers. All rows are
+ * loaded from the frame at the beginning, and those that the region writes are stored at its only end. An instruction
+ * that the interpreter executes finds in the frame what it reads, and what it writes is loaded again behind it.
+ *
+ * Addresses are integers here, and become pointers where they are used: LLVM 14 wants a type for each pointer, 17 has
+ * none.
+ */
+#ifndef SOFTGPU_JIT_COMPILE_H
+#define SOFTGPU_JIT_COMPILE_H
+
+#include <llvm-c/Core.h>
+
+#include "softgpu/exec/exec.h"
+#include "softgpu/exec/straight.h"
+#include "softgpu/jit.h"
+
+/* One is a predicate. */
+enum row_bits { ROW_PREDICATE = 1, ROW_32 = 32, ROW_64 = 64 };
+
+struct row {
+    exec_source at;                   /* frame or warp */
+    enum row_bits bits;
+    bool written;
+    bool in_memory;                   /* used as rows of two widths: stays in the frame */
+    LLVMValueRef variable;
+};
+
+struct compiler {
+    const struct sg_jit_wish *wish;
+    bool *in_region;                  /* per instruction */
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMValueRef function;
+    LLVMValueRef warp, frame, block;  /* addresses of the structures, and of the frame's rows */
+    LLVMTypeRef i1, i8, i32, i64, row32, row64, lanes, floats, step_type;
+    LLVMBasicBlockRef *blocks;        /* per instruction of the region */
+    LLVMBasicBlockRef *leaves;        /* per instruction that the region goes on to outside; NULL: not yet made */
+    LLVMBasicBlockRef exit;
+    LLVMValueRef next;                /* variable: what the code returns */
+    LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
+    struct row *rows;
+    uint32_t row_count, row_room;
+    bool failed;                      /* no memory */
+};
+
+/* region.c: fills in_region. false: there is nothing to gain. */
+bool region_find(struct compiler *);
+
+/* rows.c */
+/* What the instruction reads and writes as whole rows, so that code can keep them in registers. */
+void rows_collect(struct compiler *);
+/* Variables for all rows, at the beginning of the code, with what the frame holds. */
+void rows_begin(struct compiler *);
+/* Stores what the region writes. */
+void rows_end(struct compiler *);
+LLVMValueRef row_read(struct compiler *, exec_source, enum row_bits);
+void row_write(struct compiler *, uint32_t d, enum row_bits, LLVMValueRef);
+/* A source predicate, which may be inverted, and lanes of one. */
+LLVMValueRef predicate_read(struct compiler *, uint32_t at, uint32_t flip);
+LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
+/* Does the instruction's handler touch only rows that it names? Else all rows go to the frame and come back. */
+bool names_its_rows(const struct exec_insn *);
+/* Executes the instruction in the interpreter; the code ends if it is not behind it then. */
+void rows_step(struct compiler *, const struct exec_insn *);
+
+/* emit.c: the whole function, in a module that has nothing else */
+bool emit_region(struct compiler *, const char *name);
+LLVMBasicBlockRef block_new(struct compiler *, const char *name);
+/* Goes on in the first block if the condition holds, in the second, which is rare, if not. */
+void branch_mostly(struct compiler *, LLVMValueRef condition, LLVMBasicBlockRef usual, LLVMBasicBlockRef rare);
+LLVMValueRef constant_32(const struct compiler *, uint64_t);
+LLVMValueRef constant_64(const struct compiler *, uint64_t);
+LLVMValueRef address_of(struct compiler *, LLVMValueRef base, uint64_t offset);
+LLVMValueRef load_from(struct compiler *, LLVMTypeRef, LLVMValueRef address, unsigned align);
+LLVMValueRef store_to(struct compiler *, LLVMValueRef value, LLVMValueRef address, unsigned align);
+/* A value in each lane, of 32 or 64 bits. */
+LLVMValueRef splat(struct compiler *, LLVMValueRef);
+
+/* arithmetic.c: a function of rows. false: it is none that is known here. */
+bool emit_arithmetic(struct compiler *, const struct exec_insn *);
+/* The rows of that function. */
+struct arithmetic_form { enum row_bits d, s[3]; bool selects; };
+const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
+
+/* access.c: false, as above. */
+bool emit_access(struct compiler *, const struct exec_insn *);
+/* The width of the row that the load or store moves, 0 where it is no row; whether the address has 64 bits. */
+enum row_bits access_bits(const struct exec_insn *);
+bool access_is_store(const struct exec_insn *);
+bool access_is_shared(const struct exec_insn *);
+
+#endif

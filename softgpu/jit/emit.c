@@ -1,0 +1,205 @@
+/* emit.c: the walk over a region's instructions: branches, the budget, calls of the interpreter. See compile.h. */
+#include "softgpu/jit/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+LLVMBasicBlockRef block_new(struct compiler *c, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(c->context, c->function, name);
+}
+
+LLVMValueRef constant_32(const struct compiler *c, uint64_t value) { return LLVMConstInt(c->i32, value, false); }
+LLVMValueRef constant_64(const struct compiler *c, uint64_t value) { return LLVMConstInt(c->i64, value, false); }
+
+LLVMValueRef address_of(struct compiler *c, LLVMValueRef base, uint64_t offset)
+{
+    return LLVMBuildAdd(c->builder, base, constant_64(c, offset), "");
+}
+
+static LLVMValueRef pointer(struct compiler *c, LLVMTypeRef type, LLVMValueRef address)
+{
+    return LLVMBuildIntToPtr(c->builder, address, LLVMPointerType(type, 0), "");
+}
+
+LLVMValueRef load_from(struct compiler *c, LLVMTypeRef type, LLVMValueRef address, unsigned align)
+{
+    LLVMValueRef value = LLVMBuildLoad2(c->builder, type, pointer(c, type, address), "");
+    LLVMSetAlignment(value, align);
+    return value;
+}
+
+LLVMValueRef store_to(struct compiler *c, LLVMValueRef value, LLVMValueRef address, unsigned align)
+{
+    LLVMValueRef store = LLVMBuildStore(c->builder, value, pointer(c, LLVMTypeOf(value), address));
+    LLVMSetAlignment(store, align);
+    return store;
+}
+
+LLVMValueRef splat(struct compiler *c, LLVMValueRef value)
+{
+    LLVMTypeRef row = LLVMTypeOf(value) == c->i64 ? c->row64 : c->row32;
+    if (LLVMIsConstant(value)) {
+        LLVMValueRef values[SG_LANES];
+        for (unsigned l = 0; l < SG_LANES; l++)
+            values[l] = value;
+        return LLVMConstVector(values, SG_LANES);
+    }
+    LLVMValueRef one = LLVMBuildInsertElement(c->builder, LLVMGetUndef(row), value, constant_32(c, 0), "");
+    return LLVMBuildShuffleVector(c->builder, one, LLVMGetUndef(row), LLVMConstNull(c->row32), "");
+}
+
+void branch_mostly(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockRef usual, LLVMBasicBlockRef rare)
+{
+    LLVMValueRef branch = LLVMBuildCondBr(c->builder, condition, usual, rare);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c->context, "prof", strlen("prof")), c->rare);
+}
+
+/* ---- ways out ---- */
+
+/* The code ends; the interpreter goes on at the instruction. */
+static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
+{
+    if (c->leaves[k])
+        return c->leaves[k];
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder);
+    c->leaves[k] = block_new(c, "leave");
+    LLVMPositionBuilderAtEnd(c->builder, c->leaves[k]);
+    LLVMBuildStore(c->builder, constant_64(c, (uintptr_t)&c->wish->insns[k]), c->next);
+    LLVMBuildBr(c->builder, c->exit);
+    LLVMPositionBuilderAtEnd(c->builder, here);
+    return c->leaves[k];
+}
+
+static LLVMBasicBlockRef way_to(struct compiler *c, uint32_t k)
+{
+    return c->in_region[k] ? c->blocks[k] : leave_to(c, k);
+}
+
+/* A branch that is taken: one backward is paid for, and ends the group's turn where the budget is spent. */
+static void take(struct compiler *c, const struct exec_insn *i)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef target = way_to(c, (uint32_t)(i->target - c->wish->insns));
+    if (!i->cost) {
+        LLVMBuildBr(b, target);
+        return;
+    }
+    LLVMValueRef place = address_of(c, c->warp, offsetof(struct exec_warp, budget));
+    LLVMValueRef left = LLVMBuildSub(b, load_from(c, c->i32, place, 4), constant_32(c, i->cost), "");
+    LLVMBasicBlockRef spent = block_new(c, "spent");
+    store_to(c, left, place, 4);
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntSGT, left, constant_32(c, 0), ""), target, spent);
+    LLVMPositionBuilderAtEnd(b, spent);
+    LLVMValueRef pc = constant_64(c, (uintptr_t)i->target);
+    store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, pc)), 8);
+    store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, stop)), 8);
+    LLVMBuildStore(b, constant_64(c, 0), c->next);
+    LLVMBuildBr(b, c->exit);
+}
+
+/* Where only some lanes take it, the interpreter parts them. */
+static void take_if(struct compiler *c, uint32_t k)
+{
+    LLVMBuilderRef b = c->builder;
+    const struct exec_insn *i = &c->wish->insns[k];
+    LLVMValueRef taken = predicate_read(c, i->guard, i->guard_flip);
+    LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all"), over = way_to(c, k + 1),
+                      parted = leave_to(c, k);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, 0), ""), over, some);
+    LLVMPositionBuilderAtEnd(b, some);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, UINT32_MAX), ""), all, parted);
+    LLVMPositionBuilderAtEnd(b, all);
+    take(c, i);
+}
+
+/* ---- the other instructions ---- */
+
+/* A parameter of the kernel, the same for all lanes. */
+static bool load_parameter(struct compiler *c, const struct exec_insn *i)
+{
+    if (i->known != EXEC_STRAIGHT_PARAM || i->straight == EXEC_STRAIGHT_GUARDED)
+        return false;
+    LLVMValueRef grid = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, grid)), 8);
+    LLVMValueRef params = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, params)), 8);
+    LLVMValueRef value = load_from(c, i->size == 8 ? c->i64 : c->i32, address_of(c, params, (uint64_t)i->offset), 1);
+    row_write(c, i->d, i->size == 8 ? ROW_64 : ROW_32, splat(c, value));
+    return true;
+}
+
+/* Logic of predicates. */
+static bool emit_logic(struct compiler *c, const struct exec_insn *i)
+{
+    LLVMBuilderRef b = c->builder;
+    if (i->known != EXEC_STRAIGHT_LOGIC || i->straight == EXEC_STRAIGHT_GUARDED)
+        return false;
+    LLVMValueRef x = predicate_read(c, i->in, i->in_flip);
+    LLVMValueRef y = i->kind == EXEC_LOGIC_MOV ? x : predicate_read(c, i->q, i->cost);
+    row_write(c, i->p, ROW_PREDICATE,
+              i->kind == EXEC_LOGIC_AND   ? LLVMBuildAnd(b, x, y, "")
+              : i->kind == EXEC_LOGIC_OR  ? LLVMBuildOr(b, x, y, "")
+              : i->kind == EXEC_LOGIC_XOR ? LLVMBuildXor(b, x, y, "")
+                                          : x);
+    return true;
+}
+
+/* The interpreter looks whether the warp has to halt, where it may have to. */
+static void halt(struct compiler *c, uint32_t k)
+{
+    LLVMValueRef halts = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, halts)), 4);
+    LLVMBasicBlockRef on = block_new(c, "on");
+    branch_mostly(c, LLVMBuildICmp(c->builder, LLVMIntEQ, halts, constant_32(c, 0), ""), on, leave_to(c, k));
+    LLVMPositionBuilderAtEnd(c->builder, on);
+}
+
+static void emit_instruction(struct compiler *c, uint32_t k)
+{
+    const struct exec_insn *i = &c->wish->insns[k];
+    LLVMPositionBuilderAtEnd(c->builder, c->blocks[k]);
+    switch (i->straight) {
+    case EXEC_STRAIGHT_BRANCH: take(c, i); return;
+    case EXEC_STRAIGHT_BRANCH_IF: take_if(c, k); return;
+    case EXEC_STRAIGHT_REGION: break;
+    case EXEC_STRAIGHT_HALT: halt(c, k); break;
+    default:
+        if (!emit_arithmetic(c, i) && !emit_access(c, i) && !load_parameter(c, i) && !emit_logic(c, i))
+            rows_step(c, i);
+    }
+    LLVMBuildBr(c->builder, way_to(c, k + 1));
+}
+
+static void begin(struct compiler *c, const char *name)
+{
+    LLVMTypeRef step[2] = { c->i64, c->i64 };
+    c->step_type = LLVMFunctionType(c->i8, step, 2, false);
+    c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, &c->i64, 1, false));
+    c->warp = LLVMGetParam(c->function, 0);
+    LLVMPositionBuilderAtEnd(c->builder, block_new(c, "begin"));
+    c->exit = block_new(c, "exit");
+    c->next = LLVMBuildAlloca(c->builder, c->i64, "next");
+    c->frame = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, rows)), 8);
+    c->block = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, block)), 8);
+    LLVMValueRef weights[3] = { LLVMMDStringInContext(c->context, "branch_weights", strlen("branch_weights")),
+                                constant_32(c, 2000), constant_32(c, 1) };
+    c->rare = LLVMMDNodeInContext(c->context, weights, 3);
+}
+
+bool emit_region(struct compiler *c, const char *name)
+{
+    const uint32_t count = c->wish->count;
+    begin(c, name);
+    rows_collect(c);
+    if (c->failed)
+        return false;
+    rows_begin(c);
+    for (uint32_t k = 0; k < count; k++)
+        c->blocks[k] = c->in_region[k] ? block_new(c, "") : NULL;
+    LLVMBuildBr(c->builder, c->blocks[c->wish->head]);
+    for (uint32_t k = 0; k < count; k++)
+        if (c->in_region[k])
+            emit_instruction(c, k);
+    LLVMPositionBuilderAtEnd(c->builder, c->exit);
+    rows_end(c);
+    LLVMBuildRet(c->builder, LLVMBuildLoad2(c->builder, c->i64, c->next, ""));
+    return true;
+}

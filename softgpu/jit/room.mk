@@ -1,0 +1,16 @@
+# The compiler of the software GPU: bin/libsoftgpu-jit.so, where LLVM's headers are (Debian: llvm-dev, 14 to 19).
+# Without them the machine interprets everything.
+LLVM_CONFIG ?= $(firstword $(wildcard /usr/bin/llvm-config $(foreach n,19 18 17 16 15 14,/usr/bin/llvm-config-$(n))))
+LLVM_INCLUDE := $(if $(LLVM_CONFIG),$(shell $(LLVM_CONFIG) --includedir))
+SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c emit.c library.c region.c rows.c)
+SOFTGPU_JIT_OBJECTS := $(call objects,$(SOFTGPU_JIT_SOURCES))
+SOFTGPU_JIT_LIBRARY := $(BIN)/libsoftgpu-jit.so
+$(SOFTGPU_JIT_OBJECTS): OPTIMISE += -isystem $(LLVM_INCLUDE)
+$(SOFTGPU_JIT_LIBRARY): $(SOFTGPU_JIT_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu-jit.so -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
+	    -o $@ $^ $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared)
+SOFTGPU_HAS_JIT := $(if $(wildcard $(LLVM_INCLUDE)/llvm-c/LLJIT.h),yes)
+ifneq ($(SOFTGPU_HAS_JIT),)
+PROGRAMS += $(SOFTGPU_JIT_LIBRARY)
+endif

@@ -1,0 +1,288 @@
+/* rows.c: registers of the warp as values of 32 lanes. See compile.h. */
+#include "softgpu/jit/compile.h"
+
+#include <stdlib.h>
+
+#include "softgpu/exec/fused.h"
+
+static LLVMTypeRef type_of(const struct compiler *c, enum row_bits bits)
+{
+    return bits == ROW_PREDICATE ? c->i32 : bits == ROW_32 ? c->row32 : c->row64;
+}
+
+static unsigned align_of(enum row_bits bits) { return bits == ROW_PREDICATE ? 4 : 64; }
+
+static struct row *find(struct compiler *c, exec_source at, enum row_bits bits)
+{
+    for (uint32_t k = 0; k < c->row_count; k++)
+        if (c->rows[k].at == at && c->rows[k].bits == bits)
+            return &c->rows[k];
+    return NULL;
+}
+
+static void note(struct compiler *c, exec_source at, enum row_bits bits, bool written)
+{
+    struct row *r = find(c, at, bits);
+    if ((at & 3) == EXEC_BASE_ABSOLUTE || !bits || c->failed)
+        return;
+    if (!r && c->row_count == c->row_room) {
+        uint32_t room = c->row_room ? 2 * c->row_room : 64;
+        struct row *more = realloc(c->rows, room * sizeof *more);
+        if (!more) {
+            c->failed = true;
+            return;
+        }
+        c->rows = more;
+        c->row_room = room;
+    }
+    if (!r) {
+        r = &c->rows[c->row_count++];
+        *r = (struct row){ .at = at, .bits = bits };
+        for (uint32_t k = 0; k + 1 < c->row_count; k++)
+            if (c->rows[k].at == at)
+                r->in_memory = c->rows[k].in_memory = true;
+    }
+    r->written |= written;
+}
+
+static void note_predicate(struct compiler *c, uint32_t at, bool written)
+{
+    if (at != EXEC_PRED_FALSE)
+        note(c, at | EXEC_BASE_FRAME, ROW_PREDICATE, written);
+}
+
+static enum row_bits bits_of_cell(uint8_t cell)
+{
+    return cell == SG_CELL_32 ? ROW_32 : cell == SG_CELL_64 ? ROW_64 : 0;
+}
+
+static enum row_bits bits_of_bytes(uint8_t bytes) { return bytes == 8 ? ROW_64 : bytes <= 4 ? ROW_32 : 0; }
+
+static void note_alu(struct compiler *c, const struct exec_insn *i)
+{
+    if (i->kind & EXEC_ALU_ROW)
+        note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true);
+    if (i->kind & EXEC_ALU_P)
+        note_predicate(c, i->p, true);
+    if (i->kind & EXEC_ALU_Q)
+        note_predicate(c, i->q, true);
+    if (i->kind & EXEC_ALU_CARRY)
+        note_predicate(c, EXEC_PRED_CARRY, true);
+}
+
+static void note_vector(struct compiler *c, const struct exec_insn *i)
+{
+    const struct exec_vector *v = i->extra;
+    for (unsigned k = 0; k < i->vector; k++)
+        if (!v->sink[k])
+            note(c, v->to[k] | EXEC_BASE_FRAME, bits_of_bytes(v->bytes[k]), true);
+}
+
+static void note_access(struct compiler *c, const struct exec_insn *i)
+{
+    bool narrow = access_is_shared(i) && i->flags & EXEC_ADDRESS_32;
+    note(c, i->s[0], narrow ? ROW_32 : ROW_64, false);
+    if (access_is_store(i))
+        note(c, i->s[1], access_bits(i), false);
+    else
+        note(c, i->d | EXEC_BASE_FRAME, access_bits(i), true);
+}
+
+static void note_instruction(struct compiler *c, const struct exec_insn *i)
+{
+    const struct arithmetic_form *form = arithmetic_form_of(i);
+    if (i->straight == EXEC_STRAIGHT_GUARDED || i->straight == EXEC_STRAIGHT_BRANCH_IF)
+        note_predicate(c, i->guard, false);
+    if (form) {
+        for (unsigned k = 0; k < 3; k++)
+            note(c, i->s[k], form->s[k], false);
+        if (form->selects)
+            note_predicate(c, i->in, false);
+        if (form->d == ROW_PREDICATE)
+            note_predicate(c, i->p, true);
+        else
+            note(c, i->d | EXEC_BASE_FRAME, form->d, true);
+        return;
+    }
+    switch (i->known) {
+    case EXEC_STRAIGHT_ROWS_1: case EXEC_STRAIGHT_ROWS_2: case EXEC_STRAIGHT_ROWS_3: case EXEC_STRAIGHT_ROWS_P:
+        note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true);
+        break;
+    case EXEC_STRAIGHT_COMPARE: note_predicate(c, i->p, true); break;
+    case EXEC_STRAIGHT_PARAM:
+        note(c, i->d | EXEC_BASE_FRAME, i->size == 8 ? ROW_64 : ROW_32, true);
+        break;
+    case EXEC_STRAIGHT_ALU: note_alu(c, i); break;
+    case EXEC_STRAIGHT_LOGIC:
+        note_predicate(c, i->in, false);
+        note_predicate(c, i->q, false);
+        note_predicate(c, i->p, true);
+        break;
+    case EXEC_STRAIGHT_LOAD: note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true); break;
+    case EXEC_STRAIGHT_LOAD_VECTOR: note_vector(c, i); break;
+    default:
+        if (access_bits(i))
+            note_access(c, i);
+    }
+}
+
+void rows_collect(struct compiler *c)
+{
+    for (uint32_t k = 0; k < c->wish->count; k++)
+        if (c->in_region[k])
+            note_instruction(c, &c->wish->insns[k]);
+}
+
+static LLVMValueRef place_of(struct compiler *c, exec_source at)
+{
+    return address_of(c, (at & 3) == EXEC_BASE_WARP ? c->warp : c->frame, at & ~(exec_source)3);
+}
+
+static void load_row(struct compiler *c, const struct row *r)
+{
+    LLVMValueRef value = load_from(c, type_of(c, r->bits), place_of(c, r->at), align_of(r->bits));
+    LLVMBuildStore(c->builder, value, r->variable);
+}
+
+static void store_row(struct compiler *c, const struct row *r)
+{
+    LLVMValueRef value = LLVMBuildLoad2(c->builder, type_of(c, r->bits), r->variable, "");
+    store_to(c, value, place_of(c, r->at), align_of(r->bits));
+}
+
+void rows_begin(struct compiler *c)
+{
+    for (uint32_t k = 0; k < c->row_count; k++) {
+        struct row *r = &c->rows[k];
+        if (r->in_memory)
+            continue;
+        r->variable = LLVMBuildAlloca(c->builder, type_of(c, r->bits), "");
+        load_row(c, r);
+    }
+}
+
+void rows_end(struct compiler *c)
+{
+    for (uint32_t k = 0; k < c->row_count; k++)
+        if (c->rows[k].written && !c->rows[k].in_memory)
+            store_row(c, &c->rows[k]);
+}
+
+static LLVMValueRef constant_row(const struct compiler *c, exec_source at, enum row_bits bits)
+{
+    const void *cells = (const void *)at; /* its two low bits are EXEC_BASE_ABSOLUTE, which is 0 */
+    LLVMValueRef values[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        values[l] = bits == ROW_64 ? constant_64(c, ((const uint64_t *)cells)[l])
+                                   : constant_32(c, ((const uint32_t *)cells)[l]);
+    return LLVMConstVector(values, SG_LANES);
+}
+
+LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
+{
+    if ((at & 3) == EXEC_BASE_ABSOLUTE)
+        return constant_row(c, at, bits);
+    const struct row *r = find(c, at, bits);
+    if (r->in_memory)
+        return load_from(c, type_of(c, bits), place_of(c, at), align_of(bits));
+    return LLVMBuildLoad2(c->builder, type_of(c, bits), r->variable, "");
+}
+
+void row_write(struct compiler *c, uint32_t d, enum row_bits bits, LLVMValueRef value)
+{
+    const struct row *r = find(c, d | EXEC_BASE_FRAME, bits);
+    if (r->in_memory)
+        store_to(c, value, place_of(c, r->at), align_of(bits));
+    else
+        LLVMBuildStore(c->builder, value, r->variable);
+}
+
+LLVMValueRef predicate_read(struct compiler *c, uint32_t at, uint32_t flip)
+{
+    LLVMValueRef value = at == EXEC_PRED_FALSE ? constant_32(c, 0)
+                                               : row_read(c, at | EXEC_BASE_FRAME, ROW_PREDICATE);
+    return flip ? LLVMBuildNot(c->builder, value, "") : value;
+}
+
+LLVMValueRef lanes_of(struct compiler *c, LLVMValueRef predicate)
+{
+    return LLVMBuildBitCast(c->builder, predicate, c->lanes, "");
+}
+
+/* ---- instructions that the interpreter executes ---- */
+
+static void flush(struct compiler *c, exec_source at)
+{
+    for (uint32_t k = 0; k < c->row_count; k++)
+        if (c->rows[k].at == at && c->rows[k].written && !c->rows[k].in_memory)
+            store_row(c, &c->rows[k]);
+}
+
+static void reload(struct compiler *c, exec_source at)
+{
+    for (uint32_t k = 0; k < c->row_count; k++)
+        if (c->rows[k].at == at && !c->rows[k].in_memory)
+            load_row(c, &c->rows[k]);
+}
+
+bool names_its_rows(const struct exec_insn *i)
+{
+    return i->known != EXEC_STRAIGHT_NONE && i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_GUARDED;
+}
+
+/* What the instruction writes, in the frame and in the variables. */
+static void for_written(struct compiler *c, const struct exec_insn *i, void (*act)(struct compiler *, exec_source))
+{
+    const struct exec_vector *v = i->extra;
+    act(c, i->d | EXEC_BASE_FRAME);
+    act(c, i->p | EXEC_BASE_FRAME);
+    if (i->known == EXEC_STRAIGHT_ALU) {
+        act(c, i->q | EXEC_BASE_FRAME);
+        act(c, EXEC_PRED_CARRY | EXEC_BASE_FRAME);
+    }
+    for (unsigned k = 0; i->known == EXEC_STRAIGHT_LOAD_VECTOR && k < i->vector; k++)
+        act(c, v->to[k] | EXEC_BASE_FRAME);
+}
+
+static void flush_named(struct compiler *c, const struct exec_insn *i)
+{
+    const struct exec_vector *v = i->extra;
+    for (unsigned k = 0; k < SG_MAX_SOURCES; k++)
+        flush(c, i->s[k]);
+    for (unsigned k = 0; i->known == EXEC_STRAIGHT_STORE_VECTOR && k < i->vector; k++)
+        flush(c, v->from[k]);
+    flush(c, i->in | EXEC_BASE_FRAME);
+    flush(c, i->q | EXEC_BASE_FRAME);
+    if (i->known == EXEC_STRAIGHT_ALU)
+        flush(c, EXEC_PRED_CARRY | EXEC_BASE_FRAME);
+    if (i->straight == EXEC_STRAIGHT_GUARDED) { /* what lanes do not write, they keep */
+        flush(c, i->guard | EXEC_BASE_FRAME);
+        for_written(c, i, flush);
+    }
+}
+
+void rows_step(struct compiler *c, const struct exec_insn *i)
+{
+    bool named = names_its_rows(i);
+    if (named)
+        flush_named(c, i);
+    else
+        rows_end(c);
+    LLVMValueRef arguments[2] = { c->warp, constant_64(c, (uintptr_t)i) };
+    LLVMValueRef step = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->step),
+                                          LLVMPointerType(c->step_type, 0), "");
+    LLVMValueRef done = LLVMBuildCall2(c->builder, c->step_type, step, arguments, 2, "");
+    if (named) {
+        for_written(c, i, reload);
+    } else {
+        for (uint32_t k = 0; k < c->row_count; k++)
+            if (!c->rows[k].in_memory && (c->rows[k].at & 3) == EXEC_BASE_FRAME)
+                load_row(c, &c->rows[k]);
+    }
+    LLVMBasicBlockRef behind = block_new(c, "behind"), away = block_new(c, "away");
+    branch_mostly(c, LLVMBuildTrunc(c->builder, done, c->i1, ""), behind, away);
+    LLVMPositionBuilderAtEnd(c->builder, away);
+    LLVMBuildStore(c->builder, constant_64(c, 0), c->next);
+    LLVMBuildBr(c->builder, c->exit);
+    LLVMPositionBuilderAtEnd(c->builder, behind);
+}
