@@ -50,6 +50,23 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "setp.ge.s32", EXEC_STRAIGHT_GE_S32 },          { "setp.lt.u32", EXEC_STRAIGHT_LT_U32 },
     { "setp.le.u32", EXEC_STRAIGHT_LE_U32 },          { "setp.gt.u32", EXEC_STRAIGHT_GT_U32 },
     { "setp.ge.u32", EXEC_STRAIGHT_GE_U32 },
+    { "neg.f32", EXEC_STRAIGHT_NEG_F32 },             { "abs.f32", EXEC_STRAIGHT_ABS_F32 },
+    { "neg.s32", EXEC_STRAIGHT_NEG_32 },              { "cvt.rn.f32.s32", EXEC_STRAIGHT_CVT_F32_S32 },
+    { "cvt.rn.f32.u32", EXEC_STRAIGHT_CVT_F32_U32 },  { "cvt.u64.u32", EXEC_STRAIGHT_EXTEND_U32 },
+    { "cvt.s64.s32", EXEC_STRAIGHT_EXTEND_S32 },      { "cvt.u32.u64", EXEC_STRAIGHT_CUT_64 },
+    { "mul.hi.u32", EXEC_STRAIGHT_MUL_HI_U32 },       { "mul.hi.s32", EXEC_STRAIGHT_MUL_HI_S32 },
+    { "xor.b64", EXEC_STRAIGHT_XOR_64 },              { "shr.u64", EXEC_STRAIGHT_SHR_U64 },
+    { "shr.b64", EXEC_STRAIGHT_SHR_U64 },             { "shr.s64", EXEC_STRAIGHT_SHR_S64 },
+    { "mul.lo.s64", EXEC_STRAIGHT_MUL_LO_64 },        { "mul.lo.u64", EXEC_STRAIGHT_MUL_LO_64 },
+    { "mad.wide.u32", EXEC_STRAIGHT_MAD_WIDE_U32 },   { "mad.wide.s32", EXEC_STRAIGHT_MAD_WIDE_S32 },
+    { "selp.b64", EXEC_STRAIGHT_SELP_64 },            { "selp.u64", EXEC_STRAIGHT_SELP_64 },
+    { "selp.s64", EXEC_STRAIGHT_SELP_64 },            { "selp.f64", EXEC_STRAIGHT_SELP_64 },
+    { "setp.eq.f32", EXEC_STRAIGHT_EQ_F32 },          { "setp.ne.f32", EXEC_STRAIGHT_NE_F32 },
+    { "setp.lt.f32", EXEC_STRAIGHT_LT_F32 },          { "setp.le.f32", EXEC_STRAIGHT_LE_F32 },
+    { "setp.gt.f32", EXEC_STRAIGHT_GT_F32 },          { "setp.ge.f32", EXEC_STRAIGHT_GE_F32 },
+    { "setp.equ.f32", EXEC_STRAIGHT_EQU_F32 },        { "setp.neu.f32", EXEC_STRAIGHT_NEU_F32 },
+    { "setp.ltu.f32", EXEC_STRAIGHT_LTU_F32 },        { "setp.leu.f32", EXEC_STRAIGHT_LEU_F32 },
+    { "setp.gtu.f32", EXEC_STRAIGHT_GTU_F32 },        { "setp.geu.f32", EXEC_STRAIGHT_GEU_F32 },
 };
 
 uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)

@@ -133,7 +133,46 @@ static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMBuildBr(b, behind);
 }
 
-/* ---- shared memory ---- */
+/* ---- shared memory: each half of the warp lies side by side, or is at one place ---- */
+
+enum { HALF = SG_LANES / 2 };
+
+/* One value in the lower half of the lanes, another in the upper half. */
+static LLVMValueRef halves(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMValueRef which[SG_LANES];
+    LLVMValueRef undefined = LLVMGetUndef(c->row32);
+    LLVMValueRef two = LLVMBuildInsertElement(c->builder, undefined, low, constant_32(c, 0), "");
+    two = LLVMBuildInsertElement(c->builder, two, high, constant_32(c, 1), "");
+    for (unsigned l = 0; l < SG_LANES; l++)
+        which[l] = constant_32(c, l >= HALF);
+    return LLVMBuildShuffleVector(c->builder, two, undefined, LLVMConstVector(which, SG_LANES), "");
+}
+
+static LLVMValueRef half_ramp(struct compiler *c)
+{
+    LLVMValueRef steps[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        steps[l] = constant_32(c, l % HALF * 4);
+    return LLVMConstVector(steps, SG_LANES);
+}
+
+/* Two rows of 16 lanes as one. */
+static LLVMValueRef join(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMValueRef which[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        which[l] = constant_32(c, l);
+    return LLVMBuildShuffleVector(c->builder, low, high, LLVMConstVector(which, SG_LANES), "");
+}
+
+static LLVMValueRef part(struct compiler *c, LLVMValueRef row, unsigned first)
+{
+    LLVMValueRef which[HALF];
+    for (unsigned l = 0; l < HALF; l++)
+        which[l] = constant_32(c, first + l);
+    return LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(c->row32), LLVMConstVector(which, HALF), "");
+}
 
 static LLVMValueRef fits(struct compiler *c, LLVMValueRef offset, unsigned bytes)
 {
@@ -148,18 +187,55 @@ static void has_read(struct compiler *c, const struct exec_insn *i)
         store_to(c, LLVMConstInt(c->i8, true, false), address_of(c, c->block, offsetof(struct exec_block, read)), 1);
 }
 
-/* All lanes at one place: loads only. */
-static void shared_uniform(struct compiler *c, const struct exec_insn *i, LLVMValueRef usual, LLVMValueRef address,
-                           LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+/* Where the first lane of each half is: offsets and addresses; whether both are aligned. */
+struct shared_place { LLVMValueRef offset[2], at[2], address[2], aligned; };
+
+static struct shared_place shared_place_of(struct compiler *c, LLVMValueRef offsets)
 {
-    LLVMBasicBlockRef same = block_new(c, "same");
-    branch_mostly(c, usual, same, rare);
-    LLVMPositionBuilderAtEnd(c->builder, same);
-    LLVMValueRef value = load_from(c, c->i32, address, 4);
-    set_volatile(value);
-    row_write(c, i->d, ROW_32, splat(c, value));
+    LLVMBuilderRef b = c->builder;
+    struct shared_place p;
+    LLVMValueRef base = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
+    for (unsigned h = 0; h < 2; h++) {
+        p.offset[h] = LLVMBuildExtractElement(b, offsets, constant_32(c, h * HALF), "");
+        p.at[h] = LLVMBuildZExt(b, p.offset[h], c->i64, "");
+        p.address[h] = LLVMBuildAdd(b, base, p.at[h], "");
+    }
+    p.aligned = is_aligned(c, LLVMBuildOr(b, p.offset[0], p.offset[1], ""), 4);
+    return p;
+}
+
+static LLVMValueRef both_fit(struct compiler *c, const struct shared_place *p, unsigned bytes)
+{
+    return both(c, p->aligned, both(c, fits(c, p->at[0], bytes), fits(c, p->at[1], bytes)));
+}
+
+static void shared_store(struct compiler *c, const struct exec_insn *i, const struct shared_place *p)
+{
+    LLVMValueRef value = row_read(c, i->s[1], ROW_32);
+    for (unsigned h = 0; h < 2; h++)
+        set_volatile(store_to(c, part(c, value, h * HALF), p->address[h], 4));
+}
+
+static void shared_load(struct compiler *c, const struct exec_insn *i, const struct shared_place *p)
+{
+    LLVMValueRef value[2];
+    for (unsigned h = 0; h < 2; h++) {
+        value[h] = load_from(c, LLVMVectorType(c->i32, HALF), p->address[h], 4);
+        set_volatile(value[h]);
+    }
+    row_write(c, i->d, ROW_32, join(c, value[0], value[1]));
     has_read(c, i);
-    LLVMBuildBr(c->builder, behind);
+}
+
+static void shared_load_same(struct compiler *c, const struct exec_insn *i, const struct shared_place *p)
+{
+    LLVMValueRef value[2];
+    for (unsigned h = 0; h < 2; h++) {
+        value[h] = load_from(c, c->i32, p->address[h], 4);
+        set_volatile(value[h]);
+    }
+    row_write(c, i->d, ROW_32, halves(c, value[0], value[1]));
+    has_read(c, i);
 }
 
 static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
@@ -169,23 +245,22 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMValueRef a = row_read(c, i->s[0], narrow ? ROW_32 : ROW_64);
     LLVMValueRef offsets = narrow ? a : LLVMBuildTrunc(b, a, c->row32, "");
     offsets = LLVMBuildAdd(b, offsets, splat(c, constant_32(c, (uint32_t)i->offset)), "");
-    LLVMValueRef first = LLVMBuildExtractElement(b, offsets, constant_32(c, 0), "");
-    LLVMValueRef at = LLVMBuildZExt(b, first, c->i64, ""), aligned = is_aligned(c, first, 4);
-    LLVMValueRef base = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
-    LLVMValueRef address = LLVMBuildAdd(b, base, at, "");
-    LLVMValueRef usual = both(c, all_equal(c, offsets, ramp(c, first, 4)), aligned);
+    struct shared_place p = shared_place_of(c, offsets);
+    LLVMValueRef first = halves(c, p.offset[0], p.offset[1]);
+    LLVMValueRef beside = all_equal(c, offsets, LLVMBuildAdd(b, first, half_ramp(c), ""));
     LLVMBasicBlockRef steps = block_new(c, "steps"), other = store ? rare : block_new(c, "other");
-    branch_mostly(c, both(c, usual, fits(c, at, 4 * SG_LANES)), steps, other);
+    branch_mostly(c, both(c, beside, both_fit(c, &p, 4 * HALF)), steps, other);
     LLVMPositionBuilderAtEnd(b, steps);
-    move(c, i, address);
-    if (!store)
-        has_read(c, i);
+    (store ? shared_store : shared_load)(c, i, &p);
     LLVMBuildBr(b, behind);
     if (store)
         return;
+    LLVMBasicBlockRef same = block_new(c, "same");
     LLVMPositionBuilderAtEnd(b, other);
-    shared_uniform(c, i, both(c, both(c, all_equal(c, offsets, splat(c, first)), aligned), fits(c, at, 4)), address,
-                   rare, behind);
+    branch_mostly(c, both(c, all_equal(c, offsets, first), both_fit(c, &p, 4)), same, rare);
+    LLVMPositionBuilderAtEnd(b, same);
+    shared_load_same(c, i, &p);
+    LLVMBuildBr(b, behind);
 }
 
 /* Under a guard: nothing for no lane; inline for all; the interpreter for some. */

@@ -11,21 +11,32 @@
 #define OF3 { ROW_32, { ROW_32, ROW_32, ROW_32 }, false }
 #define CMP { P, { ROW_32, ROW_32 }, false }
 #define OF2_64 { ROW_64, { ROW_64, ROW_64 }, false }
+#define OF1 { ROW_32, { ROW_32 }, false }
 #define WIDE { ROW_64, { ROW_32, ROW_32 }, false }
+#define OF_64_32 { ROW_64, { ROW_64, ROW_32 }, false }
 #define IS(name) [EXEC_STRAIGHT_##name]
 
 static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(ADD_F32) = OF2, IS(SUB_F32) = OF2, IS(MUL_F32) = OF2, IS(FMA_F32) = OF3,
     IS(ADD_FTZ_F32) = OF2, IS(SUB_FTZ_F32) = OF2, IS(MUL_FTZ_F32) = OF2, IS(FMA_FTZ_F32) = OF3,
     IS(ADD_32) = OF2, IS(SUB_32) = OF2, IS(MUL_LO_32) = OF2, IS(MAD_LO_32) = OF3,
-    IS(AND_32) = OF2, IS(OR_32) = OF2, IS(XOR_32) = OF2, IS(NOT_32) = { ROW_32, { ROW_32 }, false },
+    IS(AND_32) = OF2, IS(OR_32) = OF2, IS(XOR_32) = OF2, IS(NOT_32) = OF1,
     IS(SHL_32) = OF2, IS(SHR_U32) = OF2, IS(SHR_S32) = OF2, IS(MIN_S32) = OF2, IS(MAX_S32) = OF2,
     IS(MIN_U32) = OF2, IS(MAX_U32) = OF2, IS(ADD_64) = OF2_64, IS(SUB_64) = OF2_64, IS(AND_64) = OF2_64,
-    IS(OR_64) = OF2_64, IS(SHL_64) = { ROW_64, { ROW_64, ROW_32 }, false },
+    IS(OR_64) = OF2_64, IS(SHL_64) = OF_64_32,
     IS(MUL_WIDE_U32) = WIDE, IS(MUL_WIDE_S32) = WIDE, IS(SELP_32) = { ROW_32, { ROW_32, ROW_32 }, true },
     IS(EQ_32) = CMP, IS(NE_32) = CMP, IS(LT_S32) = CMP, IS(LE_S32) = CMP, IS(GT_S32) = CMP, IS(GE_S32) = CMP,
     IS(LT_U32) = CMP, IS(LE_U32) = CMP, IS(GT_U32) = CMP, IS(GE_U32) = CMP,
-    IS(COPY_32) = { ROW_32, { ROW_32 }, false }, IS(COPY_64) = { ROW_64, { ROW_64 }, false },
+    IS(NEG_F32) = OF1, IS(ABS_F32) = OF1, IS(CVT_F32_S32) = OF1, IS(CVT_F32_U32) = OF1, IS(NEG_32) = OF1,
+    IS(EXTEND_U32) = { ROW_64, { ROW_32 }, false }, IS(EXTEND_S32) = { ROW_64, { ROW_32 }, false },
+    IS(CUT_64) = { ROW_32, { ROW_64 }, false }, IS(MUL_HI_U32) = OF2, IS(MUL_HI_S32) = OF2, IS(XOR_64) = OF2_64,
+    IS(SHR_U64) = OF_64_32, IS(SHR_S64) = OF_64_32, IS(MUL_LO_64) = OF2_64,
+    IS(MAD_WIDE_U32) = { ROW_64, { ROW_32, ROW_32, ROW_64 }, false },
+    IS(MAD_WIDE_S32) = { ROW_64, { ROW_32, ROW_32, ROW_64 }, false },
+    IS(SELP_64) = { ROW_64, { ROW_64, ROW_64 }, true },
+    IS(EQ_F32) = CMP, IS(NE_F32) = CMP, IS(LT_F32) = CMP, IS(LE_F32) = CMP, IS(GT_F32) = CMP, IS(GE_F32) = CMP,
+    IS(EQU_F32) = CMP, IS(NEU_F32) = CMP, IS(LTU_F32) = CMP, IS(LEU_F32) = CMP, IS(GTU_F32) = CMP, IS(GEU_F32) = CMP,
+    IS(COPY_32) = OF1, IS(COPY_64) = { ROW_64, { ROW_64 }, false },
 };
 
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *i)
@@ -89,10 +100,11 @@ static LLVMValueRef shift(struct compiler *c, LLVMOpcode opcode, LLVMValueRef a,
     LLVMValueRef far = LLVMBuildICmp(b, LLVMIntUGE, count, splat_32(c, bits), "");
     LLVMValueRef near = LLVMBuildAnd(b, count, splat_32(c, bits - 1), "");
     if (opcode == LLVMAShr)
-        return LLVMBuildAShr(b, a, LLVMBuildSelect(b, far, splat_32(c, bits - 1), near, ""), "");
+        near = LLVMBuildSelect(b, far, splat_32(c, bits - 1), near, "");
     if (bits == 64)
         near = LLVMBuildZExt(b, near, c->row64, "");
-    return LLVMBuildSelect(b, far, LLVMConstNull(LLVMTypeOf(a)), LLVMBuildBinOp(b, opcode, a, near, ""), "");
+    LLVMValueRef result = LLVMBuildBinOp(b, opcode, a, near, "");
+    return opcode == LLVMAShr ? result : LLVMBuildSelect(b, far, LLVMConstNull(LLVMTypeOf(a)), result, "");
 }
 
 static LLVMValueRef extremum(struct compiler *c, LLVMIntPredicate first_wins, LLVMValueRef a, LLVMValueRef b)
@@ -107,18 +119,42 @@ static LLVMValueRef wide_product(struct compiler *c, bool sign, LLVMValueRef a, 
                         LLVMBuildCast(c->builder, extend, b, c->row64, ""), "");
 }
 
+static LLVMValueRef upper_half(struct compiler *c, LLVMValueRef product)
+{
+    LLVMValueRef high = LLVMBuildLShr(c->builder, product, splat(c, constant_64(c, 32)), "");
+    return LLVMBuildTrunc(c->builder, high, c->row32, "");
+}
+
+/* Of one operand: conversions and signs. NULL: none of these. */
+static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueRef a)
+{
+    LLVMBuilderRef b = c->builder;
+    switch (operation) {
+    case EXEC_STRAIGHT_NEG_F32: return LLVMBuildXor(b, a, splat_32(c, 0x80000000), "");
+    case EXEC_STRAIGHT_ABS_F32: return LLVMBuildAnd(b, a, splat_32(c, 0x7fffffff), "");
+    case EXEC_STRAIGHT_NEG_32: return LLVMBuildNeg(b, a, "");
+    case EXEC_STRAIGHT_CVT_F32_S32: return LLVMBuildBitCast(b, LLVMBuildSIToFP(b, a, c->floats, ""), c->row32, "");
+    case EXEC_STRAIGHT_CVT_F32_U32: return LLVMBuildBitCast(b, LLVMBuildUIToFP(b, a, c->floats, ""), c->row32, "");
+    case EXEC_STRAIGHT_EXTEND_U32: return LLVMBuildZExt(b, a, c->row64, "");
+    case EXEC_STRAIGHT_EXTEND_S32: return LLVMBuildSExt(b, a, c->row64, "");
+    case EXEC_STRAIGHT_CUT_64: return LLVMBuildTrunc(b, a, c->row32, "");
+    case EXEC_STRAIGHT_NOT_32: return LLVMBuildNot(b, a, "");
+    case EXEC_STRAIGHT_COPY_32: case EXEC_STRAIGHT_COPY_64: return a;
+    default: return NULL;
+    }
+}
+
 static LLVMValueRef integer_operation(struct compiler *c, uint8_t operation, LLVMValueRef *s)
 {
     LLVMBuilderRef b = c->builder;
     switch (operation) {
     case EXEC_STRAIGHT_ADD_32: case EXEC_STRAIGHT_ADD_64: return LLVMBuildAdd(b, s[0], s[1], "");
     case EXEC_STRAIGHT_SUB_32: case EXEC_STRAIGHT_SUB_64: return LLVMBuildSub(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_MUL_LO_32: return LLVMBuildMul(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_MUL_LO_32: case EXEC_STRAIGHT_MUL_LO_64: return LLVMBuildMul(b, s[0], s[1], "");
     case EXEC_STRAIGHT_MAD_LO_32: return LLVMBuildAdd(b, LLVMBuildMul(b, s[0], s[1], ""), s[2], "");
     case EXEC_STRAIGHT_AND_32: case EXEC_STRAIGHT_AND_64: return LLVMBuildAnd(b, s[0], s[1], "");
     case EXEC_STRAIGHT_OR_32: case EXEC_STRAIGHT_OR_64: return LLVMBuildOr(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_XOR_32: return LLVMBuildXor(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_NOT_32: return LLVMBuildNot(b, s[0], "");
+    case EXEC_STRAIGHT_XOR_32: case EXEC_STRAIGHT_XOR_64: return LLVMBuildXor(b, s[0], s[1], "");
     case EXEC_STRAIGHT_SHL_32: return shift(c, LLVMShl, s[0], s[1], 32);
     case EXEC_STRAIGHT_SHL_64: return shift(c, LLVMShl, s[0], s[1], 64);
     case EXEC_STRAIGHT_SHR_U32: return shift(c, LLVMLShr, s[0], s[1], 32);
@@ -129,7 +165,13 @@ static LLVMValueRef integer_operation(struct compiler *c, uint8_t operation, LLV
     case EXEC_STRAIGHT_MAX_U32: return extremum(c, LLVMIntUGT, s[0], s[1]);
     case EXEC_STRAIGHT_MUL_WIDE_U32: return wide_product(c, false, s[0], s[1]);
     case EXEC_STRAIGHT_MUL_WIDE_S32: return wide_product(c, true, s[0], s[1]);
-    default: return s[0];             /* a copy */
+    case EXEC_STRAIGHT_SHR_U64: return shift(c, LLVMLShr, s[0], s[1], 64);
+    case EXEC_STRAIGHT_SHR_S64: return shift(c, LLVMAShr, s[0], s[1], 64);
+    case EXEC_STRAIGHT_MUL_HI_U32: return upper_half(c, wide_product(c, false, s[0], s[1]));
+    case EXEC_STRAIGHT_MUL_HI_S32: return upper_half(c, wide_product(c, true, s[0], s[1]));
+    case EXEC_STRAIGHT_MAD_WIDE_U32: return LLVMBuildAdd(b, wide_product(c, false, s[0], s[1]), s[2], "");
+    case EXEC_STRAIGHT_MAD_WIDE_S32: return LLVMBuildAdd(b, wide_product(c, true, s[0], s[1]), s[2], "");
+    default: return conversion(c, operation, s[0]);
     }
 }
 
@@ -138,6 +180,15 @@ static LLVMIntPredicate comparison_of(uint8_t operation)
     static const LLVMIntPredicate predicates[] = { LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE, LLVMIntSGT,
                                                    LLVMIntSGE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE };
     return predicates[operation - EXEC_STRAIGHT_EQ_32];
+}
+
+static LLVMValueRef float_comparison(struct compiler *c, uint8_t operation, LLVMValueRef *s)
+{
+    static const LLVMRealPredicate predicates[] = { LLVMRealOEQ, LLVMRealONE, LLVMRealOLT, LLVMRealOLE,
+                                                    LLVMRealOGT, LLVMRealOGE, LLVMRealUEQ, LLVMRealUNE,
+                                                    LLVMRealULT, LLVMRealULE, LLVMRealUGT, LLVMRealUGE };
+    return LLVMBuildFCmp(c->builder, predicates[operation - EXEC_STRAIGHT_EQ_F32], to_float(c, s[0], false),
+                         to_float(c, s[1], false), "");
 }
 
 static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVMValueRef *s)
@@ -150,7 +201,9 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
         return float_operation(c, (uint8_t)(k - EXEC_STRAIGHT_ADD_FTZ_F32 + EXEC_STRAIGHT_ADD_F32), s, true);
     if (k >= EXEC_STRAIGHT_EQ_32 && k <= EXEC_STRAIGHT_GE_U32)
         return LLVMBuildBitCast(b, LLVMBuildICmp(b, comparison_of(k), s[0], s[1], ""), c->i32, "");
-    if (k == EXEC_STRAIGHT_SELP_32)
+    if (k >= EXEC_STRAIGHT_EQ_F32 && k <= EXEC_STRAIGHT_GEU_F32)
+        return LLVMBuildBitCast(b, float_comparison(c, k, s), c->i32, "");
+    if (k == EXEC_STRAIGHT_SELP_32 || k == EXEC_STRAIGHT_SELP_64)
         return LLVMBuildSelect(b, lanes_of(c, predicate_read(c, i->in, i->in_flip)), s[0], s[1], "");
     return integer_operation(c, k, s);
 }

@@ -27,7 +27,7 @@
 /* One is a predicate. */
 enum row_bits { ROW_PREDICATE = 1, ROW_32 = 32, ROW_64 = 64 };
 
-struct row {
+struct row_variable {
     exec_source at;                   /* frame or warp */
     enum row_bits bits;
     bool written;
@@ -49,7 +49,7 @@ struct compiler {
     LLVMBasicBlockRef exit;
     LLVMValueRef next;                /* variable: what the code returns */
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
-    struct row *rows;
+    struct row_variable *rows;
     uint32_t row_count, row_room;
     bool failed;                      /* no memory */
 };

@@ -12,7 +12,7 @@ static LLVMTypeRef type_of(const struct compiler *c, enum row_bits bits)
 
 static unsigned align_of(enum row_bits bits) { return bits == ROW_PREDICATE ? 4 : 64; }
 
-static struct row *find(struct compiler *c, exec_source at, enum row_bits bits)
+static struct row_variable *find(struct compiler *c, exec_source at, enum row_bits bits)
 {
     for (uint32_t k = 0; k < c->row_count; k++)
         if (c->rows[k].at == at && c->rows[k].bits == bits)
@@ -22,12 +22,12 @@ static struct row *find(struct compiler *c, exec_source at, enum row_bits bits)
 
 static void note(struct compiler *c, exec_source at, enum row_bits bits, bool written)
 {
-    struct row *r = find(c, at, bits);
+    struct row_variable *r = find(c, at, bits);
     if ((at & 3) == EXEC_BASE_ABSOLUTE || !bits || c->failed)
         return;
     if (!r && c->row_count == c->row_room) {
         uint32_t room = c->row_room ? 2 * c->row_room : 64;
-        struct row *more = realloc(c->rows, room * sizeof *more);
+        struct row_variable *more = realloc(c->rows, room * sizeof *more);
         if (!more) {
             c->failed = true;
             return;
@@ -37,7 +37,7 @@ static void note(struct compiler *c, exec_source at, enum row_bits bits, bool wr
     }
     if (!r) {
         r = &c->rows[c->row_count++];
-        *r = (struct row){ .at = at, .bits = bits };
+        *r = (struct row_variable){ .at = at, .bits = bits };
         for (uint32_t k = 0; k + 1 < c->row_count; k++)
             if (c->rows[k].at == at)
                 r->in_memory = c->rows[k].in_memory = true;
@@ -138,13 +138,13 @@ static LLVMValueRef place_of(struct compiler *c, exec_source at)
     return address_of(c, (at & 3) == EXEC_BASE_WARP ? c->warp : c->frame, at & ~(exec_source)3);
 }
 
-static void load_row(struct compiler *c, const struct row *r)
+static void load_row(struct compiler *c, const struct row_variable *r)
 {
     LLVMValueRef value = load_from(c, type_of(c, r->bits), place_of(c, r->at), align_of(r->bits));
     LLVMBuildStore(c->builder, value, r->variable);
 }
 
-static void store_row(struct compiler *c, const struct row *r)
+static void store_row(struct compiler *c, const struct row_variable *r)
 {
     LLVMValueRef value = LLVMBuildLoad2(c->builder, type_of(c, r->bits), r->variable, "");
     store_to(c, value, place_of(c, r->at), align_of(r->bits));
@@ -153,7 +153,7 @@ static void store_row(struct compiler *c, const struct row *r)
 void rows_begin(struct compiler *c)
 {
     for (uint32_t k = 0; k < c->row_count; k++) {
-        struct row *r = &c->rows[k];
+        struct row_variable *r = &c->rows[k];
         if (r->in_memory)
             continue;
         r->variable = LLVMBuildAlloca(c->builder, type_of(c, r->bits), "");
@@ -182,7 +182,7 @@ LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
 {
     if ((at & 3) == EXEC_BASE_ABSOLUTE)
         return constant_row(c, at, bits);
-    const struct row *r = find(c, at, bits);
+    const struct row_variable *r = find(c, at, bits);
     if (r->in_memory)
         return load_from(c, type_of(c, bits), place_of(c, at), align_of(bits));
     return LLVMBuildLoad2(c->builder, type_of(c, bits), r->variable, "");
@@ -190,7 +190,7 @@ LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
 
 void row_write(struct compiler *c, uint32_t d, enum row_bits bits, LLVMValueRef value)
 {
-    const struct row *r = find(c, d | EXEC_BASE_FRAME, bits);
+    const struct row_variable *r = find(c, d | EXEC_BASE_FRAME, bits);
     if (r->in_memory)
         store_to(c, value, place_of(c, r->at), align_of(bits));
     else
