@@ -69,8 +69,6 @@ void row_write(struct compiler *, uint32_t d, enum row_bits, LLVMValueRef);
 /* A source predicate, which may be inverted, and lanes of one. */
 LLVMValueRef predicate_read(struct compiler *, uint32_t at, uint32_t flip);
 LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
-/* Does the instruction's handler touch only rows that it names? Else all rows go to the frame and come back. */
-bool names_its_rows(const struct exec_insn *);
 /* Executes the instruction in the interpreter; the code ends if it is not behind it then. */
 void rows_step(struct compiler *, const struct exec_insn *);
 

@@ -225,7 +225,8 @@ static void reload(struct compiler *c, exec_source at)
             load_row(c, &c->rows[k]);
 }
 
-bool names_its_rows(const struct exec_insn *i)
+/* Does the handler touch only rows that the instruction names? Else all rows go to the frame and come back. */
+static bool names_its_rows(const struct exec_insn *i)
 {
     return i->known != EXEC_STRAIGHT_NONE && i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_GUARDED;
 }
