@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control-managers/cluster-manager/admin_rows.h"
 #include "control-managers/cluster-manager/changes.h"
 #include "control-managers/cluster-manager/moving.h"
 #include "control-managers/common/daemon.h"
@@ -114,43 +115,8 @@ void admin_handle_key_rotate(struct conn *conn, struct loop_call *call, void *ob
 
 /* ---- nodes ---- */
 
-static void fill_node(struct cluster *cluster, struct node *node, admin_node *out, admin_gpu *gpus, ctl_host *addresses)
-{
-    for (size_t i = 0; i < node->address_count; i++)
-        addresses[i] = node->addresses[i];
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        struct gpu *gpu = node->gpus[i];
-        const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
-        gpus[i] = (admin_gpu){
-            .gpu = { .id = gpu->id, .product = gpu->product, .index = gpu->index, .sms = gpu->sms,
-                     .clock_mhz = gpu->clock_mhz,
-                     .memory = gpu->memory, .sharing = gpu->offered, .sm_limits = gpu->sm_limits,
-                     .state = gpu->state == CTL_GPU_READY && gpu->degraded ? CTL_GPU_DEGRADED : gpu->state,
-                     .text = gpu->degraded ? gpu->degraded_why : gpu->text },
-            .used_sms = slot->used_sms, .used_memory = slot->used_memory, .servers = slot->users,
-        };
-    }
-    bool spoken = node->session && node->registered;
-    *out = (admin_node){
-        .name = node->row.name,
-        .host = node->row.host,
-        .addresses = { (u_int)node->address_count, addresses },
-        .state = node->state,
-        .drained = node->row.drained,
-        .last_heard =
-            spoken ? loop_time() - (int64_t)(loop_now(cluster->loop) - node->heard) * 1000 : node->row.last_heard,
-        .software = node->software,
-        .gpus = { (u_int)node->gpu_count, gpus },
-        .servers = (u_int)node->server_count,
-        .encrypted = node->session && conn_encrypted(node->session->conn),
-        .has_secret = node->row.has_stored,
-        .drain_reason = node->row.drain_reason,
-    };
-}
-
 void admin_handle_nodes(struct conn *conn, struct loop_call *call, void *object)
 {
-    struct node_buffers { admin_gpu gpus[CTL_MAX_GPUS]; ctl_host addresses[CTL_MAX_ADDRESSES]; };
     const admin_named_page *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
     admin_node nodes[ADMIN_MAX_NODE_PAGE];
@@ -167,12 +133,12 @@ void admin_handle_nodes(struct conn *conn, struct loop_call *call, void *object)
         snprintf(text, sizeof text, "there is no node '%s'", args->only);
         result.status = (ctl_status){ CTL_NOT_FOUND, text };
     } else if (only) {
-        fill_node(cluster, only, &nodes[0], buffers[0].gpus, buffers[0].addresses);
+        row_of_node(cluster, only, &nodes[0], &buffers[0]);
         result.nodes.nodes_len = 1;
     }
     for (; result.nodes.nodes_len < ADMIN_MAX_NODE_PAGE && (node = map_at(&cluster->nodes, at)); at++) {
         u_int i = result.nodes.nodes_len++;
-        fill_node(cluster, node, &nodes[i], buffers[i].gpus, buffers[i].addresses);
+        row_of_node(cluster, node, &nodes[i], &buffers[i]);
     }
     result.more = at < cluster->nodes.count;
     call_reply(call, &result);
@@ -356,37 +322,6 @@ void admin_handle_node_add(struct conn *conn, struct loop_call *call, void *obje
 
 /* ---- servers ---- */
 
-struct server_addresses { ctl_uri uris[CTL_MAX_ADDRESSES]; };
-
-static void fill_server(struct server *server, admin_server *out, struct server_addresses *addresses)
-{
-    for (size_t i = 0; i < server->address_count; i++)
-        addresses->uris[i] = server->addresses[i];
-    *out = (admin_server){
-        .id = server->row.id,
-        .vm = server->row.vm,
-        .node = server->row.node,
-        .gpus = { (u_int)server->gpu_count, server->gpu_names },
-        .sharing = server->row.sharing,
-        .sms = server->row.sms,
-        .memory = server->row.memory,
-        .prog = server->row.program,
-        .created = server->row.created,
-        .programs = (u_int)server->program_count,
-        .silent = !server->node->registered,
-        .report = { .id = server->row.id,
-                    .state = server->stopping ? CTL_SERVER_STOPPING : server->state,
-                    .addresses = { (u_int)server->address_count, addresses->uris },
-                    .granted_sms = server->granted_sms,
-                    .memory_limit = server->memory_limit,
-                    .memory_used = server->memory_used,
-                    .workers = server->workers,
-                    .pid = server->pid,
-                    .restarts = server->restarts,
-                    .status = { server->code, server->text } },
-    };
-}
-
 /* Nothing was found for a filter: is that because it names nobody? CTL_OK, or CTL_NOT_FOUND with text. */
 static ctl_code check_filter(struct cluster *cluster, const char *vm, const char *node, char *text)
 {
@@ -412,7 +347,7 @@ static size_t fill_servers(struct cluster *cluster, uint64_t after, const char *
             *more = 1;
             break;
         }
-        fill_server(server, &out[count], &addresses[count]);
+        row_of_server(server, &out[count], &addresses[count]);
         count++;
     }
     return count;
@@ -466,7 +401,7 @@ static void answer_programs(struct cluster_session *session)
     struct cluster *cluster = session->cluster;
     static char texts[CTL_MAX_PAGE][CTL_MAX_TEXT + 1];
     admin_program programs[CTL_MAX_PAGE];
-    char text[CTL_MAX_TEXT + 1] = "", empty[1] = "", *vm = session->listing.vm, *node = session->listing.node;
+    char text[CTL_MAX_TEXT + 1] = "", *vm = session->listing.vm, *node = session->listing.node;
     admin_programs_result result = { .status = { CTL_OK, text }, .programs = { 0, programs } };
     struct vm *wanted = *vm ? vm_find(cluster, vm) : NULL;
     struct program *program;
@@ -480,17 +415,8 @@ static void answer_programs(struct cluster_session *session)
             result.more = 1;
             break;
         }
-        char *why = program_waits_for(program, texts[result.programs.programs_len]);
-        programs[result.programs.programs_len++] = (admin_program){
-            .id = program->id, .vm = program->vm->row.name,
-            .prog = { .key = program->key, .pid = program->pid, .uid = program->uid,
-                      .executable = program->executable },
-            .state = program->state, .position = program->queued ? program->position : 0,
-            .server = program->server ? program->server->row.id : 0, .since = program->since,
-            .gpus = program->server ? (u_int)program->server->gpu_count : 0,
-            .transport = { program->mode ? program->mode : empty, program->mode_why ? program->mode_why : empty },
-            .why = why,
-        };
+        u_int i = result.programs.programs_len++;
+        row_of_program(program, &programs[i], texts[i]);
     }
     if (!result.programs.programs_len)
         result.status.code = check_filter(cluster, vm, node, text);

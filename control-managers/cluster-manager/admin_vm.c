@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "control-managers/cluster-manager/admin_vm.h"
+#include "control-managers/cluster-manager/admin_rows.h"
 #include "cpu/common/explain.h"
 
 void admin_vm_reply(struct loop_call *call, bool plain, ctl_code code, char *text, char *secret)
@@ -350,13 +351,6 @@ void admin_handle_vm_remove(struct conn *conn, struct loop_call *call, void *obj
 
 /* ---- listing ---- */
 
-static void fill_vm(struct vm *vm, admin_vm *out)
-{
-    *out = (admin_vm){ .name = vm->row.name, .address = vm->row.address, .host = vm->row.host, .sms = vm->row.sms,
-                       .memory = vm->row.memory_mib << 20, .sharing = vm->row.sharing, .grouping = vm->row.grouping,
-                       .wait = (admin_wait)vm->row.wait, .gpus = vm->row.gpus };
-}
-
 /* The rows of a page: fills *first and how many. CTL_NOT_FOUND with text. */
 static ctl_code page(struct cluster *cluster, const admin_named_page *args, struct vm **rows, size_t *count,
                      u_int *more, char *text)
@@ -384,18 +378,8 @@ void admin_handle_vms(struct conn *conn, struct loop_call *call, void *object)
     admin_vm_row vms[CTL_MAX_PAGE];
     admin_vms_result result = { .status = { CTL_OK, text } };
     result.status.code = page(session_of(conn)->cluster, object, rows, &count, &result.more, text);
-    for (size_t i = 0; i < count; i++) {
-        vms[i] = (admin_vm_row){
-            .has_secret = rows[i]->row.has_stored,
-            .connected = rows[i]->session != NULL,
-            .encrypted = rows[i]->session && conn_encrypted(rows[i]->session->conn),
-            .last_heard = rows[i]->last_heard,
-            .servers = (u_int)rows[i]->server_count,
-            .programs = (u_int)rows[i]->program_count,
-            .waiting = (u_int)rows[i]->waiting,
-        };
-        fill_vm(rows[i], &vms[i].vm);
-    }
+    for (size_t i = 0; i < count; i++)
+        row_of_vm(rows[i], &vms[i]);
     result.vms.vms_len = (u_int)count;
     result.vms.vms_val = vms;
     call_reply(call, &result);
@@ -410,7 +394,7 @@ void admin_handle_vm_export(struct conn *conn, struct loop_call *call, void *obj
     admin_vm_export_result result = { .status = { CTL_OK, text } };
     result.status.code = page(session_of(conn)->cluster, object, rows, &count, &result.more, text);
     for (size_t i = 0; i < count; i++) {
-        fill_vm(rows[i], &vms[i].vm);
+        row_of_entitlement(rows[i], &vms[i].vm);
         vms[i].stored.stored_len = rows[i]->row.has_stored ? DB_STORED_SIZE : 0;
         vms[i].stored.stored_val = (char *)rows[i]->row.stored;
     }
