@@ -116,6 +116,27 @@ static void set_clock(struct loop *loop)
     uv_timer_start(&loop->clock, fire, loop->timers->due > now ? loop->timers->due - now : 1, 0);
 }
 
+uint64_t loop_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+const double loop_held_seconds[LOOP_HELD - 1] = { 0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 1 };
+
+void loop_note_held(struct loop *loop, uint64_t begun)
+{
+    uint64_t took = loop_clock_ns() - begun;
+    int i = 0;
+    while (i < LOOP_HELD - 1 && (double)took > loop_held_seconds[i] * 1e9)
+        i++;
+    loop->held.counts[i]++;
+    loop->held.ns += took;
+}
+
+const struct loop_held *loop_held(const struct loop *loop) { return &loop->held; }
+
 static void fire(uv_timer_t *clock)
 {
     struct loop *loop = clock->data;
@@ -124,7 +145,9 @@ static void fire(uv_timer_t *clock)
     while (loop->timers && loop->timers->due <= now) {
         struct loop_timer *timer = loop->timers;
         take_out(loop, timer);
+        uint64_t begun = loop_clock_ns();
         timer->fn(timer, timer->context);
+        loop_note_held(loop, begun);
     }
     loop->firing = false;
     set_clock(loop);

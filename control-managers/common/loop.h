@@ -48,6 +48,14 @@ void loop_run_once(struct loop *); /* waits for one round of events */
 void loop_stop(struct loop *);
 uint64_t loop_now(struct loop *); /* ms, only moves forward; stands still while this process is stopped */
 int64_t loop_time(void);          /* microseconds since 1970 */
+/* How long handlers of calls, timers and posts have held the loop: counts[i]: of at most loop_held_seconds[i], the last
+   one of more. The loop's thread. */
+enum { LOOP_HELD = 10 };
+struct loop_held {
+    uint64_t counts[LOOP_HELD], ns;
+};
+extern const double loop_held_seconds[LOOP_HELD - 1];
+const struct loop_held *loop_held(const struct loop *);
 /* For processes, files and pipes: handles of your own on the same loop (uv_spawn …). */
 uv_loop_t *loop_uv(struct loop *);
 /* Any thread: fn(context) runs in the loop's thread, in order. 0 or -ENOMEM. */

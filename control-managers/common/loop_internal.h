@@ -29,6 +29,7 @@ struct loop {
     struct loop_timer *timers; /* root of a pairing heap */
     uint64_t slept;            /* ms that loop_now leaves out */
     bool firing, stopping;
+    struct loop_held held;
     pthread_mutex_t lock; /* of posted */
     struct loop_posted *posted, **posted_end;
     struct loop_signal_handle *signals;
@@ -96,6 +97,10 @@ struct conn {
 
     struct connecting *connecting; /* loop_connect.c, NULL when connected */
 };
+
+/* loop.c: a handler has run since loop_clock_ns said `begun`. */
+uint64_t loop_clock_ns(void);
+void loop_note_held(struct loop *, uint64_t begun);
 
 /* loop_conn.c */
 struct conn *conn_create(struct loop *, const struct conn_service *, void *context, bool is_unix);

@@ -182,7 +182,10 @@ static void handle_call(struct conn *conn, const struct loop_record *record)
         conn_doom(conn, -EPROTO, "the peer sent a call of %s whose arguments are out of bounds or cut off",
                   procedure->name);
     } else {
+        struct loop *loop = conn->loop;
+        uint64_t begun = loop_clock_ns();
         method->handler(conn, call, args);
+        loop_note_held(loop, begun);
         protocol_free(procedure->args, args);
     }
     free(args);
