@@ -26,7 +26,7 @@ struct tls_session {
     SSL *ssl;
     BIO *in, *out;
     char name[128]; /* whom the peer's certificate must name; "" any */
-    char peer[128];
+    char peer[TLS_NAME_SIZE];
 };
 
 /* The newest reason that OpenSSL gives. */
@@ -278,10 +278,17 @@ static bool name_fits(const char *wanted, const char *name)
 }
 
 /* What an issuer below the root has made counts for nodes and VMs only (authority.h): leaf, issuer, root. */
-static bool issuer_may(SSL *ssl, const char *name)
+static bool issuer_may(const STACK_OF(X509) * chain, const char *name)
 {
-    const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
     return !chain || sk_X509_num(chain) <= 2 || strncmp(name, "node:", 5) == 0 || strncmp(name, "client:", 7) == 0;
+}
+
+/* "" where it has none, or one that cannot be a name. */
+static void common_name(const X509 *certificate, char name[TLS_NAME_SIZE])
+{
+    int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name, TLS_NAME_SIZE);
+    if (length < 0 || (size_t)length != strlen(name))
+        name[0] = '\0';
 }
 
 /* Remembers who the peer is; -EKEYREJECTED when it is not whom we wanted. */
@@ -289,13 +296,10 @@ static int learn_peer(struct tls_session *session, char *error)
 {
     X509 *certificate = SSL_get1_peer_certificate(session->ssl);
     if (certificate) {
-        int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, session->peer,
-                                               sizeof session->peer);
-        if (length < 0 || (size_t)length != strlen(session->peer))
-            session->peer[0] = '\0';
+        common_name(certificate, session->peer);
         X509_free(certificate);
     }
-    if (!issuer_may(session->ssl, session->peer))
+    if (!issuer_may(SSL_get0_verified_chain(session->ssl), session->peer))
         return explain(error, -EKEYREJECTED,
                        "the peer's certificate names '%s', and its issuer may make only those of "
                        "nodes and VMs",
@@ -324,6 +328,36 @@ static int peer_refuses(char *error)
                        reason());
     default: return 0;
     }
+}
+
+bool tls_context_check_caller(const struct tls_context *context, const struct tls_der *chain, size_t count,
+                              char name[TLS_NAME_SIZE])
+{
+    STACK_OF(X509) *shown = sk_X509_new_null();
+    X509_STORE_CTX *check = X509_STORE_CTX_new();
+    bool good = shown && check && count > 0;
+    for (size_t i = 0; i < count && good; i++) {
+        const uint8_t *at = chain[i].bytes;
+        X509 *one = d2i_X509(NULL, &at, (long)chain[i].size);
+        good = one && sk_X509_push(shown, one) > 0;
+        if (!good)
+            X509_free(one);
+    }
+    good =
+        good && X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(context->ssl), sk_X509_value(shown, 0), shown) == 1;
+    if (good) {
+        X509_STORE_CTX_set_default(check, "ssl_client");
+        X509_STORE_CTX_set_verify_cb(check, certificate_verify);
+        good = X509_verify_cert(check) == 1;
+    }
+    if (good) {
+        common_name(sk_X509_value(shown, 0), name);
+        good = *name && issuer_may(X509_STORE_CTX_get0_chain(check), name);
+    }
+    X509_STORE_CTX_free(check);
+    sk_X509_pop_free(shown, X509_free);
+    ERR_clear_error();
+    return good;
 }
 
 int tls_session_handshake(struct tls_session *session, char *error)

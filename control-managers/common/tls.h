@@ -35,6 +35,16 @@ bool tls_context_revokes(const struct tls_context *, struct tls_session *);
 /* Its certificate may be used at both ends, as those of earlier versions: to be renewed. */
 bool tls_context_is_old(const struct tls_context *);
 
+/* For listeners whose TLS is another library's. chain: of a caller, its own certificate first. true: the authority made
+   it, for callers, it is in date and not revoked, and *name is its common name. Any thread. */
+enum { TLS_NAME_SIZE = 128 };
+struct tls_der {
+    const uint8_t *bytes;
+    size_t size;
+};
+bool tls_context_check_caller(const struct tls_context *, const struct tls_der *chain, size_t count,
+                              char name[TLS_NAME_SIZE]);
+
 /* ---- one connection; used by the loop ---- */
 
 /* peer_name: whom the peer's certificate must name, "cluster:*": anybody whose name begins so; NULL: anybody of the CA.
