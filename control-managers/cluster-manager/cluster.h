@@ -21,13 +21,14 @@
  *            move), idle.c, servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
  *   model    state.c, queue.c, entitlement.c, place.c, place_gang.c, moves.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
- *            (outbox.c), events (events.c), answers to calls that wait (waiting.c)
+ *            (outbox.c), events (events.c), answers to calls that wait (waiting.c), news for followers (follow.c)
  *
  * Another look at the queue is an effect too: queue_retry only sets a timer, and main.c says what the timer does.
  */
 #ifndef FLYT_CLUSTER_CLUSTER_H
 #define FLYT_CLUSTER_CLUSTER_H
 
+#include "control-managers/cluster-manager/follow.h"
 #include "control-managers/cluster-manager/place.h"
 #include "control-managers/cluster-manager/schema.h"
 #include "control-managers/common/db_worker.h"
@@ -79,6 +80,7 @@ struct gpu {
 };
 
 struct node {
+    struct followed followed;
     struct db_node row;
     bool in_db;
     unsigned puts; /* how often the row was given to the DB */
@@ -112,6 +114,7 @@ struct counted {
 };
 
 struct server {
+    struct followed followed;
     struct server *node_next, **node_back, *vm_next, **vm_back;
     struct db_server row;
     struct vm *vm; /* NULL: its entitlement has gone */
@@ -150,6 +153,7 @@ struct rate {
 };
 
 struct vm {
+    struct followed followed;
     struct db_vm row;
     struct rate requests, told; /* its requests; events about it */
     uint32_t untold;            /* events that were left out */
@@ -173,6 +177,7 @@ struct vm {
 
 enum { PROGRAM_TRIES = 3, PROGRAM_LEFT = 4 };
 struct program {
+    struct followed followed;
     struct program *vm_next, **vm_back, *server_next, **server_back, *queue_next, **queue_back;
     struct cluster *cluster;
     uint64_t id, key;
@@ -225,10 +230,11 @@ struct cluster_session {
     /* the one call that waits */
     struct loop_call *waiting;
     void (*answer)(struct cluster_session *); /* the waiting call, with what there is now */
-    uint64_t after;                   /* ADMIN_EVENTS, ADMIN_PROGRAMS */
+    uint64_t after;                           /* ADMIN_EVENTS, ADMIN_PROGRAMS, ADMIN_FOLLOW */
     struct {
         bool waits; /* for programs_gathered */
         char vm[CTL_MAX_NAME + 1], node[CTL_MAX_NAME + 1];
+        uint64_t known; /* ADMIN_FOLLOW */
     } listing; /* ADMIN_PROGRAMS */
     uint64_t renew_after;             /* loop_now before which no certificate is renewed: renew.c */
     struct loop_timer beat;
@@ -294,6 +300,7 @@ struct cluster {
     struct cluster_session *sessions, *watchers;
     struct event_ring events;
     struct usage *usage;
+    struct follow follow;
     struct refusals refusals;
     admin_move_counts move_counts; /* under_way is not kept */
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off, policy;

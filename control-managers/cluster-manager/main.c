@@ -312,6 +312,7 @@ static void free_everything(struct cluster *cluster)
     logs_end(cluster);
     moving_end(cluster);
     usage_free(cluster->usage);
+    follow_free(&cluster->follow);
     loop_timer_stop(&cluster->tick);
     loop_timer_stop(&cluster->policy);
     keys_close(cluster);

@@ -392,6 +392,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [ADMIN_EVENTS] = { VIEWER, admin_handle_events },
     [ADMIN_TOP] = { VIEWER, admin_handle_top },
     [ADMIN_COUNTERS] = { VIEWER, admin_handle_counters },
+    [ADMIN_FOLLOW] = { VIEWER, admin_handle_follow },
     [ADMIN_USAGE] = { VIEWER, admin_handle_usage },
     [ADMIN_RELOAD] = { ADMIN, admin_handle_reload },
     [ADMIN_KEY_ROTATE] = { ADMIN, admin_handle_key_rotate },

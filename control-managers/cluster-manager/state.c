@@ -14,6 +14,7 @@ struct vm *vm_create(struct cluster *cluster, const struct db_vm *row)
         free(vm);
         return NULL;
     }
+    follow_add(&cluster->follow, &vm->followed, ADMIN_NEWS_VM);
     vm->cluster = cluster;
     vm->row = *row;
     if (*row->address)
@@ -57,6 +58,7 @@ void vm_destroy(struct cluster *cluster, struct vm *vm)
     loop_timer_stop(&vm->silence);
     outbox_clear(&vm->events);
     map_free(&vm->by_key);
+    follow_remove(&cluster->follow, &vm->followed, 0, vm->row.name);
     map_remove(&cluster->vms, vm->row.name);
     if (map_get(&cluster->vm_addresses, vm->row.address) == vm)
         map_remove(&cluster->vm_addresses, vm->row.address);
@@ -73,6 +75,7 @@ struct node *node_create(struct cluster *cluster, const char *name)
         return NULL;
     }
     snprintf(node->row.name, sizeof node->row.name, "%s", name);
+    follow_add(&cluster->follow, &node->followed, ADMIN_NEWS_NODE);
     node->state = ADMIN_NODE_AWAY;
     node->heard = loop_now(cluster->loop);
     return node;
@@ -100,6 +103,7 @@ void node_destroy(struct cluster *cluster, struct node *node)
         if (map_get(&cluster->node_addresses, node->addresses[i]) == node)
             map_remove(&cluster->node_addresses, node->addresses[i]);
     outbox_clear(&node->orders);
+    follow_remove(&cluster->follow, &node->followed, 0, node->row.name);
     map_remove(&cluster->nodes, node->row.name);
     free(node);
 }
@@ -191,6 +195,7 @@ struct server *server_create(struct cluster *cluster, const struct db_server *ro
         free(server);
         return NULL;
     }
+    follow_add(&cluster->follow, &server->followed, ADMIN_NEWS_SERVER);
     server->node_next = node->servers;
     server->node_back = &node->servers;
     if (server->node_next)
@@ -257,6 +262,7 @@ void server_destroy(struct cluster *cluster, struct server *server)
         server->vm->server_count--;
     }
     loop_timer_stop(&server->timer);
+    follow_remove(&cluster->follow, &server->followed, server->row.id, NULL);
     map_remove_id(&cluster->servers, server->row.id);
     free(server);
 }
@@ -281,6 +287,7 @@ struct program *program_create(struct cluster *cluster, struct vm *vm, const ctl
         free(program);
         return NULL;
     }
+    follow_add(&cluster->follow, &program->followed, ADMIN_NEWS_PROGRAM);
     program->cluster = cluster;
     program->key = what->key;
     program->pid = what->pid;
@@ -308,6 +315,7 @@ void program_destroy(struct cluster *cluster, struct program *program)
         program->vm_next->vm_back = program->vm_back;
     vm->program_count--;
     map_remove_id(&vm->by_key, program->key);
+    follow_remove(&cluster->follow, &program->followed, program->id, NULL);
     map_remove_id(&cluster->programs, program->id);
     free(program->executable);
     free(program->mode);

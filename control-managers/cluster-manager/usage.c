@@ -78,17 +78,11 @@ static struct total *total_make(struct cluster *cluster, enum total_of of, const
         free(total);
         return NULL;
     }
+    follow_add(&cluster->follow, &total->followed, ADMIN_NEWS_TOTAL);
     total->of = of;
     total->id = id ? id : cluster_new_id(cluster);
     snprintf(total->name, sizeof total->name, "%s", name);
     return total;
-}
-
-struct total *total_find(struct cluster *cluster, enum total_of of, const char *name)
-{
-    char key[TOTAL_KEY_SIZE];
-    total_key(of, name, key);
-    return map_get(&cluster->usage->totals, key);
 }
 
 /* Those that a server counts for: its VM, its node, its GPUs. Of several GPUs the first one has what the server has

@@ -33,6 +33,6 @@ void usage_detached(struct cluster *, struct program *, const char *why); /* sti
 void usage_named(struct cluster *, const struct vm *); /* its client manager has named all programs that it has */
 void usage_server_gone(struct cluster *, struct server *);
 
-extern conn_handler admin_handle_counters, admin_handle_usage;
+extern conn_handler admin_handle_counters, admin_handle_follow, admin_handle_usage;
 
 #endif

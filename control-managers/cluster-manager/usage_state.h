@@ -1,4 +1,4 @@
-/* usage_state.h: what usage.c keeps, for admin_usage.c, which answers about it. */
+/* usage_state.h: what usage.c keeps, for admin_counters.c and admin_follow.c, which answer about it. */
 #ifndef FLYT_CLUSTER_USAGE_STATE_H
 #define FLYT_CLUSTER_USAGE_STATE_H
 
@@ -10,6 +10,7 @@ enum { TOTALS_OF_SERVER = 2 + CTL_MAX_SERVER_GPUS };
 
 /* Of a VM, a node, a GPU: all that its servers ever did. `saved`: what the DB has of it. */
 struct total {
+    struct followed followed;
     enum total_of of;
     uint64_t id;
     char name[CTL_MAX_NAME + 1];
@@ -32,7 +33,5 @@ struct usage {
     size_t next_server; /* to be saved */
     struct loop_timer save;
 };
-
-struct total *total_find(struct cluster *, enum total_of, const char *name); /* NULL: there is none */
 
 #endif

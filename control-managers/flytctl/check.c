@@ -27,6 +27,7 @@
 #include "control-managers/common/renewal.h"
 #include "control-managers/common/tls.h"
 #include "control-managers/flytctl/flytctl.h"
+#include "control-managers/monitor/schema.h"
 #include "control-managers/node-manager/schema.h"
 #include "cpu/checkpoint/checkpoint.h"
 #include "cpu/common/secret.h"
@@ -210,6 +211,8 @@ static const struct {
     { &manager_schema, "vm.state-directory", NEED_FOLDER_MADE },
     { &manager_schema, "ipc.socket", NEED_FOLDER_OF_MADE },
     { &manager_schema, "ipc.group", NEED_GROUP },
+    { &monitor_schema, "web.address", NEED_OWN_ADDRESS },
+    { &monitor_schema, "web.port", NEED_PORT },
 };
 
 /* The daemon gives its socket to this group: root may, others must be a member. */

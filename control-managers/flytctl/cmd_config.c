@@ -9,11 +9,13 @@
 #include "control-managers/flytctl/check.h"
 #include "control-managers/flytctl/flytctl.h"
 #include "control-managers/flytctl/schema.h"
+#include "control-managers/monitor/schema.h"
 #include "control-managers/node-manager/schema.h"
 
 const struct option_row config_check_options[] = {
     { "daemon", 'd', "DAEMON",
-      "whose it is, where the file's name does not say: cluster-manager, node-manager, client-manager, flytctl",
+      "whose it is, where the file's name does not say: cluster-manager, node-manager, client-manager, monitor,"
+      " flytctl",
       false },
     { "user", 'u', "USER", "user as whom the daemon runs (for root: as installed; else you)", false },
     { "file-only", 0, NULL, "look at the file alone: it is for another machine", false },
@@ -22,10 +24,10 @@ const struct option_row config_check_options[] = {
 };
 
 /* user: whom its unit makes it run as, NULL: root, or whoever starts it. */
-static const struct daemon { const char *name; const struct config_schema *schema; const char *user; } daemons[] = {
-    { "cluster-manager", &cluster_config_schema, "flyt" },
-    { "node-manager", &node_schema, NULL },
-    { "client-manager", &manager_schema, "flyt" },
+static const struct daemon { const char *name; const struct config_schema *schema; const char *user;
+} daemons[] = {
+    { "cluster-manager", &cluster_config_schema, "flyt" }, { "node-manager", &node_schema, NULL },
+    { "client-manager", &manager_schema, "flyt" },         { "monitor", &monitor_schema, "flyt-monitor" },
     { "flytctl", &flytctl_config_schema, NULL },
 };
 
@@ -57,9 +59,9 @@ int command_config_check(struct flytctl *ctl)
     const char *whose = option(ctl, "daemon"), *user = option(ctl, "user");
     const struct daemon *named = whose ? find_daemon(whose, false) : NULL;
     if (whose && !named)
-        return complain(ctl, EXIT_USAGE,
-                        "there is no daemon '%s': cluster-manager, node-manager, client-manager and flytctl are",
-                        whose);
+        return complain(
+            ctl, EXIT_USAGE,
+            "there is no daemon '%s': cluster-manager, node-manager, client-manager, monitor and flytctl are", whose);
     const struct passwd *as = user ? getpwnam(user) : NULL;
     if (user && !as)
         return complain(ctl, EXIT_USAGE, "there is no user '%s' on this machine", user);
@@ -101,9 +103,10 @@ int command_config_keys(struct flytctl *ctl)
 {
     const struct daemon *daemon = find_daemon(ctl->argv[0], false);
     if (!daemon)
-        return complain(ctl, EXIT_USAGE,
-                        "there is no daemon '%s': cluster-manager, node-manager, client-manager and flytctl are",
-                        ctl->argv[0]);
+        return complain(
+            ctl, EXIT_USAGE,
+            "there is no daemon '%s': cluster-manager, node-manager, client-manager, monitor and flytctl are",
+            ctl->argv[0]);
     const struct config_schema *schema = daemon->schema;
     if (!ctl->json) {
         config_print_schema(schema, stdout);

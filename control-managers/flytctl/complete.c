@@ -100,7 +100,8 @@ static void suggest_kinds(const char *behind, const char *begun)
    that waits would be worse. */
 static void suggest_kind(struct flytctl *ctl, const char *kind, const char *begun)
 {
-    static const char *const daemons[] = { "cluster-manager", "node-manager", "client-manager", "flytctl", NULL };
+    static const char *const daemons[] = { "cluster-manager", "node-manager", "client-manager",
+                                           "monitor",         "flytctl",      NULL };
     static const char *const roles[] = { "cluster",  "issuer", "node",   "client", "admin",
                                          "operator", "viewer", "server", NULL };
     const struct row_kind *named = kind_find(kind);

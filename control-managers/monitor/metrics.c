@@ -1,12 +1,13 @@
 /* metrics.c: see metrics.h. The table of names says what a metric means; docs/monitoring.md shows it. */
 #include "control-managers/monitor/metrics.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MOST_NAMES = 96, NAME_SIZE = 80, LABEL_SIZE = 300, LABELS_SIZE = 1400 };
+enum { MOST_NAMES = 96, NAME_SIZE = 80, LABEL_SIZE = 300, LABELS_SIZE = 1400, RECENT = 256 };
 
 /* A name that is not here is published without help, as a gauge, or as a counter if it ends in _total. */
 static const struct {
@@ -19,6 +20,8 @@ static const struct {
     { "flyt_db_waiting", "gauge", "Changes that wait for the resource DB." },
     { "flyt_connections_unencrypted", "gauge", "Nodes and VMs that are connected without TLS." },
     { "flyt_events_total", "counter", "Events so far." },
+    { "flyt_loop_held_seconds", "histogram",
+      "How long something held the cluster manager's loop, which does one thing at a time." },
     { "flyt_queue_length", "gauge", "Programs that wait for a GPU." },
     { "flyt_queue_oldest_seconds", "gauge", "How long the first of them has waited." },
     { "flyt_node_info", "gauge", "Always 1; the labels describe the node." },
@@ -67,6 +70,11 @@ struct metric_family {
 struct metrics {
     struct metric_family families[MOST_NAMES];
     size_t count;
+    /* The last names that were added, by their hash: most samples come in a few names, again and again. */
+    struct {
+        char name[NAME_SIZE];
+        struct metric_family *family;
+    } recent[RECENT];
 };
 
 struct metrics *metrics_create(void) { return calloc(1, sizeof(struct metrics)); }
@@ -94,7 +102,7 @@ static void head(struct metric_family *family)
 }
 
 /* The parts of a histogram belong to its name. */
-static struct metric_family *family_of(struct metrics *metrics, const char *name)
+static struct metric_family *family_find(struct metrics *metrics, const char *name)
 {
     static const char *const parts[] = { "_bucket", "_sum", "_count" };
     char base[NAME_SIZE];
@@ -117,11 +125,30 @@ static struct metric_family *family_of(struct metrics *metrics, const char *name
     return family;
 }
 
+static struct metric_family *family_of(struct metrics *metrics, const char *name)
+{
+    uint32_t hash = 2166136261;
+    for (const char *at = name; *at; at++)
+        hash = (hash ^ (uint8_t)*at) * 16777619;
+    size_t place = hash % RECENT;
+    if (strcmp(metrics->recent[place].name, name) != 0) {
+        metrics->recent[place].family = family_find(metrics, name);
+        snprintf(metrics->recent[place].name, NAME_SIZE, "%s", name);
+    }
+    return metrics->recent[place].family;
+}
+
 void metrics_add(struct metrics *metrics, const char *name, const char *labels, double value)
 {
     struct metric_family *family = family_of(metrics, name);
-    if (family)
-        fprintf(family->file, "%s%s%s%s %.17g\n", name, *labels ? "{" : "", labels, *labels ? "}" : "", value);
+    if (!family)
+        return;
+    const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
+    /* Most values are whole, and those are written much faster. */
+    if (value > -1e15 && value < 1e15 && (double)(int64_t)value == value)
+        fprintf(family->file, "%s%s%s%s %" PRId64 "\n", name, open, labels, close, (int64_t)value);
+    else
+        fprintf(family->file, "%s%s%s%s %.17g\n", name, open, labels, close, value);
 }
 
 /* A value of a label, with what has to be escaped; gives buffer. */
@@ -222,51 +249,100 @@ static void of_gpu(struct metrics *metrics, const json_t *node, const json_t *gp
         metrics_add(metrics, values[i].name, labels, number(gpu, values[i].key));
 }
 
-void metrics_of_nodes(struct metrics *metrics, const json_t *nodes)
+static void of_node(struct metrics *metrics, const json_t *node)
 {
     char name[LABEL_SIZE], host[LABEL_SIZE], version[LABEL_SIZE], labels[LABELS_SIZE];
-    size_t i, k;
-    json_t *node, *gpu;
-    json_array_foreach(nodes, i, node)
-    {
-        snprintf(labels, sizeof labels, "node=\"%s\",host=\"%s\",version=\"%s\"", label(node, "name", name),
-                 label(node, "host", host), label(node, "software", version));
-        metrics_add(metrics, "flyt_node_info", labels, 1);
-        snprintf(labels, sizeof labels, "node=\"%s\"", name);
-        metrics_add(metrics, "flyt_node_up", labels, is(node, "state", "up"));
-        metrics_add(metrics, "flyt_node_drained", labels, number(node, "drained"));
-        metrics_add(metrics, "flyt_node_last_heard_timestamp_seconds", labels, seconds(node, "last_heard"));
-        json_array_foreach(json_object_get(node, "gpus"), k, gpu) of_gpu(metrics, node, gpu);
+    size_t i;
+    json_t *gpu;
+    snprintf(labels, sizeof labels, "node=\"%s\",host=\"%s\",version=\"%s\"", label(node, "name", name),
+             label(node, "host", host), label(node, "software", version));
+    metrics_add(metrics, "flyt_node_info", labels, 1);
+    snprintf(labels, sizeof labels, "node=\"%s\"", name);
+    metrics_add(metrics, "flyt_node_up", labels, is(node, "state", "up"));
+    metrics_add(metrics, "flyt_node_drained", labels, number(node, "drained"));
+    metrics_add(metrics, "flyt_node_last_heard_timestamp_seconds", labels, seconds(node, "last_heard"));
+    json_array_foreach(json_object_get(node, "gpus"), i, gpu) of_gpu(metrics, node, gpu);
+}
+
+static void of_vm(struct metrics *metrics, const json_t *vm)
+{
+    char name[LABEL_SIZE], labels[LABELS_SIZE];
+    snprintf(labels, sizeof labels, "vm=\"%s\"", label(vm, "name", name));
+    metrics_add(metrics, "flyt_vm_connected", labels, number(vm, "connected"));
+    metrics_add(metrics, "flyt_vm_sms_limit", labels, number(vm, "sms"));
+    metrics_add(metrics, "flyt_vm_memory_limit_bytes", labels, number(vm, "memory"));
+    metrics_add(metrics, "flyt_vm_servers", labels, number(vm, "servers"));
+}
+
+/* ---- what has been counted ---- */
+
+static void add_work(struct metrics *metrics, const char *of, const char *labels, const struct mirror *mirror,
+                     const admin_work *work)
+{
+    const ctl_figures *all = &work->figures;
+    const struct {
+        const char *name, *direction;
+        double value;
+    } rows[] = {
+        { "calls_total", "", (double)all->calls },
+        { "launches_total", "", (double)all->launches },
+        { "copy_bytes_total", "in", (double)all->bytes_in },
+        { "copy_bytes_total", "out", (double)all->bytes_out },
+        { "copy_bytes_total", "between", (double)all->bytes_between },
+        { "errors_total", "", (double)all->errors },
+        { "busy_seconds_total", "", (double)all->busy_us / 1e6 },
+        { "sm_seconds_total", "", mirror_sm_seconds(mirror, work) },
+    };
+    char name[NAME_SIZE], more[LABELS_SIZE + 32];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(name, sizeof name, "flyt_%s_%s", of, rows[i].name);
+        snprintf(more, sizeof more, "%s,direction=\"%s\"", labels, rows[i].direction);
+        metrics_add(metrics, name, *rows[i].direction ? more : labels, rows[i].value);
     }
 }
 
-void metrics_of_vms(struct metrics *metrics, const json_t *vms)
+/* A histogram as Prometheus has it: each bucket also counts what is in those before it. */
+static void add_call_times(struct metrics *metrics, const char *labels, const ctl_figures *all)
 {
-    char name[LABEL_SIZE], labels[LABELS_SIZE];
-    size_t i;
-    json_t *vm;
-    json_array_foreach(vms, i, vm)
-    {
-        snprintf(labels, sizeof labels, "vm=\"%s\"", label(vm, "name", name));
-        metrics_add(metrics, "flyt_vm_connected", labels, number(vm, "connected"));
-        metrics_add(metrics, "flyt_vm_sms_limit", labels, number(vm, "sms"));
-        metrics_add(metrics, "flyt_vm_memory_limit_bytes", labels, number(vm, "memory"));
-        metrics_add(metrics, "flyt_vm_servers", labels, number(vm, "servers"));
+    char more[LABELS_SIZE + 32];
+    uint64_t count = 0;
+    for (int i = 0; i < CTL_TIMES; i++) {
+        count += all->times[i];
+        if (i + 1 < CTL_TIMES)
+            snprintf(more, sizeof more, "%s,le=\"%g\"", labels, 4e-6 * (double)(1u << i));
+        else
+            snprintf(more, sizeof more, "%s,le=\"+Inf\"", labels);
+        metrics_add(metrics, "flyt_server_call_duration_seconds_bucket", more, (double)count);
     }
+    metrics_add(metrics, "flyt_server_call_duration_seconds_sum", labels, (double)all->timed_us / 1e6);
+    metrics_add(metrics, "flyt_server_call_duration_seconds_count", labels, (double)count);
+}
+
+static void of_total(struct metrics *metrics, const struct mirror *mirror, const struct mirrored *total)
+{
+    static const char *const of[] = { [ADMIN_TOTAL_VM] = "vm", [ADMIN_TOTAL_NODE] = "node", [ADMIN_TOTAL_GPU] = "gpu" };
+    char labels[LABELS_SIZE];
+    if (!total->work.known || total->of > ADMIN_TOTAL_GPU)
+        return;
+    if (total->of == ADMIN_TOTAL_GPU)
+        snprintf(labels, sizeof labels, "node=\"%s\",gpu=\"%s\"", total->node, total->name);
+    else
+        snprintf(labels, sizeof labels, "%s=\"%s\"", of[total->of], total->name);
+    add_work(metrics, of[total->of], labels, mirror, &total->work);
 }
 
 /* So many rows have each value of the keys. */
-static void count_rows(struct metrics *metrics, const char *name, const json_t *rows, const char *of, const char *key)
+static void count_rows(struct metrics *metrics, const char *name, struct mirror *mirror, admin_news_kind kind,
+                       const char *of, const char *key)
 {
-    json_t *counts = json_object(), *row, *count;
+    json_t *counts = json_object(), *count;
     const char *labels;
     char text[LABEL_SIZE], first[LABEL_SIZE], both[LABELS_SIZE];
-    size_t i;
-    json_array_foreach(rows, i, row)
-    {
-        label(row, key, text);
+    const struct mirrored *one;
+    for (size_t i = 0; (one = map_at(&mirror->tables[kind], i)); i++) {
+        label(one->row, key, text);
         if (of)
-            snprintf(both, sizeof both, "%s=\"%s\",%s=\"%s\"", of, label(row, of, first), key, text);
+            snprintf(both, sizeof both, "%s=\"%s\",%s=\"%s\"", of, label(one->row, of, first), key, text);
         else
             snprintf(both, sizeof both, "%s=\"%s\"", key, text);
         json_object_set_new(counts, both, json_integer(json_integer_value(json_object_get(counts, both)) + 1));
@@ -275,7 +351,20 @@ static void count_rows(struct metrics *metrics, const char *name, const json_t *
     json_decref(counts);
 }
 
-void metrics_of_servers(struct metrics *metrics, const json_t *servers, bool each)
+void metrics_of_mirror(struct metrics *metrics, struct mirror *mirror)
+{
+    const struct mirrored *one;
+    for (size_t i = 0; (one = map_at(&mirror->tables[ADMIN_NEWS_NODE], i)); i++)
+        of_node(metrics, one->row);
+    for (size_t i = 0; (one = map_at(&mirror->tables[ADMIN_NEWS_VM], i)); i++)
+        of_vm(metrics, one->row);
+    for (size_t i = 0; (one = map_at(&mirror->tables[ADMIN_NEWS_TOTAL], i)); i++)
+        of_total(metrics, mirror, one);
+    count_rows(metrics, "flyt_vm_programs", mirror, ADMIN_NEWS_PROGRAM, "vm", "state");
+    count_rows(metrics, "flyt_servers", mirror, ADMIN_NEWS_SERVER, NULL, "state");
+}
+
+void metrics_of_servers(struct metrics *metrics, struct mirror *mirror)
 {
     static const struct {
         const char *name, *key;
@@ -285,22 +374,15 @@ void metrics_of_servers(struct metrics *metrics, const json_t *servers, bool eac
                    { "flyt_server_workers", "workers" },
                    { "flyt_server_restarts", "restarts" } };
     char node[LABEL_SIZE], gpu[LABEL_SIZE], vm[LABEL_SIZE], id[LABEL_SIZE], labels[LABELS_SIZE];
-    size_t i;
-    json_t *server;
-    if (!each) {
-        count_rows(metrics, "flyt_servers", servers, NULL, "state");
-        return;
-    }
-    json_array_foreach(servers, i, server)
-    {
-        snprintf(labels, sizeof labels, "node=\"%s\",gpu=\"%s\",vm=\"%s\",server=\"%s\"", label(server, "node", node),
-                 label(server, "gpu", gpu), label(server, "vm", vm), label(server, "id", id));
+    const struct mirrored *one;
+    for (size_t i = 0; (one = map_at(&mirror->tables[ADMIN_NEWS_SERVER], i)); i++) {
+        snprintf(labels, sizeof labels, "node=\"%s\",gpu=\"%s\",vm=\"%s\",server=\"%s\"", label(one->row, "node", node),
+                 label(one->row, "gpu", gpu), label(one->row, "vm", vm), label(one->row, "id", id));
         for (size_t k = 0; k < sizeof values / sizeof *values; k++)
-            metrics_add(metrics, values[k].name, labels, number(server, values[k].key));
+            metrics_add(metrics, values[k].name, labels, number(one->row, values[k].key));
+        if (!one->work.known)
+            continue;
+        add_work(metrics, "server", labels, mirror, &one->work);
+        add_call_times(metrics, labels, &one->work.figures);
     }
-}
-
-void metrics_of_programs(struct metrics *metrics, const json_t *programs)
-{
-    count_rows(metrics, "flyt_vm_programs", programs, "vm", "state");
 }

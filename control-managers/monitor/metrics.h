@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "control-managers/common/protocol.h"
+#include "control-managers/monitor/mirror.h"
 
 struct metrics;
 
@@ -17,9 +17,7 @@ char *metrics_end(struct metrics *, size_t *size);
 
 /* What rows say. */
 void metrics_of_status(struct metrics *, const json_t *status);
-void metrics_of_nodes(struct metrics *, const json_t *nodes);
-void metrics_of_vms(struct metrics *, const json_t *vms);
-void metrics_of_servers(struct metrics *, const json_t *servers, bool each);
-void metrics_of_programs(struct metrics *, const json_t *programs);
+void metrics_of_mirror(struct metrics *, struct mirror *);  /* all but each server */
+void metrics_of_servers(struct metrics *, struct mirror *); /* each server */
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * monitor.h: flyt-monitor, which shows a cluster over HTTP: metrics for Prometheus, JSON, events as they come, a page.
  *
- * Two sides. The reader (read.c) is one thread: it asks the cluster manager, as an administrator who only reads, and
- * makes texts of the answers. The web side (web.c) has a thread for each connection, and knows nothing but these texts:
- * so no request, however many there are, reaches the cluster manager. It answers GET and HEAD only, changes nothing,
- * and listens on loopback addresses only.
+ * Two sides. The reader (read.c) is one thread: it asks the cluster manager, as an administrator who only reads, for
+ * what has changed, keeps it (mirror.c), and makes texts of it (texts.c, metrics.c). The web side (web.c, web_tls.c) has
+ * a thread for each connection, and knows nothing but these texts: so no request, however many there are, reaches the
+ * cluster manager. It answers GET and HEAD only, and changes nothing. Who may see what is in access.c; without TLS it
+ * listens on loopback addresses only.
  */
-#ifndef FLYT_MONITOR_H
-#define FLYT_MONITOR_H
+#ifndef FLYT_MONITOR_MONITOR_H
+#define FLYT_MONITOR_MONITOR_H
 
 #include <jansson.h>
 #include <pthread.h>
@@ -15,17 +16,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "control-managers/common/protocol.h"
+#include "control-managers/monitor/texts.h"
+
 enum { EVENTS_KEPT = 512, HISTORY_KEPT = 1440, HISTORY_SECONDS = 60, MOST_HOSTS = 16 };
 
 /* What can be asked for; web.c has their paths. */
 enum text_kind {
-    TEXT_METRICS, TEXT_SERVER_METRICS, TEXT_STATUS, TEXT_NODES, TEXT_GPUS, TEXT_VMS, TEXT_SERVERS, TEXT_PROGRAMS,
-    TEXT_MOVES, TEXT_HISTORY, TEXTS
+    TEXT_METRICS,
+    TEXT_SERVER_METRICS,
+    TEXT_STATUS,
+    TEXT_NODES,
+    TEXT_GPUS,
+    TEXT_VMS,
+    TEXT_SERVERS,
+    TEXT_PROGRAMS,
+    TEXT_MOVES,
+    TEXT_HISTORY,
+    TEXTS
 };
 
 struct event_text {
     uint64_t number;
     char *text; /* JSON on one line */
+    char vm[CTL_MAX_NAME + 1];
 };
 
 struct monitor {
@@ -35,17 +49,16 @@ struct monitor {
     uint16_t port;
     const char *hosts[MOST_HOSTS]; /* names by which browsers may call it, beside the loopback ones */
     unsigned host_count, most_streams;
+    const char *web_folder; /* ca.crt, web.crt and web.key: it speaks TLS; NULL: it does not */
+    const char *tokens;     /* file; NULL: none */
 
-    pthread_mutex_t lock; /* all below */
-    pthread_cond_t news;  /* an event has come, or it ends */
-    struct {
-        char *text; /* NULL: nothing was read yet */
-        size_t size;
-    } texts[TEXTS];
+    pthread_mutex_t lock;                  /* all below */
+    pthread_cond_t news;                   /* an event has come, or it ends */
+    struct text *texts[TEXTS];             /* NULL: nothing was read yet */
     struct event_text events[EVENTS_KEPT]; /* a ring; by number */
     uint64_t newest;
     unsigned streams;
-    bool ends;
+    unsigned ends; /* so often have all streams been asked to end */
 };
 
 /* Until a signal ends it. The exit status. */
@@ -53,5 +66,7 @@ int monitor_read(struct monitor *);
 /* 0; or -1, and *error (256 bytes). web_end waits for its threads. */
 int web_begin(struct monitor *, char *error);
 void web_end(struct monitor *);
+/* Reads certificates and tokens again. If they are no good, it goes on with those it has, and says so in the log. */
+void web_reload(struct monitor *);
 
 #endif

@@ -9,6 +9,7 @@
 #include "control-managers/common/link.h"
 #include "control-managers/common/tls.h"
 #include "control-managers/monitor/metrics.h"
+#include "control-managers/monitor/mirror.h"
 #include "control-managers/monitor/monitor.h"
 #include "control-managers/rows/rows.h"
 #include "cpu/common/explain.h"
@@ -25,14 +26,17 @@ struct cluster_reader {
     bool said; /* that the cluster manager is away */
     json_t *history;
     time_t history_at;
+    struct mirror mirror;
 };
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t ended, reload;
 
 static void on_signal(int number)
 {
-    (void)number;
-    ended = 1;
+    if (number == SIGHUP)
+        reload = 1;
+    else
+        ended = 1;
 }
 
 /* ---- the connection ---- */
@@ -97,39 +101,37 @@ static int ask(void *context, uint32_t procedure, const void *args, void *result
 
 /* ---- texts ---- */
 
-static void put(struct monitor *monitor, enum text_kind kind, char *text, size_t size)
+/* Takes it over. NULL, for want of memory: the old one stays. */
+static void put(struct monitor *monitor, enum text_kind kind, struct text *text)
 {
+    if (!text)
+        return;
     pthread_mutex_lock(&monitor->lock);
-    free(monitor->texts[kind].text);
-    monitor->texts[kind].text = text;
-    monitor->texts[kind].size = size;
+    struct text *old = monitor->texts[kind];
+    monitor->texts[kind] = text;
     pthread_mutex_unlock(&monitor->lock);
+    text_release(old);
 }
 
 /* The JSON stays the caller's. */
 static void put_json(struct monitor *monitor, enum text_kind kind, const json_t *json)
 {
-    char *text = json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    if (text)
-        put(monitor, kind, text, strlen(text));
+    char *bytes = json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    put(monitor, kind, text_make(bytes, bytes ? strlen(bytes) : 0));
 }
 
-static int add_counters(struct cluster_reader *reader, struct metrics *metrics, const char *of)
+/* The cluster's own samples. */
+static int add_counters(struct cluster_reader *reader, struct metrics *metrics)
 {
-    admin_counters_args args = { .of = (char *)(uintptr_t)of };
-    unsigned more;
-    do {
-        admin_counters_result result;
-        int code = ask(reader, ADMIN_COUNTERS, &args, &result);
-        if (code)
-            return code;
-        for (unsigned i = 0; i < result.samples.samples_len; i++)
-            metrics_add(metrics, result.samples.samples_val[i].name, result.samples.samples_val[i].labels,
-                        result.samples.samples_val[i].value);
-        more = result.more;
-        args.after = result.next;
-        protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
-    } while (more);
+    const admin_counters_args args = { .of = (char *)(uintptr_t) "cluster" };
+    admin_counters_result result;
+    int code = ask(reader, ADMIN_COUNTERS, &args, &result);
+    if (code)
+        return code;
+    for (unsigned i = 0; i < result.samples.samples_len; i++)
+        metrics_add(metrics, result.samples.samples_val[i].name, result.samples.samples_val[i].labels,
+                    result.samples.samples_val[i].value);
+    protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
     return 0;
 }
 
@@ -149,66 +151,98 @@ static void keep_history(struct cluster_reader *reader, const json_t *status)
     put_json(reader->monitor, TEXT_HISTORY, reader->history);
 }
 
-static int read_rows(struct cluster_reader *reader, enum rows_kind kind, enum text_kind text, json_t **rows)
-{
-    const struct rows_asker asker = { .ask = ask, .context = reader };
-    int code = rows_list(&asker, kind, &(struct rows_query){ .only = NULL }, rows);
-    if (!code)
-        put_json(reader->monitor, text, *rows);
-    return code;
-}
-
 static void put_metrics(struct monitor *monitor, enum text_kind kind, struct metrics *metrics)
 {
     size_t size = 0;
-    char *text = metrics_end(metrics, &size);
-    if (text)
-        put(monitor, kind, text, size);
+    char *bytes = metrics_end(metrics, &size);
+    put(monitor, kind, text_make(bytes, size));
 }
 
-static int read_servers(struct cluster_reader *reader, struct metrics *metrics, struct metrics *each)
+/* ---- what has changed ---- */
+
+/* Until nothing is left that this side does not know. */
+static int read_news(struct cluster_reader *reader)
 {
-    json_t *rows;
-    int code = read_rows(reader, ROWS_SERVERS, TEXT_SERVERS, &rows);
-    if (code)
-        return code;
-    metrics_of_servers(metrics, rows, false);
-    metrics_of_servers(each, rows, true);
-    json_decref(rows);
-    return add_counters(reader, each, "server");
+    struct mirror *mirror = &reader->mirror;
+    bool look = true, more = true;
+    while (more) {
+        const admin_follow_args args = { mirror->run, mirror->after, mirror->known, look };
+        admin_follow_result result;
+        int code = ask(reader, ADMIN_FOLLOW, &args, &result);
+        if (code)
+            return code;
+        look = !mirror_take(mirror, &result);
+        more = look || result.more;
+        protocol_free((xdrproc_t)xdr_admin_follow_result, &result);
+    }
+    return 0;
 }
 
-static int read_lists(struct cluster_reader *reader, struct metrics *metrics, struct metrics *each)
+static void put_table(struct cluster_reader *reader, admin_news_kind kind, enum text_kind text)
 {
-    json_t *rows;
-    int code = read_rows(reader, ROWS_NODES, TEXT_NODES, &rows);
-    if (code)
-        return code;
-    metrics_of_nodes(metrics, rows);
-    json_t *gpus = rows_gpus(rows);
+    struct map *table = &reader->mirror.tables[kind];
+    struct text_rows *rows = text_rows_begin();
+    const struct mirrored *one;
+    for (size_t i = 0; rows && (one = map_at(table, i)); i++)
+        text_rows_add(rows, one->text, one->vm);
+    if (rows)
+        put(reader->monitor, text, text_rows_end(rows));
+}
+
+static void put_gpus(struct cluster_reader *reader)
+{
+    json_t *nodes = json_array();
+    const struct mirrored *one;
+    for (size_t i = 0; (one = map_at(&reader->mirror.tables[ADMIN_NEWS_NODE], i)); i++)
+        json_array_append(nodes, one->row);
+    json_t *gpus = rows_gpus(nodes);
     put_json(reader->monitor, TEXT_GPUS, gpus);
     json_decref(gpus);
-    json_decref(rows);
-    code = read_rows(reader, ROWS_VMS, TEXT_VMS, &rows);
-    if (code)
+    json_decref(nodes);
+}
+
+static void put_tables(struct cluster_reader *reader)
+{
+    static const struct {
+        admin_news_kind kind;
+        enum text_kind text;
+    } tables[] = { { ADMIN_NEWS_NODE, TEXT_NODES },
+                   { ADMIN_NEWS_VM, TEXT_VMS },
+                   { ADMIN_NEWS_SERVER, TEXT_SERVERS },
+                   { ADMIN_NEWS_PROGRAM, TEXT_PROGRAMS } };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (reader->mirror.changed[tables[i].kind] || !reader->monitor->texts[tables[i].text])
+            put_table(reader, tables[i].kind, tables[i].text);
+    if (reader->mirror.changed[ADMIN_NEWS_NODE] || !reader->monitor->texts[TEXT_GPUS])
+        put_gpus(reader);
+    mirror_settle(&reader->mirror);
+}
+
+/* Moves are few: they are read whole. */
+static int read_moves(struct cluster_reader *reader)
+{
+    const struct rows_asker asker = { .ask = ask, .context = reader };
+    json_t *moves, *row;
+    size_t i;
+    int code = rows_list(&asker, ROWS_MOVES, &(struct rows_query){ .only = NULL }, &moves);
+    struct text_rows *rows = code ? NULL : text_rows_begin();
+    if (!rows)
         return code;
-    metrics_of_vms(metrics, rows);
-    json_decref(rows);
-    code = read_rows(reader, ROWS_PROGRAMS, TEXT_PROGRAMS, &rows);
-    if (code)
-        return code;
-    metrics_of_programs(metrics, rows);
-    json_decref(rows);
-    code = read_rows(reader, ROWS_MOVES, TEXT_MOVES, &rows);
-    if (code)
-        return code;
-    json_decref(rows);
-    return read_servers(reader, metrics, each);
+    json_array_foreach(moves, i, row)
+    {
+        char *text = json_dumps(row, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        const char *vm = json_string_value(json_object_get(row, "vm"));
+        if (text)
+            text_rows_add(rows, text, vm ? vm : "");
+        free(text);
+    }
+    json_decref(moves);
+    put(reader->monitor, TEXT_MOVES, text_rows_end(rows));
+    return 0;
 }
 
 static int read_all(struct cluster_reader *reader, struct metrics *metrics, struct metrics *each)
 {
-    static const char *const of[] = { "cluster", "node", "gpu", "vm" };
     admin_status_result status;
     int code = ask(reader, ADMIN_STATUS, NULL, &status);
     if (code)
@@ -221,9 +255,15 @@ static int read_all(struct cluster_reader *reader, struct metrics *metrics, stru
     keep_history(reader, row);
     metrics_of_status(metrics, row);
     json_decref(row);
-    for (size_t i = 0; !code && i < sizeof of / sizeof *of; i++)
-        code = add_counters(reader, metrics, of[i]);
-    return code ? code : read_lists(reader, metrics, each);
+    code = add_counters(reader, metrics);
+    code = code ? code : read_news(reader);
+    code = code ? code : read_moves(reader);
+    if (code)
+        return code;
+    put_tables(reader);
+    metrics_of_mirror(metrics, &reader->mirror);
+    metrics_of_servers(each, &reader->mirror);
+    return 0;
 }
 
 /* Whatever comes of it, the metrics say whether the cluster manager answered. */
@@ -258,7 +298,8 @@ static void keep_event(struct monitor *monitor, const admin_event *event)
     pthread_mutex_lock(&monitor->lock);
     struct event_text *at = &monitor->events[event->number % EVENTS_KEPT];
     free(at->text);
-    *at = (struct event_text){ event->number, text };
+    *at = (struct event_text){ .number = event->number, .text = text };
+    snprintf(at->vm, sizeof at->vm, "%s", event->vm);
     monitor->newest = event->number;
     pthread_cond_broadcast(&monitor->news);
     pthread_mutex_unlock(&monitor->lock);
@@ -292,7 +333,11 @@ int monitor_read(struct monitor *monitor)
     struct cluster_reader reader = { .monitor = monitor, .loop = loop_create(), .history = json_array() };
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
     for (uint64_t due = 0; reader.loop && !ended;) {
+        if (reload)
+            web_reload(monitor);
+        reload = 0;
         if (now_ms() >= due) {
             read_once(&reader);
             due = now_ms() + monitor->interval_ms;
@@ -303,5 +348,6 @@ int monitor_read(struct monitor *monitor)
     if (reader.loop)
         loop_destroy(reader.loop);
     json_decref(reader.history);
+    mirror_forget(&reader.mirror);
     return reader.loop ? 0 : 1;
 }

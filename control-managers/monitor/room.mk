@@ -1,5 +1,5 @@
 # control-managers/monitor: flyt-monitor, a cluster over HTTP. It is built where libmicrohttpd is.
-MONITOR_NAMES   := main.c read.c web.c metrics.c
+MONITOR_NAMES   := access.c main.c metrics.c mirror.c read.c schema.c texts.c web.c web_tls.c
 MONITOR_OBJECTS := $(call objects,$(addprefix control-managers/monitor/,$(MONITOR_NAMES)))
 MONITOR_PAGE    := $(addprefix control-managers/monitor/,page.html page.css page.js icon.svg)
 
@@ -9,5 +9,5 @@ $(call objects,control-managers/monitor/web.c): $(MONITOR_PAGE)
 .SECONDEXPANSION:
 $(BIN)/flyt-monitor: $(MONITOR_OBJECTS) $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) $$(CONTROL_ROWS_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ljansson -lmicrohttpd -lpthread -o $@
+	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ljansson -lmicrohttpd -lgnutls -lpthread -o $@
 PROGRAMS += $(BIN)/flyt-monitor

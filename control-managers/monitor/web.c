@@ -1,4 +1,9 @@
-/* web.c: HTTP, by libmicrohttpd. See monitor.h. */
+/*
+ * web.c: HTTP, by libmicrohttpd. See monitor.h.
+ *
+ * A request goes through three gates: its method (GET, HEAD), its host, and who calls (access.h). Whoever has no right
+ * to a path learns nothing but that. The page's own files show nothing of the cluster, and everybody may have them.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
@@ -7,14 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "control-managers/monitor/access.h"
 #include "control-managers/monitor/monitor.h"
+#include "control-managers/monitor/web_tls.h"
 #include "cpu/common/log.h"
 
-enum { CONNECTIONS = 256, IDLE_SECONDS = 20, BEAT_SECONDS = 10, MEMORY = 16384 };
+enum {
+    CONNECTIONS = 1536,
+    OF_ONE_HOST = 256,
+    IDLE_SECONDS = 20,
+    BEAT_SECONDS = 10,
+    MEMORY = 16384,
+    STACK = 256 * 1024,
+    SPARE_FILES = 64
+};
 
 /* The page's files, as they stand in the folder. */
 #define FILE_IN(name, path)                                                                                       \
@@ -36,18 +52,33 @@ static const struct {
     { "/icon.svg", "image/svg+xml", page_icon, page_icon_end },
 };
 static const char json_form[] = "application/json", metrics_form[] = "text/plain; version=0.0.4; charset=utf-8";
+/* What it takes to see them: samples; rows, which a VM may see as far as they are its own; what is about the whole. */
+enum needs { NEEDS_METRICS, NEEDS_ROWS, NEEDS_CLUSTER };
 static const struct {
     const char *path, *type;
     enum text_kind kind;
+    enum needs needs;
 } texts[] = {
-    { "/metrics", metrics_form, TEXT_METRICS },     { "/metrics/servers", metrics_form, TEXT_SERVER_METRICS },
-    { "/api/v1/status", json_form, TEXT_STATUS },   { "/api/v1/nodes", json_form, TEXT_NODES },
-    { "/api/v1/gpus", json_form, TEXT_GPUS },       { "/api/v1/vms", json_form, TEXT_VMS },
-    { "/api/v1/servers", json_form, TEXT_SERVERS }, { "/api/v1/programs", json_form, TEXT_PROGRAMS },
-    { "/api/v1/moves", json_form, TEXT_MOVES },     { "/api/v1/history", json_form, TEXT_HISTORY },
+    { "/metrics", metrics_form, TEXT_METRICS, NEEDS_METRICS },
+    { "/metrics/servers", metrics_form, TEXT_SERVER_METRICS, NEEDS_METRICS },
+    { "/api/v1/status", json_form, TEXT_STATUS, NEEDS_CLUSTER },
+    { "/api/v1/nodes", json_form, TEXT_NODES, NEEDS_CLUSTER },
+    { "/api/v1/gpus", json_form, TEXT_GPUS, NEEDS_CLUSTER },
+    { "/api/v1/vms", json_form, TEXT_VMS, NEEDS_ROWS },
+    { "/api/v1/servers", json_form, TEXT_SERVERS, NEEDS_ROWS },
+    { "/api/v1/programs", json_form, TEXT_PROGRAMS, NEEDS_ROWS },
+    { "/api/v1/moves", json_form, TEXT_MOVES, NEEDS_ROWS },
+    { "/api/v1/history", json_form, TEXT_HISTORY, NEEDS_CLUSTER },
 };
 
-static struct MHD_Daemon *web;
+/* keys: what web_reload replaces. */
+static struct {
+    struct MHD_Daemon *daemon;
+    int fd;
+    pthread_rwlock_t keys;
+    struct web_tls *tls;
+    struct access_tokens *tokens;
+} web = { .fd = -1, .keys = PTHREAD_RWLOCK_INITIALIZER };
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
                               struct MHD_Response *response)
@@ -62,6 +93,10 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
                             "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, "Allow", "GET, HEAD");
+    if (status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"flyt\"");
+    if (status >= MHD_HTTP_BAD_REQUEST) /* who is refused does not keep a connection that others want */
+        MHD_add_response_header(response, "Connection", "close");
     enum MHD_Result queued = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return queued;
@@ -75,22 +110,24 @@ static enum MHD_Result say(struct MHD_Connection *connection, unsigned status, c
 
 /* ---- who calls ---- */
 
-/* A page of somebody else, whose name leads to this machine (DNS rebinding), names itself as the host. */
-static bool host_is_ours(const struct monitor *monitor, const char *host)
+/* Without TLS and without tokens everybody who reaches the loopback address may look. */
+static bool rights_of(const struct monitor *monitor, struct MHD_Connection *connection, struct access_rights *rights)
 {
-    static const char *const loopback[] = { "localhost", "127.0.0.1", "[::1]" };
-    size_t length = 0;
-    if (!host)
-        return false;
-    length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
-    if (length > strlen(host) || (host[length] && host[length] != ':'))
-        return false;
-    for (size_t i = 0; i < sizeof loopback / sizeof *loopback; i++)
-        if (strlen(loopback[i]) == length && strncasecmp(loopback[i], host, length) == 0)
-            return true;
-    for (unsigned i = 0; i < monitor->host_count; i++)
-        if (strlen(monitor->hosts[i]) == length && strncasecmp(monitor->hosts[i], host, length) == 0)
-            return true;
+    pthread_rwlock_rdlock(&web.keys);
+    bool good =
+        (web.tls && web_tls_rights(web.tls, connection, rights)) ||
+        access_by_token(web.tokens, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"), rights);
+    pthread_rwlock_unlock(&web.keys);
+    return good || (!monitor->web_folder && !monitor->tokens && access_of_role("viewer", false, rights));
+}
+
+static bool may(const struct access_rights *rights, enum needs needs)
+{
+    switch (needs) {
+    case NEEDS_METRICS: return rights->metrics;
+    case NEEDS_ROWS: return rights->rows;
+    case NEEDS_CLUSTER: return rights->cluster;
+    }
     return false;
 }
 
@@ -99,7 +136,9 @@ static bool host_is_ours(const struct monitor *monitor, const char *host)
 struct event_stream {
     struct monitor *monitor;
     uint64_t after;
-    char *left; /* of an event that did not fit */
+    unsigned ends;             /* as monitor->ends was when it began */
+    char vm[CTL_MAX_NAME + 1]; /* only events about this one; "": all */
+    char *left;                /* of an event that did not fit */
     size_t at;
 };
 
@@ -116,6 +155,25 @@ static ssize_t give_left(struct event_stream *stream, char *buffer, size_t most)
     return (ssize_t)taken;
 }
 
+/* The next event that the caller may see. false: there is none yet. The lock is held. */
+static bool next_event(struct event_stream *stream)
+{
+    struct monitor *monitor = stream->monitor;
+    if (stream->after < monitor->newest && monitor->newest - stream->after > EVENTS_KEPT)
+        stream->after = monitor->newest - EVENTS_KEPT;
+    while (stream->after < monitor->newest) {
+        const struct event_text *event = &monitor->events[++stream->after % EVENTS_KEPT];
+        bool kept = event->number == stream->after && event->text;
+        if (*stream->vm && (!kept || strcmp(event->vm, stream->vm) != 0))
+            continue;
+        if (asprintf(&stream->left, "id: %llu\ndata: %s\n\n", (unsigned long long)stream->after,
+                     kept ? event->text : "null") < 0)
+            stream->left = NULL;
+        return true;
+    }
+    return false;
+}
+
 /* The next event, or a comment when there is none for a while, so that a connection that has ended is noticed. In the
    thread of its connection. */
 static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t most)
@@ -128,23 +186,14 @@ static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_
         return give_left(stream, buffer, most);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += BEAT_SECONDS;
+    bool found = false, late = false;
     pthread_mutex_lock(&monitor->lock);
-    while (!monitor->ends && stream->after >= monitor->newest)
-        if (pthread_cond_timedwait(&monitor->news, &monitor->lock, &until) == ETIMEDOUT)
-            break;
-    if (!monitor->ends && stream->after < monitor->newest) {
-        if (monitor->newest - stream->after > EVENTS_KEPT)
-            stream->after = monitor->newest - EVENTS_KEPT;
-        const struct event_text *event = &monitor->events[++stream->after % EVENTS_KEPT];
-        bool kept = event->number == stream->after && event->text;
-        if (asprintf(&stream->left, "id: %llu\ndata: %s\n\n", (unsigned long long)stream->after,
-                     kept ? event->text : "null") < 0)
-            stream->left = NULL;
-    } else {
-        stream->left = strdup(": waiting\n\n");
-    }
-    bool ends = monitor->ends;
+    while (monitor->ends == stream->ends && !late && !(found = next_event(stream)))
+        late = pthread_cond_timedwait(&monitor->news, &monitor->lock, &until) == ETIMEDOUT;
+    bool ends = monitor->ends != stream->ends;
     pthread_mutex_unlock(&monitor->lock);
+    if (!found && !ends)
+        stream->left = strdup(": waiting\n\n");
     if (ends || !stream->left)
         return MHD_CONTENT_READER_END_OF_STREAM;
     return give_left(stream, buffer, most);
@@ -160,7 +209,8 @@ static void stream_free(void *context)
     free(stream);
 }
 
-static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connection *connection)
+static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connection *connection,
+                                    const struct access_rights *rights)
 {
     const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
     struct event_stream *stream = calloc(1, sizeof *stream);
@@ -168,8 +218,10 @@ static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connecti
     bool full = monitor->streams >= monitor->most_streams;
     if (stream && !full) {
         monitor->streams++;
-        *stream =
-            (struct event_stream){ .monitor = monitor, .after = last ? strtoull(last, NULL, 10) : monitor->newest };
+        *stream = (struct event_stream){ .monitor = monitor,
+                                         .ends = monitor->ends,
+                                         .after = last ? strtoull(last, NULL, 10) : monitor->newest };
+        snprintf(stream->vm, sizeof stream->vm, "%s", rights->vm);
     }
     pthread_mutex_unlock(&monitor->lock);
     if (!stream || full) {
@@ -186,17 +238,63 @@ static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connecti
 /* ---- requests ---- */
 
 static enum MHD_Result give_text(struct monitor *monitor, struct MHD_Connection *connection, enum text_kind kind,
-                                 const char *type)
+                                 const char *type, const char *vm)
 {
-    struct MHD_Response *response = NULL;
+    size_t size = 0;
     pthread_mutex_lock(&monitor->lock);
-    bool there = monitor->texts[kind].text != NULL;
-    if (there)
-        response = MHD_create_response_from_buffer(monitor->texts[kind].size, monitor->texts[kind].text,
-                                                   MHD_RESPMEM_MUST_COPY);
+    struct text *text = text_hold(monitor->texts[kind]);
     pthread_mutex_unlock(&monitor->lock);
-    return there ? answer(connection, MHD_HTTP_OK, type, response)
-                 : say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "The cluster manager has not answered yet.\n");
+    if (!text)
+        return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "The cluster manager has not answered yet.\n");
+    if (*vm) {
+        struct text *part = type == json_form ? text_rows_of_vm(text, vm) : text_samples_of_vm(text, vm);
+        text_release(text);
+        text = part;
+    }
+    if (!text)
+        return MHD_NO;
+    const char *bytes = text_bytes(text, &size);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)(uintptr_t)bytes, text_release, text);
+    if (!response)
+        text_release(text);
+    return answer(connection, MHD_HTTP_OK, type, response);
+}
+
+/* Who the caller is, for the page. The names have nothing that JSON would escape. */
+static enum MHD_Result give_caller(struct MHD_Connection *connection, const struct access_rights *rights)
+{
+    char text[256];
+    snprintf(text, sizeof text, "{\"role\":\"%s\",\"vm\":\"%s\"}", rights->role, rights->vm);
+    return answer(connection, MHD_HTTP_OK, json_form,
+                  MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY));
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection)
+{
+    return say(connection, MHD_HTTP_FORBIDDEN, "This certificate or token is not for that.\n");
+}
+
+static enum MHD_Result give(struct monitor *monitor, struct MHD_Connection *connection, const char *url)
+{
+    struct access_rights rights;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (strcmp(url, files[i].path) == 0)
+            return answer(connection, MHD_HTTP_OK, files[i].type,
+                          MHD_create_response_from_buffer((size_t)(files[i].end - files[i].begin),
+                                                          (void *)(uintptr_t)files[i].begin, MHD_RESPMEM_PERSISTENT));
+    if (!rights_of(monitor, connection, &rights))
+        return say(connection, MHD_HTTP_UNAUTHORIZED, "This takes a certificate or a token.\n");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(url, texts[i].path) == 0)
+            return may(&rights, texts[i].needs)
+                       ? give_text(monitor, connection, texts[i].kind, texts[i].type, rights.vm)
+                       : refuse(connection);
+    if (strcmp(url, "/api/v1/me") == 0)
+        return give_caller(connection, &rights);
+    if (strcmp(url, "/api/v1/events") == 0)
+        return may(&rights, NEEDS_ROWS) ? begin_stream(monitor, connection, &rights) : refuse(connection);
+    return say(connection, MHD_HTTP_NOT_FOUND, "There is nothing of this name.\n");
 }
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
@@ -212,24 +310,15 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     *upload_size = 0;
-    if (!host_is_ours(monitor, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host")))
+    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+    if (!access_host_fits(host, monitor->hosts, monitor->host_count))
         return say(connection, MHD_HTTP_MISDIRECTED_REQUEST, "This name is not served; --host allows further names.\n");
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (strcmp(url, files[i].path) == 0)
-            return answer(connection, MHD_HTTP_OK, files[i].type,
-                          MHD_create_response_from_buffer((size_t)(files[i].end - files[i].begin),
-                                                          (void *)(uintptr_t)files[i].begin, MHD_RESPMEM_PERSISTENT));
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strcmp(url, texts[i].path) == 0)
-            return give_text(monitor, connection, texts[i].kind, texts[i].type);
-    if (strcmp(url, "/api/v1/events") == 0)
-        return begin_stream(monitor, connection);
-    return say(connection, MHD_HTTP_NOT_FOUND, "There is nothing of this name.\n");
+    return give(monitor, connection, url);
 }
 
 /* ---- begin and end ---- */
 
-/* A socket at a loopback address; -1: why is in *error. */
+/* A socket, at a loopback address unless it speaks TLS; -1: why is in *error. */
 static int listen_on(const struct monitor *monitor, char *error)
 {
     struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(monitor->port) };
@@ -238,10 +327,14 @@ static int listen_on(const struct monitor *monitor, char *error)
     bool is_six = !is_four && inet_pton(AF_INET6, monitor->address, &six.sin6_addr) == 1;
     bool loopback =
         (is_four && ntohl(four.sin_addr.s_addr) >> 24 == 127) || (is_six && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr));
-    if (!loopback) {
+    if (!is_four && !is_six) {
+        snprintf(error, 256, "%s is no loopback address, nor any other", monitor->address);
+        return -1;
+    }
+    if (!loopback && !monitor->web_folder) {
         snprintf(error, 256,
                  "%s is no loopback address: without TLS this shows the cluster to nobody else; "
-                 "use a proxy with TLS, or ssh -L",
+                 "give it certificates (--web-tls), or use a proxy with TLS, or ssh -L",
                  monitor->address);
         return -1;
     }
@@ -258,33 +351,122 @@ static int listen_on(const struct monitor *monitor, char *error)
     return -1;
 }
 
+/* A thread for each connection, each with a few files: as many as are allowed. */
+static void allow_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max < 8 * CONNECTIONS ? limit.rlim_max : 8 * CONNECTIONS;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static unsigned most_connections(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= CONNECTIONS + SPARE_FILES)
+        return CONNECTIONS;
+    return limit.rlim_cur > 2 * SPARE_FILES ? (unsigned)limit.rlim_cur - SPARE_FILES : SPARE_FILES;
+}
+
+/* Serves at web.fd. false: it cannot. */
+static bool serve(struct monitor *monitor)
+{
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL;
+    const struct MHD_OptionItem with_tls[] = {
+        { MHD_OPTION_HTTPS_MEM_CERT, 0, web.tls ? (void *)(uintptr_t)web_tls_certificate(web.tls) : NULL },
+        { MHD_OPTION_HTTPS_MEM_KEY, 0, web.tls ? (void *)(uintptr_t)web_tls_key(web.tls) : NULL },
+        { MHD_OPTION_HTTPS_MEM_TRUST, 0, web.tls ? (void *)(uintptr_t)web_tls_ca(web.tls) : NULL },
+        { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t) "NORMAL:-VERS-ALL:+VERS-TLS1.3" },
+        { MHD_OPTION_PER_IP_CONNECTION_LIMIT, OF_ONE_HOST, NULL },
+        { MHD_OPTION_END, 0, NULL },
+    };
+    static const struct MHD_OptionItem without[] = { { MHD_OPTION_END, 0, NULL } };
+    web.daemon = MHD_start_daemon(flags | (web.tls ? MHD_USE_TLS : 0), 0, NULL, NULL, handle, monitor,
+                                  MHD_OPTION_LISTEN_SOCKET, web.fd, MHD_OPTION_CONNECTION_LIMIT, most_connections(),
+                                  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+                                  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_THREAD_STACK_SIZE,
+                                  (size_t)STACK, MHD_OPTION_ARRAY, web.tls ? with_tls : without, MHD_OPTION_END);
+    return web.daemon != NULL;
+}
+
+/* What the options name. 0; or -1 and *error (256 bytes). */
+static int load_keys(const struct monitor *monitor, struct web_tls **tls, struct access_tokens **tokens, char *error)
+{
+    *tls = NULL;
+    *tokens = NULL;
+    if (monitor->web_folder && web_tls_load(monitor->web_folder, tls, error) != 0)
+        return -1;
+    if (monitor->tokens && access_tokens_load(monitor->tokens, tokens, error) != 0) {
+        web_tls_free(*tls);
+        return -1;
+    }
+    return 0;
+}
+
 int web_begin(struct monitor *monitor, char *error)
 {
-    int fd = listen_on(monitor, error);
-    if (fd < 0)
+    allow_files();
+    if (load_keys(monitor, &web.tls, &web.tokens, error) != 0)
         return -1;
-    web = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL,
-                           NULL, handle, monitor, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                           (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-                           MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_END);
-    if (!web) {
+    web.fd = listen_on(monitor, error);
+    if (web.fd < 0)
+        return -1;
+    if (!serve(monitor)) {
         snprintf(error, 256, "the web server cannot be started");
         return -1;
     }
     struct sockaddr_storage at;
     socklen_t size = sizeof at;
-    if (getsockname(fd, (struct sockaddr *)&at, &size) == 0)
+    if (getsockname(web.fd, (struct sockaddr *)&at, &size) == 0)
         monitor->port = ntohs(at.ss_family == AF_INET ? ((struct sockaddr_in *)&at)->sin_port
                                                       : ((struct sockaddr_in6 *)&at)->sin6_port);
     return 0;
 }
 
-void web_end(struct monitor *monitor)
+static void end_streams(struct monitor *monitor)
 {
     pthread_mutex_lock(&monitor->lock);
-    monitor->ends = true;
+    monitor->ends++;
     pthread_cond_broadcast(&monitor->news);
     pthread_mutex_unlock(&monitor->lock);
-    if (web)
-        MHD_stop_daemon(web);
+}
+
+/* Streams of whoever has no right any more must not go on: all of them end, and those who may come again. */
+void web_reload(struct monitor *monitor)
+{
+    struct web_tls *tls;
+    struct access_tokens *tokens;
+    char error[256];
+    if (load_keys(monitor, &tls, &tokens, error) != 0) {
+        log_error("event=reload-refused why=\"%s\": what was there before still holds", error);
+        return;
+    }
+    if (tls) { /* the server's own certificate is given to it at its start; the socket stays open */
+        MHD_quiesce_daemon(web.daemon);
+        end_streams(monitor);
+        MHD_stop_daemon(web.daemon);
+        web.daemon = NULL;
+    }
+    pthread_rwlock_wrlock(&web.keys);
+    struct web_tls *old_tls = web.tls;
+    struct access_tokens *old_tokens = web.tokens;
+    web.tls = tls;
+    web.tokens = tokens;
+    pthread_rwlock_unlock(&web.keys);
+    end_streams(monitor);
+    if (tls && !serve(monitor))
+        log_error("event=web-gone why=\"the web server cannot be started again\"");
+    web_tls_free(old_tls);
+    access_tokens_free(old_tokens);
+    log_info("event=reloaded");
+}
+
+void web_end(struct monitor *monitor)
+{
+    end_streams(monitor);
+    if (web.daemon)
+        MHD_stop_daemon(web.daemon);
+    web_tls_free(web.tls);
+    access_tokens_free(web.tokens);
 }

@@ -27,7 +27,7 @@ TESTS += $(TESTS_CLUSTER_PLACE)
 $(call objects,tests/control/cluster_scale.c): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c) $(TESTS_CLUSTER_RIG) \
                                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \
-                                      | $(BIN)/flyt-cluster-manager $(BIN)/flytctl
+                                      | $(BIN)/flyt-cluster-manager $(BIN)/flytctl $(BIN)/flyt-monitor
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 TESTS      += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 20 300"

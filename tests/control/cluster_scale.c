@@ -1,9 +1,9 @@
 /*
- * cluster_scale.c NODES VMS: a simulated cluster for scale: light-weight node and client managers over loopback against
+ * cluster_scale.c NODES VMS [SECONDS]: a simulated cluster for scale: light-weight node and client managers over loopback against
  * the real cluster manager. Prints what it measured; fails where something does not come about, or takes far too long.
  * With the numbers of the design (1,000 nodes of 8 GPUs, 20,000 VMs) its targets are tested too, where other programs
  * leave it the machine: what they used meanwhile is printed, and from a fifth on a target that was missed is no
- * failure.
+ * failure. SECONDS: of each of the three times in which the monitor's cost is measured.
  *
  * Seats: each peer is a connection, and both processes may have only so many open files. Where they do not suffice for
  * all VMs, those whose program runs leave, as a VM that is switched off does, for the others; after the restart
@@ -14,15 +14,21 @@
  */
 #include "tests/control/cluster_rig.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
 /* shows: scale: 1,000 nodes of 8 GPUs and 20,000 VMs: placements a second, memory, flytctl list, recovery after
- *   kill -9 */
+ *   kill -9
+ * shows: scale: flyt-monitor, read every 5 s while all servers work, takes 5 % of the manager's processor at most, and
+ *   holds its loop for no more than 5 ms */
 enum {
     GPUS = 8,
     SMS = 16,
@@ -32,7 +38,12 @@ enum {
     LIST_MS = 1000,
     RESTART_MS = 5000,
     PER_SECOND = 1000,
-    LIMIT_MS = 120000
+    LIMIT_MS = 120000,
+    REPORT_MS = 10000, /* each node reports what its servers did, as node managers do */
+    ROUNDS = 100,      /* in so many parts */
+    WATCH_MS = 30000,
+    SCRAPE_MS = 5000,
+    WATCH_PERCENT = 5
 };
 
 static int node_count, vm_count, seats, taken;
@@ -46,6 +57,7 @@ static struct client *clients;
 static struct secret secret = { .size = 6, .bytes = "secret" };
 static int added, registered, running, failed, back;
 static bool targets;
+static unsigned watch_ms; /* 0: as long as is usual */
 static char flytctl[512];
 
 static double seconds(void)
@@ -334,6 +346,178 @@ static void list(const char *what, const char *command, const char *option)
             (snprintf(text, sizeof text, "flytctl %s list took %.0f ms, more than %d", command, took, LIST_MS), text));
 }
 
+/* ---- somebody watches ---- */
+
+static double process_cpu(pid_t pid)
+{
+    pid_t manager = rig.pid;
+    rig.pid = pid;
+    double cpu = manager_cpu();
+    rig.pid = manager;
+    return cpu;
+}
+
+/* What the servers of a part of the nodes have done. */
+static void report_work(int round, uint64_t calls)
+{
+    node_report_body bodies[RIG_SERVERS];
+    for (int i = round; i < node_count; i += ROUNDS) {
+        u_int count = 0;
+        for (int k = 0; k < nodes[i].server_count; k++)
+            if (nodes[i].servers[k].state == CTL_SERVER_RUNNING && count < CTL_MAX_REPORTS)
+                bodies[count++] = (node_report_body){
+                    .kind = NODE_REPORT_USAGE,
+                    .node_report_body_u.usage = { .server = nodes[i].servers[k].id,
+                                                  .epoch = 1,
+                                                  .figures = { .calls = calls, .launches = calls / 2 } },
+                };
+        const node_report_args args = { .reports = { count, bodies } };
+        if (count && nodes[i].registered)
+            link_call(nodes[i].link, NODE_REPORT, &args, 60000, NULL, NULL, NULL);
+    }
+}
+
+/* Asks for the path, and reads all of the answer; the time that it took. */
+static double scrape(int port, const char *path, size_t *size)
+{
+    static char text[1 << 20];
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    double start = seconds();
+    ssize_t got = 0;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) != 0)
+        fail_msg("the monitor does not listen: %s", strerror(errno));
+    dprintf(fd, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+    while ((got = read(fd, text, sizeof text)) > 0)
+        *size += (size_t)got;
+    close(fd);
+    return seconds() - start;
+}
+
+static void got_counters(void *context, int error, const char *why, void *object)
+{
+    const admin_counters_result *result = object;
+    long *held = context, all = 0, short_ones = 0;
+    if (error)
+        fail_msg("ADMIN_COUNTERS: %s", why);
+    for (u_int i = 0; i < result->samples.samples_len; i++) {
+        const admin_sample *sample = &result->samples.samples_val[i];
+        if (strcmp(sample->labels, "le=\"0.005\"") == 0)
+            short_ones = (long)sample->value;
+        if (strcmp(sample->name, "flyt_loop_held_seconds_count") == 0)
+            all = (long)sample->value;
+    }
+    *held = all - short_ones;
+}
+
+/* So often was the manager's loop held for more than 5 ms since it began. */
+static long held_long(void)
+{
+    const admin_counters_args args = { .of = (char *)"cluster" };
+    long held = -1;
+    assert_int_equal(link_call(rig.admin, ADMIN_COUNTERS, &args, 60000, got_counters, &held, NULL), 0);
+    rig_until(held >= 0, LIMIT_MS);
+    return held;
+}
+
+struct watched {
+    double manager, monitor, slowest; /* processor time per second; of a scrape */
+    size_t largest;
+    long held;
+};
+
+/* The cluster works, and the monitor is scraped if there is one. */
+static struct watched work_for(unsigned ms, pid_t monitor, int port)
+{
+    static int round;
+    static uint64_t calls;
+    struct watched out = { 0 };
+    double start = seconds(), manager = manager_cpu(), own = monitor ? process_cpu(monitor) : 0;
+    uint64_t begun = loop_now(rig.loop), report = begun, next = begun;
+    long held = held_long();
+    while (loop_now(rig.loop) < begun + ms) {
+        if (loop_now(rig.loop) >= report) {
+            calls += round == 0 ? 1000 : 0;
+            report_work(round, calls);
+            round = (round + 1) % ROUNDS;
+            report += REPORT_MS / ROUNDS;
+        }
+        if (monitor && loop_now(rig.loop) >= next) {
+            size_t size = 0;
+            double took = scrape(port, "/metrics", &size) + scrape(port, "/metrics/servers", &size);
+            out.slowest = took > out.slowest ? took : out.slowest;
+            out.largest = size > out.largest ? size : out.largest;
+            next += SCRAPE_MS;
+        }
+        rig_run_ms(5);
+    }
+    double took = seconds() - start;
+    out.manager = (manager_cpu() - manager) / took;
+    out.monitor = monitor ? (process_cpu(monitor) - own) / took : 0;
+    out.held = held_long() - held;
+    return out;
+}
+
+static pid_t start_monitor(int *port)
+{
+    extern char **environ;
+    char program[512], manager[200], line[200] = "", log[160];
+    snprintf(program, sizeof program, "%.*s/flyt-monitor", (int)(strrchr(flytctl, '/') - flytctl), flytctl);
+    snprintf(manager, sizeof manager, "--manager=%s", rig.admin_uri);
+    snprintf(log, sizeof log, "%s/monitor.log", rig.folder);
+    char *argv[] = { program, manager, (char *)"--port=0", (char *)"--interval=5", NULL };
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (posix_spawn(&pid, program, &actions, NULL, argv, environ) != 0)
+        pid = 0;
+    posix_spawn_file_actions_destroy(&actions);
+    for (int tries = 0; pid && tries < 100 && !strchr(line, '\n'); tries++) {
+        rig_run_ms(50);
+        FILE *file = fopen(log, "re");
+        if (file && !fgets(line, sizeof line, file))
+            *line = '\0';
+        if (file)
+            fclose(file);
+    }
+    *port = *line ? atoi(strrchr(line, ':') + 1) : 0;
+    return pid;
+}
+
+static void watch(void)
+{
+    int port = 0, status;
+    unsigned ms = watch_ms ? watch_ms : targets ? WATCH_MS : 2000;
+    char text[100];
+    struct meter meter = meter_read();
+    struct watched alone = work_for(ms, 0, 0);
+    pid_t monitor = start_monitor(&port);
+    if (!monitor || !port)
+        fail_msg("flyt-monitor does not start");
+    rig_run_ms(ms > 10000 ? 10000 : 1500); /* it reads everything once */
+    struct watched both = work_for(ms, monitor, port), again;
+    kill(monitor, SIGTERM);
+    waitpid(monitor, &status, 0);
+    again = work_for(ms, 0, 0);
+    double cost = 100 * (both.manager - (alone.manager + again.manager) / 2);
+    printf("# all servers report: the manager takes %.1f and %.1f %% of a processor alone, %.1f %% with flyt-monitor "
+           "scraped"
+           " every 5 s: %.1f %% more; the monitor itself %.1f %%\n",
+           100 * alone.manager, 100 * again.manager, 100 * both.manager, cost, 100 * both.monitor);
+    printf("# both scrapes have %.1f MiB, and take %.0f ms at most; the loop was held longer than 5 ms %ld times, and "
+           "alone"
+           " %ld and %ld times\n",
+           (double)both.largest / (1 << 20), 1000 * both.slowest, both.held, alone.held, again.held);
+    if (targets && cost > WATCH_PERCENT)
+        missed(&meter,
+               (snprintf(text, sizeof text, "the monitor costs the manager %.1f %%, more than %d", cost, WATCH_PERCENT),
+                text));
+    if (targets && both.held > alone.held + again.held)
+        missed(&meter, (snprintf(text, sizeof text, "the loop was held longer than 5 ms %ld times", both.held), text));
+}
+
 static bool nodes_back(void)
 {
     for (int i = 0; i < node_count; i++)
@@ -408,6 +592,7 @@ TEST(test_scale)
     list("at rest", "vm", "--json");
     list("at rest", "node", NULL);
     print_memory();
+    watch();
     kill_and_restart();
     list("after the restart", "server", NULL);
     print_memory();
@@ -433,6 +618,7 @@ int main(int argc, char **argv)
     const char *manager = getenv("FLYT_TEST_CLUSTER_MANAGER");
     node_count = argc > 1 ? atoi(argv[1]) : 20;
     vm_count = argc > 2 ? atoi(argv[2]) : 300;
+    watch_ms = argc > 3 ? (unsigned)atoi(argv[3]) * 1000 : 0;
     manager = manager ? manager : "bin/flyt-cluster-manager";
     snprintf(flytctl, sizeof flytctl, "%.*s/flytctl", (int)(strrchr(manager, '/') - manager), manager);
     getrlimit(RLIMIT_NOFILE, &files);

@@ -172,7 +172,7 @@ def check_configuration(*arguments):
 
 def shipped_configurations_are_good():
     ctl("config", "check", "--file-only", *glob.glob(os.path.join(TOP, "configs/*.conf")))
-    for daemon in ("cluster-manager", "node-manager", "client-manager", "flytctl"):
+    for daemon in ("cluster-manager", "node-manager", "client-manager", "monitor", "flytctl"):
         text = open(os.path.join(TOP, f"configs/{daemon}.conf")).read()
         keys = ctl("config", "keys", daemon, "--json")
         need(keys and all(each["help"] for each in keys), keys)

@@ -1,0 +1,32 @@
+/*
+ * texts.h: what the monitor gives out, as whole texts. A text is never changed, only replaced: connections that send it
+ * hold it meanwhile, so slow readers neither copy it nor keep the reader waiting.
+ *
+ * A text of rows, or of samples, can be cut down to what is about one VM.
+ */
+#ifndef FLYT_MONITOR_TEXTS_H
+#define FLYT_MONITOR_TEXTS_H
+
+#include <stddef.h>
+
+struct text;
+
+/* Takes `bytes` over, which were allocated. NULL: no memory, or bytes is NULL. */
+struct text *text_make(char *bytes, size_t size);
+const char *text_bytes(const struct text *, size_t *size);
+struct text *text_hold(struct text *); /* any thread */
+void text_release(void *text);         /* struct text *, or NULL; any thread */
+
+/* A JSON array, row by row. */
+struct text_rows;
+struct text_rows *text_rows_begin(void); /* NULL: no memory */
+/* vm: whose row it is; "": nobody's. */
+void text_rows_add(struct text_rows *, const char *row, const char *vm);
+struct text *text_rows_end(struct text_rows *); /* NULL: no memory; frees the rows */
+
+/* The rows of the array that are about this VM. NULL: no memory. */
+struct text *text_rows_of_vm(const struct text *, const char *vm);
+/* Of Prometheus' text format: the samples with the label vm of this value, and what describes them. NULL: no memory. */
+struct text *text_samples_of_vm(const struct text *, const char *vm);
+
+#endif
