@@ -442,10 +442,10 @@ void web_reload(struct monitor *monitor)
         log_error("event=reload-refused why=\"%s\": what was there before still holds", error);
         return;
     }
-    if (tls) { /* the server's own certificate is given to it at its start; the socket stays open */
-        MHD_quiesce_daemon(web.daemon);
+    if (tls) { /* its own certificate is given to the web server at its start */
         end_streams(monitor);
-        MHD_stop_daemon(web.daemon);
+        if (web.daemon)
+            MHD_stop_daemon(web.daemon); /* and the socket is closed */
         web.daemon = NULL;
     }
     pthread_rwlock_wrlock(&web.keys);
@@ -455,8 +455,9 @@ void web_reload(struct monitor *monitor)
     web.tokens = tokens;
     pthread_rwlock_unlock(&web.keys);
     end_streams(monitor);
-    if (tls && !serve(monitor))
-        log_error("event=web-gone why=\"the web server cannot be started again\"");
+    if (tls && ((web.fd = listen_on(monitor, error)) < 0 || !serve(monitor)))
+        log_error("event=web-gone why=\"%s\": it is tried again at the next reload",
+                  web.fd < 0 ? error : "the web server cannot be started");
     web_tls_free(old_tls);
     access_tokens_free(old_tokens);
     log_info("event=reloaded");
