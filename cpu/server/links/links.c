@@ -309,9 +309,11 @@ static void join_blocking(struct session *session, struct call *call)
     free(joining);
     log_info("event=link-joined session=%llu link=%u server=%s status=%d why=\"%s\"", (unsigned long long)session->id,
              link->id, args->server, -status, error);
-    join_answer(session, call, link, status, error);
     pthread_mutex_lock(&session->lock);
     link->tried = status != -EINVAL; /* else nothing has been connected */
+    pthread_mutex_unlock(&session->lock);
+    join_answer(session, call, link, status, error);
+    pthread_mutex_lock(&session->lock);
     link_idle(link);
     pthread_mutex_unlock(&session->lock);
 }
