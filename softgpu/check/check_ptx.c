@@ -21,7 +21,7 @@
 #include "cpu/code/fatbin.h"
 #include "softgpu/driver/machine/machine.h"
 
-struct gap { /* an instruction that cannot be executed, and why */
+struct kernel_gap { /* an instruction that cannot be executed, and why */
     char *text;
     uint64_t occurrences, kernels, last_kernel, files, last_file;
 };
@@ -39,7 +39,7 @@ struct checked_image {
     bool relocatable;
 };
 
-static struct gap *gaps;
+static struct kernel_gap *gaps;
 static size_t gap_count;
 static uint64_t kernel_number, file_number;
 static bool kernel_failed;
@@ -65,14 +65,14 @@ static void note_gap(const char *log)
 {
     const char *what = strstr(log, "cannot execute ");
     what = what ? what + strlen("cannot execute ") : log;
-    struct gap *g = NULL;
+    struct kernel_gap *g = NULL;
     for (size_t i = 0; i < gap_count && !g; i++)
         if (!strcmp(gaps[i].text, what))
             g = &gaps[i];
     if (!g) {
         gaps = grown(gaps, gap_count, sizeof *gaps);
         g = &gaps[gap_count++];
-        *g = (struct gap){ .text = strdup(what) };
+        *g = (struct kernel_gap){ .text = strdup(what) };
     }
     g->occurrences++;
     g->kernels += g->last_kernel != kernel_number;
@@ -274,7 +274,7 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 
 static int by_kernels(const void *a, const void *b)
 {
-    const struct gap *x = a, *y = b;
+    const struct kernel_gap *x = a, *y = b;
     return x->kernels != y->kernels ? (x->kernels < y->kernels) - (x->kernels > y->kernels) : strcmp(x->text, y->text);
 }
 

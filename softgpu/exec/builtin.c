@@ -33,8 +33,11 @@ static bool device_string(struct exec_warp *w, unsigned lane, uint64_t address, 
     return true;
 }
 
-struct text { char bytes[TEXT_MAX]; size_t used; };
-static void text_add(struct text *t, const char *from, size_t n)
+struct print_text {
+    char bytes[TEXT_MAX];
+    size_t used;
+};
+static void text_add(struct print_text *t, const char *from, size_t n)
 {
     size_t room = sizeof t->bytes - t->used;
     n = n < room ? n : room;
@@ -56,7 +59,7 @@ static uint64_t argument(struct arguments *a, unsigned size)
     return v;
 }
 
-static void text_double(struct text *t, const char *spec, uint64_t bits)
+static void text_double(struct print_text *t, const char *spec, uint64_t bits)
 {
     union { uint64_t u; double f; } v = { .u = bits };
     char out[512];
@@ -81,7 +84,7 @@ static void limit_widths(char *spec)
 }
 
 /* One %…: spec ends at its conversion letter. Returns the arguments used. */
-static int convert(struct text *t, struct arguments *a, char *spec, size_t length)
+static int convert(struct print_text *t, struct arguments *a, char *spec, size_t length)
 {
     char out[TEXT_MAX / 2], how = spec[length - 1];
     int used = 1, n = 0;
@@ -155,7 +158,7 @@ static int convert(struct text *t, struct arguments *a, char *spec, size_t lengt
 }
 
 /* Returns the number of arguments, or -1 when an address of them is bad. */
-static int format_text(struct text *t, struct arguments *a, const char *format)
+static int format_text(struct print_text *t, struct arguments *a, const char *format)
 {
     int count = 0;
     for (const char *f = format; *f; ) {
@@ -189,7 +192,7 @@ static void run_vprintf(struct exec_warp *w, const struct exec_insn *i)
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned lane = (unsigned)__builtin_ctz(m);
         char format[FORMAT_MAX];
-        struct text t;
+        struct print_text t;
         t.used = 0;
         struct arguments a = { w, lane, exec_call_argument(w, c, 1, lane), false };
         uint64_t at = exec_call_argument(w, c, 0, lane);

@@ -42,7 +42,7 @@ static uint32_t best(const struct eager *e, unsigned now)
     uint32_t chosen = 0;
     int64_t most = INT64_MIN;
     for (uint32_t k = 0; k < e->ready_count; k++) {
-        const struct step *s = &e->steps[e->ready[k]];
+        const struct exec_step *s = &e->steps[e->ready[k]];
         int64_t stall = s->when > now ? s->when - now : 0;
         int64_t score = (-stall * 1000 + (int64_t)s->height * 10) * 8 - e->ready[k];
         if (score > most) {
@@ -78,7 +78,7 @@ static unsigned held(const struct exec_values *v, const struct ptx_instruction *
 }
 
 /* Takes the step's effect on what is alive into account. The registers that are needed while it runs. */
-static unsigned live(struct eager *e, const struct step *s, uint32_t last, unsigned *alive)
+static unsigned live(struct eager *e, const struct exec_step *s, uint32_t last, unsigned *alive)
 {
     const struct ptx_instruction *in = &e->v->f->instructions[s->instruction];
     unsigned unused = 0;
@@ -142,13 +142,13 @@ static unsigned place(struct eager *e, uint32_t begin, uint32_t end, unsigned en
     begin_placing(e);
     while (e->ready_count && most < enough) {
         uint32_t at = best(e, now), x = e->ready[at];
-        struct step *s = &e->steps[x];
+        struct exec_step *s = &e->steps[x];
         e->ready[at] = e->ready[--e->ready_count];
         now = (s->when > now ? s->when : now) + 2;
         unsigned here = live(e, s, end - 1, &alive);
         most = here > most ? here : most;
         for (uint32_t k = s->first_edge; k != PRESSURE_NONE; k = e->edges[k].next) {
-            struct step *to = &e->steps[e->edges[k].to];
+            struct exec_step *to = &e->steps[e->edges[k].to];
             if (now + e->edges[k].latency > to->when + 2)
                 to->when = now + e->edges[k].latency - 2;
             if (!--to->waits_for)

@@ -13,7 +13,7 @@
 
 #include "softgpu/memory.h"
 
-enum op { INIT, INVAL, ARRIVE, ARRIVE_DROP, EXPECT_TX, COMPLETE_TX, WAIT_STATE, WAIT_PARITY, PENDING_COUNT };
+enum mbarrier_op { INIT, INVAL, ARRIVE, ARRIVE_DROP, EXPECT_TX, COMPLETE_TX, WAIT_STATE, WAIT_PARITY, PENDING_COUNT };
 enum { COUNT_BITS = 20, POLL_COST = 128 };
 static const uint64_t COUNT_MASK = (UINT64_C(1) << COUNT_BITS) - 1, PHASE = UINT64_C(1) << 62;
 static const uint64_t TX_MASK = (UINT64_C(1) << 22) - 1;
@@ -35,7 +35,7 @@ static uint64_t settle(uint64_t v)
     return with_missing(v ^ PHASE, expected_of(v));
 }
 
-static uint64_t act(enum op op, uint64_t v, uint64_t count, uint64_t tx)
+static uint64_t act(enum mbarrier_op op, uint64_t v, uint64_t count, uint64_t tx)
 {
     switch (op) {
     case INIT:        return (count & COUNT_MASK) | (count & COUNT_MASK) << COUNT_BITS;
@@ -51,7 +51,7 @@ static uint64_t act(enum op op, uint64_t v, uint64_t count, uint64_t tx)
 
 static void run_mbarrier(struct exec_warp *w, const struct exec_insn *i)
 {
-    enum op op = (enum op)i->kind;
+    enum mbarrier_op op = (enum mbarrier_op)i->kind;
     enum exec_found found = exec_address(w, i, 8, 8, SG_READ | SG_WRITE);
     if (found == EXEC_FOUND_NONE)
         return;

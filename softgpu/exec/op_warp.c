@@ -16,9 +16,27 @@
 #include <math.h>
 #include <string.h>
 
-enum kind {
-    SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX, VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT, MATCH_ANY, MATCH_ALL,
-    REDUX_ADD, REDUX_MIN, REDUX_MAX, REDUX_AND, REDUX_OR, REDUX_XOR, ELECT, WARP_SYNC, CONVERGE, ACTIVEMASK
+enum warp_kind {
+    SHFL_UP,
+    SHFL_DOWN,
+    SHFL_BFLY,
+    SHFL_IDX,
+    VOTE_ALL,
+    VOTE_ANY,
+    VOTE_UNI,
+    VOTE_BALLOT,
+    MATCH_ANY,
+    MATCH_ALL,
+    REDUX_ADD,
+    REDUX_MIN,
+    REDUX_MAX,
+    REDUX_AND,
+    REDUX_OR,
+    REDUX_XOR,
+    ELECT,
+    WARP_SYNC,
+    CONVERGE,
+    ACTIVEMASK
 };
 enum { REDUX_ABS = 1, REDUX_NAN = 2 };
 

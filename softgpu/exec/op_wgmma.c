@@ -42,20 +42,22 @@ struct wgmma {
 /* --- operands --- */
 
 /* As the descriptor says. swizzle: 0 to 3, spans of 16 << swizzle bytes. */
-struct place { uint32_t start, leading, stride, base, swizzle; };
+struct wgmma_place {
+    uint32_t start, leading, stride, base, swizzle;
+};
 
-static struct place place_of(uint64_t descriptor)
+static struct wgmma_place place_of(uint64_t descriptor)
 {
     static const uint8_t swizzles[] = { 0, 3, 2, 1 };
-    return (struct place){ .start = (uint32_t)(descriptor & 0x3fff) << 4,
-                           .leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
-                           .stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4,
-                           .base = (uint32_t)(descriptor >> 49 & 7),
-                           .swizzle = swizzles[descriptor >> 62] };
+    return (struct wgmma_place){ .start = (uint32_t)(descriptor & 0x3fff) << 4,
+                                 .leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
+                                 .stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4,
+                                 .base = (uint32_t)(descriptor >> 49 & 7),
+                                 .swizzle = swizzles[descriptor >> 62] };
 }
 
 /* Where a piece lies in shared memory. major MN: piece counts along the lines, and line along k. */
-static uint32_t piece_at(const struct place *p, bool major_mn, unsigned line, unsigned piece)
+static uint32_t piece_at(const struct wgmma_place *p, bool major_mn, unsigned line, unsigned piece)
 {
     uint32_t at = p->start + line % 8 * (PIECE << p->swizzle), next = line / 8;
     if (!p->swizzle)
@@ -86,7 +88,7 @@ static unsigned take_apart(const void *from, unsigned bits, uint32_t words[PIECE
 
 /* `lines` lines of k elements, from line `first` on. Element e of line l goes to to[l * line_step + e * k_step]. false:
    it is not in shared memory. */
-static bool take_shared(struct exec_warp *w, const struct exec_insn *i, const struct place *p, unsigned bits,
+static bool take_shared(struct exec_warp *w, const struct exec_insn *i, const struct wgmma_place *p, unsigned bits,
                         bool major_mn, unsigned first, unsigned lines, unsigned k, uint32_t *to, unsigned line_step,
                         unsigned k_step)
 {
@@ -136,7 +138,7 @@ static bool take_a(struct exec_warp *w, const struct exec_insn *i, uint32_t *to)
     if (x->from_registers)
         take_registers(w, x, stored, into);
     else {
-        const struct place p = place_of(*(const uint64_t *)exec_row(w, x->a_at));
+        const struct wgmma_place p = place_of(*(const uint64_t *)exec_row(w, x->a_at));
         if (!take_shared(w, i, &p, bits_of(x->a), x->a_major_m, w->index % WARPS * ROWS, ROWS, stored, into, stored, 1))
             return false;
     }
@@ -152,7 +154,7 @@ static bool take_a(struct exec_warp *w, const struct exec_insn *i, uint32_t *to)
 static bool take_b(struct exec_warp *w, const struct exec_insn *i, uint32_t *to)
 {
     const struct wgmma *x = i->extra;
-    const struct place p = place_of(*(const uint64_t *)exec_row(w, x->b_at));
+    const struct wgmma_place p = place_of(*(const uint64_t *)exec_row(w, x->b_at));
     return take_shared(w, i, &p, bits_of(x->b), x->b_major_n, 0, x->n, words_of(x), to, 1, x->n);
 }
 

@@ -32,7 +32,7 @@
 enum { NEST_MOST = 256, PASSES_MOST = 64 };
 static const uint32_t NONE = UINT32_MAX;
 
-struct part {
+struct order_part {
     uint32_t begin, end, id, depth;
 }; /* of the order: blocks that are still to be ordered */
 struct visit {
@@ -48,7 +48,7 @@ struct sorter {
     uint32_t *number, *low; /* of the depth-first search */
     uint32_t *stack, stack_count;
     struct visit *visits;
-    struct part *parts;
+    struct order_part *parts;
     uint32_t part_count, part_ids;
     uint32_t numbers;
 };
@@ -219,7 +219,7 @@ static void found(struct sorter *s, uint32_t begin, uint32_t end, uint32_t depth
     memmove(blocks + at, blocks + at + 1, (count - 1 - at) * sizeof *blocks);
     blocks[count - 1] = bottom;
     s->part_of[bottom] = NONE;
-    s->parts[s->part_count++] = (struct part){ begin, end - 1, id, depth + 1 };
+    s->parts[s->part_count++] = (struct order_part){ begin, end - 1, id, depth + 1 };
 }
 
 static void enter(struct sorter *s, uint32_t block, uint32_t *depth)
@@ -232,7 +232,7 @@ static void enter(struct sorter *s, uint32_t block, uint32_t *depth)
 /* The components of a part that `root` reaches and that have not been found. `*to`: the place behind theirs. Follows:
    Tarjan, "Depth-First Search and Linear Graph Algorithms". It finds those that others lead to first. The edge that
    falls into the next block is gone last, so that that one mostly stays behind its block. */
-static void search(struct sorter *s, const struct part *p, uint32_t root, uint32_t *to)
+static void search(struct sorter *s, const struct order_part *p, uint32_t root, uint32_t *to)
 {
     const struct exec_flow *g = s->g;
     uint32_t depth = 0;
@@ -264,7 +264,7 @@ static void search(struct sorter *s, const struct part *p, uint32_t root, uint32
     }
 }
 
-static void sort_part(struct sorter *s, const struct part *p)
+static void sort_part(struct sorter *s, const struct order_part *p)
 {
     uint32_t to = p->end;
     for (uint32_t i = p->begin; i < p->end; i++)
@@ -327,9 +327,9 @@ uint32_t *exec_order(const struct exec_flow *g)
         s.stack = at;
         turn_edges(&s);
         find_post_dominators(&s, s.sorted);
-        s.parts[s.part_count++] = (struct part){ 0, g->blocks, 0, 0 };
+        s.parts[s.part_count++] = (struct order_part){ 0, g->blocks, 0, 0 };
         while (s.part_count) {
-            struct part p = s.parts[--s.part_count];
+            struct order_part p = s.parts[--s.part_count];
             sort_part(&s, &p);
         }
     } else {

@@ -17,38 +17,42 @@
 #include "softgpu/exec/access.h"
 #include "softgpu/memory.h"
 
-enum state { NOBODYS, FREED, ALLOCATED, WRITTEN };
+enum shadow_state { NOBODYS, FREED, ALLOCATED, WRITTEN };
 enum { BUCKETS = 4096, FREED_KEPT = 4096 };
 static const uint64_t GRANULE = UINT64_C(1) << SG_GRANULE_SHIFT;
 
-struct piece { struct piece *next; uint64_t granule; uint8_t state[UINT64_C(1) << SG_GRANULE_SHIFT]; };
+struct shadow_piece {
+    struct shadow_piece *next;
+    uint64_t granule;
+    uint8_t state[UINT64_C(1) << SG_GRANULE_SHIFT];
+};
 struct extent { struct tree_node node; uint64_t size; };             /* key: where it begins */
 
 unsigned sg_check;
-static _Atomic(struct piece *) buckets[BUCKETS];
+static _Atomic(struct shadow_piece *) buckets[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tree extents;
 static struct { uint64_t base, size; } freed[FREED_KEPT];            /* the latest, in a ring */
 static unsigned freed_next;
 
-static _Atomic(struct piece *) *bucket_of(uint64_t granule)
+static _Atomic(struct shadow_piece *) *bucket_of(uint64_t granule)
 {
     return &buckets[granule * UINT64_C(0x9E3779B97F4A7C15) >> 52];
 }
 
-static struct piece *piece_find(uint64_t granule)
+static struct shadow_piece *piece_find(uint64_t granule)
 {
-    struct piece *p = atomic_load_explicit(bucket_of(granule), memory_order_acquire);
+    struct shadow_piece *p = atomic_load_explicit(bucket_of(granule), memory_order_acquire);
     while (p && p->granule != granule)
         p = p->next;
     return p;
 }
 
 /* Without memory for it nothing is known of that granule. */
-static struct piece *piece_make(uint64_t granule)
+static struct shadow_piece *piece_make(uint64_t granule)
 {
     FLYT_ASSERT_HELD(&lock);
-    struct piece *p = piece_find(granule);
+    struct shadow_piece *p = piece_find(granule);
     if (p)
         return p;
     p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -60,19 +64,19 @@ static struct piece *piece_make(uint64_t granule)
     return p;
 }
 
-EXEC_RACY static void fill(uint8_t *state, uint64_t n, enum state to, bool allocated_only)
+EXEC_RACY static void fill(uint8_t *state, uint64_t n, enum shadow_state to, bool allocated_only)
 {
     for (uint64_t i = 0; i < n; i++)
         if (!allocated_only || state[i] >= ALLOCATED)
             state[i] = (uint8_t)to;
 }
 
-static void set(uint64_t base, uint64_t size, enum state to)
+static void set(uint64_t base, uint64_t size, enum shadow_state to)
 {
     FLYT_ASSERT_HELD(&lock);
     for (uint64_t at = base, end = base + size, next; at < end; at = next) {
         next = (at / GRANULE + 1) * GRANULE < end ? (at / GRANULE + 1) * GRANULE : end;
-        struct piece *p = piece_make(at / GRANULE);
+        struct shadow_piece *p = piece_make(at / GRANULE);
         if (p)
             fill(&p->state[at % GRANULE], next - at, to, false);
     }
@@ -124,7 +128,7 @@ void sg_check_written(uint64_t base, uint64_t size)
 {
     for (uint64_t at = base, end = base + size, next; at < end; at = next) {
         next = (at / GRANULE + 1) * GRANULE < end ? (at / GRANULE + 1) * GRANULE : end;
-        struct piece *p = piece_find(at / GRANULE);
+        struct shadow_piece *p = piece_find(at / GRANULE);
         if (p)
             fill(&p->state[at % GRANULE], next - at, WRITTEN, true);
     }
@@ -133,7 +137,7 @@ void sg_check_written(uint64_t base, uint64_t size)
 EXEC_RACY enum shadow_found shadow_access(uint64_t address, uint64_t n, bool read, bool write, uint64_t *at,
                                           bool *known)
 {
-    const struct piece *p = NULL;
+    const struct shadow_piece *p = NULL;
     *known = true;
     for (uint64_t i = 0; i < n; i++) {
         *at = address + i;

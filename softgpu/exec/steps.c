@@ -62,7 +62,7 @@ static void add_edge(struct eager *e, uint32_t from, uint32_t to, unsigned steps
         return;
     if (e->edge_count == e->edge_room) {
         uint32_t room = e->edge_room ? 2 * e->edge_room : 4096;
-        struct edge *more = realloc(e->edges, room * sizeof *more);
+        struct exec_edge *more = realloc(e->edges, room * sizeof *more);
         if (!more) {
             e->failed = true;
             return;
@@ -70,14 +70,14 @@ static void add_edge(struct eager *e, uint32_t from, uint32_t to, unsigned steps
         e->edges = more;
         e->edge_room = room;
     }
-    e->edges[e->edge_count] = (struct edge){ to, e->steps[from].first_edge, steps };
+    e->edges[e->edge_count] = (struct exec_edge){ to, e->steps[from].first_edge, steps };
     e->steps[from].first_edge = e->edge_count++;
     e->steps[to].waits_for++;
 }
 
 static void wait_for_registers(struct eager *e, uint32_t x)
 {
-    struct step *s = &e->steps[x];
+    struct exec_step *s = &e->steps[x];
     for (uint32_t k = 0; k < s->read_count; k++) {
         uint32_t r = s->reads[k];
         if (e->writer[r] != PRESSURE_NONE)
@@ -137,7 +137,7 @@ static struct step_place place_of(const struct exec_values *v, const struct ptx_
 /* Can they not touch the same bytes? In a loop, each round is taken to move on by more than it touches. */
 static bool are_apart(const struct eager *e, uint32_t x, uint32_t y)
 {
-    const struct step *a = &e->steps[x], *b = &e->steps[y];
+    const struct exec_step *a = &e->steps[x], *b = &e->steps[y];
     if (!(a->place.spaces & b->place.spaces))
         return true;
     if (!a->place.known || !b->place.known || a->place.base != b->place.base)
@@ -309,12 +309,12 @@ static uint32_t add_target(const struct eager *e, const struct ptx_instruction *
 static void add_step(struct eager *e, uint32_t instruction, enum step_role role)
 {
     const struct exec_values *v = e->v;
-    struct step *s = &e->steps[e->count++];
-    *s = (struct step){ .instruction = instruction,
-                        .role = (uint8_t)role,
-                        .round = (uint8_t)e->round,
-                        .first_edge = PRESSURE_NONE,
-                        .place = place_of(v, &v->f->instructions[instruction]) };
+    struct exec_step *s = &e->steps[e->count++];
+    *s = (struct exec_step){ .instruction = instruction,
+                             .role = (uint8_t)role,
+                             .round = (uint8_t)e->round,
+                             .first_edge = PRESSURE_NONE,
+                             .place = place_of(v, &v->f->instructions[instruction]) };
     s->reads = e->lists + e->list_used;
     if (role != STEP_POINTER) {
         s->read_count = v->read_at[instruction + 1] - v->read_at[instruction];

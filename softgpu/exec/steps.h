@@ -21,7 +21,7 @@ struct step_place {
     int64_t from, to;
 };
 
-struct step {
+struct exec_step {
     uint32_t instruction;
     uint8_t role, round;
     uint32_t *reads, read_count, *writes, write_count;
@@ -29,7 +29,7 @@ struct step {
     unsigned height, when;          /* of the chain that waits for it; when its operands are there */
     struct step_place place;
 };
-struct edge {
+struct exec_edge {
     uint32_t to, next, latency;
 };
 
@@ -49,9 +49,9 @@ struct eager {
     bool *pointer;          /* per instruction: it adds to a pointer that is a parameter */
     uint8_t *kinds;         /* per register, enum round_kind: of the loop that is looked at */
     uint32_t rounds, round; /* 1: no loop; the round that steps are made for */
-    struct step *steps;
+    struct exec_step *steps;
     uint32_t count;
-    struct edge *edges;
+    struct exec_edge *edges;
     uint32_t edge_count, edge_room;
     uint32_t *lists, list_used; /* of registers: the steps' reads and writes */
     uint32_t *writer, *readers; /* per register: the last step that wrote it, and the reads since (a list) */

@@ -15,7 +15,9 @@
 /* ---- libnvidia-ml.so.1 ---- */
 
 typedef struct nvml_device *device_t;
-struct nvml_memory { unsigned long long total, free, used; };
+struct smi_memory {
+    unsigned long long total, free, used;
+};
 struct utilisation { unsigned gpu, memory; };
 struct pci { char legacy[16]; unsigned domain, bus, device, device_id, subsystem_id; char bus_id[32]; };
 struct nvml_process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
@@ -29,7 +31,7 @@ int nvmlDeviceGetName(device_t, char *, unsigned);
 int nvmlDeviceGetUUID(device_t, char *, unsigned);
 int nvmlDeviceGetPciInfo_v3(device_t, struct pci *);
 int nvmlDeviceGetCudaComputeCapability(device_t, int *, int *);
-int nvmlDeviceGetMemoryInfo(device_t, struct nvml_memory *);
+int nvmlDeviceGetMemoryInfo(device_t, struct smi_memory *);
 int nvmlDeviceGetUtilizationRates(device_t, struct utilisation *);
 int nvmlDeviceGetMaxClockInfo(device_t, unsigned, unsigned *);
 int nvmlDeviceGetComputeRunningProcesses_v3(device_t, unsigned *, struct nvml_process *);
@@ -89,7 +91,7 @@ unsigned smi_path(const struct smi_gpu *gpu, const struct smi_gpu *other)
 static void read_gpu(unsigned index, struct smi_gpu *gpu)
 {
     device_t device;
-    struct nvml_memory memory;
+    struct smi_memory memory;
     struct utilisation utilisation;
     struct pci pci;
     *gpu = (struct smi_gpu){ .index = index };
