@@ -179,12 +179,8 @@ def all_of_it(cluster):
 
 
 def main():
-    cluster = Local(BIN, FOLDER, "--tls", FLYT_LOG="info")
-    try:
-        return story(all_of_it, cluster, logs=cluster.logs())
-    finally:
-        cluster.down()
-        shutil.rmtree(FOLDER, ignore_errors=True)
+    with Local(BIN, FOLDER, "--tls", FLYT_LOG="info") as cluster:
+        all_of_it(cluster)
 
 
-sys.exit(main())
+sys.exit(story(main))

@@ -14,7 +14,6 @@ import glob
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -244,18 +243,10 @@ def silent(cluster, server):
 
 
 def main(*parts):
-    cluster = Cluster()
-
-    def all_parts():
+    with Cluster() as cluster:
         for part in parts:
             part(cluster)
 
-    try:
-        return story(all_parts, logs=cluster.logs())
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
-
 
 if __name__ == "__main__":
-    sys.exit(main(memory, multiprocessors, restarts))
+    sys.exit(story(main, memory, multiprocessors, restarts))

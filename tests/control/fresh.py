@@ -58,6 +58,44 @@ def binary(server):
     return os.stat(f"/proc/{server['pid']}/exe").st_ino
 
 
+def upgraded(cluster):
+    hold = Hold(cluster)
+    a = Program(cluster, FLYT_MOVE_HOLD=hold.folder)
+    a.goes_on()
+    was = binary(cluster.server(a))
+    assert cluster.used() == (4, 1536), cluster.used()
+    new = f"{moves.BIN}/cricket-rpc-server"
+    shutil.copy2(new, f"{new}.new")
+    os.rename(f"{new}.new", new)
+    hold.at("sealed")
+    moving = cluster.begin("program", "migrate", str(a.id), "--fresh")
+    hold.reached("sealed")
+    # Both servers are there, and what they may have is counted once.
+    assert len(cluster.rows("server", "list")) == 2 and cluster.used() == (4, 1536), cluster.used()
+    hold.let_go("sealed")
+    said = moving.communicate(timeout=60)
+    assert moving.returncode == 0 and "0.0 MiB were copied" in said[0], said
+    a.goes_on()
+    assert was != binary(cluster.server(a)) == os.stat(new).st_ino
+    until(lambda: quiet(cluster) and cluster.used() == (4, 1536), lambda: f"{books(cluster)} {cluster.used()}", 20)
+    ok("a server's binary is replaced under a running program that has all of the GPU; the share counts once")
+    outages = {}
+    for size in (1, 64, 1023) if ALL else (1, 1023):
+        assert a.ask("take", size) == [0]
+        rows = []
+        for _ in range(3):                  # the shortest counts: a busy machine makes any of them longer
+            until(lambda: len(cluster.rows("server", "list")) == 1, "the server before it has ended", 20)
+            rows.append(cluster.fresh(a))
+            assert rows[-1]["bytes"] < SMALL, rows
+            a.goes_on()
+        outages[size] = min(row["outage_ms"] for row in rows)
+    text = ", ".join(f"{ms:.1f} ms with {size} MiB more" for size, ms in outages.items())
+    # Copied, a GiB takes a second here. A sanitizer marks each byte that is mapped, which takes as long.
+    assert sanitized(moves.BIN) or outages[1023] < outages[1] + 400, text
+    ok(f"nothing of its memory is copied, so how long it stands still does not follow its size: {text}")
+    a.end()
+
+
 def upgrade():
     """The node's binary is replaced while the program runs."""
     installed = tempfile.mkdtemp(prefix="flyt-fresh-bin-")
@@ -65,51 +103,12 @@ def upgrade():
     # The folder above it has the name of the flavour: by that testlib knows what a sanitizer's build needs.
     moves.BIN = os.path.join(installed, os.path.basename(os.path.dirname(kept)), "bin")
     shutil.copytree(kept, moves.BIN, symlinks=True)
-    cluster = OneGpu(1536)
     try:
-        hold = Hold(cluster)
-        a = Program(cluster, FLYT_MOVE_HOLD=hold.folder)
-        a.goes_on()
-        was = binary(cluster.server(a))
-        assert cluster.used() == (4, 1536), cluster.used()
-        new = f"{moves.BIN}/cricket-rpc-server"
-        shutil.copy2(new, f"{new}.new")
-        os.rename(f"{new}.new", new)
-        hold.at("sealed")
-        moving = cluster.begin("program", "migrate", str(a.id), "--fresh")
-        hold.reached("sealed")
-        # Both servers are there, and what they may have is counted once.
-        assert len(cluster.rows("server", "list")) == 2 and cluster.used() == (4, 1536), cluster.used()
-        hold.let_go("sealed")
-        said = moving.communicate(timeout=60)
-        assert moving.returncode == 0 and "0.0 MiB were copied" in said[0], said
-        a.goes_on()
-        assert was != binary(cluster.server(a)) == os.stat(new).st_ino
-        until(lambda: quiet(cluster) and cluster.used() == (4, 1536), lambda: f"{books(cluster)} {cluster.used()}", 20)
-        ok("a server's binary is replaced under a running program that has all of the GPU; the share counts once")
-        outages = {}
-        for size in (1, 64, 1023) if ALL else (1, 1023):
-            assert a.ask("take", size) == [0]
-            rows = []
-            for _ in range(3):                  # the shortest counts: a busy machine makes any of them longer
-                until(lambda: len(cluster.rows("server", "list")) == 1, "the server before it has ended", 20)
-                rows.append(cluster.fresh(a))
-                assert rows[-1]["bytes"] < SMALL, rows
-                a.goes_on()
-            outages[size] = min(row["outage_ms"] for row in rows)
-        text = ", ".join(f"{ms:.1f} ms with {size} MiB more" for size, ms in outages.items())
-        # Copied, a GiB takes a second here. A sanitizer marks each byte that is mapped, which takes as long.
-        assert sanitized(moves.BIN) or outages[1023] < outages[1] + 400, text
-        ok(f"nothing of its memory is copied, so how long it stands still does not follow its size: {text}")
-        a.end()
-    except BaseException:
-        moves.show(cluster)
-        raise
+        with OneGpu(1536) as cluster:
+            upgraded(cluster)
     finally:
         moves.BIN = kept
-        cluster.down()
-        for folder in (cluster.dir, installed):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(installed, ignore_errors=True)
 
 
 def groups(cluster):
@@ -188,20 +187,13 @@ def cell(cluster, party, point):
 
 
 def killed():
-    cluster = OneGpu(256)
     some = {("target", "sealed"), ("source", "permitted")}
-    try:
+    with OneGpu(256) as cluster:
         groups(cluster)
         for point in ("taken", "shut", "sealed", "permitted", "settled", "moved"):
             for party in ("source", "target", "node", "cluster-manager", "client-manager", "program"):
                 if ALL or (party, point) in some:
                     cell(cluster, party, point)
-    except BaseException:
-        moves.show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 def main():

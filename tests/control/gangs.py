@@ -17,7 +17,6 @@ import json
 import os
 import re
 import select
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -278,8 +277,7 @@ def as_documented():
     with open("docs/many-gpus.md", encoding="utf-8") as file:
         lines = file.read().split("```sh\n")[1].split("```")[0].splitlines()
     assert len(lines) == 9 and lines[0] == f'eval "$(flyt-local up --gpus-per-node {GPUS})"', lines
-    cluster = Local(BIN, tempfile.mkdtemp(prefix="flyt-gangs-doc-"), "--gpus-per-node", str(GPUS))
-    try:
+    with Local(BIN, tempfile.mkdtemp(prefix="flyt-gangs-doc-"), "--gpus-per-node", str(GPUS)) as cluster:
         for line in lines[1:]:
             command, _, expected = (part.strip() for part in line.partition("#"))
             told = subprocess.run(["bash", "-c", command.replace("./program", PROGRAM)], env=cluster.env, text=True,
@@ -290,24 +288,14 @@ def as_documented():
                 assert f"look {count} 1" in told.stdout and f"ring {count * (count - 1)} 0" in told.stdout, (line, told)
             else:
                 assert expected and expected in told.stdout + told.stderr, (line, told)
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
     ok("docs/many-gpus.md: the commands do what it says")
 
 
 def main():
-    cluster = Cluster()
-
-    def scenario():
+    with Cluster() as cluster:
         for part in (sees, accounts, moves, refused, waits, killed, exported):
             part(cluster)
         as_documented()
-    try:
-        return story(scenario, logs=cluster.logs())
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
-sys.exit(main())
+sys.exit(story(main))

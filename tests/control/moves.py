@@ -18,7 +18,6 @@ import glob
 import json
 import os
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -169,24 +168,12 @@ def back_and_forth(cluster, times):
 
 
 def moves():
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         back_and_forth(cluster, 10 if ALL else 3)
         kinds = cluster.kinds()
         for kind in ("move-begun", "move-ordered", "move-taken", "move-done"):
             assert kind in kinds, (kind, kinds)
         refusals(cluster)
-    except BaseException:
-        show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
-
-
-def show(cluster):
-    for name in ("cluster-manager", "client-manager"):
-        print("\n".join(f"# {name}: {line}" for line in cluster.log(name).splitlines()[-30:]), flush=True)
 
 
 def refusals(cluster):
@@ -343,22 +330,14 @@ def together(cluster):
 
 
 def groups():
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         strangers(cluster)
         together(cluster)
-    except BaseException:
-        show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 def wires():
     """Whatever the program's connections are, those to its new server are of the kind that this one offers."""
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         def transport(a):
             return next(row["transport"] for row in cluster.rows("program", "list") if row["id"] == a.id)
 
@@ -400,25 +379,12 @@ def wires():
             assert transport(a) == "tcp"
             ends(a)
             ok("TCP from the beginning, with pinned memory; suspended and resumed")
-    except BaseException:
-        show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 def certificates():
     """All by TLS, with tickets and certificates as an ordinary program has them."""
-    cluster = Cluster("--tls")
-    try:
+    with Cluster("--tls") as cluster:
         back_and_forth(cluster, 10 if ALL else 2)
-    except BaseException:
-        show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 def main():

@@ -19,7 +19,6 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import moves  # noqa: E402
 from moves import Cluster, Hold, Program  # noqa: E402
 from testlib import Failed, alive, ok, story, until  # noqa: E402
 
@@ -190,20 +189,13 @@ def stopped(cluster, party, point):
 
 
 def main():
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         for point in POINTS:
             for party in PARTIES:
                 if ALL or (not STOPS and (party, point) in SOME):
                     cell(cluster, party, point)
                 if STOPS or (not ALL and (party, point) in STOPPED_SOME):
                     stopped(cluster, party, point)
-    except BaseException:
-        moves.show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 if __name__ == "__main__":

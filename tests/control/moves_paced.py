@@ -23,7 +23,6 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import moves  # noqa: E402
 import wire  # noqa: E402
 from moves import BIN, PROGRAM, Cluster, Program  # noqa: E402
 from old_manager import Manager  # noqa: E402
@@ -222,8 +221,7 @@ def manager_before():
 
 
 def main():
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         library_before(cluster)
         liar(cluster)
         a = Program(cluster)
@@ -232,12 +230,6 @@ def main():
         progress(cluster, a)
         called_off(cluster, a)
         a.end()
-    except BaseException:
-        moves.show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
     manager_before()
 
 

@@ -13,7 +13,6 @@ shows: suspending: with a file that has a name; it goes when the program is resu
 """
 import json
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -246,8 +245,7 @@ def userfault(cluster):
 
 
 def main():
-    cluster = Cluster(nodes=1)
-    try:
+    with Cluster(nodes=1) as cluster:
         a = Program(cluster)
         said = cluster.run("program", "checkpoint", str(a.id), f"{cluster.dir}/x", "--base", "/x", expect=9)
         assert "has written no checkpoint yet" in said, said
@@ -263,12 +261,6 @@ def main():
         ends_apart(cluster)
         userfault(cluster)
         strangers(cluster)
-    except BaseException:
-        moves.show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import moves  # noqa: E402
 import moves_killed  # noqa: E402
 import wire  # noqa: E402
 from moves import Cluster, Hold, Program  # noqa: E402
@@ -247,8 +246,7 @@ def kills(cluster):
 
 
 def main():
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         strangers(cluster)
         no_folder(cluster)
         a = back_and_forth(cluster)
@@ -259,12 +257,6 @@ def main():
         a.end()
         until(lambda: state(cluster, a) == "gone", "it is gone")
         kills(cluster)
-    except BaseException:
-        moves.show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -347,7 +347,8 @@ class Ctl:
 
 
 class Local:
-    """A cluster of flyt-local in this folder. `env` is what its programs need."""
+    """A cluster of flyt-local in this folder. `env` is what its programs need. `with` shows the ends of its logs where
+    something failed, ends it, and removes the folder."""
 
     def __init__(self, bindir, folder, *options, **variables):
         self.bin, self.dir, self.started = bindir, folder, []
@@ -364,6 +365,15 @@ class Local:
         self.env |= sanitizer_environment(self.bin)
         self.ctl = Ctl(self.bin, environment=self.env)
         self.json = self.ctl.json
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        if failure:
+            ends_of_logs(*self.logs())
+        self.down()
+        shutil.rmtree(self.dir, ignore_errors=True)
 
     def down(self):
         """Ends it. The exit status."""
