@@ -12,11 +12,11 @@ BENCH_FLAGS    ?=
 
 $(BENCH_DIR)/%: synthetic_benchmark/%.cu $(wildcard synthetic_benchmark/*.h)
 	@mkdir -p $(@D)
-	$(NVCC) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
+	$(NVCC) $(CUDA_STD) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
 
 $(BENCH_DIR)/calls-static: synthetic_benchmark/calls.cu $(wildcard synthetic_benchmark/*.h)
 	@mkdir -p $(@D)
-	$(NVCC) -cudart static -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
+	$(NVCC) $(CUDA_STD) -cudart static -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
 
 $(BENCH_DIR)/driver: synthetic_benchmark/driver.c | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
@@ -65,10 +65,11 @@ BENCH_SOFTGPU_HEADERS := $(wildcard synthetic_benchmark/softgpu/*.h)
 
 $(BENCH_SOFTGPU)/cuda: synthetic_benchmark/softgpu/cuda.cu $(BENCH_SOFTGPU_HEADERS)
 	@mkdir -p $(@D)
-	$(NVCC) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
+	$(NVCC) $(CUDA_STD) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
 $(BENCH_SOFTGPU)/cublas: synthetic_benchmark/softgpu/cublas.cu $(BENCH_SOFTGPU_HEADERS)
 	@mkdir -p $(@D)
-	$(NVCC) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $< -L$(dir $(BENCH_CUBLAS)) -lcublas
+	$(NVCC) $(CUDA_STD) -cudart shared -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $< \
+	    -L$(dir $(BENCH_CUBLAS)) -lcublas
 $(BENCH_SOFTGPU)/openmp: synthetic_benchmark/softgpu/openmp.c $(BENCH_SOFTGPU_HEADERS)
 	@mkdir -p $(@D)
 	$(BENCH_SOFTGPU_CC) -fopenmp -o $@ $< -lm

@@ -11,7 +11,7 @@ TESTS += $(TESTS_CODE_BINARIES) "tests/code/fatbin_nvcc.sh $(BUILD)/tests/code_f
 TESTS_CODE_LINKED := $(addprefix $(BUILD)/tests/code-linked/linked.,o a)
 $(BUILD)/tests/code-linked/linked.o: tests/driver/linked.cu
 	@mkdir -p $(@D)
-	$(NVCC) -arch=sm_75 -Wno-deprecated-gpu-targets -rdc=true -c -o $@ $<
+	$(NVCC) $(CUDA_STD) -arch=sm_75 -Wno-deprecated-gpu-targets -rdc=true -c -o $@ $<
 $(BUILD)/tests/code-linked/linked.a: $(BUILD)/tests/code-linked/linked.o
 	rm -f $@
 	ar rcs $@ $<
@@ -24,7 +24,7 @@ TESTS += "$(BUILD)/tests/code_object $(TESTS_CODE_LINKED)"
 TESTS_CODE_KERNELS := $(addprefix $(BUILD)/tests/code-kernels/one.,cubin fatbin packed)
 $(TESTS_CODE_KERNELS): $(BUILD)/tests/code-kernels/one.%: tests/code/kernels.cu
 	@mkdir -p $(@D)
-	$(NVCC) -arch=sm_75 -Wno-deprecated-gpu-targets $(if $(filter cubin,$*),-cubin,-fatbin) \
+	$(NVCC) $(CUDA_STD) -arch=sm_75 -Wno-deprecated-gpu-targets $(if $(filter cubin,$*),-cubin,-fatbin) \
 	    $(if $(filter packed,$*),-Xfatbin -compress-all) -o $@ $<
 $(BUILD)/tests/code_kernels: $(BUILD)/tests/code/kernels.o $(CPU_CODE_OBJECTS) | $(TESTS_CODE_KERNELS)
 	@mkdir -p $(@D)

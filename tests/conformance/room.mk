@@ -12,8 +12,8 @@ CONFORMANCE_COMPARE  := tests/conformance/compare.py $(BIN) --runtime $(or $(CUD
 
 # What a chapter asks of the compiler beyond the rest.
 CONFORMANCE_FLAGS_perthread := --default-stream per-thread
-CONFORMANCE_NVCC = $(NVCC) -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -Xcompiler -Wno-deprecated-declarations \
-    -diag-suppress 177,1444 $(CONFORMANCE_FLAGS_$*) -o $@ $<
+CONFORMANCE_NVCC = $(NVCC) $(CUDA_STD) -arch=sm_75 -O0 -Wno-deprecated-gpu-targets \
+    -Xcompiler -Wno-deprecated-declarations -diag-suppress 177,1444 $(CONFORMANCE_FLAGS_$*) -o $@ $<
 
 $(CONFORMANCE)/%: tests/conformance/runtime/%.cu $(CONFORMANCE_SUITE) tests/conformance/gate.h
 	@mkdir -p $(@D)
@@ -59,8 +59,8 @@ $(foreach v,11 12,$(eval $(call CONFORMANCE_RULE,$(v))))
 CONFORMANCE_REFERENCES := $(CONFORMANCE)/11/references
 $(CONFORMANCE_REFERENCES): tests/conformance/runtime/old/references.cu $(CONFORMANCE_SUITE) | $(RUNTIME_LIBRARIES)
 	@mkdir -p $(@D)
-	$(NVCC) -cudart none -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -diag-suppress 177,1444 $(CONFORMANCE_LEGACY) \
-	    -DRUNTIME=11 -o $@ $< -L$(BIN)/cudart -l:$(RUNTIME_NODE_11) -Xlinker --allow-shlib-undefined
+	$(NVCC) $(CUDA_STD) -cudart none -arch=sm_75 -O0 -Wno-deprecated-gpu-targets -diag-suppress 177,1444 \
+	    $(CONFORMANCE_LEGACY) -DRUNTIME=11 -o $@ $< -L$(BIN)/cudart -l:$(RUNTIME_NODE_11) -Xlinker --allow-shlib-undefined
 $(BUILD)/tests/conformance-references: tests/conformance/compare.py $(CONFORMANCE_REFERENCES) | $(PROGRAMS)
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/conformance/compare.py $(BIN) --runtime %s\n' \

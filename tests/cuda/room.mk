@@ -2,7 +2,7 @@
 #
 # Each NAME.cu is a program. CUDA_TEST_VARIANTS are the same sources compiled otherwise: name-variant.
 CUDA_CHECK         := tests/cuda/check.h tests/lib/must.h
-CUDA_TEST_FLAGS    := -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets
+CUDA_TEST_FLAGS    = $(CUDA_STD) -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets
 CUDA_TEST_NAMES    := $(filter-out forever,$(sort $(basename $(notdir $(wildcard tests/cuda/*.cu)))))
 CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug reuse-debug threads-perthread
 CUDA_TEST_VARIANTS += $(if $(shell $(NVCC) --help 2>/dev/null | grep -e --compress-mode),memory-lz4)      # CUDA 12.8 and later
@@ -26,8 +26,13 @@ $(addprefix build/cuda/ipc,$() _events _handles _killed _peers _pools): tests/cu
 
 build/cuda/graph_random: tests/cuda/graph_work.h
 
+# CUB, libcu++ and cooperative groups are written in C++17.
+CUDA_TEST_NEWER := clusters litmus lookback occupancy tensors tiles
+$(CUDA_TEST_NEWER:%=build/cuda/%) $(CUDA_TEST_NEWER:%=$(BUILD)/tests/driver/static-%) build/conformance/launches \
+    build/conformance/11/launches build/conformance/12/launches: CUDA_STD := -std=c++17
+
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
-build/cuda/tiles: CUDA_TEST_FLAGS := $(subst sm_75,sm_80,$(CUDA_TEST_FLAGS))
+build/cuda/tiles: CUDA_TEST_FLAGS = $(CUDA_STD) -cudart shared -arch=sm_80 -O1 -Wno-deprecated-gpu-targets
 
 # The compiler for compute capability 10.0 (CUDA 12.8 and later) puts blocks in front of those that lead to them.
 build/cuda/in_step: CUDA_TEST_FLAGS += $(if $(filter memory-lz4,$(CUDA_TEST_VARIANTS)),-gencode \
@@ -99,7 +104,7 @@ build/cuda/moved_graphs: tests/cuda/moved/graphs.cu $(CUDA_CHECK)
 
 build/cuda/vector_add-noptx: tests/cuda/vector_add.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
-	$(NVCC) -cudart shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=sm_75 -o $@ $<
+	$(NVCC) $(CUDA_STD) -cudart shared -O1 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=sm_75 -o $@ $<
 
 $(BUILD)/tests/messages: tests/cuda/messages.py build/cuda/vector_add-noptx build/cuda/forever $(CUDA_TEST_PROGRAMS) \
     | $(PROGRAMS)

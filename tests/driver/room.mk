@@ -4,7 +4,8 @@ ifeq ($(SANITIZE),)
 TESTS_DRIVER          := $(BUILD)/tests/driver
 TESTS_DRIVER_STATIC   := vector_add calls devices ipc memory numbers occupancy pinned threads
 TESTS_DRIVER_PROGRAMS := $(addprefix $(TESTS_DRIVER)/,linked rpath direct alone quiet musl)
-TESTS_DRIVER_NVCC      = $(NVCC) -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -o $@ $<
+TESTS_DRIVER_ARCH     := sm_75
+TESTS_DRIVER_NVCC      = $(NVCC) $(CUDA_STD) -arch=$(TESTS_DRIVER_ARCH) -O1 -Wno-deprecated-gpu-targets -o $@ $<
 
 $(TESTS_DRIVER)/static-%: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
@@ -13,7 +14,7 @@ $(addprefix $(TESTS_DRIVER)/static-,dynamic conditions condition_random): TESTS_
 $(TESTS_DRIVER)/static-ipc: tests/cuda/together.h
 $(TESTS_DRIVER)/static-dynamic $(TESTS_DRIVER)/static-conditions: TESTS_DRIVER_NVCC += -rdc=true
 # Code that other architectures have: as in tests/cuda/room.mk.
-$(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_NVCC := $(subst sm_75,sm_80,$(TESTS_DRIVER_NVCC))
+$(TESTS_DRIVER)/static-tiles: TESTS_DRIVER_ARCH := sm_80
 $(TESTS_DRIVER)/static-clusters $(TESTS_DRIVER)/static-tensors: TESTS_DRIVER_NVCC += \
     -gencode arch=compute_75,code=compute_75 \
     -gencode arch=compute_90,code=compute_90
@@ -39,7 +40,8 @@ $(TESTS_DRIVER)/libsanitizer-collection.so:
 
 # Machine code only, which the software GPU refuses: in two images of a library, and in a program.
 TESTS_DRIVER_REFUSED := $(addprefix $(TESTS_DRIVER)/,refused-static.so refused-shared.so refused)
-TESTS_DRIVER_MACHINE  = $(NVCC) -gencode arch=compute_75,code=sm_75 -Wno-deprecated-gpu-targets -Xcompiler -fPIC -o $@
+TESTS_DRIVER_MACHINE  = $(NVCC) $(CUDA_STD) -gencode arch=compute_75,code=sm_75 -Wno-deprecated-gpu-targets \
+                        -Xcompiler -fPIC -o $@
 $(TESTS_DRIVER)/refused-%.o: tests/driver/machine_code.cu
 	@mkdir -p $(@D)
 	$(TESTS_DRIVER_MACHINE) -c -DNAME=$* $<
@@ -244,7 +246,7 @@ check-libraries: all $(TESTS_DRIVER_LIBRARIES)
 # What the software GPU shows itself as. Its kernel says for which architecture it was translated.
 $(TESTS_DRIVER)/capability: tests/driver/capability.cu
 	@mkdir -p $(@D)
-	$(NVCC) -O1 -cudart shared -Wno-deprecated-gpu-targets -o $@ $< -ldl \
+	$(NVCC) $(CUDA_STD) -cudart shared -Wno-deprecated-gpu-targets -o $@ $< -ldl \
 	    $(foreach a,90 120,-gencode arch=compute_$a$(comma)code=compute_$a)
 $(TESTS_DRIVER)-capability: tests/driver/capability.py $(TESTS_DRIVER)/capability | $(PROGRAMS)
 	@printf '#!/bin/sh\nexec tests/driver/capability.py %s\n' '$(BIN) $(TESTS_DRIVER)/capability' > $@

@@ -67,7 +67,8 @@ RUNTIME_OLD_PROGRAMS := memory threads errors graph_threads
 RUNTIME_OLD_BUILT    := $(foreach v,11 12,$(RUNTIME_OLD_PROGRAMS:%=$(BUILD)/tests/runtime/old/%-$(v)))
 $(BUILD)/tests/runtime/old/%.o: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
-	$(NVCC) -c -arch=sm_75 -O2 -Wno-deprecated-gpu-targets -D__NV_LEGACY_LAUNCH -Xcompiler -D__NV_LEGACY_LAUNCH -o $@ $<
+	$(NVCC) $(CUDA_STD) -c -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -D__NV_LEGACY_LAUNCH \
+	    -Xcompiler -D__NV_LEGACY_LAUNCH -o $@ $<
 define RUNTIME_OLD_RULE
 $(BUILD)/tests/runtime/old/%-$(1): $(BUILD)/tests/runtime/old/%.o | $(RUNTIME_LIBRARIES)
 	$$(NVCC) -cudart none -arch=sm_75 -Wno-deprecated-gpu-targets -o $$@ $$< -L$(BIN)/cudart -l:$(RUNTIME_NODE_$(1)) \
