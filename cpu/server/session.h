@@ -30,7 +30,8 @@
  *              procedures.c, kinds.c  the tables;  move.c
  *   listener/  the programs: main.c, listener.c, door.c, knock.c, ticket.c  who may connect;
  *              workers.c, worker.c, spawn.c  processes;  orders.c  the node manager's orders;  bridges.c  ways to
- *              another server of the node;  relay*.c  between workers;  identity.c  TLS;  local.c
+ *              another server of the node;  relay*.c  between workers;  dial.c, dial_worker.c  connections that the
+ *              listener makes for its workers;  identity.c  TLS;  local.c
  *
  * Threads
  *   reader      (session.c)     reads calls. NULL, EVENTS and ABANDON it serves itself; a call that cannot block, when
