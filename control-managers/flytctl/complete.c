@@ -87,6 +87,30 @@ static void suggest_keys(const struct row_kind *kind, const char *before, const 
     json_decref(example);
 }
 
+/* VALUE of --filter KEY=VALUE: those that rows have now, each once. */
+static void suggest_filter_values(struct flytctl *ctl, const struct row_kind *kind, const char *begun)
+{
+    const char *equal = strchr(begun, '=');
+    size_t length = (size_t)(equal - begun), i;
+    json_t *rows = NULL, *row, *seen = json_object();
+    char key[64], value[256], word[352];
+    snprintf(key, sizeof key, "%.*s", (int)(length && equal[-1] == '!' ? length - 1 : length), begun);
+    if (kind_rows(ctl, kind, &(struct rows_query){ .only = NULL }, &rows) != EXIT_FINE)
+        rows = json_array();
+    json_array_foreach(rows, i, row)
+    {
+        json_t *each = value_at(row, key);
+        value_text(each, value, sizeof value);
+        json_decref(each);
+        snprintf(word, sizeof word, "%.*s%s", (int)length + 1, begun, value);
+        if (*value && !json_object_get(seen, value))
+            suggest(word, begun);
+        json_object_set_new(seen, value, json_true());
+    }
+    json_decref(seen);
+    json_decref(rows);
+}
+
 static void suggest_kinds(const char *behind, const char *begun)
 {
     char word[32];
@@ -161,6 +185,8 @@ static void suggest_value(struct flytctl *ctl, const struct command *command, co
         suggest_form(listed(command), begun);
     } else if (strcmp(option->name, "sort-by") == 0) {
         suggest_keys(listed(command), *begun == '-' ? "-" : "", "", begun);
+    } else if (strcmp(option->name, "filter") == 0 && strchr(begun, '=')) {
+        suggest_filter_values(ctl, listed(command), begun);
     } else if (strcmp(option->name, "filter") == 0) {
         puts(":nospace");
         suggest_keys(listed(command), "", "=", begun);

@@ -132,7 +132,7 @@ def files(bash):
 
 
 def flyt_run(bash):
-    lists(bash, "flyt-run --", "--server", "--stats")
+    lists(bash, "flyt-run --", "--server", "--stats", "--status")
     gives(bash, "flyt-run --server un", "flyt-run --server unix://")
     gives(bash, "flyt-run --server local:so", "flyt-run --server local:software ")
     gives(bash, "flyt-run --server=local:so", "flyt-run --server=local:software ")
@@ -161,8 +161,13 @@ def the_others(bash):
 
 def flytctl_forms(bash):
     lists(bash, "flytctl vm list -o ", "table", "wide", "json", "yaml", "name", "csv", "custom=")
+    gives(bash, "flytctl vm list -o custom=NAME:na", "flytctl vm list -o custom=NAME:name")
     gives(bash, "flytctl vm list --sort-by conn", "flytctl vm list --sort-by connected ")
     gives(bash, "flytctl server list --filter restar", "flytctl server list --filter restarts=")
+    gives(bash, "flytctl node list --filter state=", "flytctl node list --filter state=up ")
+    gives(bash, "flytctl vm list --filter name!=lo", "flytctl vm list --filter name!=local ")
+    gives(bash, "flytctl server lo", "flytctl server logs ")
+    lists(bash, "flytctl server logs --", "--follow", "--tail", "--previous", "--node")
     lists(bash, "flytctl --color ", "auto", "always", "never")
     lists(bash, "flytctl ca issue here ", "cluster", "issuer", "node", "client", "admin", "operator",
           "viewer", "server")
@@ -182,6 +187,7 @@ def in_zsh(bash):
     gives(zsh, "flytctl ca issue here op", "flytctl ca issue here operator ")
     gives(zsh, "flytctl vm import pro", "flytctl vm import program ")
     gives(zsh, "flytctl server list --filter restar", "flytctl server list --filter restarts=")
+    gives(zsh, "flytctl node list --filter state=", "flytctl node list --filter state=up ")
     zsh.write("exit\n")
     os.waitpid(zsh.pid, 0)
 
@@ -206,6 +212,7 @@ def in_fish(bash):
     offers("flytctl vm import pro", "program")
     offers("flytctl ca create fo", "folder/")
     offers("flytctl server list --filter restar", "restarts=")
+    offers("flytctl node list --filter state=u", "state=up")
 
 
 def main():

@@ -24,17 +24,18 @@ _flyt_words() {
 # Offers the candidates of "$@" that continue $1, which is cur or the value behind its =. A candidate :file, :dir, :user or
 # :nospace says what to do instead, or besides.
 _flyt_reply() {
-    local begun=$1 each colons=
+    local begun=$1 each there='' splits=${COMP_WORDBREAKS//[^:=]/}
     shift
     COMPREPLY=()
-    [[ $COMP_WORDBREAKS != *:* ]] || colons=${begun%"${begun##*:}"}
+    # shellcheck disable=SC2295 # a set of characters
+    [[ -z $splits ]] || there=${begun%"${begun##*[$splits]}"}
     for each; do
         case $each in
             :nospace) compopt -o nospace 2>/dev/null ;;
             :file) compopt -o default 2>/dev/null; COMPREPLY=(); return ;;
             :dir) compopt -o dirnames 2>/dev/null; COMPREPLY=(); return ;;
             :user) COMPREPLY=($(compgen -u -- "$begun")); return ;;
-            "$begun"*) COMPREPLY+=("${each#"$colons"}") ;;
+            "$begun"*) COMPREPLY+=("${each#"$there"}") ;;
         esac
     done
 }
