@@ -14,7 +14,7 @@ from cluster import HOST
 from machines import slowness
 
 LOST = "the connection to the GPU server"
-# What is written in docs/setup.md, "When a program gets no GPU", and of GPU servers that went away between the grant
+# What is written in docs/troubleshooting.md, and of GPU servers that went away between the grant
 # and the call.
 REFUSALS = {
     "manager": r"no client manager answers at|the client manager went away before|does not answer as a client manager",
