@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/guide/pages.py BIN [reading]: the pages of docs that a reader follows on one machine, as they stand. Speaks TAP.
+"""tests/guide/pages.py BIN [reading]: the pages of docs that a reader follows on one machine, as they stand; TAP.
 
 `reading` types nothing. A page is typed into one shell; all pages share a folder. Its fenced blocks:
 
@@ -49,11 +49,13 @@ def blocks(name):
 
 class Shell:
     def __init__(self):
-        environment = {**os.environ, "PATH": f"{BIN}:{os.path.dirname(NVCC)}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+        path = f"{BIN}:{os.path.dirname(NVCC)}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}
         for name in ("FLYT_SERVER", "FLYT_MANAGER", "FLYT_CLUSTER", "MAKEFLAGS", "MAKELEVEL"):
             environment.pop(name, None)
-        self.process = subprocess.Popen(["timeout", str(LIMIT), "bash", "--norc"], cwd=FOLDER, env=environment, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(["timeout", str(LIMIT), "bash", "--norc"], cwd=FOLDER, env=environment,
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT)
 
     def type(self, command):
         self.process.stdin.write(f"{command}\necho; echo {MARK} $?\n")
