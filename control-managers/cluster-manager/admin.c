@@ -19,10 +19,18 @@ enum { REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
 
 void admin_note_refusal(const struct cluster_session *session, const char *command, const char *why)
 {
+    const struct event_about which = { .by = session->who, .command = command };
     static struct rate rate; /* of all: nobody is to fill history and audit trail */
     if (!session->cluster->stopping && rate_passes(&rate, REFUSALS, REFUSALS_PER_SECOND))
-        cluster_event(session->cluster, ADMIN_WARNING, "command-refused", NULL, "%s%s%s: %.700s", session->who,
+        cluster_event(session->cluster, ADMIN_WARNING, "command-refused", &which, "%s%s%s: %.700s", session->who,
                       *command ? ", " : "", command, why);
+}
+
+void admin_note_export(const struct cluster_session *session, const char *of)
+{
+    const struct event_about which = { .by = session->who };
+    cluster_event(session->cluster, ADMIN_INFO, "secrets-exported", &which, "verifiers of the secrets of all %s, by %s",
+                  of, session->who);
 }
 
 void admin_note_answer(const struct loop_call *call, ctl_code code, const char *text)
@@ -101,7 +109,7 @@ void admin_handle_reload(struct conn *conn, struct loop_call *call, void *object
 {
     char text[CTL_MAX_TEXT + 1] = "";
     (void)object;
-    ctl_code code = cluster_reload(session_of(conn)->cluster, text, sizeof text);
+    ctl_code code = cluster_reload(session_of(conn)->cluster, who(conn), text, sizeof text);
     reply_plain(call, code, text);
 }
 
@@ -164,7 +172,7 @@ static ctl_code prepare_remove(struct cluster *cluster, struct change *change, c
 static void carry_out_remove(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name };
+    struct event_about which = { .node = change->name, .by = change->by };
     char why[128];
     if (node) {
         snprintf(why, sizeof why, "node %s was removed", node->row.name);
@@ -197,7 +205,7 @@ static ctl_code prepare_drain(struct cluster *cluster, struct change *change, ch
 static void carry_out_drain(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name };
+    struct event_about which = { .node = change->name, .by = change->by };
     if (!node)
         return;
     node->row.drained = change->drain;
@@ -277,7 +285,7 @@ static ctl_code prepare_add(struct cluster *cluster, struct change *change, char
 static void carry_out_add(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name };
+    struct event_about which = { .node = change->name, .by = change->by };
     if (!node)
         node = node_create(cluster, change->name);
     if (!node)
@@ -385,7 +393,8 @@ void admin_handle_server_stop(struct conn *conn, struct loop_call *call, void *o
                  " --force", (unsigned long long)args->id);
         reply_plain(call, CTL_BUSY, text);
     } else {
-        struct event_about which = { .vm = server->row.vm, .node = server->row.node, .server = server->row.id };
+        struct event_about which = { .vm = server->row.vm, .node = server->row.node, .server = server->row.id,
+                                     .by = who(conn) };
         cluster_event(cluster, ADMIN_INFO, "server-stopped", &which, "by %s; %zu programs use it", who(conn),
                       server->program_count);
         snprintf(text, sizeof text, "stopped by %s", who(conn));
@@ -466,7 +475,7 @@ void admin_handle_program_kill(struct conn *conn, struct loop_call *call, void *
         reply_plain(call, CTL_NOT_FOUND, text);
         return;
     }
-    struct event_about which = { .vm = program->vm->row.name, .program = program->id };
+    struct event_about which = { .vm = program->vm->row.name, .program = program->id, .by = who(conn) };
     bool away = !program->vm->session;
     cluster_event(cluster, ADMIN_INFO, "program-killed", &which, "%.200s (pid %u) by %s", program->executable,
                   program->pid, who(conn));

@@ -197,7 +197,7 @@ void admin_handle_move_cancel(struct conn *conn, struct loop_call *call, void *o
     if (!move)
         code = explain(text, CTL_NOT_FOUND, "there is no move %llu (`flytctl move list`)",
                        (unsigned long long)args->id);
-    else if (!moving_cancel(session->cluster, move, text))
+    else if (!moving_cancel(session->cluster, move, session->who, text))
         code = explain(text, CTL_BUSY, "move %llu has ended already", (unsigned long long)args->id);
     else
         *text = '\0';

@@ -13,6 +13,8 @@ void admin_handle_node_export(struct conn *conn, struct loop_call *call, void *o
     admin_node_export_result result = { .status = { CTL_OK, (char *)"" }, .nodes = { 0, rows } };
     struct node *node;
     size_t at = map_after(&cluster->nodes, args->after);
+    if (!*args->after)
+        admin_note_export(session_of(conn), "nodes");
     for (; result.nodes.nodes_len < CTL_MAX_PAGE && (node = map_at(&cluster->nodes, at)); at++)
         rows[result.nodes.nodes_len++] = (admin_node_export_row){
             .name = node->row.name,
@@ -46,7 +48,7 @@ static ctl_code prepare(struct cluster *cluster, struct change *change, char *te
 static void carry_out(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name };
+    struct event_about which = { .node = change->name, .by = change->by };
     if (!node)
         node = node_create(cluster, change->name);
     if (!node)

@@ -147,7 +147,7 @@ static const char *describe_size(const struct db_vm *row, char out[SIZE_TEXT])
 static void carry_out_add(struct cluster *cluster, struct change *change)
 {
     const struct db_vm *row = &change->row.row.vm;
-    struct event_about which = { .vm = row->name };
+    struct event_about which = { .vm = row->name, .by = change->by };
     char size[SIZE_TEXT];
     if (!map_get(&cluster->vms, row->name))
         vm_create(cluster, row);
@@ -231,7 +231,7 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
 {
     const struct db_vm *row = &change->row.row.vm;
     struct vm *vm = map_get(&cluster->vms, row->name);
-    struct event_about which = { .vm = row->name };
+    struct event_about which = { .vm = row->name, .by = change->by };
     char size[SIZE_TEXT];
     if (vm)
         vm_rename_address(cluster, vm, row);
@@ -310,7 +310,7 @@ static ctl_code prepare_remove(struct cluster *cluster, struct change *change, c
 static void carry_out_remove(struct cluster *cluster, struct change *change)
 {
     struct vm *vm = map_get(&cluster->vms, change->name);
-    struct event_about which = { .vm = change->name };
+    struct event_about which = { .vm = change->name, .by = change->by };
     cluster_event(cluster, ADMIN_INFO, "vm-removed", &which, "by %s", change->by);
     if (!vm)
         return;
@@ -393,6 +393,8 @@ void admin_handle_vm_export(struct conn *conn, struct loop_call *call, void *obj
     admin_vm_export_row vms[CTL_MAX_PAGE];
     admin_vm_export_result result = { .status = { CTL_OK, text } };
     result.status.code = page(session_of(conn)->cluster, object, rows, &count, &result.more, text);
+    if (!*((const admin_named_page *)object)->after)
+        admin_note_export(session_of(conn), "VMs");
     for (size_t i = 0; i < count; i++) {
         row_of_entitlement(rows[i], &vms[i].vm);
         vms[i].stored.stored_len = rows[i]->row.has_stored ? DB_STORED_SIZE : 0;

@@ -158,7 +158,8 @@ ctl_code change_new_secret(struct change *change, uint8_t stored[DB_STORED_SIZE]
 static struct event_about about(const struct change *change)
 {
     bool node = change->row.kind == DB_NODE;
-    return (struct event_about){ .vm = node ? "" : change->name, .node = node ? change->name : "" };
+    return (struct event_about){ .vm = node ? "" : change->name, .node = node ? change->name : "",
+                                 .by = change->by };
 }
 
 static void unknown(struct loop_timer *timer, void *context)

@@ -509,6 +509,8 @@ void logs_lose(struct cluster *, const struct node *);            /* its connect
 void logs_end(struct cluster *);                                  /* at the end: frees */
 /* An administrator's command was not carried out: an event, and a line of the audit trail. */
 void admin_note_refusal(const struct cluster_session *, const char *command, const char *why);
+/* Verifiers of secrets, of all VMs for example, are about to be given away: an event. */
+void admin_note_export(const struct cluster_session *, const char *of);
 /* Notes the refusal in an answer that is about to be sent; nothing if the command was carried out, or may have been. */
 void admin_note_answer(const struct loop_call *, ctl_code, const char *text);
 
@@ -516,6 +518,7 @@ void admin_note_answer(const struct loop_call *, ctl_code, const char *text);
 struct event_about {
     const char *vm, *node;
     uint64_t server, program;
+    const char *by, *command; /* the administrator who did it, and by which procedure; for the audit trail */
 };
 void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format,
                    ...) __attribute__((format(printf, 5, 6)));
@@ -531,6 +534,6 @@ void renew_watch_ages(struct cluster *);
 
 /* ---- main.c ---- */
 /* Fills text with what came of it. CTL_INVALID: the file has mistakes, and the old configuration holds. */
-ctl_code cluster_reload(struct cluster *, char *text, size_t size);
+ctl_code cluster_reload(struct cluster *, const char *by, char *text, size_t size);
 
 #endif

@@ -62,8 +62,8 @@ static bool is_audited(const char *kind)
                                          "move-done",       "move-failed",    "node-added",      "node-drained",
                                          "node-removed",    "node-undrained", "peer-cut-off",    "peer-refused",
                                          "program-killed",  "program-resumed", "program-saved",
-                                         "program-suspended", "reload-refused", "reloaded",      "server-resized",
-                                         "server-stopped",
+                                         "program-suspended", "reload-refused", "reloaded",      "secrets-exported",
+                                         "server-resized", "server-stopped",
                                          "vm-added",        "vm-changed",     "vm-removed" };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kind, kinds[i]) == 0)
@@ -71,8 +71,8 @@ static bool is_audited(const char *kind)
     return false;
 }
 
-/* A line of JSON: each byte of a text takes six at most. */
-enum { AUDIT_LINE = 6 * DB_TEXT_SIZE + 1024 };
+/* A line of JSON: each byte of a text or name takes six at most. */
+enum { AUDIT_LINE = 6 * (DB_TEXT_SIZE + WHO_SIZE) + 2048 };
 
 static void member(char line[AUDIT_LINE], const char *name, const char *value)
 {
@@ -93,8 +93,17 @@ static void member_id(char line[AUDIT_LINE], const char *name, uint64_t id)
         snprintf(line + at, AUDIT_LINE - at, ",\"%s\":%llu", name, (unsigned long long)id);
 }
 
-/* Opened each time, so that it can be moved away. */
-static void audit(const struct cluster *cluster, const struct db_event *event)
+static const char *result_of(const char *kind)
+{
+    size_t length = strlen(kind);
+    return length > 8 && strcmp(kind + length - 8, "-refused") == 0   ? "refused"
+           : length > 7 && strcmp(kind + length - 7, "-failed") == 0  ? "failed"
+           : length > 8 && strcmp(kind + length - 8, "-unknown") == 0 ? "unknown"
+                                                                      : "done";
+}
+
+/* Opened each time, so that it can be moved away. docs/json/audit.schema.json describes a line. */
+static void audit(const struct cluster *cluster, const struct db_event *event, const struct event_about *about)
 {
     static struct rate refusals;
     static bool failed;
@@ -107,6 +116,9 @@ static void audit(const struct cluster *cluster, const struct db_event *event)
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &parts));
     member(line, "time", when);
     member(line, "event", event->kind);
+    member(line, "result", result_of(event->kind));
+    member(line, "who", about && about->by ? about->by : "");
+    member(line, "command", about && about->command ? about->command : "");
     member(line, "vm", event->vm);
     member(line, "node", event->node);
     member_id(line, "server", event->server);
@@ -183,7 +195,7 @@ void cluster_event(struct cluster *cluster, admin_severity severity, const char 
     size_t at = strlen(event.text);
     if (untold)
         snprintf(event.text + at, sizeof event.text - at, " (%u events of this VM before are left out)", untold);
-    audit(cluster, &event);
+    audit(cluster, &event, about);
     write_log(&event);
     keep(&cluster->events, &event);
     uint64_t kept = (uint64_t)cluster->values->events_kept;

@@ -180,6 +180,7 @@ static int make_new(struct cluster *cluster, struct ticket_signer **fresh, char 
 
 ctl_code keys_rotate(struct cluster *cluster, const char *by, char *text)
 {
+    const struct event_about which = { .by = by };
     struct ticket_signer *fresh = NULL;
     char error[CONTROL_ERROR_SIZE] = "";
     const struct cluster_config *values = cluster->values;
@@ -201,7 +202,7 @@ ctl_code keys_rotate(struct cluster *cluster, const char *by, char *text)
     ticket_signer_key(fresh, cluster->ticket_key);
     for (size_t i = 0; i < cluster->nodes.count; i++)
         ((struct node *)map_at(&cluster->nodes, i))->has_key = false;
-    cluster_event(cluster, ADMIN_INFO, "key-changed", NULL,
+    cluster_event(cluster, ADMIN_INFO, "key-changed", &which,
                   "tickets are signed with a new key, by order of %s; the old one counts for %.0f s", by,
                   values->lost + values->ticket_seconds + 1);
     tell_nodes(cluster);

@@ -182,13 +182,14 @@ static void take_tls(struct cluster *cluster, struct tls_context *tls)
         loop_listener_set_tls(cluster->listeners[i], tls);
 }
 
-ctl_code cluster_reload(struct cluster *cluster, char *text, size_t size)
+ctl_code cluster_reload(struct cluster *cluster, const char *by, char *text, size_t size)
 {
+    const struct event_about which = { .by = by };
     struct fresh fresh;
     char restart[512];
     if (!fresh_read(cluster, &fresh, text, size)) {
         fresh_free(&fresh);
-        cluster_event(cluster, ADMIN_ERROR, "reload-refused", NULL, "%s", text);
+        cluster_event(cluster, ADMIN_ERROR, "reload-refused", &which, "%s", text);
         return CTL_INVALID;
     }
     config_needs_restart(cluster->config, fresh.config, restart, sizeof restart);
@@ -218,7 +219,7 @@ ctl_code cluster_reload(struct cluster *cluster, char *text, size_t size)
     fresh_free(&fresh);
     load_vms(cluster);
     queue_retry(cluster);
-    cluster_event(cluster, ADMIN_INFO, "reloaded", NULL, "%s", text);
+    cluster_event(cluster, ADMIN_INFO, "reloaded", &which, "%s", text);
     return CTL_OK;
 }
 
@@ -227,7 +228,7 @@ static void on_hangup(int number, void *context)
     char text[CTL_MAX_TEXT + 1];
     (void)number;
     notify_send("RELOADING=1");
-    cluster_reload(context, text, sizeof text);
+    cluster_reload(context, "SIGHUP", text, sizeof text);
     notify_send("READY=1");
 }
 

@@ -16,7 +16,7 @@ enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200, MOVE_BRIDGE_MS = 3000 };
 static struct event_about about(const struct moved_program *move)
 {
     return (struct event_about){ .vm = move->vm, .node = move->to_node, .server = move->target,
-                                 .program = move->program };
+                                 .program = move->program, .by = move->by };
 }
 
 static struct moved_program *move_of(struct cluster *cluster, uint64_t program)
@@ -573,9 +573,10 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
 
 /* ---- what others say ---- */
 
-bool moving_cancel(struct cluster *cluster, struct moved_program *move, const char *why)
+bool moving_cancel(struct cluster *cluster, struct moved_program *move, const char *by, const char *why)
 {
     struct event_about which = about(move);
+    which.by = by;
     if (moves_ended(&move->is))
         return false;
     cluster_event(cluster, ADMIN_INFO, "move-cancelled", &which, "move %llu: %s", (unsigned long long)move->id, why);

@@ -62,7 +62,7 @@ bool moving_possible(struct cluster *, const struct program *, char *text);
 ctl_code moving_begin(struct cluster *, struct program *, const struct move_wish *, struct moved_program **,
                       char *text);
 /* As soon as it can still be. False: it has ended. */
-bool moving_cancel(struct cluster *, struct moved_program *, const char *why);
+bool moving_cancel(struct cluster *, struct moved_program *, const char *by, const char *why);
 void moving_look(struct cluster *);
 /* move_list.c: which there are. */
 struct moved_program *moving_find(struct cluster *, uint64_t id);

@@ -227,6 +227,7 @@ static void settle_part(struct resize *resize, struct resize_part *part)
     if (!server || part->state == PART_UNKNOWN)       /* its node says what holds, when it knows */
         return;
     struct event_about which = about(server);
+    which.by = resize->by;
     book(cluster, server, changed ? part->new_sms : part->old_sms, changed ? part->new_memory : part->old_memory);
     store_put_server(cluster, server, NULL, NULL);
     if (changed)
@@ -246,7 +247,7 @@ static void finish(struct resize *resize)
     struct loop_call *call = resize->call;
     const struct resize_wish wish = resize->wish;
     ctl_code code = resize->code;
-    struct event_about which = { .vm = resize->vm };
+    struct event_about which = { .vm = resize->vm, .by = resize->by };
     if (code == CTL_UNKNOWN)
         cluster_event(cluster, ADMIN_WARNING, "change-unknown", &which, "%s, asked for by %s", text, resize->by);
     drop(resize);

@@ -218,7 +218,7 @@ const char *const protocol_event_kinds[] = {
     "peer-cut-off",    "peer-refused",     "program-ended", "program-started", "program-waiting",
     "program-killed",  "program-refused",  "program-resumed",
     "program-saved",   "program-suspended", "reload-refused",
-    "reloaded",        "server-ended",     "server-lost",
+    "reloaded",        "secrets-exported", "server-ended",     "server-lost",
     "server-placed",   "server-resized",  "server-restarted", "server-running",
     "server-share",
     "server-stopped",  "server-stopping",  "server-unreached",

@@ -3,6 +3,7 @@
 
 shows: Operators: nobody can write events into a log by its name, and deceptive characters reach no terminal
 shows: Operators: the audit trail has what was refused and who asked, also under sudo; operators drain nodes
+shows: Operators: each line of the audit trail is as docs/json/audit.schema.json says; exports and reloads are in it
 shows: Operators: systemd's journal gets priorities; `flytctl status --check` speaks as monitoring expects it
 shows: limits: the cluster manager gives memory back when many connections have ended
 """
@@ -206,6 +207,36 @@ def a_server_is_stopped():
         peer.close()
 
 
+def the_trail_is_as_its_schema_says():
+    """Its events are all that the source audits; the keys of each line are those of the schema."""
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    with open(f"{top}/docs/json/audit.schema.json", encoding="utf-8") as file:
+        schema = json.load(file)
+    with open(f"{top}/control-managers/cluster-manager/events.c", encoding="utf-8") as file:
+        listed = file.read().split("kinds[] = {")[1].split("};")[0]
+    kinds = schema["properties"]["event"]["enum"]
+    need(sorted(re.findall(r'"([a-z-]+)"', listed)) == sorted(kinds), "the schema has other events")
+    ctl("vm", "export", path("vms.json"))
+    ctl("node", "export", path("nodes.json"))
+    ctl("reload")
+    ctl("key", "rotate")
+    types = {"string": str, "integer": int}
+    rows = [json.loads(line) for line in said("audit.log").splitlines()]
+    for row in rows:
+        need(set(schema["required"]) <= set(row) <= set(schema["properties"]), row)
+        for key, value in row.items():
+            rule = schema["properties"][key]
+            need(value in rule["enum"] if "enum" in rule else isinstance(value, types[rule["type"]]), row)
+            need(re.match(rule.get("pattern", ""), str(value)), row)
+    newest = [(row["event"], row["result"], row.get("who")) for row in rows][-4:]
+    wanted = ["secrets-exported", "secrets-exported", "reloaded", "key-changed"]
+    need(newest == [(kind, "done", me) for kind in wanted], newest)
+    refused = [row for row in rows if row["event"] == "command-refused"]
+    need(all(row["result"] == "refused" and row["who"] for row in refused), refused)
+    need({"ADMIN_NODE", "ADMIN_VM_ADD", "ADMIN_SERVER_STOP"} <= {row.get("command") for row in refused}, refused)
+    need(all("who" in row for row in rows if row["event"].startswith(("vm-", "node-", "program-killed"))), rows)
+
+
 def priorities_for_the_journal():
     """A daemon that cannot begin, with a file in the journal's place."""
     write("second.conf", said("client.conf").replace("p.sock", "second.sock"))
@@ -223,4 +254,5 @@ def quiet_ends():
 
 
 sys.exit(run([bring_up, memory_is_given_back, monitoring, no_event_is_forged, a_certificate_with_a_deceptive_name,
-              what_was_refused, who_it_was, a_server_is_stopped, priorities_for_the_journal, quiet_ends]))
+              what_was_refused, who_it_was, a_server_is_stopped, the_trail_is_as_its_schema_says,
+              priorities_for_the_journal, quiet_ends]))
