@@ -173,7 +173,9 @@ static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint3
         return exec_flow_falls(g, b) && next != b + 1 ? decode_fall(d, g, b, next) : 0;
     d->first_insn[end] = d->count;
     /* a body may end without one */
-    return decode_give_registers(d) ? -1 : decode_put(d, (struct exec_insn){ .run = exec_run_return });
+    return decode_give_registers(d)
+               ? -1
+               : decode_put(d, (struct exec_insn){ .run = exec_run_return, .known = EXEC_STRAIGHT_END });
 }
 
 /* Per block, whether a region begins with it: at the beginning, in front of loops, behind barriers and calls. NULL: no

@@ -110,7 +110,8 @@ int decode_put_guarded(struct exec_decoder *d, struct exec_insn n)
 
 int decode_put_control(struct exec_decoder *d, struct exec_insn n)
 {
-    n.known = EXEC_STRAIGHT_CONTROL;
+    if (n.known == EXEC_STRAIGHT_NONE)
+        n.known = EXEC_STRAIGHT_CONTROL;
     if (d->in->guard >= 0) {
         struct exec_insn part = { .run = exec_run_part, .known = EXEC_STRAIGHT_CONTROL };
         guard_of(d, &part);

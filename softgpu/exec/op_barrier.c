@@ -8,6 +8,7 @@
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/straight.h"
 
 #include <cuda.h>
 #include <string.h>
@@ -184,6 +185,8 @@ static int decode_bar(struct exec_decoder *d)
         return -1;
     if (count > at + 1 && decode_source(d, &in->operands[at + 1], PTX_B32, &n.s[1]))
         return -1;
+    if (!n.p)
+        n.known = EXEC_STRAIGHT_BARRIER;
     return decode_put_control(d, n);
 }
 

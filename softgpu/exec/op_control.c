@@ -2,6 +2,7 @@
 #include "softgpu/exec/call.h"
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/pointer.h"
+#include "softgpu/exec/straight.h"
 
 #include <cuda.h>
 #include <stdlib.h>
@@ -401,9 +402,13 @@ static void run_trap(struct exec_warp *w, const struct exec_insn *i)
 static int decode_ret(struct exec_decoder *d)
 {
     /* without its guard: only a return looks at what is given */
-    return decode_give_registers(d) ? -1 : decode_put_control(d, (struct exec_insn){ .run = exec_run_return });
+    struct exec_insn n = { .run = exec_run_return, .known = EXEC_STRAIGHT_END };
+    return decode_give_registers(d) ? -1 : decode_put_control(d, n);
 }
-static int decode_exit(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = run_exit }); }
+static int decode_exit(struct exec_decoder *d)
+{
+    return decode_put_control(d, (struct exec_insn){ .run = run_exit, .known = EXEC_STRAIGHT_END });
+}
 static int decode_trap(struct exec_decoder *d) { return decode_put_control(d, (struct exec_insn){ .run = run_trap }); }
 
 /* --- the stack: lanes may differ in what they ask for, so the largest is taken for all --- */

@@ -37,6 +37,8 @@ enum exec_straight {
     /* known to compilers only */
     EXEC_STRAIGHT_COMPILED,
     EXEC_STRAIGHT_CONTROL = EXEC_STRAIGHT_COMPILED, /* ends, divides or parks groups, or calls */
+    EXEC_STRAIGHT_END,                /* one of these, behind which the lanes need no register any more */
+    EXEC_STRAIGHT_BARRIER,            /* one of these, which reads its sources and goes on behind itself */
     EXEC_STRAIGHT_ALU,                /* any function of softgpu/alu: rows, predicates, the carry */
     EXEC_STRAIGHT_LOGIC,              /* of predicates: `kind` is an exec_logic */
     EXEC_STRAIGHT_LOAD, EXEC_STRAIGHT_STORE, EXEC_STRAIGHT_LOAD_VECTOR, EXEC_STRAIGHT_STORE_VECTOR, /* any others */

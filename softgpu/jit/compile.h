@@ -4,13 +4,15 @@
  *   library.c     LLVM itself: optimising, machine code in memory that is never writable and executable at once
  *   region.c      which instructions belong to a region
  *   rows.c        registers of the warp as values of 32 lanes
+ *   live.c        which of them the function still reads from where on
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   arithmetic.c  what arithmetic becomes
  *   access.c      accesses of memory: the usual case inline, every other one by the interpreter
  *
  * A row of registers is a variable on the stack of the code, which LLVM turns into vector registers. All rows are
- * loaded from the frame at the beginning, and those that the region writes are stored at its only end. An instruction
- * that the interpreter executes finds in the frame what it reads, and what it writes is loaded again behind it.
+ * loaded from the frame at the beginning. Where the code ends, those go back that the region writes and the function
+ * may still read. An instruction that the interpreter executes finds in the frame what it reads, and what it writes is
+ * loaded again behind it.
  *
  * Addresses are integers here, and become pointers where they are used: LLVM 14 wants a type for each pointer, 17 has
  * none.
@@ -46,11 +48,11 @@ struct compiler {
     LLVMTypeRef i1, i8, i32, i64, row32, row64, lanes, floats, step_type;
     LLVMBasicBlockRef *blocks;        /* per instruction of the region */
     LLVMBasicBlockRef *leaves;        /* per instruction that the region goes on to outside; NULL: not yet made */
-    LLVMBasicBlockRef exit;
-    LLVMValueRef next;                /* variable: what the code returns */
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
     struct row_variable *rows;
     uint32_t row_count, row_room;
+    uint64_t *live;                   /* per instruction of the function a set of rows, of so many words */
+    uint32_t live_words;
     bool failed;                      /* no memory */
 };
 
@@ -62,8 +64,8 @@ bool region_find(struct compiler *);
 void rows_collect(struct compiler *);
 /* Variables for all rows, at the beginning of the code, with what the frame holds. */
 void rows_begin(struct compiler *);
-/* Stores what the region writes. */
-void rows_end(struct compiler *);
+/* Stores what the region writes and the function may read from that instruction on. */
+void rows_end(struct compiler *, uint32_t k);
 LLVMValueRef row_read(struct compiler *, exec_source, enum row_bits);
 void row_write(struct compiler *, uint32_t d, enum row_bits, LLVMValueRef);
 /* A source predicate, which may be inverted, and lanes of one. */
@@ -71,6 +73,10 @@ LLVMValueRef predicate_read(struct compiler *, uint32_t at, uint32_t flip);
 LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
 /* Executes the instruction in the interpreter; the code ends if it is not behind it then. */
 void rows_step(struct compiler *, const struct exec_insn *);
+
+/* live.c: fills `live`, once the rows are collected. false: no memory. */
+bool live_find(struct compiler *);
+bool live_at(const struct compiler *, uint32_t k, uint32_t row);
 
 /* emit.c: the whole function, in a module that has nothing else */
 bool emit_region(struct compiler *, const char *name);

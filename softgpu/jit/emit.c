@@ -65,8 +65,8 @@ static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
     LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder);
     c->leaves[k] = block_new(c, "leave");
     LLVMPositionBuilderAtEnd(c->builder, c->leaves[k]);
-    LLVMBuildStore(c->builder, constant_64(c, (uintptr_t)&c->wish->insns[k]), c->next);
-    LLVMBuildBr(c->builder, c->exit);
+    rows_end(c, k);
+    LLVMBuildRet(c->builder, constant_64(c, (uintptr_t)&c->wish->insns[k]));
     LLVMPositionBuilderAtEnd(c->builder, here);
     return c->leaves[k];
 }
@@ -94,8 +94,8 @@ static void take(struct compiler *c, const struct exec_insn *i)
     LLVMValueRef pc = constant_64(c, (uintptr_t)i->target);
     store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, pc)), 8);
     store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, stop)), 8);
-    LLVMBuildStore(b, constant_64(c, 0), c->next);
-    LLVMBuildBr(b, c->exit);
+    rows_end(c, (uint32_t)(i->target - c->wish->insns));
+    LLVMBuildRet(b, constant_64(c, 0));
 }
 
 /* Where only some lanes take it, the interpreter parts them. */
@@ -175,8 +175,6 @@ static void begin(struct compiler *c, const char *name)
     c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, &c->i64, 1, false));
     c->warp = LLVMGetParam(c->function, 0);
     LLVMPositionBuilderAtEnd(c->builder, block_new(c, "begin"));
-    c->exit = block_new(c, "exit");
-    c->next = LLVMBuildAlloca(c->builder, c->i64, "next");
     c->frame = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, rows)), 8);
     c->block = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, block)), 8);
     LLVMValueRef weights[3] = { LLVMMDStringInContext(c->context, "branch_weights", strlen("branch_weights")),
@@ -189,7 +187,7 @@ bool emit_region(struct compiler *c, const char *name)
     const uint32_t count = c->wish->count;
     begin(c, name);
     rows_collect(c);
-    if (c->failed)
+    if (c->failed || !live_find(c))
         return false;
     rows_begin(c);
     for (uint32_t k = 0; k < count; k++)
@@ -198,8 +196,5 @@ bool emit_region(struct compiler *c, const char *name)
     for (uint32_t k = 0; k < count; k++)
         if (c->in_region[k])
             emit_instruction(c, k);
-    LLVMPositionBuilderAtEnd(c->builder, c->exit);
-    rows_end(c);
-    LLVMBuildRet(c->builder, LLVMBuildLoad2(c->builder, c->i64, c->next, ""));
     return true;
 }

@@ -203,6 +203,7 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
     free(c.blocks);
     free(c.leaves);
     free(c.rows);
+    free(c.live);
     return r;
 }
 

@@ -26,10 +26,15 @@ static uint32_t end_of(const struct sg_jit_wish *w)
     return end ? end : w->count;
 }
 
+static bool is_control(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_CONTROL || i->known == EXEC_STRAIGHT_END || i->known == EXEC_STRAIGHT_BARRIER;
+}
+
 /* Code behind a call or a barrier: other blocks and frames have run, and a region of its own begins there. */
 static bool is_after_control(const struct sg_jit_wish *w, uint32_t k)
 {
-    return w->insns[k].straight == EXEC_STRAIGHT_REGION && k && w->insns[k - 1].known == EXEC_STRAIGHT_CONTROL;
+    return w->insns[k].straight == EXEC_STRAIGHT_REGION && k && is_control(&w->insns[k - 1]);
 }
 
 static void reach(struct compiler *c, uint32_t *list, uint32_t *count, uint32_t k, uint32_t end,
@@ -37,7 +42,7 @@ static void reach(struct compiler *c, uint32_t *list, uint32_t *count, uint32_t 
 {
     const struct sg_jit_wish *w = c->wish;
     if (k < w->head || k >= end || c->in_region[k] || *count >= MOST || is_after_control(w, k) ||
-        w->insns[k].known == EXEC_STRAIGHT_CONTROL)
+        is_control(&w->insns[k]))
         return;
     if (w->insns[k].known == EXEC_STRAIGHT_NONE && ++*unnamed > UNNAMED_MOST)
         return;

@@ -161,11 +161,13 @@ void rows_begin(struct compiler *c)
     }
 }
 
-void rows_end(struct compiler *c)
+static bool is_kept(const struct row_variable *r) { return r->written && !r->in_memory; }
+
+void rows_end(struct compiler *c, uint32_t k)
 {
-    for (uint32_t k = 0; k < c->row_count; k++)
-        if (c->rows[k].written && !c->rows[k].in_memory)
-            store_row(c, &c->rows[k]);
+    for (uint32_t row = 0; row < c->row_count; row++)
+        if (is_kept(&c->rows[row]) && live_at(c, k, row))
+            store_row(c, &c->rows[row]);
 }
 
 static LLVMValueRef constant_row(const struct compiler *c, exec_source at, enum row_bits bits)
@@ -214,7 +216,7 @@ LLVMValueRef lanes_of(struct compiler *c, LLVMValueRef predicate)
 static void flush(struct compiler *c, exec_source at)
 {
     for (uint32_t k = 0; k < c->row_count; k++)
-        if (c->rows[k].at == at && c->rows[k].written && !c->rows[k].in_memory)
+        if (c->rows[k].at == at && is_kept(&c->rows[k]))
             store_row(c, &c->rows[k]);
 }
 
@@ -267,23 +269,21 @@ void rows_step(struct compiler *c, const struct exec_insn *i)
     bool named = names_its_rows(i);
     if (named)
         flush_named(c, i);
-    else
-        rows_end(c);
+    for (uint32_t k = 0; !named && k < c->row_count; k++)
+        if (is_kept(&c->rows[k]))
+            store_row(c, &c->rows[k]);
     LLVMValueRef arguments[2] = { c->warp, constant_64(c, (uintptr_t)i) };
     LLVMValueRef step = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->step),
                                           LLVMPointerType(c->step_type, 0), "");
     LLVMValueRef done = LLVMBuildCall2(c->builder, c->step_type, step, arguments, 2, "");
-    if (named) {
-        for_written(c, i, reload);
-    } else {
-        for (uint32_t k = 0; k < c->row_count; k++)
-            if (!c->rows[k].in_memory && (c->rows[k].at & 3) == EXEC_BASE_FRAME)
-                load_row(c, &c->rows[k]);
-    }
     LLVMBasicBlockRef behind = block_new(c, "behind"), away = block_new(c, "away");
     branch_mostly(c, LLVMBuildTrunc(c->builder, done, c->i1, ""), behind, away);
-    LLVMPositionBuilderAtEnd(c->builder, away);
-    LLVMBuildStore(c->builder, constant_64(c, 0), c->next);
-    LLVMBuildBr(c->builder, c->exit);
+    LLVMPositionBuilderAtEnd(c->builder, away); /* after a fault, or all rows are in the frame */
+    LLVMBuildRet(c->builder, constant_64(c, 0));
     LLVMPositionBuilderAtEnd(c->builder, behind);
+    if (named)
+        for_written(c, i, reload);
+    for (uint32_t k = 0; !named && k < c->row_count; k++)
+        if (!c->rows[k].in_memory && (c->rows[k].at & 3) == EXEC_BASE_FRAME)
+            load_row(c, &c->rows[k]);
 }

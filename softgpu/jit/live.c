@@ -1,0 +1,99 @@
+/*
+ * live.c: which rows the function may still read behind each of its instructions: only these go back to the frame where
+ * the code ends. Each lane goes its own way, and what holds for all ways holds for it.
+ */
+#include "softgpu/jit/compile.h"
+
+#include <stdlib.h>
+
+#include "softgpu/exec/fused.h"
+
+enum { WORD = 64 };
+
+static void set_rows(const struct compiler *c, uint64_t *set, exec_source at, bool value)
+{
+    for (uint32_t k = 0; k < c->row_count; k++)
+        if (c->rows[k].at == at) {
+            uint64_t bit = UINT64_C(1) << (k % WORD);
+            set[k / WORD] = value ? set[k / WORD] | bit : set[k / WORD] & ~bit;
+        }
+}
+
+static bool says_nothing(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_NONE || i->known == EXEC_STRAIGHT_CONTROL;
+}
+
+/* Before an instruction: what is needed behind it, without what it writes in every lane, and what it reads. */
+static void before(const struct compiler *c, const struct exec_insn *i, uint64_t *set)
+{
+    const struct exec_vector *v = i->extra;
+    bool guarded = i->straight == EXEC_STRAIGHT_GUARDED;
+    if (says_nothing(i)) {
+        for (uint32_t k = 0; k < c->live_words; k++)
+            set[k] = UINT64_MAX;
+        return;
+    }
+    if (!guarded) {
+        set_rows(c, set, i->d | EXEC_BASE_FRAME, false);
+        set_rows(c, set, i->p | EXEC_BASE_FRAME, false);
+        for (unsigned k = 0; i->known == EXEC_STRAIGHT_LOAD_VECTOR && k < i->vector; k++)
+            set_rows(c, set, v->to[k] | EXEC_BASE_FRAME, false);
+    }
+    if (guarded || i->straight == EXEC_STRAIGHT_BRANCH_IF)
+        set_rows(c, set, i->guard | EXEC_BASE_FRAME, true);
+    for (unsigned k = 0; k < SG_MAX_SOURCES; k++)
+        set_rows(c, set, i->s[k], true);
+    for (unsigned k = 0; i->known == EXEC_STRAIGHT_STORE_VECTOR && k < i->vector; k++)
+        set_rows(c, set, v->from[k], true);
+    set_rows(c, set, i->in | EXEC_BASE_FRAME, true);
+    set_rows(c, set, i->q | EXEC_BASE_FRAME, true);
+    if (i->known == EXEC_STRAIGHT_ALU)
+        set_rows(c, set, EXEC_PRED_CARRY | EXEC_BASE_FRAME, true);
+}
+
+static void add(const struct compiler *c, uint64_t *set, uint32_t k)
+{
+    for (uint32_t word = 0; k < c->wish->count && word < c->live_words; word++)
+        set[word] |= c->live[(size_t)k * c->live_words + word];
+}
+
+/* Anew for one instruction. true: it is more than before. */
+static bool renew(struct compiler *c, uint32_t k, uint64_t *set)
+{
+    const struct exec_insn *i = &c->wish->insns[k];
+    uint64_t *known = c->live + (size_t)k * c->live_words;
+    bool branch = i->straight == EXEC_STRAIGHT_BRANCH, more = false;
+    memset(set, 0, c->live_words * sizeof *set);
+    if (i->known != EXEC_STRAIGHT_END) {
+        if (branch || i->straight == EXEC_STRAIGHT_BRANCH_IF)
+            add(c, set, (uint32_t)(i->target - c->wish->insns));
+        if (!branch)
+            add(c, set, k + 1);
+        before(c, i, set);
+    }
+    for (uint32_t word = 0; word < c->live_words; word++) {
+        more |= known[word] != set[word];
+        known[word] = set[word];
+    }
+    return more;
+}
+
+bool live_find(struct compiler *c)
+{
+    c->live_words = c->row_count / WORD + 1;
+    c->live = calloc((size_t)c->wish->count * c->live_words, sizeof *c->live);
+    uint64_t *set = calloc(c->live_words, sizeof *set);
+    for (bool more = c->live && set; more;) {
+        more = false;
+        for (uint32_t k = c->wish->count; k-- > 0;)
+            more |= renew(c, k, set);
+    }
+    free(set);
+    return c->live && set;
+}
+
+bool live_at(const struct compiler *c, uint32_t k, uint32_t row)
+{
+    return c->live[(size_t)k * c->live_words + row / WORD] >> (row % WORD) & 1;
+}
