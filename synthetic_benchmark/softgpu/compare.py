@@ -5,9 +5,10 @@ OpenMP, and prints the ratios of their times.
     compare.py --programs DIR --bin DIR [--old DIR] [--rounds N] [CASE ...]
 
 DIR holds cuda, opencl, openmp, cublas and openblas, as far as they could be built. The forms take turns in each round;
-of each the best time of all rounds counts. --old: the bin/ of another build, which takes turns with this one; then a
-column says how many times faster this one is. Exit status 1: a program failed, or two forms of a kernel disagree in
-their result.
+of each the best time of all rounds counts. Where there is a compiler (libsoftgpu-jit.so), the software GPU runs once
+more with FLYT_SOFTGPU_JIT=on; a column says how many times faster that is. --old: the bin/ of another build, which
+takes turns with this one; then a column says how many times faster this one is. Exit status 1: a program failed, or
+two forms of a kernel disagree in their result.
 """
 import argparse
 import os
@@ -17,7 +18,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = os.path.join(HERE, "kernels.h")
 NO_DEVICE = 77
-FORMS = ["cuda", "old", "opencl", "openmp"]
+FORMS = ["cuda", "jit", "old", "opencl", "openmp"]
+OURS = ("cuda", "jit", "old")
 CASES = ["vector_add", "stencil", "collatz", "matmul", "nbody", "histogram", "black_scholes", "fma_chain", "reduction",
          "transpose", "grey"]
 # Results of floats differ by the order of sums.
@@ -32,15 +34,17 @@ class Forms:
 
     def environment(self, form):
         found = dict(os.environ, OMP_WAIT_POLICY="passive")
-        if form in ("cuda", "old", "cublas"):
+        if form in OURS + ("cublas",):
             place = os.path.abspath(self.options.old if form == "old" else self.options.bin)
             found.update(FLYT_SERVER="local:", LD_LIBRARY_PATH=os.path.join(place, "cudart"))
+            if form == "jit":
+                found["FLYT_SOFTGPU_JIT"] = "on"
             if self.options.cublas:
                 found["LD_LIBRARY_PATH"] += ":" + self.options.cublas
         return found
 
     def run(self, form, words):
-        program = os.path.join(self.options.programs, "cuda" if form == "old" else form)
+        program = os.path.join(self.options.programs, "cuda" if form in OURS else form)
         if not os.path.exists(program):
             self.absent[form] = "not installed"
             return
@@ -71,14 +75,16 @@ def cell(value, form):
     return "" if value is None else format(value, form)
 
 
-def print_table(forms, cases, old):
+def print_table(forms, cases, jit, old):
     titles = ["", "software GPU, µs", "PoCL, µs", "OpenMP, µs", "÷ PoCL", "÷ OpenMP", "÷ PoCL, CPU", "÷ OpenMP, CPU"]
-    print("| " + " | ".join(titles + (["old ÷ new, CPU"] if old else [])) + " |")
-    print("|---" * (len(titles) + old) + "|")
+    titles += (["÷ compiled", "÷ compiled, CPU"] if jit else []) + (["old ÷ new, CPU"] if old else [])
+    print("| " + " | ".join(titles) + " |")
+    print("|---" * len(titles) + "|")
     for case in cases:
         row = [case] + [cell(forms.time(form, case), ".0f") for form in ("cuda", "opencl", "openmp")]
         row += [cell(forms.ratio("cuda", form, case, which), ".2f")
                 for which in (0, 1) for form in ("opencl", "openmp")]
+        row += [cell(forms.ratio("cuda", "jit", case, which), ".2f") for which in (0, 1)] if jit else []
         row += [cell(forms.ratio("old", "cuda", case, 1), ".2f")] if old else []
         print("| " + " | ".join(row) + " |")
 
@@ -102,13 +108,14 @@ def main():
     parser.add_argument("cases", nargs="*", default=CASES)
     options = parser.parse_args()
     forms = Forms(options)
-    wanted = [f for f in FORMS if f != "old" or options.old]
+    jit = os.path.exists(os.path.join(options.bin, "libsoftgpu-jit.so"))
+    wanted = [f for f in FORMS if (f != "old" or options.old) and (f != "jit" or jit)]
     cases = [c for c in options.cases if c != "sgemm"]
     for _ in range(options.rounds):
         for case in cases:
             for form in wanted:
                 forms.run(form, ([KERNELS] if form == "opencl" else []) + [case])
-    print_table(forms, cases, bool(options.old))
+    print_table(forms, cases, jit, bool(options.old))
     if cases == CASES or "sgemm" in options.cases:
         forms.run("cublas", [])
         forms.run("openblas", [])
