@@ -193,6 +193,15 @@ static unsigned threads(void)
     return count;
 }
 
+static unsigned alone;                       /* threads without a writer: a sanitizer may have one of its own */
+
+static int begin(void **state)
+{
+    (void)state;
+    alone = threads();
+    return 0;
+}
+
 /* Every third part can hardly be packed, so the threads take different times. */
 static uint32_t many_fill(unsigned number, uint8_t data[MANY_MOST])
 {
@@ -223,16 +232,16 @@ static int many_write(struct checkpoint_writer *w)
     return error;
 }
 
-TEST(many_parts)
+TEST_WITH(many_parts, begin, NULL)
 {
     int fd = memfd_create("many", MFD_CLOEXEC);
     uint8_t data[MANY_MOST];
     struct checkpoint_frame frame;
     char why[CHECKPOINT_WHY_SIZE];
     struct checkpoint_writer *w = checkpoint_writer_new(fd, true, NULL);
-    assert_true(w && many_write(w) == 0 && threads() > 1);
+    assert_true(w && many_write(w) == 0 && threads() > alone);
     assert_int_equal(checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_END }), 0);
-    assert_int_equal(threads(), 1);
+    assert_int_equal(threads(), alone);
     checkpoint_writer_free(w);
     lseek(fd, 0, SEEK_SET);
     struct checkpoint_reader *r = checkpoint_reader_new(fd);
@@ -250,7 +259,7 @@ TEST(many_parts)
 }
 
 /* A file that may not grow beyond a limit stands for a disk that gets full. */
-TEST(full_in_the_middle)
+TEST_WITH(full_in_the_middle, begin, NULL)
 {
     struct rlimit before, limit;
     int fd = memfd_create("limited", MFD_CLOEXEC);
@@ -263,17 +272,17 @@ TEST(full_in_the_middle)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_END }), -EFBIG);
     checkpoint_writer_free(w);
-    assert_true(threads() == 1 && lseek(fd, 0, SEEK_END) <= 1 << 20);
+    assert_true(threads() == alone && lseek(fd, 0, SEEK_END) <= 1 << 20);
     close(fd);
 }
 
-TEST(given_up)
+TEST_WITH(given_up, begin, NULL)
 {
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct checkpoint_writer *w = checkpoint_writer_new(fd, false, NULL);
-    assert_true(w && many_write(w) == 0 && threads() > 1);
+    assert_true(w && many_write(w) == 0 && threads() > alone);
     checkpoint_writer_free(w);
-    assert_int_equal(threads(), 1);
+    assert_int_equal(threads(), alone);
     close(fd);
 }
 
