@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Somebody is killed or stopped, or a disk gets full, while a program is saved or suspended into a file; TAP on stdout.
 
-    saves_killed.py BIN PROGRAM
+    saves_killed.py BIN PROGRAM [suspends]
+
+suspends: into files with names; else checkpoints.
 
 shows: checkpoints: whoever is killed at whatever point of one with --base, the program computes what it would have
    computed, or gets error 46 where its server was; the checkpoint before is as it was, a new one is whole or not there,
@@ -10,6 +12,9 @@ shows: checkpoints: whoever is stopped for two seconds at whatever point, the ch
 shows: checkpoints: a file that cannot grow is an error, for whole ones, changes, compact and suspend; the program goes
    on, nothing is left of the file, and the next one succeeds
 shows: checkpoints: compact that is killed leaves nothing, and can be repeated
+shows: suspending: whoever is killed or stopped at whatever point of a suspension into a file with a name, the program
+   goes on, with what it had, where it is or when it is resumed, or gets error 46 where its server had it alone; there
+   is a file exactly as long as it is suspended
 """
 import os
 import random
@@ -27,10 +32,12 @@ from moves import BIN, Cluster, Hold, Program  # noqa: E402
 from saves import save, show, state  # noqa: E402
 from testlib import ok, story, until  # noqa: E402
 
+SUSPENDS = sys.argv[3:] == ["suspends"]
 POINTS = ("taken", "shut", "sealed", "permitted", "moved")
 PARTIES = ("source", "source-node", "client-manager", "cluster-manager", "program")
 MIB = 1 << 20
 HELD = 16
+DECIDED_SECONDS = 3                     # a program looks once in two
 STOPPED_SECONDS = 2                     # the data plane's limit on silence is 10
 
 
@@ -120,19 +127,23 @@ def killed(cluster, party, point):
     ok(f"killed at {point} of a checkpoint with --base: {party}: {what}")
 
 
-def stopped(cluster, party, point):
-    a, hold, folder = begin(cluster, f"{party}-{point}-stopped")
-    before = contents(folder.at("whole"))
-    command, move = under_way(cluster, a, hold, folder, point)
-    pids = moves_killed.pids_of(cluster, party, a, move)
+def still(pids, meanwhile):
+    """Stops these processes for a while."""
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        hold.let_go(point)
+        meanwhile()
         time.sleep(STOPPED_SECONDS)
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
+
+
+def stopped(cluster, party, point):
+    a, hold, folder = begin(cluster, f"{party}-{point}-stopped")
+    before = contents(folder.at("whole"))
+    command, move = under_way(cluster, a, hold, folder, point)
+    still(moves_killed.pids_of(cluster, party, a, move), lambda: hold.let_go(point))
     said = command.communicate(timeout=60)
     assert command.returncode == 0, said
     assert judge(cluster, folder, before) == "a whole file"
@@ -140,6 +151,75 @@ def stopped(cluster, party, point):
     end(cluster, a, hold, folder)
     ok(f"stopped for {STOPPED_SECONDS} s at {point} of a checkpoint with --base: {party}: it is made")
 
+
+# ---- suspended into a file with a name ----
+
+def begin_suspend(cluster, name, point):
+    hold, folder = Hold(cluster), Folder(cluster, name)
+    a = Program(cluster, FLYT_MOVE_HOLD=hold.folder, FLYT_LOG="error")
+    hold.at(point)
+    command = cluster.begin("program", "suspend", str(a.id), folder.at("frozen"))
+    hold.reached(point)
+    return a, hold, folder, command, next(row for row in cluster.rows("move", "list") if not row["ended"])
+
+
+def decided(cluster, a, folder):
+    """Whether it is suspended with its file, or running without one, and has been for some time: a new cluster manager
+    knows of nothing that is under way until it is told."""
+    def seen():
+        return (state(cluster, a), folder.names(), [row for row in cluster.rows("move", "list") if not row["ended"]])
+    first = seen()
+    if first not in (("suspended", ["frozen"], []), ("running", [], [])):
+        return False
+    time.sleep(DECIDED_SECONDS)
+    return seen() == first
+
+
+def resumed(cluster, a, folder):
+    """How it was decided. Then it runs."""
+    until(lambda: decided(cluster, a, folder), lambda: f"it is decided: {state(cluster, a)}, {folder.names()}", 40)
+    what = state(cluster, a)
+    if what == "suspended":
+        until(lambda: cluster.command("program", "resume", str(a.id)).returncode == 0, "it is resumed", 40)
+    a.goes_on()
+    assert folder.names() == [], folder.names()
+    return what
+
+
+def suspend_killed(cluster, party, point):
+    a, hold, folder, command, move = begin_suspend(cluster, f"frozen-{party}-{point}", point)
+    back = moves_killed.hit(cluster, party, a, {**move, "to_node": move["from_node"]})
+    hold.let_go(point)
+    back()
+    command.communicate(timeout=60)
+    up_again(cluster)
+    if party == "program":
+        until(lambda: state(cluster, a) == "gone", "it is gone", 40)
+        what = "gone"
+        assert not folder.names() or point != "taken", folder.names()
+    elif party == "source" and point in ("taken", "shut"):
+        until(lambda: a.ask("state")[0] == moves_killed.LOST, "46 is expected", 30)
+        what = "error 46"
+        assert folder.names() == [], folder.names()
+        a.process.kill()
+        a.process.wait()
+    else:
+        what = resumed(cluster, a, folder)
+    end(cluster, a, hold, folder)
+    ok(f"killed at {point} of a suspension into a file: {party}: {what}")
+
+
+def suspend_stopped(cluster, party, point):
+    a, hold, folder, command, move = begin_suspend(cluster, f"frozen-{party}-{point}-stopped", point)
+    still(moves_killed.pids_of(cluster, party, a, move), lambda: hold.let_go(point))
+    said = command.communicate(timeout=60)
+    assert command.returncode == 0, said
+    assert resumed(cluster, a, folder) == "suspended"
+    end(cluster, a, hold, folder)
+    ok(f"stopped for {STOPPED_SECONDS} s at {point} of a suspension into a file: {party}: it is suspended, and resumed")
+
+
+# ---- files that cannot grow ----
 
 class Limited:
     """Files of the process cannot grow beyond so many bytes, as on a disk that gets full."""
@@ -198,12 +278,14 @@ def compacted(cluster, folder, size):
 def main():
     cluster = Cluster(nodes=1)
     try:
-        full(cluster)
+        if not SUSPENDS:
+            full(cluster)
         for point in POINTS:
             for party in PARTIES:
-                killed(cluster, party, point)
-                if party != "program":
-                    stopped(cluster, party, point)
+                (suspend_killed if SUSPENDS else killed)(cluster, party, point)
+                left = SUSPENDS and (party, point) == ("source", "moved")      # it has no server any more
+                if party != "program" and not left:
+                    (suspend_stopped if SUSPENDS else stopped)(cluster, party, point)
     except BaseException:
         moves.show(cluster)
         raise

@@ -35,6 +35,10 @@ static void report(void)
         outcome.number = 0;
 }
 
+/* A client manager that began anew may be given the order once more that we have carried out, before it hears so. By
+   its number it knows that it is being carried out, and does not refuse it, say because the session is suspended. */
+static bool come_back(void) { return manager_come_back(outcome.number); }
+
 static void pause_ms(uint64_t ms)
 {
     nanosleep(&(struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000 * CLOCK_NS_PER_MS) }, NULL);
@@ -96,7 +100,7 @@ static void carry_out(const struct manager_move *wish)
 static void ask(void)
 {
     struct manager_move wish;
-    if (manager_is_away() && manager_come_back(0))
+    if (manager_is_away() && come_back())
         report();
     if (manager_has_news() && manager_ask_move(&wish)) {
         carry_out(&wish);
@@ -112,7 +116,7 @@ static void look_from_apart(void)
     if (!outcome.number)
         manager_let_go();
     pause_ms(outcome.number ? SUSPENDED_LOOK_MS : APART_LOOK_MS);
-    if (!manager_come_back(0))
+    if (!come_back())
         return;
     report();
     if (!manager_ask_move(&wish))
