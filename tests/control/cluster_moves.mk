@@ -52,8 +52,18 @@ $(BUILD)/tests/control_saves_killed: tests/lib/testlib.py build/cuda/moved \
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec tests/control/saves_killed.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
 	@chmod +x $@
-LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/control_saves_killed@sleeps")
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/control_saves_killed@sleeps" \
+              "$(BUILD)/tests/control_saves_killed suspends@sleeps")
 run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_saves_killed)
+$(BUILD)/tests/control_elastic_random: tests/lib/testlib.py build/cuda/moved \
+    $(addprefix tests/control/,elastic_random.py saves.py moves_killed.py moves.py wire.py) \
+    | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec tests/control/elastic_random.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
+	@chmod +x $@
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(foreach first,1 4 7,\
+              "$(BUILD)/tests/control_elastic_random $(first) 3@sleeps"))
+run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_elastic_random)
 $(BUILD)/tests/control_fresh: tests/control/fresh.py tests/control/moves_killed.py tests/control/moves.py \
     tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so

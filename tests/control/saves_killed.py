@@ -26,7 +26,6 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import moves  # noqa: E402
 import moves_killed  # noqa: E402
 from moves import BIN, Cluster, Hold, Program  # noqa: E402
 from saves import save, show, state  # noqa: E402
@@ -276,8 +275,7 @@ def compacted(cluster, folder, size):
 
 
 def main():
-    cluster = Cluster(nodes=1)
-    try:
+    with Cluster(nodes=1) as cluster:
         if not SUSPENDS:
             full(cluster)
         for point in POINTS:
@@ -286,12 +284,6 @@ def main():
                 left = SUSPENDS and (party, point) == ("source", "moved")      # it has no server any more
                 if party != "program" and not left:
                     (suspend_stopped if SUSPENDS else stopped)(cluster, party, point)
-    except BaseException:
-        moves.show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
 
 
 if __name__ == "__main__":
