@@ -3,6 +3,7 @@
 systemd-analyze. With `packages`: make deb and deb-client, which take a minute of a processor. Speaks TAP.
 
 shows: installation: what a VM needs alone, as make install-cpu-client and as a Debian package of its own
+shows: installation: the package does not install over an installation from source, and says what to do
 shows: installation: install, again over changed configurations, uninstall, hardening of the units, the Debian package
 """
 import os
@@ -155,6 +156,20 @@ def beside_the_package():
     need(not os.path.exists(f"{place}/usr/libexec/flyt"), said)
 
 
+def a_package_over_an_installation_from_source():
+    """What dpkg runs before it puts the package there."""
+    script = os.path.join(PACKAGING, "debian/preinst")
+    for prefix in ("/usr/local", "/usr"):
+        root = os.path.join(work, "over" + prefix.replace("/", "-"))
+        run("sh", script, "install", DPKG_ROOT=root)
+        install("ALL", root, prefix=prefix)
+        said = run("sh", script, "install", expect=1, DPKG_ROOT=root).stderr
+        need(f"make uninstall PREFIX={prefix}'" in said and "Secrets and state stay" in said, said)
+        run("sh", script, "upgrade", "1.0", DPKG_ROOT=root)
+        install("UNINSTALL", root, prefix=prefix)
+        run("sh", script, "install", DPKG_ROOT=root)
+
+
 def units():
     """Their programs are looked for in the test's root: systemd-analyze wants to find them."""
     if not shutil.which("systemd-analyze"):
@@ -265,7 +280,8 @@ def a_debian_package():
 
 
 TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone,
-         uninstall_takes_away_what_was_put, beside_the_package, units, users_and_folders,
+         uninstall_takes_away_what_was_put, beside_the_package,
+         a_package_over_an_installation_from_source, units, users_and_folders,
          first_start_makes_the_secret_once, log_rotation]
 PACKAGES = [a_debian_package, a_debian_package_of_the_client]
 sys.exit(only_cases(work, PACKAGES if sys.argv[2:] == ["packages"] else TESTS))
