@@ -341,6 +341,8 @@ void node_destroy(struct cluster *, struct node *);
 void node_set_schedulable(struct cluster *, struct node *);
 bool gpu_may_be_tried(struct cluster *, const struct gpu *); /* it is not degraded, or has been for long enough */
 struct gpu *gpu_get(struct cluster *, struct node *, const char *id);     /* makes it */
+void node_expect_gpus(struct cluster *, struct node *); /* those that its row names are its own, though it is away */
+void node_keep_gpus(struct node *);                     /* names in its row those that it has registered */
 bool server_has_gpu(const struct server *, const struct gpu *);
 /* It has several GPUs, and its node, which is connected, cannot be given the order to start it. */
 #define SERVER_BEYOND_NODE "its node runs an earlier release now, which gives a program one GPU"

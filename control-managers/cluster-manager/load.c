@@ -99,6 +99,7 @@ static void take_node(struct cluster *cluster, const struct db_node *row)
         return;
     node->row = *row;
     node->in_db = true;
+    node_expect_gpus(cluster, node);
 }
 
 static void take_server(struct cluster *cluster, const struct db_server *row)

@@ -290,6 +290,7 @@ void node_handle_register(struct conn *conn, struct loop_call *call, void *objec
     bool returns = node->state == ADMIN_NODE_SUSPECT, first = !node->registered;
     take_addresses(cluster, node, args);
     take_gpus(cluster, node, args);
+    node_keep_gpus(node);
     node->tls = args->tls;
     if (first && session->hello.incarnation != node->incarnation)
         health_forgive(cluster, node, "its node manager began anew");

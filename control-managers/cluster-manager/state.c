@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/log.h"
+
 /* ---- VMs ---- */
 
 struct vm *vm_create(struct cluster *cluster, const struct db_vm *row)
@@ -126,6 +128,24 @@ struct gpu *gpu_get(struct cluster *cluster, struct node *node, const char *id)
     snprintf(gpu->id, sizeof gpu->id, "%s", id);
     node->gpus[node->gpu_count++] = gpu;
     return gpu;
+}
+
+void node_expect_gpus(struct cluster *cluster, struct node *node)
+{
+    char names[DB_NODE_GPUS_SIZE], *rest = names, *name;
+    snprintf(names, sizeof names, "%s", node->row.gpus);
+    while ((name = strsep(&rest, ",")))
+        if (protocol_name_valid(name) && !gpu_get(cluster, node, name))
+            log_error("event=gpu-forgotten node=%s gpu=%s: no memory, or too many GPUs", node->row.name, name);
+}
+
+void node_keep_gpus(struct node *node)
+{
+    size_t used = 0, room = sizeof node->row.gpus;
+    node->row.gpus[0] = '\0';
+    for (size_t i = 0; i < node->gpu_count && used < room; i++)
+        if (node->gpus[i]->known)
+            used += (size_t)snprintf(node->row.gpus + used, room - used, "%s%s", used ? "," : "", node->gpus[i]->id);
 }
 
 bool gpu_may_be_tried(struct cluster *cluster, const struct gpu *gpu)

@@ -38,6 +38,7 @@ enum {
     DB_STORED_SIZE = 32,
     DB_VALUE_SIZE = 1025,
     DB_GPUS_SIZE = 16 * 65,
+    DB_NODE_GPUS_SIZE = 64 * 65,
     DB_KEEP_MS = 1000
 };
 
@@ -67,6 +68,7 @@ struct db_node {
     int64_t last_heard;              /* microseconds since 1970 */
     bool has_stored;                 /* it has a secret of its own */
     uint8_t stored[DB_STORED_SIZE];  /* its verifier, see secret.h */
+    char gpus[DB_NODE_GPUS_SIZE];    /* ids with commas between them: nobody else's while it is away */
 };
 
 /* A server and the allocation that it holds, from before it is ordered until it is known to have ended. Key: id. */

@@ -37,6 +37,7 @@ static const struct db_field node_fields[] = {
     TEXT(db_node, name, "name", "_id"),           TEXT(db_node, host, "host", "host"),
     FLAG(db_node, drained, "drained", "drained"), NUMBER(db_node, last_heard, "last_heard", "last_heard"),
     BYTES(db_node, stored, has_stored, "stored"), TEXT(db_node, drain_reason, "drain_reason", "drain_reason"),
+    TEXT(db_node, gpus, "gpus", "gpus"),
 };
 static const struct db_field server_fields[] = {
     NUMBER(db_server, id, "id", "_id"),

@@ -60,7 +60,7 @@ static bool may_be_missing(const struct db_table *table, const struct db_field *
     if (field->type == DB_FIELD_BYTES)
         return true;
     if (table->kind == DB_NODE)
-        return strcmp(field->mongo, "drain_reason") == 0; /* earlier versions did not write it */
+        return strcmp(field->mongo, "drain_reason") == 0 || strcmp(field->mongo, "gpus") == 0; /* once not written */
     return table->kind == DB_VM && strcmp(field->mongo, "compute_units") != 0 && strcmp(field->mongo, "memory") != 0;
 }
 

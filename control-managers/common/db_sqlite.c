@@ -53,6 +53,7 @@ static const char *const migrations[] = {
     "NULL, uid INTEGER NOT NULL, executable TEXT NOT NULL, sms INTEGER NOT NULL, memory INTEGER NOT NULL, "
     "begun INTEGER NOT NULL, ended INTEGER NOT NULL, accrued INTEGER NOT NULL, sm_us INTEGER NOT NULL, "
     "programs INTEGER NOT NULL, why TEXT NOT NULL, figures TEXT NOT NULL)",
+    "ALTER TABLE nodes ADD COLUMN gpus TEXT NOT NULL DEFAULT ''",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

@@ -295,6 +295,29 @@ TEST(test_foreign_gpu)
     rig_destroy();
 }
 
+/* Nor while the cluster manager does not run: which GPUs a node has stands in the resource DB. */
+TEST(test_foreign_gpu_after_restart)
+{
+    static struct fake_node thief = { .name = "thief",
+                                      .host = "host-of-thief",
+                                      .gpus_of = "n1",
+                                      .gpu_count = 1,
+                                      .gpu_sms = 10,
+                                      .gpu_memory = GIB,
+                                      .sharing = CTL_SHARING_EXCLUSIVE };
+    begin(1);
+    rig_signal(SIGKILL);
+    node_close(&n1);
+    rig_start();
+    node_reopen(&thief);
+    rig_until(thief.refused, 5000);
+    assert_int_equal(thief.refused, CTL_EXISTS);
+    node_close(&thief);
+    node_reopen(&n1);
+    rig_until(n1.registered, 5000);
+    rig_destroy();
+}
+
 /* A node that was suspect speaks again on the same connection: it is used again, at once. */
 TEST(test_node_speaks_again)
 {

@@ -145,6 +145,7 @@ static struct db_change node_change(enum db_action action, const char *name, boo
     snprintf(change.row.node.host, sizeof change.row.node.host, "%s.example", name);
     change.row.node.drained = drained;
     snprintf(change.row.node.drain_reason, sizeof change.row.node.drain_reason, "%s", drained ? "new fan" : "");
+    snprintf(change.row.node.gpus, sizeof change.row.node.gpus, "%s", drained ? "GPU-1,GPU-2" : "");
     change.row.node.last_heard = -5;
     return change;
 }
@@ -237,6 +238,7 @@ TEST_WITH(other_kinds_come_back_as_written, setup, teardown)
     assert_string_equal(found.rows[0].node.host, "n1.example");
     assert_true(found.rows[0].node.drained);
     assert_string_equal(found.rows[0].node.drain_reason, "new fan");
+    assert_string_equal(found.rows[0].node.gpus, "GPU-1,GPU-2");
     assert_int_equal(found.rows[0].node.last_heard, -5);
     load(*state, DB_ALL);
     assert_int_equal(found.count, 4);
