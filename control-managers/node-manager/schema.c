@@ -160,6 +160,15 @@ static const struct config_key keys[] = {
       .min = 100,
       .max = 1000000000,
       .help = "Files and folders that one GPU server may have in its folder; one that makes more is ended." },
+    { .path = "virt-server.max-disk",
+      .kind = CONFIG_SIZE,
+      .offset = AT(disk),
+      .initial = "0",
+      .min = 0,
+      .max = 1e15,
+      .help =
+          "Bytes that the files in one GPU server's folder may take of the disk; one that writes more is ended. Half "
+          "of the file system's unless given." },
     { .path = "virt-server.host-memory",
       .kind = CONFIG_SIZE,
       .offset = AT(host_memory),

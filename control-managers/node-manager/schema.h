@@ -35,6 +35,7 @@ struct node_config {
     int64_t workers;
     int64_t processes;
     int64_t files;
+    uint64_t disk;
     uint64_t host_memory;
     int64_t restarts;
     double start_timeout, stop_timeout;

@@ -2,7 +2,7 @@
  * What a GPU server has in its folder holds up nobody but itself. flyt-node-manager, with a cluster manager made of the
  * test, real GPU servers, and a disk that the test makes slow (slow_disk.c).
  * shows: attacks: a GPU server fills its folder with files and deep folders: the node manager answers meanwhile, and
-  *   all of it is removed; one that goes beyond virt-server.max-files is ended
+  *   all of it is removed; one that goes beyond virt-server.max-files or max-disk is ended
  * shows: node manager: it never waits for the disk, and keeps the logs of servers that have gone
  */
 #include "tests/control/node_fake.h"
@@ -105,6 +105,18 @@ static void fill(int folder, int count)
         assert_true(fd >= 0);
         close(fd);
     }
+    close(folder);
+}
+
+/* A file that takes so many bytes of the disk, with a hole before them. */
+static void enlarge(int folder, off_t hole, off_t bytes)
+{
+    int fd = openat(folder, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, hole), 0);
+    if (bytes)
+        assert_int_equal(posix_fallocate(fd, hole, bytes), 0);
+    close(fd);
     close(folder);
 }
 
@@ -252,6 +264,21 @@ TEST_WITH(test_too_many, setup, teardown)
     fake_until(fake_done(number), SOON_MS);
     assert_int_equal(fake_done(number)->code, CTL_DENIED);
     fake_until(entries("servers/.removed") == 0, SOON_MS);
+    end_node(node);
+}
+
+TEST_WITH(test_too_large, setup, teardown)
+{
+    more_config = "max-disk = \"4M\";";
+    pid_t node = start_node();
+    start_server(1);
+    start_server(2);
+    enlarge(own(2, "sparse"), 1 << 30, 0); /* takes nothing of the disk */
+    enlarge(own(1, "large"), 0, 8 << 20);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    assert_int_equal(fake_server(1)->status.code, CTL_NO_ROOM);
+    assert_non_null(strstr(fake_server(1)->status.text, "virt-server.max-disk"));
+    assert_true(in_state(2, CTL_SERVER_RUNNING));
     end_node(node);
 }
 
