@@ -11,6 +11,8 @@ that misses its goal makes the exit status 1, and without root it is 77.
   cards      64 MiB over 1 and over 4 cards of 200 Mbit/s each: how many times faster
   flows      32 MiB over one card that gives each flow 50 Mbit/s: 1 and 8 channels, how many times faster
   all_reduce all-reduce of 32 MiB over 4 nodes with cards of 200 Mbit/s each: bus bandwidth, part of the card
+  gpu_loopback  256 MiB from GPU to GPU of two servers over loopback, against raw streams of the same repetition
+  gpu_card      256 MiB from GPU to GPU of two nodes with a card of 1 Gbit/s, against raw streams
   slow       64 MiB over 8 cards of 100 Mbit/s, one of which has a tenth of that: part of what the cards allow
 """
 import argparse
@@ -159,6 +161,51 @@ def slow(tool, repeat):
     return {**got, "allowed_mb_s": round(allowed, 1), "part": round(got["link_mb_s"] / allowed, 3)}
 
 
+def gpu_servers(tool, spaces, addresses):
+    """A GPU server in each of the network namespaces; "": in this one. The servers and their addresses."""
+    program = os.path.join(os.path.dirname(tool), "cricket-rpc-server")
+    servers, uris = [], []
+    allowed = ",".join(f"tcp://{address}:*" for address in addresses)
+    for space, address in zip(spaces, addresses):
+        inside = ["ip", "netns", "exec", space] if space else []
+        servers.append(subprocess.Popen([*inside, program, "--listen", f"tcp://{address}:0", "--gpu", "software",
+                                         "--workers", "1", "--links", allowed], stdout=subprocess.PIPE, text=True))
+        uris.append(servers[-1].stdout.readline().split()[-1])
+    return servers, uris
+
+
+def gpu_part(tool, repeat, spaces, addresses, raw):
+    """Pairs of a transfer between GPUs and raw streams, in turn; the median of their ratios."""
+    servers, uris = gpu_servers(tool, spaces, addresses)
+    inside = ["ip", "netns", "exec", spaces[0]] if spaces[0] else []
+    ratios, got = [], {}
+    try:
+        for _ in range(int(repeat)):
+            said = run(*inside, tool, "--gpus", ",".join(uris), "--json", "-s", "256M", "-n", "3")
+            got = {**json.loads(said), "raw_mb_s": raw()["raw_mb_s"]}
+            ratios.append(got["gpu_mb_s"] / got["raw_mb_s"])
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+    return {**got, "least": round(min(ratios), 3), "ratio": round(sorted(ratios)[len(ratios) // 2], 3)}
+
+
+def gpu_loopback(tool, repeat):
+    def raw():
+        return json.loads(run(tool, "--json", "-s", "256M", "-n", "3").splitlines()[-1])
+    return gpu_part(tool, repeat, ["", ""], ["127.0.0.1", "127.0.0.1"], raw)
+
+
+def gpu_card(tool, repeat):
+    pair = Pair([1000])
+    try:
+        return gpu_part(tool, repeat, pair.spaces, ["10.77.0.1", "10.77.0.2"],
+                        lambda: pair.measure(tool, "-s", "256M", "-n", "3"))
+    finally:
+        pair.close()
+
+
 def all_reduce(tool, repeat):
     nodes, rate = 4, 200
     switch = Switch(nodes, rate)
@@ -177,7 +224,7 @@ def all_reduce(tool, repeat):
 
 # Each case, the figure that counts, and its goal.
 CASES = ((loopback, "ratio", 0.80), (card, "ratio", 0.95), (cards, "ratio", 3.7), (flows, "ratio", 7.5),
-         (slow, "part", 0.95), (all_reduce, "part", 0.90))
+         (slow, "part", 0.95), (all_reduce, "part", 0.90), (gpu_loopback, "ratio", 0.80), (gpu_card, "ratio", 0.95))
 
 
 def main():

@@ -122,6 +122,7 @@ static void measure(flyt_communicator *comm, const unsigned *members, unsigned r
 {
     struct timespec begin, end;
     double best = 0;
+    uint64_t before = flyt_coordinator_traffic(coordinator, 0) + flyt_coordinator_traffic(coordinator, 1);
     for (unsigned i = 0; i < repeat; i++) {
         clock_gettime(CLOCK_MONOTONIC, &begin);
         must(flyt_communicator_copy(comm, 0, base[members[0]], 1, base[members[1]], SIZE), "copy");
@@ -130,6 +131,10 @@ static void measure(flyt_communicator *comm, const unsigned *members, unsigned r
         double s = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
         best = SIZE / s > best ? SIZE / s : best;
     }
+    uint64_t each = (flyt_coordinator_traffic(coordinator, 0) + flyt_coordinator_traffic(coordinator, 1) - before) /
+                    repeat;
+    need(each < 1024, "the coordinator's connections carry too much");
+    printf("# %llu bytes of the coordinator's connections for each copy\n", (unsigned long long)each);
     printf("# %d MiB from GPU to GPU: %.2f GB/s at best\n", SIZE / MIB, best / 1e9);
 }
 

@@ -4,6 +4,7 @@
 shows: links: a coordinator tells the sender first, by rank, and gets a number; then the receiver, with that number; in
   groups, in rings, and in copies for which it counts alike
 shows: links: a program with flyt_coordinator.h alone lets GPUs of three servers send to each other, over TCP and TLS
+shows: links: a copy from GPU to GPU costs its coordinator's connections less than 1 KiB, whatever its size
 shows: links: a GPU server that is killed is an error at its coordinator and at the other end of its links
 """
 import os

@@ -159,6 +159,14 @@ static struct coordinator_member *member_of(flyt_coordinator *c, unsigned member
     return c && member < c->count ? &c->members[member] : NULL;
 }
 
+uint64_t flyt_coordinator_traffic(const flyt_coordinator *c, unsigned member)
+{
+    struct rpc_client_statistics counted = { 0 };
+    if (c && member < c->count)
+        rpc_client_statistics(c->members[member].client, &counted);
+    return counted.bytes_sent + counted.bytes_received;
+}
+
 /* ---- memory ---- */
 
 int member_register(struct coordinator_member *m, uint64_t address, uint64_t size)

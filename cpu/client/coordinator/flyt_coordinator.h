@@ -50,6 +50,9 @@ FLYT_COORDINATOR_API int  flyt_coordinator_read(flyt_coordinator *, unsigned mem
    -ENOLINK: a link was lost. */
 FLYT_COORDINATOR_API int  flyt_coordinator_wait(flyt_coordinator *, unsigned member);
 
+/* Bytes that the coordinator and the member have sent each other so far. */
+FLYT_COORDINATOR_API uint64_t flyt_coordinator_traffic(const flyt_coordinator *, unsigned member);
+
 /* ---- ranks ---- */
 
 /* Rank r is members[r]. Links all ranks with all. *out is gone with its coordinator. */

@@ -23,9 +23,12 @@ static const char usage[] =
     "       flyt-comm-perf --serve [OPTION...]     one end, for --to of another machine\n"
     "       flyt-comm-perf --to HOST [OPTION...]   the other end, which measures\n"
     "       flyt-comm-perf --ranks N [--rank R --store FOLDER] [OPTION...]\n"
+    "       flyt-comm-perf --gpus URI,URI [OPTION...]\n"
     "\n"
     "Measures a link of several channels, and raw streams of the same number of connections; or, with --ranks,\n"
     "all-reduce of N ranks, which are processes of this machine unless each is started with --rank and --store.\n"
+    "With --gpus: transfers from a GPU of one server to one of another, which were started with --links; and how many\n"
+    "bytes this program's own connections carry for each.\n"
     "\n"
     "  -s, --size LIST          bytes of a transfer, as 64K,1M,256M (64K,1M,16M,256M)\n"
     "  -n, --repeat N           repetitions of each size; the median counts (5)\n"
@@ -359,7 +362,7 @@ static bool is_transport(const char *text)
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, struct perf_options *o)
 {
-    enum { SERVE = 256, TO, NO_RAW, JSON, RANKS, RANK, STORE };
+    enum { SERVE = 256, TO, NO_RAW, JSON, RANKS, RANK, STORE, GPUS };
     static const struct option options[] = {
         { "serve", no_argument, NULL, SERVE },
         { "to", required_argument, NULL, TO },
@@ -372,6 +375,7 @@ static int parse(int argc, char **argv, struct perf_options *o)
         { "ranks", required_argument, NULL, RANKS },
         { "rank", required_argument, NULL, RANK },
         { "store", required_argument, NULL, STORE },
+        { "gpus", required_argument, NULL, GPUS },
         { "json", no_argument, NULL, JSON },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
@@ -387,6 +391,7 @@ static int parse(int argc, char **argv, struct perf_options *o)
         case RANKS: good = parse_number(optarg, 1, RANKS_MOST, &o->ranks); break;
         case RANK: good = parse_number(optarg, 0, RANKS_MOST - 1, &o->rank); break;
         case STORE: o->store = optarg; break;
+        case GPUS: o->gpus = optarg; break;
         case 's': good = parse_sizes(optarg, o); break;
         case 'n': good = parse_number(optarg, 1, REPEAT_MOST, &o->repeat); break;
         case 'c': good = parse_number(optarg, 1, COMM_CHANNELS_MOST, &o->channels); break;
@@ -398,6 +403,7 @@ static int parse(int argc, char **argv, struct perf_options *o)
         }
     }
     if (good && optind == argc && !(o->serve && o->host) && !(o->ranks && (o->serve || o->host)) &&
+        !(o->gpus && (o->ranks || o->serve || o->host)) &&
         (o->ranks ? o->rank < o->ranks : !o->store))
         return -1;
     fputs("flyt-comm-perf: the command line is wrong; --help shows what may stand there\n", stderr);
@@ -435,6 +441,8 @@ int main(int argc, char **argv)
     int status = parse(argc, argv, &o);
     if (status >= 0)
         return status;
+    if (o.gpus)
+        return perf_gpus(&o);
     if (o.ranks)
         return o.store ? perf_rank(&o) : perf_ranks(&o);
     if (!o.serve && !o.host)

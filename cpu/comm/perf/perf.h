@@ -31,6 +31,7 @@ struct perf_raw {
 struct perf_options {
     const char *host;     /* NULL: both ends on this machine */
     const char *store;    /* the folder where ranks meet; NULL: all ranks on this machine */
+    const char *gpus;     /* URI,URI of two GPU servers; NULL: no GPU is measured */
     unsigned ranks, rank; /* 0 ranks: a link is measured */
     bool serve, json, no_raw;
     unsigned repeat, channels;
@@ -52,6 +53,9 @@ double perf_median(double *values, unsigned count);
 /* ranks.c: one rank of a store's; all of this machine. The exit status. */
 int perf_rank(const struct perf_options *);
 int perf_ranks(struct perf_options *);
+
+/* gpus.c: from GPU to GPU of two servers. The exit status. */
+int perf_gpus(const struct perf_options *);
 
 /* raw.c: listening sockets, one for each address of `raw`, whose ports it fills in. */
 int perf_raw_listen(const struct perf_options *, struct perf_raw *, int fds[COMM_NICS_MOST], char *error);
