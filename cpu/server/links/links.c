@@ -269,8 +269,9 @@ static void join_answer(struct session *session, struct call *call, const struct
         result.channels = ways->channels(link->link);
     }
     session_reply(session, call->xid, (xdrproc_t)xdr_link_join_result, &result, links_result(status), false);
-    explicit_bzero(call->args.link_join.handles.handles_val,
-                   call->args.link_join.handles.handles_len * sizeof *call->args.link_join.handles.handles_val);
+    flyt_link_handle *keys = call->args.link_join.handles.handles_val;
+    if (keys)
+        explicit_bzero(keys, call->args.link_join.handles.handles_len * sizeof *keys);
 }
 
 /* The one of that call. It stays in the list until its thread takes it out. */
