@@ -87,6 +87,13 @@ CLEAN      :=
 # processors.
 sleeping = $(foreach test,$(2),$(test)$(if $(filter $(1),$(notdir $(test))),@sleeps))
 
+# $(call script,command) is a recipe: the target becomes a script that runs the command with the words that it is given.
+define script
+@mkdir -p $(@D)
+@printf '#!/bin/sh\nexec %s "$$@"\n' '$(strip $(1))' > $@
+@chmod +x $@
+endef
+
 # $(call objects,a.c b.c) gives their object files.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 

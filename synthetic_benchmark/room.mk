@@ -44,9 +44,7 @@ bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS) $$(LIVENESS_PROGRAMS)
 # Only that the script and every program work, on both devices: no figure is judged.
 $(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(LIVENESS_PROGRAMS) \
     synthetic_benchmark/room.mk | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec synthetic_benchmark/bench.py --smoke --bin %s --limits %s "$$@"\n' $(BIN) $(BENCH_LIMITS) > $@
-	@chmod +x $@
+	$(call script,synthetic_benchmark/bench.py --smoke --bin $(BIN) --limits $(BENCH_LIMITS))
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
 # The moves need a cluster.
 LONG_TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/bench_smoke --only moves")

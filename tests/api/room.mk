@@ -6,12 +6,8 @@ TESTS += "cpu/api/check.py $(TESTS_API_NVIDIA) --golden tests/api/golden" \
 ifeq ($(SANITIZE),)
 TESTS_API_PROGRAMS := $(addprefix build/cuda/,vector_add memory streams pinned atomics)
 $(BUILD)/tests/api-soft: tests/api/soft.py $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/api/soft.py %s\n' '$(BIN)/libsoftgpu.so $(CUDA_INCLUDE)' > $@
-	@chmod +x $@
+	$(call script,tests/api/soft.py $(BIN)/libsoftgpu.so $(CUDA_INCLUDE))
 $(BUILD)/tests/api-wire: tests/api/wire.py $(TESTS_API_PROGRAMS) | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/api/wire.py %s\n' '$(BIN) $(TESTS_API_PROGRAMS)' > $@
-	@chmod +x $@
+	$(call script,tests/api/wire.py $(BIN) $(TESTS_API_PROGRAMS))
 TESTS += $(BUILD)/tests/api-soft $(BUILD)/tests/api-wire
 endif

@@ -9,10 +9,7 @@ cluster_chaos_sqlite-long := --all --rounds 3
 cluster_chaos_mongo-long  := --all --rounds 2 --database mongo --tls
 $(CLUSTER_CHAOS): $(BUILD)/tests/cluster-%: build/cuda/cluster_worker $(wildcard tests/cluster/*.py) \
     tests/cluster/room.mk | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cluster/chaos.py %s build/cuda/cluster_worker %s "$$@"\n' '$(BIN)' \
-	    '$(cluster_chaos_$*)' > $@
-	@chmod +x $@
+	$(call script,tests/cluster/chaos.py $(BIN) build/cuda/cluster_worker $(cluster_chaos_$*))
 # (ThreadSanitizer leaves too little of the address space for client and server to agree on a window.)
 ifeq ($(findstring thread,$(FLAVOUR)),)
 TESTS      += $(BUILD)/tests/cluster-sqlite@sleeps,400

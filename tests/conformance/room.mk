@@ -20,9 +20,7 @@ $(CONFORMANCE)/%: tests/conformance/runtime/%.cu $(CONFORMANCE_SUITE) tests/conf
 	$(CONFORMANCE_NVCC) -cudart shared
 
 $(BUILD)/tests/conformance: $(addprefix tests/conformance/,compare.py gaps.py) $(CONFORMANCE_PROGRAMS) | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec $(CONFORMANCE_COMPARE) --gaps $(CUDA_INCLUDE) %s\n' '$(CONFORMANCE_QUICK)' > $@
-	@chmod +x $@
+	$(call script,$(CONFORMANCE_COMPARE) --gaps $(CUDA_INCLUDE) $(CONFORMANCE_QUICK))
 TESTS += $(BUILD)/tests/conformance
 LONG_TESTS += "$(CONFORMANCE_COMPARE) --all $(CONFORMANCE_PROGRAMS)"
 # The chapters of random calls, with more seeds.
@@ -35,9 +33,7 @@ $(CONFORMANCE)/driver/%: tests/conformance/driver/%.c tests/conformance/driver.h
 	@mkdir -p $(@D)
 	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 $(BUILD)/tests/conformance-driver: tests/conformance/compare.py $(CONFORMANCE_DRIVER) | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/conformance/compare.py $(BIN) --driver %s\n' '$(CONFORMANCE_DRIVER)' > $@
-	@chmod +x $@
+	$(call script,tests/conformance/compare.py $(BIN) --driver $(CONFORMANCE_DRIVER))
 TESTS += $(BUILD)/tests/conformance-driver
 
 # The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
@@ -62,10 +58,8 @@ $(CONFORMANCE_REFERENCES): tests/conformance/runtime/old/references.cu $(CONFORM
 	$(NVCC) $(CUDA_STD) -cudart none -arch=sm_75 -O0 -Wno-deprecated-gpu-targets -diag-suppress 177,1444 \
 	    $(CONFORMANCE_LEGACY) -DRUNTIME=11 -o $@ $< -L$(BIN)/cudart -l:$(RUNTIME_NODE_11) -Xlinker --allow-shlib-undefined
 $(BUILD)/tests/conformance-references: tests/conformance/compare.py $(CONFORMANCE_REFERENCES) | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/conformance/compare.py $(BIN) --runtime %s\n' \
-	    'build/cuda-releases/11.8/nvidia/cuda_runtime/lib $(CONFORMANCE_REFERENCES)' > $@
-	@chmod +x $@
+	$(call script,tests/conformance/compare.py $(BIN) --runtime build/cuda-releases/11.8/nvidia/cuda_runtime/lib \
+	    $(CONFORMANCE_REFERENCES))
 TESTS += $(BUILD)/tests/conformance-references
 # release -> its programs
 conformance_old = $(filter-out $(CONFORMANCE_LACKS_$(1)),$(foreach v,$(firstword $(subst ., ,$(1))),\

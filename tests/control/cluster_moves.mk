@@ -14,61 +14,45 @@ $(TESTS_CLUSTER_MOVING): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(
 TESTS += $(foreach t,$(TESTS_CLUSTER_MOVING),"env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $t@sleeps")
 $(BUILD)/tests/control_moves: tests/control/moves.py tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/moves.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/moves.py $(BIN) build/cuda/moved)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_moves@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_moves all@sleeps"
 $(BUILD)/tests/control_moves_paced: $(addprefix tests/control/,moves_paced.py moves.py old_manager.py wire.py) \
     tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/moves_paced.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/moves_paced.py $(BIN) build/cuda/moved)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_moves_paced@sleeps)
 $(BUILD)/tests/control_moves_killed: tests/control/moves_killed.py tests/control/moves.py tests/lib/testlib.py \
     build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/moves_killed.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/moves_killed.py $(BIN) build/cuda/moved)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_moves_killed@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_moves_killed all@sleeps" "$(BUILD)/tests/control_moves_killed stops@sleeps"
 $(BUILD)/tests/control_suspends: $(addprefix tests/control/,suspends.py moves_killed.py moves.py) tests/lib/testlib.py \
     build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/suspends.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/suspends.py $(BIN) build/cuda/moved)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_suspends@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_suspends all@sleeps"
 $(BUILD)/tests/control_saves: $(addprefix tests/control/,saves.py moves.py wire.py) tests/lib/testlib.py \
     build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/saves.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/saves.py $(BIN) build/cuda/moved)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_saves@sleeps)
 $(BUILD)/tests/control_saves_killed: tests/lib/testlib.py build/cuda/moved \
     $(addprefix tests/control/,saves_killed.py saves.py moves_killed.py moves.py wire.py) \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/saves_killed.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/saves_killed.py $(BIN) build/cuda/moved)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/control_saves_killed@sleeps" \
               "$(BUILD)/tests/control_saves_killed suspends@sleeps")
 run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_saves_killed)
 $(BUILD)/tests/control_elastic_random: tests/lib/testlib.py build/cuda/moved \
     $(addprefix tests/control/,elastic_random.py saves.py moves_killed.py moves.py wire.py) \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/elastic_random.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/elastic_random.py $(BIN) build/cuda/moved)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(foreach first,1 4 7,\
               "$(BUILD)/tests/control_elastic_random $(first) 3@sleeps"))
 run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_elastic_random)
 $(BUILD)/tests/control_fresh: tests/control/fresh.py tests/control/moves_killed.py tests/control/moves.py \
     tests/lib/testlib.py build/cuda/moved \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/fresh.py %s build/cuda/moved "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/fresh.py $(BIN) build/cuda/moved)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_fresh@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_fresh all@sleeps"

@@ -51,39 +51,29 @@ TESTS_CONTROL_LOCAL := $(BUILD)/tests/control_local_cluster
 $(TESTS_CONTROL_LOCAL): tests/control/local_cluster.py build/cuda/vector_add build/cuda/sticky \
     $(BUILD)/tests/control_client_program | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server \
     $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/local_cluster.py %s %s build/cuda/vector_add build/cuda/sticky\n' $(BIN) \
-	    $(BUILD)/tests/control_client_program > $@
-	@chmod +x $@
+	$(call script,tests/control/local_cluster.py $(BIN) $(BUILD)/tests/control_client_program \
+	    build/cuda/vector_add build/cuda/sticky)
 TESTS += $(TESTS_CONTROL_LOCAL)
 
 # A VM's limits in such a cluster.
 $(BUILD)/tests/control_limits: tests/control/limits.py tests/cuda/quota.py build/cuda/quota | $(BIN)/flyt-local \
     $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/limits.py %s build/cuda/quota\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/limits.py $(BIN) build/cuda/quota)
 TESTS += $(BUILD)/tests/control_limits@sleeps
 # Programs with several GPUs.
 $(BUILD)/tests/control_gangs: tests/control/gangs.py tests/cuda/quota.py tests/lib/testlib.py build/cuda/gang \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/gangs.py %s build/cuda/gang\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/gangs.py $(BIN) build/cuda/gang)
 TESTS += $(BUILD)/tests/control_gangs@sleeps
 # A VM's share changes while its programs run.
 $(BUILD)/tests/control_elastic: tests/control/elastic.py tests/cuda/quota.py tests/lib/testlib.py build/cuda/elastic \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/elastic.py %s build/cuda/elastic "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/elastic.py $(BIN) build/cuda/elastic)
 TESTS += $(BUILD)/tests/control_elastic@sleeps
 LONG_TESTS += "$(BUILD)/tests/control_elastic all@sleeps"
 $(BUILD)/tests/control_share_hostile: tests/control/share_hostile.py tests/control/share_liar.py \
     tests/control/elastic.py build/cuda/elastic | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/share_hostile.py %s build/cuda/elastic "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/share_hostile.py $(BIN) build/cuda/elastic)
 TESTS += $(BUILD)/tests/control_share_hostile@sleeps
 LONG_TESTS += "$(BUILD)/tests/control_share_hostile all@sleeps"
 TESTS += tests/control/node_mps.sh
@@ -92,7 +82,5 @@ TESTS += tests/control/node_mps.sh
 $(BUILD)/tests/control_data_tls: tests/control/data_tls.py build/cuda/vector_add build/cuda/forever \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so \
     $(BIN)/libflyt-tls.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/data_tls.py %s build/cuda/vector_add build/cuda/forever\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/data_tls.py $(BIN) build/cuda/vector_add build/cuda/forever)
 TESTS += $(BUILD)/tests/control_data_tls@300

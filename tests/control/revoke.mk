@@ -5,8 +5,6 @@ $(BUILD)/tests/control_revoke $(BUILD)/tests/control_renewal: TESTS_HAND_PROGRAM
 $(BUILD)/tests/control_stopped: TESTS_HAND_PROGRAMS = build/cuda/forever build/cuda/vector_add
 $(TESTS_CONTROL_HAND): $(BUILD)/tests/control_%: tests/control/%.py tests/control/hand.py build/cuda/forever \
                        build/cuda/vector_add | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/$*.py %s $(TESTS_HAND_PROGRAMS)\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/$*.py $(BIN) $(TESTS_HAND_PROGRAMS))
 TESTS += "tests/control/stranger.py $(BIN)@sleeps"
 TESTS += $(TESTS_CONTROL_HAND:%=%@sleeps)

@@ -1,8 +1,6 @@
 # What a starting program says while something on its way to the GPU is missing.
 $(BUILD)/tests/control_waiting: tests/control/waiting.py $(BUILD)/tests/control_client_program | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/waiting.py %s %s "$$@"\n' $(BIN) $(BUILD)/tests/control_client_program > $@
-	@chmod +x $@
+	$(call script,tests/control/waiting.py $(BIN) $(BUILD)/tests/control_client_program)
 TESTS += $(BUILD)/tests/control_waiting@sleeps
 # The same while a link is lost.
 TESTS += "tests/control/usage.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"

@@ -14,9 +14,7 @@ $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o $(call objects,$(TESTS_CORE_
 
 # flyt-run. The libraries are looked for, so they must be there.
 $(BUILD)/tests/flyt_run: tests/core/flyt_run.sh | $(BIN)/flyt-run $(BIN)/libflyt-client.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/core/flyt_run.sh %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/core/flyt_run.sh $(BIN))
 TESTS += $(BUILD)/tests/flyt_run tests/core/cancellation.sh
 
 # The library, as front ends link it, against the real server.
@@ -75,10 +73,8 @@ $(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)
 TESTS_CORE_MOVED := $(addprefix build/cuda/,arrays textures managed graph_random dynamic threads device_graphs)
 $(BUILD)/tests/core_moved: tests/core/moved.py tests/cuda/e2e.py $(TESTS_CORE_MOVED) build/cuda/moved_graphs \
                            | $(TESTS_CORE_MOVER) $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/core/moved.py --bin %s --mover %s %s\n' $(BIN) $(TESTS_CORE_MOVER) \
-	    "$(TESTS_CORE_MOVED) build/cuda/moved_graphs:20" > $@
-	@chmod +x $@
+	$(call script,tests/core/moved.py --bin $(BIN) --mover $(TESTS_CORE_MOVER) $(TESTS_CORE_MOVED) \
+	    build/cuda/moved_graphs:20)
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/core_moved)
 # The same with every copy over lanes.
 TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),"env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")

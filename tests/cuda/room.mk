@@ -88,15 +88,11 @@ $(TESTS_CUDA_TOLD): build/cuda/%: tests/cuda/%/main.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 $(BUILD)/tests/quota-%: tests/cuda/quota.py tests/cuda/e2e.py build/cuda/quota | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/quota.py --bin %s --transport %s build/cuda/quota\n' $(BIN) $* > $@
-	@chmod +x $@
+	$(call script,tests/cuda/quota.py --bin $(BIN) --transport $* build/cuda/quota)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/quota-shm $(BUILD)/tests/quota-tcp)
 # What one program has left and the next one looks for. ThreadSanitizer: as below.
 $(BUILD)/tests/fresh-%: tests/cuda/fresh.py tests/cuda/e2e.py build/cuda/fresh | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/fresh.py --bin %s --transport %s build/cuda/fresh\n' $(BIN) $* > $@
-	@chmod +x $@
+	$(call script,tests/cuda/fresh.py --bin $(BIN) --transport $* build/cuda/fresh)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/fresh-shm)
 build/cuda/moved_graphs: tests/cuda/moved/graphs.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
@@ -108,9 +104,7 @@ build/cuda/vector_add-noptx: tests/cuda/vector_add.cu $(CUDA_CHECK)
 
 $(BUILD)/tests/messages: tests/cuda/messages.py build/cuda/vector_add-noptx build/cuda/forever $(CUDA_TEST_PROGRAMS) \
     | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/messages.py --bin %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/messages.py --bin $(BIN))
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/messages)
 
 .PHONY: cuda-tests
@@ -153,9 +147,7 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(LOOKBACK_LONG) --transpor
 
 # Programs over all transports at once, some of them killed; longer: more seeds, and more steps of stress with chaos.
 $(BUILD)/tests/together: tests/cuda/together.py tests/cuda/e2e.py build/cuda/stress | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/together.py --bin %s "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/together.py --bin $(BIN))
 CUDA_TEST_STRESS := tests/cuda/e2e.py --bin $(BIN) --limit 300 --arguments
 ifeq (,$(findstring thread,$(FLAVOUR)))
 TESTS      += $(BUILD)/tests/together@300
@@ -166,16 +158,12 @@ endif
 # Over TLS, with certificates.
 $(BUILD)/tests/cuda_tls: tests/cuda/tls.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/forever \
     build/cuda/memory | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/tls.py --bin %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/tls.py --bin $(BIN))
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_tls@sleeps)
 
 # Random work, compared call by call between a run in process and every transport.
 $(BUILD)/tests/differ: tests/cuda/differ.py tests/cuda/e2e.py build/cuda/differ | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/differ.py --bin %s "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/differ.py --bin $(BIN))
 TESTS      += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/differ@300)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --seeds 2-11 --steps 400" \
                 "$(BUILD)/tests/differ --seeds 22-26 --steps 400 --chaos 3" \
@@ -191,9 +179,7 @@ $(BUILD)/tests/differ: $(CUDA_TEST_DEVICES)
 
 # How much moves for a launch on managed memory.
 $(BUILD)/tests/managed_calls: tests/cuda/managed_calls.py tests/cuda/e2e.py build/cuda/managed_launches | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/managed_calls.py --bin %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/managed_calls.py --bin $(BIN))
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/managed_calls)
 LONG_TESTS += $(foreach where,local shm tcp,"tests/cuda/e2e.py --bin $(BIN) --arguments '2 3000' --transport $(where) build/cuda/managed_random")
 
@@ -207,31 +193,23 @@ endif
 
 # Programs in containers.
 $(BUILD)/tests/containers: tests/cuda/containers.py tests/cuda/e2e.py build/cuda/pinned | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/containers.py --bin %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/containers.py --bin $(BIN))
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/containers@200)
 
 # Large copies over connections of their own.
 $(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lanes $(BUILD)/tests/bench_link \
     | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/lanes.py --bin %s --link %s "$$@"\n' $(BIN) $(BUILD)/tests/bench_link > $@
-	@chmod +x $@
+	$(call script,tests/cuda/lanes.py --bin $(BIN) --link $(BUILD)/tests/bench_link)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_lanes@sleeps,300)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_lanes --transport tls")
 
 # Through the memory of an ivshmem device.
 $(BUILD)/tests/cuda_bar: tests/cuda/bar.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/streams \
     build/cuda/pinned build/cuda/memory build/cuda/cancelled build/cuda/forever | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/bar.py --bin %s "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/bar.py --bin $(BIN))
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_bar@200)
 
 # Programs and servers in unusual states.
 $(BUILD)/tests/cuda_guest: tests/cuda/guest.py tests/cuda/e2e.py build/cuda/vector_add | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/cuda/guest.py --bin %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/cuda/guest.py --bin $(BIN))
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_guest@200)

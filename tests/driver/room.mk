@@ -75,25 +75,21 @@ $(TESTS_DRIVER)/libnvJitLink.so.12: tests/driver/old_linker.c
 	$(CC) -O1 -shared -fPIC -Wl,-soname,$(@F) -o $@ $<
 
 $(TESTS_DRIVER)-refused: tests/driver/refused.py $(TESTS_DRIVER_PROGRAMS) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/refused.py %s\n' '$(BIN) $(TESTS_DRIVER)' > $@
-	@chmod +x $@
+	$(call script,tests/driver/refused.py $(BIN) $(TESTS_DRIVER))
 TESTS_DRIVER_COMPARED := $(addprefix $(TESTS_DRIVER)/static-,$(TESTS_DRIVER_STATIC)) \
                          $(addprefix build/cuda/,$(TESTS_DRIVER_STATIC))
 $(TESTS_DRIVER)-programs: tests/driver/programs.py $(TESTS_DRIVER)/direct $(TESTS_DRIVER_REFUSED) \
                           $(TESTS_DRIVER)/libsanitizer-collection.so \
                           $(TESTS_DRIVER_COMPARED) | $(PROGRAMS)
 $(TESTS_DRIVER)-programs: | $(addprefix $(TESTS_DRIVER)/,link/lto.fatbin libnvJitLink.so.12)
-	@printf '#!/bin/sh\nexec tests/driver/programs.py %s\n' \
-	    '$(BIN) $(TESTS_DRIVER) $(CUDA_HOME) build/cuda $(TESTS_DRIVER_STATIC)' > $@
-	@chmod +x $@
+	$(call script,tests/driver/programs.py $(BIN) $(TESTS_DRIVER) $(CUDA_HOME) build/cuda $(TESTS_DRIVER_STATIC))
 
 # A program with more rights than its caller.
 $(TESTS_DRIVER)/privileged: tests/driver/privileged.c | $(RUNTIME_LIBRARIES) $(NVML_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) -O1 -o $@ $< -L$(BIN)/cudart -l:libcudart.so.13 -l:libnvidia-ml.so.1 -Wl,-rpath-link=$(BIN)
 $(TESTS_DRIVER)-setuid: tests/driver/setuid.py $(TESTS_DRIVER)/privileged | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/setuid.py %s\n' '$(BIN) $(TESTS_DRIVER)/privileged' > $@
-	@chmod +x $@
+	$(call script,tests/driver/setuid.py $(BIN) $(TESTS_DRIVER)/privileged)
 TESTS += $(TESTS_DRIVER)-setuid
 
 # Programs and plugins that have NVRTC in several ways. What stands for NVRTC here is plugin.c, too.
@@ -123,8 +119,7 @@ $(TESTS_DRIVER_PLUGIN)/plugin-below.so: tests/driver/plugin.c
 	$(CC) -DPLUGIN -shared -fPIC -Wl,-soname,$(@F) -o $@ $<
 $(TESTS_DRIVER_PLUGIN)/plugin-above.so: $(addprefix $(TESTS_DRIVER_PLUGIN)/,plugin-below.so libnvrtc-5.so)
 $(TESTS_DRIVER)-plugins: tests/driver/plugins.py $(TESTS_DRIVER_PLUGINS) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/plugins.py %s\n' '$(BIN) $(TESTS_DRIVER_PLUGIN) $(TESTS_DRIVER_NVRTC)' > $@
-	@chmod +x $@
+	$(call script,tests/driver/plugins.py $(BIN) $(TESTS_DRIVER_PLUGIN) $(TESTS_DRIVER_NVRTC))
 TESTS += $(TESTS_DRIVER)-plugins
 
 # Machines with little but an old C library. The program is one for these, too: its kernels are in a library, because a
@@ -151,8 +146,7 @@ $(TESTS_DRIVER_BARE)/asan-static: tests/cuda/vector_add.cu $(CUDA_CHECK)
 	$(TESTS_DRIVER_NVCC) -cudart static -Xcompiler -fsanitize=address
 TESTS_DRIVER_BARE_FILES := $(addprefix $(TESTS_DRIVER_BARE)/,static shared musl taker asan tsan asan-static)
 $(TESTS_DRIVER)-alone: tests/driver/alone.py $(TESTS_DRIVER_BARE_FILES) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/alone.py %s "$$@"\n' '$(BIN) $(TESTS_DRIVER_BARE)' > $@
-	@chmod +x $@
+	$(call script,tests/driver/alone.py $(BIN) $(TESTS_DRIVER_BARE))
 TESTS += $(TESTS_DRIVER)-alone
 LONG_TESTS += "$(TESTS_DRIVER)-alone bullseye bookworm trixie sid"
 
@@ -172,8 +166,7 @@ TESTS_DRIVER_SLOW   := $(addprefix build/cuda/,apart cancelled held stress lookb
                          progress locked memory-rdc memory-plain memory-size memory-lz4 streams-debug reuse-debug)
 TESTS_DRIVER_QUICK  := $(filter-out $(TESTS_DRIVER_SLOW),$(CUDA_TEST_PROGRAMS))
 $(TESTS_DRIVER)-second: tests/driver/second.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec $(TESTS_DRIVER_SECOND) $(TESTS_DRIVER_LATEST) %s\n' '$(TESTS_DRIVER_QUICK)' > $@
-	@chmod +x $@
+	$(call script,$(TESTS_DRIVER_SECOND) $(TESTS_DRIVER_LATEST) $(TESTS_DRIVER_QUICK))
 TESTS += $(TESTS_DRIVER)-second
 
 # Programs in the launch form of CUDA 11 and 12, linked against ours of that version; NVIDIA's takes its place.
@@ -224,9 +217,7 @@ $(TESTS_DRIVER)/conformance/%: $(BUILD)/tests/softgpu/test_%.o | $(DRIVER_LIBRAR
 	$(CC) $(ALL_LDFLAGS) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath,$(abspath $(BIN)/cudart) \
 	    -Wl,-rpath-link=$(BIN) -lcmocka -lpthread -lm
 $(TESTS_DRIVER)-conformance: tests/driver/conformance.py $(TESTS_DRIVER_CONFORMANCE) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/conformance.py %s\n' \
-	    '$(TESTS_DRIVER)/conformance $(notdir $(TESTS_DRIVER_CONFORMANCE))' > $@
-	@chmod +x $@
+	$(call script,tests/driver/conformance.py $(TESTS_DRIVER)/conformance $(notdir $(TESTS_DRIVER_CONFORMANCE)))
 TESTS += $(TESTS_DRIVER)-conformance
 
 # NVIDIA's libraries, where the toolkit has them.
@@ -249,14 +240,12 @@ $(TESTS_DRIVER)/capability: tests/driver/capability.cu
 	$(NVCC) $(CUDA_STD) -cudart shared -Wno-deprecated-gpu-targets -o $@ $< -ldl \
 	    $(foreach a,90 120,-gencode arch=compute_$a$(comma)code=compute_$a)
 $(TESTS_DRIVER)-capability: tests/driver/capability.py $(TESTS_DRIVER)/capability | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/capability.py %s\n' '$(BIN) $(TESTS_DRIVER)/capability' > $@
-	@chmod +x $@
+	$(call script,tests/driver/capability.py $(BIN) $(TESTS_DRIVER)/capability)
 TESTS += $(TESTS_DRIVER)-capability
 
 # Files that programs look for.
 $(TESTS_DRIVER)-looked-for: tests/driver/looked_for.py $(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/looked_for.py %s\n' '$(BIN) $(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so' > $@
-	@chmod +x $@
+	$(call script,tests/driver/looked_for.py $(BIN) $(TESTS_DRIVER_PLUGIN)/libnvrtc-3.so)
 TESTS += $(TESTS_DRIVER)-looked-for
 
 # What is waited for.
@@ -268,9 +257,7 @@ $(TESTS_DRIVER)/rounds-driver: tests/driver/rounds_driver.c tests/lib/must.h | $
 	@mkdir -p $(@D)
 	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 $(TESTS_DRIVER)-rounds: tests/driver/rounds.py $(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/rounds.py $(BIN) %s\n' '$(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver' \
-	    > $@
-	@chmod +x $@
+	$(call script,tests/driver/rounds.py $(BIN) $(TESTS_DRIVER_ROUNDS) $(TESTS_DRIVER)/rounds-driver)
 TESTS += $(TESTS_DRIVER)-rounds
 
 # Programs that end before their work does.
@@ -285,8 +272,7 @@ $(TESTS_DRIVER)/ending_late: tests/driver/ending_late.c | $(DRIVER_LIBRARY)
 	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 TESTS_DRIVER_ENDING := $(addprefix $(TESTS_DRIVER)/,ending ending_late ending_late.so)
 $(TESTS_DRIVER)-ending: tests/driver/ending.py $(TESTS_DRIVER_ENDING) | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/ending.py $(BIN) %s\n' '$(TESTS_DRIVER_ENDING)' > $@
-	@chmod +x $@
+	$(call script,tests/driver/ending.py $(BIN) $(TESTS_DRIVER_ENDING))
 TESTS += $(TESTS_DRIVER)-ending
 
 # Two servers in a row.
@@ -294,14 +280,12 @@ TESTS_DRIVER_CHAIN := tests/driver/chain.py $(BIN)
 TESTS_DRIVER_CHAINED := $(addprefix build/cuda/,vector_add memory streams sticky pinned printing descriptors) \
                         $(TESTS_DRIVER)/conformance/texrefs
 $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) $(TESTS_DRIVER)/conformance/texrefs | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec $(TESTS_DRIVER_CHAIN) %s\n' '$(TESTS_DRIVER_CHAINED)' > $@
-	@chmod +x $@
+	$(call script,$(TESTS_DRIVER_CHAIN) $(TESTS_DRIVER_CHAINED))
 TESTS += $(TESTS_DRIVER)-chain "env FLYT_SOFTGPU_DEVICES=2 $(TESTS_DRIVER_CHAIN) build/cuda/peers"
 LONG_TESTS += "$(TESTS_DRIVER_CHAIN) $(CUDA_TEST_PROGRAMS)"
 # A driver that does not clear.
 $(TESTS_DRIVER)-dirty: tests/driver/dirty.py build/cuda/fresh | $(PROGRAMS)
-	@printf '#!/bin/sh\nexec tests/driver/dirty.py $(BIN) build/cuda/fresh\n' > $@
-	@chmod +x $@
+	$(call script,tests/driver/dirty.py $(BIN) build/cuda/fresh)
 TESTS += $(TESTS_DRIVER)-dirty
 
 TESTS += $(TESTS_DRIVER)-refused $(TESTS_DRIVER)-programs \

@@ -10,16 +10,12 @@ $(TESTS_GRAPH): $(BUILD)/tests/graph/test_model.o $$(RUNTIME_TEST_CORE_OBJECTS)
 
 # How many messages a launch is.
 $(BUILD)/tests/graph_launches: tests/graph/launches.py tests/cuda/e2e.py build/cuda/graph_kept | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/graph/launches.py --bin %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/graph/launches.py --bin $(BIN))
 TESTS += $(BUILD)/tests/graph_launches
 
 # Loops of graphs, from outside.
 $(BUILD)/tests/graph_conditions: tests/graph/conditions.py tests/cuda/e2e.py build/cuda/conditions | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/graph/conditions.py --bin %s\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/graph/conditions.py --bin $(BIN))
 TESTS += $(BUILD)/tests/graph_conditions
 # And of graphs that launch themselves.
 TESTS += "tests/graph/conditions.py --bin $(BIN) build/cuda/device_graphs"

@@ -6,9 +6,7 @@ $(LIVENESS_PROGRAMS): build/liveness/%: tests/liveness/%.cu $(CUDA_CHECK)
 
 # (ThreadSanitizer leaves too little of the address space for client and server to agree on a window.)
 $(BUILD)/tests/liveness: tests/liveness/table.py tests/liveness/room.mk $(LIVENESS_PROGRAMS) | $(PROGRAMS)
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/liveness/table.py %s $(LIVENESS_PROGRAMS) "$$@"\n' '$(BIN)' > $@
-	@chmod +x $@
+	$(call script,tests/liveness/table.py $(BIN) $(LIVENESS_PROGRAMS))
 ifeq ($(findstring thread,$(FLAVOUR)),)
 TESTS      += $(BUILD)/tests/liveness@600
 LONG_TESTS += "$(BUILD)/tests/liveness --all --silence 10@3600"
