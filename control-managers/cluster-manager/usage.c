@@ -433,7 +433,7 @@ static void drop(struct cluster *cluster, size_t at)
     usage->count--;
 }
 
-/* A few rows each time: nobody waits for it. */
+/* A few rows each time, all of them in turn: nobody waits for it. */
 static void grow_old(struct cluster *cluster)
 {
     struct usage *usage = cluster->usage;
@@ -441,7 +441,9 @@ static void grow_old(struct cluster *cluster)
     int64_t detail = now - (int64_t)(cluster->values->detail_days * 86400) * second_us;
     int64_t kept = now - (int64_t)(cluster->values->keep_days * 86400) * second_us;
     size_t looked = usage->count < FOLD_ROWS ? usage->count : FOLD_ROWS;
-    for (size_t n = 0, i = 0; n < looked && i < usage->count; n++) {
+    for (size_t n = 0; n < looked && usage->count; n++) {
+        usage->next_row %= usage->count;
+        size_t i = usage->next_row;
         struct used *used = usage->rows[i];
         const struct db_usage *row = &used->row;
         bool many = usage->count > USAGE_MOST_ROWS && row->kind == DB_USAGE_PROGRAM;
@@ -454,7 +456,7 @@ static void grow_old(struct cluster *cluster)
                    fold(cluster, used)) {
             drop(cluster, i);
         } else {
-            i++;
+            usage->next_row++;
         }
     }
 }

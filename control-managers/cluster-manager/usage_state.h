@@ -31,6 +31,7 @@ struct usage {
     struct used **rows; /* in the order of their ids, nearly */
     size_t count, room, open;
     size_t next_server; /* to be saved */
+    size_t next_row;    /* to be looked at, whether it is to be summed */
     struct loop_timer save;
 };
 

@@ -4,11 +4,14 @@
 HOLDER is control_client_program: it takes memory, and goes on when it is given a line.
 
 shows: usage: programs, SM-seconds and why they ended, by VM, user, day, GPU; nothing counts twice after kill -9
+shows: usage: rows become sums by day after detail-days, and go after keep-days; no SM-second is lost by that
 shows: usage: what waits and why; events of a program's wait, start and end
 """
+import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -124,6 +127,38 @@ def what_waits_says_why():
     first.end()
     second.attached().end()
     until(lambda: cluster.json("program", "list") == [], "both have ended")
+
+
+@case
+def rows_grow_old():
+    """More sums of days stand before the rows of programs than are looked at in one turn."""
+    day = 86400 * 10**6
+    now = int(time.time() * 10**6)
+    def insert(db, number, kind, age, uid, **more):
+        row = {"id": 10**6 + number, "kind": kind, "vm": "old", "gpu": "g", "node": "n", "uid": uid, "sms": 1,
+               "sm_us": 3600 * 10**6, "begun": now - age * day - 1, "ended": now - age * day, "programs": 1, **more}
+        names = [column[1] for column in db.execute("PRAGMA table_info(usage)")]
+        values = [row.get(name, "" if name in ("executable", "why", "figures") else 0) for name in names]
+        db.execute(f"INSERT INTO usage VALUES ({','.join('?' * len(names))})", values)
+    again = cluster.kill("cluster-manager", 15)
+    path = f"{cluster.dir}/state/flyt.db"
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        for number in range(300):
+            insert(db, number, 2, 40, number + 1)
+        insert(db, 300, 1, 35, 5, executable="/bin/one", program=77)
+        insert(db, 301, 1, 35, 5, executable="/bin/two", program=78)
+        insert(db, 302, 1, 20, 5, executable="/bin/three", program=79)
+        insert(db, 303, 2, 401, 5)
+    again()
+    def rows():
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT kind, uid, programs, sm_us, ended FROM usage WHERE vm = 'old'").fetchall()
+    until(lambda: sum(kind == 1 for kind, *_ in rows()) == 1, lambda: f"rows of programs stay: {rows()[-5:]}")
+    until(lambda: min(ended for *_, ended in rows()) > now - 400 * day, "what is too old stays")
+    summed = [row for row in rows() if row[2] == 2]
+    need([row[:4] for row in summed] == [(2, 5, 2, 7200 * 10**6)] and len(rows()) == 302, rows()[-5:])
+    hours = cluster.json("usage", "--by", "vm", "--filter", "vm=old")[0]
+    need(hours["programs"] == 303 and hours["sm_seconds"] == 303 * 3600, hours)
 
 
 try:
