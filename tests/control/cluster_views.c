@@ -3,10 +3,12 @@
  * away or are of an earlier release; what a VM is told of itself.
  * shows: server logs: pieces come from the server's node; nodes that are silent, gone, busy or of an earlier release
  *   are named, and nobody is answered twice
+ * shows: figures: a report that comes twice, is lost, or says less counts once or nothing; no total falls over kill -9
  * shows: a VM's own view: its entitlement, servers and programs, with place and reason, and nothing of another VM
  */
 #include "tests/control/cluster_rig.h"
 
+#include <signal.h>
 #include <string.h>
 
 #define GIB (UINT64_C(1) << 30)
@@ -152,6 +154,66 @@ TEST(test_a_vm_sees_its_own)
             assert_non_null(strstr(mine.programs.programs_val[i].why, "entitled"));
         }
     protocol_free((xdrproc_t)xdr_program_status_result, &mine);
+    rig_destroy();
+}
+
+/* Calls that are counted of a VM. */
+static uint64_t calls_of(const char *vm)
+{
+    admin_follow_args args = { .look = 1 };
+    uint64_t calls = UINT64_MAX;
+    for (u_int more = 1; more;) {
+        admin_follow_result result;
+        admin_call(ADMIN_FOLLOW, &args, &result);
+        for (u_int i = 0; i < result.news.news_len; i++) {
+            const admin_news *news = &result.news.news_val[i];
+            const admin_total *total = &news->admin_news_u.total;
+            if (news->kind == ADMIN_NEWS_TOTAL && total->of == ADMIN_TOTAL_VM && strcmp(total->name, vm) == 0)
+                calls = total->work.figures.calls;
+        }
+        more = result.more;
+        args.run = result.run;
+        args.after = result.last;
+        protocol_free((xdrproc_t)xdr_admin_follow_result, &result);
+    }
+    return calls;
+}
+
+static void report_calls(uint64_t server, uint64_t epoch, uint64_t calls)
+{
+    node_report_body body = { .kind = NODE_REPORT_USAGE };
+    const node_report_args args = { { 1, &body } };
+    body.node_report_body_u.usage = (node_usage){ .server = server, .epoch = epoch, .figures = { .calls = calls } };
+    ctl_plain_result result;
+    char error[CONTROL_ERROR_SIZE];
+    assert_int_equal(link_call_wait(n1.link, NODE_REPORT, &args, 5000, &result, error), 0);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+}
+
+TEST(test_reports_count_once)
+{
+    enum { SAVED_MS = 5000 }; /* totals are written every two seconds */
+    uint64_t server = begin()->server;
+    report_calls(server, 7, 10);
+    report_calls(server, 7, 10);
+    assert_int_equal(calls_of("vm-a"), 10);
+    report_calls(server, 7, 25); /* one in between was lost: this one has it */
+    report_calls(server, 7, 4);  /* a lie */
+    assert_int_equal(calls_of("vm-a"), 25);
+    report_calls(server, 7, 25);
+    assert_true(calls_of("vm-a") >= 25);
+    report_calls(server, 8, 3); /* its process began anew */
+    uint64_t before = calls_of("vm-a");
+    rig_run_ms(SAVED_MS);
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && a.registered, 10000);
+    report_calls(server, 8, 3); /* the same again, to the new cluster manager */
+    assert_int_equal(calls_of("vm-a"), before);
+    report_calls(server, 8, 5);
+    assert_int_equal(calls_of("vm-a"), before + 2);
+    report_calls(server + 1000, 8, 500); /* no server of it */
+    assert_int_equal(calls_of("vm-a"), before + 2);
     rig_destroy();
 }
 
