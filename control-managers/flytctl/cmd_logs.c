@@ -31,8 +31,8 @@ struct log_line {
     size_t length;
 };
 
-/* Prints text of `length` bytes that is followed by a NUL. */
-static size_t clean(const char *text, size_t length, char *out)
+/* Makes text of `length` bytes, which a NUL follows, fit for a terminal. `out` has room for four times as much. */
+static void clean(const char *text, size_t length, char *out)
 {
     size_t used = 0;
     for (size_t at = 0; at < length;) {
@@ -46,7 +46,6 @@ static size_t clean(const char *text, size_t length, char *out)
         }
     }
     out[used] = '\0';
-    return used;
 }
 
 static void print_line(struct log_line *line)

@@ -79,6 +79,7 @@ static void bound_file(const struct server *server, const char *name)
 void files_bound(const struct server *server)
 {
     bound_file(server, LOG_NAME);
+    bound_file(server, LOG_PREVIOUS); /* something of the process before may be left, and write on */
     bound_file(server, "output");
 }
 
