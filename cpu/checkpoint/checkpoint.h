@@ -20,6 +20,10 @@
  * or that comes from another file, is noticed by whoever has the key.
  *
  * A reader trusts nothing: whatever the file holds, it ends with an error and a reason.
+ *
+ * writer.c decides what stands in each frame, pipe.c gives it to threads, pack.c packs and encrypts it there, out.c
+ * writes it; frame.c: heads and checksums; seal.c, cipher.c: keys and AES; reader.c; chain.c: one file of a whole one
+ * and its changes; file.c: the file's name.
  */
 #ifndef FLYT_CHECKPOINT_H
 #define FLYT_CHECKPOINT_H
