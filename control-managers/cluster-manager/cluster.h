@@ -358,7 +358,10 @@ void store_put_server(struct cluster *, const struct server *, void (*done)(void
 void store_delete_server(struct cluster *, uint64_t id);
 void store_put_node(struct cluster *, struct node *);
 void store_event(struct cluster *, const struct db_event *, uint64_t trim);
-void store_usage(struct cluster *, const struct db_change *, size_t count); /* all of them or none */
+/* The queue of changes is not half full: what can wait is written. */
+bool store_has_room(const struct cluster *);
+/* All of them or none. false: too much waits already, it has to be tried again. */
+bool store_usage(struct cluster *, const struct db_change *, size_t count);
 void store_put_meta(struct cluster *, const char *key, const char *value);
 /* Of a program that moves: "move-ID" and what load.c reads again. */
 #define STORE_MOVE_KEY "move-"

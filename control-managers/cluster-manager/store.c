@@ -66,18 +66,21 @@ void store_event(struct cluster *cluster, const struct db_event *event, uint64_t
     struct db_change changes[2] = { { .action = DB_PUT, .kind = DB_EVENT }, { .action = DB_TRIM, .kind = DB_EVENT } };
     changes[0].row.event = *event;
     changes[1].row.event.number = trim;
-    if (!cluster->loaded)
-        return;
     /* Events are dropped before anything else is. */
-    if (db_worker_waiting(cluster->db) < DB_WORKER_MAX / 2)
+    if (store_has_room(cluster))
         db_worker_apply(cluster->db, changes, trim ? 2 : 1, failed_for_good, cluster, NULL);
 }
 
-/* As events: what is counted is dropped before anything else is. What lacks is written with the next change. */
-void store_usage(struct cluster *cluster, const struct db_change *changes, size_t count)
+bool store_has_room(const struct cluster *cluster)
 {
-    if (cluster->loaded && db_worker_waiting(cluster->db) < DB_WORKER_MAX / 2)
-        db_worker_apply(cluster->db, changes, count, failed_for_good, cluster, NULL);
+    return cluster->loaded && db_worker_waiting(cluster->db) < DB_WORKER_MAX / 2;
+}
+
+/* A quarter of the queue is left to what must not be refused. */
+bool store_usage(struct cluster *cluster, const struct db_change *changes, size_t count)
+{
+    return cluster->loaded && db_worker_waiting(cluster->db) < DB_WORKER_MAX / 4 * 3 &&
+           db_worker_apply(cluster->db, changes, count, failed_for_good, cluster, NULL) == 0;
 }
 
 void store_put_meta(struct cluster *cluster, const char *key, const char *value)

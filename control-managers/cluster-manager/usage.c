@@ -233,8 +233,9 @@ static void row_save(struct cluster *cluster, struct used *used)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_USAGE };
     change.row.usage = used->row;
-    used->saved = loop_time();
-    store_usage(cluster, &change, 1);
+    used->unsaved = !store_usage(cluster, &change, 1);
+    if (!used->unsaved)
+        used->saved = loop_time();
 }
 
 void usage_accrue(struct cluster *cluster, struct server *server)
@@ -466,6 +467,10 @@ static void save(struct loop_timer *timer, void *context)
     struct cluster *cluster = context;
     struct usage *usage = cluster->usage;
     size_t saved = 0, count = cluster->servers.count, looked = 0;
+    if (!store_has_room(cluster)) { /* what was counted stays dirty, and is written when the resource DB follows */
+        loop_timer_start(cluster->loop, timer, SAVE_MS, save, cluster);
+        return;
+    }
     for (; looked < count && saved < SAVES; looked++) {
         struct server *server = map_at(&cluster->servers, (usage->next_server + looked) % count);
         usage_accrue(cluster, server);
@@ -477,7 +482,7 @@ static void save(struct loop_timer *timer, void *context)
     saved = 0;
     for (size_t i = usage->count; i-- > 0 && saved < SAVES;) {
         struct used *used = usage->rows[i];
-        if (used->program && used->saved < due && ++saved)
+        if ((used->unsaved || (used->program && used->saved < due)) && ++saved)
             row_save(cluster, used);
     }
     grow_old(cluster);

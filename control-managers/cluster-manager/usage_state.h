@@ -22,6 +22,7 @@ struct total {
 struct used {
     struct db_usage row;
     struct program *program; /* that it goes on with; NULL: none */
+    bool unsaved;            /* the resource DB could not be given its newest state */
     bool open;               /* an earlier run of this manager began it, and its program has not come back */
     int64_t saved;
 };
