@@ -1,6 +1,6 @@
 /*
- * admin_rows.h: rows as administrators are shown them. A row points into what it is about, and into the buffers that the
- * caller gives: both have to stay until the row is encoded.
+ * admin_rows.h: rows as administrators are shown them. A row points into what it is about, and into the buffers that
+ * the caller gives: both have to stay until the row is encoded.
  */
 #ifndef FLYT_CLUSTER_ADMIN_ROWS_H
 #define FLYT_CLUSTER_ADMIN_ROWS_H

@@ -1,11 +1,11 @@
 /*
  * follow.h: what has changed, for programs that show the cluster all the time (ADMIN_FOLLOW).
  *
- * Whatever changes a VM, a node, a server or a program does not have to say so. Instead, when a follower asks, the row
- * of each thing is made, and its digest is compared with the one of the last time: admin_follow.c does this in slices of
- * a millisecond. A thing whose row has changed goes to the end of the journal, with the next number; a thing that is gone
- * leaves an entry there, if a follower may know it. So a follower that has read up to a number needs only what stands
- * behind it, however many followers there are.
+ * Whatever changes a VM, a node, a server or a program does not have to say so. Instead, when a follower asks, the
+ * row of each thing is made, and its digest is compared with the one of the last time: admin_follow.c does this in
+ * slices of a millisecond. A thing whose row has changed goes to the end of the journal, with the next number. A thing
+ * that is gone leaves an entry there, if a follower may know it. So a follower that has read up to a number needs only
+ * what stands behind it, however many followers there are.
  *
  * While nobody follows, all of this costs a pointer for each thing.
  */

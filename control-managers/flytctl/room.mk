@@ -5,8 +5,7 @@ FLYTCTL_NAMES   := main.c commands.c complete.c options.c secret.c session.c ans
                    yaml.c color.c forms.c select.c list.c screen.c kinds.c events.c describe.c top.c move_line.c \
                    cmd_usage.c cmd_logs.c
 # The daemons' tables of keys, for `config check`.
-FLYTCTL_SCHEMAS := $(addprefix control-managers/,cluster-manager/schema.c node-manager/schema.c client-manager/schema.c \
-                     monitor/schema.c)
+FLYTCTL_SCHEMAS := $(patsubst %,control-managers/%/schema.c,cluster-manager node-manager client-manager monitor)
 FLYTCTL_OBJECTS := $(call objects,$(addprefix control-managers/flytctl/,$(FLYTCTL_NAMES)) $(FLYTCTL_SCHEMAS))
 
 $(FLYTCTL_OBJECTS): | $(CONTROL_COMMON_HEADERS)

@@ -1,4 +1,4 @@
-/* mirror.h: what the cluster manager has told of the cluster (ADMIN_FOLLOW), kept in tables. One thread. */
+/* mirror.h: the tables of the cluster as its manager described them last (ADMIN_FOLLOW). One thread. */
 #ifndef FLYT_MONITOR_MIRROR_H
 #define FLYT_MONITOR_MIRROR_H
 

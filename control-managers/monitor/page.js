@@ -24,6 +24,8 @@ function kindOf(text) {
 // columns: [title, function of a row]
 function table(where, rows, columns, none) {
   const place = document.querySelector(where + " > div");
+  // What is wider than the window is scrolled sideways, by keyboard too.
+  place.tabIndex = rows.length ? 0 : -1;
   if (!rows.length) { place.replaceChildren(make("p", none)); return; }
   const whole = make("table"), head = make("tr"), body = make("tbody");
   for (const [title] of columns) { const cell = make("th", title); cell.scope = "col"; head.append(cell); }
@@ -38,18 +40,21 @@ function table(where, rows, columns, none) {
   place.replaceChildren(whole);
 }
 
-function overview(status) {
-  const figures = [
-    ["Nodes up", `${status.nodes_up}/${status.nodes}`], ["GPUs ready", `${status.gpus_ready}/${status.gpus}`],
-    ["SMs given", `${status.sms_used}/${status.sms}`], ["Memory given", `${size(status.memory_used)}/${size(status.memory)}`],
-    ["VMs connected", `${status.vms_connected}/${status.vms}`], ["GPU servers", status.servers],
-    ["Programs", status.programs], ["Waiting", status.waiting]];
+function figures(pairs) {
   const list = document.getElementById("figures");
-  list.replaceChildren(...figures.map(([title, value]) => {
+  list.replaceChildren(...pairs.map(([title, value]) => {
     const one = make("div");
     one.append(make("dt", title), make("dd", value));
     return one;
   }));
+}
+
+function overview(status) {
+  figures([
+    ["Nodes up", `${status.nodes_up}/${status.nodes}`], ["GPUs ready", `${status.gpus_ready}/${status.gpus}`],
+    ["SMs given", `${status.sms_used}/${status.sms}`], ["Memory given", `${size(status.memory_used)}/${size(status.memory)}`],
+    ["VMs connected", `${status.vms_connected}/${status.vms}`], ["GPU servers", status.servers],
+    ["Programs", status.programs], ["Waiting", status.waiting]]);
 }
 
 function line(points, key, most, kind) {
@@ -68,51 +73,113 @@ function plot(points) {
     last ? `Now ${last.sms_used} of ${last.sms}; the highest was ${Math.max(...points.map(point => point.sms_used))}.` : "";
 }
 
-async function get(name) {
-  const reply = await fetch("api/v1/" + name);
+// ---- what is asked for ----
+
+const credentials = () => sessionStorage.token ? { Authorization: "Bearer " + sessionStorage.token } : {};
+
+async function ask(name, headers = {}) {
+  const shown = sessionStorage.token;
+  const reply = await fetch("api/v1/" + name, { headers: { ...credentials(), ...headers } });
+  if (reply.status === 401 && shown === sessionStorage.token) document.getElementById("ask").hidden = false;
   if (!reply.ok) throw new Error(await reply.text());
-  return reply.json();
+  return reply;
 }
 
+const get = async name => (await ask(name)).json();
+
+function showVms(vms) {
+  table("#vms", vms, [["VM", row => row.name], ["Connected", row => row.connected ? "yes" : "no"],
+    ["SMs", row => row.sms], ["Memory", row => size(row.memory)], ["Servers", row => row.servers],
+    ["Programs", row => row.programs], ["Waiting", row => row.waiting]], "No VM is entitled to anything.");
+}
+
+function showPrograms(programs) {
+  table("#programs", programs, [["Program", row => row.id], ["VM", row => row.vm], ["State", row => row.state],
+    ["Place", row => row.position || "–"], ["Executable", row => row.executable], ["Reason", row => row.why || "–"]],
+    "No program runs or waits.");
+}
+
+async function showCluster() {
+  const [status, gpus, vms, programs, history] =
+    await Promise.all(["status", "gpus", "vms", "programs", "history"].map(get));
+  overview(status);
+  plot([...history, status]);
+  table("#gpus", gpus, [["Node", row => row.node], ["Node is", row => row.node_state], ["GPU", row => row.id],
+    ["Product", row => row.product], ["State", row => row.state], ["SMs", row => `${row.sms_used}/${row.sms}`],
+    ["Memory", row => `${size(row.memory_used)}/${size(row.memory)}`], ["Remark", row => row.text || "–"]],
+    "No node has a GPU.");
+  showVms(vms);
+  showPrograms(programs);
+  return `${status.cluster}, ${status.software}`;
+}
+
+// A VM's own view: its entitlement, its servers, its programs. What is about the whole is not for it.
+async function showOne(name) {
+  const [vms, servers, programs] = await Promise.all(["vms", "servers", "programs"].map(get));
+  document.body.classList.add("one");
+  const vm = vms[0] || { sms: 0, memory: 0, programs: 0, waiting: 0 };
+  figures([["SMs", vm.sms], ["Memory", size(vm.memory)], ["GPU servers", servers.length],
+    ["Memory used", size(servers.reduce((sum, row) => sum + row.memory_used, 0))], ["Programs", vm.programs],
+    ["Waiting", vm.waiting]]);
+  table("#servers", servers, [["Server", row => row.id], ["State", row => row.state], ["GPU", row => row.gpu],
+    ["SMs", row => row.sms], ["Memory", row => `${size(row.memory_used)}/${size(row.memory)}`],
+    ["Programs", row => row.programs], ["Remark", row => row.text || "–"]], "It has no GPU server now.");
+  showPrograms(programs);
+  return `VM ${name}`;
+}
+
+let timer;
 async function show() {
   const state = document.getElementById("state");
+  clearTimeout(timer);
   try {
-    const [status, gpus, vms, programs, history] =
-      await Promise.all(["status", "gpus", "vms", "programs", "history"].map(get));
-    overview(status);
-    plot(history);
-    table("#gpus", gpus, [["Node", row => row.node], ["Node is", row => row.node_state], ["GPU", row => row.id],
-      ["Product", row => row.product], ["State", row => row.state], ["SMs", row => `${row.sms_used}/${row.sms}`],
-      ["Memory", row => `${size(row.memory_used)}/${size(row.memory)}`], ["Remark", row => row.text || "–"]],
-      "No node has a GPU.");
-    table("#vms", vms, [["VM", row => row.name], ["Connected", row => row.connected ? "yes" : "no"],
-      ["SMs", row => row.sms], ["Memory", row => size(row.memory)], ["Servers", row => row.servers],
-      ["Programs", row => row.programs], ["Waiting", row => row.waiting]], "No VM is entitled to anything.");
-    table("#programs", programs, [["Program", row => row.id], ["VM", row => row.vm], ["State", row => row.state],
-      ["Place", row => row.position || "–"], ["Executable", row => row.executable], ["Reason", row => row.why || "–"]],
-      "No program runs or waits.");
-    state.textContent = `${status.cluster}, ${status.software}; read ${new Date().toLocaleTimeString()}`;
+    const me = await get("me");
+    const what = await (me.vm ? showOne(me.vm) : showCluster());
+    state.textContent = `${what}; read ${new Date().toLocaleTimeString()}`;
     state.className = "";
   } catch (problem) {
     state.textContent = `Not up to date: ${problem.message}`;
     state.className = "bad";
   }
-  setTimeout(show, PERIOD_MS);
+  timer = setTimeout(show, PERIOD_MS);
 }
 
-function follow() {
-  const list = document.getElementById("list");
-  new EventSource("api/v1/events").onmessage = message => {
-    const event = JSON.parse(message.data);
-    if (!event) return;
-    const item = make("li"), when = make("time", new Date(event.time).toLocaleTimeString());
-    when.dateTime = event.time;
-    item.append(when, " ", make("strong", event.kind, kindOf(event.severity)),
-      ` ${event.vm || event.node || ""} ${event.text}`);
-    list.prepend(item);
-    while (list.children.length > EVENTS_SHOWN) list.lastChild.remove();
-  };
+// ---- events, by fetch: an EventSource cannot show a token ----
+
+let last = "";
+function take(block) {
+  const fields = Object.fromEntries(block.split("\n").map(line => line.split(/: (.*)/s)).filter(([key]) => key));
+  if (fields.id) last = fields.id;
+  const event = fields.data ? JSON.parse(fields.data) : null;
+  if (!event) return;
+  const list = document.getElementById("list"), item = make("li");
+  const when = make("time", new Date(event.time).toLocaleTimeString());
+  when.dateTime = event.time;
+  item.append(when, " ", make("strong", event.kind, kindOf(event.severity)),
+    ` ${event.vm || event.node || ""} ${event.text}`);
+  list.prepend(item);
+  while (list.children.length > EVENTS_SHOWN) list.lastChild.remove();
 }
 
+async function follow() {
+  try {
+    const reply = await ask("events", last ? { "Last-Event-ID": last } : {});
+    const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = "", part; !(part = await reader.read()).done;) {
+      const blocks = (text + part.value).split("\n\n");
+      text = blocks.pop();
+      blocks.forEach(take);
+    }
+  } catch { /* show() says what is wrong */ }
+  setTimeout(follow, PERIOD_MS / 5);
+}
+
+document.getElementById("ask").onsubmit = event => {
+  event.preventDefault();
+  sessionStorage.token = document.getElementById("token").value.trim();
+  document.getElementById("token").value = "";
+  document.getElementById("ask").hidden = true;
+  show();
+};
 show();
 follow();

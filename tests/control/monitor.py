@@ -2,9 +2,14 @@
 """tests/control/monitor.py BIN PROGRAM: flyt-monitor beside a cluster of flyt-local. PROGRAM uses a GPU and ends.
 
 shows: monitor: metrics as Prometheus reads them, JSON as flytctl prints it, events in less than a second
+shows: monitor: every answer in JSON is as docs/json describes it
 shows: monitor: it changes nothing, other names and methods are refused, nonsense and slow readers do no harm
-shows: monitor: counters do not fall when the cluster manager is killed; the page in a real browser
+shows: monitor: counters do not fall when the cluster manager is killed
+shows: monitor: the page in a real browser, at 360 and 1,280 pixels, by keyboard, an event in less than a second, texts
+  that would be HTML; axe finds nothing in light and dark, nor in a VM's own view
 """
+import base64
+import glob
 import http.client
 import json
 import os
@@ -18,6 +23,7 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
+import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from testlib import Local, Skip, case, end, free_ports, need, only_cases, read, spawn, until, write  # noqa: E402
@@ -152,6 +158,58 @@ def json_is_what_flytctl_prints():
     need(json.loads(request("/api/v1/history")[2])[-1]["sms"] == 8, "history")
 
 
+def mistakes(value, schema, where):
+    """What JSON Schema says of it, as far as docs/json uses it."""
+    kinds = {"string": str, "integer": int, "number": (int, float), "array": list, "object": dict, "null": type(None),
+             "boolean": bool}
+    wanted = schema.get("type", [])
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    if wanted and not any(isinstance(value, kinds[kind]) and (isinstance(value, bool) == (kind == "boolean"))
+                          for kind in wanted):
+        return [f"{where}: {value!r} is no {wanted}"]
+    if "enum" in schema and value not in schema["enum"] or value is not None and "minimum" in schema and value < 0:
+        return [f"{where}: {value!r}"]
+    found = []
+    if isinstance(value, dict):
+        properties = schema["properties"]
+        found += [f"{where}: {key} is not there" for key in schema["required"] if key not in value]
+        found += [f"{where}: docs/json does not know {key}" for key in value if key not in properties]
+        for key in value.keys() & properties.keys():
+            found += mistakes(value[key], properties[key], f"{where}.{key}")
+    for i, each in enumerate(value if isinstance(value, list) else []):
+        found += mistakes(each, schema["items"], f"{where}[{i}]")
+    return found
+
+
+def schema_of(name):
+    return json.loads(read(f"{ROOM}/../../docs/json/{name}.schema.json"))
+
+
+@case
+def schemas_describe_every_answer():
+    holder = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              env=cluster.env)
+    try:
+        until(lambda: json.loads(request("/api/v1/programs")[2]), "a program")
+        program = json.loads(request("/api/v1/programs")[2])[0]["id"]
+        cluster.ctl("program", "migrate", str(program), "--to", "node-2")
+        until(lambda: json.loads(request("/api/v1/moves")[2]), "a move")
+        for name in ("nodes", "gpus", "vms", "servers", "programs", "moves", "history"):
+            rows, schema = json.loads(request(f"/api/v1/{name}")[2]), schema_of(name.removesuffix("s"))
+            need(rows, f"no {name}")
+            found = mistakes(rows, {"type": "array", "items": schema}, name)
+            need(not found, found)
+        for name in ("status", "me"):
+            found = mistakes(json.loads(request(f"/api/v1/{name}")[2]), schema_of(name), name)
+            need(not found, found)
+        events = [json.loads(line) for line in cluster.ctl("events", "-j").splitlines()]
+        found = mistakes(events, {"type": "array", "items": schema_of("event")}, "events")
+        need(events and not found, found)
+        need(mistakes([{"id": "1"}], {"type": "array", "items": schema_of("program")}, "x"), "it can find mistakes")
+    finally:
+        holder.communicate(b"\n", timeout=60)
+
+
 @case
 def an_event_comes_within_a_second():
     connection = http.client.HTTPConnection(address, timeout=20)
@@ -160,7 +218,9 @@ def an_event_comes_within_a_second():
     need(reply.getheader("Content-Type") == "text/event-stream", reply.getheaders())
     cluster.ctl("vm", "add", "gamma", "--sms", "1", "--memory", "1M")
     begun = time.monotonic()
-    lines = [reply.readline().decode().strip() for _ in range(2)]
+    lines = ["", ""]
+    while not lines[1].startswith("data: ") or "vm-added" not in lines[1]:
+        lines = [lines[1], reply.readline().decode().strip()]
     need(time.monotonic() - begun < 1, f"{time.monotonic() - begun} s")
     event = json.loads(lines[1].removeprefix("data: "))
     need(event["kind"] == "vm-added" and event["vm"] == "gamma" and lines[0] == f"id: {event['number']}", lines)
@@ -252,7 +312,8 @@ def nonsense_and_slow_readers_do_no_harm():
 @case
 def counters_do_not_fall():
     run_program()
-    watched = [name for name in samples() if "_total" in name and "launches" not in name or "calls" in name]
+    # Those of moves say so: they begin anew with the cluster manager.
+    watched = [name for name in samples() if "_total" in name and not name.startswith("flyt_moves_")]
     before = samples()
     again = cluster.kill("cluster-manager")
     until(lambda: samples().get('flyt_up{component="cluster-manager"}') == 0, "it is away")
@@ -309,27 +370,130 @@ class Browser:
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
 
+def axe():
+    """axe-core, as a package of PyPI has it; kept in build/axe."""
+    folder = os.path.join(os.path.dirname(BIN), "build/axe")
+    wheels = lambda: glob.glob(f"{folder}/axe_core_python-*.whl")
+    if not wheels():
+        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder,
+                        "axe-core-python==0.1.0"], capture_output=True, timeout=120)
+    if not wheels():
+        raise Skip("axe-core-python is not to be had from PyPI")
+    with zipfile.ZipFile(wheels()[0]) as wheel:
+        return wheel.read(next(name for name in wheel.namelist() if name.endswith("axe.min.js"))).decode()
+
+
+def chromium():
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found:
+        raise Skip("chromium is not installed")
+    return Browser(found)
+
+
+def text_of(browser):
+    return browser.value("document.body.innerText") or ""
+
+
+def findings(browser, script):
+    browser.value(script + "; 0")
+    found = browser.ask("Runtime.evaluate", awaitPromise=True, returnByValue=True, expression="""axe.run().then(
+        found => found.violations.map(each => each.id + ": " + each.nodes.map(node => node.html).join(" | ")))""")
+    return found["result"]["value"]
+
+
+def press(browser, key, **more):
+    for kind in ("keyDown", "keyUp"):
+        browser.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, **more)
+
+
+def look(browser, url, width, scheme, until_there):
+    browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.ask("Page.navigate", url=url)
+    until(until_there, lambda: text_of(browser))
+    if pictures := os.environ.get("FLYT_TEST_PICTURES"):      # a folder, for somebody who wants to look
+        data = browser.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        with open(f"{pictures}/{'vm' if 'vm' in text_of(browser)[:40].lower() else 'all'}-{width}-{scheme}.png",
+                  "wb") as file:
+            file.write(base64.b64decode(data))
+
+
 @case
 def the_page_in_a_browser():
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not chromium:
-        raise Skip("chromium is not installed")
-    browser = Browser(chromium)
+    browser = chromium()
+    hostile = "<img src=x onerror=document.title='taken'> & \"quoted\""
     try:
+        run_program()
         for width in (360, 1280):
             browser.open(f"http://{address}/", width)
-            text = lambda: browser.value("document.body.innerText") or ""
-            until(lambda: "soft-node-1-0" in text() and "GPUs ready" in text(), text)
+            until(lambda: "soft-node-1-0" in text_of(browser) and "GPUs ready" in text_of(browser),
+                  lambda: text_of(browser))
             need(browser.value("document.documentElement.scrollWidth") <= width, f"wider than {width}")
+            time.sleep(1)                        # the stream of events stands
             cluster.ctl("vm", "add", f"wide-{width}", "--sms", "1", "--memory", "1M")
-            until(lambda: f"wide-{width}" in text(), text)
-            # By keyboard: the first thing that can be reached leads to the content.
-            for kind in ("keyDown", "keyUp"):
-                browser.ask("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+            begun = time.monotonic()
+            until(lambda: f"wide-{width}" in browser.value("document.getElementById('list').innerText"), "the event")
+            need(time.monotonic() - begun < 1, f"an event took {time.monotonic() - begun} s")
+            cluster.ctl("node", "drain", "node-2", "--reason", hostile)
+            until(lambda: hostile in text_of(browser), lambda: text_of(browser))
+            need(browser.value("document.images.length") == 0 and browser.value("document.title") == "Flyt", "HTML")
+            cluster.ctl("node", "undrain", "node-2")
+            # By keyboard: the first thing that can be reached leads to the content, and then come all parts.
+            press(browser, "Tab", windowsVirtualKeyCode=9)
             need(browser.value("document.activeElement.className") == "skip", "the first TAB")
+            press(browser, "Enter", windowsVirtualKeyCode=13, text="\r")
+            until(lambda: browser.value("document.activeElement.id") == "overview", "the content")
+            browser.value("document.querySelector('.skip').focus()")
+            reached = []
+            for _ in range(4):
+                press(browser, "Tab", windowsVirtualKeyCode=9)
+                reached.append(browser.value("document.activeElement.hash"))
+            need(reached == ["#overview", "#gpus", "#vms", "#programs"], reached)
             need(not browser.complaints, browser.complaints)
             browser.session = None
     finally:
+        browser.process.kill()
+        browser.process.wait()
+
+
+@case
+def the_page_for_everybody():
+    """axe finds nothing at both widths, light and dark; neither in a VM's own view, which takes a token."""
+    script, browser = axe(), chromium()
+    made = subprocess.run([f"{BIN}/flyt-monitor", "--new-token", "client:local"], capture_output=True, text=True)
+    token, line = re.findall(r": (.*)", made.stdout)
+    write(f"{FOLDER}/tokens", line + "\n")
+    own = spawn(f"{FOLDER}/own.log", f"{BIN}/flyt-monitor", "--manager", f"unix://{cluster.dir}/run/cluster.sock",
+                "--port", "0", "--interval", "1", "--tokens", f"{FOLDER}/tokens")
+    holder = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              env=cluster.env)
+    try:
+        until(lambda: "http://" in read(f"{FOLDER}/own.log"), "it starts")
+        url = re.search(r"http://\S+", read(f"{FOLDER}/own.log"))[0]
+        for width in (360, 1280):
+            browser.open("about:blank", width)
+            for scheme in ("light", "dark"):
+                look(browser, f"http://{address}/", width, scheme, lambda: "GPUs ready" in text_of(browser))
+                need(not (found := findings(browser, script)), f"{width}, {scheme}: {found}")
+                browser.ask("Page.navigate", url=url)
+                until(lambda: browser.value("!document.getElementById('ask').hidden"), "it asks for a token")
+                need(not (found := findings(browser, script)), f"the question, {width}, {scheme}: {found}")
+                browser.value("document.getElementById('token').focus()")
+                browser.ask("Input.insertText", text=token)
+                press(browser, "Enter", windowsVirtualKeyCode=13, text="\r")
+                until(lambda: "VM local" in text_of(browser) and "running" in text_of(browser),
+                      lambda: text_of(browser), 60)
+                need("Nodes" not in text_of(browser) and "VMs" not in text_of(browser), text_of(browser))
+                look(browser, url, width, scheme, lambda: "VM local" in text_of(browser))
+                need(not (found := findings(browser, script)), f"a VM, {width}, {scheme}: {found}")
+                need(browser.value("document.documentElement.scrollWidth") <= width, f"wider than {width}")
+                browser.value("sessionStorage.clear()")
+            browser.session = None
+        # Chromium itself writes down that a request was refused.
+        others = [each for each in browser.complaints if "401" not in each.get("entry", {}).get("text", "")]
+        need(not others, others)
+    finally:
+        holder.communicate(b"\n", timeout=60)
+        end(own)
         browser.process.kill()
         browser.process.wait()
 

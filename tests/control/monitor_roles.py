@@ -314,9 +314,9 @@ receivers: [{{ name: test, webhook_configs: [{{ url: "http://127.0.0.1:{receiver
 
 @case
 def no_secret_leaves_it():
-    secrets = [read(os.path.join(folder, name)).strip() for top in (cluster.dir, WEB) for folder, _, names in os.walk(top)
-               for name in names if name.endswith((".secret", ".key")) and os.path.getsize(os.path.join(folder, name))
-               and not name.startswith("ticket")]
+    paths = [os.path.join(folder, name) for top in (cluster.dir, WEB) for folder, _, names in os.walk(top)
+             for name in names if name.endswith((".secret", ".key")) and name != "ticket.key"]
+    secrets = [read(path).strip() for path in paths if os.path.getsize(path)]
     secrets += [token for token, _ in tokens.values()] + [line.split()[1] for _, line in tokens.values()]
     need(len(secrets) > 8, len(secrets))
     for path in FILES + SAMPLES + OF_CLUSTER + OF_VMS + ("/api/v1/me", "/nothing"):
