@@ -6,7 +6,7 @@ CPU_RPC_GENERATED := $(BUILD)/generated/cpu/rpc
 CPU_RPC_HEADERS   := $(CPU_RPC_GENERATED)/cpu_rpc_prot.h $(CPU_RPC_GENERATED)/cpu_rpc_classes.h \
                      $(CPU_RPC_GENERATED)/manager_prot.h
 CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,connect.c listener.c program.c quick.c \
-                       $(addprefix call/,client.c client_read.c knock.c lane.c sender.c server.c) \
+                       $(addprefix call/,client.c client_read.c knock.c lane.c renew.c sender.c server.c) \
                        $(addprefix shm/,bar_device.c channel_pair.c channel_shm.c ring.c shm_bar.c shm_offer.c) \
                        $(addprefix transport/,address.c block.c channel.c channel_socket.c liveness.c) tls/tls_load.c) \
                        cpu/common/wire.c) \

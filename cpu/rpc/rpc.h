@@ -215,6 +215,42 @@ void rpc_client_destroy(rpc_client *);                  /* no thread may be insi
 void rpc_client_abandon(rpc_client *);                  /* in the child of a fork: frees nothing that needs a lock */
 void rpc_client_part(rpc_client *);                     /* after its end: rpc_channel_part */
 
+/* ---- a client whose connection can be made anew (call/renew.c) ---- */
+
+/* Writes down what the client sends and is answered, so that it can be repeated at another server. All but `lost` run
+   under the client's lock: they must neither block nor use the client. */
+struct rpc_recorder {
+    /* A call has got its place in the sequence. Returns where its arguments are to be stored, `size` bytes; NULL:
+       nowhere. */
+    uint8_t *(*sent)(struct rpc_recorder *, uint32_t procedure, uint32_t xid, size_t size);
+    /* The answer to the call has come, and no thread has seen it yet. */
+    void (*answered)(struct rpc_recorder *, const struct rpc_call *, const uint8_t *body, size_t size);
+    /* The connection is lost. True: the calls in flight stay so, and new ones wait, until rpc_client_renew or the
+       client's end. Then `lost` runs, in any thread, and must not wait for the client. */
+    bool (*holds)(struct rpc_recorder *);
+    void (*lost)(struct rpc_recorder *, const char *reason);
+};
+/* NULL: nothing is written down from here on. The recorder is the caller's, and lives as long as the client. */
+void rpc_client_record(rpc_client *, struct rpc_recorder *);
+/* The connection is given up here as if it had been lost. */
+void rpc_client_break(rpc_client *, const char *reason);
+bool rpc_client_held(rpc_client *);                     /* lost, and to be made anew */
+
+/* While it is held: returns when no thread uses the old connection, and none will add a call. */
+void rpc_client_rest(rpc_client *);
+/* The calls of `next` get numbers that no call of `client`, which is at rest, has. Before the first call. */
+void rpc_client_follow(rpc_client *next, rpc_client *client);
+/* As rpc_client_submit, of a SYNC call, under the number of one that is in flight at another client. */
+enum clnt_stat rpc_client_submit_as(rpc_client *, struct rpc_call *, uint32_t xid);
+/* An answer that came to `next` for a call that is in flight at `client`. */
+struct rpc_early { uint32_t xid; const uint8_t *body; size_t size; };
+/* `client`, which is at rest, goes on with the connection of `next`, whose calls under way (rpc_client_submit_as) are
+   its own calls of these numbers. No other thread knows `next`, which is freed. -ECONNRESET: that connection is lost,
+   too; nothing has changed, and `next` is still there. */
+int  rpc_client_renew(rpc_client *client, rpc_client *next, const struct rpc_early *, unsigned count);
+/* While it is held: it is not made anew. The calls in flight fail, and lost() of rpc_client_create runs. */
+void rpc_client_renounce(rpc_client *, const char *reason);
+
 /* ---- server ---- */
 
 typedef struct rpc_server rpc_server;

@@ -106,7 +106,9 @@ static int server_start(int number, const char *kind, const char *program)
     char at[128], number_text[16] = "-1";
     int ends[2], control = -1;
     snprintf(sockets[number], sizeof sockets[number], "/tmp/flyt-test-moves-%d-%d.sock", (int)getpid(), number);
-    if (strcmp(kind, "tcp") == 0 || direct || (strcmp(kind, "mixed") == 0 && number))
+    if (*server_uris[number])
+        snprintf(at, sizeof at, "%s", server_uris[number]);
+    else if (strcmp(kind, "tcp") == 0 || direct || (strcmp(kind, "mixed") == 0 && number))
         snprintf(at, sizeof at, "tcp://127.0.0.1:0");
     else
         snprintf(at, sizeof at, "unix://%s", sockets[number]);
@@ -138,6 +140,11 @@ int two_servers_start(const char *kind, const char *program)
     if (strcmp(kind, "mixed") == 0)
         setenv("FLYT_PERF", "no_shm", 1);     /* page-locked memory that is shared does not move to where none is */
     return server_start(0, kind, program) || server_start(1, kind, program) || setenv("FLYT_SERVER", server_uris[0], 1);
+}
+
+int two_servers_again(const char *kind, const char *program)
+{
+    return server_start(0, kind, program);
 }
 
 void two_servers_end(void)

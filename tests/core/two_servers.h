@@ -11,6 +11,8 @@ extern char  server_uris[2][128];
    connects the workers of each move, as a node manager does; direct: tcp, and it connects the old server to the new
    one. FLYT_SERVER names the first. Not 0: they do not start. */
 int  two_servers_start(const char *kind, const char *program);
+/* The first one has ended; another one is there in its place, and has its address. Not 0: it does not start. */
+int  two_servers_again(const char *kind, const char *program);
 /* Before a move to that server. Nothing, unless the kind was bridge. */
 void two_servers_bridge(int to);
 void two_servers_end(void);

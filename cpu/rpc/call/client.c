@@ -38,6 +38,7 @@ int rpc_client_create(rpc_channel *channel, const struct rpc_program *program, i
     pthread_mutex_init(&client->lock, NULL);
     pthread_condattr_init(&client->monotonic);
     pthread_condattr_setclock(&client->monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&client->renewed, NULL);
     rpc_inbox_init(&client->inbox, program->max_record);
     rpc_spin_init(&client->spin);
     rpc_sender_init(&client->sender, &client->lock, channel, program->max_record, rpc_client_blocked, client);
@@ -52,6 +53,8 @@ void rpc_client_destroy(rpc_client *client)
         return;
     rpc_client_shutdown(client);
     rpc_channel_destroy(client->channel);
+    rpc_client_retired_free(client->retired);
+    pthread_cond_destroy(&client->renewed);
     rpc_inbox_clear(&client->inbox);
     rpc_sender_destroy(&client->sender);
     pthread_condattr_destroy(&client->monotonic);
@@ -98,15 +101,27 @@ static uint32_t next_xid(rpc_client *client)
     }
 }
 
-/* Adds the call to the batch. */
-static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, bool *gathered)
+_Static_assert((int)RPC_CALL_ROOM == (int)RPC_WIRE_CALL_ROOM,
+               "the room that callers leave is that of a mark and a head");
+
+/* The arguments, which stand in the batch. */
+static void record(rpc_client *client, const struct rpc_call *call, const struct rpc_encoding *encoding)
+{
+    size_t size = rpc_sender_size(&client->sender, encoding, RPC_CALL_ROOM);
+    uint8_t *to = client->recorder->sent(client->recorder, call->procedure, call->xid, size);
+    if (to)
+        rpc_sender_read(&client->sender, encoding, RPC_CALL_ROOM, to);
+}
+
+/* Adds the call to the batch. xid: its number; 0: a new one. */
+static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, uint32_t xid, bool *gathered)
 {
     FLYT_ASSERT_HELD(&client->lock);
     struct rpc_encoding encoding;
     /* A done function may run inside the writer, which cannot write a second batch before it returns. */
     if (rpc_sender_begin(&client->sender, &encoding, !rpc_client_inside_done(client)) < 0)
         return RPC_CANTENCODEARGS;
-    call->xid = next_xid(client);
+    call->xid = xid ? xid : next_xid(client);
     if (!rpc_wire_put_call(&encoding.xdr, call->xid, client->program->program, client->program->version,
                            call->procedure) ||
         (call->encode && !call->encode(&encoding.xdr, call->args))) {
@@ -114,7 +129,11 @@ static enum clnt_stat encode(rpc_client *client, struct rpc_call *call, bool *ga
         return RPC_CANTENCODEARGS;
     }
     *gathered = encoding.gathered;
-    return rpc_sender_end(&client->sender, &encoding) < 0 ? RPC_CANTENCODEARGS : RPC_SUCCESS;
+    if (rpc_sender_end(&client->sender, &encoding) < 0)
+        return RPC_CANTENCODEARGS;
+    if (client->recorder)
+        record(client, call, &encoding);
+    return RPC_SUCCESS;
 }
 
 static void remember(rpc_client *client, struct rpc_call *call)
@@ -177,12 +196,45 @@ static enum clnt_stat refuse(struct rpc_call *call, enum clnt_stat status)
     return status;
 }
 
-/* A call may be added: waits for room. 0 or -errno. */
+/* A call may be added: waits for room, and while the connection is made anew. A done function does not wait: its call
+   is written down, and goes over the new connection. 0 or -errno. */
 static int enter(rpc_client *client, bool inside_done)
 {
     FLYT_ASSERT_HELD(&client->lock);
-    int failure = inside_done ? 0 : rpc_sender_wait_room(&client->sender);
-    return failure ? failure : client->sender.error;
+    for (;;) {
+        if (!inside_done)
+            rpc_client_await_renewal(client);
+        int failure = inside_done ? 0 : rpc_sender_wait_room(&client->sender);
+        failure = failure ? failure : client->sender.error;
+        if (!client->held)
+            return failure;
+        if (inside_done)
+            return 0;
+    }
+}
+
+/* Takes the lock, and returns with it when a call may be added. False: the connection is lost, and there is no lock. */
+static bool enter_locked(rpc_client *client, bool *inside_done)
+{
+    for (;;) {
+        if (rpc_client_lost(client))            /* in the child of a fork the lock may not be touched */
+            return false;
+        pthread_mutex_lock(&client->lock);
+        *inside_done = rpc_client_inside_done(client);
+        int failure = enter(client, *inside_done);
+        if (failure == 0 && !atomic_load_explicit(&client->is_lost, memory_order_relaxed))
+            return true;
+        pthread_mutex_unlock(&client->lock);
+        if (failure < 0)                        /* held from then on, perhaps */
+            rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+    }
+}
+
+/* Sending has failed after a call was added. Whether the call is lost with the connection. */
+static bool lose_unless_held(rpc_client *client, int failure)
+{
+    rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+    return rpc_client_lost(client);
 }
 
 /* The next thing that is added to the batch is the call: the lock stays taken until then. */
@@ -192,64 +244,53 @@ static void take_place(struct rpc_place *place)
         place->taken(place);
 }
 
-_Static_assert((int)RPC_CALL_ROOM == (int)RPC_WIRE_CALL_ROOM,
-               "the room that callers leave is that of a mark and a head");
+/* Ready records are short, so the recorder has the bytes before they may be sent. */
+static void record_ready(rpc_client *client, uint32_t procedure, uint32_t xid, const uint8_t *record, size_t size)
+{
+    uint8_t *to = client->recorder->sent(client->recorder, procedure, xid, size);
+    if (to)
+        memcpy(to, record + RPC_CALL_ROOM, size);
+}
 
 enum clnt_stat rpc_client_submit_ready(rpc_client *client, uint32_t procedure, uint8_t *record, size_t size,
                                        struct rpc_place *place)
 {
     if (class_of(client->program, procedure) != RPC_CLASS_ASYNC)
         return RPC_PROCUNAVAIL;
-    if (rpc_client_lost(client))                /* in the child of a fork the lock may not be touched */
-        return RPC_CANTSEND;
 
     enum clnt_stat status = RPC_SUCCESS;
-    pthread_mutex_lock(&client->lock);
-    bool inside_done = rpc_client_inside_done(client);
-    int failure = enter(client, inside_done);
-    if (failure < 0 || atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
-        status = RPC_CANTSEND;
+    bool inside_done;
+    int failure = 0;
+    if (!enter_locked(client, &inside_done))
+        return RPC_CANTSEND;
+    take_place(place);
+    uint32_t xid = next_xid(client);
+    rpc_wire_call_room(record, xid, client->program->program, client->program->version, procedure, size);
+    if (rpc_sender_put(&client->sender, record, RPC_CALL_ROOM + size, !inside_done) < 0) {
+        status = RPC_CANTENCODEARGS;
     } else {
-        take_place(place);
-        rpc_wire_call_room(record, next_xid(client), client->program->program, client->program->version, procedure,
-                           size);
-        if (rpc_sender_put(&client->sender, record, RPC_CALL_ROOM + size, !inside_done) < 0) {
-            status = RPC_CANTENCODEARGS;
-        } else {
-            client->statistics.calls++;
-            if (rpc_sender_pending(&client->sender) > 0)
-                failure = send_or_batch(client);
-        }
+        if (client->recorder)
+            record_ready(client, procedure, xid, record, size);
+        client->statistics.calls++;
+        if (rpc_sender_pending(&client->sender) > 0)
+            failure = send_or_batch(client);
     }
     pthread_mutex_unlock(&client->lock);
-
-    if (failure < 0) {
-        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
-        return RPC_CANTSEND;
-    }
-    return status;
+    return failure < 0 && lose_unless_held(client, failure) ? RPC_CANTSEND : status;
 }
 
-enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
+static enum clnt_stat submit(rpc_client *client, struct rpc_call *call, uint32_t xid)
 {
     enum rpc_class class = class_of(client->program, call->procedure);
     if (class == RPC_CLASS_NONE)
         return refuse(call, RPC_PROCUNAVAIL);
-    if (rpc_client_lost(client))                /* in the child of a fork the lock may not be touched */
-        return refuse(call, RPC_CANTSEND);
 
-    bool gathered = false;
-    pthread_mutex_lock(&client->lock);
-    int failure = enter(client, rpc_client_inside_done(client));
-    if (failure < 0 || atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
-        pthread_mutex_unlock(&client->lock);
-        if (failure < 0)
-            rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+    bool gathered = false, inside_done;
+    int failure = 0;
+    if (!enter_locked(client, &inside_done))
         return refuse(call, RPC_CANTSEND);
-    }
-
     take_place(call->place);
-    enum clnt_stat status = encode(client, call, &gathered);
+    enum clnt_stat status = encode(client, call, xid, &gathered);
     if (status == RPC_SUCCESS) {
         client->statistics.calls++;
         if (class == RPC_CLASS_SYNC)
@@ -263,13 +304,22 @@ enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
     }
     pthread_mutex_unlock(&client->lock);
 
-    if (failure < 0)
-        rpc_client_lose(client, true, "sending failed: %s", strerror(-failure));
+    bool lost = failure < 0 && lose_unless_held(client, failure);
     if (status != RPC_SUCCESS)
         return refuse(call, status);
     if (class == RPC_CLASS_ASYNC)
-        return refuse(call, failure < 0 ? RPC_CANTSEND : RPC_SUCCESS);
+        return refuse(call, lost ? RPC_CANTSEND : RPC_SUCCESS);
     return RPC_SUCCESS;                         /* the call is the reader's now, and may be complete already */
+}
+
+enum clnt_stat rpc_client_submit(rpc_client *client, struct rpc_call *call)
+{
+    return submit(client, call, 0);
+}
+
+enum clnt_stat rpc_client_submit_as(rpc_client *client, struct rpc_call *call, uint32_t xid)
+{
+    return submit(client, call, xid);
 }
 
 enum clnt_stat rpc_client_wait(rpc_client *client, struct rpc_call *call)

@@ -1,5 +1,5 @@
 /*
- * client.h: the inside of a client, for client.c (calls) and client_read.c (replies).
+ * client.h: the inside of a client, for client.c (calls), client_read.c (replies) and renew.c (another connection).
  *
  * Roles. At most one thread writes (sender.h) and at most one reads (`reading`); both are roles that a thread
  * takes under the lock and plays without it. A thread that waits for its reply takes the reading role if it
@@ -74,7 +74,16 @@ struct rpc_client {
     uint64_t                  last_sent;    /* ns */
     atomic_bool               is_lost, is_silent;
     struct rpc_client_statistics statistics;
+
+    /* renew.c */
+    struct rpc_recorder      *recorder;
+    bool                      held;         /* the connection is lost, and will be made anew */
+    pthread_cond_t            renewed;      /* held has ended */
+    struct rpc_retired       *retired;
 };
+
+/* A channel that the client has used before. */
+struct rpc_retired { struct rpc_retired *older; rpc_channel *channel; };
 
 /* client_read.c */
 
@@ -88,6 +97,12 @@ int  rpc_client_blocked(void *client);
 void rpc_client_wake_attender(rpc_client *);
 /* Is this thread inside a done function of this client? Under the lock. */
 bool rpc_client_inside_done(const rpc_client *);
+/* Completes the call of that number with an answer that has come. Under the lock, which it may release meanwhile.
+   False: there is no such call. */
+bool rpc_client_deliver(rpc_client *, uint32_t xid, enum clnt_stat status, const uint8_t *body, size_t size);
+/* Waits while the connection is held. Under the lock. */
+void rpc_client_await_renewal(rpc_client *);
+void rpc_client_retired_free(struct rpc_retired *);
 /* Sends what is in the batch and notes the time. Under the lock, which it releases meanwhile. */
 int  rpc_client_send(rpc_client *);
 

@@ -89,6 +89,26 @@ static struct rpc_call *take_pending(rpc_client *client)
     return all;
 }
 
+/* The connection will be made anew. Releases the lock. */
+static void hold(rpc_client *client, const char *reason)
+{
+    struct rpc_recorder *recorder = client->recorder;
+    client->held = true;
+    rpc_sender_fail(&client->sender, -ECONNRESET);
+    rpc_channel_shutdown(client->channel);          /* whoever polls returns */
+    rpc_client_wake_attender(client);
+    pthread_mutex_unlock(&client->lock);
+    recorder->lost(recorder, reason);
+}
+
+void rpc_client_await_renewal(rpc_client *client)
+{
+    FLYT_ASSERT_HELD(&client->lock);
+    CANCEL_OFF;
+    while (client->held)
+        pthread_cond_wait(&client->renewed, &client->lock);
+}
+
 void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
 {
     char reason[RPC_ERROR_SIZE];
@@ -98,11 +118,17 @@ void rpc_client_lose(rpc_client *client, bool tell, const char *format, ...)
     va_end(arguments);
 
     pthread_mutex_lock(&client->lock);
-    if (atomic_load_explicit(&client->is_lost, memory_order_relaxed)) {
+    if (atomic_load_explicit(&client->is_lost, memory_order_relaxed) || (client->held && tell && client->recorder)) {
         pthread_mutex_unlock(&client->lock);
         return;
     }
+    if (tell && client->recorder && client->recorder->holds(client->recorder)) {
+        hold(client, reason);                       /* releases the lock */
+        return;
+    }
     atomic_store_explicit(&client->is_lost, true, memory_order_release);
+    client->held = false;
+    pthread_cond_broadcast(&client->renewed);
     rpc_sender_fail(&client->sender, -ECONNRESET);
     rpc_channel_shutdown(client->channel);          /* whoever polls returns */
     struct rpc_call *with_done = NULL, *call = take_pending(client);
@@ -203,6 +229,30 @@ static int give_up(rpc_client *client, const char *reason)
     return -ECONNRESET;
 }
 
+bool rpc_client_deliver(rpc_client *client, uint32_t xid, enum clnt_stat status, const uint8_t *body, size_t size)
+{
+    FLYT_ASSERT_HELD(&client->lock);
+    struct rpc_call *call = take_call(client, xid);
+    if (!call)
+        return false;
+    call->status = status;
+    if (client->recorder)
+        client->recorder->answered(client->recorder, call, body, size);
+    bool small = size <= DECODE_LOCKED;
+    if (!small)
+        pthread_mutex_unlock(&client->lock);
+    if (status == RPC_SUCCESS && call->decode && !rpc_wire_decode(body, size, call->decode, call->result))
+        call->status = RPC_CANTDECODERES;
+    if (!small)
+        pthread_mutex_lock(&client->lock);
+
+    if (call->done)
+        run_done(client, call);
+    else
+        complete(client, call);
+    return true;
+}
+
 /* Releases the lock while it does something that may take long. -ECONNRESET: the connection was given up. */
 static int take_reply(rpc_client *client, const struct rpc_record *record)
 {
@@ -215,26 +265,10 @@ static int take_reply(rpc_client *client, const struct rpc_record *record)
     }
     if (reply.xid == RPC_BEAT_XID)
         return 0;
-    struct rpc_call *call = take_call(client, reply.xid);
-    if (!call) {
+    if (!rpc_client_deliver(client, reply.xid, reply.status, reply.body, reply.body_size)) {
         /* Calls are never given up singly, so this is no late answer. */
         snprintf(reason, sizeof reason, "the server answered call %u, which is not in flight", reply.xid);
         return give_up(client, reason);
-    }
-    bool small = record->size <= DECODE_LOCKED;
-    if (!small)
-        pthread_mutex_unlock(&client->lock);
-    call->status = reply.status;
-    if (reply.status == RPC_SUCCESS && call->decode &&
-        !rpc_wire_decode(reply.body, reply.body_size, call->decode, call->result))
-        call->status = RPC_CANTDECODERES;
-    if (!small)
-        pthread_mutex_lock(&client->lock);
-
-    if (call->done) {
-        run_done(client, call);
-    } else {
-        complete(client, call);
     }
     return 0;
 }
@@ -308,7 +342,7 @@ static void read_until_complete(rpc_client *client, struct rpc_call *call)
 {
     FLYT_ASSERT_HELD(&client->lock);
     take_role(client);
-    while (!call->complete) {
+    while (!call->complete && !client->held) {
         pthread_mutex_unlock(&client->lock);
         if (read_replies(client, true) != -EAGAIN)
             continue;
@@ -353,6 +387,8 @@ void rpc_client_await(rpc_client *client, struct rpc_call *call)
     while (!call->complete) {
         if (client->reading)
             sleep_as_waiter(client, call);
+        else if (client->held)
+            rpc_client_await_renewal(client);
         else
             read_until_complete(client, call);
     }
@@ -447,6 +483,7 @@ enum clnt_stat rpc_client_attend(rpc_client *client, struct rpc_call *call)
     client->attender = &attender;
     uint64_t seen = client->role_serial;
     while (!call->complete) {
+        rpc_client_await_renewal(client);
         if (client->kicked) {
             client->kicked = false;
             failure = rpc_client_send(client);

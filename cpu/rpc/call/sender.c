@@ -199,6 +199,38 @@ int rpc_sender_end(struct rpc_sender *sender, struct rpc_encoding *encoding)
     return 0;
 }
 
+size_t rpc_sender_size(const struct rpc_sender *sender, const struct rpc_encoding *encoding, size_t skip)
+{
+    return sender->filling.total - encoding->total - skip;
+}
+
+/* `skip` ends before the first segment. */
+void rpc_sender_read(const struct rpc_sender *sender, const struct rpc_encoding *encoding, size_t skip, uint8_t *to)
+{
+    const struct rpc_batch *batch = &sender->filling;
+    size_t at = encoding->used + skip;
+    for (size_t i = encoding->segments; i <= batch->segment_count; i++) {
+        const struct rpc_segment *segment = i < batch->segment_count ? &batch->segments[i] : NULL;
+        size_t own = (segment ? segment->at : batch->used) - at;
+        memcpy(to, batch->bytes + at, own);
+        to += own;
+        at += own;
+        if (segment) {
+            memcpy(to, segment->data, segment->size);
+            to += segment->size;
+        }
+    }
+}
+
+void rpc_sender_renew(struct rpc_sender *sender, rpc_channel *channel)
+{
+    FLYT_ASSERT_HELD(sender->lock);
+    batch_clear(&sender->filling);
+    sender->channel = channel;
+    sender->error = 0;
+    sender->written = sender->number++;
+}
+
 /* ---- writing ---- */
 
 /* Fills vector with what comes after the first `done` bytes of the batch. Returns the number of pieces. */

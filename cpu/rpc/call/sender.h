@@ -67,6 +67,12 @@ int  rpc_sender_begin(struct rpc_sender *, struct rpc_encoding *, bool may_gathe
 int  rpc_sender_end(struct rpc_sender *, struct rpc_encoding *);        /* 0, or -EMSGSIZE (then cancelled) */
 void rpc_sender_cancel(struct rpc_sender *, struct rpc_encoding *);
 
+/* What has been encoded behind the first `skip` bytes of the record, mark included. Before the end. */
+size_t rpc_sender_size(const struct rpc_sender *, const struct rpc_encoding *, size_t skip);
+void   rpc_sender_read(const struct rpc_sender *, const struct rpc_encoding *, size_t skip, uint8_t *to);
+/* Goes on with another channel. Nobody is writing; what was in the batch is dropped. */
+void   rpc_sender_renew(struct rpc_sender *, rpc_channel *);
+
 /* Adds a whole record, mark and all; where the batch is empty and sending is only a copy of a few bytes, it is sent
    instead of added, if `now` allows. 0, or -ENOMEM or -EMSGSIZE: nothing of it was sent. */
 int  rpc_sender_put(struct rpc_sender *, const uint8_t *record, size_t size, bool now);

@@ -11,6 +11,7 @@
 #include "cpu/code/kernels.h"
 #include "code.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 
@@ -192,13 +193,15 @@ static int send_all(const struct image_bundle *bundle)
 
 /* A server usually has the images of a program that has run before, so it is asked first. If it lacked the one that was
    announced before, this is probably the program's first start there: then the bytes go with the announcement, unless
-   there are so many that sending them in vain would cost more than a second round trip. */
+   there are so many that sending them in vain would cost more than a second round trip. A session whose server may be
+   replaced (journal.h) always sends them: the next server may lack what this one has. */
 enum { ALONG_MOST = FLYT_MAX_INLINE };
 static atomic_bool lacked_before;
 
 static bool goes_along(const struct image_bundle *bundle)
 {
-    return atomic_load_explicit(&lacked_before, memory_order_relaxed) && bundle->size <= ALONG_MOST;
+    return journal_on() ||
+           (atomic_load_explicit(&lacked_before, memory_order_relaxed) && bundle->size <= ALONG_MOST);
 }
 
 int bundle_ask(const struct image_bundle *bundle, struct image_question *q)

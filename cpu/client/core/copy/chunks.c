@@ -21,6 +21,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/client/core/api_session.h"
 #include "cpu/client/core/memory/host.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { CHUNKS = 31, MARK_STRIDE = 128, SERVE_LEAST = 16 * 1024, USES_PER_TURN = 4,
@@ -38,7 +39,7 @@ static struct {
 
 bool chunks_serve(size_t size)
 {
-    return size >= SERVE_LEAST && host_space_any();
+    return size >= SERVE_LEAST && host_space_any() && !journal_on();     /* which has what goes inside the calls */
 }
 
 /* The marks come first, then the chunks. */

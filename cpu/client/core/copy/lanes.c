@@ -37,6 +37,7 @@
 #include "cpu/common/log.h"
 #include "lane_state.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
@@ -49,7 +50,8 @@ struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHRE
 
 void lanes_offered(void)
 {
-    lanes.offered = (core_session.hello.capabilities & FLYT_CAP_LANES) != 0 && !core_perf.no_lanes && lanes.most > 0;
+    lanes.offered = (core_session.hello.capabilities & FLYT_CAP_LANES) != 0 && !core_perf.no_lanes && lanes.most > 0 &&
+                    !journal_wished();
     lanes.failed = false;
 }
 

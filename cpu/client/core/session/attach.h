@@ -26,6 +26,8 @@ int  manager_ask(struct manager_place *);
    where there is none. */
 int  manager_ask_other(struct manager_place *, const char *why);
 void manager_place_free(struct manager_place *);
+/* A thread asks it what it wants of the session (mover.c), or for another server (recover.c): one at a time. */
+extern atomic_bool manager_in_use;
 /* Informs the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
 void manager_tell_transport(const char *mode, const char *why);
 /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */

@@ -12,6 +12,7 @@
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/wire/gate.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/memory/memory.h"
@@ -62,6 +63,10 @@ static void act(rpc_client *client, const flyt_event *event)
         recall(&event->flyt_event_u.recall);
         break;
     case FLYT_EVENT_LOST:
+        if (journal_on()) {
+            rpc_client_break(client, event->flyt_event_u.why);
+            break;
+        }
         session_lost(NULL, event->flyt_event_u.why);
         rpc_client_shutdown(client);
         break;

@@ -31,6 +31,7 @@ static const char *const default_socket = "/run/flyt/client-manager.sock";
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
 static rpc_client *_Atomic manager;    /* another one after manager_come_back */
 static _Atomic unsigned manager_minor;
+atomic_bool manager_in_use;
 static uint64_t manager_server;       /* that the session uses */
 /* How far a move is, as it was reported last: the mover's thread. */
 static struct {

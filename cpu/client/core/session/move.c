@@ -27,6 +27,7 @@
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/gate.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/copy/lanes.h"
@@ -183,6 +184,7 @@ static void facts_adopt(struct move *move, const char *uri)
 void move_settle_down(struct move *move, const char *uri, struct move_link *link)
 {
     atomic_store(&link->adopted, true);
+    journal_unprotect("it has moved to another GPU server");     /* which counts streams' calls anew */
     move_kinds_moved(move, true);
     lanes_offered();
     helper_end(move->at[MOVE_SOURCE].client);

@@ -20,7 +20,6 @@
 
 enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000, LOOK_MS = 250, SUSPENDED_LOOK_MS = 50, APART_LOOK_MS = 1000 };
 
-static atomic_bool running;
 /* How the last move ended, while the client manager has not heard it: the thread's. */
 static struct {
     uint64_t number, outage_us, bytes; /* number 0: it has */
@@ -139,7 +138,7 @@ static void *mover_run(void *unused)
         pause_ms(SUSPENDED_LOOK_MS);
         ask();
     }
-    atomic_store(&running, false);
+    atomic_store(&manager_in_use, false);
     return NULL;
 }
 
@@ -150,8 +149,8 @@ void mover_look(void)
     if (now - looked < LOOK_MS * CLOCK_NS_PER_MS)
         return;
     looked = now;
-    if (atomic_load_explicit(&running, memory_order_relaxed) || !(manager_has_news() || manager_is_away()) ||
-        atomic_exchange(&running, true))
+    if (atomic_load_explicit(&manager_in_use, memory_order_relaxed) || !(manager_has_news() || manager_is_away()) ||
+        atomic_exchange(&manager_in_use, true))
         return;
     sigset_t all, before;
     pthread_t thread;
@@ -160,7 +159,7 @@ void mover_look(void)
     int error = pthread_create(&thread, NULL, mover_run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        atomic_store(&running, false);
+        atomic_store(&manager_in_use, false);
         log_debug("no thread that asks the client manager for news: %s", strerror(error));
         return;
     }

@@ -29,16 +29,19 @@
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/memory/host.h"
 #include "kinds.h"
+#include "reach.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/session/recover.h"
 #include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/stats.h"
 
-enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64, OWN_WINDOW_AFTER = 7, CONNECT_MS = 5000 };
+enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64, OWN_WINDOW_AFTER = 7 };
 
 static const char *const default_uri = "unix:///run/flyt/server.sock";
 
@@ -76,11 +79,6 @@ __attribute__((constructor)) static void watch_forks(void)
 
 /* ---- attach ---- */
 
-static bool begins_with(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* A server ends a connection whose client has not said HELLO for some seconds (docs/liveness.md). The client may have
    been stopped meanwhile. Nothing has been lost, so it begins anew. */
 enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
@@ -88,7 +86,7 @@ enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
    asked for another one. */
 enum { ATTACH_ELSEWHERE = -2, ATTACH_SERVERS = 5, ATTACH_ELSEWHERE_MS = 300 };
 /* A server whose machine does not answer is tried for as long as a lost link may take to come back, at least for
-   ATTACH_REACH times CONNECT_MS; FLYT_WAIT says otherwise. Between two tries the client manager is asked
+   ATTACH_REACH times REACH_CONNECT_MS; FLYT_WAIT says otherwise. Between two tries the client manager is asked
    whether there is a place elsewhere. */
 enum { ATTACH_UNREACHED = -3, ATTACH_REACH = 3, ATTACH_REACH_MS = 200 };
 #define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
@@ -113,7 +111,7 @@ static bool attach_unreached(int status, const char *error)
 {
     if (status != -ETIMEDOUT && status != -EHOSTUNREACH && status != -ENETUNREACH && status != -ENETDOWN)
         return false;
-    uint64_t now = clock_now(), most = (uint64_t)(ATTACH_REACH * CONNECT_MS) * CLOCK_NS_PER_MS;
+    uint64_t now = clock_now(), most = (uint64_t)(ATTACH_REACH * REACH_CONNECT_MS) * CLOCK_NS_PER_MS;
     attempt.unreached = attempt.unreached ? attempt.unreached : attempt.begun;
     bool in_line = attach_wait_wish() == ATTACH_WAIT_YES && core_session.managed;
     if (attach_wait_wish() == ATTACH_WAIT_NO ||
@@ -134,60 +132,20 @@ static bool attach_elsewhere(void)
     return true;
 }
 
-/* Why calls reach the server as they do, for people who ask `flytctl vm show`. */
-static char attach_why[256];
-
-__attribute__((format(printf, 1, 2))) static void attach_because(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    vsnprintf(attach_why, sizeof attach_why, format, list);
-    va_end(list);
-}
-
-/* Goes on through memory where there is any, before anything is said. Memory that was not asked for, and that the
-   server does not have, is no matter for a warning: the device may be there for other things, and the server on another
-   host. */
-/* kept: the memory of the connection that the session has; NULL: it has none. */
-static int attach_memory(const char *uri, const struct rpc_shared_memory *kept, rpc_channel **channel, char *error)
-{
-    const char *bar = env_get("FLYT_BAR");
-    bool asked = bar && *bar;
-    if (core_perf.no_shm) {
-        attach_because("FLYT_PERF=no_shm");
-        return 0;
-    }
-    if (begins_with(uri, "unix://") || begins_with(uri, "shm://") || (!asked && !rpc_bar_present()))
-        return rpc_channel_share(channel, kept, error);
-    const char *what = asked ? "FLYT_BAR" : "the memory shared with the host (ivshmem)";
-    if (!begins_with(uri, "tcp://")) {
-        attach_because("%s is not used with a server at tls://: what goes through that memory is not encrypted", what);
-        log_message(asked ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "%s", attach_why);
-        return 0;
-    }
-    int status = rpc_channel_share_bar(channel, asked ? bar : NULL, attach_wait_ms(RPC_HANDSHAKE_MS), error);
-    if (status >= 0 && *error)
-        attach_because("%s is not used: %s", what, error);
-    if (status >= 0 && *error)
-        log_message(asked || status == 0 ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
-                    "%s is not used, and calls go over the network: %s", what, error);
-    return status < 0 ? status : 0;
-}
-
 /* place: where the client manager sent us; empty: the user gave the address. more: there are further addresses of this
    server. */
 static int attach_connect(const char *uri, const struct manager_place *place, bool more, rpc_channel **channel)
 {
     bool managed = place->count > 0;
     char error[RPC_ERROR_SIZE] = "";
-    if (begins_with(uri, "local:")) {
+    if (reach_is(uri, "local:")) {
         if (local_open(uri[6] ? uri + 6 : NULL, channel, error) == 0)
             return CORE_OK;
         log_error("FLYT_SERVER=%s: cannot run the server in this process: %s", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
-    if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") &&
-        !begins_with(uri, "shm://")) {
+    if (!reach_is(uri, "tcp://") && !reach_is(uri, "tls://") && !reach_is(uri, "unix://") &&
+        !reach_is(uri, "shm://")) {
         log_error("FLYT_SERVER=%s is not the address of a GPU server; write tls://HOST:PORT, tcp://HOST:PORT, "
                   "unix:///PATH, shm:///PATH "
                   "or local:",
@@ -197,17 +155,17 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
     attach_wait_stage("the GPU server at %.*s, to which there is no connection yet. Does it run, and does a firewall "
                       "let the program through?",
                       (int)strcspn(uri, "?"), uri);
-    int status = rpc_channel_connect_within(uri, attach_wait_ms(CONNECT_MS),
-                                            attach_wait_ms(CONNECT_MS + RPC_HANDSHAKE_MS), place->ticket,
+    int status = rpc_channel_connect_within(uri, attach_wait_ms(REACH_CONNECT_MS),
+                                            attach_wait_ms(REACH_CONNECT_MS + RPC_HANDSHAKE_MS), place->ticket,
                                             place->ticket_size, channel, error);
-    if (status == 0 && (status = attach_memory(uri, NULL, channel, error)) == 0)
+    if (status == 0 && (status = reach_memory(uri, NULL, channel, error)) == 0)
         return CORE_OK;
     if (status == -EKEYREJECTED || status == -EKEYEXPIRED || status == -EINVAL || status == -ELIBACC) {
         log_error("the GPU server is not used: %s", error);         /* TLS: somebody is there, or nothing was tried */
         return CORE_SYSTEM_NOT_READY;
     }
-    if (more && begins_with(uri, "unix://")) {      /* of another machine, or of another user */
-        attach_because("%s cannot be used from here (%s)", uri, error);
+    if (more && reach_is(uri, "unix://")) {      /* of another machine, or of another user */
+        reach_because("%s cannot be used from here (%s)", uri, error);
         log_info("%s cannot be used from here (%s); trying the server's next address", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
@@ -232,28 +190,9 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
 static flyt_wish wish_for(bool to_use)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (!to_use || (visible && *visible != '0'))
+    if (!to_use || (visible && *visible != '0') || journal_wished())     /* the journal has whole contexts only */
         return (flyt_wish){ 0 };
     return (flyt_wish){ .context = 1, .credit = memory_first_wanted() };
-}
-
-/* The first call of a connection; calls go to the server that is asked. */
-static int hello_say(const void *ticket, size_t ticket_size, flyt_wish wish, uint64_t compute, hello_result *hello)
-{
-    static char host[FLYT_MAX_SHORT], executable[FLYT_MAX_SHORT];
-    gethostname(host, sizeof host - 1);
-    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
-    executable[length > 0 ? length : 0] = 0;
-    hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
-                        .minor = FLYT_PROTOCOL_MINOR,
-                        .capabilities = FLYT_CAP_BEATS | (mirror_room ? FLYT_CAP_MIRROR : 0) |
-                                        (mirror_room && !core_perf.no_pull ? FLYT_CAP_PULL : 0) | compute,
-                        .host = host,
-                        .executable = executable,
-                        .pid = (u_int)getpid(),
-                        .ticket = { (u_int)ticket_size, (char *)(uintptr_t)ticket },
-                        .wish = wish };
-    return wire_call(FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
 }
 
 static int attach_hello(const struct manager_place *place)
@@ -261,7 +200,8 @@ static int attach_hello(const struct manager_place *place)
     hello_result *hello = &core_session.hello;
     attach_wait_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
-    int code = hello_say(place->ticket, place->ticket_size, wish_for(attempt.to_use), capability_ask(), hello);
+    int code = reach_hello(core_session.client, place->ticket, place->ticket_size, wish_for(attempt.to_use),
+                         capability_ask(), hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client)) {
         if (attach_held_up())
@@ -300,13 +240,6 @@ static int attach_hello(const struct manager_place *place)
     return CORE_OK;
 }
 
-/* The server may not be what we think: nothing of its first answers is used unchecked. */
-static uint64_t host_usable(uint64_t window, uint64_t size)
-{
-    uint64_t at = window + core_session.window_size;
-    return size % FLYT_HOST_GRANULE == 0 && size <= SIZE_MAX / 4 && at + size > at ? size : 0;
-}
-
 /* The host window, whose addresses are reserved here (in process: by the server). Without it copies are slower, or,
    over a network, kernels reach no pinned memory. */
 static void attach_host(uint64_t at, uint64_t size)
@@ -341,7 +274,7 @@ static uint64_t attach_own(uint64_t refused, uint64_t *host)
     if (!at)
         return 0;
     core_session.window_size = size;
-    *host = host_usable(at, host_size);
+    *host = reach_host_size(at, host_size);
     if (*host && attach_window_reserve(at + size, *host))
         *host = 0;
     return at;
@@ -351,7 +284,7 @@ static uint64_t attach_own(uint64_t refused, uint64_t *host)
 static int attach_window(void)
 {
     uint64_t offer = core_session.hello.window, size = core_session.window_size,
-             host = host_usable(offer, core_session.hello.host_size);
+             host = reach_host_size(offer, core_session.hello.host_size);
     for (int i = 0; i < WINDOW_OFFERS && offer; i++) {
         if (core_session.in_process)
             break;
@@ -382,7 +315,7 @@ static int attach_window(void)
         window_result result = { 0 };
         int code = wire_call(FLYT_WINDOW, (xdrproc_t)xdr_window_args, &args, (xdrproc_t)xdr_window_result, &result);
         offer = code ? 0 : result.window;
-        host = host_usable(offer, result.host_size);
+        host = reach_host_size(offer, result.host_size);
         xdr_free((xdrproc_t)xdr_window_result, &result);
     }
     core_session.window = offer;
@@ -436,7 +369,7 @@ static int attach_once(const struct manager_place *place)
         return code;
     /* A server in this process cannot die without us, and shares its processors with the kernels: it is not judged by
        the clock. */
-    int silence = begins_with(core_session.uri, "local:") ? 0
+    int silence = reach_is(core_session.uri, "local:") ? 0
                   : session_dead_seconds                  ? session_dead_seconds
                                                           : rpc_silence_seconds();
     if (rpc_client_create(channel, &rpc_flyt_program, silence, session_lost, NULL, &core_session.client, error) < 0) {
@@ -449,31 +382,13 @@ static int attach_once(const struct manager_place *place)
     if (core_perf.no_spin)
         rpc_client_set_spinning(core_session.client, false);
     if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) ||
-        (code = device_snapshot()) || (code = objects_open()) || (code = helper_start()))
+        (recover_watch(), code = device_snapshot()) || (code = objects_open()) || (code = helper_start()))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
     else if (!device_count() || client_device_find(0)->wire)
         grant_refuse();
     else if (core_session.hello.granted.context)
         context_granted(core_session.hello.granted.credit);
     return code;
-}
-
-/* What is sent to the client manager about the connection that has been made. */
-void session_tell_transport(void)
-{
-    const char *transport = rpc_client_transport(core_session.client), *mode = transport;
-    bool memory = strcmp(transport, "shm") == 0;
-    if (memory && begins_with(core_session.uri, "tcp://")) {
-        mode = "ivshmem";
-        attach_because("this VM and the GPU server's machine share memory");
-    } else if (memory) {
-        mode = "shared-memory";
-        attach_because("the GPU server is on this machine");
-    } else if (!*attach_why) {
-        attach_because(strcmp(transport, "unix") == 0 ? "the GPU server offers no shared memory"
-                                                      : "no memory is shared with the GPU server's machine");
-    }
-    manager_tell_transport(mode, attach_why);
 }
 
 static void attach_discard(void)
@@ -529,6 +444,7 @@ int session_attach(bool to_use)
         log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
+    recover_setup(env_get("FLYT_RECOVERY"));
     core_session.managed = managed;
     attempt.to_use = to_use;
     attach_wait_begin();
@@ -539,86 +455,6 @@ int session_attach(bool to_use)
         capability_log();
     attach_wait_end(code);
     manager_place_free(&place);
-    return code;
-}
-
-/* ---- another server, for a session that moves ---- */
-
-int session_reach(struct move *move, void (*lost)(void *, const char *), void *context)
-{
-    const char *uri = move->order->uri;
-    rpc_channel *channel = NULL;
-    char error[RPC_ERROR_SIZE] = "";
-    struct move_place *target = &move->at[MOVE_TARGET];
-    struct rpc_shared_memory kept;
-    rpc_client_shared_memory(core_session.client, &kept);
-    if (!begins_with(uri, "tcp://") && !begins_with(uri, "tls://") && !begins_with(uri, "unix://") &&
-        !begins_with(uri, "shm://"))
-        return move_refuse(move, CORE_INVALID_VALUE, "%s is not the address of a GPU server elsewhere", uri);
-    *attach_why = 0;
-    if (rpc_channel_connect_within(uri, CONNECT_MS, CONNECT_MS + RPC_HANDSHAKE_MS, move->order->ticket,
-                                   move->order->ticket_size, &channel, error) ||
-        attach_memory(uri, &kept, &channel, error))
-        return move_refuse(move, CORE_SYSTEM_NOT_READY, "no GPU server answers at %s: %s", uri, error);
-    int silence = session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
-    if (rpc_client_create(channel, &rpc_flyt_program, silence, lost, context, &target->client, error) < 0)
-        return move_refuse(move, CORE_SYSTEM_NOT_READY, "the connection to %s cannot be used: %s", uri, error);
-    if (core_perf.no_batch)
-        rpc_client_set_batching(target->client, false);
-    if (core_perf.no_spin)
-        rpc_client_set_spinning(target->client, false);
-    return CORE_OK;
-}
-
-/* The program has addresses in the window, so there must be the same one. */
-static int move_window(struct move *move)
-{
-    const hello_result *hello = &move->at[MOVE_TARGET].hello;
-    window_take_args args = { core_session.window, core_session.window_size };
-    window_result result = { .window = hello->window, .host_size = hello->host_size };
-    int code = CORE_OK;
-    if (hello->window != core_session.window || hello->window_size != core_session.window_size) {
-        memset(&result, 0, sizeof result);
-        code = wire_call(FLYT_WINDOW_TAKE, (xdrproc_t)xdr_window_take_args, &args, (xdrproc_t)xdr_window_result,
-                         &result);
-        xdr_free((xdrproc_t)xdr_window_result, &result);
-    }
-    move->target_host = hello->capabilities & FLYT_CAP_MIRROR ? 0 : host_usable(core_session.window, result.host_size);
-    return code || result.window != core_session.window
-               ? move_refuse(move, code, "the new server cannot use the addresses from 0x%llx on",
-                             (unsigned long long)core_session.window)
-               : CORE_OK;
-}
-
-static int move_hello(struct move *move)
-{
-    hello_result *hello = &move->at[MOVE_TARGET].hello;
-    int code = hello_say(move->order->ticket, move->order->ticket_size, (flyt_wish){ 0 }, capability_keep(), hello);
-    if (code && hello->major == FLYT_PROTOCOL_MAJOR && hello->refusal && *hello->refusal)
-        return move_refuse(move, code, "the new server refuses this program: %s", hello->refusal);
-    if (hello->major && (hello->major != FLYT_PROTOCOL_MAJOR || (!code && !(hello->capabilities & FLYT_CAP_MOVES))))
-        return move_refuse(move, 0, "the new server (%s, protocol %u.%u) is of another version than this program's "
-                           "Flyt %s (protocol %d.%d), and takes no sessions of it", hello->server ? hello->server : "",
-                           hello->major, hello->minor, flyt_version, FLYT_PROTOCOL_MAJOR, FLYT_PROTOCOL_MINOR);
-    if (code || !hello->major)
-        return move_refuse(move, code ? code : CORE_SYSTEM_NOT_READY, "the new server closed the connection, or its "
-                           "first answer makes no sense (error %d)", code);
-    if (hello->granularity != core_session.granularity || hello->driver_version < core_session.driver_version)
-        return move_refuse(move, 0, "the new server's driver is not like this one's (version %d instead of %d, "
-                           "granularity %llu instead of %llu)", hello->driver_version, core_session.driver_version,
-                           (unsigned long long)hello->granularity, (unsigned long long)core_session.granularity);
-    int count = device_visible(getenv("CUDA_VISIBLE_DEVICES"), hello->devices.devices_val,
-                               (int)hello->devices.devices_len, move->at[MOVE_TARGET].devices);
-    if (count < device_count())
-        return move_refuse(move, 0, "the new server has %d devices, this program has seen %d", count, device_count());
-    return move_window(move);
-}
-
-int session_meet(struct move *move)
-{
-    move_go(move, MOVE_TARGET);
-    int code = move_hello(move);
-    move_go(move, MOVE_SOURCE);
     return code;
 }
 

@@ -22,6 +22,7 @@
 #include "cpu/client/core/session/move_steps.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/wire/gate.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/wire/wire.h"
 
@@ -60,8 +61,10 @@ static int leave(struct suspended *s)
         code = move_refuse(move, CORE_DEVICE_UNAVAILABLE, "its server was lost");
     if (!code && !move_permitted(move))
         code = move_refuse(move, CORE_NOT_READY, "it was called off");
-    if (!code)
+    if (!code) {
         suspended = s;
+        journal_unprotect("it was suspended");
+    }
     if (!code)
         helper_end(move->at[MOVE_SOURCE].client);
     if (!code && s->apart) {

@@ -335,12 +335,17 @@ int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc
     return core_perf.no_async ? context_round_trip() : CORE_OK;
 }
 
-int wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
+int wire_call_to(rpc_client *client, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
 {
     struct wire_call call;
     wire_prepare(&call, procedure, encode, args, decode, result);
-    wire_submit(&call);
+    wire_submit_to(client, &call);
     return wire_wait(&call);
+}
+
+int wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
+{
+    return wire_call_to(core_session.client, procedure, encode, args, decode, result);
 }
 
 int wire_plain(uint32_t procedure, xdrproc_t encode, void *args)

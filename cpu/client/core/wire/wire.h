@@ -36,6 +36,7 @@ int  wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct r
 /* See rpc_client_submit_ready; not while stats_on. */
 int  wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *);
 int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result); /* both */
+int  wire_call_to(rpc_client *, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result);
 int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
 uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
 uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */

@@ -1,0 +1,259 @@
+/*
+ * recover.c: see recover.h.
+ *
+ * What the session sends and is answered is written down (wire/journal.h). When the connection is lost, the rpc layer
+ * holds all calls (cpu/rpc/call/renew.c), and a thread of this file connects to another server, or to the same one
+ * again, repeats everything there (replay.h), and gives the new connection to the client that the session has. Threads
+ * that wait for an answer get it from the new server; ids and addresses are the ones that the program has.
+ *
+ * Every value that the program has been given must come out the same, bit for bit. Where one does not, or nobody is
+ * there to go on with, the loss counts as it would without recovery, and the reason is said.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "attach.h"
+#include "attach_wait.h"
+#include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/session/move_steps.h"
+#include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/gate.h"
+#include "cpu/client/core/wire/journal.h"
+#include "cpu/common/cancel.h"
+#include "cpu/common/clock.h"
+#include "cpu/common/log.h"
+#include "recover.h"
+#include "replay.h"
+
+enum { AGAIN_MS = 200, REASON = 2 * RPC_ERROR_SIZE };
+/* So long a server is looked for, where no client manager has a queue. */
+#define RECOVER_NS (60 * CLOCK_NS_PER_SECOND)
+static const size_t journal_standard = (size_t)1 << 30;
+
+static struct {
+    rpc_client *client; /* the session's, for good */
+    char reason[RPC_ERROR_SIZE];
+} recovery;
+
+/* ---- wishes ---- */
+
+/* "256M": bytes; 0: it is none. */
+static size_t size_of(const char *text)
+{
+    char *end;
+    unsigned long long number = strtoull(text, &end, 10);
+    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    end += shift != 0;
+    return *end || end == text || number == 0 || number > (SIZE_MAX >> 1 >> shift) ? 0 : (size_t)number << shift;
+}
+
+void recover_setup(const char *wish)
+{
+    static const char word[] = "journal";
+    size_t limit = 0;
+    journal_wish(0);
+    if (!wish || !*wish || strcmp(wish, "off") == 0)
+        return;
+    if (strcmp(wish, word) == 0)
+        limit = journal_standard;
+    else if (strncmp(wish, "journal:", sizeof word) == 0)
+        limit = size_of(wish + sizeof word);
+    journal_wish(limit);
+    if (!limit)
+        log_warning("recovery \"%s\" is not known: write off, journal or journal:SIZE (256M, 2G). This program is not "
+                    "protected",
+                    wish);
+}
+
+/* ---- another server ---- */
+
+static struct move move_begin(struct move_order *order, char *why, size_t size)
+{
+    struct move move = { .order = order, .why = why, .why_size = size };
+    *why = 0;
+    order->why = why;
+    order->why_size = size;
+    return move;
+}
+
+/* Its devices must have the same numbers: calls name them by these. */
+static int devices_equal(struct move *move)
+{
+    for (int i = 0; i < device_count(); i++)
+        if (move->at[MOVE_TARGET].devices[i] != client_device_find(i)->wire)
+            return move_refuse(move, 0, "the new server has its devices in another order");
+    uint64_t lacks = core_session.hello.capabilities & ~move->at[MOVE_TARGET].hello.capabilities;
+    if (lacks & ~(uint64_t)FLYT_CAP_ROOM)
+        return move_refuse(move, 0, "the new server is of another version, or lacks something that this one had");
+    return move_ask_devices(move);
+}
+
+static void facts_adopt(const hello_result *hello, const char *uri)
+{
+    char *copy = strdup(uri);
+    core_session.hello.session = hello->session;
+    memcpy(core_session.hello.nonce, hello->nonce, sizeof core_session.hello.nonce);
+    if (copy)
+        core_session.uri = copy; /* the old one is kept: a thread may just be naming it */
+}
+
+enum end { RECOVERED, NOT_REACHED, NOT_REPEATED };
+
+static enum end go_on(struct move *move, const char *uri)
+{
+    rpc_client *next = move->at[MOVE_TARGET].client;
+    uint64_t begun = clock_now();
+    rpc_client_follow(next, recovery.client);
+    struct replay *replay = replay_begin(next);
+    bool repeated = replay && replay_run(replay, move->why, move->why_size);
+    bool over = repeated && replay_hand_over(replay, recovery.client);
+    bool lost = !over && rpc_client_lost(next);
+    if (over) {
+        facts_adopt(&move->at[MOVE_TARGET].hello, uri);
+        log_warning(
+            "the session goes on at %s: %llu MiB of calls were repeated there in %llu ms, with the same answers", uri,
+            (unsigned long long)(journal_bytes() >> 20), (unsigned long long)((clock_now() - begun) / CLOCK_NS_PER_MS));
+    } else {
+        rpc_client_shutdown(next);
+        rpc_client_destroy(next);
+    }
+    if (replay)
+        replay_end(replay);
+    return over ? RECOVERED : lost || repeated ? NOT_REACHED : NOT_REPEATED;
+}
+
+static enum end try_at(const char *uri, const struct manager_place *place, char *why, size_t size)
+{
+    struct move_order order = { .uri = uri, .ticket = place->ticket, .ticket_size = place->ticket_size };
+    struct move move = move_begin(&order, why, size);
+    enum end end = NOT_REACHED;
+    if (!session_reach(&move, NULL, NULL)) {
+        if (session_meet(&move)) {
+            end = rpc_client_lost(move.at[MOVE_TARGET].client) ? NOT_REACHED : NOT_REPEATED;
+        } else if (devices_equal(&move)) {
+            end = NOT_REPEATED;
+        } else {
+            return go_on(&move, uri); /* the client of the target is used up */
+        }
+        rpc_client_shutdown(move.at[MOVE_TARGET].client);
+        rpc_client_destroy(move.at[MOVE_TARGET].client);
+    }
+    xdr_free((xdrproc_t)xdr_hello_result, &move.at[MOVE_TARGET].hello);
+    return end;
+}
+
+static enum end try_place(const struct manager_place *place, char *why, size_t size)
+{
+    enum end end = NOT_REACHED;
+    for (unsigned i = 0; i < place->count && end == NOT_REACHED; i++)
+        end = try_at(place->uris[i], place, why, size);
+    return end;
+}
+
+static void pause_again(void) { nanosleep(&(struct timespec){ 0, AGAIN_MS * CLOCK_NS_PER_MS }, NULL); }
+
+/* At the address that the user gave: the server, or another one that is started there. */
+static enum end try_same(char *why, size_t size)
+{
+    struct manager_place place = { .uris = { strdup(core_session.uri) }, .count = 1 };
+    enum end end = NOT_REACHED;
+    for (uint64_t until = clock_now() + RECOVER_NS; place.uris[0] && end == NOT_REACHED && clock_now() < until;) {
+        end = try_place(&place, why, size);
+        if (end == NOT_REACHED)
+            pause_again();
+    }
+    free(place.uris[0]);
+    return end;
+}
+
+/* As at its start, the program waits in the queue where its VM may. */
+static enum end try_cluster(char *why, size_t size)
+{
+    struct manager_place place;
+    enum end end = NOT_REACHED;
+    while (atomic_exchange(&manager_in_use, true))
+        pause_again();
+    attach_wait_begin();
+    int code = manager_ask(&place);
+    for (uint64_t until = clock_now() + RECOVER_NS; !code && end == NOT_REACHED && clock_now() < until;) {
+        end = try_place(&place, why, size);
+        if (end != NOT_REACHED)
+            break;
+        pause_again();
+        uint64_t before = place.server;
+        code = manager_ask_other(&place, why);
+        if (code || place.server != before)
+            continue;
+        manager_place_free(&place); /* the cluster may have learnt meanwhile that the server is gone */
+        code = manager_ask(&place);
+    }
+    attach_wait_end(0);
+    atomic_store(&manager_in_use, false);
+    manager_place_free(&place);
+    if (code)
+        snprintf(why, size, "the cluster has no GPU server for it (error %d)", code);
+    if (!code && end == RECOVERED)
+        session_tell_transport();
+    return code ? NOT_REPEATED : end;
+}
+
+/* ---- the loss ---- */
+
+static void *recover_run(void *unused)
+{
+    char why[RPC_ERROR_SIZE] = "", reason[REASON];
+    (void)unused;
+    cancel_state_off();
+    gate_pass();
+    rpc_client_rest(recovery.client);
+    enum end end = core_session.managed ? try_cluster(why, sizeof why) : try_same(why, sizeof why);
+    if (end == RECOVERED)
+        return NULL;
+    snprintf(reason, sizeof reason, "%s; and the session could not be made again: %s", recovery.reason,
+             *why ? why : "no GPU server was there");
+    journal_unprotect("its session could not be made again");
+    rpc_client_renounce(recovery.client, reason);
+    return NULL;
+}
+
+/* Of a program that does not move, and that is not just beginning. */
+static bool may_hold(void) { return session_ready() && !session_moving(); }
+
+static void lost(const char *reason)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    snprintf(recovery.reason, sizeof recovery.reason, "%s", reason);
+    log_warning("the connection to the GPU server %s is lost: %s. The program waits while its session is made again",
+                core_session.uri, reason);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, NULL, recover_run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        rpc_client_renounce(recovery.client, reason);
+    else
+        pthread_detach(thread);
+}
+
+void recover_watch(void)
+{
+    if (!journal_wished())
+        return;
+    if (core_session.in_process) {
+        log_warning("recovery: a server in the program's own process is lost only with the program");
+        return;
+    }
+    recovery.client = core_session.client;
+    if (journal_open(may_hold, lost))
+        rpc_client_record(recovery.client, journal_recorder());
+    else
+        log_warning("recovery: no memory for a journal of %zu MiB; this program is not protected",
+                    journal_wished() >> 20);
+}

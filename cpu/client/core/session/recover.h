@@ -1,0 +1,15 @@
+/*
+ * recover.h: the session goes on at another GPU server after its own was lost, and the program notices nothing but the
+ * time (docs/elastic.md, "Recovery"). Off unless it was asked for.
+ */
+#ifndef FLYT_CLIENT_CORE_RECOVER_H
+#define FLYT_CLIENT_CORE_RECOVER_H
+
+/* Before the session has a server. wish: "journal", "journal:SIZE", "off"; NULL or empty: off. Something else is said,
+   and is off. */
+void recover_setup(const char *wish);
+/* The session's connection is there, and nothing has been sent but HELLO and what concerns the window. From here on
+   what the session sends is written down. */
+void recover_watch(void);
+
+#endif

@@ -1,0 +1,617 @@
+/*
+ * replay.c: see replay.h.
+ *
+ * The order is kept: a call is sent when all answers have come that had come before it. So what the program did because
+ * it knew something (a copy in one stream after an event of another one was found complete, say) happens after the same
+ * thing again. For the same reason an answer counts only when the streams have come as far as it had said.
+ *
+ * Left out are calls that ask without changing anything, and calls by which both sides talk about themselves. "Not
+ * ready" was true when it was said, and is not asked again; a query that found something complete is repeated until it
+ * does so again.
+ *
+ * The calls that had no answer when the server was lost are sent under their own numbers, in their places. Their
+ * answers are for the threads that wait for them.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/wire/journal.h"
+#include "cpu/client/core/wire/wire.h"
+#include "cpu/common/clock.h"
+#include "replay.h"
+
+/* So long one answer, or one stream, may make it wait. */
+#define REPLAY_WAIT_NS (60 * CLOCK_NS_PER_SECOND)
+
+struct replay_bytes {
+    const uint8_t *at;
+    size_t size;
+};
+
+struct replay_call {
+    struct rpc_call rpc;
+    struct replay_call *next; /* of the calls under way */
+    const struct journal_entry *sent;
+    struct replay_bytes args;
+    uint8_t *changed; /* the arguments, where they are not those of the journal */
+    bool in_flight;   /* it had no answer: the answer is kept */
+    uint8_t *body;
+    size_t size;
+    struct journal_answer got;
+};
+
+struct surplus {
+    struct surplus *next;
+    int fd;
+    uint32_t size;
+    uint8_t bytes[];
+};
+
+struct replay {
+    struct rpc_recorder recorder; /* of `client`: its answers come in here */
+    rpc_client *client;
+    struct rpc_shared_memory shared;
+    struct replay_call *calls;
+    uint32_t *unanswered; /* numbers of the calls that had no answer, in their order */
+    size_t unanswered_count, unanswered_room;
+    uint64_t *done; /* by stream */
+    size_t streams;
+    struct journal_text texts[JOURNAL_TEXTS];
+    struct surplus *surplus, **surplus_end; /* printed, and the program has not had it */
+    struct {
+        pthread_t thread;
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        uint64_t until;
+        bool ends, late;
+    } watch;
+    bool watched;
+    char *why;
+    size_t why_size;
+};
+
+/* ---- what becomes of a call ---- */
+
+enum replay_rule {
+    REPLAY_EQUAL,  /* sent again; the answer is compared */
+    REPLAY_RESULT, /* sent again; only the result is compared: the rest are times, or what the server keeps */
+    REPLAY_QUERY,  /* asked until it gives what it gave */
+    REPLAY_NOT     /* not sent */
+};
+
+static enum replay_rule rule_of(uint32_t procedure)
+{
+    switch (procedure) {
+    case FLYT_HELLO:
+    case FLYT_WINDOW:
+    case FLYT_EVENTS:
+    case FLYT_ABANDON:
+    case FLYT_LANE:
+    case FLYT_USAGE:
+    case FLYT_MOVABLE:
+    case FLYT_MEMORY_INFO:
+    case FLYT_RECALLED: return REPLAY_NOT;
+    case FLYT_STREAM_QUERY:
+    case FLYT_EVENT_QUERY: return REPLAY_QUERY;
+    case FLYT_IMAGE:
+    case FLYT_EVENT_ELAPSED_TIME: return REPLAY_RESULT;
+    default: return REPLAY_EQUAL;
+    }
+}
+
+static bool is_answered(uint32_t procedure)
+{
+    return procedure < rpc_flyt_program.count && rpc_flyt_program.procedures[procedure].class == RPC_CLASS_SYNC;
+}
+
+static const char *name_of(uint32_t procedure)
+{
+    const char *name = procedure < rpc_flyt_program.count ? rpc_flyt_program.procedures[procedure].name : NULL;
+    return name ? name : "a call";
+}
+
+static bool differs(struct replay *r, uint32_t procedure, const char *what)
+{
+    if (!*r->why)
+        snprintf(r->why, r->why_size, "%s of %s is not what it was", what, name_of(procedure));
+    return false;
+}
+
+static bool fails(struct replay *r, const char *what)
+{
+    if (!*r->why)
+        snprintf(r->why, r->why_size, "%s", what);
+    return false;
+}
+
+/* ---- time: a thread ends the connection when something takes too long ---- */
+
+static void *watch_run(void *context)
+{
+    struct replay *r = context;
+    pthread_mutex_lock(&r->watch.lock);
+    while (!r->watch.ends && !r->watch.late) {
+        struct timespec until = clock_timespec(r->watch.until);
+        pthread_cond_clockwait(&r->watch.changed, &r->watch.lock, CLOCK_MONOTONIC, &until);
+        r->watch.late = !r->watch.ends && clock_now() >= r->watch.until;
+    }
+    bool late = r->watch.late;
+    pthread_mutex_unlock(&r->watch.lock);
+    if (late)
+        rpc_client_shutdown(r->client);
+    return NULL;
+}
+
+static void watch_goes_on(struct replay *r)
+{
+    pthread_mutex_lock(&r->watch.lock);
+    r->watch.until = clock_now() + REPLAY_WAIT_NS;
+    pthread_mutex_unlock(&r->watch.lock);
+}
+
+static bool watch_begin(struct replay *r)
+{
+    r->watch.until = clock_now() + REPLAY_WAIT_NS;
+    pthread_mutex_init(&r->watch.lock, NULL);
+    pthread_cond_init(&r->watch.changed, NULL);
+    r->watched = pthread_create(&r->watch.thread, NULL, watch_run, r) == 0;
+    return r->watched;
+}
+
+static void watch_end(struct replay *r)
+{
+    if (!r->watched)
+        return;
+    pthread_mutex_lock(&r->watch.lock);
+    r->watch.ends = true;
+    pthread_cond_signal(&r->watch.changed);
+    pthread_mutex_unlock(&r->watch.lock);
+    pthread_join(r->watch.thread, NULL);
+    pthread_cond_destroy(&r->watch.changed);
+    pthread_mutex_destroy(&r->watch.lock);
+    r->watched = false;
+}
+
+/* ---- answers of the new server ---- */
+
+static void take_progress(struct replay *r, const struct journal_reply *reply)
+{
+    for (uint32_t i = 0; i < reply->answer.progress; i++) {
+        struct journal_progress p = journal_reply_progress(reply, i);
+        if (p.stream >= r->streams) {
+            size_t more = (size_t)p.stream + 64;
+            uint64_t *larger = realloc(r->done, more * sizeof *larger);
+            if (!larger)
+                return; /* asked about, then */
+            memset(larger + r->streams, 0, (more - r->streams) * sizeof *larger);
+            r->done = larger;
+            r->streams = more;
+        }
+        r->done[p.stream] = p.done;
+    }
+}
+
+static void keep_surplus(struct replay *r, int fd, const uint8_t *bytes, size_t size)
+{
+    struct surplus *s = size ? malloc(sizeof *s + size) : NULL;
+    if (!s)
+        return;
+    *s = (struct surplus){ .fd = fd, .size = (uint32_t)size };
+    memcpy(s->bytes, bytes, size);
+    *r->surplus_end = s;
+    r->surplus_end = &s->next;
+}
+
+/* The program has had journal_texts() of it. */
+static void take_texts(struct replay *r, const struct journal_reply *reply)
+{
+    const uint8_t *at = reply->texts, *bytes;
+    uint32_t size;
+    for (uint32_t i = 0; i < reply->text_count; i++) {
+        unsigned which = journal_reply_text(&at, &bytes, &size);
+        uint64_t left = journal_texts()[which].size - r->texts[which].size, had = size < left ? size : left;
+        journal_text_add(&r->texts[which], bytes, had);
+        keep_surplus(r, which + 1, bytes + had, size - had);
+    }
+}
+
+static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, const uint8_t *body, size_t size)
+{
+    struct replay *r = (struct replay *)(void *)recorder; /* its first member */
+    struct replay_call *call = rpc->context;
+    struct journal_reply reply;
+    call->got = (struct journal_answer){ .status = (int32_t)rpc->status };
+    if (rpc->status != RPC_SUCCESS || !journal_reply_read(body, size, &reply))
+        return;
+    call->got = reply.answer;
+    if (!call->in_flight) {
+        take_progress(r, &reply);
+        take_texts(r, &reply);
+    } else if ((call->body = malloc(size ? size : 1))) {
+        memcpy(call->body, body, size);
+        call->size = size;
+    }
+}
+
+static bool never(struct rpc_recorder *recorder)
+{
+    (void)recorder;
+    return false;
+}
+
+static uint8_t *nowhere(struct rpc_recorder *recorder, uint32_t procedure, uint32_t xid, size_t size)
+{
+    (void)recorder, (void)procedure, (void)xid, (void)size;
+    return NULL;
+}
+
+/* ---- sending ---- */
+
+static bool_t put_bytes(XDR *xdr, const struct replay_bytes *bytes)
+{
+    return bytes->size == 0 || XDR_PUTBYTES(xdr, (char *)(uintptr_t)bytes->at, (u_int)bytes->size);
+}
+
+static struct rpc_call call_of(uint32_t procedure, struct replay_bytes *bytes, void *context)
+{
+    return (struct rpc_call){
+        .procedure = procedure, .encode = (xdrproc_t)(void *)put_bytes, .args = bytes, .context = context
+    };
+}
+
+static bool send_async(struct replay *r, const struct journal_entry *entry)
+{
+    struct replay_bytes bytes = { journal_bytes_of(entry), entry->size };
+    struct rpc_call call = call_of(entry->procedure, &bytes, NULL);
+    return rpc_client_submit(r->client, &call) == RPC_SUCCESS || fails(r, "the new GPU server was lost");
+}
+
+/* Asks, and waits for the answer. */
+static bool ask(struct replay *r, uint32_t procedure, const struct replay_bytes *args, struct journal_answer *got)
+{
+    struct replay_call call = { .args = *args };
+    call.rpc = call_of(procedure, &call.args, &call);
+    if (rpc_client_submit(r->client, &call.rpc) != RPC_SUCCESS ||
+        (rpc_client_wait(r->client, &call.rpc), rpc_client_lost(r->client)))
+        return fails(r, r->watch.late ? "it took too long" : "the new GPU server was lost");
+    *got = call.got;
+    return true;
+}
+
+static const struct journal_entry *answer_to(const struct journal_entry *sent)
+{
+    const struct journal_entry *entry = sent;
+    while ((entry = journal_next(entry)))
+        if (entry->kind == JOURNAL_ANSWERED && entry->xid == sent->xid)
+            return entry;
+    return NULL;
+}
+
+static struct journal_answer answer_of(const struct journal_entry *entry)
+{
+    struct journal_answer answer;
+    memcpy(&answer, journal_bytes_of(entry), sizeof answer);
+    return answer;
+}
+
+static const uint8_t *kept_of(const struct journal_entry *entry)
+{
+    return journal_bytes_of(entry) + sizeof(struct journal_answer) +
+           answer_of(entry).progress * sizeof(struct journal_progress);
+}
+
+/* MAP asked for more than it needed, and was given what there was: that much is asked for now. */
+static bool change_map(struct replay_call *call)
+{
+    enum { SIZE_AT = 12, LEAST_AT = 20 };
+    const struct journal_entry *answer = answer_to(call->sent);
+    if (!answer || answer_of(answer).result != CORE_OK || answer_of(answer).body != sizeof(uint64_t))
+        return true;
+    if (call->args.size < LEAST_AT + sizeof(uint64_t) || !(call->changed = malloc(call->args.size)))
+        return false;
+    memcpy(call->changed, call->args.at, call->args.size);
+    memcpy(call->changed + SIZE_AT, kept_of(answer), sizeof(uint64_t));
+    memset(call->changed + LEAST_AT, 0, sizeof(uint64_t));
+    call->args.at = call->changed;
+    return true;
+}
+
+static struct replay_call *call_make(struct replay *r, const struct journal_entry *entry, bool in_flight)
+{
+    struct replay_call *call = calloc(1, sizeof *call);
+    if (!call)
+        return NULL;
+    call->sent = entry;
+    call->in_flight = in_flight;
+    call->args = (struct replay_bytes){ journal_bytes_of(entry), entry->size };
+    call->rpc = call_of(entry->procedure, &call->args, call);
+    call->next = r->calls;
+    r->calls = call;
+    return entry->procedure != FLYT_MAP || in_flight || change_map(call) ? call : NULL;
+}
+
+static bool was_unanswered(const struct replay *r, uint32_t xid)
+{
+    for (size_t i = 0; i < r->unanswered_count; i++)
+        if (r->unanswered[i] == xid)
+            return true;
+    return false;
+}
+
+static bool submit(struct replay *r, struct replay_call *call)
+{
+    enum clnt_stat status = call->in_flight ? rpc_client_submit_as(r->client, &call->rpc, call->sent->xid)
+                                            : rpc_client_submit(r->client, &call->rpc);
+    return status == RPC_SUCCESS || fails(r, "the new GPU server was lost");
+}
+
+static bool send_again(struct replay *r, const struct journal_entry *entry)
+{
+    enum replay_rule rule = rule_of(entry->procedure);
+    if (!is_answered(entry->procedure)) {
+        uint32_t stream = 0;
+        if (entry->procedure == FLYT_STREAM_DESTROY && entry->size >= sizeof stream)
+            memcpy(&stream, journal_bytes_of(entry), sizeof stream);
+        stream = ntohl(stream);
+        if (stream && stream < r->streams)
+            r->done[stream] = 0; /* the next one of this id begins anew */
+        return rule == REPLAY_NOT || send_async(r, entry);
+    }
+    bool in_flight = was_unanswered(r, entry->xid);
+    if (!in_flight && rule == REPLAY_NOT)
+        return true;
+    if (in_flight && entry->procedure == FLYT_EVENTS)
+        return true; /* last of all: nobody listens before */
+    struct replay_call *call = call_make(r, entry, in_flight);
+    if (!call)
+        return fails(r, "no memory is left");
+    return (rule == REPLAY_QUERY && !in_flight) || submit(r, call);
+}
+
+/* The server speaks from here on. */
+static bool send_events(struct replay *r)
+{
+    for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
+        if (entry->kind != JOURNAL_SENT || entry->procedure != FLYT_EVENTS || !was_unanswered(r, entry->xid))
+            continue;
+        struct replay_call *call = call_make(r, entry, true);
+        if (!call || !submit(r, call))
+            return fails(r, "no memory is left");
+    }
+    return true;
+}
+
+/* ---- an answer that had come ---- */
+
+static struct replay_call *take_call(struct replay *r, uint32_t xid)
+{
+    struct replay_call **link = &r->calls;
+    while (*link && ((*link)->in_flight || (*link)->sent->xid != xid))
+        link = &(*link)->next;
+    struct replay_call *call = *link;
+    if (call)
+        *link = call->next;
+    return call;
+}
+
+static void call_free(struct replay_call *call)
+{
+    free(call->changed);
+    free(call->body);
+    free(call);
+}
+
+static bool compare(struct replay *r, uint32_t procedure, const struct journal_answer *had,
+                    const struct journal_answer *got)
+{
+    if (had->result == CORE_NOT_READY)
+        return true;
+    if (had->status != got->status || had->result != got->result)
+        return differs(r, procedure, "the result");
+    if (had->latched != got->latched || got->sticky)
+        return differs(r, procedure, "an error before the answer");
+    if (rule_of(procedure) != REPLAY_RESULT &&
+        (had->body != got->body || memcmp(had->fingerprint, got->fingerprint, sizeof had->fingerprint) != 0))
+        return differs(r, procedure, "the answer");
+    return true;
+}
+
+static void pause_short(unsigned tries) { nanosleep(&(struct timespec){ 0, tries < 20 ? 20000 : 500000 }, NULL); }
+
+/* As it was asked then: until it has an answer other than "not ready". */
+static bool query(struct replay *r, struct replay_call *call)
+{
+    for (unsigned tries = 0;; tries++) {
+        if (!ask(r, call->sent->procedure, &call->args, &call->got))
+            return false;
+        if (call->got.result != CORE_NOT_READY)
+            return true;
+        pause_short(tries);
+    }
+}
+
+static uint64_t done_of(const struct replay *r, uint32_t stream)
+{
+    uint64_t said = stream < r->streams ? r->done[stream] : 0;
+    uint64_t published = r->shared.numbers && stream < r->shared.number_count
+                             ? atomic_load_explicit(&r->shared.numbers[stream], memory_order_acquire)
+                             : 0;
+    return said > published ? said : published;
+}
+
+/* Returns when the stream has come so far, or is not there any more. */
+static bool await_stream(struct replay *r, const struct journal_progress *p)
+{
+    const uint32_t wire = htonl(p->stream);
+    const struct replay_bytes args = { (const uint8_t *)&wire, sizeof wire };
+    struct journal_answer got;
+    for (unsigned tries = 0; done_of(r, p->stream) < p->done; tries++) {
+        if (!ask(r, FLYT_STREAM_QUERY, &args, &got))
+            return false;
+        if (got.result != CORE_NOT_READY)
+            return true;
+        pause_short(tries);
+    }
+    return true;
+}
+
+static bool await_streams(struct replay *r, const struct journal_entry *entry)
+{
+    const struct journal_answer had = answer_of(entry);
+    struct journal_progress p;
+    for (uint32_t i = 0; i < had.progress; i++) {
+        memcpy(&p, journal_bytes_of(entry) + sizeof had + i * sizeof p, sizeof p);
+        if (!await_stream(r, &p))
+            return false;
+    }
+    return true;
+}
+
+static bool await_answer(struct replay *r, const struct journal_entry *entry)
+{
+    const struct journal_answer had = answer_of(entry);
+    struct replay_call *call = take_call(r, entry->xid);
+    bool good = true;
+    if (call && rule_of(entry->procedure) == REPLAY_QUERY) {
+        good = had.result == CORE_NOT_READY || query(r, call);
+    } else if (call) {
+        rpc_client_wait(r->client, &call->rpc);
+        if (rpc_client_lost(r->client))
+            good = fails(r, r->watch.late ? "it took too long" : "the new GPU server was lost");
+    }
+    if (call)
+        good = good && compare(r, entry->procedure, &had, &call->got);
+    if (call)
+        call_free(call);
+    return good && await_streams(r, entry);
+}
+
+/* ---- the whole ---- */
+
+/* The calls that had no answer when the server was lost. */
+static bool find_unanswered(struct replay *r)
+{
+    for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
+        if (entry->kind == JOURNAL_SENT && is_answered(entry->procedure)) {
+            if (r->unanswered_count == r->unanswered_room) {
+                size_t room = r->unanswered_room ? 2 * r->unanswered_room : 64;
+                uint32_t *larger = realloc(r->unanswered, room * sizeof *larger);
+                if (!larger)
+                    return fails(r, "no memory is left");
+                r->unanswered = larger;
+                r->unanswered_room = room;
+            }
+            r->unanswered[r->unanswered_count++] = entry->xid;
+        } else if (entry->kind == JOURNAL_ANSWERED) {
+            size_t at = r->unanswered_count;
+            while (at && r->unanswered[at - 1] != entry->xid)
+                at--;
+            if (at)
+                memmove(r->unanswered + at - 1, r->unanswered + at, (r->unanswered_count-- - at) * sizeof(uint32_t));
+        }
+    }
+    return true;
+}
+
+struct replay *replay_begin(rpc_client *next)
+{
+    struct replay *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->recorder = (struct rpc_recorder){ .sent = nowhere, .answered = answered, .holds = never };
+    r->client = next;
+    r->surplus_end = &r->surplus;
+    rpc_client_shared_memory(next, &r->shared);
+    if (!journal_text_open(r->texts)) {
+        replay_end(r);
+        return NULL;
+    }
+    return r;
+}
+
+/* The threads that wait for answers can be given good ones only. */
+static bool answers_are_good(const struct replay *r)
+{
+    for (const struct replay_call *call = r->calls; call; call = call->next)
+        if (call->rpc.complete && !call->body)
+            return false;
+    return true;
+}
+
+static bool run_all(struct replay *r)
+{
+    if (!find_unanswered(r))
+        return false;
+    for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
+        watch_goes_on(r);
+        if (entry->kind == JOURNAL_SENT ? !send_again(r, entry) : !await_answer(r, entry))
+            return false;
+    }
+    for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
+        if (!journal_text_equal(&r->texts[i], &journal_texts()[i]))
+            return fails(r, "kernels printed something else than before");
+    return send_events(r);
+}
+
+bool replay_run(struct replay *r, char *why, size_t size)
+{
+    r->why = why;
+    r->why_size = size;
+    *why = 0;
+    if (!watch_begin(r))
+        return fails(r, "no thread can be started");
+    rpc_client_record(r->client, &r->recorder);
+    bool good = run_all(r);
+    rpc_client_flush(r->client);
+    watch_end(r);
+    rpc_client_record(r->client, NULL);
+    if (good && !answers_are_good(r))
+        good = fails(r, "the new GPU server refused a call");
+    if (good && !journal_on())
+        good = fails(r, journal_why_unprotected());
+    return good && !rpc_client_lost(r->client) ? true : fails(r, "the new GPU server was lost");
+}
+
+bool replay_hand_over(struct replay *r, rpc_client *client)
+{
+    unsigned count = 0;
+    for (const struct replay_call *call = r->calls; call; call = call->next)
+        count += call->body != NULL;
+    struct rpc_early *early = calloc(count + 1, sizeof *early);
+    if (!early)
+        return false;
+    count = 0;
+    for (const struct replay_call *call = r->calls; call; call = call->next)
+        if (call->body)
+            early[count++] = (struct rpc_early){ call->sent->xid, call->body, call->size };
+    bool renewed = rpc_client_renew(client, r->client, early, count) == 0;
+    free(early);
+    if (renewed)
+        r->client = NULL;
+    for (struct surplus *s = renewed ? r->surplus : NULL; s; s = s->next)
+        wire_queue_text(&(flyt_text){ .fd = s->fd, .bytes = { s->size, (char *)s->bytes } });
+    return renewed;
+}
+
+void replay_end(struct replay *r)
+{
+    while (r->calls) {
+        struct replay_call *call = r->calls;
+        r->calls = call->next;
+        call_free(call);
+    }
+    while (r->surplus) {
+        struct surplus *s = r->surplus;
+        r->surplus = s->next;
+        free(s);
+    }
+    journal_text_close(r->texts);
+    free(r->unanswered);
+    free(r->done);
+    free(r);
+}

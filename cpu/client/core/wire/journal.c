@@ -1,0 +1,285 @@
+/*
+ * journal.c: see journal.h. Calls and answers come in from the rpc layer, under the lock of the client, which gives
+ * their order.
+ *
+ * The entries lie in memory of which the address range is reserved at the beginning; pages are taken as it fills.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "cpu/common/lock.h"
+#include "cpu/common/log.h"
+#include "journal.h"
+
+enum { ALIGNMENT = 8, HEAD_WORDS = 3 };
+
+atomic_bool journal_runs;
+
+static struct {
+    pthread_mutex_t lock; /* a leaf */
+    uint8_t *bytes;
+    size_t used, limit;
+    struct journal_text texts[JOURNAL_TEXTS];
+    bool (*holds)(void);
+    void (*lost)(const char *reason);
+    char why[256];
+} journal = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- what cannot be repeated ---- */
+
+/* Calls behind which kernels, other programs or the program's own threads take part. */
+static const char *why_not(uint32_t procedure)
+{
+    switch (procedure) {
+    case FLYT_HOST_FUNCTION: return "it uses host functions or stream callbacks, or copies pinned memory behind work";
+    case FLYT_HOST_ADD: return "it has pinned memory that kernels reach";
+    case FLYT_HANDLE_EXPORT:
+    case FLYT_MEMORY_EXPORT:
+    case FLYT_HANDLE_IMPORT: return "it shares memory with other programs";
+    default: return NULL;
+    }
+}
+
+void journal_unprotect(const char *why)
+{
+    pthread_mutex_lock(&journal.lock);
+    bool was = atomic_exchange(&journal_runs, false);
+    if (was) {
+        snprintf(journal.why, sizeof journal.why, "%s", why);
+        madvise(journal.bytes, journal.limit, MADV_DONTNEED); /* a thread may still be writing its entry there */
+    }
+    pthread_mutex_unlock(&journal.lock);
+    if (was)
+        log_warning("this program is not protected against the loss of its GPU server any more: %s", why);
+}
+
+const char *journal_why_unprotected(void) { return journal.why; }
+
+/* ---- entries ---- */
+
+/* Room for the bytes of an entry, which stays where it is; NULL: there is none. */
+static uint8_t *add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size)
+{
+    size_t whole = sizeof(struct journal_entry) + ((size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+    uint8_t *room = NULL;
+    pthread_mutex_lock(&journal.lock);
+    bool runs = journal_on();
+    if (runs && journal.limit - journal.used >= whole) {
+        *(struct journal_entry *)(void *)(journal.bytes + journal.used) =
+            (struct journal_entry){ kind, procedure, xid, (uint32_t)size };
+        room = journal.bytes + journal.used + sizeof(struct journal_entry);
+        journal.used += whole;
+    }
+    pthread_mutex_unlock(&journal.lock);
+    if (runs && !room)
+        journal_unprotect("its journal is full");
+    return room;
+}
+
+static uint8_t *sent(struct rpc_recorder *recorder, uint32_t procedure, uint32_t xid, size_t size)
+{
+    (void)recorder;
+    const char *why = journal_on() ? why_not(procedure) : NULL;
+    if (why)
+        journal_unprotect(why);
+    return journal_on() ? add(JOURNAL_SENT, procedure, xid, size) : NULL;
+}
+
+/* ---- answers ---- */
+
+static uint32_t word(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return ntohl(value);
+}
+
+static bool skip(const uint8_t **at, size_t *left, uint64_t size)
+{
+    if (size > *left)
+        return false;
+    *at += size;
+    *left -= size;
+    return true;
+}
+
+bool journal_reply_read(const uint8_t *body, size_t size, struct journal_reply *reply)
+{
+    enum { WORD = 4, PROGRESS = 12 };
+    const uint8_t *at = body;
+    size_t left = size;
+    *reply = (struct journal_reply){ .answer.status = RPC_SUCCESS };
+    if (!skip(&at, &left, (HEAD_WORDS + 1) * WORD))
+        return false;
+    reply->answer.result = (int32_t)word(body);
+    reply->answer.latched = (int32_t)word(body + WORD);
+    reply->answer.sticky = (int32_t)word(body + 2 * WORD);
+    reply->answer.progress = word(body + HEAD_WORDS * WORD);
+    reply->progress = at;
+    if (!skip(&at, &left, (uint64_t)reply->answer.progress * PROGRESS) || left < WORD)
+        return false;
+    reply->text_count = word(at);
+    skip(&at, &left, WORD);
+    reply->texts = at;
+    for (uint32_t i = 0; i < reply->text_count; i++) {
+        uint32_t length = left >= 2 * WORD ? word(at + WORD) : UINT32_MAX;
+        if (!skip(&at, &left, 2 * WORD + (((uint64_t)length + 3) & ~UINT64_C(3))))
+            return false;
+    }
+    reply->rest = at;
+    reply->answer.body = (uint32_t)left;
+    XXH128_hash_t hash = XXH3_128bits(at, left);
+    reply->answer.fingerprint[0] = hash.low64;
+    reply->answer.fingerprint[1] = hash.high64;
+    return true;
+}
+
+struct journal_progress journal_reply_progress(const struct journal_reply *reply, uint32_t index)
+{
+    const uint8_t *at = reply->progress + (size_t)index * 12;
+    return (struct journal_progress){ .stream = word(at), .done = (uint64_t)word(at + 4) << 32 | word(at + 8) };
+}
+
+unsigned journal_reply_text(const uint8_t **at, const uint8_t **bytes, uint32_t *size)
+{
+    unsigned which = word(*at) == 2;
+    *size = word(*at + 4);
+    *bytes = *at + 8;
+    *at += 8 + (((size_t)*size + 3) & ~(size_t)3);
+    return which;
+}
+
+/* Answers come in one at a time. */
+static void answered(struct rpc_recorder *recorder, const struct rpc_call *call, const uint8_t *body, size_t size)
+{
+    (void)recorder;
+    struct journal_reply reply;
+    if (!journal_on())
+        return;
+    if (call->status != RPC_SUCCESS) {
+        reply = (struct journal_reply){ .answer.status = (int32_t)call->status };
+    } else if (!journal_reply_read(body, size, &reply)) {
+        journal_unprotect("an answer of the GPU server could not be read");
+        return;
+    }
+    if (reply.answer.sticky) {
+        journal_unprotect("it has had an error that stays");
+        return;
+    }
+    const struct journal_answer *answer = &reply.answer;
+    size_t kept = answer->body <= JOURNAL_KEPT ? answer->body : 0;
+    size_t whole = sizeof *answer + answer->progress * sizeof(struct journal_progress) + kept;
+    uint8_t *room = add(JOURNAL_ANSWERED, call->procedure, call->xid, whole);
+    if (!room)
+        return;
+    memcpy(room, answer, sizeof *answer);
+    struct journal_progress *progress = (void *)(room + sizeof *answer);
+    for (uint32_t i = 0; i < answer->progress; i++)
+        progress[i] = journal_reply_progress(&reply, i);
+    if (kept)
+        memcpy(progress + answer->progress, reply.rest, kept);
+    const uint8_t *at = reply.texts, *bytes;
+    uint32_t length;
+    for (uint32_t i = 0; i < reply.text_count; i++) {
+        unsigned which = journal_reply_text(&at, &bytes, &length);
+        journal_text_add(&journal.texts[which], bytes, length);
+    }
+}
+
+/* ---- printed text ---- */
+
+bool journal_text_open(struct journal_text texts[JOURNAL_TEXTS])
+{
+    bool there = true;
+    for (unsigned i = 0; i < JOURNAL_TEXTS; i++) {
+        texts[i] = (struct journal_text){ .state = XXH3_createState() };
+        there = texts[i].state && there;
+        if (texts[i].state)
+            XXH3_128bits_reset(texts[i].state);
+    }
+    return there;
+}
+
+void journal_text_close(struct journal_text texts[JOURNAL_TEXTS])
+{
+    for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
+        XXH3_freeState(texts[i].state);
+}
+
+void journal_text_add(struct journal_text *text, const uint8_t *bytes, size_t size)
+{
+    text->size += size;
+    XXH3_128bits_update(text->state, bytes, size);
+}
+
+bool journal_text_equal(const struct journal_text *a, const struct journal_text *b)
+{
+    return a->size == b->size && XXH128_isEqual(XXH3_128bits_digest(a->state), XXH3_128bits_digest(b->state));
+}
+
+const struct journal_text *journal_texts(void) { return journal.texts; }
+
+/* ---- the whole ---- */
+
+static bool holds(struct rpc_recorder *recorder)
+{
+    (void)recorder;
+    return journal_on() && journal.holds();
+}
+
+static void lost(struct rpc_recorder *recorder, const char *reason)
+{
+    (void)recorder;
+    journal.lost(reason);
+}
+
+struct rpc_recorder *journal_recorder(void)
+{
+    static struct rpc_recorder recorder = { .sent = sent, .answered = answered, .holds = holds, .lost = lost };
+    return &recorder;
+}
+
+void journal_wish(size_t limit) { journal.limit = limit; }
+
+size_t journal_wished(void) { return journal.limit; }
+
+bool journal_open(bool (*may_hold)(void), void (*tell)(const char *reason))
+{
+    const size_t limit = journal.limit;
+    void *bytes = mmap(NULL, limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED)
+        return false;
+    madvise(bytes, limit, MADV_DONTFORK);
+    if (!journal_text_open(journal.texts)) {
+        munmap(bytes, limit);
+        return false;
+    }
+    journal.bytes = bytes;
+    journal.used = 0;
+    journal.holds = may_hold;
+    journal.lost = tell;
+    atomic_store(&journal_runs, true);
+    return true;
+}
+
+uint64_t journal_bytes(void)
+{
+    pthread_mutex_lock(&journal.lock);
+    uint64_t used = journal_on() ? journal.used : 0;
+    pthread_mutex_unlock(&journal.lock);
+    return used;
+}
+
+const struct journal_entry *journal_next(const struct journal_entry *entry)
+{
+    size_t at = 0;
+    if (entry)
+        at = (size_t)((const uint8_t *)entry - journal.bytes) + sizeof *entry +
+             ((entry->size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+    return at < journal.used ? (const struct journal_entry *)(const void *)(journal.bytes + at) : NULL;
+}

@@ -1,0 +1,94 @@
+/*
+ * journal.h: what the session has sent since it began, and what the program was given for it: from this another server
+ * can be brought to the same state (session/replay.c), if the one that there is is lost.
+ *
+ * The journal is a list of entries in the order in which they took place. A call that was sent has its arguments as
+ * they travelled. An answer has its result, the streams' completed numbers in it, and a fingerprint of the rest;
+ * few bytes are kept themselves. What is printed is one text per descriptor, of which there is a fingerprint.
+ *
+ * The program is unprotected from the moment on at which something happens that cannot be repeated from this, or for
+ * which there is no room. journal_unprotect says why, once, and the journal is dropped.
+ */
+#ifndef FLYT_CLIENT_CORE_JOURNAL_H
+#define FLYT_CLIENT_CORE_JOURNAL_H
+
+#include <stdatomic.h>
+
+#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
+
+enum { JOURNAL_KEPT = 128, JOURNAL_TEXTS = 2 };
+
+enum journal_kind { JOURNAL_SENT = 1, JOURNAL_ANSWERED = 2 };
+
+/* `size` bytes follow, and then the next entry, at a multiple of 8. */
+struct journal_entry {
+    uint32_t kind, procedure, xid, size;
+};
+
+/* What follows an entry of an answer: this, `progress` numbers of streams, and of a short body its bytes. */
+struct journal_answer {
+    int32_t status; /* enum clnt_stat */
+    int32_t result, latched, sticky;
+    uint32_t progress;
+    uint32_t body;           /* bytes behind the head; JOURNAL_KEPT at most: they are kept */
+    uint64_t fingerprint[2]; /* of those bytes */
+};
+struct journal_progress {
+    uint32_t stream, unused;
+    uint64_t done;
+};
+
+/* An answer's body, looked at: the head is read, and the rest pointed at. */
+struct journal_reply {
+    struct journal_answer answer;
+    const uint8_t *progress; /* as it travels */
+    const uint8_t *rest;     /* answer.body bytes */
+    const uint8_t *texts;    /* as they travel */
+    uint32_t text_count;
+};
+/* False: it is no answer of this protocol. */
+bool journal_reply_read(const uint8_t *body, size_t size, struct journal_reply *);
+struct journal_progress journal_reply_progress(const struct journal_reply *, uint32_t index);
+/* The next text: its descriptor, 0 or 1 for 1 or 2. *at begins as reply->texts. */
+unsigned journal_reply_text(const uint8_t **at, const uint8_t **bytes, uint32_t *size);
+
+/* A text as it has grown: bytes, and a fingerprint of all of them. */
+struct journal_text {
+    uint64_t size;
+    struct XXH3_state_s *state;
+};
+bool journal_text_open(struct journal_text[JOURNAL_TEXTS]);
+void journal_text_close(struct journal_text[JOURNAL_TEXTS]);
+void journal_text_add(struct journal_text *, const uint8_t *bytes, size_t size);
+bool journal_text_equal(const struct journal_text *, const struct journal_text *);
+
+/* Before the session has a server: how many bytes the journal may have; 0: there is to be none. */
+void journal_wish(size_t limit);
+size_t journal_wished(void);
+/* Before the first call that counts. False: no memory. holds, lost: as of rpc_recorder, while the program is
+   protected. */
+bool journal_open(bool (*holds)(void), void (*lost)(const char *reason));
+struct rpc_recorder *journal_recorder(void);
+extern atomic_bool journal_runs;
+/* Whether calls are written down. */
+static inline bool journal_on(void)
+{
+    return __builtin_expect(atomic_load_explicit(&journal_runs, memory_order_relaxed), 0);
+}
+void journal_unprotect(const char *why);
+/* Empty: it is protected, or was never to be. */
+const char *journal_why_unprotected(void);
+uint64_t journal_bytes(void);
+
+/* ---- for the replay: nobody adds anything meanwhile ---- */
+
+/* NULL: the first. The last one gives NULL. */
+const struct journal_entry *journal_next(const struct journal_entry *);
+static inline const uint8_t *journal_bytes_of(const struct journal_entry *entry)
+{
+    return (const uint8_t *)(entry + 1);
+}
+const struct journal_text *journal_texts(void);
+
+#endif

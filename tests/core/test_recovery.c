@@ -1,0 +1,387 @@
+/*
+ * Recovery (docs/elastic.md): programs whose GPU server is killed while they run, with real servers and the software
+ * GPU. Either the program goes on, and every value is what it would have been, or it gets 46. Arguments: unix or tcp,
+ * and the path of cricket-rpc-server. Each test in a process of its own.
+ *
+ * shows: recovery: a program goes on after its worker or its GPU server was killed, with the same handles, addresses
+ *   and values, also if that happens again and again, with threads inside calls
+ * shows: recovery: a program that was given a value that does not come out the same, one that has used something that
+ *   cannot be repeated, and one whose journal is full, get error 46 after the loss
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/driver/types.h"
+#include "cpu/client/core/core.h"
+#include "tests/lib/dice.h"
+#include "tests/lib/unit.h"
+#include "isolated.h"
+#include "on.h"
+#include "two_servers.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* fill(address, count, value); count_up(out): adds 1 to a variable, and stores it at out; add(address, count, value);
+   clock(out): stores the time; slow(address, turns): takes long, and adds 1 then. */
+static const char ptx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".global .align 4 .u32 hidden;\n"
+    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
+    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
+    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
+    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
+    ".visible .entry add(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
+    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
+    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
+    "  mad.wide.u32 %a2, %i3, 4, %a1; ld.global.u32 %i4, [%a2]; add.u32 %i4, %i4, %i2; st.global.u32 [%a2], %i4;\n"
+    "  add.u32 %i3, %i3, 32; bra L;\n}\n"
+    ".visible .entry count_up(.param .u64 a) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
+    "  ld.param.u64 %a1, [a]; mov.u32 %i1, %tid.x; setp.ne.u32 %p, %i1, 0; @%p ret;\n"
+    "  ld.global.u32 %i2, [hidden]; add.u32 %i2, %i2, 1; st.global.u32 [hidden], %i2;\n"
+    "  st.global.u32 [%a1], %i2; ret;\n}\n"
+    ".visible .entry clock(.param .u64 a) {\n"
+    "  .reg .u64 %a<4>;\n"
+    "  ld.param.u64 %a1, [a]; mov.u64 %a2, %globaltimer; st.global.u64 [%a1], %a2; ret;\n}\n"
+    ".visible .entry slow(.param .u64 a, .param .u32 n) {\n"
+    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
+    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; mov.u32 %i3, %tid.x; setp.ne.u32 %p, %i3, 0; @%p ret;\n"
+    "L: sub.u32 %i1, %i1, 1; setp.ne.u32 %p, %i1, 0; @%p bra L;\n"
+    "  ld.global.u32 %i2, [%a1]; add.u32 %i2, %i2, 1; st.global.u32 [%a1], %i2; ret;\n}\n";
+
+static const char *kind, *program;
+
+/* ---- the blows ---- */
+
+/* All workers of the server: the one of this session, and those that wait for another. */
+static unsigned kill_workers(void)
+{
+    char path[64], text[4096];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)servers[0], (int)servers[0]);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = 0;
+    for (char *end, *at = text; strtol(at, &end, 10) > 0; at = end)
+        count += kill((pid_t)strtol(at, &end, 10), SIGKILL) == 0;
+    return count;
+}
+
+static void pause_ms(unsigned ms) { nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL); }
+
+/* ---- what the programs do ---- */
+
+static core_image *image;
+
+static core_function *function(const char *name)
+{
+    core_function *f;
+    CHECK(core_function_add(image, name, &f) == 0);
+    return f;
+}
+
+static int launch(core_context *c, core_stream stream, const char *name, void **arguments)
+{
+    return core_launch(c, &(struct core_launch){ .function = function(name),
+                                                 .stream = stream,
+                                                 .grid = { 1, 1, 1 },
+                                                 .block = { 32, 1, 1 },
+                                                 .arguments = arguments });
+}
+
+static core_context *begin(const char *recovery)
+{
+    setenv("FLYT_RECOVERY", recovery, 1);
+    core_context *c = on(0);
+    CHECK(c && core_image_add(ptx, &image) == 0);
+    return c;
+}
+
+static uint64_t allocate(core_context *c, size_t size)
+{
+    uint64_t address = 0;
+    CHECK(core_memory_allocate(c, size, &address) == 0);
+    return address;
+}
+
+static uint32_t word_at(core_context *c, uint64_t address)
+{
+    uint32_t word = 0;
+    int code = copy_out(c, 0, &word, address, sizeof word, true);
+    if (code)
+        fprintf(stderr, "0x%llx cannot be read: %d\n", (unsigned long long)address, code);
+    CHECK(code == 0);
+    return word;
+}
+
+/* A variable counts the launches of the whole life; memory keeps what was copied in. */
+static void body_worker_killed(void)
+{
+    enum { SIZE = 3 * 1024 * 1024 + 44 };
+    static unsigned char data[SIZE], got[SIZE];
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096), big = allocate(c, SIZE);
+    uint64_t chance = 7;
+    for (unsigned i = 0; i < SIZE; i++)
+        data[i] = (unsigned char)dice(&chance, 256);
+    CHECK(copy_in(c, 0, big, data, SIZE, true) == 0);
+    for (uint32_t i = 1; i <= 60; i++) {
+        CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0);
+        if (i % 15 == 0)
+            CHECK(kill_workers() > 0);
+        CHECK(word_at(c, out) == i);
+    }
+    CHECK(copy_out(c, 0, got, big, SIZE, true) == 0 && memcmp(got, data, SIZE) == 0);
+    uint64_t late = allocate(c, 64 * MIB);
+    uint32_t count = 1000, value = 4711;
+    CHECK(launch(c, 0, "fill", (void *[]){ &late, &count, &value }) == 0 && word_at(c, late + 3996) == 4711);
+}
+
+/* A kernel runs, and a thread waits for it. */
+static void body_inside_a_call(void)
+{
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096);
+    uint32_t zero = 0, turns = 3000000;
+    CHECK(copy_in(c, 0, out, &zero, sizeof zero, true) == 0);
+    for (uint32_t i = 1; i <= 3; i++) {
+        CHECK(launch(c, 0, "slow", (void *[]){ &out, &turns }) == 0);
+        if (fork() == 0) {
+            pause_ms(30);
+            kill_workers();
+            _exit(0);
+        }
+        CHECK(word_at(c, out) == i);
+        wait(NULL);
+    }
+}
+
+/* What one stream did was found complete by asking; another stream relies on it, without any order between the two. */
+static void body_queries(void)
+{
+    core_context *c = begin("journal");
+    core_stream a, b;
+    uint64_t memory = allocate(c, 4096), copy = allocate(c, 4096);
+    uint32_t zero = 0, turns = 200000;
+    CHECK(core_stream_create(c, 1, 0, &a) == 0 && core_stream_create(c, 1, 0, &b) == 0);
+    CHECK(copy_in(c, 0, memory, &zero, sizeof zero, true) == 0);
+    for (uint32_t i = 1; i <= 12; i++) {
+        CHECK(launch(c, a, "slow", (void *[]){ &memory, &turns }) == 0);
+        int code;
+        while ((code = core_stream_query(c, a)) == CORE_NOT_READY)
+            pause_ms(1);
+        CHECK(code == 0 && copy_on_device(c, b, copy, memory, 4, false) == 0);
+        if (i % 4 == 0)
+            kill_workers();
+        CHECK(core_stream_synchronize(c, b) == 0 && word_at(c, copy) == i);
+    }
+}
+
+/* ---- several threads, at any moment ---- */
+
+enum { THREADS = 4, WORDS = 4096 };
+static atomic_bool over;
+static atomic_uint blows, steps;
+
+/* Not again before the program has gone on. */
+static void *strike(void *seed)
+{
+    uint64_t chance = *(const uint64_t *)seed;
+    for (unsigned before = 0; !atomic_load(&over);) {
+        pause_ms(dice(&chance, 100));
+        if (atomic_load(&steps) == before)
+            continue;
+        before = atomic_load(&steps);
+        atomic_fetch_add(&blows, kill_workers() > 0);
+    }
+    return NULL;
+}
+
+struct worker {
+    core_context *context;
+    uint64_t seed;
+    unsigned steps;
+};
+
+/* What a thread's memory has is known here without asking. */
+static void *work(void *context)
+{
+    const struct worker *w = context;
+    uint64_t chance = w->seed;
+    core_context *c = w->context;
+    uint32_t *model = calloc(WORDS, sizeof *model), *got = calloc(WORDS, sizeof *got);
+    uint64_t memory = allocate(c, WORDS * sizeof *model);
+    core_stream stream;
+    CHECK(core_stream_create(c, 1, 0, &stream) == 0);
+    CHECK(copy_in(c, stream, memory, model, WORDS * sizeof *model, true) == 0);
+    for (unsigned step = 0; step < w->steps; step++) {
+        uint32_t count = 1 + dice(&chance, WORDS), value = dice(&chance, UINT32_MAX);
+        switch (dice(&chance, 6)) {
+        case 0:
+            CHECK(launch(c, stream, "fill", (void *[]){ &memory, &count, &value }) == 0);
+            for (uint32_t i = 0; i < count; i++)
+                model[i] = value;
+            break;
+        case 1:
+        case 2:
+            CHECK(launch(c, stream, "add", (void *[]){ &memory, &count, &value }) == 0);
+            for (uint32_t i = 0; i < count; i++)
+                model[i] += value;
+            break;
+        case 3:
+            for (uint32_t i = 0; i < count; i++)
+                model[i] = dice(&chance, UINT32_MAX);
+            CHECK(copy_in(c, stream, memory, model, count * sizeof *model, true) == 0);
+            break;
+        case 4: { /* memory comes and goes */
+            uint64_t other = allocate(c, WORDS * sizeof *model);
+            CHECK(copy_on_device(c, stream, other, memory, WORDS * sizeof *model, false) == 0);
+            CHECK(core_stream_synchronize(c, stream) == 0 && core_memory_free(memory) == 0);
+            memory = other;
+            break;
+        }
+        default:
+            CHECK(copy_out(c, stream, got, memory, WORDS * sizeof *model, true) == 0);
+            CHECK(memcmp(got, model, WORDS * sizeof *model) == 0);
+        }
+        atomic_fetch_add(&steps, 1);
+    }
+    CHECK(copy_out(c, stream, got, memory, WORDS * sizeof *model, true) == 0);
+    CHECK(memcmp(got, model, WORDS * sizeof *model) == 0);
+    free(model);
+    free(got);
+    return NULL;
+}
+
+static void body_threads(void)
+{
+    const char *seed_text = getenv("FLYT_TEST_SEED");
+    uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : 1;
+    core_context *c = begin("journal");
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS], striker;
+    CHECK(pthread_create(&striker, NULL, strike, &seed) == 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ c, seed * THREADS + i, 300 };
+        CHECK(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    atomic_store(&over, true);
+    pthread_join(striker, NULL);
+    fprintf(stderr, "seed %llu: %u blows\n", (unsigned long long)seed, atomic_load(&blows));
+    CHECK(atomic_load(&blows) > 0);
+}
+
+/* ---- the server itself ---- */
+
+static void body_server_killed(void)
+{
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096);
+    for (uint32_t i = 1; i <= 20; i++) {
+        CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0);
+        if (i == 10) {
+            kill_workers();
+            kill(servers[0], SIGKILL);
+            unsigned tries = 0; /* workers that are about to end may have the port for a moment */
+            while (two_servers_again(kind, program) && tries++ < 50)
+                pause_ms(100);
+        }
+        CHECK(word_at(c, out) == i);
+    }
+    kill(servers[0], SIGTERM); /* a child of this process */
+    waitpid(servers[0], NULL, 0);
+}
+
+/* ---- what is not recovered ---- */
+
+static void body_other_values(void)
+{
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096), time = 0;
+    CHECK(launch(c, 0, "clock", (void *[]){ &out }) == 0 && copy_out(c, 0, &time, out, sizeof time, true) == 0 && time);
+    kill_workers();
+    CHECK(copy_out(c, 0, &time, out, sizeof time, true) == CORE_DEVICE_UNAVAILABLE);
+    CHECK(core_memory_allocate(c, 4096, &out) == CORE_DEVICE_UNAVAILABLE);
+}
+
+/* Nobody has seen the time. */
+static void body_unseen_values(void)
+{
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096), time = 0;
+    CHECK(launch(c, 0, "clock", (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0);
+    kill_workers();
+    CHECK(copy_out(c, 0, &time, out, sizeof time, true) == 0 && time);
+}
+
+static void body_pinned_memory(void)
+{
+    core_context *c = begin("journal");
+    void *pinned;
+    uint64_t out = allocate(c, 4096);
+    CHECK(core_host_allocate(4096, 0, &pinned) == 0);
+    kill_workers();
+    uint32_t word;
+    /* over a network kernels reach it when they need it: none has */
+    int expected = strcmp(kind, "tcp") == 0 ? CORE_OK : CORE_DEVICE_UNAVAILABLE;
+    CHECK(copy_out(c, 0, &word, out, sizeof word, true) == expected);
+}
+
+static void body_full_journal(void)
+{
+    core_context *c = begin("journal:1M");
+    static char data[512 * 1024];
+    uint64_t out = allocate(c, sizeof data);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(copy_in(c, 0, out, data, sizeof data, true) == 0);
+    kill_workers();
+    CHECK(copy_out(c, 0, data, out, sizeof data, true) == CORE_DEVICE_UNAVAILABLE);
+}
+
+static void body_off(void)
+{
+    core_context *c = begin("off");
+    uint64_t out = allocate(c, 4096);
+    kill_workers();
+    uint32_t word;
+    CHECK(copy_out(c, 0, &word, out, sizeof word, true) == CORE_DEVICE_UNAVAILABLE);
+}
+
+#define ISOLATED(name, limit) \
+    TEST(name) { assert_int_equal(isolated(body_##name, limit), 0); }
+ISOLATED(worker_killed, 60)
+ISOLATED(inside_a_call, 60)
+ISOLATED(queries, 60)
+ISOLATED(threads, 120)
+ISOLATED(other_values, 60)
+ISOLATED(unseen_values, 60)
+ISOLATED(pinned_memory, 60)
+ISOLATED(full_journal, 60)
+ISOLATED(off, 60)
+ISOLATED(server_killed, 60)
+
+int main(int argc, char **argv)
+{
+    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
+        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
+        return 1;
+    }
+    kind = argv[1];
+    program = argv[2];
+    int failures = unit_run(NULL, NULL);
+    two_servers_end();
+    return failures;
+}
