@@ -20,6 +20,7 @@ enum {
     UNREACHED_MINOR = 5,
     MOVES_MINOR = 7,
     PROGRESS_MINOR = 9,
+    RECOVERY_MINOR = 9,
     THAWED_MINOR = 9,
     STATUS_MINOR = CTL_MINOR_STATUS
 };
@@ -350,6 +351,7 @@ static void registered(void *context, int error, const char *why, void *object)
         if (program->state == PROGRAM_ASKING && !program->ended)
             program_ask(program);
         cluster_tell_transport(program);
+        cluster_tell_recovery(program);
         move_tell_again(program);
     }
     cluster_tell_ends(manager);
@@ -372,6 +374,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_thawed = peer->minor >= THAWED_MINOR;
     manager->takes_status = peer->minor >= STATUS_MINOR;
     manager->takes_progress = peer->minor >= PROGRESS_MINOR;
+    manager->takes_recovery = peer->minor >= RECOVERY_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {

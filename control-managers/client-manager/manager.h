@@ -77,6 +77,9 @@ struct program {
     client_limits limits;   /* of the move that they name */
     ctl_progress progress;  /* as its library has said last */
     bool reporting, behind; /* a report of it is on its way; there is something newer since */
+    ctl_recovery recovery;  /* likewise; its text is recovery_why */
+    char recovery_why[CTL_MAX_TEXT + 1];
+    struct loop_call *asks_recovery; /* PROGRAM_RECOVERY, while the cluster manager is asked */
     uint32_t minor;         /* of its library's protocol */
     struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */
     struct loop_timer kill;
@@ -97,7 +100,7 @@ struct manager {
     bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
     bool registered, telling_ends;
     /* the cluster manager is of a version that does */
-    bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status;
+    bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status, takes_recovery;
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
@@ -158,6 +161,10 @@ void move_forget(struct program *);                   /* the program has gone */
 struct program *program_of(struct conn *);            /* programs.c: NULL: it has not attached */
 bool program_safe_addresses(const struct manager *, const ctl_grant *given, ctl_grant *grant,
                             ctl_uri uris[CTL_MAX_ADDRESSES]);
+
+/* recovery.c */
+conn_handler recovery_handle_asked, recovery_handle_told;
+void cluster_tell_recovery(struct program *);         /* what its library has said of it, if anything */
 
 /* state.c */
 void state_save(struct manager *);

@@ -659,6 +659,7 @@ static void closed(struct conn *conn, int error, const char *why)
         return;
     if (visitor->program && !stays_apart(visitor->program)) {
         visitor->program->waiting = NULL;
+        visitor->program->asks_recovery = NULL;
         program_gone(visitor->program);
     }
     if (visitor->view)
@@ -682,6 +683,8 @@ static const struct conn_method methods[] = {
     [PROGRAM_MOVED] = { 1u << CTL_ROLE_PROGRAM, move_handle_moved },
     [PROGRAM_PROGRESS] = { 1u << CTL_ROLE_PROGRAM, move_handle_progress },
     [PROGRAM_STATUS] = { 1u << CTL_ROLE_PROGRAM, view_handle },
+    [PROGRAM_RECOVERY] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_asked },
+    [PROGRAM_RECOVERED] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_told },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

@@ -81,7 +81,8 @@ void row_of_entitlement(struct vm *vm, admin_vm *out)
                        .sharing = vm->row.sharing,
                        .grouping = vm->row.grouping,
                        .wait = (admin_wait)vm->row.wait,
-                       .gpus = vm->row.gpus };
+                       .gpus = vm->row.gpus,
+                       .recovery = *vm->row.recovery ? vm->row.recovery : (char *)"off" };
 }
 
 void row_of_vm(struct vm *vm, admin_vm_row *out)
@@ -112,5 +113,7 @@ void row_of_program(struct program *program, admin_program *out, char why[CTL_MA
         .gpus = program->server ? (u_int)program->server->gpu_count : 0,
         .transport = { program->mode ? program->mode : empty, program->mode_why ? program->mode_why : empty },
         .why = program_waits_for(program, why),
+        .recovery = program->recovery,
+        .recovery_why = program->recovery_why,
     };
 }

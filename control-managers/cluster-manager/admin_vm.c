@@ -61,6 +61,9 @@ static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, unsi
         return explain(text, CTL_INVALID, "there is no such rule of waiting (%u)", row->wait);
     if (set & ADMIN_VM_SET_GPUS && (row->gpus < 1 || row->gpus > CTL_MAX_SERVER_GPUS))
         return explain(text, CTL_INVALID, "a program can have 1 to %d GPUs, not %u", CTL_MAX_SERVER_GPUS, row->gpus);
+    if (set & ADMIN_VM_SET_RECOVERY && !recovery_wish_valid(row->recovery))
+        return explain(text, CTL_INVALID, "recovery is off, journal or journal:SIZE (256M, 2G), not '%s'",
+                       row->recovery);
     if (other)
         return explain(text, CTL_EXISTS, "VM '%s' has the address %s already", other, row->address);
     return CTL_OK;
@@ -84,6 +87,8 @@ void admin_vm_merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
         row->wait = wanted->wait;
     if (set & ADMIN_VM_SET_GPUS)
         row->gpus = wanted->gpus;
+    if (set & ADMIN_VM_SET_RECOVERY)
+        memcpy(row->recovery, wanted->recovery, sizeof row->recovery);
 }
 
 /* A little more than a GPU server of the software GPU needs before a program has anything (4 MiB). */
@@ -167,6 +172,8 @@ ctl_code admin_vm_take(const admin_vm *args, unsigned set, struct db_vm *wanted,
     snprintf(wanted->name, sizeof wanted->name, "%s", args->name);
     snprintf(wanted->address, sizeof wanted->address, "%s", args->address);
     snprintf(wanted->host, sizeof wanted->host, "%s", args->host);
+    if (args->recovery && strcmp(args->recovery, "off") != 0)
+        snprintf(wanted->recovery, sizeof wanted->recovery, "%s", args->recovery);
     if (set & ADMIN_VM_SET_MEMORY && args->memory & 0xfffff)
         return explain(text, CTL_INVALID, "memory is given in whole MiB, not %llu bytes",
                        (unsigned long long)args->memory);

@@ -190,6 +190,8 @@ struct program {
     uint32_t pid, uid;
     char *executable;
     char *mode, *mode_why; /* ctl_transport; NULL: it has not said */
+    ctl_recovery_state recovery;
+    char recovery_why[256];
     uint32_t position;     /* in the queue, as counted last; 0: never */
     char why[256];         /* queued: what server_try said last; killed: by whom */
     uint32_t tries;        /* servers that failed to start, or that it did not reach */
@@ -377,6 +379,10 @@ bool store_db_away(const struct cluster *, char *text, size_t size);
 /* ---- load.c: what is read from the DB ---- */
 int load_start(struct cluster *, char *error);
 void load_vms(struct cluster *); /* again */
+
+/* ---- recovery.c ---- */
+bool recovery_wish_valid(const char *);     /* as an entitlement has it */
+extern conn_handler client_handle_recovery, client_handle_recovered;
 
 /* ---- entitlement.c ---- */
 /* Whether the entitlement says on which machine the VM is. Without a host, or with a loopback address, it is on the

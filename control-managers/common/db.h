@@ -11,8 +11,8 @@
  *   { vm_ip, host_ip, compute_units, memory (MB) }
  * and may be changed there by others at any time, so DB_VM rows are loaded again now and then. A document without
  * `name` is the VM of the name that its vm_ip makes. Our further fields are optional there: name, sharing, grouping,
- * wait, stored, gpus. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers, flyt_events,
- * flyt_meta, flyt_usage. What is written must leave fields that we do not know untouched.
+ * wait, stored, gpus, recovery. Everything else is in collections (tables) of its own: flyt_nodes, flyt_servers,
+ * flyt_events, flyt_meta, flyt_usage. What is written must leave fields that we do not know untouched.
  *
  * Results: 0, or negative errno with *error (CONTROL_ERROR_SIZE bytes). With three of them the caller repeats the call:
  *   -EAGAIN       the database cannot be reached at present; nothing was applied
@@ -55,6 +55,7 @@ struct db_vm {
     bool grouping;              /* default true */
     uint8_t wait;               /* admin_wait */
     uint32_t gpus;              /* of each program; default 1 */
+    char recovery[DB_NAME_SIZE]; /* of its programs after a loss; "": off */
     bool has_stored;
     uint8_t stored[DB_STORED_SIZE]; /* verifier of its secret, see secret.h */
 };

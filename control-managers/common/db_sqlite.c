@@ -54,6 +54,7 @@ static const char *const migrations[] = {
     "begun INTEGER NOT NULL, ended INTEGER NOT NULL, accrued INTEGER NOT NULL, sm_us INTEGER NOT NULL, "
     "programs INTEGER NOT NULL, why TEXT NOT NULL, figures TEXT NOT NULL)",
     "ALTER TABLE nodes ADD COLUMN gpus TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE vms ADD COLUMN recovery TEXT NOT NULL DEFAULT ''",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

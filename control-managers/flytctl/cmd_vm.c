@@ -13,6 +13,7 @@
     { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false }, \
     { "grouping", 'g', "on|off", "one GPU server for all its programs, or one each (on)", false }, \
     { "wait", 'w', "WHAT", "when no GPU is free: in-line, fail, or default (as configured)", false }, \
+    { "recovery", 0, "WHAT", "of its programs after a loss: off, journal, or journal:SIZE (off)", false }, \
     { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false }
 const struct option_row vm_add_options[] = {
     ENTITLEMENT, { "force", 'f', NULL, "overwrite the file of --secret-file", false }, { 0 }
@@ -62,7 +63,7 @@ static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
 {
     static char nothing[1];
     uint64_t sms = 0, gpus = 1;
-    *vm = (admin_vm){ .name = ctl->argv[0], .address = nothing, .host = nothing };
+    *vm = (admin_vm){ .name = ctl->argv[0], .address = nothing, .host = nothing, .recovery = nothing };
     if (!protocol_name_valid(vm->name)) {
         complain(ctl, EXIT_USAGE,
                  "'%s' is no name for a VM: up to %d letters, digits and ._:- are, not beginning with - or .", vm->name,
@@ -77,6 +78,8 @@ static bool read_entitlement(struct flytctl *ctl, admin_vm *vm)
     vm->spread = option_count(ctl, "spread") > 0;
     if (option(ctl, "address"))
         vm->address = (char *)(uintptr_t)option(ctl, "address");
+    if (option(ctl, "recovery"))
+        vm->recovery = (char *)(uintptr_t)option(ctl, "recovery");
     if (option(ctl, "host"))
         vm->host = (char *)(uintptr_t)option(ctl, "host");
     if (*vm->address && !protocol_address_valid(vm->address))
@@ -114,6 +117,7 @@ int command_vm_set(struct flytctl *ctl)
         { "sharing", ADMIN_VM_SET_SHARING }, { "grouping", ADMIN_VM_SET_GROUPING },
         { "wait", ADMIN_VM_SET_WAIT },       { "new-secret", ADMIN_VM_SET_SECRET },
         { "gpus", ADMIN_VM_SET_GPUS },       { "spread", ADMIN_VM_SET_SPREAD },
+        { "recovery", ADMIN_VM_SET_RECOVERY },
     };
     admin_vm_set_args args = { 0 };
     if (!read_entitlement(ctl, &args.vm))

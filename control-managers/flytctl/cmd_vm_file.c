@@ -227,6 +227,10 @@ static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *
         (!read_number(json_object_get(row, "gpus"), &gpus) || gpus < 1 || gpus > CTL_MAX_SERVER_GPUS))
         return "its number of GPUs makes no sense";
     vm->gpus = (unsigned)gpus;
+    const json_t *recovery = json_object_get(row, "recovery");
+    if (recovery && !json_is_string(recovery))
+        return "its recovery is no text";
+    vm->recovery = recovery ? (char *)(uintptr_t)json_string_value(recovery) : (char *)(uintptr_t)"";
     vm->sharing = read_sharing(json_object_get(row, "sharing"));
     if (vm->sharing == ~0u)
         return "its sharing is no list of exclusive, mig, time-slice, mps";
@@ -249,6 +253,7 @@ static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct
 {
     const unsigned set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY |
                          ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT | (args->vm.gpus ? ADMIN_VM_SET_GPUS : 0) |
+                         (*args->vm.recovery ? ADMIN_VM_SET_RECOVERY : 0) |
                          (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
     const admin_vm_set_args change = { .vm = args->vm, .set = set };
     admin_vm_add_result result;

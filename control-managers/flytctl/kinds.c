@@ -25,6 +25,7 @@ static const struct column vm_fields[] = {
     { "Address", "address", COLUMN_TEXT, NULL, 0 },
     { "Host", "host", COLUMN_TEXT, NULL, 0 },
     { "GPUs of a program", "gpus", COLUMN_NUMBER, NULL, 0 },
+    { "Recovery", "recovery", COLUMN_TEXT, NULL, 0 },
     { "SMs of each GPU", "sms", COLUMN_NUMBER, NULL, 0 },
     { "Memory of each GPU", "memory", COLUMN_SIZE, NULL, 0 },
     { "Sharing accepted", "sharing", COLUMN_LIST, NULL, 0 },
@@ -138,6 +139,7 @@ static const struct column program_columns[] = {
     { "OVER", "transport", COLUMN_TEXT, NULL, 2 },
     { "SINCE", "since", COLUMN_AGO, NULL, 0 },
     { "REASON", "why", COLUMN_TEXT, NULL, 3 },
+    { "RECOVERY", "recovery", COLUMN_TEXT, NULL, 4 },
     { "EXECUTABLE", "executable", COLUMN_END, NULL, 0 },
 };
 static const struct column program_fields[] = {
@@ -154,6 +156,8 @@ static const struct column program_fields[] = {
     { "GPUs", "gpus", COLUMN_NUMBER, NULL, 0 },
     { "Calls go over", "transport", COLUMN_TEXT, NULL, 0 },
     { "Because", "transport_why", COLUMN_TEXT, NULL, 0 },
+    { "Recovery", "recovery", COLUMN_TEXT, NULL, 0 },
+    { "Not protected because", "recovery_why", COLUMN_TEXT, NULL, 0 },
 };
 static const struct column move_columns[] = {
     { "ID", "id", COLUMN_NUMBER, NULL, 0 },

@@ -216,6 +216,7 @@ json_t *row_vm(const admin_vm *vm)
     add(row, "grouping", json_boolean(vm->grouping));
     add(row, "wait", json_text((unsigned)vm->wait < COUNT(waits) ? waits[vm->wait] : "unknown"));
     add(row, "gpus", json_u64(vm->gpus));
+    add(row, "recovery", json_text(vm->recovery));
     return row;
 }
 
@@ -235,6 +236,7 @@ json_t *row_vm_state(const admin_vm_row *state)
 json_t *row_program(const admin_program *program)
 {
     static const char *const states[] = { "waiting", "starting", "running", "lost", "suspended" };
+    static const char *const recoveries[] = { "off", "protected", "unprotected", "recovered", "failed" };
     json_t *row = json_object();
     add(row, "id", json_u64(program->id));
     add(row, "vm", json_text(program->vm));
@@ -249,6 +251,9 @@ json_t *row_program(const admin_program *program)
     add(row, "transport_why", json_text(program->transport.why));
     add(row, "gpus", json_u64(program->gpus));
     add(row, "why", json_text(program->why));
+    add(row, "recovery",
+        json_text((unsigned)program->recovery < COUNT(recoveries) ? recoveries[program->recovery] : "unknown"));
+    add(row, "recovery_why", json_text(program->recovery_why));
     return row;
 }
 

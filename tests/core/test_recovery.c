@@ -5,6 +5,7 @@
  *
  * shows: recovery: a program goes on after its worker or its GPU server was killed, with the same handles, addresses
  *   and values, also if that happens again and again, with threads inside calls
+ * shows: recovery: host functions run once each, in their turn
  * shows: recovery: a program that was given a value that does not come out the same, one that has used something that
  *   cannot be repeated, and one whose journal is full, get error 46 after the loss
  */
@@ -188,6 +189,42 @@ static void body_queries(void)
     }
 }
 
+/* Each runs once, in its turn, although the server is killed before, while and after it runs. */
+enum { FUNCTIONS = 24 };
+static atomic_uint functions_run;
+static uint32_t order[FUNCTIONS];
+
+static void note_order(void *user, int status)
+{
+    uint32_t number = (uint32_t)(uintptr_t)user, at = atomic_fetch_add(&functions_run, 1);
+    if (status == 0 && at < FUNCTIONS)
+        order[at] = number;
+    if (number % 8 == 7)
+        kill_workers();
+    if (number % 4 == 3)
+        pause_ms(20);
+}
+
+static void body_host_functions(void)
+{
+    core_context *c = begin("journal");
+    core_stream stream;
+    uint64_t out = allocate(c, 4096);
+    CHECK(core_stream_create(c, 1, 0, &stream) == 0);
+    for (uint32_t i = 0; i < FUNCTIONS; i++) {
+        CHECK(launch(c, stream, "count_up", (void *[]){ &out }) == 0);
+        CHECK(core_host_function(c, stream, note_order, (void *)(uintptr_t)i, false) == 0);
+        if (i % 6 == 5) {
+            kill_workers();
+            CHECK(core_stream_synchronize(c, stream) == 0 && atomic_load(&functions_run) == i + 1);
+        }
+    }
+    CHECK(core_stream_synchronize(c, stream) == 0 && word_at(c, out) == FUNCTIONS);
+    CHECK(atomic_load(&functions_run) == FUNCTIONS);
+    for (uint32_t i = 0; i < FUNCTIONS; i++)
+        CHECK(order[i] == i);
+}
+
 /* ---- several threads, at any moment ---- */
 
 enum { THREADS = 4, WORDS = 4096 };
@@ -365,6 +402,7 @@ static void body_off(void)
 ISOLATED(worker_killed, 60)
 ISOLATED(inside_a_call, 60)
 ISOLATED(queries, 60)
+ISOLATED(host_functions, 60)
 ISOLATED(threads, 120)
 ISOLATED(other_values, 60)
 ISOLATED(unseen_values, 60)

@@ -22,6 +22,12 @@ struct manager_place {                /* of a GPU server; freed by manager_place
 bool manager_wanted(const char *default_server);
 /* A result code; what failed has been said. May wait in the queue. Asked again, it gives back what it got before. */
 int  manager_ask(struct manager_place *);
+/* The connection ends for the program, which is about to ask anew; another thread may still be looking at it. */
+void manager_forget(void);
+/* Whether the program is to survive the loss of its server: what its VM is entitled to, "" where nobody says. */
+void manager_ask_recovery(char *wish, size_t size);
+/* What has become of that: MANAGER_RECOVERY_…. Waits for nothing. why: may be "". */
+void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes);
 /* Asks for another server than one that this program does not reach: *place becomes another one, or stays as it is
    where there is none. */
 int  manager_ask_other(struct manager_place *, const char *why);

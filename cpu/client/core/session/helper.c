@@ -18,6 +18,7 @@
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/session/recover_report.h"
 #include "cpu/client/core/wire/state.h"
 
 static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
@@ -99,6 +100,7 @@ static void *helper_run(void *unused)
             tend();
             lanes_look();                     /* at least every FLYT_BEAT_SECONDS */
             mover_look();
+            recover_report();
         }
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);

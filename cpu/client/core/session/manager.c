@@ -53,6 +53,8 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_THAWED] = { "MANAGER_THAWED", RPC_CLASS_SYNC },
     [MANAGER_SAVE] = { "MANAGER_SAVE", RPC_CLASS_SYNC },
     [MANAGER_PROGRESS] = { "MANAGER_PROGRESS", RPC_CLASS_SYNC },
+    [MANAGER_RECOVERY] = { "MANAGER_RECOVERY", RPC_CLASS_SYNC },
+    [MANAGER_RECOVERED] = { "MANAGER_RECOVERED", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -331,6 +333,51 @@ void manager_tell_transport(const char *mode, const char *why)
     call.args = &args;
     if (rpc_client_submit(manager, &call) != RPC_SUCCESS)
         log_info("the client manager is not told how this program reaches its GPU server: the connection has ended");
+}
+
+void manager_forget(void)
+{
+    rpc_client *client = atomic_exchange(&manager, NULL);
+    if (client)
+        rpc_client_shutdown(client);
+}
+
+void manager_ask_recovery(char *wish, size_t size)
+{
+    static char none[1];
+    manager_recovery_result result;
+    memset(&result, 0, sizeof result);
+    *wish = 0;
+    if (!manager || manager_minor < MANAGER_MINOR_RECOVERY)
+        return;
+    if (manager_call(MANAGER_RECOVERY, (void *)(uintptr_t)xdr_void, none,
+                     (void *)(uintptr_t)xdr_manager_recovery_result, &result) &&
+        result.status.code == MANAGER_OK)
+        snprintf(wish, size, "%s", result.wish);
+    xdr_free((xdrproc_t)xdr_manager_recovery_result, &result);
+}
+
+struct recovery_told { struct rpc_call call; manager_plain_result result; };
+
+static void recovery_told(struct rpc_call *call, void *context)
+{
+    (void)call;
+    xdr_free((xdrproc_t)xdr_manager_plain_result, &((struct recovery_told *)context)->result);
+    free(context);
+}
+
+void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes)
+{
+    rpc_client *client = manager;
+    manager_recovery args = { state, (char *)(uintptr_t)why, outage_us, bytes };
+    struct recovery_told *told = client && manager_minor >= MANAGER_MINOR_RECOVERY ? calloc(1, sizeof *told) : NULL;
+    if (!told)
+        return;
+    told->call = (struct rpc_call){ .procedure = MANAGER_RECOVERED, .encode = (xdrproc_t)xdr_manager_recovery,
+                                    .args = &args, .decode = (xdrproc_t)xdr_manager_plain_result,
+                                    .result = &told->result, .done = recovery_told, .context = told };
+    if (rpc_client_submit(client, &told->call) != RPC_SUCCESS)
+        free(told);
 }
 
 void manager_tell_why(void)

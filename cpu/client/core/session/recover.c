@@ -28,13 +28,14 @@
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/common/recovery_wish.h"
+#include "cpu/rpc/manager_prot.h"
 #include "recover.h"
 #include "replay.h"
 
 enum { AGAIN_MS = 200, REASON = 2 * RPC_ERROR_SIZE };
 /* So long a server is looked for, where no client manager has a queue. */
 #define RECOVER_NS (60 * CLOCK_NS_PER_SECOND)
-static const size_t journal_standard = (size_t)1 << 30;
 
 static struct {
     rpc_client *client; /* the session's, for good */
@@ -43,32 +44,21 @@ static struct {
 
 /* ---- wishes ---- */
 
-/* "256M": bytes; 0: it is none. */
-static size_t size_of(const char *text)
-{
-    char *end;
-    unsigned long long number = strtoull(text, &end, 10);
-    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
-    end += shift != 0;
-    return *end || end == text || number == 0 || number > (SIZE_MAX >> 1 >> shift) ? 0 : (size_t)number << shift;
-}
-
 void recover_setup(const char *wish)
 {
-    static const char word[] = "journal";
-    size_t limit = 0;
-    journal_wish(0);
-    if (!wish || !*wish || strcmp(wish, "off") == 0)
-        return;
-    if (strcmp(wish, word) == 0)
-        limit = journal_standard;
-    else if (strncmp(wish, "journal:", sizeof word) == 0)
-        limit = size_of(wish + sizeof word);
-    journal_wish(limit);
-    if (!limit)
+    size_t limit;
+    if (!recovery_wish_parse(wish ? wish : "", &limit))
         log_warning("recovery \"%s\" is not known: write off, journal or journal:SIZE (256M, 2G). This program is not "
                     "protected",
                     wish);
+    journal_wish(limit);
+}
+
+void recover_ask(void)
+{
+    char wish[MANAGER_MAX_NAME + 1];
+    manager_ask_recovery(wish, sizeof wish);
+    recover_setup(wish);
 }
 
 /* ---- another server ---- */
@@ -180,6 +170,7 @@ static enum end try_cluster(char *why, size_t size)
     while (atomic_exchange(&manager_in_use, true))
         pause_again();
     attach_wait_begin();
+    manager_forget();
     int code = manager_ask(&place);
     for (uint64_t until = clock_now() + RECOVER_NS; !code && end == NOT_REACHED && clock_now() < until;) {
         end = try_place(&place, why, size);
@@ -211,10 +202,14 @@ static void *recover_run(void *unused)
     (void)unused;
     cancel_state_off();
     gate_pass();
+    uint64_t begun = clock_now();
     rpc_client_rest(recovery.client);
     enum end end = core_session.managed ? try_cluster(why, sizeof why) : try_same(why, sizeof why);
-    if (end == RECOVERED)
+    if (end == RECOVERED) {
+        manager_tell_recovery(MANAGER_RECOVERY_RECOVERED, "", (clock_now() - begun) / 1000, journal_bytes());
         return NULL;
+    }
+    manager_tell_recovery(MANAGER_RECOVERY_FAILED, why, (clock_now() - begun) / 1000, journal_bytes());
     snprintf(reason, sizeof reason, "%s; and the session could not be made again: %s", recovery.reason,
              *why ? why : "no GPU server was there");
     journal_unprotect("its session could not be made again");

@@ -11,6 +11,10 @@
  *
  * The calls that had no answer when the server was lost are sent under their own numbers, in their places. Their
  * answers are for the threads that wait for them.
+ *
+ * Host functions are not run again. The server says when one is due (EVENTS), as it did then; the journal knows which
+ * ones the program has been given, and when it said that they had ended. Those that are due here, and that the program
+ * has not been given, are given to it at the end.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,10 +24,12 @@
 #include <time.h>
 
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/wire.h"
 #include "cpu/common/clock.h"
 #include "replay.h"
+#include "replay_dues.h"
 
 /* So long one answer, or one stream, may make it wait. */
 #define REPLAY_WAIT_NS (60 * CLOCK_NS_PER_SECOND)
@@ -57,6 +63,8 @@ struct replay {
     rpc_client *client;
     struct rpc_shared_memory shared;
     struct replay_call *calls;
+    struct replay_call *events; /* EVENTS calls of ours under way, the oldest first */
+    struct dues dues;
     uint32_t *unanswered; /* numbers of the calls that had no answer, in their order */
     size_t unanswered_count, unanswered_room;
     uint64_t *done; /* by stream */
@@ -232,6 +240,8 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, 
     if (!call->in_flight) {
         take_progress(r, &reply);
         take_texts(r, &reply);
+        if (rpc->procedure == FLYT_EVENTS && !dues_take(&r->dues, reply.rest, reply.answer.body))
+            fails(r, "what the new GPU server said of host functions could not be read");
     } else if ((call->body = malloc(size ? size : 1))) {
         memcpy(call->body, body, size);
         call->size = size;
@@ -335,6 +345,36 @@ static struct replay_call *call_make(struct replay *r, const struct journal_entr
     return entry->procedure != FLYT_MAP || in_flight || change_map(call) ? call : NULL;
 }
 
+enum { NOTHING_ENDED = 2 * sizeof(uint32_t) }; /* bytes of such an EVENTS call */
+
+/* Listens, and says that host functions have ended, if `ended` is an EVENTS call that says so. */
+static bool events_ask(struct replay *r, const struct replay_bytes *ended)
+{
+    static const uint8_t nothing[NOTHING_ENDED];
+    struct replay_call *call = calloc(1, sizeof *call), **last = &r->events;
+    if (!call)
+        return fails(r, "no memory is left");
+    call->args = ended ? *ended : (struct replay_bytes){ nothing, sizeof nothing };
+    call->rpc = call_of(FLYT_EVENTS, &call->args, call);
+    while (*last)
+        last = &(*last)->next;
+    *last = call;
+    return rpc_client_submit(r->client, &call->rpc) == RPC_SUCCESS || fails(r, "the new GPU server was lost");
+}
+
+/* Hears the oldest answer: at the latest when the server beats. */
+static bool events_hear(void *context)
+{
+    struct replay *r = context;
+    if (!r->events && !events_ask(r, NULL))
+        return false;
+    struct replay_call *call = r->events;
+    rpc_client_wait(r->client, &call->rpc);
+    r->events = call->next;
+    free(call);
+    return !rpc_client_lost(r->client) || fails(r, r->watch.late ? "it took too long" : "the new GPU server was lost");
+}
+
 static bool was_unanswered(const struct replay *r, uint32_t xid)
 {
     for (size_t i = 0; i < r->unanswered_count; i++)
@@ -362,11 +402,13 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
             r->done[stream] = 0; /* the next one of this id begins anew */
         return rule == REPLAY_NOT || send_async(r, entry);
     }
+    if (entry->procedure == FLYT_EVENTS) {
+        const struct replay_bytes args = { journal_bytes_of(entry), entry->size };
+        return entry->size <= NOTHING_ENDED || events_ask(r, &args);
+    }
     bool in_flight = was_unanswered(r, entry->xid);
     if (!in_flight && rule == REPLAY_NOT)
         return true;
-    if (in_flight && entry->procedure == FLYT_EVENTS)
-        return true; /* last of all: nobody listens before */
     struct replay_call *call = call_make(r, entry, in_flight);
     if (!call)
         return fails(r, "no memory is left");
@@ -380,9 +422,15 @@ static bool send_events(struct replay *r)
         if (entry->kind != JOURNAL_SENT || entry->procedure != FLYT_EVENTS || !was_unanswered(r, entry->xid))
             continue;
         struct replay_call *call = call_make(r, entry, true);
-        if (!call || !submit(r, call))
+        if (!call || !(call->changed = calloc(1, NOTHING_ENDED)))
             return fails(r, "no memory is left");
+        call->args = (struct replay_bytes){ call->changed, NOTHING_ENDED }; /* what has ended was said in its place */
+        if (!submit(r, call))
+            return false;
     }
+    while (r->events)
+        if (!events_hear(r))
+            return false;
     return true;
 }
 
@@ -488,6 +536,9 @@ static bool await_answer(struct replay *r, const struct journal_entry *entry)
         good = good && compare(r, entry->procedure, &had, &call->got);
     if (call)
         call_free(call);
+    if (good && entry->procedure == FLYT_EVENTS)
+        good = dues_follow(&r->dues, kept_of(entry), had.body, events_hear, r) ||
+               fails(r, "host functions are not due as before");
     return good && await_streams(r, entry);
 }
 
@@ -543,13 +594,26 @@ static bool answers_are_good(const struct replay *r)
     return true;
 }
 
+static bool follow(struct replay *r, const struct journal_entry *entry)
+{
+    flyt_id id;
+    switch (entry->kind) {
+    case JOURNAL_SENT: return send_again(r, entry);
+    case JOURNAL_ANSWERED: return await_answer(r, entry);
+    case JOURNAL_GIVEN:
+        memcpy(&id, journal_bytes_of(entry), sizeof id);
+        return dues_given(&r->dues, id, events_hear, r) || fails(r, "host functions are not due as before");
+    default: return fails(r, "the journal was dropped meanwhile");
+    }
+}
+
 static bool run_all(struct replay *r)
 {
     if (!find_unanswered(r))
         return false;
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
         watch_goes_on(r);
-        if (entry->kind == JOURNAL_SENT ? !send_again(r, entry) : !await_answer(r, entry))
+        if (!follow(r, entry))
             return false;
     }
     for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
@@ -572,9 +636,23 @@ bool replay_run(struct replay *r, char *why, size_t size)
     rpc_client_record(r->client, NULL);
     if (good && !answers_are_good(r))
         good = fails(r, "the new GPU server refused a call");
+    good = good && !*r->why;
     if (good && !journal_on())
         good = fails(r, journal_why_unprotected());
     return good && !rpc_client_lost(r->client) ? true : fails(r, "the new GPU server was lost");
+}
+
+/* What the new server has said, and the program has not had: it has it from now on, whatever becomes of this server. */
+static void give(struct replay *r)
+{
+    for (size_t i = 0; i < r->dues.late_count; i++) {
+        journal_give_due(r->dues.late[i].id);
+        host_function_due(r->dues.late[i].id, r->dues.late[i].status);
+    }
+    for (const struct surplus *s = r->surplus; s; s = s->next) {
+        journal_give_text(s->fd == 2, s->bytes, s->size);
+        wire_queue_text(&(flyt_text){ .fd = s->fd, .bytes = { s->size, (char *)(uintptr_t)s->bytes } });
+    }
 }
 
 bool replay_hand_over(struct replay *r, rpc_client *client)
@@ -589,12 +667,11 @@ bool replay_hand_over(struct replay *r, rpc_client *client)
     for (const struct replay_call *call = r->calls; call; call = call->next)
         if (call->body)
             early[count++] = (struct rpc_early){ call->sent->xid, call->body, call->size };
+    give(r);
     bool renewed = rpc_client_renew(client, r->client, early, count) == 0;
     free(early);
     if (renewed)
         r->client = NULL;
-    for (struct surplus *s = renewed ? r->surplus : NULL; s; s = s->next)
-        wire_queue_text(&(flyt_text){ .fd = s->fd, .bytes = { s->size, (char *)s->bytes } });
     return renewed;
 }
 
@@ -610,6 +687,12 @@ void replay_end(struct replay *r)
         r->surplus = s->next;
         free(s);
     }
+    while (r->events) {
+        struct replay_call *call = r->events;
+        r->events = call->next;
+        free(call);
+    }
+    dues_free(&r->dues);
     journal_text_close(r->texts);
     free(r->unanswered);
     free(r->done);

@@ -415,6 +415,8 @@ static int attach_session(const struct manager_place *place)
 static int attach_managed(struct manager_place *place)
 {
     int code = manager_ask(place);
+    if (!code && !env_get("FLYT_RECOVERY"))
+        recover_ask();
     for (;;) {
         if (!code)
             code = attach_session(place);
@@ -444,7 +446,8 @@ int session_attach(bool to_use)
         log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
-    recover_setup(env_get("FLYT_RECOVERY"));
+    if (!managed || env_get("FLYT_RECOVERY"))
+        recover_setup(env_get("FLYT_RECOVERY"));
     core_session.managed = managed;
     attempt.to_use = to_use;
     attach_wait_begin();

@@ -32,11 +32,10 @@ static struct {
 
 /* ---- what cannot be repeated ---- */
 
-/* Calls behind which kernels, other programs or the program's own threads take part. */
+/* Calls behind which kernels reach memory of the program, or other programs take part. */
 static const char *why_not(uint32_t procedure)
 {
     switch (procedure) {
-    case FLYT_HOST_FUNCTION: return "it uses host functions or stream callbacks, or copies pinned memory behind work";
     case FLYT_HOST_ADD: return "it has pinned memory that kernels reach";
     case FLYT_HANDLE_EXPORT:
     case FLYT_MEMORY_EXPORT:
@@ -172,7 +171,7 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *call,
         return;
     }
     const struct journal_answer *answer = &reply.answer;
-    size_t kept = answer->body <= JOURNAL_KEPT ? answer->body : 0;
+    size_t kept = answer->body <= JOURNAL_KEPT || call->procedure == FLYT_EVENTS ? answer->body : 0;
     size_t whole = sizeof *answer + answer->progress * sizeof(struct journal_progress) + kept;
     uint8_t *room = add(JOURNAL_ANSWERED, call->procedure, call->xid, whole);
     if (!room)
@@ -223,6 +222,20 @@ bool journal_text_equal(const struct journal_text *a, const struct journal_text 
 }
 
 const struct journal_text *journal_texts(void) { return journal.texts; }
+
+/* ---- what a replay has found out ---- */
+
+void journal_give_due(uint32_t id)
+{
+    uint8_t *room = add(JOURNAL_GIVEN, 0, 0, sizeof id);
+    if (room)
+        memcpy(room, &id, sizeof id);
+}
+
+void journal_give_text(unsigned which, const uint8_t *bytes, size_t size)
+{
+    journal_text_add(&journal.texts[which], bytes, size);
+}
 
 /* ---- the whole ---- */
 

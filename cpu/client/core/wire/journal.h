@@ -19,7 +19,8 @@
 
 enum { JOURNAL_KEPT = 128, JOURNAL_TEXTS = 2 };
 
-enum journal_kind { JOURNAL_SENT = 1, JOURNAL_ANSWERED = 2 };
+/* GIVEN: the id of a host function that is due: a replay has found it out. */
+enum journal_kind { JOURNAL_SENT = 1, JOURNAL_ANSWERED = 2, JOURNAL_GIVEN = 3 };
 
 /* `size` bytes follow, and then the next entry, at a multiple of 8. */
 struct journal_entry {
@@ -31,7 +32,7 @@ struct journal_answer {
     int32_t status; /* enum clnt_stat */
     int32_t result, latched, sticky;
     uint32_t progress;
-    uint32_t body;           /* bytes behind the head; JOURNAL_KEPT at most: they are kept */
+    uint32_t body;           /* bytes behind the head; JOURNAL_KEPT at most, or of EVENTS: they are kept */
     uint64_t fingerprint[2]; /* of those bytes */
 };
 struct journal_progress {
@@ -90,5 +91,8 @@ static inline const uint8_t *journal_bytes_of(const struct journal_entry *entry)
     return (const uint8_t *)(entry + 1);
 }
 const struct journal_text *journal_texts(void);
+/* What a replay has found out, and the program is given now. */
+void journal_give_due(uint32_t id);
+void journal_give_text(unsigned which, const uint8_t *bytes, size_t size);
 
 #endif

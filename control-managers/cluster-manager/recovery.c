@@ -1,0 +1,78 @@
+/*
+ * recovery.c: programs that survive the loss of their GPU server. Their library does it (docs/elastic.md, "Recovery");
+ * here it hears what its VM is entitled to, and what became of it is kept for listings and events.
+ */
+#include "control-managers/cluster-manager/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/recovery_wish.h"
+
+bool recovery_wish_valid(const char *wish)
+{
+    size_t limit;
+    return recovery_wish_parse(wish, &limit);
+}
+
+static struct program *named(struct conn *conn, uint64_t key)
+{
+    struct vm *vm = client_vm_of(conn);
+    return vm ? map_get_id(&vm->by_key, key) : NULL;
+}
+
+void client_handle_recovery(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_recovery_args *args = object;
+    struct program *program = named(conn, args->key);
+    static char nothing[1], unknown[] = "there is no such program";
+    ctl_recovery_result result = { .status = { CTL_NOT_FOUND, unknown }, .wish = nothing };
+    if (program)
+        result = (ctl_recovery_result){ .status = { CTL_OK, nothing }, .wish = program->vm->row.recovery };
+    call_reply(call, &result);
+}
+
+static void say(struct program *program, const ctl_recovery *recovery)
+{
+    struct event_about which = { .vm = program->vm->row.name, .program = program->id };
+    if (program->server) {
+        which.node = program->server->row.node;
+        which.server = program->server->row.id;
+    }
+    switch (recovery->state) {
+    case CTL_RECOVERY_UNPROTECTED:
+        cluster_event(program->cluster, ADMIN_WARNING, "program-unprotected", &which, "%.200s (pid %u): %.600s",
+                      program->executable, program->pid, recovery->why);
+        break;
+    case CTL_RECOVERY_RECOVERED:
+        cluster_event(
+            program->cluster, ADMIN_WARNING, "program-recovered", &which,
+            "%.200s (pid %u) goes on after the loss of its GPU server, after %llu ms; %llu bytes of its journal were"
+            " repeated",
+            program->executable, program->pid, (unsigned long long)(recovery->outage_us / 1000),
+            (unsigned long long)recovery->bytes);
+        break;
+    case CTL_RECOVERY_FAILED:
+        cluster_event(program->cluster, ADMIN_ERROR, "recovery-failed", &which, "%.200s (pid %u): %.600s",
+                      program->executable, program->pid, recovery->why);
+        break;
+    case CTL_RECOVERY_OFF:
+    case CTL_RECOVERY_PROTECTED: break;
+    }
+}
+
+void client_handle_recovered(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_recovered_args *args = object;
+    struct program *program = named(conn, args->key);
+    static char nothing[1], unknown[] = "there is no such program";
+    ctl_plain_result result = { .status = { program ? CTL_OK : CTL_NOT_FOUND, program ? nothing : unknown } };
+    const bool known = args->recovery.state <= CTL_RECOVERY_FAILED;
+    call_reply(call, &result);
+    if (!program || !known)
+        return;
+    program->recovery = args->recovery.state;
+    snprintf(program->recovery_why, sizeof program->recovery_why, "%s", args->recovery.why);
+    say(program, &args->recovery);
+}

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Programs whose GPU server, worker or node is killed, in a cluster; TAP on stdout.
+
+    recovers.py BIN -
+
+shows: recovery: with `vm set --recovery journal` a program goes on after the loss of its worker, its GPU server and its
+   node, with the same values; listings and events say so
+shows: recovery: a program that is not protected any more is shown as such, with the reason, and gets error 46; one
+   that is to have no recovery gets 46 too; a wish that makes no sense is refused
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import moves  # noqa: E402
+from moves import Cluster  # noqa: E402
+from testlib import ok, read, story, until  # noqa: E402
+
+# Each number that it reads is stored in all bytes of its memory; it says what was there before, or the error.
+PROGRAM = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcudart.so.13")
+memory, host, size = ctypes.c_void_p(), (ctypes.c_ubyte * (1 << 20))(), ctypes.c_size_t(1 << 20)
+code = cuda.cudaMalloc(ctypes.byref(memory), size) or cuda.cudaMemset(memory, 0, size)
+print("ready", code, flush=True)
+for line in sys.stdin:
+    if line.strip() == "pin":
+        pinned = ctypes.c_void_p()
+        print("pinned", cuda.cudaMallocHost(ctypes.byref(pinned), size), flush=True)
+        continue
+    code = cuda.cudaMemcpy(host, memory, size, 2)
+    good = len(set(host)) == 1
+    print(f"error {code}" if code else host[0] if good else "mixed", flush=True)
+    cuda.cudaMemset(memory, int(line), size)
+"""
+
+
+class Program:
+    def __init__(self, cluster):
+        self.cluster, self.last = cluster, 0
+        self.log = open(f"{cluster.dir}/program.log", "a", encoding="utf-8")
+        before = {row["id"] for row in cluster.rows("program", "list")}
+        self.process = subprocess.Popen([f"{moves.BIN}/flyt-run", sys.executable, "-c", PROGRAM], env=cluster.env,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        assert self.process.stdout.readline() == "ready 0\n"
+        until(lambda: {row["id"] for row in cluster.rows("program", "list")} - before, "it is listed")
+
+    def say(self, word):
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def goes_on(self):
+        said, before = self.say((self.last + 1) % 256), self.last
+        self.last = (self.last + 1) % 256
+        assert said == str(before), (said, before, read(self.log.name)[-2000:])
+
+    def row(self):
+        return next(row for row in self.cluster.rows("program", "list") if row["pid"] == self.process.pid)
+
+    def end(self):
+        self.process.communicate(timeout=60)
+        until(lambda: not self.cluster.rows("program", "list"), "it is gone")
+
+
+def workers(server):
+    return [int(pid) for pid in read(f"/proc/{server}/task/{server}/children").split()]
+
+
+def kill_all(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def recovered(cluster, a, what, count):
+    for _ in range(3):
+        a.goes_on()
+    until(lambda: a.row()["recovery"] == "recovered", lambda: f"it is shown as recovered: {a.row()}")
+    assert cluster.kinds().count("program-recovered") == count, cluster.kinds()
+    ok(f"{what} was killed: the program goes on, and listing and events say so")
+
+
+def protected(cluster):
+    assert "not 'sometimes'" in cluster.run("vm", "set", "local", "--recovery", "sometimes", expect=2)
+    cluster.run("vm", "set", "local", "--recovery", "journal:64M")
+    assert cluster.rows("vm", "list")[0]["recovery"] == "journal:64M"
+    a = Program(cluster)
+    a.goes_on()
+    until(lambda: a.row()["recovery"] == "protected", lambda: f"it is shown as protected: {a.row()}")
+    assert "protected" in cluster.run("program", "list", "-o", "wide")
+    server = cluster.server_pids()[0]
+    kill_all(workers(server))
+    recovered(cluster, a, "the worker", 1)
+    kill_all([*workers(server), server])
+    recovered(cluster, a, "the GPU server", 2)
+    node = next(row["node"] for row in cluster.rows("server", "list") if row["id"] == a.row()["server"])
+    servers = cluster.server_pids()
+    again = cluster.kill(node)
+    for pid in servers:
+        kill_all([*workers(pid), pid])
+    recovered(cluster, a, "the node", 3)
+    assert next(row["node"] for row in cluster.rows("server", "list") if row["id"] == a.row()["server"]) != node
+    again()
+    return a
+
+
+def unprotected(cluster, a):
+    assert a.say("pin") == "pinned 0"
+    until(lambda: a.row()["recovery"] == "unprotected" and "pinned" in a.row()["recovery_why"],
+          lambda: f"it is shown as unprotected: {a.row()}")
+    assert "program-unprotected" in cluster.kinds()
+    for pid in cluster.server_pids():
+        kill_all([*workers(pid), pid])
+    until(lambda: a.say(1) == "error 46", "it gets error 46")
+    a.end()
+    ok("a program with pinned memory: shown as unprotected, and error 46")
+
+
+def off(cluster):
+    cluster.run("vm", "set", "local", "--recovery", "off")
+    a = Program(cluster)
+    a.goes_on()
+    assert a.row()["recovery"] == "off", a.row()
+    for pid in cluster.server_pids():
+        kill_all([*workers(pid), pid])
+    until(lambda: a.say(1) == "error 46", "it gets error 46")
+    a.end()
+    ok("without recovery: error 46")
+
+
+def main():
+    cluster = Cluster()
+    try:
+        unprotected(cluster, protected(cluster))
+        off(cluster)
+        print("#", json.dumps(cluster.kinds()))
+    except BaseException:
+        print("\n".join("# " + line for line in read(f"{cluster.dir}/program.log").splitlines()[-30:]))
+        moves.show(cluster)
+        raise
+    finally:
+        cluster.down()
+        shutil.rmtree(cluster.dir, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(story(main))
