@@ -162,13 +162,28 @@ static enum end try_same(char *why, size_t size)
     return end;
 }
 
+/* A thread that is about to move the session may itself wait for the server that was lost, and never get done. */
+static bool take_manager(void)
+{
+    enum { TRIES = 50 };
+    unsigned tries = 0;
+    while (atomic_exchange(&manager_in_use, true))
+        if (++tries == TRIES)
+            return false;
+        else
+            pause_again();
+    return true;
+}
+
 /* As at its start, the program waits in the queue where its VM may. */
 static enum end try_cluster(char *why, size_t size)
 {
     struct manager_place place;
     enum end end = NOT_REACHED;
-    while (atomic_exchange(&manager_in_use, true))
-        pause_again();
+    if (!take_manager()) {
+        snprintf(why, size, "a move of it was just beginning");
+        return NOT_REPEATED;
+    }
     attach_wait_begin();
     manager_forget();
     int code = manager_ask(&place);
@@ -182,6 +197,7 @@ static enum end try_cluster(char *why, size_t size)
         if (code || place.server != before)
             continue;
         manager_place_free(&place); /* the cluster may have learnt meanwhile that the server is gone */
+        manager_forget();
         code = manager_ask(&place);
     }
     attach_wait_end(0);
