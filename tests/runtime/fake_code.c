@@ -143,7 +143,7 @@ int core_function_set(core_context *context, core_function *function, int attrib
     fake.attribute_value = value;
     return fake_answer(__func__);
 }
-int core_func_set_cache_config(core_context *context, core_function *function, int config)
+int core_function_set_cache(core_context *context, core_function *function, int config)
 {
     return (void)context, (void)function, (void)config, fake_answer(__func__);
 }

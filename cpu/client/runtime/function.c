@@ -2,7 +2,6 @@
    image. */
 #include "cpu/client/runtime/runtime.h"
 
-#include "api/forward/core.h"
 
 #include <string.h>
 
