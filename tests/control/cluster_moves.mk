@@ -52,9 +52,7 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(foreach first,1 4 7,\
 run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_elastic_random)
 $(BUILD)/tests/control_recovers: $(addprefix tests/control/,recovers.py moves.py) tests/lib/testlib.py \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec tests/control/recovers.py %s - "$$@"\n' $(BIN) > $@
-	@chmod +x $@
+	$(call script,tests/control/recovers.py $(BIN) -)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_recovers@sleeps)
 $(BUILD)/tests/control_fresh: tests/control/fresh.py tests/control/moves_killed.py tests/control/moves.py \
     tests/lib/testlib.py build/cuda/moved \
