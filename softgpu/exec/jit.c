@@ -98,9 +98,24 @@ bool exec_jit_on(void)
     return jit.mode != JIT_OFF;
 }
 
+/* Compiled code looks next time in the window where this access of global memory is. */
+static void move_near(struct exec_warp *w, const struct exec_insn *i)
+{
+    const uint64_t *address = exec_row(w, i->s[0]);
+    uint32_t count = atomic_load_explicit(&sg_memory.window_count, memory_order_acquire);
+    for (uint32_t k = 0; k < count; k++) {
+        const struct sg_window *window = &sg_memory.windows[k];
+        uint64_t base = atomic_load_explicit(&window->base, memory_order_relaxed);
+        if (address[0] + (uint64_t)i->offset - base < atomic_load_explicit(&window->size, memory_order_relaxed))
+            w->near = window;
+    }
+}
+
 /* What compiled code calls for an instruction or a case that it does not know. */
 static bool step(struct exec_warp *w, const struct exec_insn *i)
 {
+    if (i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64)
+        move_near(w, i);
     w->pc = i + 1;
     if (i->straight == EXEC_STRAIGHT_GUARDED)
         exec_run_guarded(w, i);

@@ -1,7 +1,9 @@
 /*
- * access.c: accesses of memory by a full warp. Inline is the usual case: lanes side by side in memory that this window
- * (softgpu/memory.h) allows, or all at one place. In every other case, which includes each fault, the interpreter does
- * the instruction, before anything has been changed. Accesses are volatile: as many as the kernel makes, in its order.
+ * access.c: accesses of memory by a full warp. Inline is the usual case: the lanes of each half of the warp side by
+ * side, in the window (softgpu/memory.h) of the access before, or in shared memory, where they may also be at one
+ * place. In every other case, which includes each fault, the interpreter does the instruction, before anything has been
+ * changed. Accesses are volatile: as many as the kernel makes, in its order. What was looked up in the window stays
+ * known until the next branch backward that ends the turn at the latest.
  */
 #include "softgpu/jit/compile.h"
 
@@ -26,16 +28,6 @@ enum row_bits access_bits(const struct exec_insn *i)
     return i->size == 8 ? ROW_64 : ROW_32;
 }
 
-/* first, first + step, first + 2 * step … */
-static LLVMValueRef ramp(struct compiler *c, LLVMValueRef first, unsigned step)
-{
-    LLVMValueRef steps[SG_LANES];
-    bool wide = LLVMTypeOf(first) == c->i64;
-    for (unsigned l = 0; l < SG_LANES; l++)
-        steps[l] = wide ? constant_64(c, l * step) : constant_32(c, l * step);
-    return LLVMBuildAdd(c->builder, splat(c, first), LLVMConstVector(steps, SG_LANES), "");
-}
-
 static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef lanes = LLVMBuildBitCast(c->builder, LLVMBuildICmp(c->builder, LLVMIntEQ, a, b, ""), c->i32, "");
@@ -52,6 +44,76 @@ static LLVMValueRef is_aligned(struct compiler *c, LLVMValueRef address, unsigne
     LLVMTypeRef type = LLVMTypeOf(address);
     LLVMValueRef odd = LLVMBuildAnd(c->builder, address, LLVMConstInt(type, size - 1, false), "");
     return LLVMBuildICmp(c->builder, LLVMIntEQ, odd, LLVMConstInt(type, 0, false), "");
+}
+
+/* ---- halves of a warp: each lies side by side, or is at one place ---- */
+
+enum { HALF = SG_LANES / 2 };
+
+/* One value in the lower half of the lanes, another in the upper half. */
+static LLVMValueRef halves(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMValueRef which[SG_LANES];
+    LLVMValueRef undefined = LLVMGetUndef(LLVMTypeOf(low) == c->i64 ? c->row64 : c->row32);
+    LLVMValueRef two = LLVMBuildInsertElement(c->builder, undefined, low, constant_32(c, 0), "");
+    two = LLVMBuildInsertElement(c->builder, two, high, constant_32(c, 1), "");
+    for (unsigned l = 0; l < SG_LANES; l++)
+        which[l] = constant_32(c, l >= HALF);
+    return LLVMBuildShuffleVector(c->builder, two, undefined, LLVMConstVector(which, SG_LANES), "");
+}
+
+/* Addresses that grow by `step` from the first lane of each half. */
+static LLVMValueRef half_ramp(struct compiler *c, LLVMValueRef first, unsigned step)
+{
+    LLVMValueRef steps[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        steps[l] = LLVMConstInt(LLVMTypeOf(first) == c->row64 ? c->i64 : c->i32, l % HALF * step, false);
+    return LLVMBuildAdd(c->builder, first, LLVMConstVector(steps, SG_LANES), "");
+}
+
+/* 16 lanes and 16 lanes as one row. */
+static LLVMValueRef join(struct compiler *c, const LLVMValueRef *half)
+{
+    LLVMValueRef which[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        which[l] = constant_32(c, l);
+    return LLVMBuildShuffleVector(c->builder, half[0], half[1], LLVMConstVector(which, SG_LANES), "");
+}
+
+static LLVMValueRef part(struct compiler *c, LLVMValueRef row, unsigned first)
+{
+    LLVMValueRef which[HALF];
+    for (unsigned l = 0; l < HALF; l++)
+        which[l] = constant_32(c, first + l);
+    return LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(LLVMTypeOf(row)), LLVMConstVector(which, HALF), "");
+}
+
+static void set_volatile(LLVMValueRef access) { LLVMSetVolatile(access, true); }
+
+static void move_from(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMTypeRef type = LLVMVectorType(LLVMIntTypeInContext(c->context, 8 * i->size), HALF);
+    LLVMValueRef half[2];
+    for (unsigned h = 0; h < 2; h++) {
+        half[h] = load_from(c, type, address[h], i->size);
+        set_volatile(half[h]);
+    }
+    LLVMValueRef value = join(c, half);
+    bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
+    if (i->size < 4)
+        value = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value, c->row32, "");
+    row_write(c, i->d, access_bits(i), value);
+}
+
+static void move_to(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
+{
+    LLVMTypeRef type = LLVMVectorType(LLVMIntTypeInContext(c->context, 8 * i->size), SG_LANES);
+    LLVMValueRef value = row_read(c, i->s[1], access_bits(i));
+    if (i->size < 4)
+        value = LLVMBuildTrunc(c->builder, value, type, "");
+    for (unsigned h = 0; h < 2; h++)
+        set_volatile(store_to(c, part(c, value, h * HALF), address[h], i->size));
 }
 
 /* ---- global memory ---- */
@@ -90,89 +152,29 @@ static LLVMValueRef may(struct compiler *c, const struct window_place *p, unsign
     return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, moved, wanted, ""), wanted, "");
 }
 
-static LLVMTypeRef memory_type(const struct compiler *c, unsigned size)
-{
-    return size == 8 ? c->row64 : size == 4 ? c->row32
-         : LLVMVectorType(LLVMIntTypeInContext(c->context, 8 * size), SG_LANES);
-}
-
-static void set_volatile(LLVMValueRef access) { LLVMSetVolatile(access, true); }
-
-static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef address)
-{
-    LLVMBuilderRef b = c->builder;
-    LLVMTypeRef type = memory_type(c, i->size);
-    bool small = i->size < 4;
-    if (access_is_store(i)) {
-        LLVMValueRef value = row_read(c, i->s[1], access_bits(i));
-        set_volatile(store_to(c, small ? LLVMBuildTrunc(b, value, type, "") : value, address, i->size));
-        return;
-    }
-    LLVMValueRef value = load_from(c, type, address, i->size);
-    bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
-    set_volatile(value);
-    if (small)
-        value = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value, c->row32, "");
-    row_write(c, i->d, access_bits(i), value);
-}
-
 static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
 {
     LLVMBuilderRef b = c->builder;
-    unsigned bytes = i->size * SG_LANES;
-    LLVMValueRef a = row_read(c, i->s[0], ROW_64);
-    LLVMValueRef first = LLVMBuildExtractElement(b, a, constant_32(c, 0), "");
-    struct window_place p = { .low = address_of(c, first, (uint64_t)i->offset) };
-    LLVMValueRef usual = both(c, all_equal(c, a, ramp(c, first, i->size)), is_aligned(c, p.low, i->size));
-    LLVMBasicBlockRef inside = block_new(c, "inside"), allowed = block_new(c, "allowed");
-    branch_mostly(c, both(c, usual, in_window(c, &p, bytes)), inside, rare);
-    LLVMPositionBuilderAtEnd(b, inside);
-    branch_mostly(c, may(c, &p, bytes, is_load(i->known) ? SG_READ : SG_WRITE), allowed, rare);
+    unsigned bytes = i->size * HALF, rights = is_load(i->known) ? SG_READ : SG_WRITE;
+    LLVMValueRef a = row_read(c, i->s[0], ROW_64), first[2], address[2];
+    struct window_place p[2];
+    for (unsigned h = 0; h < 2; h++) {
+        first[h] = LLVMBuildExtractElement(b, a, constant_32(c, h * HALF), "");
+        p[h].low = address[h] = address_of(c, first[h], (uint64_t)i->offset);
+    }
+    LLVMValueRef beside = all_equal(c, a, half_ramp(c, halves(c, first[0], first[1]), i->size));
+    LLVMValueRef usual = both(c, beside, is_aligned(c, LLVMBuildOr(b, address[0], address[1], ""), i->size));
+    LLVMValueRef inside = both(c, in_window(c, &p[0], bytes), in_window(c, &p[1], bytes));
+    LLVMBasicBlockRef found = block_new(c, "found"), allowed = block_new(c, "allowed");
+    branch_mostly(c, both(c, usual, inside), found, rare);
+    LLVMPositionBuilderAtEnd(b, found);
+    branch_mostly(c, both(c, may(c, &p[0], bytes, rights), may(c, &p[1], bytes, rights)), allowed, rare);
     LLVMPositionBuilderAtEnd(b, allowed);
-    move(c, i, p.low);
+    (access_is_store(i) ? move_to : move_from)(c, i, address);
     LLVMBuildBr(b, behind);
 }
 
-/* ---- shared memory: each half of the warp lies side by side, or is at one place ---- */
-
-enum { HALF = SG_LANES / 2 };
-
-/* One value in the lower half of the lanes, another in the upper half. */
-static LLVMValueRef halves(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
-{
-    LLVMValueRef which[SG_LANES];
-    LLVMValueRef undefined = LLVMGetUndef(c->row32);
-    LLVMValueRef two = LLVMBuildInsertElement(c->builder, undefined, low, constant_32(c, 0), "");
-    two = LLVMBuildInsertElement(c->builder, two, high, constant_32(c, 1), "");
-    for (unsigned l = 0; l < SG_LANES; l++)
-        which[l] = constant_32(c, l >= HALF);
-    return LLVMBuildShuffleVector(c->builder, two, undefined, LLVMConstVector(which, SG_LANES), "");
-}
-
-static LLVMValueRef half_ramp(struct compiler *c)
-{
-    LLVMValueRef steps[SG_LANES];
-    for (unsigned l = 0; l < SG_LANES; l++)
-        steps[l] = constant_32(c, l % HALF * 4);
-    return LLVMConstVector(steps, SG_LANES);
-}
-
-/* Two rows of 16 lanes as one. */
-static LLVMValueRef join(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
-{
-    LLVMValueRef which[SG_LANES];
-    for (unsigned l = 0; l < SG_LANES; l++)
-        which[l] = constant_32(c, l);
-    return LLVMBuildShuffleVector(c->builder, low, high, LLVMConstVector(which, SG_LANES), "");
-}
-
-static LLVMValueRef part(struct compiler *c, LLVMValueRef row, unsigned first)
-{
-    LLVMValueRef which[HALF];
-    for (unsigned l = 0; l < HALF; l++)
-        which[l] = constant_32(c, first + l);
-    return LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(c->row32), LLVMConstVector(which, HALF), "");
-}
+/* ---- shared memory ---- */
 
 static LLVMValueRef fits(struct compiler *c, LLVMValueRef offset, unsigned bytes)
 {
@@ -209,24 +211,6 @@ static LLVMValueRef both_fit(struct compiler *c, const struct shared_place *p, u
     return both(c, p->aligned, both(c, fits(c, p->at[0], bytes), fits(c, p->at[1], bytes)));
 }
 
-static void shared_store(struct compiler *c, const struct exec_insn *i, const struct shared_place *p)
-{
-    LLVMValueRef value = row_read(c, i->s[1], ROW_32);
-    for (unsigned h = 0; h < 2; h++)
-        set_volatile(store_to(c, part(c, value, h * HALF), p->address[h], 4));
-}
-
-static void shared_load(struct compiler *c, const struct exec_insn *i, const struct shared_place *p)
-{
-    LLVMValueRef value[2];
-    for (unsigned h = 0; h < 2; h++) {
-        value[h] = load_from(c, LLVMVectorType(c->i32, HALF), p->address[h], 4);
-        set_volatile(value[h]);
-    }
-    row_write(c, i->d, ROW_32, join(c, value[0], value[1]));
-    has_read(c, i);
-}
-
 static void shared_load_same(struct compiler *c, const struct exec_insn *i, const struct shared_place *p)
 {
     LLVMValueRef value[2];
@@ -247,11 +231,12 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     offsets = LLVMBuildAdd(b, offsets, splat(c, constant_32(c, (uint32_t)i->offset)), "");
     struct shared_place p = shared_place_of(c, offsets);
     LLVMValueRef first = halves(c, p.offset[0], p.offset[1]);
-    LLVMValueRef beside = all_equal(c, offsets, LLVMBuildAdd(b, first, half_ramp(c), ""));
+    LLVMValueRef beside = all_equal(c, offsets, half_ramp(c, first, 4));
     LLVMBasicBlockRef steps = block_new(c, "steps"), other = store ? rare : block_new(c, "other");
     branch_mostly(c, both(c, beside, both_fit(c, &p, 4 * HALF)), steps, other);
     LLVMPositionBuilderAtEnd(b, steps);
-    (store ? shared_store : shared_load)(c, i, &p);
+    (store ? move_to : move_from)(c, i, p.address);
+    has_read(c, i);
     LLVMBuildBr(b, behind);
     if (store)
         return;

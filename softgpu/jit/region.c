@@ -8,7 +8,7 @@
 
 /* MOST: a region of more would take too long to compile. UNNAMED: instructions around which all rows go to the frame
    and back. */
-enum { MOST = 500, LEAST = 3, UNNAMED_MOST = 12 };
+enum { MOST = 300, LEAST = 3, UNNAMED_MOST = 6 };
 
 /* Behind the last branch back to the head; else before the next head. */
 static uint32_t end_of(const struct sg_jit_wish *w)

@@ -17,7 +17,7 @@ $(EXEC_TEST_LEVELS): $(BUILD)/tests/exec-fused-%: $(BUILD)/tests/exec-fused
 ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
 EXEC_TEST_JIT_CHECK := fused progress warps
 EXEC_TEST_JIT_LONG := basic blocks calls carries children clusters faults fragments grids litmus matrix meeting memory \
-                      pointers textures wgmma
+                      pointers textures
 EXEC_TEST_JIT := $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK) $(EXEC_TEST_JIT_LONG))
 $(EXEC_TEST_JIT): $(BUILD)/tests/exec-jit-%: $(BUILD)/tests/exec-% $(SOFTGPU_JIT_LIBRARY)
 	@printf '#!/bin/sh\n: "$${EXEC_TEST_SHARE:=40}"\nexport EXEC_TEST_SHARE\n' > $@
