@@ -94,6 +94,7 @@ static void answer_vms(admin_vms_result *result, const char *only)
                                      .memory = 16ull << 30,
                                      .sharing = CTL_SHARING_MPS | CTL_SHARING_TIME_SLICE,
                                      .gpus = 2,
+                                     .recovery = word("journal:2G"),
                                      .grouping = 1 },
                              .has_secret = 1,
                              .connected = 1,
@@ -108,6 +109,7 @@ static void answer_vms(admin_vms_result *result, const char *only)
                                      .memory = 80ull << 30,
                                      .sharing = CTL_SHARING_EXCLUSIVE,
                                      .gpus = 1,
+                                     .recovery = word("off"),
                                      .wait = ADMIN_WAIT_IN_LINE } };
     result->vms.vms_len = *only ? 1 : 2;
     result->vms.vms_val = *only && strcmp(only, "beta") == 0 ? vms + 1 : vms;
@@ -166,6 +168,8 @@ static void answer_programs(admin_programs_result *result)
             .gpus = i < 2 ? i + 1 : 0,
             .since = ago(4 * HOUR),
             .position = i == 2,
+            .recovery = i < 2 ? CTL_RECOVERY_PROTECTED + i : CTL_RECOVERY_OFF,
+            .recovery_why = word(i == 1 ? "its journal is full" : ""),
             .state = i < 2 ? ADMIN_PROGRAM_RUNNING : ADMIN_PROGRAM_WAITING,
             .prog = { .key = i,
                       .pid = 1000 + i,
