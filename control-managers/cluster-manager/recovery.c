@@ -46,12 +46,11 @@ static void say(struct program *program, const ctl_recovery *recovery)
                       program->executable, program->pid, recovery->why);
         break;
     case CTL_RECOVERY_RECOVERED:
-        cluster_event(
-            program->cluster, ADMIN_WARNING, "program-recovered", &which,
-            "%.200s (pid %u) goes on after the loss of its GPU server, after %llu ms; %llu bytes of its journal were"
-            " repeated",
-            program->executable, program->pid, (unsigned long long)(recovery->outage_us / 1000),
-            (unsigned long long)recovery->bytes);
+        cluster_event(program->cluster, ADMIN_WARNING, "program-recovered", &which,
+                      "%.200s (pid %u) goes on after the loss of its GPU server: after %llu ms, with %llu bytes of its"
+                      " journal repeated",
+                      program->executable, program->pid, (unsigned long long)(recovery->outage_us / 1000),
+                      (unsigned long long)recovery->bytes);
         break;
     case CTL_RECOVERY_FAILED:
         cluster_event(program->cluster, ADMIN_ERROR, "recovery-failed", &which, "%.200s (pid %u): %.600s",

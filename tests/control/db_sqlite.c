@@ -159,7 +159,7 @@ TEST_WITH(a_newer_file_is_refused, setup, teardown)
     assert_int_equal(db_open(uri, &db, error), -EPROTO);
     assert_non_null(strstr(error, "999"));
     command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'",
-            "PRAGMA user_version=6");
+            "PRAGMA user_version=7");
     assert_int_equal(db_open(uri, &db, error), 0);
     assert_int_equal(rows(db), 1);
     db_close(db);
@@ -172,7 +172,7 @@ static int take_gpus(void *context, enum db_kind kind, const union db_row *row)
     return 0;
 }
 
-/* Of before it was kept which GPUs a node has, and who used what, before programs had several GPUs, before drains had
+/* Of before programs were recovered, before it was kept which GPUs a node has, and who used what, before programs had several GPUs, before drains had
    reasons, and before nodes had secrets. */
 TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
 {
@@ -180,12 +180,17 @@ TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
     struct db_change change = { .action = DB_PUT, .kind = DB_NODE, .row.node = { .name = "n1", .host = "h" } };
     struct db_change vm = { .action = DB_PUT, .kind = DB_VM, .row.vm = { .name = "vm", .sms = 4, .gpus = 3 } };
     static const char *const older[] = {
-        "ALTER TABLE nodes DROP COLUMN gpus; PRAGMA user_version=5",
-        "ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage; PRAGMA user_version=4",
-        "ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage; ALTER TABLE vms DROP COLUMN gpus; PRAGMA user_version=3",
-        "ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage; ALTER TABLE vms DROP COLUMN gpus;"
+        "ALTER TABLE vms DROP COLUMN recovery; PRAGMA user_version=6",
+        "ALTER TABLE vms DROP COLUMN recovery; ALTER TABLE nodes DROP COLUMN gpus; PRAGMA user_version=5",
+        "ALTER TABLE vms DROP COLUMN recovery; ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage;"
+        " PRAGMA user_version=4",
+        "ALTER TABLE vms DROP COLUMN recovery; ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage;"
+        " ALTER TABLE vms DROP COLUMN gpus; PRAGMA user_version=3",
+        "ALTER TABLE vms DROP COLUMN recovery; ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage;"
+        " ALTER TABLE vms DROP COLUMN gpus;"
         " ALTER TABLE nodes DROP COLUMN drain_reason; PRAGMA user_version=2",
-        "ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage; ALTER TABLE vms DROP COLUMN gpus;"
+        "ALTER TABLE vms DROP COLUMN recovery; ALTER TABLE nodes DROP COLUMN gpus; DROP TABLE usage;"
+        " ALTER TABLE vms DROP COLUMN gpus;"
         " ALTER TABLE nodes DROP COLUMN drain_reason; ALTER TABLE nodes DROP COLUMN stored; PRAGMA user_version=1",
     };
     uint32_t gpus = 0;
@@ -200,7 +205,7 @@ TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
         assert_int_equal(db_open(uri, &db, error), 0);
         assert_int_equal(rows(db), 3);
         assert_int_equal(db_load(db, DB_VM, 0, take_gpus, &gpus, error), 0);
-        assert_int_equal(gpus, i >= 2 ? 1 : 3); /* as it was then */
+        assert_int_equal(gpus, i >= 3 ? 1 : 3); /* as it was then */
         change.row.node.has_stored = true;
         assert_int_equal(db_apply(db, &change, 1, error), 0);
         db_close(db);
@@ -225,7 +230,7 @@ TEST_WITH(rows_that_others_spoilt_are_named, setup, teardown)
     db_close(db);
     command(
         "python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()' %s \"%s\"",
-        "INSERT INTO vms VALUES('x','','',-5,1,0,1,0,NULL,1)");
+        "INSERT INTO vms VALUES('x','','',-5,1,0,1,0,NULL,1,'')");
     assert_int_equal(db_open(uri, &db, error), 0);
     int count = 0;
     assert_int_equal(db_load(db, DB_ALL, 1, count_row, &count, error), -EBADMSG);
