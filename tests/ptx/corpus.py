@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """corpus.py PTX_READ NVCC [--long]: compiles tests/ptx/corpus/*.cu to PTX, reads it, and compares what was found with a
 count made here in a simpler way. Without nvcc it skips (77). --long: every source for every architecture, also as
-relocatable code; else a selection."""
+relocatable code; else a selection, without library.cu, in which nvcc needs 15 s of a processor for CUB and Thrust."""
 import os
 import re
 import subprocess
@@ -12,6 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from testlib import plan, result, skip, skip_all  # noqa: E402
 
+CPLUSPLUS = {"language": "-std=c++14", "hardware": "-std=c++17", "library": "-std=c++17"}
 ARCHITECTURES = [75, 80, 90, 100, 121]
 TOKEN = re.compile(r'"[^"]*"|::|[;{}:]|[^\s;{}:"]+')
 
@@ -24,7 +25,7 @@ def cases(long):
                     yield name, architecture, ["-rdc=" + rdc]
     for flags in [["-G"], ["-lineinfo"], ["-O1", "-maxrregcount=32"]]:
         yield "language", 75, flags
-    for architecture in ARCHITECTURES if long else [121]:
+    for architecture in ARCHITECTURES if long else []:
         yield "library", architecture, []
 
 
@@ -67,7 +68,7 @@ def main():
         for number, (name, architecture, flags) in enumerate(cases("--long" in sys.argv)):
             title = f"{name}.cu for compute_{architecture} {' '.join(flags)}"
             output = os.path.join(folder, f"{number}.ptx")
-            compiled = subprocess.run([nvcc, "-ptx", f"-arch=compute_{architecture}", "-std=c++17",
+            compiled = subprocess.run([nvcc, "-ptx", f"-arch=compute_{architecture}", CPLUSPLUS[name],
                                        "-Wno-deprecated-gpu-targets", *flags,
                                        os.path.join(HERE, "corpus", name + ".cu"), "-o", output], capture_output=True,
                                        text=True)
