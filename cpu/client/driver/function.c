@@ -2,7 +2,6 @@
    Management". */
 #include "cpu/client/driver/driver.h"
 
-
 _Static_assert((int)CORE_FUNCTION_SETTABLE == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
                    (int)CORE_FUNCTION_ATTRIBUTES == CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE + 1,
                "core_function_info has the attributes by their numbers");
