@@ -143,7 +143,7 @@ static int make_streams(flyt_communicator *comm)
 static int link_all(flyt_communicator *comm, unsigned timeout_ms)
 {
     int status = 0;
-    bool fresh[FLYT_COORDINATOR_MEMBERS];
+    bool fresh[FLYT_COORDINATOR_MEMBERS] = { false };
     for (unsigned rank = 0; rank < comm->ranks; rank++)
         fresh[rank] = comm->members[rank]->links == 0;
     for (unsigned rank = 0; rank < comm->ranks && status == 0; rank++)

@@ -182,12 +182,12 @@ static int engine_make(struct links *links, char *error)
 static int link_make(struct session *session, uint32_t id, struct server_link **out, char *error)
 {
     struct links *links = session->links;
-    struct server_link *link = NULL;
     int status = engine_make(links, error);
-    if (status == 0 && !(link = calloc(1, sizeof *link)))
-        status = rpc_explain(error, -ENOMEM, "a link: no memory");
     if (status < 0)
         return status;
+    struct server_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return rpc_explain(error, -ENOMEM, "a link: no memory");
     *link = (struct server_link){ .session = session, .id = id };
     struct comm_link_settings settings = { .lost = link_lost, .context = link };
     status = links->ways->create(links->engine, &settings, &link->link, error);
