@@ -23,6 +23,9 @@
 static const char passes[] = "mem2reg,instcombine,early-cse,simplifycfg,loop-mssa(licm),early-cse,instcombine,"
                              "simplifycfg";
 
+/* Instructions of a function: each region looks at all of them, to learn which registers are still read. */
+enum { FUNCTION_MOST = 10000 };
+
 struct sg_jit_region { LLVMOrcResourceTrackerRef tracker; };
 
 static struct {
@@ -184,6 +187,10 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
     pthread_once(&library.once, start);
     if (!library.lljit) {
         snprintf(why, size, "%s", library.why);
+        return NULL;
+    }
+    if (wish->count > FUNCTION_MOST) {
+        snprintf(why, size, "a function of %u instructions", wish->count);
         return NULL;
     }
     struct compiler c = { .wish = wish,

@@ -13,4 +13,9 @@ $(SOFTGPU_JIT_LIBRARY): $(SOFTGPU_JIT_OBJECTS)
 SOFTGPU_HAS_JIT := $(if $(wildcard $(LLVM_INCLUDE)/llvm-c/LLJIT.h),yes)
 ifneq ($(SOFTGPU_HAS_JIT),)
 PROGRAMS += $(SOFTGPU_JIT_LIBRARY)
+else
+.PHONY: softgpu-without-jit
+softgpu-without-jit:
+	@echo '  libsoftgpu-jit.so: left out, since LLVM (llvm-dev, 14 to 19) is not there'
+all: softgpu-without-jit
 endif
