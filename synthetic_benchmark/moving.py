@@ -51,8 +51,13 @@ class Rig:
     def __init__(self, place, mib):
         self.place, self.dir = place, tempfile.mkdtemp(prefix="flyt-bench-moves.")
         self.cluster = Local(place.bin, self.dir, "--nodes", "2", "--memory", f"{mib + 128}M")
-        self.ctl("vm", "set", "local", "--sms", "2", "--memory", f"{mib + 64}M")
-        self.program = Program(place, self.cluster)
+        self.program = None
+        try:
+            self.ctl("vm", "set", "local", "--sms", "2", "--memory", f"{mib + 64}M")
+            self.program = Program(place, self.cluster)
+        except BaseException:
+            self.down()
+            raise
 
     def ctl(self, *words):
         """What `flytctl --json` says."""
@@ -83,8 +88,9 @@ class Rig:
         return move["outage_ms"] / 1e3, move["bytes"]
 
     def down(self):
-        self.program.process.kill()
-        self.program.process.communicate()
+        if self.program:
+            self.program.process.kill()
+            self.program.process.communicate()
         self.cluster.down()
         shutil.rmtree(self.dir, ignore_errors=True)
 
