@@ -29,13 +29,13 @@ enum { FUNCTION_MOST = 10000 };
 struct sg_jit_region { LLVMOrcResourceTrackerRef tracker; };
 
 static struct {
-    pthread_once_t once;
     LLVMOrcLLJITRef lljit;
     LLVMTargetMachineRef machine;     /* for the passes */
-    pthread_mutex_t lock;             /* of all that follows: an LLJIT without threads compiles one module at a time */
+    pthread_mutex_t lock;             /* of all: an LLJIT without threads compiles one module at a time */
+    bool tried;
     unsigned names;
     char why[256];
-} library = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
+} library = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool failed(LLVMErrorRef error, char *why, size_t size)
 {
@@ -61,16 +61,16 @@ static LLVMTargetMachineRef machine_new(bool avx512)
     return machine;
 }
 
-static bool has_avx512(void) { return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"); }
-
-static void start(void)
+/* For the level that the first region asks for: the process has one. */
+static void start(bool avx512)
 {
+    library.tried = true;
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
-    LLVMTargetMachineRef machine = machine_new(has_avx512());
-    library.machine = machine_new(has_avx512());
+    LLVMTargetMachineRef machine = machine_new(avx512);
+    library.machine = machine_new(avx512);
     if (!machine || !library.machine) {
         snprintf(library.why, sizeof library.why, "LLVM knows no machine for this processor");
         return;
@@ -184,11 +184,6 @@ static struct sg_jit_region *compile_with(struct compiler *c, sg_jit_code **code
 static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code **code, char *why, size_t size)
 {
     struct sg_jit_region *r = NULL;
-    pthread_once(&library.once, start);
-    if (!library.lljit) {
-        snprintf(why, size, "%s", library.why);
-        return NULL;
-    }
     if (wish->count > FUNCTION_MOST) {
         snprintf(why, size, "a function of %u instructions", wish->count);
         return NULL;
@@ -203,7 +198,12 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
         snprintf(why, size, "too few instructions before the next region");
     else {
         pthread_mutex_lock(&library.lock);
-        r = compile_with(&c, code, why, size);
+        if (!library.tried)
+            start(wish->avx512);
+        if (library.lljit)
+            r = compile_with(&c, code, why, size);
+        else
+            snprintf(why, size, "%s", library.why);
         pthread_mutex_unlock(&library.lock);
     }
     free(c.in_region);
