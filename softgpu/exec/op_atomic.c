@@ -13,7 +13,7 @@
 #include "softgpu/alu/small_float.h"
 #include "softgpu/memory.h"
 
-enum op { ADD, AND, OR, XOR, EXCH, CAS, INC, DEC, MIN, MAX };
+enum atomic_op { ADD, AND, OR, XOR, EXCH, CAS, INC, DEC, MIN, MAX };
 enum { POLL_COST = 24 };
 
 struct atomic_vector { uint32_t to[8]; exec_source from[8]; bool sink[8]; };
@@ -21,7 +21,7 @@ struct atomic_vector { uint32_t to[8]; exec_source from[8]; bool sink[8]; };
 static float f32_of(uint32_t u) { union { uint32_t u; float f; } v = { .u = u }; return v.f; }
 static uint32_t of_f32(float f) { union { uint32_t u; float f; } v = { .f = f }; return v.u; }
 
-static uint32_t small_two(enum op op, uint32_t a, uint32_t b, struct small_float format)
+static uint32_t small_two(enum atomic_op op, uint32_t a, uint32_t b, struct small_float format)
 {
     float x = small_to_f32(a, format), y = small_to_f32(b, format);
     if (op == ADD)                    /* one rounding: the sum of two f16 or bf16 is exact in f32, or far from a tie */
@@ -42,7 +42,7 @@ static uint32_t add_f32(uint32_t a, uint32_t b, bool flush)
     return without_subnormal(of_f32(f32_of(without_subnormal(a)) + f32_of(without_subnormal(b))));
 }
 
-static uint64_t two(enum op op, enum ptx_type type, uint64_t a, uint64_t b, bool flush)
+static uint64_t two(enum atomic_op op, enum ptx_type type, uint64_t a, uint64_t b, bool flush)
 {
     switch (type) {
     case PTX_F32:  return add_f32((uint32_t)a, (uint32_t)b, flush);
@@ -73,32 +73,32 @@ static uint64_t two(enum op op, enum ptx_type type, uint64_t a, uint64_t b, bool
 }
 
 /* One lane. Relaxed and stronger differ for the compiler only in constants, hence the macro. */
-#define ATOMIC(bits)                                                                                     \
-    EXEC_RACY static uint##bits##_t atomic##bits(enum op op, enum ptx_type type, bool flush, void *at,   \
-                                                 uint##bits##_t b, uint##bits##_t c)                     \
-    {                                                                                                    \
-        uint##bits##_t *p = at, old;                                                                     \
-        bool real = type >= PTX_F16 && type <= PTX_F64;                                                  \
-        if (!real)                                                                                       \
-            switch (op) {                                                                                \
-            case ADD: return __atomic_fetch_add(p, b, __ATOMIC_ACQ_REL);                                 \
-            case AND: return __atomic_fetch_and(p, b, __ATOMIC_ACQ_REL);                                 \
-            case OR: return __atomic_fetch_or(p, b, __ATOMIC_ACQ_REL);                                   \
-            case XOR: return __atomic_fetch_xor(p, b, __ATOMIC_ACQ_REL);                                 \
-            default: break;                                                                              \
-            }                                                                                            \
-        if (op == EXCH)                                                                                  \
-            return __atomic_exchange_n(p, b, __ATOMIC_ACQ_REL);                                          \
-        if (op == CAS) {                                                                                 \
-            old = b;                                                                                     \
-            __atomic_compare_exchange_n(p, &old, c, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);          \
-            return old;                                                                                  \
-        }                                                                                                \
-        old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                      \
-        while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)two(op, type, old, b, flush), true, \
-                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))                         \
-            ;                                                                                            \
-        return old;                                                                                      \
+#define ATOMIC(bits)                                                                                          \
+    EXEC_RACY static uint##bits##_t atomic##bits(enum atomic_op op, enum ptx_type type, bool flush, void *at, \
+                                                 uint##bits##_t b, uint##bits##_t c)                          \
+    {                                                                                                         \
+        uint##bits##_t *p = at, old;                                                                          \
+        bool real = type >= PTX_F16 && type <= PTX_F64;                                                       \
+        if (!real)                                                                                            \
+            switch (op) {                                                                                     \
+            case ADD: return __atomic_fetch_add(p, b, __ATOMIC_ACQ_REL);                                      \
+            case AND: return __atomic_fetch_and(p, b, __ATOMIC_ACQ_REL);                                      \
+            case OR: return __atomic_fetch_or(p, b, __ATOMIC_ACQ_REL);                                        \
+            case XOR: return __atomic_fetch_xor(p, b, __ATOMIC_ACQ_REL);                                      \
+            default: break;                                                                                   \
+            }                                                                                                 \
+        if (op == EXCH)                                                                                       \
+            return __atomic_exchange_n(p, b, __ATOMIC_ACQ_REL);                                               \
+        if (op == CAS) {                                                                                      \
+            old = b;                                                                                          \
+            __atomic_compare_exchange_n(p, &old, c, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);               \
+            return old;                                                                                       \
+        }                                                                                                     \
+        old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                           \
+        while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)two(op, type, old, b, flush), true,      \
+                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))                              \
+            ;                                                                                                 \
+        return old;                                                                                           \
     }
 ATOMIC(16)
 ATOMIC(32)
@@ -107,7 +107,7 @@ ATOMIC(64)
 /* Shared memory belongs to one block or cluster, which one host thread runs at a time: nothing to lock. */
 static uint64_t shared_one(const struct exec_insn *i, void *at, uint64_t b, uint64_t c)
 {
-    enum op op = (enum op)i->kind;
+    enum atomic_op op = (enum atomic_op)i->kind;
     enum ptx_type type = (enum ptx_type)i->type;
     uint64_t old = i->size == 8 ? *(uint64_t *)at : i->size == 4 ? *(uint32_t *)at : *(uint16_t *)at, v;
     bool real = type >= PTX_F16 && type <= PTX_F64;
@@ -142,7 +142,7 @@ static bool flushes(const struct exec_warp *w, const struct exec_insn *i, const 
 
 static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
 {
-    enum op op = (enum op)i->kind;
+    enum atomic_op op = (enum atomic_op)i->kind;
     enum ptx_type type = (enum ptx_type)i->type;
     unsigned size = i->size;
     enum exec_found found = exec_address(w, i, size, size, SG_READ | SG_WRITE);
@@ -188,7 +188,7 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
 /* Vectors: each element on its own is atomic. */
 static void run_atomic_vector(struct exec_warp *w, const struct exec_insn *i)
 {
-    enum op op = (enum op)i->kind;
+    enum atomic_op op = (enum atomic_op)i->kind;
     enum ptx_type type = (enum ptx_type)i->type;
     const struct atomic_vector *v = i->extra;
     unsigned size = i->size, n = i->vector;
@@ -210,7 +210,7 @@ static void run_atomic_vector(struct exec_warp *w, const struct exec_insn *i)
 
 /* One exchange (CAS: if the bytes are those of `expected`) of 16 bytes. old: what was there. */
 #ifdef __x86_64__
-static void swap128(enum op op, void *p, const uint64_t *expected, const uint64_t *desired, uint64_t old[2])
+static void swap128(enum atomic_op op, void *p, const uint64_t *expected, const uint64_t *desired, uint64_t old[2])
 {
     old[0] = op == CAS ? expected[0] : 0;
     old[1] = op == CAS ? expected[1] : 0;
@@ -220,7 +220,8 @@ static void swap128(enum op op, void *p, const uint64_t *expected, const uint64_
 #else
 /* One lock for all: whole for other 128-bit atomics, not for plain accesses. */
 static pthread_mutex_t lock128 = PTHREAD_MUTEX_INITIALIZER;
-EXEC_RACY static void swap128(enum op op, void *at, const uint64_t *expected, const uint64_t *desired, uint64_t old[2])
+EXEC_RACY static void swap128(enum atomic_op op, void *at, const uint64_t *expected, const uint64_t *desired,
+                              uint64_t old[2])
 {
     uint64_t *p = at;
     pthread_mutex_lock(&lock128);
@@ -239,7 +240,7 @@ static void run_atomic128(struct exec_warp *w, const struct exec_insn *i)
     enum exec_found found = exec_address(w, i, 16, 16, SG_READ | SG_WRITE);
     if (found == EXEC_FOUND_NONE)
         return;
-    enum op op = (enum op)i->kind;
+    enum atomic_op op = (enum atomic_op)i->kind;
     const uint64_t *b = exec_row(w, i->s[1]), *c = op == CAS ? exec_row(w, i->s[2]) : b;
     uint64_t *to = i->d != UINT32_MAX ? (uint64_t *)(void *)(w->rows + i->d) : NULL, old[2];
     for (uint32_t m = w->mask; m; m &= m - 1) {
@@ -256,7 +257,7 @@ static void run_atomic128(struct exec_warp *w, const struct exec_insn *i)
 
 EXEC_RACY void exec_reduce(struct exec_warp *w, const struct exec_insn *i, void *to, const void *from, unsigned bytes)
 {
-    enum op op = (enum op)i->kind;
+    enum atomic_op op = (enum atomic_op)i->kind;
     enum ptx_type type = (enum ptx_type)i->type;
     bool flush = flushes(w, i, to);
     for (unsigned at = 0; at < bytes; at += i->size) {
@@ -271,7 +272,7 @@ EXEC_RACY void exec_reduce(struct exec_warp *w, const struct exec_insn *i, void 
     }
 }
 
-static bool allowed(enum op op, enum ptx_type t)
+static bool allowed(enum atomic_op op, enum ptx_type t)
 {
     size_t size = ptx_type_size(t);
     bool real = t >= PTX_F16 && t <= PTX_F64;
@@ -330,7 +331,7 @@ static int decode_operation(struct exec_decoder *d, struct exec_insn *n)
 {
     enum ptx_type type = decode_type(d, 0);
     decode_kind(d, n);
-    if (n->kind == 255 || type == PTX_NONE || !allowed((enum op)n->kind, type))
+    if (n->kind == 255 || type == PTX_NONE || !allowed((enum atomic_op)n->kind, type))
         return decode_error(d, "no such atomic operation on that type");
     n->type = (uint8_t)type;
     n->size = (uint8_t)ptx_type_size(type);
@@ -353,7 +354,7 @@ int decode_reduction_kind(struct exec_decoder *d, struct exec_insn *n)
 
 bool exec_reduces(const struct exec_insn *i)
 {
-    return i->type != PTX_NONE && allowed((enum op)i->kind, (enum ptx_type)i->type);
+    return i->type != PTX_NONE && allowed((enum atomic_op)i->kind, (enum ptx_type)i->type);
 }
 
 static int decode_atom(struct exec_decoder *d)

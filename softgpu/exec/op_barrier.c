@@ -13,7 +13,7 @@
 #include <cuda.h>
 #include <string.h>
 
-enum kind { SYNC, ARRIVE, POPC, AND, OR };
+enum barrier_kind { SYNC, ARRIVE, POPC, AND, OR };
 /* Before so many stores behind a barrier, a warp waits for the others; see block.c. */
 enum { HALTS = 4 };
 

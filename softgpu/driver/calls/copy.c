@@ -125,16 +125,16 @@ static CUresult copy(const struct copy *c, CUstream stream, bool asynchronous)
 
 /* ---- one dimension ---------------------------------------------------------------------------------------------- */
 
-enum place { ON_HOST, ON_DEVICE, ANYWHERE };
+enum copy_place { ON_HOST, ON_DEVICE, ANYWHERE };
 
-static struct sgd_side side(uint64_t address, enum place place)
+static struct sgd_side side(uint64_t address, enum copy_place place)
 {
     return (struct sgd_side){ .address = address,
                               .device = place == ON_DEVICE || (place == ANYWHERE && sgd_space_inside(address)) };
 }
 
-static CUresult line(uint64_t to, enum place there, uint64_t from, enum place here, size_t size, CUstream stream,
-                     bool asynchronous)
+static CUresult line(uint64_t to, enum copy_place there, uint64_t from, enum copy_place here, size_t size,
+                     CUstream stream, bool asynchronous)
 {
     struct copy c = { side(to, there), side(from, here), size, 1, 1 };
     return copy(&c, stream, asynchronous);
