@@ -105,7 +105,7 @@ void follow_remove(struct follow *follow, struct followed *thing, uint64_t id, c
     thing->entry = 0;
     struct follow_entry *entry = append(follow);
     char *copy = entry && name ? strdup(name) : NULL;
-    if (!entry || (name && !copy)) { /* followers cannot be told: all of them begin anew */
+    if (!entry || (name && !copy)) { /* followers cannot learn of it: all of them begin anew */
         follow->forgotten = entry ? entry->number : follow->last;
         return;
     }

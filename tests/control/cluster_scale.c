@@ -1,6 +1,7 @@
 /*
- * cluster_scale.c NODES VMS [SECONDS]: a simulated cluster for scale: light-weight node and client managers over loopback against
- * the real cluster manager. Prints what it measured; fails where something does not come about, or takes far too long.
+ * cluster_scale.c NODES VMS [SECONDS]: a simulated cluster for scale: light-weight node and client managers over
+ * loopback against the real cluster manager. Prints what it measured; fails where something does not come about, or
+ * takes far too long.
  * With the numbers of the design (1,000 nodes of 8 GPUs, 20,000 VMs) its targets are tested too, where other programs
  * leave it the machine: what they used meanwhile is printed, and from a fifth on a target that was missed is no
  * failure. SECONDS: of each of the three times in which the monitor's cost is measured.

@@ -172,8 +172,8 @@ static int take_gpus(void *context, enum db_kind kind, const union db_row *row)
     return 0;
 }
 
-/* Of before programs were recovered, before it was kept which GPUs a node has, and who used what, before programs had several GPUs, before drains had
-   reasons, and before nodes had secrets. */
+/* Of before programs were recovered, before it was kept which GPUs a node has, and who used what, before programs had
+   several GPUs, before drains had reasons, and before nodes had secrets. */
 TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
 {
     struct db *db;
