@@ -1,3 +1,15 @@
 # flyt-monitor, with Prometheus and a browser where they are.
 TESTS += "tests/control/monitor.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
 TESTS += "tests/control/monitor_roles.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
+LONG_TESTS += "tests/control/monitor.py $(BIN) $(BUILD)/tests/control_client_program all" \
+              "tests/control/monitor_roles.py $(BIN) $(BUILD)/tests/control_client_program all"
+test-programs run-long-tests: $(BUILD)/tests/control_client_program
+
+# What followers are told, without a cluster.
+$(call objects,tests/control/cluster_follow.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_cluster_follow: $(call objects,tests/control/cluster_follow.c \
+                                           control-managers/cluster-manager/follow.c) \
+                                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
+TESTS += $(BUILD)/tests/control_cluster_follow

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/control/monitor.py BIN PROGRAM: flyt-monitor beside a cluster of flyt-local. PROGRAM uses a GPU and ends.
+"""tests/control/monitor.py BIN PROGRAM [all]: flyt-monitor beside a cluster of flyt-local. PROGRAM uses a GPU and ends.
 
 shows: monitor: metrics as Prometheus reads them, JSON as flytctl prints it, events in less than a second
 shows: monitor: every answer in JSON is as docs/json describes it
@@ -29,6 +29,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from testlib import Local, Skip, case, end, free_ports, need, only_cases, read, spawn, until, write  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
+if_all = case if sys.argv[3:] == ["all"] else lambda test: test      # cases that take long
 ROOM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../control-managers/monitor")
 FOLDER = tempfile.mkdtemp(prefix="flyt-monitor-")
 cluster = Local(BIN, os.path.join(FOLDER, "cluster"), "--nodes", "2", "--monitor")
@@ -455,7 +456,7 @@ def the_page_in_a_browser():
         browser.process.wait()
 
 
-@case
+@if_all
 def the_page_for_everybody():
     """axe finds nothing at both widths, light and dark; neither in a VM's own view, which takes a token."""
     script, browser = axe(), chromium()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/control/monitor_roles.py BIN PROGRAM: who may see what of flyt-monitor, over TLS and by token.
+"""tests/control/monitor_roles.py BIN PROGRAM [all]: who may see what of flyt-monitor, over TLS and by token.
 
 PROGRAM is control_client_program: it takes memory, and goes on when it is given a line.
 
@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from testlib import Local, Skip, case, end, free_ports, need, only_cases, read, spawn, until, write  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
+if_all = case if sys.argv[3:] == ["all"] else lambda test: test      # cases that take long
 ROOM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../control-managers/monitor")
 FOLDER = tempfile.mkdtemp(prefix="flyt-roles-")
 WEB = f"{FOLDER}/web"
@@ -218,7 +219,7 @@ def what_it_refuses_at_its_start():
         end(plain)
 
 
-@case
+@if_all
 def a_thousand_streams():
     context = ssl.create_default_context(cafile=f"{WEB}/ca.crt")
     context.load_cert_chain(*issue("viewer", "many"))
@@ -262,7 +263,7 @@ http.server.HTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
     return spawn(f"{FOLDER}/receiver.log", sys.executable, f"{FOLDER}/receiver.py")
 
 
-@case
+@if_all
 def alertmanager_hears_of_a_lost_node():
     if not shutil.which("prometheus") or not shutil.which("prometheus-alertmanager"):
         raise Skip("prometheus or prometheus-alertmanager is not installed")
