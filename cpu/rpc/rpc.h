@@ -234,7 +234,6 @@ struct rpc_recorder {
 void rpc_client_record(rpc_client *, struct rpc_recorder *);
 /* The connection is given up here as if it had been lost. */
 void rpc_client_break(rpc_client *, const char *reason);
-bool rpc_client_held(rpc_client *);                     /* lost, and to be made anew */
 
 /* While it is held: returns when no thread uses the old connection, and none will add a call. */
 void rpc_client_rest(rpc_client *);

@@ -27,14 +27,6 @@ void rpc_client_record(rpc_client *client, struct rpc_recorder *recorder)
 
 void rpc_client_break(rpc_client *client, const char *reason) { rpc_client_lose(client, true, "%s", reason); }
 
-bool rpc_client_held(rpc_client *client)
-{
-    pthread_mutex_lock(&client->lock);
-    bool held = client->held;
-    pthread_mutex_unlock(&client->lock);
-    return held;
-}
-
 static bool in_use(const rpc_client *client)
 {
     FLYT_ASSERT_HELD(&client->lock);

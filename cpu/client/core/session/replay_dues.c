@@ -4,19 +4,23 @@
 
 #include "replay_dues.h"
 
+static bool grow(uint32_t **counts, size_t from, size_t to)
+{
+    uint32_t *larger = realloc(*counts, to * sizeof *larger);
+    if (!larger)
+        return false;
+    memset(larger + from, 0, (to - from) * sizeof *larger);
+    *counts = larger;
+    return true;
+}
+
 static bool room(struct dues *dues, flyt_id id)
 {
+    const size_t size = (size_t)id + 64;
     if (id < dues->size)
         return true;
-    size_t size = (size_t)id + 64;
-    uint32_t *had = realloc(dues->had, size * sizeof *had);
-    dues->had = had ? had : dues->had;
-    uint32_t *got = had ? realloc(dues->got, size * sizeof *got) : NULL;
-    dues->got = got ? got : dues->got;
-    if (!got)
+    if (!grow(&dues->had, dues->size, size) || !grow(&dues->got, dues->size, size))
         return false;
-    memset(had + dues->size, 0, (size - dues->size) * sizeof *had);
-    memset(got + dues->size, 0, (size - dues->size) * sizeof *got);
     dues->size = size;
     return true;
 }
