@@ -7,6 +7,7 @@ shows: recovery: with `vm set --recovery journal` a program goes on after the lo
    node, with the same values; listings and events say so
 shows: recovery: a program that is not protected any more is shown as such, with the reason, and gets error 46; one
    that is to have no recovery gets 46 too; a wish that makes no sense is refused
+shows: recovery: the commands of docs/elastic.md do what it says
 """
 import json
 import os
@@ -123,8 +124,20 @@ def unprotected(cluster, a):
     ok("a program with pinned memory: shown as unprotected, and error 46")
 
 
+def as_documented(cluster):
+    """The commands of docs/elastic.md; the last one is `off`."""
+    block = read("docs/elastic.md").split("\n## Recovery")[1].split("```sh\n")[1].split("```")[0]
+    lines = [line.split("#")[0].replace("NAME", "local").split() for line in block.splitlines()]
+    words = [line[1:] for line in lines if line[0] == "flytctl"]
+    assert len(words) == 3, block
+    for each in words:
+        cluster.run(*each)
+        assert cluster.rows("vm", "list")[0]["recovery"] == each[-1], each
+    ok("docs/elastic.md: the commands do what it says")
+
+
 def off(cluster):
-    cluster.run("vm", "set", "local", "--recovery", "off")
+    as_documented(cluster)
     a = Program(cluster)
     a.goes_on()
     assert a.row()["recovery"] == "off", a.row()
