@@ -1,7 +1,7 @@
 # tests/fuzz: fuzz targets (`make fuzz`; for 3 s each in `make check`). They are built by clang whatever CC is: objects
 # of other flavours are of no use. Where clang has no libFuzzer, a note takes the program's place, and the test is
 # skipped.
-FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint chain comm_store comm_link
+FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint chain comm_store comm_link web
 FUZZ_CC    ?= clang
 FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
               -fprofile-instr-generate -fcoverage-mapping \
@@ -34,6 +34,11 @@ $(BUILD)/fuzz/control: tests/control/common_fuzz.c cpu/common/secret.c cpu/commo
                        control-managers/cluster-manager/schema.c $(wildcard control-managers/common/*.h) \
                        | $(CONTROL_COMMON_HEADERS) $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c
 	$(call FUZZ_LINK,-I$(CONTROL_COMMON_GENERATED) -luv -lconfig -lcrypto -ltirpc)
+
+$(BUILD)/fuzz/web: tests/fuzz/web.c $(addprefix control-managers/monitor/,access.c texts.c access.h texts.h) \
+                   control-managers/common/protocol.c | $(CONTROL_COMMON_HEADERS) \
+                   $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c
+	$(call FUZZ_LINK,-I$(CONTROL_COMMON_GENERATED) $(CONTROL_COMMON_GENERATED)/control_prot_xdr.c -lcrypto -ltirpc)
 
 $(BUILD)/fuzz/comm_store: tests/fuzz/comm_store.c $(wildcard cpu/comm/*/*.h) cpu/comm/greet/greet.c \
                           $(addprefix cpu/comm/store/,peer.c values.c) cpu/common/secret.c cpu/common/clock.c \
@@ -100,7 +105,8 @@ fuzz_tests = $(call fuzz_test,$(1),rpc,tests/fuzz/seeds/rpc.tar.gz) \
              $(call fuzz_test,$(1),checkpoint,$(BUILD)/fuzz/seeds/checkpoint) \
              $(call fuzz_test,$(1),chain,$(BUILD)/fuzz/seeds/chain) \
              $(call fuzz_test,$(1),comm_store,tests/fuzz/seeds/comm_store.tar.gz) \
-             $(call fuzz_test,$(1),comm_link,tests/fuzz/seeds/comm_link.tar.gz)
+             $(call fuzz_test,$(1),comm_link,tests/fuzz/seeds/comm_link.tar.gz) \
+             $(call fuzz_test,$(1),web,tests/fuzz/seeds/web)
 # (In other flavours they would be the same programs once more.) `make fuzz` is for longer.
 ifeq ($(FLAVOUR),plain)
 TESTS      += $(call fuzz_tests,3)
