@@ -3,6 +3,7 @@
  *
  *   main.c      command line, configuration, signals
  *   programs.c  the programs of this VM, as they speak to us over the unix socket
+ *   find.c      the program of a connection, and the one of a key
  *   cluster.c   the connection to the cluster manager
  *   moves.c     programs that are to go on at another GPU server
  *   own_view.c  what a user of this VM sees of it
@@ -104,6 +105,16 @@ struct manager {
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
+};
+
+struct view_ask;
+
+/* conn_context of a program's connection. */
+struct manager_visitor {
+    struct hello hello;
+    struct manager *manager;
+    struct program *program;
+    struct view_ask *view; /* own_view.c; NULL: none is under way */
 };
 
 /* programs.c */

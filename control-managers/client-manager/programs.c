@@ -30,28 +30,6 @@ enum {
     MAX_CONNECTIONS = 4096
 };
 
-/* conn_context of a program's connection. */
-struct manager_visitor {
-    struct hello hello;
-    struct manager *manager;
-    struct program *program;
-    struct view_ask *view; /* own_view.c; NULL: none is under way */
-};
-
-struct manager *manager_of(struct conn *conn) { return ((struct manager_visitor *)conn_context(conn))->manager; }
-
-struct view_ask **program_view(struct conn *conn) { return &((struct manager_visitor *)conn_context(conn))->view; }
-
-struct program *program_of(struct conn *conn) { return ((struct manager_visitor *)conn_context(conn))->program; }
-
-struct program *program_find(struct manager *manager, uint64_t key)
-{
-    struct program *program = manager->programs;
-    while (program && program->key != key)
-        program = program->next;
-    return program;
-}
-
 /* ---- answering ---- */
 
 static void reply(struct program *program)
