@@ -4,23 +4,16 @@
 
 #include "replay_dues.h"
 
-static bool grow(uint32_t **counts, size_t from, size_t to)
-{
-    uint32_t *larger = realloc(*counts, to * sizeof *larger);
-    if (!larger)
-        return false;
-    memset(larger + from, 0, (to - from) * sizeof *larger);
-    *counts = larger;
-    return true;
-}
-
 static bool room(struct dues *dues, flyt_id id)
 {
     const size_t size = (size_t)id + 64;
     if (id < dues->size)
         return true;
-    if (!grow(&dues->had, dues->size, size) || !grow(&dues->got, dues->size, size))
+    struct due_counts *larger = realloc(dues->counts, size * sizeof *larger);
+    if (!larger)
         return false;
+    memset(larger + dues->size, 0, (size - dues->size) * sizeof *larger);
+    dues->counts = larger;
     dues->size = size;
     return true;
 }
@@ -34,7 +27,7 @@ static bool add(struct dues *dues, const flyt_due *due)
     if (!room(dues, due->id))
         return false;
     dues->late[dues->late_count++] = *due;
-    dues->got[due->id]++;
+    dues->counts[due->id].got++;
     return true;
 }
 
@@ -83,8 +76,8 @@ bool dues_given(struct dues *dues, flyt_id id, bool (*await)(void *), void *cont
 {
     bool good = room(dues, id);
     if (good)
-        dues->had[id]++;
-    while (good && dues->got[id] < dues->had[id])
+        dues->counts[id].had++;
+    while (good && dues->counts[id].got < dues->counts[id].had)
         good = await(context);
     take_out(dues, id);
     return good;
@@ -104,7 +97,6 @@ bool dues_follow(struct dues *dues, const uint8_t *bytes, size_t size, bool (*aw
 
 void dues_free(struct dues *dues)
 {
-    free(dues->had);
-    free(dues->got);
+    free(dues->counts);
     free(dues->late);
 }

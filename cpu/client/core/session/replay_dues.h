@@ -8,8 +8,10 @@
 
 #include "cpu/rpc/cpu_rpc_prot.h"
 
+struct due_counts { uint32_t had, got; /* how often it was said then, and now */ };
+
 struct dues {
-    uint32_t *had, *got; /* by id, which is used again: how often it was said then, and now */
+    struct due_counts *counts; /* by id, which is used again */
     size_t size;
     flyt_due *late; /* said now, and not then: the program is to be given them */
     size_t late_count;
