@@ -1,6 +1,7 @@
 # tests/server: the session and the server processes, spoken to by hand.
 TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory mirror \
-                       tenant image_cache lanes pulse graphs knock shares crowd orders bridge direct links
+                       tenant image_cache lanes pulse graphs knock shares crowd orders bridge direct links \
+                       code_bombs
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
@@ -27,7 +28,7 @@ $(TESTS_SERVER_BINARIES) $(BUILD)/tests/server_bench: $(BUILD)/tests/server_%: $
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka $(CPU_SERVER_LIBS) -o $@
 
 TESTS_SERVER_SOFTGPU := bridge direct links crowd orders software shares lanes hostile local devices contexts handles \
-                        host_memory mirror pulse graphs
+                        host_memory mirror pulse graphs code_bombs
 $(TESTS_SERVER_SOFTGPU:%=$(BUILD)/tests/server_%): | $(BIN)/libsoftgpu.so $(BIN)/libflyt-server.so
 
 $(addprefix $(BUILD)/tests/server_,bridge knock): $(CPU_COMMON_TICKET_OBJECTS)

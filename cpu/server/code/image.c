@@ -2,7 +2,8 @@
  * image.c: code images on their way in, and kept.
  *
  * Memory for an image is taken as its bytes arrive (a large allocation is not touched before). Images that no module
- * uses are kept while all of them together stay under IMAGES_KEEP, the least recently used go first.
+ * uses are kept while all of them together stay under IMAGES_KEEP, or what the tenant may have if that is less; the
+ * least recently used go first.
  */
 #include "cpu/server/code/code.h"
 
@@ -48,6 +49,13 @@ static size_t images_limit(void)
     const char *given = env_get("FLYT_TENANT_HOST_MEMORY");
     unsigned long long half = given ? strtoull(given, NULL, 10) / 2 : 0;
     return half && half < IMAGES_LIMIT ? (size_t)half : IMAGES_LIMIT;
+}
+
+/* How much may be kept while another one of that size comes. */
+static size_t images_beside(size_t size)
+{
+    size_t limit = images_limit(), keep = limit < IMAGES_KEEP ? limit : IMAGES_KEEP;
+    return size < keep ? keep - size : 0;
 }
 
 /* Whether another one of that size may begin to arrive. */
@@ -97,7 +105,7 @@ void serve_image(struct session *session, struct call *call)
     } else if (!args->size || args->size > FLYT_MAX_IMAGE || (unsigned)args->kind > FLYT_IMAGE_INPUT) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
-        images_trim(session, args->size < IMAGES_KEEP ? IMAGES_KEEP - args->size : 0);
+        images_trim(session, images_beside(args->size));
         image = images_fit(session, args->size) ? calloc(1, sizeof *image) : NULL;
         /* One byte more: PTX is looked at as a string. */
         if (image && !(image->bytes = malloc(args->size + 1))) {
@@ -162,7 +170,7 @@ CUresult image_add_linked(struct session *session, uint8_t *bytes, size_t size, 
         image->linked = true;
         return image->complete ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
-    images_trim(session, size < IMAGES_KEEP ? IMAGES_KEEP - size : 0);
+    images_trim(session, images_beside(size));
     if (!images_fit(session, size) || !(image = calloc(1, sizeof *image))) {
         free(bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
