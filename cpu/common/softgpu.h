@@ -11,6 +11,9 @@
 /* A CUfunction_attribute: what the kernel, or a function that it may call, does. Bits. */
 enum { SOFTGPU_FUNCTION_USES = 0x464C5954, SOFTGPU_USES_GRAPHS = 1, SOFTGPU_USES_CHILDREN = 2 };
 
+/* Another: 1 if a launch now may use the heap of malloc(), whose size cannot be changed from then on. */
+enum { SOFTGPU_FUNCTION_HEAP = 0x464C5955 };
+
 /* A CUlaunchAttributeID: the kernel is part of a graph. The value: */
 enum { SOFTGPU_LAUNCH_GRAPH = 0x464C5954 };
 struct softgpu_graph {

@@ -359,6 +359,48 @@ TEST_WITH(copies_arrive_before_host_functions, setup, peer_tear_down)
     }
 }
 
+/* The size of the heap of malloc(), as a program sets it. */
+static int set_heap(struct fixture *f, uint64_t size)
+{
+    limit_args args = { .limit = 2 /* CU_LIMIT_MALLOC_HEAP_SIZE */, .value = size };
+    limit_result result = { 0 };
+    enum clnt_stat status = flyt_limit_set_1(&args, &result, f->peer.stub);
+    return peer_took(&f->peer, status, (xdrproc_t)xdr_limit_result, &result);
+}
+
+/* As natively: behind the launch of a kernel that calls malloc() the heap keeps its size, also where the launch waits
+   in the server. */
+TEST_WITH(heaps_stay_behind_launches_that_wait, setup, peer_tear_down)
+{
+    static const char text[] =
+        ".version 7.0\n.target sm_70\n.address_size 64\n.extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+        ".visible .entry take(.param .u64 out)\n{ .reg .b64 %a, %b; ld.param.u64 %a, [out]; mov.u64 %b, 16;\n"
+        "{ .param .b64 x; .param .b64 y; st.param.b64 [x], %b; call.uni (y), malloc, (x); ld.param.b64 %b, [y]; }\n"
+        "st.global.u64 [%a], %b; ret; }\n";
+    struct fixture *f = *state;
+    enum { DEEP = 2000 };
+    uint64_t taken = 0;
+    uint32_t bytes;
+    assert_int_equal(peer_load(&f->peer, 2, text, NULL, 0), 0);
+    assert_int_equal(peer_function(&f->peer, 9, 2, "take", &bytes), 0);
+    peer_stream_create(&f->peer, 64, 1);
+    host_function(f, 64, 1);
+    assert_int_equal(await_due(f, NULL, 0, false), 1);
+    for (int i = 0; i < DEEP; i++) /* more than a stream gives the driver */
+        add(f, 64, f->base, 1);
+    assert_int_equal(set_heap(f, 16 << 20), 0); /* what waits does not use it */
+    peer_launch(&f->peer, 9, 64, 1, 1, &f->base, 8);
+    assert_int_equal(set_heap(f, 32 << 20), 1);
+    assert_int_equal(set_heap(f, 0), 1);
+    assert_int_equal(set_heap(f, 16 << 20), 0); /* nothing changes */
+    host_function(f, 64, 2);
+    assert_int_equal(await_due(f, NULL, 1, true), 2);
+    assert_int_equal(peer_copy_out(&f->peer, 0, &taken, f->base, sizeof taken), 0);
+    assert_true(taken > 1);
+    assert_int_equal(set_heap(f, 32 << 20), 1); /* by the driver, which has the launch */
+    assert_int_equal(f->peer.last.latched, 0);
+}
+
 /* Thousands of operations behind a host function: they wait in the server, the driver's queue is never full, other
    streams go on, and everything that is ordered behind them stays so. */
 TEST_WITH(deep_queues_block_nobody, setup, peer_tear_down)

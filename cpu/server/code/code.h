@@ -68,6 +68,9 @@ struct function *function_find(struct session *, uint32_t id);
 /* launch.c: as many as `count`. 801: one that holds a handle or a pointer of the client's process. */
 CUresult launch_attributes(const flyt_launch_attribute *from, unsigned count, CUlaunchAttribute *to);
 
+/* Is the deferred call a launch whose kernel may call malloc()? Only the software GPU knows it. Under session.lock. */
+bool launch_may_allocate(const struct session *, const struct call *);
+
 /* image.c */
 struct image *image_find(struct session *, const void *hash);
 void images_free(struct session *);

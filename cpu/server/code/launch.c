@@ -93,6 +93,15 @@ static int launch_issue(struct session *session, struct call *call)
 }
 static const struct operation launch_operation = { .issue = launch_issue, .numbered = true };
 
+bool launch_may_allocate(const struct session *session, const struct call *call)
+{
+    int heap = 0;
+    return session->gpu->graphs && call->operation == &launch_operation && call->function->handle &&
+           session->gpu->FuncGetAttribute(&heap, (CUfunction_attribute)SOFTGPU_FUNCTION_HEAP,
+                                          call->function->handle) == CUDA_SUCCESS &&
+           heap;
+}
+
 void serve_launch(struct session *session, struct call *call)
 {
     const launch_args *args = &call->args.launch;

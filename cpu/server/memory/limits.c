@@ -4,6 +4,9 @@
  * A launch has the stack that the limit gave it when it was called. So a limit that is lowered while launches wait
  * becomes lower for the driver when they have been issued; the program sees the new value at once. One that is
  * raised is raised at once: more stack than it was promised hurts no kernel.
+ *
+ * The heap of malloc() keeps its size from the first launch on that may use it. The driver knows the launches that it
+ * has been given, and the server those that wait.
  */
 #include "cpu/server/session.h"
 
@@ -112,6 +115,27 @@ static bool lowered_late(struct session *session, struct context *context, int l
     return true;
 }
 
+/* ---- the heap ---- */
+
+/* Under session.lock, by the loader, so the functions of all launches up to here have been looked up. */
+static bool heap_is_needed(struct session *session, struct context *context)
+{
+    for (struct list *link = list_first(&context->streams); link; link = list_next(&context->streams, link))
+        for (struct call *call = LIST_OBJECT(link, struct stream, of_context)->first; call; call = call->next)
+            if (launch_may_allocate(session, call))
+                return true;
+    return false;
+}
+
+/* Would the heap change behind a launch that has been called, and waits? */
+static bool heap_overtakes(struct session *session, struct context *context, int limit, size_t value)
+{
+    size_t before = 0;
+    return limit == CU_LIMIT_MALLOC_HEAP_SIZE && late_needed(session, context) &&
+           session->gpu->CtxGetLimit(&before, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS && value != before &&
+           heap_is_needed(session, context);
+}
+
 /* ---- the calls ---- */
 
 /* By the loader. The context cannot end meanwhile: its end waits for the loader. */
@@ -124,6 +148,8 @@ static void limit_set(struct session *session, struct call *call)
     pthread_mutex_lock(&session->lock);
     struct context *context = context_find(session, args->context);
     CUresult r = context ? context_use(session, context) : CUDA_ERROR_INVALID_CONTEXT;
+    if (r == CUDA_SUCCESS && heap_overtakes(session, context, args->limit, value))
+        r = CUDA_ERROR_INVALID_VALUE;
     bool late = r == CUDA_SUCCESS && lowered_late(session, context, args->limit, &value, &r);
     pthread_mutex_unlock(&session->lock);
     if (r == CUDA_SUCCESS && !late)

@@ -182,8 +182,7 @@ static CUresult launch(struct sgd_context *current, const struct launching *q, s
         if (fine) {
             l->kernel = f->kernel;
             l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
-            /* A function of another module may call malloc(), which has seen to it that there is a heap. */
-            bool reaches_heap = f->module->reaches_heap || (f->info.calls_pointers && s->context->heap);
+            bool reaches_heap = sgd_function_reaches_heap(f);
             l->heap = reaches_heap ? s->context->heap : NULL;
             l->print = s->context->print;
             l->attribute = attribute_of;

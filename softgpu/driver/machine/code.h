@@ -153,6 +153,9 @@ CUresult sgd_library_module(struct sgd_library *, struct sgd_context *, struct s
 /* A CUfunction, or a CUkernel in the current context. Under the mutex. */
 CUresult sgd_function_find(CUfunction, struct sgd_context *, struct sgd_function **);
 CUresult sgd_kernel_function(struct sgd_kernel *, struct sgd_context *, struct sgd_function **);
+/* May it call malloc() or free()? A function of another module, which it calls by its address, may too: the module has
+   seen to it that there is a heap. */
+bool sgd_function_reaches_heap(const struct sgd_function *);
 CUresult sgd_function_get_attribute(const struct sgd_function *, CUfunction_attribute, int *);
 CUresult sgd_function_set_attribute(struct sgd_function *, CUfunction_attribute, int);
 bool sgd_function_fits(const struct sgd_function *, uint64_t threads, size_t dynamic, CUresult *why);

@@ -84,10 +84,16 @@ CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
+bool sgd_function_reaches_heap(const struct sgd_function *f)
+{
+    return f->module->reaches_heap || (f->info.calls_pointers && f->module->context->heap);
+}
+
 CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_attribute attribute, int *value)
 {
     switch ((int)attribute) {
     case SOFTGPU_FUNCTION_USES: *value = (int)f->info.uses; break;
+    case SOFTGPU_FUNCTION_HEAP: *value = sgd_function_reaches_heap(f); break;
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)f->info.max_threads; break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->info.static_shared; break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = (int)f->info.const_bytes; break;
