@@ -3,7 +3,9 @@
 #include <cuda_runtime.h>
 #include <stdio.h>
 
-__global__ static void kernel(int *p) { *p = 1; }
+#define TEXT(name) #name
+#define SIZE(name) sizeof TEXT(name) // another image for each name
+__global__ static void kernel(int *p) { *p = SIZE(NAME); }
 
 extern "C" int NAME(void)
 {
@@ -12,11 +14,10 @@ extern "C" int NAME(void)
 }
 
 #ifdef PROGRAM
+extern "C" int second(void);
 int main()
 {
-    int codes[3];
-    for (int i = 0; i < 3; i++)
-        codes[i] = NAME();
+    const int codes[] = { NAME(), second(), NAME() };
     printf("%d %d %d\n", codes[0], codes[1], codes[2]);
 }
 #endif

@@ -130,7 +130,7 @@ def the_runtime_initialises_the_driver_api():
 
 @case
 def code_that_the_server_refuses():
-    """A library with two images of machine code only: it is named once. The program's own image is told of once."""
+    """A library with two images of machine code only: it is named once. The program's own two are told of once."""
     for library in "refused-static.so", "refused-shared.so":
         done = run(sys.executable, "-c", f"import ctypes as c; l = c.CDLL({own(library)!r})\n"
                    "print(l.first(), l.second(), l.first())")

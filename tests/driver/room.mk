@@ -38,7 +38,7 @@ $(TESTS_DRIVER)/libsanitizer-collection.so:
 	@mkdir -p $(@D)
 	echo | $(CC) -x c -shared -o $@ -
 
-# Machine code only, which the software GPU refuses: in two images of a library, and in a program.
+# Machine code only, which the software GPU refuses: in two images of a library, and in two of a program.
 TESTS_DRIVER_REFUSED := $(addprefix $(TESTS_DRIVER)/,refused-static.so refused-shared.so refused)
 TESTS_DRIVER_MACHINE  = $(NVCC) $(CUDA_STD) -gencode arch=compute_75,code=sm_75 -Wno-deprecated-gpu-targets \
                         -Xcompiler -fPIC -o $@
@@ -47,9 +47,9 @@ $(TESTS_DRIVER)/refused-%.o: tests/driver/machine_code.cu
 	$(TESTS_DRIVER_MACHINE) -c -DNAME=$* $<
 $(TESTS_DRIVER)/refused-%.so: $(TESTS_DRIVER)/refused-first.o $(TESTS_DRIVER)/refused-second.o
 	$(TESTS_DRIVER_MACHINE) -shared -cudart $* $^
-$(TESTS_DRIVER)/refused: tests/driver/machine_code.cu
+$(TESTS_DRIVER)/refused: tests/driver/machine_code.cu $(TESTS_DRIVER)/refused-second.o
 	@mkdir -p $(@D)
-	$(TESTS_DRIVER_MACHINE) -cudart shared -DNAME=first -DPROGRAM $<
+	$(TESTS_DRIVER_MACHINE) -cudart shared -DNAME=first -DPROGRAM $^
 .SECONDARY: $(addprefix $(TESTS_DRIVER)/refused-,first.o second.o)
 
 # The driver API's own rules: contexts, modules, launches, handles that have ended.

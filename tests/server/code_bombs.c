@@ -1,5 +1,5 @@
-/* shows: attacks: compressed code that the linker is given over the protocol, as fat binaries, machine code, objects and
- *   libraries, takes no more than a link, and a session, may have; what was unpacked and read is given back */
+/* shows: attacks: compressed code that the linker is given over the protocol, as fat binaries, machine code, objects
+ *   and libraries, takes no more than a link, and a session, may have; what was unpacked and read is given back */
 /* code_bombs.c: LINK of inputs that are small, and large when unpacked. See tests/softgpu/code_memory.c for the driver
    alone. */
 #include <ar.h>

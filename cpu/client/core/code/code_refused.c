@@ -3,8 +3,8 @@
  *
  * Libraries carry the same code in several forms. They try an image, and go on with another one when it is refused:
  * with the software GPU many have images of machine code only. So the message names the library, says that it may go
- * on, and comes once for each library and error. An image of the program itself is named by nothing but its bytes, and
- * the message about it comes once.
+ * on, and comes once for each library and error. An image of the program itself has no name: of all those of which the
+ * server says the same, for example of the images of a static library, the message comes once.
  *
  * Whose an image is: the object that its bytes lie in. NVIDIA's libraries unpack some of theirs into memory of their
  * own; so where no object has the bytes, and one of these libraries made the call that needs the image, it is that
@@ -98,7 +98,7 @@ void code_image_refused(const core_image *image, int code, const char *log, size
         log_size--;
     const char *library = library_of(image);
     uint64_t what = mix(UINT64_C(0xcbf29ce484222325), &code, sizeof code);
-    what = library ? mix(what, library, strlen(library)) : mix(what, image->bundle.hash, sizeof image->bundle.hash);
+    what = library ? mix(what, library, strlen(library)) : mix(what, log, log_size);
     const bool quiet = printed_before(what);
     if (quiet && !log_enabled(LOG_LEVEL_DEBUG))
         return;
