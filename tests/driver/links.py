@@ -148,6 +148,9 @@ def main():
     if not arguments.unchecked:
         options_are_checked(architecture)
         inputs_are_checked(architecture, lto)
+    for arch in architecture, architecture.replace(b"sm", b"compute"):  # the linker may not know the architecture
+        code, handle = create(arch, b"-lto", b"-ptx")
+        good(code or linker.nvJitLinkDestroy(ctypes.byref(handle)))
     image = link([architecture], KERNEL, FORTY, UNUSED)  # no context yet
     link([architecture], KERNEL)
     good(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))

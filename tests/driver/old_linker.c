@@ -17,7 +17,8 @@ int nvJitLinkCreate(void **handle, uint32_t count, const char *const *options)
 {
     int architecture = 0;
     for (uint32_t i = 0; i < count; i++)
-        sscanf(options[i], "-arch=sm_%d", &architecture);
+        if (sscanf(options[i], "-arch=sm_%d", &architecture) != 1)
+            sscanf(options[i], "-arch=compute_%d", &architecture);
     if (architecture > NEWEST)
         fprintf(stderr, "fatal   : Internal error: couldn't initialize arch state\n");
     *handle = malloc(1);
