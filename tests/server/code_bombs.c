@@ -18,6 +18,11 @@ enum { OUT_OF_MEMORY = 2 };
 /* A link may take a quarter of the limit, and of a text there are its input, its result, and what is sent. What the
    software GPU and the server need besides is far less than an unpacked bomb of SAME texts. */
 enum { PEAK = LIMIT + 3 * TEXT };
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { IS_MEASURED = 0 }; /* a sanitizer keeps what was freed for a while */
+#else
+enum { IS_MEASURED = 1 };
+#endif
 
 struct bytes {
     uint8_t *at;
@@ -196,7 +201,7 @@ TEST_WITH(a_link_has_one_budget, set_up, peer_tear_down)
             assert_int_equal(
                 link_of(*state, &bomb, cases[i].type == INPUT_CUBIN ? INPUT_CUBIN : INPUT_FATBINARY, 1, 0, log), 0);
         }
-    assert_in_range(peak(), 1, before + PEAK);
+    assert_true(!IS_MEASURED || (before && peak() <= before + PEAK));
     free(log);
 }
 
@@ -207,7 +212,7 @@ TEST_WITH(a_session_has_one_budget, set_up, peer_tear_down)
     size_t before = peak();
     for (unsigned i = 1; i <= 3 * LIMIT / TEXT; i++)
         assert_int_equal(link_of(*state, &bomb, INPUT_FATBINARY, 1, i, log), 0);
-    assert_in_range(peak(), 1, before + LIMIT + PEAK);
+    assert_true(!IS_MEASURED || (before && peak() <= before + LIMIT + PEAK));
     free(log);
 }
 
