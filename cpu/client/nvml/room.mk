@@ -31,7 +31,7 @@ $(NVML_SMI_OBJECTS): | $(CPU_RPC_HEADERS)
 $(BIN)/flyt-smi: $(NVML_SMI_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_RPC_MANAGER_OBJECTS) $$(CPU_COMMON_OBJECTS) \
     | $(NVML_LIBRARY) $(AGED)
 	@mkdir -p $(@D)
-	$(CC) $(AGED_LDFLAGS) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 \
+	$(CC) $(ALONE) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 \
 	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/cudart' $(call inside,-ltirpc)
 # What flyt-run puts first in the PATH of programs.
 $(BIN)/tools/nvidia-smi: | $(BIN)/flyt-smi
