@@ -189,6 +189,35 @@ static void body_queries(void)
     }
 }
 
+/* Streams that come when the program is not protected any more: they hear of the new server, not of the words that the
+   lost one wrote. The new stream has the id of the old one, and as many calls. */
+static void body_unprotected_later(void)
+{
+    enum { CALLS = 12 };
+    static char data[512 * 1024];
+    core_context *c = begin("journal:1M");
+    core_stream first, second, other;
+    uint64_t out = allocate(c, 4096), room = allocate(c, sizeof data);
+    uint32_t zero = 0, turns = 30000000, got = 7;
+    CHECK(copy_in(c, 0, out, &zero, sizeof zero, true) == 0);
+    CHECK(core_stream_create(c, 1, 0, &first) == 0 && core_stream_create(c, 1, 0, &other) == 0);
+    for (unsigned i = 0; i < CALLS; i++)
+        CHECK(launch(c, first, "count_up", (void *[]){ &room }) == 0);
+    CHECK(core_stream_synchronize(c, first) == 0 && kill_workers() > 0 && word_at(c, room) == CALLS);
+    CHECK(core_stream_destroy(first) == 0 && core_context_synchronize(c) == 0);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(copy_in(c, 0, room, data, sizeof data, true) == 0);
+    CHECK(core_stream_create(c, 1, 0, &second) == 0);
+    CHECK(launch(c, second, "slow", (void *[]){ &out, &turns }) == 0);
+    for (unsigned i = 1; i < CALLS; i++)
+        CHECK(launch(c, second, "count_up", (void *[]){ &room }) == 0);
+    int code;
+    while ((code = core_stream_query(c, second)) == CORE_NOT_READY)
+        pause_ms(1);
+    CHECK(code == 0);
+    CHECK(copy_out(c, other, &got, out, sizeof got, true) == 0 && got == 1);
+}
+
 /* Each runs once, in its turn, although the server is killed before, while and after it runs. */
 enum { FUNCTIONS = 24 };
 static atomic_uint functions_run;
@@ -402,6 +431,7 @@ static void body_off(void)
 ISOLATED(worker_killed, 60)
 ISOLATED(inside_a_call, 60)
 ISOLATED(queries, 60)
+ISOLATED(unprotected_later, 60)
 ISOLATED(host_functions, 60)
 ISOLATED(threads, 120)
 ISOLATED(other_values, 60)

@@ -240,6 +240,7 @@ static void lost(const char *reason)
 {
     sigset_t all, before;
     pthread_t thread;
+    progress_forget();
     snprintf(recovery.reason, sizeof recovery.reason, "%s", reason);
     log_warning("the connection to the GPU server %s is lost: %s. The program waits while its session is made again",
                 core_session.uri, reason);

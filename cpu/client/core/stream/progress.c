@@ -28,17 +28,22 @@ struct chunk {
 
 static struct chunk *_Atomic directory[CHUNKS];             /* by wire id, above FLYT_FIRST_STREAM */
 static struct rpc_shared_memory shared;                     /* numbers NULL: none are published */
+static atomic_bool stale;                                   /* `shared` is that of a server that was lost */
 static _Atomic uint64_t unpublished;                        /* stays 0 */
 
 void progress_open(void)
 {
     rpc_client_shared_memory(core_session.client, &shared);
+    atomic_store(&stale, false);
 }
+
+void progress_forget(void) { atomic_store(&stale, true); }
 
 _Atomic uint64_t *progress_published(flyt_id wire)
 {
     /* what a program learns there is not in the journal */
-    return shared.numbers && wire < shared.number_count && !journal_on() ? &shared.numbers[wire] : &unpublished;
+    bool published = shared.numbers && wire < shared.number_count && !journal_on() && !atomic_load(&stale);
+    return published ? &shared.numbers[wire] : &unpublished;
 }
 
 static bool raise_to(atomic_uint_fast64_t *value, uint64_t to)

@@ -160,6 +160,9 @@ void client_stream_submit(struct client_stream *, struct wire_call *, void (*arr
 /* ---- progress.c: numbers ---- */
 
 void progress_open(void);                                   /* at attach */
+/* The server is lost: no stream that comes takes what its shared memory says; those that are there take nothing of it,
+   as the program is protected. */
+void progress_forget(void);
 _Atomic uint64_t *progress_published(flyt_id wire);         /* struct client_stream.published */
 /* Numbers of that id are this stream's; NULL: nobody's. false: no memory. */
 bool progress_direct(flyt_id wire, struct client_stream *);
