@@ -1,6 +1,9 @@
 /*
  * replay.c: see replay.h.
  *
+ * A replay may take as long as the work since the program's start: nothing here ends it but an answer that differs or
+ * the loss of the new server, of which the rpc layer knows (it hears the server's beats).
+ *
  * The order is kept: a call is sent when all answers have come that had come before it. So what the program did because
  * it knew something (a copy in one stream after an event of another one was found complete, say) happens after the same
  * thing again. For the same reason an answer counts only when the streams have come as far as it had said.
@@ -16,7 +19,6 @@
  * ones the program has been given, and when it said that they had ended. Those that are due here, and that the program
  * has not been given, are given to it at the end.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +33,8 @@
 #include "replay.h"
 #include "replay_dues.h"
 
-/* So long one answer, or one stream, may make it wait. */
-#define REPLAY_WAIT_NS (60 * CLOCK_NS_PER_SECOND)
+/* So long it waits at its end for printed text that the program has had. */
+#define REPLAY_TEXT_NS (60 * CLOCK_NS_PER_SECOND)
 
 struct replay_bytes {
     const uint8_t *at;
@@ -71,14 +73,6 @@ struct replay {
     size_t streams;
     struct journal_text texts[JOURNAL_TEXTS];
     struct surplus *surplus, **surplus_end; /* printed, and the program has not had it */
-    struct {
-        pthread_t thread;
-        pthread_mutex_t lock;
-        pthread_cond_t changed;
-        uint64_t until;
-        bool ends, late;
-    } watch;
-    bool watched;
     char *why;
     size_t why_size;
 };
@@ -135,54 +129,6 @@ static bool fails(struct replay *r, const char *what)
     if (!*r->why)
         snprintf(r->why, r->why_size, "%s", what);
     return false;
-}
-
-/* ---- time: a thread ends the connection when something takes too long ---- */
-
-static void *watch_run(void *context)
-{
-    struct replay *r = context;
-    pthread_mutex_lock(&r->watch.lock);
-    while (!r->watch.ends && !r->watch.late) {
-        struct timespec until = clock_timespec(r->watch.until);
-        pthread_cond_clockwait(&r->watch.changed, &r->watch.lock, CLOCK_MONOTONIC, &until);
-        r->watch.late = !r->watch.ends && clock_now() >= r->watch.until;
-    }
-    bool late = r->watch.late;
-    pthread_mutex_unlock(&r->watch.lock);
-    if (late)
-        rpc_client_shutdown(r->client);
-    return NULL;
-}
-
-static void watch_goes_on(struct replay *r)
-{
-    pthread_mutex_lock(&r->watch.lock);
-    r->watch.until = clock_now() + REPLAY_WAIT_NS;
-    pthread_mutex_unlock(&r->watch.lock);
-}
-
-static bool watch_begin(struct replay *r)
-{
-    r->watch.until = clock_now() + REPLAY_WAIT_NS;
-    pthread_mutex_init(&r->watch.lock, NULL);
-    pthread_cond_init(&r->watch.changed, NULL);
-    r->watched = pthread_create(&r->watch.thread, NULL, watch_run, r) == 0;
-    return r->watched;
-}
-
-static void watch_end(struct replay *r)
-{
-    if (!r->watched)
-        return;
-    pthread_mutex_lock(&r->watch.lock);
-    r->watch.ends = true;
-    pthread_cond_signal(&r->watch.changed);
-    pthread_mutex_unlock(&r->watch.lock);
-    pthread_join(r->watch.thread, NULL);
-    pthread_cond_destroy(&r->watch.changed);
-    pthread_mutex_destroy(&r->watch.lock);
-    r->watched = false;
 }
 
 /* ---- answers of the new server ---- */
@@ -288,7 +234,7 @@ static bool ask(struct replay *r, uint32_t procedure, const struct replay_bytes 
     call.rpc = call_of(procedure, &call.args, &call);
     if (rpc_client_submit(r->client, &call.rpc) != RPC_SUCCESS ||
         (rpc_client_wait(r->client, &call.rpc), rpc_client_lost(r->client)))
-        return fails(r, r->watch.late ? "it took too long" : "the new GPU server was lost");
+        return fails(r, "the new GPU server was lost");
     *got = call.got;
     return true;
 }
@@ -372,7 +318,7 @@ static bool events_hear(void *context)
     rpc_client_wait(r->client, &call->rpc);
     r->events = call->next;
     free(call);
-    return !rpc_client_lost(r->client) || fails(r, r->watch.late ? "it took too long" : "the new GPU server was lost");
+    return !rpc_client_lost(r->client) || fails(r, "the new GPU server was lost");
 }
 
 static bool was_unanswered(const struct replay *r, uint32_t xid)
@@ -530,7 +476,7 @@ static bool await_answer(struct replay *r, const struct journal_entry *entry)
     } else if (call) {
         rpc_client_wait(r->client, &call->rpc);
         if (rpc_client_lost(r->client))
-            good = fails(r, r->watch.late ? "it took too long" : "the new GPU server was lost");
+            good = fails(r, "the new GPU server was lost");
     }
     if (call)
         good = good && compare(r, entry->procedure, &had, &call->got);
@@ -612,7 +558,6 @@ static bool run_all(struct replay *r)
     if (!find_unanswered(r))
         return false;
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
-        watch_goes_on(r);
         if (!follow(r, entry))
             return false;
     }
@@ -627,12 +572,9 @@ bool replay_run(struct replay *r, char *why, size_t size)
     r->why = why;
     r->why_size = size;
     *why = 0;
-    if (!watch_begin(r))
-        return fails(r, "no thread can be started");
     rpc_client_record(r->client, &r->recorder);
     bool good = run_all(r);
     rpc_client_flush(r->client);
-    watch_end(r);
     rpc_client_record(r->client, NULL);
     if (good && !answers_are_good(r))
         good = fails(r, "the new GPU server refused a call");

@@ -13,8 +13,7 @@
 struct replay;
 /* `next` is connected, has said HELLO, and has the program's window. NULL: no memory. */
 struct replay *replay_begin(rpc_client *next);
-/* Nobody adds to the journal meanwhile. False: an answer differs, the server failed, or the time is over; *why says
-   it. */
+/* Nobody adds to the journal meanwhile. False: an answer differs, or the server failed; *why says it. */
 bool replay_run(struct replay *, char *why, size_t size);
 /* `client`, whose journal it is, goes on with the connection of `next`, which is gone then. */
 bool replay_hand_over(struct replay *, rpc_client *client);
