@@ -9,6 +9,7 @@
 // shows: pinned memory in kernels: a kernel reads a word that the program writes again and again
 // shows: pinned memory in kernels: graphs, also launched again after the program has written
 // shows: pinned memory in kernels: read(2) and other threads fill it; allocated again it has nothing of before
+// shows: pinned memory in kernels: allocated again at the same address, by a pointer that lies in device memory only
 // shows: pinned memory in kernels: registered memory by its device pointer; what else lies in its pages stays
 #include "check.h"
 #include <fcntl.h>
@@ -558,6 +559,30 @@ static void again()
     }
 }
 
+__device__ int *cell;
+__global__ void add_to_cell(int value) { *cell += value; }
+
+// The same address again: the server still has memory there, so a kernel that finds the pointer in device memory gets
+// to it without being noticed.
+static void again_by_a_pointer_in_memory()
+{
+    for (int round = 0; indirect && round < 8; round++) {
+        int *word = pinned<int>(1), *beside = pinned<int>(1);
+        *word = round;
+        MUST(cudaMemcpyToSymbol(cell, &word, sizeof word));
+        add_to_cell<<<1, 1>>>(100);
+        MUST(cudaDeviceSynchronize());
+        HOLDS(*word == round + 100);
+        MUST(cudaFreeHost(word));
+        *beside = round;
+        MUST(cudaMemcpyToSymbol(cell, &beside, sizeof beside));
+        add_to_cell<<<1, 1>>>(1000);
+        MUST(cudaDeviceSynchronize());
+        HOLDS(*beside == round + 1000);
+        MUST(cudaFreeHost(beside));
+    }
+}
+
 static void registered()
 {
     enum { N = 70001 };
@@ -693,6 +718,7 @@ int main(int argc, char **argv)
     graphs();
     from_outside();
     again();
+    again_by_a_pointer_in_memory();
     registered();
     threads();
     after_a_reset();

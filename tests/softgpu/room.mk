@@ -6,12 +6,14 @@ TESTS_SOFTGPU_PROGRAMS := $(addprefix $(BUILD)/tests/softgpu/,$(TESTS_SOFTGPU))
 $(TESTS_SOFTGPU_PROGRAMS): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o | $(SOFTGPU_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN)) -lcmocka -lpthread -lm
 
-# Not one of those that tests/driver runs over libcuda.so.1 of programs: it sets the driver's environment.
-$(BUILD)/tests/softgpu/code_memory: $(BUILD)/tests/softgpu/code_memory.o | $(SOFTGPU_LIBRARY)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN)) -lcmocka -lzstd
+# None of those that tests/driver runs over libcuda.so.1 of programs: one sets the driver's environment, the other makes
+# calls that only the software GPU has.
+TESTS_SOFTGPU_OWN := $(addprefix $(BUILD)/tests/softgpu/,code_memory shut_memory)
+$(TESTS_SOFTGPU_OWN): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o | $(SOFTGPU_LIBRARY)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN)) -lcmocka -lzstd -lpthread
 
 ifneq ($(filter $(SOFTGPU_LIBRARY),$(PROGRAMS)),)
-TESTS += $(BUILD)/tests/softgpu/code_memory
+TESTS += $(TESTS_SOFTGPU_OWN)
 TESTS += $(TESTS_SOFTGPU_PROGRAMS)
 # The same with delayed completions, reordered streams and refused addresses.
 TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts test_launch test_memory test_random test_streams test_texrefs test_textures test_vmm),"env FLYT_SOFTGPU_CHAOS=7 $(program)")

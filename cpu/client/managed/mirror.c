@@ -100,6 +100,22 @@ static void area_use(struct area *a)
     a->kernels = true;
 }
 
+/* The server has the piece, so kernels reach these areas without asking for them. */
+static void areas_use(const struct piece *p)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    for (struct area *a = area_above(p->node.key); a && a->node.key < p->node.key + p->size; a = area_behind(a))
+        area_use(a);
+}
+
+/* Does the server have memory of it already? */
+static bool area_there(const struct area *a)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    const struct tree_node *next = tree_at_or_above(&mirror.pieces, a->node.key, 0);
+    return piece_find(a->node.key) || (next && next->key < a->node.key + a->size);
+}
+
 static int area_add(uint64_t address, uint64_t size, void *host, uint64_t registered)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
@@ -109,6 +125,8 @@ static int area_add(uint64_t address, uint64_t size, void *host, uint64_t regist
     *a = (struct area){ .node.key = address, .size = (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), .host = host,
                         .registered = registered };
     tree_insert(&mirror.areas, &a->node);
+    if (area_there(a))
+        area_use(a);
     atomic_fetch_or(&launch_heed, HEED_MIRROR);
     return CORE_OK;
 }
@@ -315,6 +333,7 @@ static int piece_add(const struct area *a, uint64_t address)
     }
     *p = (struct piece){ .node.key = at, .size = size, .base = base };
     tree_insert(&mirror.pieces, &p->node);
+    areas_use(p);
     code = piece_send(p);
     return code ? code : patch_send(false);
 }
