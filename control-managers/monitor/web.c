@@ -18,14 +18,15 @@
 #include <unistd.h>
 
 #include "control-managers/monitor/access.h"
+#include "control-managers/monitor/connections.h"
 #include "control-managers/monitor/monitor.h"
 #include "control-managers/monitor/web_tls.h"
 #include "cpu/common/log.h"
 
 enum {
     CONNECTIONS = 1536,
+    OTHERS = 6, /* one of so many connections is for callers that do not follow the events */
     OF_ONE_HOST = 256,
-    IDLE_SECONDS = 20,
     BEAT_SECONDS = 10,
     MEMORY = 16384,
     STACK = 256 * 1024,
@@ -230,7 +231,9 @@ static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connecti
     }
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, stream_read, stream, stream_free);
-    if (!response)
+    if (response)
+        connections_follow(connection);
+    else
         stream_free(stream);
     return answer(connection, MHD_HTTP_OK, "text/event-stream", response);
 }
@@ -310,6 +313,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     *upload_size = 0;
+    connections_request(connection);
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
     if (!access_host_fits(host, monitor->hosts, monitor->host_count))
         return say(connection, MHD_HTTP_MISDIRECTED_REQUEST, "This name is not served; --host allows further names.\n");
@@ -382,11 +386,12 @@ static bool serve(struct monitor *monitor)
         { MHD_OPTION_END, 0, NULL },
     };
     static const struct MHD_OptionItem without[] = { { MHD_OPTION_END, 0, NULL } };
-    web.daemon = MHD_start_daemon(flags | (web.tls ? MHD_USE_TLS : 0), 0, NULL, NULL, handle, monitor,
-                                  MHD_OPTION_LISTEN_SOCKET, web.fd, MHD_OPTION_CONNECTION_LIMIT, most_connections(),
-                                  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-                                  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_THREAD_STACK_SIZE,
-                                  (size_t)STACK, MHD_OPTION_ARRAY, web.tls ? with_tls : without, MHD_OPTION_END);
+    web.daemon = MHD_start_daemon(
+        flags | (web.tls ? MHD_USE_TLS : 0), 0, NULL, NULL, handle, monitor, MHD_OPTION_LISTEN_SOCKET, web.fd,
+        MHD_OPTION_CONNECTION_LIMIT, most_connections(), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REQUEST_SECONDS,
+        MHD_OPTION_NOTIFY_CONNECTION, connections_notice, NULL, MHD_OPTION_NOTIFY_COMPLETED, connections_answered, NULL,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
+        MHD_OPTION_ARRAY, web.tls ? with_tls : without, MHD_OPTION_END);
     return web.daemon != NULL;
 }
 
@@ -412,7 +417,7 @@ int web_begin(struct monitor *monitor, char *error)
     web.fd = listen_on(monitor, error);
     if (web.fd < 0)
         return -1;
-    if (!serve(monitor)) {
+    if (!connections_begin(most_connections() / OTHERS) || !serve(monitor)) {
         snprintf(error, 256, "the web server cannot be started");
         return -1;
     }
@@ -468,6 +473,7 @@ void web_end(struct monitor *monitor)
     end_streams(monitor);
     if (web.daemon)
         MHD_stop_daemon(web.daemon);
+    connections_end();
     web_tls_free(web.tls);
     access_tokens_free(web.tokens);
 }

@@ -4,6 +4,7 @@
 shows: monitor: metrics as Prometheus reads them, JSON as flytctl prints it, events in less than a second
 shows: monitor: every answer in JSON is as docs/json describes it
 shows: monitor: it changes nothing, other names and methods are refused, nonsense and slow readers do no harm
+shows: monitor: connections whose requests never end shut nobody out, and end
 shows: monitor: counters do not fall when the cluster manager is killed
 shows: monitor: the page in a real browser, at 360 and 1,280 pixels, by keyboard, an event in less than a second, texts
   that would be HTML; axe finds nothing in light and dark, nor in a VM's own view
@@ -15,6 +16,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -308,6 +310,39 @@ def nonsense_and_slow_readers_do_no_harm():
     for peer in slow:
         peer.close()
     need(cluster.json("status")["nodes_up"] == 2, "the cluster manager is well")
+
+
+@case
+def unfinished_requests_shut_nobody_out():
+    """More connections than the monitor serves, each with the beginning of a request and then a byte per second."""
+    held, resource_limit = [], resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource_limit[1]), resource_limit[1]))
+
+    def move():
+        """Those that still stand."""
+        still = []
+        for peer in held:
+            try:
+                peer.send(b"x")
+                still.append(peer)
+            except OSError:
+                peer.close()
+        return still
+    try:
+        for _ in range(1700):
+            peer = socket.create_connection(address.split(":"))
+            peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+            held.append(peer)
+        begun = time.monotonic()
+        need(request("/metrics")[0] == 200 and time.monotonic() - begun < 5, f"{time.monotonic() - begun} s")
+        while held and time.monotonic() - begun < 30:
+            time.sleep(1)
+            held = move()
+        need(not held, f"{len(held)} connections still stand after {time.monotonic() - begun} s")
+    finally:
+        for peer in held:
+            peer.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, resource_limit)
 
 
 @case
