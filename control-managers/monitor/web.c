@@ -79,6 +79,7 @@ static struct {
     pthread_rwlock_t keys;
     struct web_tls *tls;
     struct access_tokens *tokens;
+    struct event_stream *streams; /* under the monitor's lock */
 } web = { .fd = -1, .keys = PTHREAD_RWLOCK_INITIALIZER };
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
@@ -135,6 +136,7 @@ static bool may(const struct access_rights *rights, enum needs needs)
 /* ---- events as they come ---- */
 
 struct event_stream {
+    struct event_stream *next, **link; /* web.streams */
     struct monitor *monitor;
     uint64_t after;
     unsigned ends;             /* as monitor->ends was when it began */
@@ -205,9 +207,37 @@ static void stream_free(void *context)
     struct event_stream *stream = context;
     pthread_mutex_lock(&stream->monitor->lock);
     stream->monitor->streams--;
+    *stream->link = stream->next;
+    if (stream->next)
+        stream->next->link = stream->link;
     pthread_mutex_unlock(&stream->monitor->lock);
     free(stream->left);
     free(stream);
+}
+
+/* A VM may have a quarter of the streams, and all VMs together three: so none shuts out another, nor they those who
+   watch the whole. The lock is held. */
+static bool streams_full(const struct monitor *monitor, const char *vm)
+{
+    unsigned most = monitor->most_streams, quarter = most < 4 ? 1 : most / 4, own = 0, of_vms = 0;
+    if (monitor->streams >= most || !*vm)
+        return monitor->streams >= most;
+    for (const struct event_stream *one = web.streams; one; one = one->next) {
+        of_vms += *one->vm != '\0';
+        own += strcmp(one->vm, vm) == 0;
+    }
+    return own >= quarter || of_vms >= (most < 4 ? most : 3 * quarter);
+}
+
+/* The lock is held. */
+static void keep_stream(struct event_stream *stream)
+{
+    stream->monitor->streams++;
+    stream->next = web.streams;
+    stream->link = &web.streams;
+    if (web.streams)
+        web.streams->link = &stream->next;
+    web.streams = stream;
 }
 
 static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connection *connection,
@@ -216,13 +246,13 @@ static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connecti
     const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
     struct event_stream *stream = calloc(1, sizeof *stream);
     pthread_mutex_lock(&monitor->lock);
-    bool full = monitor->streams >= monitor->most_streams;
+    bool full = streams_full(monitor, rights->vm);
     if (stream && !full) {
-        monitor->streams++;
         *stream = (struct event_stream){ .monitor = monitor,
                                          .ends = monitor->ends,
                                          .after = last ? strtoull(last, NULL, 10) : monitor->newest };
         snprintf(stream->vm, sizeof stream->vm, "%s", rights->vm);
+        keep_stream(stream);
     }
     pthread_mutex_unlock(&monitor->lock);
     if (!stream || full) {

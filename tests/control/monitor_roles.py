@@ -5,6 +5,7 @@ PROGRAM is control_client_program: it takes memory, and goes on when it is given
 
 shows: monitor: over TLS certificates and tokens say who sees what: a role matrix of all paths; a VM sees its rows only
 shows: monitor: revoked and foreign certificates, and tokens that were taken back, count no more after a reload
+shows: monitor: a VM takes a quarter of the streams of events at most, and leaves others theirs
 shows: monitor: Prometheus reads it over TLS with a token; Alertmanager hears of a node that was killed
 """
 import contextlib
@@ -217,6 +218,30 @@ def what_it_refuses_at_its_start():
             need(found == wanted, f"{found}, not {wanted}")
     finally:
         end(plain)
+
+
+@case
+def a_vm_takes_a_part_of_the_streams():
+    own, held = spawn(f"{FOLDER}/eight.log", *MONITOR, "--streams", "8", "--tokens", f"{FOLDER}/tokens"), []
+    try:
+        until(lambda: "http://" in read(f"{FOLDER}/eight.log"), "it starts")
+        port = int(re.search(r"http://\S+:(\d+)/", read(f"{FOLDER}/eight.log"))[1])
+
+        def followed(role):
+            """How many streams it gets until it is refused one."""
+            for count in range(10):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+                held.append(connection)
+                connection.request("GET", "/api/v1/events", headers={"Authorization": f"Bearer {tokens[role][0]}"})
+                if connection.getresponse().status == 503:
+                    return count
+            return 10
+        found = [followed(role) for role in ("client:local", "client:other", "viewer")]
+        need(found == [2, 2, 4], found)
+    finally:
+        for connection in held:
+            connection.close()
+        end(own)
 
 
 @if_all
