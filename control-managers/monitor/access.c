@@ -173,6 +173,8 @@ bool access_host_fits(const char *host, const char *const *hosts, size_t count)
     size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
     if (length > strlen(host) || (host[length] && host[length] != ':'))
         return false;
+    if (host[length] && host[length + 1 + strspn(host + length + 1, "0123456789")]) /* "127.0.0.1:80@elsewhere" */
+        return false;
     for (size_t i = 0; i < sizeof loopback / sizeof *loopback; i++)
         if (same_host(loopback[i], host, length))
             return true;

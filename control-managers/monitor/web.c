@@ -350,6 +350,13 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return give(monitor, connection, url);
 }
 
+/* No path that is served has anything escaped, and "/page.js%00x" must not become one that is. */
+static size_t leave_escaped(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context, (void)connection;
+    return strlen(text);
+}
+
 /* ---- begin and end ---- */
 
 /* A socket, at a loopback address unless it speaks TLS; -1: why is in *error. */
@@ -420,8 +427,8 @@ static bool serve(struct monitor *monitor)
         flags | (web.tls ? MHD_USE_TLS : 0), 0, NULL, NULL, handle, monitor, MHD_OPTION_LISTEN_SOCKET, web.fd,
         MHD_OPTION_CONNECTION_LIMIT, most_connections(), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REQUEST_SECONDS,
         MHD_OPTION_NOTIFY_CONNECTION, connections_notice, NULL, MHD_OPTION_NOTIFY_COMPLETED, connections_answered, NULL,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
-        MHD_OPTION_ARRAY, web.tls ? with_tls : without, MHD_OPTION_END);
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_ARRAY, web.tls ? with_tls : without, MHD_OPTION_END);
     return web.daemon != NULL;
 }
 

@@ -240,7 +240,8 @@ def nothing_can_be_changed():
             need(status == 405 and headers["Allow"] == "GET, HEAD", f"{method} {path}: {status}")
     need(cluster.json("status")["last_event"] == before, "something happened")
     need(request("/", "HEAD")[0] == 200 and request("/", "HEAD")[2] == "", "HEAD")
-    for path in ("/nothing", "/../etc/passwd", "/api/v1/", "/page.html", "//", "/api/v1/vms/secret"):
+    for path in ("/nothing", "/../etc/passwd", "/api/v1/", "/page.html", "//", "/api/v1/vms/secret", "/page.js%00x",
+                 "/api/v1/vms%00x", "/api/v1/vms%00"):
         need(request(path)[0] == 404, path)
     for path in ("/", "/page.js", "/metrics", "/nothing"):
         headers = request(path)[1]
@@ -254,7 +255,8 @@ def other_names_are_refused():
     port = address.split(":")[1]
     for host, wanted in ((f"localhost:{port}", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("LOCALHOST", 200),
                          ("evil.example", 421), (f"127.0.0.1.evil.example:{port}", 421), ("localhost.", 421),
-                         ("[::1].evil", 421), ("127.0.0.1@evil", 421)):
+                         ("[::1].evil", 421), ("127.0.0.1@evil", 421),
+                         (f"127.0.0.1:{port}@evil", 421), (f"[::1]:{port}@evil", 421), ("127.0.0.1:80x", 421)):
         need(request("/metrics", host=host)[0] == wanted, host)
     raw = socket.create_connection(address.split(":"))
     raw.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
