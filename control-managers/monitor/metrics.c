@@ -211,6 +211,12 @@ static double seconds(const json_t *row, const char *key)
     return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) ? (double)timegm(&parts) : 0;
 }
 
+void metrics_of_components(struct metrics *metrics, bool manager_answers)
+{
+    metrics_add(metrics, "flyt_up", "component=\"monitor\"", 1);
+    metrics_add(metrics, "flyt_up", "component=\"cluster-manager\"", manager_answers);
+}
+
 void metrics_of_status(struct metrics *metrics, const json_t *status)
 {
     char text[LABEL_SIZE], labels[LABELS_SIZE];

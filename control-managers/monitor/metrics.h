@@ -15,6 +15,8 @@ void metrics_add(struct metrics *, const char *name, const char *labels, double 
 /* The text, to be freed; frees the metrics. NULL: no memory. */
 char *metrics_end(struct metrics *, size_t *size);
 
+/* That the monitor runs, and whether the cluster manager answers. */
+void metrics_of_components(struct metrics *, bool manager_answers);
 /* What rows say. */
 void metrics_of_status(struct metrics *, const json_t *status);
 void metrics_of_mirror(struct metrics *, struct mirror *);  /* all but each server */

@@ -58,12 +58,17 @@ struct monitor {
     struct text *texts[TEXTS];             /* NULL: nothing was read yet */
     struct event_text events[EVENTS_KEPT]; /* a ring; by number */
     uint64_t newest;
+    uint64_t heard_ms, read_ms; /* of CLOCK_MONOTONIC: the last answer, the last reading that was whole; 0: none */
+    bool lost;                  /* the last reading failed */
     unsigned streams;
     unsigned ends; /* so often have all streams been asked to end */
 };
 
 /* Until a signal ends it. The exit status. */
 int monitor_read(struct monitor *);
+/* Whether the cluster manager is away: it could not be read, or a few readings have passed without any answer.
+   age_seconds: since the last reading that was whole. The lock is held. */
+bool monitor_away(const struct monitor *, uint64_t *age_seconds);
 /* 0; or -1, and *error (256 bytes). web_end waits for its threads. */
 int web_begin(struct monitor *, char *error);
 void web_end(struct monitor *);

@@ -85,7 +85,13 @@ async function ask(name, headers = {}) {
   return reply;
 }
 
-const get = async name => (await ask(name)).json();
+// How old what is shown is, in seconds, while the cluster manager does not answer; otherwise null.
+let old = null;
+async function get(name) {
+  const reply = await ask(name), manager = reply.headers.get("Flyt-Manager");
+  if (manager) old = manager === "away" ? reply.headers.get("Flyt-Age") : null;
+  return reply.json();
+}
 
 function showVms(vms) {
   table("#vms", vms, [["VM", row => row.name], ["Connected", row => row.connected ? "yes" : "no"],
@@ -135,8 +141,9 @@ async function show() {
   try {
     const me = await get("me");
     const what = await (me.vm ? showOne(me.vm) : showCluster());
-    state.textContent = `${what}; read ${new Date().toLocaleTimeString()}`;
-    state.className = "";
+    state.textContent = old === null ? `${what}; read ${new Date().toLocaleTimeString()}` :
+      `${what}. The cluster manager does not answer: this is how it was ${old} seconds ago.`;
+    state.className = old === null ? "" : "bad";
   } catch (problem) {
     state.textContent = `Not up to date: ${problem.message}`;
     state.className = "bad";

@@ -16,7 +16,15 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 
-enum { CALL_MS = 10000, EVENTS_MS = 1000 };
+/* AWAY: so many intervals without an answer, within the limits, and the cluster manager is away. */
+enum {
+    CALL_MS = 10000,
+    EVENTS_MS = 1000,
+    RETRY_MS = 5000,
+    AWAY_INTERVALS = 3,
+    LEAST_AWAY_MS = 5000,
+    MOST_AWAY_MS = 15000
+};
 
 struct cluster_reader {
     struct monitor *monitor;
@@ -37,6 +45,21 @@ static void on_signal(int number)
         reload = 1;
     else
         ended = 1;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+bool monitor_away(const struct monitor *monitor, uint64_t *age_seconds)
+{
+    uint64_t now = now_ms(), most = (uint64_t)AWAY_INTERVALS * monitor->interval_ms;
+    most = most < LEAST_AWAY_MS ? LEAST_AWAY_MS : most > MOST_AWAY_MS ? MOST_AWAY_MS : most;
+    *age_seconds = (now - monitor->read_ms) / 1000;
+    return monitor->lost || now - monitor->heard_ms > most;
 }
 
 /* ---- the connection ---- */
@@ -91,6 +114,9 @@ static int ask(void *context, uint32_t procedure, const void *args, void *result
     int code = link_call_wait(reader->link, procedure, args, CALL_MS, result, reader->error);
     if (code)
         return code;
+    pthread_mutex_lock(&reader->monitor->lock);
+    reader->monitor->heard_ms = now_ms();
+    pthread_mutex_unlock(&reader->monitor->lock);
     const ctl_status *status = result;
     if (status->code == CTL_OK)
         return 0;
@@ -266,6 +292,15 @@ static int read_all(struct cluster_reader *reader, struct metrics *metrics, stru
     return 0;
 }
 
+static void note_reading(struct monitor *monitor, bool good)
+{
+    pthread_mutex_lock(&monitor->lock);
+    monitor->lost = !good;
+    if (good)
+        monitor->read_ms = now_ms();
+    pthread_mutex_unlock(&monitor->lock);
+}
+
 /* Whatever comes of it, the metrics say whether the cluster manager answered. */
 static void read_once(struct cluster_reader *reader)
 {
@@ -279,9 +314,9 @@ static void read_once(struct cluster_reader *reader)
             log_warning("event=manager-away why=\"%s\": it is asked again", reader->error);
     }
     reader->said = !good;
+    note_reading(reader->monitor, good);
     if (metrics) {
-        metrics_add(metrics, "flyt_up", "component=\"monitor\"", 1);
-        metrics_add(metrics, "flyt_up", "component=\"cluster-manager\"", good);
+        metrics_of_components(metrics, good);
         put_metrics(reader->monitor, TEXT_METRICS, metrics);
     }
     if (each)
@@ -320,13 +355,6 @@ static void read_events(struct cluster_reader *reader)
     protocol_free((xdrproc_t)xdr_admin_events_result, &result);
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 int monitor_read(struct monitor *monitor)
 {
     struct sigaction action = { .sa_handler = on_signal };
@@ -343,6 +371,8 @@ int monitor_read(struct monitor *monitor)
             due = now_ms() + monitor->interval_ms;
         }
         read_events(&reader);
+        if (!reader.link && due > now_ms() + RETRY_MS)
+            due = now_ms() + RETRY_MS;
     }
     disconnect(&reader);
     if (reader.loop)

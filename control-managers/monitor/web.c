@@ -19,6 +19,7 @@
 
 #include "control-managers/monitor/access.h"
 #include "control-managers/monitor/connections.h"
+#include "control-managers/monitor/metrics.h"
 #include "control-managers/monitor/monitor.h"
 #include "control-managers/monitor/web_tls.h"
 #include "cpu/common/log.h"
@@ -270,13 +271,33 @@ static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connecti
 
 /* ---- requests ---- */
 
+/* What is known of the cluster, or NULL. While the cluster manager is away the metrics say nothing else, also when the
+   reader still waits for it. */
+static struct text *hold_text(struct monitor *monitor, enum text_kind kind, bool *away, uint64_t *age)
+{
+    pthread_mutex_lock(&monitor->lock);
+    *away = monitor_away(monitor, age);
+    struct text *text = text_hold(monitor->texts[kind]);
+    pthread_mutex_unlock(&monitor->lock);
+    if (!text || !*away || (kind != TEXT_METRICS && kind != TEXT_SERVER_METRICS))
+        return text;
+    text_release(text);
+    struct metrics *metrics = metrics_create();
+    size_t size = 0;
+    if (metrics && kind == TEXT_METRICS)
+        metrics_of_components(metrics, false);
+    char *bytes = metrics ? metrics_end(metrics, &size) : NULL;
+    return text_make(bytes, size);
+}
+
 static enum MHD_Result give_text(struct monitor *monitor, struct MHD_Connection *connection, enum text_kind kind,
                                  const char *type, const char *vm)
 {
     size_t size = 0;
-    pthread_mutex_lock(&monitor->lock);
-    struct text *text = text_hold(monitor->texts[kind]);
-    pthread_mutex_unlock(&monitor->lock);
+    uint64_t age;
+    bool away;
+    char seconds[24];
+    struct text *text = hold_text(monitor, kind, &away, &age);
     if (!text)
         return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "The cluster manager has not answered yet.\n");
     if (*vm) {
@@ -289,8 +310,13 @@ static enum MHD_Result give_text(struct monitor *monitor, struct MHD_Connection 
     const char *bytes = text_bytes(text, &size);
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)(uintptr_t)bytes, text_release, text);
-    if (!response)
+    if (!response) {
         text_release(text);
+        return MHD_NO;
+    }
+    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)age);
+    MHD_add_response_header(response, "Flyt-Manager", away ? "away" : "up");
+    MHD_add_response_header(response, "Flyt-Age", seconds);
     return answer(connection, MHD_HTTP_OK, type, response);
 }
 

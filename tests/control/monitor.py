@@ -6,6 +6,7 @@ shows: monitor: every answer in JSON is as docs/json describes it
 shows: monitor: it changes nothing, other names and methods are refused, nonsense and slow readers do no harm
 shows: monitor: connections whose requests never end shut nobody out, and end
 shows: monitor: counters do not fall when the cluster manager is killed
+shows: monitor: answers and the page say that the cluster manager is away, also when it only stands still
 shows: monitor: the page in a real browser, at 360 and 1,280 pixels, by keyboard, an event in less than a second, texts
   that would be HTML; axe finds nothing in light and dark, nor in a VM's own view
 """
@@ -18,6 +19,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -534,6 +536,37 @@ def the_page_for_everybody():
         end(own)
         browser.process.kill()
         browser.process.wait()
+
+
+@case
+def it_says_that_the_manager_is_away():
+    """The cluster manager stands still, so that its connections stay."""
+    process = int(read(f"{cluster.dir}/run/cluster-manager.pid").split()[0])
+    up, names = 'flyt_up{component="cluster-manager"}', ("status", "vms", "nodes", "moves")
+    until(lambda: samples().get(up) == 1, "it is there")
+    headers = request("/api/v1/vms")[1]
+    need(headers["Flyt-Manager"] == "up" and int(headers["Flyt-Age"]) < 15, headers)
+    rows = {name: request(f"/api/v1/{name}")[2] for name in names}
+    os.kill(process, signal.SIGSTOP)
+    try:
+        until(lambda: samples() == {up: 0, 'flyt_up{component="monitor"}': 1}, lambda: request("/metrics")[2], 18)
+        need(samples("/metrics/servers") == {}, "samples of servers")
+        for name in names:
+            _, headers, text = request(f"/api/v1/{name}")
+            need(headers["Flyt-Manager"] == "away" and int(headers["Flyt-Age"]) >= 4 and text == rows[name], headers)
+        try:
+            browser = chromium()
+        except Skip:
+            return
+        try:
+            browser.open(f"http://{address}/", 1280)
+            until(lambda: "The cluster manager does not answer" in text_of(browser), lambda: text_of(browser))
+        finally:
+            browser.process.kill()
+            browser.process.wait()
+    finally:
+        os.kill(process, signal.SIGCONT)
+        until(lambda: request("/api/v1/vms")[1]["Flyt-Manager"] == "up" and samples().get(up) == 1, "it is back", 40)
 
 
 @case
