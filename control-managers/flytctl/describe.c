@@ -1,4 +1,8 @@
-/* describe.c: all about one thing: what `show` says, what belongs to it, and its last events. */
+/*
+ * describe.c: all about one thing: what `show` says, what belongs to it, and its last events.
+ *
+ * In JSON and YAML the lists take the place of the numbers that `show` has under the same keys.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +134,8 @@ int command_describe(struct flytctl *ctl)
                                ctl->argv[0]);
     if (!code) {
         code = gather(ctl, kind, row, lists);
-        json_object_update(row, lists);
+        if (ctl->json)
+            json_object_update(row, lists);
         if (code)
             json_decref(row);
         else

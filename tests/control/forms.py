@@ -306,6 +306,7 @@ def top_under_tmux():
 def all_about_one_thing():
     text = shown_by("describe", "vm", "alpha", "-n", "1")
     need("Programs" in text and "python3.11" in text and "program-refused" in text and "vm-added" not in text, text)
+    need(re.search(r"^Programs +[1-9]", text, re.M) and re.search(r"^GPU servers +[1-9]", text, re.M), text)
     row = json.loads(shown_by("describe", "node", "gpu-1", "-j"))
     need(row["name"] == "gpu-1" and len(row["gpus"]) == 2 and [each["id"] for each in row["servers"]] == [1, 2, 4]
          and [each["kind"] for each in row["events"]] == ["node-joined", "server-started"], row)
