@@ -24,8 +24,8 @@ static const struct column program_columns[] = {
     { "GPU", "gpu", COLUMN_END, NULL, 5 },
     { "SMS", "sms", COLUMN_NUMBER, NULL, 0 },
     { "MEMORY", "memory", COLUMN_SIZE, NULL, 0 },
-    { "BEGUN", "begun", COLUMN_TEXT, NULL, 3 },
-    { "ENDED", "ended", COLUMN_TEXT, NULL, 2 },
+    { "BEGUN", "begun", COLUMN_TIME, NULL, 3 },
+    { "ENDED", "ended", COLUMN_TIME, NULL, 2 },
     { "SM-SECONDS", "sm_seconds", COLUMN_NUMBER, NULL, 0 },
     { "WHY", "why", COLUMN_TEXT, NULL, 6 },
     { "EXECUTABLE", "executable", COLUMN_END, NULL, 7 },
@@ -195,8 +195,8 @@ int command_usage(struct flytctl *ctl)
         { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 },
         { "SMS", "sms", COLUMN_NUMBER, NULL, 1 },
         { "MEMORY", "memory", COLUMN_SIZE, NULL, 1 },
-        { "FIRST", "begun", COLUMN_TEXT, NULL, 2 },
-        { "LAST", "ended", COLUMN_TEXT, NULL, 2 },
+        { "FIRST", "begun", COLUMN_TIME, NULL, 2 },
+        { "LAST", "ended", COLUMN_TIME, NULL, 2 },
     };
     return print_rows(ctl, rows, columns, COUNT(columns), none);
 }

@@ -64,18 +64,6 @@ static const char *text_of(const json_t *row, const char *key)
     return text && *text ? text : NULL;
 }
 
-/* "2026-11-26T16:06:22.123456Z" as it is on the clock here, or in UTC. */
-static void time_text(const struct flytctl *ctl, const char *when, char *text, size_t size)
-{
-    struct tm parts = { 0 }, here;
-    snprintf(text, size, "%.19s", when ? when : "-");
-    if (ctl->utc || !when || !strptime(when, "%Y-%m-%dT%H:%M:%S", &parts))
-        return;
-    time_t seconds = timegm(&parts);
-    if (localtime_r(&seconds, &here))
-        strftime(text, size, "%Y-%m-%dT%H:%M:%S", &here);
-}
-
 static void print_event_titles(const struct flytctl *ctl)
 {
     char zone[ZONE_SIZE] = "UTC", title[2 * ZONE_SIZE];
@@ -98,7 +86,7 @@ static void print_event_line(const struct flytctl *ctl, const json_t *row)
     char when[32];
     const char *vm = text_of(row, "vm"), *node = text_of(row, "node"), *severity = text_of(row, "severity");
     const char *color = color_of(ctl, "severity", severity ? severity : ""), *kind = text_of(row, "kind");
-    time_text(ctl, text_of(row, "time"), when, sizeof when);
+    text_time(ctl, text_of(row, "time"), when, sizeof when);
     printf("%s  %s%-7s%s  ", when, color, severity ? severity : "-", color_end(color));
     int at = EVENT_INDENT + 9 + printf("%-18s  ", kind ? kind : "-");
     at += print_name(ctl, vm ? vm : node ? node : "-", at, WHO_WIDTH);

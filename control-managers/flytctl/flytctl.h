@@ -167,6 +167,7 @@ enum column_kind {
     COLUMN_NUMBER,
     COLUMN_SIZE,
     COLUMN_AGO,
+    COLUMN_TIME,
     COLUMN_YES,
     COLUMN_PART,
     COLUMN_PART_SIZE,
@@ -174,7 +175,8 @@ enum column_kind {
     COLUMN_ANY
 };
 /* key2: of the whole, for COLUMN_PART. rank: 0: always shown; else, where there is no room, those with higher ranks go
-   first. COLUMN_END is a text of which the end is kept if it has to be cut. COLUMN_ANY: the value as CSV has it. */
+   first. COLUMN_END is a text of which the end is kept if it has to be cut. COLUMN_ANY: the value as CSV has it. COLUMN_TIME: to the
+   second, on the clock here, or in UTC with --utc. */
 struct column {
     const char *title, *key;
     enum column_kind kind;
@@ -202,6 +204,8 @@ void print_data(const struct flytctl *, json_t *);
 void print_data_line(const struct flytctl *, json_t *);
 
 char *text_size(uint64_t bytes, char *buffer, size_t size);
+/* "2026-11-26T16:06:22.123456Z" to the second, on the clock here, or in UTC with --utc; "-" for NULL. */
+void text_time(const struct flytctl *, const char *when, char *buffer, size_t size);
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* color.c: what to print before and behind a text; "" without colours. value: of a state or severity. */

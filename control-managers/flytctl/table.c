@@ -61,7 +61,18 @@ static void text_ago(const char *when, char *buffer, size_t size)
         snprintf(buffer, size, "%lldd", seconds / 86400);
 }
 
-static void cell(const json_t *row, const struct column *column, char *buffer)
+void text_time(const struct flytctl *ctl, const char *when, char *buffer, size_t size)
+{
+    struct tm parts = { 0 }, here;
+    snprintf(buffer, size, "%.19s", when ? when : "-");
+    if (ctl->utc || !when || !strptime(when, "%Y-%m-%dT%H:%M:%S", &parts))
+        return;
+    time_t seconds = timegm(&parts);
+    if (localtime_r(&seconds, &here))
+        strftime(buffer, size, "%Y-%m-%dT%H:%M:%S", &here);
+}
+
+static void cell(const struct flytctl *ctl, const json_t *row, const struct column *column, char *buffer)
 {
     const json_t *value = json_object_get(row, column->key);
     char a[64], b[64];
@@ -90,6 +101,9 @@ static void cell(const json_t *row, const struct column *column, char *buffer)
         break;
     case COLUMN_AGO:
         text_ago(json_string_value(value), buffer, CELL_SIZE);
+        break;
+    case COLUMN_TIME:
+        text_time(ctl, json_string_value(value), buffer, CELL_SIZE);
         break;
     case COLUMN_YES:
         snprintf(buffer, CELL_SIZE, "%s", json_is_true(value) ? "yes" : "no");
@@ -215,7 +229,7 @@ static int whole_width(const struct table_layout *layout)
     return sum;
 }
 
-static void measure(struct table_layout *layout, const json_t *rows)
+static void measure(const struct flytctl *ctl, struct table_layout *layout, const json_t *rows)
 {
     char text[CELL_SIZE];
     size_t i;
@@ -226,7 +240,7 @@ static void measure(struct table_layout *layout, const json_t *rows)
     }
     json_array_foreach(rows, i, row)
         for (size_t c = 0; c < layout->count; c++) {
-            cell(row, &layout->columns[c], text);
+            cell(ctl, row, &layout->columns[c], text);
             layout->says_nothing[c] &= strcmp(text, "-") == 0;
             if (text_width(text) > layout->wide[c])
                 layout->wide[c] = text_width(text);
@@ -288,7 +302,7 @@ static void print_cells(const struct flytctl *ctl, const struct table_layout *la
         if (!layout->shown[c])
             continue;
         if (row)
-            cell(row, column, text);
+            cell(ctl, row, column, text);
         else
             snprintf(text, sizeof text, "%s", column->title);
         const char *color = row ? color_of(ctl, column->key, text) : color_title(ctl);
@@ -306,7 +320,7 @@ void print_table(const struct flytctl *ctl, const json_t *rows, const struct col
     int most = table_width(ctl);
     size_t i;
     json_t *row;
-    measure(&layout, rows);
+    measure(ctl, &layout, rows);
     while (whole_width(&layout) > most && leave_out(&layout))
         ;
     cut_longest(&layout, most);
@@ -352,7 +366,7 @@ static void print_fields(const struct flytctl *ctl, const json_t *object, const 
     for (size_t c = 0; c < count; c++) {
         const char *whole =
             columns[c].kind == COLUMN_TEXT ? json_string_value(json_object_get(object, columns[c].key)) : NULL;
-        cell(object, &columns[c], text);
+        cell(ctl, object, &columns[c], text);
         const char *color = color_of(ctl, columns[c].key, text);
         printf("%-*s%s", wide, columns[c].title, color);
         print_text(ctl, whole && *whole ? whole : text, wide, GAP, wide + GAP);

@@ -8,6 +8,7 @@ shows: usage: rows become sums by day after detail-days, and go after keep-days;
 shows: usage: what waits and why; events of a program's wait, start and end
 """
 import contextlib
+import datetime
 import json
 import os
 import shutil
@@ -28,6 +29,18 @@ events = lambda kind: [json.loads(row) for row in cluster.ctl("events", "-j", "-
 
 def used():
     return cluster.json("usage", "--by", "program", "--sort-by", "program")
+
+
+def shown_in(zone, *options):
+    """Programs, for people."""
+    return subprocess.run([f"{BIN}/flytctl", "usage", "--by", "program", *options], capture_output=True, text=True,
+                          timeout=30, env=cluster.env | {"TZ": zone}).stdout
+
+
+def five_hours_before(when):
+    """Of a time as JSON has it, to the second."""
+    moment = datetime.datetime.fromisoformat(when[:19]) - datetime.timedelta(hours=5)
+    return f" {moment.isoformat()} "
 
 
 class Holder:
@@ -60,6 +73,9 @@ def programs_are_counted():
         need(len(sums) == 1 and sums[0]["programs"] == 2, sums)
         need(abs(sums[0]["sm_seconds"] - sum(row["sm_seconds"] for row in rows)) < 1e-6, sums)
     need(cluster.json("usage", "--since", "0s") == [] and cluster.json("usage", "--until", "1d") == [], "bounds")
+    begun, ended = rows[0]["begun"], rows[0]["ended"]
+    need(all(five_hours_before(when) in shown_in("EST+5") for when in (begun, ended)), shown_in("EST+5"))
+    need(f" {begun[:19]} " in shown_in("EST+5", "--utc"), shown_in("EST+5", "--utc"))
     need("local" in cluster.ctl("usage") and cluster.ctl("usage", "-o", "csv").startswith("vm,sm_seconds"), "forms")
     started, ended = events("program-started"), events("program-ended")
     need([row["program"] for row in started] == [row["program"] for row in ended] == [row["program"] for row in rows],
