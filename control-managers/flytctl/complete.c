@@ -73,10 +73,11 @@ static void suggest_named(struct flytctl *ctl, const struct row_kind *kind, cons
         suggest_rows(rows, kind->key, begun);
 }
 
-/* KEY of an option of a list; before and behind: what stands around it. */
-static void suggest_keys(const struct row_kind *kind, const char *before, const char *behind, const char *begun)
+/* KEY of an option of a list, of those that `example` has, which is taken over; before and behind: what stands around
+   it. */
+static void suggest_keys(json_t *example, const char *before, const char *behind, const char *begun)
 {
-    json_t *example = kind_example(kind), *value;
+    json_t *value;
     const char *key;
     char word[128];
     json_object_foreach(example, key, value)
@@ -150,7 +151,19 @@ static const struct row_kind *listed(const struct command *command)
     return kind ? kind : kind_find("server");
 }
 
-static void suggest_form(const struct row_kind *kind, const char *begun)
+static bool is_usage(const struct command *command)
+{
+    return command && !command->group && strcmp(command->name, "usage") == 0;
+}
+
+/* All keys of the rows that a command prints; by: the value of --by. New reference. */
+static json_t *example_of(const struct command *command, const char *by)
+{
+    json_t *example = is_usage(command) ? usage_example(by) : kind_example(listed(command));
+    return example ? example : json_object();
+}
+
+static void suggest_form(const struct command *command, const char *by, const char *begun)
 {
     static const char *const forms[] = { "table", "wide", "json", "yaml", "name", "csv", NULL };
     const char *last = strrchr(begun, ',');
@@ -164,11 +177,11 @@ static void suggest_form(const struct row_kind *kind, const char *begun)
     kept += (int)(strchr(begun + kept, ':') ? strcspn(begun + kept, ":") + 1 : 0);
     snprintf(before, sizeof before, "%.*s", kept, begun);
     puts(":nospace");
-    suggest_keys(kind, before, "", begun);
+    suggest_keys(example_of(command, by), before, "", begun);
 }
 
-static void suggest_value(struct flytctl *ctl, const struct command *command, const struct option_row *option,
-                          const char *begun)
+static void suggest_value(struct flytctl *ctl, const struct command *command, const char *by,
+                          const struct option_row *option, const char *begun)
 {
     static const char *const sharing[] = { "exclusive", "mig", "time-slice", "mps", "any", NULL };
     static const char *const waits[] = { "in-line", "fail", "default", NULL };
@@ -182,14 +195,15 @@ static void suggest_value(struct flytctl *ctl, const struct command *command, co
         { "node", "node" },  { "DAEMON", "daemon" }, { "ID", "program" },
     };
     if (strcmp(option->name, "output") == 0) {
-        suggest_form(listed(command), begun);
+        suggest_form(command, by, begun);
     } else if (strcmp(option->name, "sort-by") == 0) {
-        suggest_keys(listed(command), *begun == '-' ? "-" : "", "", begun);
+        suggest_keys(example_of(command, by), *begun == '-' ? "-" : "", "", begun);
     } else if (strcmp(option->name, "filter") == 0 && strchr(begun, '=')) {
-        suggest_filter_values(ctl, listed(command), begun);
+        if (!is_usage(command)) /* whose rows may be very many */
+            suggest_filter_values(ctl, listed(command), begun);
     } else if (strcmp(option->name, "filter") == 0) {
         puts(":nospace");
-        suggest_keys(listed(command), "", "=", begun);
+        suggest_keys(example_of(command, by), "", "=", begun);
     } else if (strchr(option->argument, '|')) {
         suggest_alternatives(option->argument, begun);
     } else if (strcmp(option->name, "sharing") == 0) {
@@ -221,7 +235,8 @@ struct command_line {
     const struct option_row *pending; /* wants a value, which is the word being written */
     const struct option_row *seen[MAX_OPTIONS];
     int seen_count;
-    bool ended; /* by -- */
+    const char *by; /* the value of --by */
+    bool ended;     /* by -- */
 };
 
 static const struct option_row *known_option(const struct command *command, const char *word)
@@ -246,7 +261,9 @@ static void take_option(struct flytctl *ctl, struct command_line *line, const ch
     if (!attached)
         line->pending = option;
     const char *value = attached ? attached + 1 : next;
-    if (value)
+    if (value && strcmp(option->name, "by") == 0)
+        line->by = value;
+    else if (value)
         option_connection(ctl, option, value);
 }
 
@@ -310,7 +327,7 @@ static void suggest_argument(struct flytctl *ctl, const struct command_line *lin
 int command_complete(struct flytctl *ctl)
 {
     const char *begun = ctl->argc ? ctl->argv[ctl->argc - 1] : "";
-    struct command_line line = { .words = { NULL, NULL } };
+    struct command_line line = { .words = { NULL, NULL }, .by = "vm" };
     ctl->timeout_ms = COMPLETE_MS;
     for (int i = 0; i + 1 < ctl->argc; i++) {
         const char *word = ctl->argv[i];
@@ -326,7 +343,7 @@ int command_complete(struct flytctl *ctl)
     const char *equals = !line.pending && !line.ended && strncmp(begun, "--", 2) == 0 ? strchr(begun, '=') : NULL;
     const struct option_row *option = equals ? known_option(line.command, begun) : line.pending;
     if (option && option->argument) {
-        suggest_value(ctl, line.command, option, equals ? equals + 1 : begun);
+        suggest_value(ctl, line.command, line.by, option, equals ? equals + 1 : begun);
     } else if (begun[0] == '-' && !line.ended) {
         suggest_options(&line, line.command ? line.command->options : NULL, begun);
         suggest_options(&line, global_options, begun);

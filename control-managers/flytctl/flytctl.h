@@ -175,8 +175,8 @@ enum column_kind {
     COLUMN_ANY
 };
 /* key2: of the whole, for COLUMN_PART. rank: 0: always shown; else, where there is no room, those with higher ranks go
-   first. COLUMN_END is a text of which the end is kept if it has to be cut. COLUMN_ANY: the value as CSV has it. COLUMN_TIME: to the
-   second, on the clock here, or in UTC with --utc. */
+   first. COLUMN_END is a text of which the end is kept if it has to be cut. COLUMN_ANY: the value as CSV has it.
+   COLUMN_TIME: to the second, on the clock here, or in UTC with --utc. */
 struct column {
     const char *title, *key;
     enum column_kind kind;
@@ -242,6 +242,8 @@ int kind_rows(struct flytctl *, const struct row_kind *, const struct rows_query
 /* The row of that name or id. *row NULL: complained, there is none. */
 int kind_row(struct flytctl *, const struct row_kind *, const char *name, json_t **row);
 json_t *kind_example(const struct row_kind *); /* has all keys */
+/* usage_rows.c: has all keys of the rows of `usage --by BY`; NULL: there is no such way to sum. */
+json_t *usage_example(const char *by);
 /* table.c: a list without one column. */
 void print_table_without(const struct flytctl *, const json_t *rows, const struct row_kind *, const char *key);
 /* select.c: rows that --filter wants, in the order of --sort-by. EXIT_FINE or complained. */

@@ -166,6 +166,9 @@ def flytctl_forms(bash):
     gives(bash, "flytctl server list --filter restar", "flytctl server list --filter restarts=")
     gives(bash, "flytctl node list --filter state=", "flytctl node list --filter state=up ")
     gives(bash, "flytctl vm list --filter name!=lo", "flytctl vm list --filter name!=local ")
+    gives(bash, "flytctl usage --sort-by sm", "flytctl usage --sort-by sm")  # sms, sm_seconds
+    gives(bash, "flytctl usage --by node --filter no", "flytctl usage --by node --filter node=")
+    gives(bash, "flytctl usage --filter pi", "flytctl usage --filter pi")
     gives(bash, "flytctl server lo", "flytctl server logs ")
     lists(bash, "flytctl server logs --", "--follow", "--tail", "--previous", "--node")
     lists(bash, "flytctl --color ", "auto", "always", "never")

@@ -1,0 +1,118 @@
+/* usage_rows.c: what was used, as JSON: a row for each program, and sums of rows. See usage_rows.h. */
+#include "control-managers/flytctl/usage_rows.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const struct usage_grouping groupings[] = {
+    { "vm", "VM", "vm", COLUMN_TEXT },       { "user", "USER", "user", COLUMN_NUMBER },
+    { "day", "DAY", "day", COLUMN_TEXT },    { "gpu", "GPU", "gpu", COLUMN_TEXT },
+    { "node", "NODE", "node", COLUMN_TEXT },
+};
+
+const struct usage_grouping *usage_grouping_find(const char *by)
+{
+    for (size_t i = 0; i < COUNT(groupings); i++)
+        if (strcmp(groupings[i].by, by) == 0)
+            return &groupings[i];
+    return NULL;
+}
+
+/* A program counts for the day on which it ended, or, where it goes on, for today. UTC. */
+static json_t *day_of(const admin_usage_row *row)
+{
+    char text[32];
+    time_t when = row->ended ? (time_t)(row->ended / 1000000) : time(NULL);
+    struct tm parts;
+    if (!gmtime_r(&when, &parts))
+        return json_null();
+    strftime(text, sizeof text, "%Y-%m-%d", &parts);
+    return json_string(text);
+}
+
+json_t *usage_row(const admin_usage_row *row)
+{
+    json_t *object =
+        json_pack("{s:I, s:o, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:f, s:I, s:o}", "program", (json_int_t)row->prog,
+                  "vm", json_text(row->vm), "user", (json_int_t)row->uid, "executable", json_text(row->executable),
+                  "node", json_text(row->node), "gpu", json_text(row->gpu), "sms", (json_int_t)row->sms, "memory",
+                  (json_int_t)row->memory, "begun", json_time(row->begun), "ended", json_time(row->ended), "sm_seconds",
+                  (double)row->sm_us / 1e6, "programs", (json_int_t)row->programs, "why", json_text(row->why));
+    json_object_set_new(object, "day", day_of(row));
+    return object;
+}
+
+/* ---- sums ---- */
+
+static void add_number(json_t *sum, const json_t *row, const char *key)
+{
+    const json_t *one = json_object_get(sum, key), *more = json_object_get(row, key);
+    json_object_set_new(sum, key,
+                        json_is_real(one) ? json_real(json_real_value(one) + json_number_value(more))
+                                          : json_integer(json_integer_value(one) + json_integer_value(more)));
+}
+
+static void keep_larger(json_t *sum, const json_t *row, const char *key)
+{
+    if (json_integer_value(json_object_get(row, key)) > json_integer_value(json_object_get(sum, key)))
+        json_object_set(sum, key, json_object_get(row, key));
+}
+
+static void add_row(json_t *sum, const json_t *row)
+{
+    const char *begun = json_string_value(json_object_get(row, "begun")), *ended;
+    const char *first = json_string_value(json_object_get(sum, "begun")), *last;
+    add_number(sum, row, "programs");
+    add_number(sum, row, "sm_seconds");
+    keep_larger(sum, row, "sms");
+    keep_larger(sum, row, "memory");
+    if (begun && first && strcmp(begun, first) < 0)
+        json_object_set(sum, "begun", json_object_get(row, "begun"));
+    ended = json_string_value(json_object_get(row, "ended"));
+    last = json_string_value(json_object_get(sum, "ended"));
+    if (!ended || (last && strcmp(ended, last) > 0)) /* null: one goes on */
+        json_object_set(sum, "ended", json_object_get(row, "ended"));
+}
+
+json_t *usage_sums(json_t *rows, const struct usage_grouping *grouping)
+{
+    json_t *found = json_object(), *list = json_array(), *row;
+    size_t i;
+    char key[CTL_MAX_NAME + 1];
+    json_array_foreach(rows, i, row)
+    {
+        static const char *const kept[] = { "programs", "sm_seconds", "sms", "memory", "begun", "ended" };
+        const json_t *value = json_object_get(row, grouping->key);
+        if (json_is_string(value))
+            snprintf(key, sizeof key, "%s", json_string_value(value));
+        else
+            snprintf(key, sizeof key, "%lld", (long long)json_integer_value(value));
+        json_t *sum = json_object_get(found, key);
+        if (sum) {
+            add_row(sum, row);
+            continue;
+        }
+        sum = json_object();
+        json_object_set(sum, grouping->key, json_object_get(row, grouping->key));
+        for (size_t k = 0; k < COUNT(kept); k++)
+            json_object_set(sum, kept[k], json_object_get(row, kept[k]));
+        json_object_set_new(found, key, sum);
+        json_array_append(list, sum);
+    }
+    json_decref(found);
+    json_decref(rows);
+    return list;
+}
+
+json_t *usage_example(const char *by)
+{
+    const admin_usage_row empty = { .prog = 0 };
+    const struct usage_grouping *grouping = usage_grouping_find(by);
+    if (!grouping)
+        return strcmp(by, "program") == 0 ? usage_row(&empty) : NULL;
+    json_t *rows = usage_sums(json_pack("[o]", usage_row(&empty)), grouping),
+           *first = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    return first;
+}
