@@ -101,7 +101,7 @@ int cluster_thawed(struct program *program)
 
 int cluster_status(struct manager *manager, conn_done *done, void *context)
 {
-    enum { STATUS_MS = 900 }; /* the user is to have an answer within a second */
+    enum { STATUS_MS = 700 }; /* the user is to have an answer within a second */
     char error[EXPLAIN_SIZE];
     if (!manager->registered)
         return -ENOTCONN;

@@ -89,6 +89,7 @@ def what_waits():
     need(row["pid"] == second.pid and row["position"] == 1 and "entitled" in row["why"] and row["server"] == 0, row)
     text = status()
     need(re.search(rf"(?m)^{second.pid} +waiting +1 +- .*\n +the servers of VM local use all", text), text)
+    need([row["pid"] for row in view()["programs"]] == [begin.first.pid, second.pid], "those that run come first")
     finish(begin.first)
     need(second.stdout.readline() == "attached\n", "the second has its turn")
     begin.second = second
@@ -132,6 +133,13 @@ def nobody_answers():
     again()
     until(lambda: view()["complete"], "the new one answers")
     finish(begin.second)
+    stopped = cluster.pid("client-manager")
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        text = status(code=9)
+        need(status.took < 2 and "it is stopped or overloaded" in text, f"{status.took} s: {text}")
+    finally:
+        os.kill(stopped, signal.SIGCONT)
     text = status(code=9, FLYT_MANAGER="/nowhere/at.sock")
     need("/nowhere/at.sock" in text and "FLYT_SERVER" in text, text)
     need("--status stands alone" in status("x", code=125), "usage")
