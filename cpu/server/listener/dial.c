@@ -21,14 +21,30 @@
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/transport/address.h"
 
-enum { DIALS_MOST = 32, DIAL_COUNT_MOST = 32, DIAL_MOST_MS = 10000 };
-
-static atomic_uint dials;
+enum { DIALS_MOST = 32, DIALS_OF_WORKER = 4, DIAL_COUNT_MOST = 32, DIAL_MOST_MS = 10000 };
 
 struct dial_request {
+    atomic_int *place; /* in `dials` */
     int socket;
     struct worker_dial wish;
 };
+
+/* The requests under way: 0 where there is none, else 1 + the listener's
+   descriptor of the worker's socket. One worker has DIALS_OF_WORKER of them at most, and leaves places for others. */
+static atomic_int dials[DIALS_MOST];
+
+/* A place among them; NULL: there are too many, in all or of this worker. The listener's loop calls it, nobody else. */
+static atomic_int *dial_place(int socket)
+{
+    atomic_int *free_place = NULL;
+    unsigned of_worker = 0;
+    for (unsigned i = 0; i < DIALS_MOST; i++) {
+        int whose = atomic_load(&dials[i]);
+        of_worker += whose == socket + 1;
+        free_place = whose ? free_place : &dials[i];
+    }
+    return of_worker < DIALS_OF_WORKER ? free_place : NULL;
+}
 
 /* ---- what is allowed ---- */
 
@@ -109,19 +125,19 @@ static void *dial_main(void *context)
     dial_answer(dial->socket, wish->serial, status, error, fds, status ? 0 : count);
     fd_message_close(fds, count);
     close(dial->socket);
+    atomic_store(dial->place, 0);
     free(dial);
-    atomic_fetch_sub(&dials, 1);
     return NULL;
 }
 
 /* False: there is no thread, or no memory. */
-static bool dial_start(int socket, const struct worker_dial *wish)
+static bool dial_start(int socket, const struct worker_dial *wish, atomic_int *place)
 {
     pthread_t thread;
     struct dial_request *dial = malloc(sizeof *dial);
     int kept = dial ? fd_keep(fcntl(socket, F_DUPFD_CLOEXEC, FD_FIRST)) : -1;
     if (kept >= 0) {
-        *dial = (struct dial_request){ kept, *wish };
+        *dial = (struct dial_request){ place, kept, *wish };
         if (pthread_create(&thread, NULL, dial_main, dial) == 0) {
             pthread_detach(thread);
             return true;
@@ -145,8 +161,12 @@ void dial_begin(const char *list, int socket, const struct worker_dial *asked)
         dial_answer(socket, wish.serial, -EPERM, why, NULL, 0);
         return;
     }
-    if (atomic_fetch_add(&dials, 1) < DIALS_MOST && dial_start(socket, &wish))
-        return;
-    atomic_fetch_sub(&dials, 1);
+    atomic_int *place = dial_place(socket);
+    if (place) {
+        atomic_store(place, socket + 1);
+        if (dial_start(socket, &wish, place))
+            return;
+        atomic_store(place, 0);
+    }
     dial_answer(socket, wish.serial, -EAGAIN, "too many connections are being made at a time", NULL, 0);
 }
