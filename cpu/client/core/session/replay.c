@@ -29,12 +29,8 @@
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/wire.h"
-#include "cpu/common/clock.h"
 #include "replay.h"
 #include "replay_dues.h"
-
-/* So long it waits at its end for printed text that the program has had. */
-#define REPLAY_TEXT_NS (60 * CLOCK_NS_PER_SECOND)
 
 struct replay_bytes {
     const uint8_t *at;
@@ -69,8 +65,8 @@ struct replay {
     struct dues dues;
     uint32_t *unanswered; /* numbers of the calls that had no answer, in their order */
     size_t unanswered_count, unanswered_room;
-    uint64_t *done; /* by stream */
-    size_t streams;
+    uint64_t *done; /* by stream, of the legacy streams and those that the program has created */
+    size_t streams; /* ids below it */
     struct journal_text texts[JOURNAL_TEXTS];
     struct surplus *surplus, **surplus_end; /* printed, and the program has not had it */
     char *why;
@@ -133,20 +129,34 @@ static bool fails(struct replay *r, const char *what)
 
 /* ---- answers of the new server ---- */
 
+/* Of a stream that begins or ends: the next one of this id begins anew. An answer that comes late may have told of the
+   one before it, so it is said twice. */
+static bool stream_anew(struct replay *r, const struct journal_entry *entry)
+{
+    uint32_t stream;
+    if (entry->size < sizeof stream)
+        return true;
+    memcpy(&stream, journal_bytes_of(entry), sizeof stream);
+    stream = ntohl(stream);
+    if (stream >= r->streams) {
+        size_t more = (size_t)stream + 64;
+        uint64_t *larger = realloc(r->done, more * sizeof *larger);
+        if (!larger)
+            return fails(r, "no memory is left");
+        memset(larger + r->streams, 0, (more - r->streams) * sizeof *larger);
+        r->done = larger;
+        r->streams = more;
+    }
+    r->done[stream] = 0;
+    return true;
+}
+
 static void take_progress(struct replay *r, const struct journal_reply *reply)
 {
     for (uint32_t i = 0; i < reply->answer.progress; i++) {
         struct journal_progress p = journal_reply_progress(reply, i);
-        if (p.stream >= r->streams) {
-            size_t more = (size_t)p.stream + 64;
-            uint64_t *larger = realloc(r->done, more * sizeof *larger);
-            if (!larger)
-                return; /* asked about, then */
-            memset(larger + r->streams, 0, (more - r->streams) * sizeof *larger);
-            r->done = larger;
-            r->streams = more;
-        }
-        r->done[p.stream] = p.done;
+        if (p.stream < r->streams) /* another one it cannot have */
+            r->done[p.stream] = p.done;
     }
 }
 
@@ -174,6 +184,19 @@ static void take_texts(struct replay *r, const struct journal_reply *reply)
     }
 }
 
+/* Without its texts: the program may have had them with another answer. What it has not had is given to it before. */
+static void keep_body(struct replay_call *call, const uint8_t *body, size_t size, const struct journal_reply *reply)
+{
+    size_t before = (size_t)(reply->texts - body), behind = size - (size_t)(reply->rest - body);
+    call->body = malloc(before + behind);
+    if (!call->body)
+        return;
+    memcpy(call->body, body, before);
+    memset(call->body + before - sizeof(uint32_t), 0, sizeof(uint32_t)); /* so many texts */
+    memcpy(call->body + before, reply->rest, behind);
+    call->size = before + behind;
+}
+
 static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, const uint8_t *body, size_t size)
 {
     struct replay *r = (struct replay *)(void *)recorder; /* its first member */
@@ -183,14 +206,13 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, 
     if (rpc->status != RPC_SUCCESS || !journal_reply_read(body, size, &reply))
         return;
     call->got = reply.answer;
+    take_texts(r, &reply);
     if (!call->in_flight) {
         take_progress(r, &reply);
-        take_texts(r, &reply);
         if (rpc->procedure == FLYT_EVENTS && !dues_take(&r->dues, reply.rest, reply.answer.body))
             fails(r, "what the new GPU server said of host functions could not be read");
-    } else if ((call->body = malloc(size ? size : 1))) {
-        memcpy(call->body, body, size);
-        call->size = size;
+    } else {
+        keep_body(call, body, size, &reply);
     }
 }
 
@@ -340,12 +362,9 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
 {
     enum replay_rule rule = rule_of(entry->procedure);
     if (!is_answered(entry->procedure)) {
-        uint32_t stream = 0;
-        if (entry->procedure == FLYT_STREAM_DESTROY && entry->size >= sizeof stream)
-            memcpy(&stream, journal_bytes_of(entry), sizeof stream);
-        stream = ntohl(stream);
-        if (stream && stream < r->streams)
-            r->done[stream] = 0; /* the next one of this id begins anew */
+        bool anew = entry->procedure == FLYT_STREAM_CREATE || entry->procedure == FLYT_STREAM_DESTROY;
+        if (anew && !stream_anew(r, entry))
+            return false;
         return rule == REPLAY_NOT || send_async(r, entry);
     }
     if (entry->procedure == FLYT_EVENTS) {
@@ -403,8 +422,8 @@ static void call_free(struct replay_call *call)
 static bool compare(struct replay *r, uint32_t procedure, const struct journal_answer *had,
                     const struct journal_answer *got)
 {
-    if (had->result == CORE_NOT_READY)
-        return true;
+    if (had->result == CORE_NOT_READY) /* it is not repeated */
+        return !had->latched || differs(r, procedure, "an error before the answer");
     if (had->status != got->status || had->result != got->result)
         return differs(r, procedure, "the result");
     if (had->latched != got->latched || got->sticky)
@@ -425,6 +444,8 @@ static bool query(struct replay *r, struct replay_call *call)
             return false;
         if (call->got.result != CORE_NOT_READY)
             return true;
+        if (call->got.latched)
+            return differs(r, call->sent->procedure, "an error before the answer");
         pause_short(tries);
     }
 }
@@ -438,6 +459,15 @@ static uint64_t done_of(const struct replay *r, uint32_t stream)
     return said > published ? said : published;
 }
 
+/* A question of the replay's own. An error that comes with its answer is lost to those of the program. */
+static bool ask_stream(struct replay *r, uint32_t procedure, const struct replay_bytes *args,
+                       struct journal_answer *got)
+{
+    if (!ask(r, procedure, args, got))
+        return false;
+    return !got->latched || differs(r, procedure, "an error before the answer");
+}
+
 /* Returns when the stream has come so far, or is not there any more. */
 static bool await_stream(struct replay *r, const struct journal_progress *p)
 {
@@ -445,7 +475,7 @@ static bool await_stream(struct replay *r, const struct journal_progress *p)
     const struct replay_bytes args = { (const uint8_t *)&wire, sizeof wire };
     struct journal_answer got;
     for (unsigned tries = 0; done_of(r, p->stream) < p->done; tries++) {
-        if (!ask(r, FLYT_STREAM_QUERY, &args, &got))
+        if (!ask_stream(r, FLYT_STREAM_QUERY, &args, &got))
             return false;
         if (got.result != CORE_NOT_READY)
             return true;
@@ -524,7 +554,9 @@ struct replay *replay_begin(rpc_client *next)
     r->client = next;
     r->surplus_end = &r->surplus;
     rpc_client_shared_memory(next, &r->shared);
-    if (!journal_text_open(r->texts)) {
+    r->done = calloc(FLYT_FIRST_STREAM, sizeof *r->done);
+    r->streams = r->done ? FLYT_FIRST_STREAM : 0;
+    if (!r->done || !journal_text_open(r->texts)) {
         replay_end(r);
         return NULL;
     }
@@ -553,6 +585,47 @@ static bool follow(struct replay *r, const struct journal_entry *entry)
     }
 }
 
+static bool texts_lack(const struct replay *r)
+{
+    for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
+        if (r->texts[i].size < journal_texts()[i].size)
+            return true;
+    return false;
+}
+
+/* Asks for what was printed: a stream that is idle makes the server print, and its answer brings it. *busy: one is
+   not. */
+static bool ask_texts(struct replay *r, bool *busy)
+{
+    *busy = false;
+    for (size_t id = 0; id < r->streams && texts_lack(r); id++) {
+        const uint32_t wire = htonl((uint32_t)id);
+        const struct replay_bytes args = { (const uint8_t *)&wire, sizeof wire };
+        struct journal_answer got;
+        if (!ask_stream(r, FLYT_STREAM_QUERY, &args, &got))
+            return false;
+        *busy = *busy || got.result == CORE_NOT_READY;
+        if (got.result == CORE_OK && !ask_stream(r, FLYT_STREAM_SYNC, &args, &got))
+            return false;
+    }
+    return true;
+}
+
+/* What was printed travels with whichever answer is next, which need not be the one that it came with before. */
+static bool await_texts(struct replay *r)
+{
+    bool busy = true;
+    for (unsigned tries = 0; busy && texts_lack(r); tries++) {
+        if (!ask_texts(r, &busy))
+            return false;
+        pause_short(tries);
+    }
+    for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
+        if (!journal_text_equal(&r->texts[i], &journal_texts()[i]))
+            return fails(r, "kernels printed something else than before");
+    return true;
+}
+
 static bool run_all(struct replay *r)
 {
     if (!find_unanswered(r))
@@ -561,10 +634,7 @@ static bool run_all(struct replay *r)
         if (!follow(r, entry))
             return false;
     }
-    for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
-        if (!journal_text_equal(&r->texts[i], &journal_texts()[i]))
-            return fails(r, "kernels printed something else than before");
-    return send_events(r);
+    return await_texts(r) && send_events(r);
 }
 
 bool replay_run(struct replay *r, char *why, size_t size)

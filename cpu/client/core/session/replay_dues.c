@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/stream/host_function.h"
 #include "replay_dues.h"
 
 static bool room(struct dues *dues, flyt_id id)
@@ -18,8 +19,13 @@ static bool room(struct dues *dues, flyt_id id)
     return true;
 }
 
+/* The server may say anything: no id is believed that the program has not given out, nor more dues than there are
+   ids. */
 static bool add(struct dues *dues, const flyt_due *due)
 {
+    const flyt_id ids = host_function_ids();
+    if (due->id >= ids || dues->late_count >= ids)
+        return false;
     flyt_due *more = realloc(dues->late, (dues->late_count + 1) * sizeof *more);
     if (!more)
         return false;

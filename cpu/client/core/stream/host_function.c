@@ -147,6 +147,14 @@ int host_function_put(struct client_stream *s, void (*function)(void *, int), vo
     return CORE_OK;
 }
 
+flyt_id host_function_ids(void)
+{
+    pthread_mutex_lock(&hosts.lock);
+    flyt_id size = hosts.size;
+    pthread_mutex_unlock(&hosts.lock);
+    return size;
+}
+
 void host_function_due(flyt_id id, int status)
 {
     pthread_mutex_lock(&hosts.lock);

@@ -13,6 +13,7 @@
    the function's, which never runs if the connection is lost first. */
 int host_function_put(struct client_stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
 void host_function_due(flyt_id id, int status);
+flyt_id host_function_ids(void);                            /* all that were given out are below it */
 pid_t host_function_thread(void);                           /* which runs them; 0: there is none yet */
 
 /* ---- throttle.c ---- */

@@ -120,9 +120,12 @@ bool journal_reply_read(const uint8_t *body, size_t size, struct journal_reply *
     reply->answer.sticky = (int32_t)word(body + 2 * WORD);
     reply->answer.progress = word(body + HEAD_WORDS * WORD);
     reply->progress = at;
-    if (!skip(&at, &left, (uint64_t)reply->answer.progress * PROGRESS) || left < WORD)
+    if (reply->answer.progress > FLYT_MAX_PROGRESS || !skip(&at, &left, (uint64_t)reply->answer.progress * PROGRESS) ||
+        left < WORD)
         return false;
     reply->text_count = word(at);
+    if (reply->text_count > FLYT_MAX_TEXTS)
+        return false;
     skip(&at, &left, WORD);
     reply->texts = at;
     for (uint32_t i = 0; i < reply->text_count; i++) {
