@@ -33,12 +33,14 @@
 #include "recover.h"
 #include "replay.h"
 
-enum { AGAIN_MS = 200, REASON = 2 * RPC_ERROR_SIZE };
+/* LOSSES_MOST: a call that makes a server end would make every other one end too. */
+enum { AGAIN_MS = 200, LOSSES_MOST = 5, REASON = 2 * RPC_ERROR_SIZE };
 /* So long a server is looked for, where no client manager has a queue. */
 #define RECOVER_NS (60 * CLOCK_NS_PER_SECOND)
 
 static struct {
     rpc_client *client; /* the session's, for good */
+    unsigned losses;    /* of servers during replays, since the session last was lost */
     char reason[RPC_ERROR_SIZE];
 } recovery;
 
@@ -115,6 +117,10 @@ static enum end go_on(struct move *move, const char *uri)
     }
     if (replay)
         replay_end(replay);
+    if (lost && ++recovery.losses == LOSSES_MOST) {
+        snprintf(move->why, move->why_size, "%u GPU servers were lost while its calls were repeated", LOSSES_MOST);
+        return NOT_REPEATED;
+    }
     return over ? RECOVERED : lost || repeated ? NOT_REACHED : NOT_REPEATED;
 }
 
@@ -241,6 +247,7 @@ static void lost(const char *reason)
     sigset_t all, before;
     pthread_t thread;
     progress_forget();
+    recovery.losses = 0;
     snprintf(recovery.reason, sizeof recovery.reason, "%s", reason);
     log_warning("the connection to the GPU server %s is lost: %s. The program waits while its session is made again",
                 core_session.uri, reason);
