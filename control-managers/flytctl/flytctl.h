@@ -183,7 +183,8 @@ struct column {
     const char *key2;
     int rank;
 };
-/* An array of objects, in the form that is asked for. Takes it over. */
+/* An array of objects, in the form that is asked for. Takes it over. when_empty: a sentence in place of a table without
+   rows; it is a title, which --no-headers leaves out. */
 int print_rows(struct flytctl *, json_t *rows, const struct column *, size_t columns, const char *when_empty);
 /* One object, a line each. Takes it over. */
 int print_object(struct flytctl *, json_t *object, const struct column *, size_t columns);

@@ -6,10 +6,17 @@
 
 const struct option_row list_options[] = { LIST_OPTIONS, { 0 } };
 
-static int print_picture(struct flytctl *ctl, const struct row_kind *kind, json_t *rows, bool again, uint64_t shown)
+/* What is said where there are no rows. some: there are others, which were not asked for. */
+static const char *when_empty(const struct flytctl *ctl, const struct row_kind *kind, bool some)
+{
+    return some || option(ctl, "vm") || option(ctl, "node") ? "None is as was asked for." : kind->when_empty;
+}
+
+static int print_picture(struct flytctl *ctl, const struct row_kind *kind, json_t *rows, const char *none, bool again,
+                         uint64_t shown)
 {
     if (!again)
-        return print_rows(ctl, rows, kind->columns, kind->count, kind->when_empty);
+        return print_rows(ctl, rows, kind->columns, kind->count, none);
     if (ctl->json) {
         print_data_line(ctl, rows);
         return EXIT_FINE;
@@ -18,7 +25,7 @@ static int print_picture(struct flytctl *ctl, const struct row_kind *kind, json_
         screen_clear();
     else if (shown)
         putchar('\n');
-    int code = print_rows(ctl, rows, kind->columns, kind->count, kind->when_empty);
+    int code = print_rows(ctl, rows, kind->columns, kind->count, none);
     fflush(stdout);
     return code;
 }
@@ -38,12 +45,13 @@ int list_kind(struct flytctl *ctl, const char *name)
         int code = kind_rows(ctl, kind, &query, &rows);
         if (code)
             return code;
+        bool some = json_array_size(rows) > 0;
         code = select_rows(ctl, rows, kind_example(kind));
         if (code) {
             json_decref(rows);
             return code;
         }
-        code = print_picture(ctl, kind, rows, again, shown);
+        code = print_picture(ctl, kind, rows, when_empty(ctl, kind, some), again, shown);
         if (code || !again || shown + 1 == count || ferror(stdout))
             return code;
         if (screen_key((unsigned)interval * 1000) == KEY_END)

@@ -350,7 +350,7 @@ int print_rows(struct flytctl *ctl, json_t *rows, const struct column *columns, 
         code = print_form(ctl, rows, columns, count, with_headers(ctl));
     else if (json_array_size(rows))
         print_table(ctl, rows, columns, count);
-    else
+    else if (with_headers(ctl)) /* without them scripts read it */
         printf("%s\n", when_empty);
     json_decref(rows);
     return code;
