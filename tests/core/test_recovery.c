@@ -424,6 +424,7 @@ static void body_off(void)
     kill_workers();
     uint32_t word;
     CHECK(copy_out(c, 0, &word, out, sizeof word, true) == CORE_DEVICE_UNAVAILABLE);
+    pause_ms(300); /* the next test's session is not to be given to a worker that was just killed */
 }
 
 #define ISOLATED(name, limit) \
