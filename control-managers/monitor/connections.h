@@ -19,7 +19,8 @@ bool connections_begin(unsigned most);
 void connections_end(void);
 
 /* For MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED. */
-void connections_notice(void *, struct MHD_Connection *, void **connection, enum MHD_ConnectionNotificationCode);
+void connections_notice(void *context, struct MHD_Connection *connection, void **one,
+                        enum MHD_ConnectionNotificationCode what);
 void connections_answered(void *, struct MHD_Connection *, void **state, enum MHD_RequestTerminationCode);
 
 /* Its request has come whole. */

@@ -357,6 +357,7 @@ def counters_do_not_fall():
     before = samples()
     again = cluster.kill("cluster-manager")
     until(lambda: samples().get('flyt_up{component="cluster-manager"}') == 0, "it is away")
+    until(lambda: request("/api/v1/vms")[1]["Flyt-Manager"] == "away", "rows say it, too")
     again()
     until(lambda: samples().get('flyt_up{component="cluster-manager"}') == 1, "it is back")
     until(lambda: samples().get('flyt_vm_calls_total{vm="local"}') is not None, "its counters are back", 60)
