@@ -129,9 +129,9 @@ static bool fails(struct replay *r, const char *what)
 
 /* ---- answers of the new server ---- */
 
-/* Of a stream that begins or ends: the next one of this id begins anew. An answer that comes late may have told of the
+/* Of a stream that begins or ends: the next one of this id begins at 0. An answer that comes late may have told of the
    one before it, so it is said twice. */
-static bool stream_anew(struct replay *r, const struct journal_entry *entry)
+static bool stream_begins(struct replay *r, const struct journal_entry *entry)
 {
     uint32_t stream;
     if (entry->size < sizeof stream)
@@ -362,8 +362,8 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
 {
     enum replay_rule rule = rule_of(entry->procedure);
     if (!is_answered(entry->procedure)) {
-        bool anew = entry->procedure == FLYT_STREAM_CREATE || entry->procedure == FLYT_STREAM_DESTROY;
-        if (anew && !stream_anew(r, entry))
+        bool begins = entry->procedure == FLYT_STREAM_CREATE || entry->procedure == FLYT_STREAM_DESTROY;
+        if (begins && !stream_begins(r, entry))
             return false;
         return rule == REPLAY_NOT || send_async(r, entry);
     }
