@@ -118,7 +118,8 @@ static enum end go_on(struct move *move, const char *uri)
     if (replay)
         replay_end(replay);
     if (lost && ++recovery.losses == LOSSES_MOST) {
-        snprintf(move->why, move->why_size, "%u GPU servers were lost while its calls were repeated", LOSSES_MOST);
+        snprintf(move->why, move->why_size, "%u GPU servers were lost while its calls were repeated",
+                 (unsigned)LOSSES_MOST);
         return NOT_REPEATED;
     }
     return over ? RECOVERED : lost || repeated ? NOT_REACHED : NOT_REPEATED;

@@ -129,8 +129,8 @@ static bool fails(struct replay *r, const char *what)
 
 /* ---- answers of the new server ---- */
 
-/* Of a stream that begins or ends: the next one of this id begins at 0. An answer that comes late may have told of the
-   one before it, so it is said twice. */
+/* Of a stream that begins or ends: the next one of this id begins at 0. An answer that comes late may have been about
+   the one before it, so it is said twice. */
 static bool stream_begins(struct replay *r, const struct journal_entry *entry)
 {
     uint32_t stream;
