@@ -9,7 +9,7 @@ TESTS += $(if $(filter bin,$(BIN)),tests/tools/first_steps.py)
 run-tests: $(if $(filter bin,$(BIN)),build/cuda/vector_add)
 # tools/lint reads the objects of the plain build. The time is that of a busy machine without kept results of cppcheck.
 ifeq ($(FLAVOUR),plain)
-TESTS      += "tools/lint shell python circles exports lines subjects format" "tools/lint c"@300 \
+TESTS      += "tools/lint shell python circles exports lines subjects format" "tools/lint c"@600 \
               tests/tools/examples.py@120
 LONG_TESTS += "tools/lint c-tests"
 
