@@ -30,6 +30,11 @@ COPIES = "build/cuda/vm_copies"
 RESOURCE = "/sys/bus/pci/devices/*/resource2"
 
 
+# What a client needs: the guest's memory has no room for all of bin.
+COPY = ("mkdir -p /tmp/bin && cp -r bin/flyt-run bin/libflyt-client.so bin/libflyt-tls.so bin/cudart /tmp/bin && "
+        "cp build/cuda/vector_add /tmp && chmod 755 /tmp/bin")
+
+
 def fill_with_garbage(path):
     """All of a memory, from the host: the guest's processor is emulated, and would need seconds for the same bytes."""
     garbage = os.urandom(MIB)
@@ -102,7 +107,7 @@ def leftovers(bed):
 
 def permission(bed):
     as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups env"
-    bed.guest.must("cp -r bin /tmp/bin && cp build/cuda/vector_add /tmp && chmod 755 /tmp/bin")
+    bed.guest.must(COPY)
     bed.runs_over("tcp", before=as_nobody, says=r"resource2 cannot be opened.*chgrp flyt-users.*70-flyt-ivshmem\.rules")
     bed.guest.must(f"chgrp 65534 {RESOURCE} && chmod 660 {RESOURCE}")
     bed.runs_over("shm", before=as_nobody)
@@ -163,7 +168,7 @@ def dax(bed):
     bed.runs_over("shm", "build/cuda/reuse")
     bed.runs_over("shm", COPIES + " fill")
     bed.runs_over("shm", COPIES + " look", says="^0 bytes of another program")
-    bed.guest.must("cp -r bin /tmp/bin && cp build/cuda/vector_add /tmp && chmod 755 /tmp/bin")
+    bed.guest.must(COPY)
     as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups env"
     bed.runs_over("tcp", before=as_nobody, says=r"/dev/dax0\.0 cannot be opened: this user may not")
     bed.guest.must("chgrp 65534 /dev/dax0.0 && chmod 660 /dev/dax0.0")
