@@ -31,6 +31,13 @@ static bool blank(void *user, uint32_t procedure, uint32_t xid, const void *args
         ((hello_result *)result)->refusal = strdup("");
     } else if (procedure == FLYT_MOVABLE) {
         ((movable_result *)result)->refusal = strdup("");
+    } else if (procedure == FLYT_LINK_LISTEN) {
+        ((link_listen_result *)result)->why = strdup("");
+    } else if (procedure == FLYT_LINK_JOIN) {
+        ((link_join_result *)result)->why = strdup("");
+        ((link_join_result *)result)->transport = strdup("");
+    } else if (procedure == FLYT_LINK_STATUS) {
+        ((link_status_result *)result)->why = strdup("");
     }
     return true;
 }
