@@ -35,7 +35,7 @@ static void fill_program(const struct program *program, ctl_program *out)
 
 /* ---- requests ---- */
 
-/* What a call is about is named by key: the program may be gone when the answer comes. */
+/* Calls name their program by its key: the program may be gone when the answer comes. */
 struct asked_cluster { struct manager *manager; uint64_t key; };
 
 static void answered(void *context, int error, const char *why, void *object)

@@ -27,7 +27,7 @@ static void answer(struct program *program, char *wish)
         call_reply(call, &result);
 }
 
-/* What a call is about is named by key: the program may be gone when the answer comes. */
+/* Calls name their program by its key: the program may be gone when the answer comes. */
 struct asked_recovery {
     struct manager *manager;
     uint64_t key;

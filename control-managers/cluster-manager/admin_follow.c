@@ -16,7 +16,7 @@ enum { SLICE_US = 1000, AT_A_TIME = 32, LOOK_MS = 10000, MINUTE_US = 60000000 };
 /* A page is full when its rows have so many bytes, whatever their number. */
 enum { PAGE_BYTES = 512 * 1024, ROW_BYTES = 1024 * 1024 };
 
-/* What the rows of a page point to. */
+/* A page of the answer, with the memory that its rows point to. */
 struct page {
     admin_news news[CTL_MAX_PAGE];
     union {
@@ -43,7 +43,7 @@ static void add_sms(const struct cluster *cluster, admin_work *work, const struc
     work->sms += sms;
 }
 
-/* What the servers of a VM, a node or a GPU have done, and what they go on with. */
+/* Fills a row with what the GPU servers of a VM, a node or a GPU have done, and how fast that grows now. */
 static void row_of_total(struct cluster *cluster, const struct total *total, admin_total *out)
 {
     const struct vm *vm = total->of == TOTAL_VM ? map_get(&cluster->vms, total->name) : NULL;

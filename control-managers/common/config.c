@@ -324,7 +324,7 @@ void config_keep_until_restart(struct config *fresh, struct config *running)
     }
 }
 
-/* What a value may be. */
+/* Prints which values a key takes. */
 static void print_kind(const struct config_key *key, FILE *out)
 {
     if (key->kind != CONFIG_CHOICE) {

@@ -1,6 +1,6 @@
 /*
  * cmd_checkpoint.c: shows what is in the file of a checkpoint (cpu/checkpoint). The whole file is read and checked.
- * Without the key of an encrypted file its tags are not checked; only they reveal that somebody has changed the file.
+ * The tags of an encrypted file show whether somebody has changed it. They are checked only if the key is given.
  */
 #include <errno.h>
 #include <fcntl.h>

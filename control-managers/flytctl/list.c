@@ -6,10 +6,10 @@
 
 const struct option_row list_options[] = { LIST_OPTIONS, { 0 } };
 
-/* What is said where there are no rows. some: there are others, which were not asked for. */
+/* The sentence that is printed in place of rows. some: filters have left out all rows that there are. */
 static const char *when_empty(const struct flytctl *ctl, const struct row_kind *kind, bool some)
 {
-    return some || option(ctl, "vm") || option(ctl, "node") ? "None is as was asked for." : kind->when_empty;
+    return some || option(ctl, "vm") || option(ctl, "node") ? "No row matches the filters." : kind->when_empty;
 }
 
 static int print_picture(struct flytctl *ctl, const struct row_kind *kind, json_t *rows, const char *none, bool again,

@@ -1,5 +1,5 @@
 /*
- * access.h: who may see what over HTTP.
+ * access.h: the rights of callers over HTTP.
  *
  *   admin, operator, viewer   everything (by certificate; a token can say viewer)
  *   metrics                   /metrics and /metrics/servers (by token)
@@ -20,7 +20,7 @@ enum { ACCESS_TOKEN_SIZE = 65 };
 
 struct access_tokens;
 
-/* What a caller may see. */
+/* The rights of one caller. */
 struct access_rights {
     bool metrics, rows, cluster; /* samples; rows that have a VM, and events; what is about the whole and its nodes */
     char vm[CTL_MAX_NAME + 1];   /* of samples, rows, events only those about this one; "": of all */

@@ -5,7 +5,7 @@
  * what has changed, keeps it (mirror.c), and makes texts of it (texts.c, metrics.c). The web side (web.c, web_tls.c)
  * has a thread for each connection, and knows nothing but these texts: so no request, however many there are, reaches
  * the cluster manager; connections.c ends those that take too long. It answers GET and HEAD only, and changes nothing.
- * access.c says who may see what; without TLS it listens on loopback addresses only. schema.c has the keys of the
+ * access.c knows the rights of callers; without TLS the monitor listens on loopback addresses only. schema.c has the keys of the
  * configuration.
  */
 #ifndef FLYT_MONITOR_MONITOR_H
@@ -72,7 +72,8 @@ bool monitor_away(const struct monitor *, uint64_t *age_seconds);
 /* 0; or -1, and *error (256 bytes). web_end waits for its threads. */
 int web_begin(struct monitor *, char *error);
 void web_end(struct monitor *);
-/* Reads certificates and tokens again. If they are no good, it goes on with those it has, and says so in the log. */
+/* Reads certificates and tokens again. If a file cannot be used, the monitor keeps what it has read before, and logs
+   the reason. */
 void web_reload(struct monitor *);
 
 #endif

@@ -54,7 +54,7 @@ static const struct {
     { "/icon.svg", "image/svg+xml", page_icon, page_icon_end },
 };
 static const char json_form[] = "application/json", metrics_form[] = "text/plain; version=0.0.4; charset=utf-8";
-/* What it takes to see them: samples; rows, which a VM may see as far as they are its own; what is about the whole. */
+/* The right that a path needs: to samples; to rows, of which a VM gets its own; to figures of the whole cluster. */
 enum needs { NEEDS_METRICS, NEEDS_ROWS, NEEDS_CLUSTER };
 static const struct {
     const char *path, *type;
@@ -98,7 +98,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
         MHD_add_response_header(response, "Allow", "GET, HEAD");
     if (status == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"flyt\"");
-    if (status >= MHD_HTTP_BAD_REQUEST) /* who is refused does not keep a connection that others want */
+    if (status >= MHD_HTTP_BAD_REQUEST) /* a refused caller's connection is closed: others want its place */
         MHD_add_response_header(response, "Connection", "close");
     enum MHD_Result queued = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
@@ -271,8 +271,8 @@ static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connecti
 
 /* ---- requests ---- */
 
-/* What is known of the cluster, or NULL. While the cluster manager is away the metrics say nothing else, also when the
-   reader still waits for it. */
+/* The latest text of that kind, held for the caller; NULL: none was made yet. While the cluster manager is away, old
+   samples would look like new ones: then metrics have nothing but its flyt_up of 0. */
 static struct text *hold_text(struct monitor *monitor, enum text_kind kind, bool *away, uint64_t *age)
 {
     pthread_mutex_lock(&monitor->lock);
@@ -500,7 +500,7 @@ static void end_streams(struct monitor *monitor)
     pthread_mutex_unlock(&monitor->lock);
 }
 
-/* Streams of whoever has no right any more must not go on: all of them end, and those who may come again. */
+/* Tokens may have been taken back, so all streams of events end. Callers that still have the right connect again. */
 void web_reload(struct monitor *monitor)
 {
     struct web_tls *tls;

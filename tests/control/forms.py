@@ -193,7 +193,7 @@ def columns_are_chosen():
 def rows_are_chosen_and_ordered():
     names = lambda *more, **variables: shown_by("server", "list", "-o", "name", *more, **variables).split()
     need(names("--filter", "vm=alpha") == ["1", "3"], "one")
-    need(shown_by("server", "list", "--filter", "vm=none") == "None is as was asked for.\n", "others there are")
+    need(shown_by("server", "list", "--filter", "vm=none") == "No row matches the filters.\n", "others there are")
     need(shown_by("server", "list", "--filter", "vm=none", "--no-headers") == "", "nothing for scripts")
     need(names("--filter", "vm=alpha", "--filter", "vm=beta") == ["1", "2", "3", "4"], "either")
     need(names("--filter", "vm=alpha", "--filter", "node=gpu-2") == ["3"], "both")

@@ -1,10 +1,10 @@
 /*
  * smi_status.c: `flyt-smi status`, which flyt-run --status starts: the entitlement of this VM, its GPU servers, and the
- * programs of the user who asks.
+ * programs of the user that runs it.
  *
- * Nearly all of it comes from the client manager. How much memory each program holds and how busy it keeps its GPU the
- * GPU server says (libnvidia-ml.so.1). It is asked only where programs of this user run and all programs of the VM
- * share a server: so the question never takes a GPU, nor a place in the queue.
+ * Nearly all of it comes from the client manager. The GPU server says how much memory each program holds and how busy
+ * it keeps its GPU (libnvidia-ml.so.1). The server is asked only if programs of this user run and all programs of the
+ * VM share a server, so the question takes neither a GPU nor a place in the queue.
  */
 #include <errno.h>
 #include <stdio.h>

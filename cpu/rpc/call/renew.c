@@ -1,10 +1,10 @@
 /*
  * renew.c: a client whose connection is lost, and that goes on over another one.
  *
- * Where the client has a recorder that says so (rpc_client_lose), a loss completes no call. The connection is `held`: a
- * thread that wants to submit a call waits, and so does one whose call is in flight. Somebody who has all that was sent
- * connects a second client, repeats it there, with the calls in flight under their own numbers, and gives that
- * client's connection to this one. The answers to those calls then find the threads that wait for them.
+ * If the client's recorder asks for it (rpc_client_lose), a loss completes no call. The connection is `held`: a
+ * thread that wants to submit a call waits, and so does one whose call is in flight. The recorder's owner has a copy of
+ * all that was sent. It connects a second client, sends the calls again there, those in flight under their own numbers,
+ * and gives that client's connection to this one. The answers then find the threads that wait for them.
  *
  * The old channel lives as long as the client: a thread may just be looking at it, and memory that it shares may be
  * mapped.

@@ -283,7 +283,8 @@ static const uint8_t *kept_of(const struct journal_entry *entry)
            answer_of(entry).progress * sizeof(struct journal_progress);
 }
 
-/* MAP asked for more than it needed, and was given what there was: that much is asked for now. */
+/* The program's MAP named the size that it wanted and the least that would do, and got what was free. The new server may
+   have more free memory, so this MAP asks for exactly the size that the program got. */
 static bool change_map(struct replay_call *call)
 {
     enum { SIZE_AT = 12, LEAST_AT = 20 };
@@ -315,7 +316,8 @@ static struct replay_call *call_make(struct replay *r, const struct journal_entr
 
 enum { NOTHING_ENDED = 2 * sizeof(uint32_t) }; /* bytes of such an EVENTS call */
 
-/* Listens, and says that host functions have ended, if `ended` is an EVENTS call that says so. */
+/* Sends an EVENTS call, which the server answers when it has news. ended: the arguments of one that tells the server
+   which host functions have ended; NULL: none has. */
 static bool events_ask(struct replay *r, const struct replay_bytes *ended)
 {
     static const uint8_t nothing[NOTHING_ENDED];
