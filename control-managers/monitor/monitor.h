@@ -5,8 +5,8 @@
  * what has changed, keeps it (mirror.c), and makes texts of it (texts.c, metrics.c). The web side (web.c, web_tls.c)
  * has a thread for each connection, and knows nothing but these texts: so no request, however many there are, reaches
  * the cluster manager; connections.c ends those that take too long. It answers GET and HEAD only, and changes nothing.
- * access.c knows the rights of callers; without TLS the monitor listens on loopback addresses only. schema.c has the keys of the
- * configuration.
+ * access.c knows the rights of callers; without TLS the monitor listens on loopback addresses only. schema.c has the
+ * keys of the configuration.
  */
 #ifndef FLYT_MONITOR_MONITOR_H
 #define FLYT_MONITOR_MONITOR_H

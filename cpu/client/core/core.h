@@ -47,7 +47,7 @@
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
  *             ids of calls that are only handed on (generated: cpu/api/driver.api)
  *   session/  session.c  the connection;  reach.c  the way to a server;  recover.c, recover_report.c,
- *             replay.c, replay_dues.c  another server after a loss;  helper.c  the one thread of the core;
+ *             replay*.c  another server after a loss;  helper.c  the one thread of the core;
  *             context_life.c  how contexts begin and end;  kinds.c  the table of all kinds of objects;  move.c,
  *             *_move.c  moves to another server;  move_rest.c  how a program comes to rest before;  suspend.c,
  *             checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster

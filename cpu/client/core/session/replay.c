@@ -31,6 +31,7 @@
 #include "cpu/client/core/wire/wire.h"
 #include "replay.h"
 #include "replay_dues.h"
+#include "replay_texts.h"
 
 struct replay_bytes {
     const uint8_t *at;
@@ -49,13 +50,6 @@ struct replay_call {
     struct journal_answer got;
 };
 
-struct surplus {
-    struct surplus *next;
-    int fd;
-    uint32_t size;
-    uint8_t bytes[];
-};
-
 struct replay {
     struct rpc_recorder recorder; /* of `client`: its answers come in here */
     rpc_client *client;
@@ -67,8 +61,7 @@ struct replay {
     size_t unanswered_count, unanswered_room;
     uint64_t *done; /* by stream, of the legacy streams and those that the program has created */
     size_t streams; /* ids below it */
-    struct journal_text texts[JOURNAL_TEXTS];
-    struct surplus *surplus, **surplus_end; /* printed, and the program has not had it */
+    struct replay_texts texts;
     char *why;
     size_t why_size;
 };
@@ -160,30 +153,6 @@ static void take_progress(struct replay *r, const struct journal_reply *reply)
     }
 }
 
-static void keep_surplus(struct replay *r, int fd, const uint8_t *bytes, size_t size)
-{
-    struct surplus *s = size ? malloc(sizeof *s + size) : NULL;
-    if (!s)
-        return;
-    *s = (struct surplus){ .fd = fd, .size = (uint32_t)size };
-    memcpy(s->bytes, bytes, size);
-    *r->surplus_end = s;
-    r->surplus_end = &s->next;
-}
-
-/* The program has had journal_texts() of it. */
-static void take_texts(struct replay *r, const struct journal_reply *reply)
-{
-    const uint8_t *at = reply->texts, *bytes;
-    uint32_t size;
-    for (uint32_t i = 0; i < reply->text_count; i++) {
-        unsigned which = journal_reply_text(&at, &bytes, &size);
-        uint64_t left = journal_texts()[which].size - r->texts[which].size, had = size < left ? size : left;
-        journal_text_add(&r->texts[which], bytes, had);
-        keep_surplus(r, which + 1, bytes + had, size - had);
-    }
-}
-
 /* Without its texts: the program may have had them with another answer. What it has not had is given to it before. */
 static void keep_body(struct replay_call *call, const uint8_t *body, size_t size, const struct journal_reply *reply)
 {
@@ -206,7 +175,8 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, 
     if (rpc->status != RPC_SUCCESS || !journal_reply_read(body, size, &reply))
         return;
     call->got = reply.answer;
-    take_texts(r, &reply);
+    if (!replay_texts_take(&r->texts, &reply))
+        fails(r, "no memory is left");
     if (!call->in_flight) {
         take_progress(r, &reply);
         if (rpc->procedure == FLYT_EVENTS && !dues_take(&r->dues, reply.rest, reply.answer.body))
@@ -283,8 +253,8 @@ static const uint8_t *kept_of(const struct journal_entry *entry)
            answer_of(entry).progress * sizeof(struct journal_progress);
 }
 
-/* The program's MAP named the size that it wanted and the least that would do, and got what was free. The new server may
-   have more free memory, so this MAP asks for exactly the size that the program got. */
+/* The program's MAP named the size that it wanted and the least that would do, and got what was free. The new server
+   may have more free memory, so this MAP asks for exactly the size that the program got. */
 static bool change_map(struct replay_call *call)
 {
     enum { SIZE_AT = 12, LEAST_AT = 20 };
@@ -316,8 +286,8 @@ static struct replay_call *call_make(struct replay *r, const struct journal_entr
 
 enum { NOTHING_ENDED = 2 * sizeof(uint32_t) }; /* bytes of such an EVENTS call */
 
-/* Sends an EVENTS call, which the server answers when it has news. ended: the arguments of one that tells the server
-   which host functions have ended; NULL: none has. */
+/* Sends an EVENTS call, which the server answers when it has news. ended: the arguments of one that names
+   host functions that have ended; NULL: none has. */
 static bool events_ask(struct replay *r, const struct replay_bytes *ended)
 {
     static const uint8_t nothing[NOTHING_ENDED];
@@ -554,11 +524,10 @@ struct replay *replay_begin(rpc_client *next)
         return NULL;
     r->recorder = (struct rpc_recorder){ .sent = nowhere, .answered = answered, .holds = never };
     r->client = next;
-    r->surplus_end = &r->surplus;
     rpc_client_shared_memory(next, &r->shared);
     r->done = calloc(FLYT_FIRST_STREAM, sizeof *r->done);
     r->streams = r->done ? FLYT_FIRST_STREAM : 0;
-    if (!r->done || !journal_text_open(r->texts)) {
+    if (!r->done || !replay_texts_open(&r->texts)) {
         replay_end(r);
         return NULL;
     }
@@ -587,20 +556,12 @@ static bool follow(struct replay *r, const struct journal_entry *entry)
     }
 }
 
-static bool texts_lack(const struct replay *r)
-{
-    for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
-        if (r->texts[i].size < journal_texts()[i].size)
-            return true;
-    return false;
-}
-
 /* Asks for what was printed: a stream that is idle makes the server print, and its answer brings it. *busy: one is
    not. */
 static bool ask_texts(struct replay *r, bool *busy)
 {
     *busy = false;
-    for (size_t id = 0; id < r->streams && texts_lack(r); id++) {
+    for (size_t id = 0; id < r->streams && replay_texts_lack(&r->texts); id++) {
         const uint32_t wire = htonl((uint32_t)id);
         const struct replay_bytes args = { (const uint8_t *)&wire, sizeof wire };
         struct journal_answer got;
@@ -617,25 +578,21 @@ static bool ask_texts(struct replay *r, bool *busy)
 static bool await_texts(struct replay *r)
 {
     bool busy = true;
-    for (unsigned tries = 0; busy && texts_lack(r); tries++) {
+    for (unsigned tries = 0; busy && replay_texts_lack(&r->texts); tries++) {
         if (!ask_texts(r, &busy))
             return false;
         pause_short(tries);
     }
-    for (unsigned i = 0; i < JOURNAL_TEXTS; i++)
-        if (!journal_text_equal(&r->texts[i], &journal_texts()[i]))
-            return fails(r, "kernels printed something else than before");
-    return true;
+    return replay_texts_equal(&r->texts) || fails(r, "kernels printed something else than before");
 }
 
 static bool run_all(struct replay *r)
 {
     if (!find_unanswered(r))
         return false;
-    for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
+    for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry))
         if (!follow(r, entry))
             return false;
-    }
     return await_texts(r) && send_events(r);
 }
 
@@ -663,10 +620,7 @@ static void give(struct replay *r)
         journal_give_due(r->dues.late[i].id);
         host_function_due(r->dues.late[i].id, r->dues.late[i].status);
     }
-    for (const struct surplus *s = r->surplus; s; s = s->next) {
-        journal_give_text(s->fd == 2, s->bytes, s->size);
-        wire_queue_text(&(flyt_text){ .fd = s->fd, .bytes = { s->size, (char *)(uintptr_t)s->bytes } });
-    }
+    replay_texts_give(&r->texts);
 }
 
 bool replay_hand_over(struct replay *r, rpc_client *client)
@@ -696,18 +650,13 @@ void replay_end(struct replay *r)
         r->calls = call->next;
         call_free(call);
     }
-    while (r->surplus) {
-        struct surplus *s = r->surplus;
-        r->surplus = s->next;
-        free(s);
-    }
     while (r->events) {
         struct replay_call *call = r->events;
         r->events = call->next;
         free(call);
     }
     dues_free(&r->dues);
-    journal_text_close(r->texts);
+    replay_texts_close(&r->texts);
     free(r->unanswered);
     free(r->done);
     free(r);
