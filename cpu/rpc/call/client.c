@@ -244,7 +244,7 @@ static void take_place(struct rpc_place *place)
         place->taken(place);
 }
 
-/* Ready records are short, so the recorder has the bytes before they may be sent. */
+/* Under the lock since the record was put, so no answer to a later call is recorded before this call. */
 static void record_ready(rpc_client *client, uint32_t procedure, uint32_t xid, const uint8_t *record, size_t size)
 {
     uint8_t *to = client->recorder->sent(client->recorder, procedure, xid, size);

@@ -67,7 +67,8 @@ int  rpc_sender_begin(struct rpc_sender *, struct rpc_encoding *, bool may_gathe
 int  rpc_sender_end(struct rpc_sender *, struct rpc_encoding *);        /* 0, or -EMSGSIZE (then cancelled) */
 void rpc_sender_cancel(struct rpc_sender *, struct rpc_encoding *);
 
-/* What has been encoded behind the first `skip` bytes of the record, mark included. Before the end. */
+/* Size and bytes of the record without its first `skip` bytes, which count from the mark on. Before anything else is
+   added or sent. */
 size_t rpc_sender_size(const struct rpc_sender *, const struct rpc_encoding *, size_t skip);
 void   rpc_sender_read(const struct rpc_sender *, const struct rpc_encoding *, size_t skip, uint8_t *to);
 /* Goes on with another channel. Nobody is writing; what was in the batch is dropped. */
