@@ -8,6 +8,7 @@
  * with one hash cost a program no more than a wrong number for its own kernel.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cpu/code/fatbin.h"
 #include "cpu/code/kernels.h"
