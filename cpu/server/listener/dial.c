@@ -18,6 +18,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/fd_message.h"
 #include "cpu/common/log.h"
+#include "cpu/common/log_limit.h"
 #include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/transport/address.h"
 
@@ -29,11 +30,11 @@ struct dial_request {
     struct worker_dial wish;
 };
 
-/* The requests under way: 0 where there is none, else 1 + the listener's
-   descriptor of the worker's socket. One worker has DIALS_OF_WORKER of them at most, and leaves places for others. */
+/* The requests under way: 0 where there is none, else 1 + the listener's descriptor of the worker's socket. One worker
+   has DIALS_OF_WORKER of them at most, and leaves places for others. */
 static atomic_int dials[DIALS_MOST];
 
-/* A place among them; NULL: there are too many, in all or of this worker. The listener's loop calls it, nobody else. */
+/* A free place among them; NULL: there are too many, in all or of this worker. Only the listener's loop calls it. */
 static atomic_int *dial_place(int socket)
 {
     atomic_int *free_place = NULL;
@@ -148,17 +149,24 @@ static bool dial_start(int socket, const struct worker_dial *wish, atomic_int *p
     return false;
 }
 
+static void dial_refuse(int socket, const struct worker_dial *wish)
+{
+    static struct log_limit said; /* of the listener's loop: a program may ask as often as it likes */
+    const int size = (int)strcspn(wish->address, "?");
+    char why[WORKER_WHY_SIZE], more[48];
+    snprintf(why, sizeof why, "links to %.*s are not allowed: --links of this GPU server does not name it", size,
+             wish->address);
+    if (log_limit_says(&said, more))
+        log_warning("event=link-refused to=%.*s why=\"--links does not name it\"%s", size, wish->address, more);
+    dial_answer(socket, wish->serial, -EPERM, why, NULL, 0);
+}
+
 void dial_begin(const char *list, int socket, const struct worker_dial *asked)
 {
     struct worker_dial wish = *asked;
     wish.address[sizeof wish.address - 1] = '\0';
     if (!wish.count || wish.count > DIAL_COUNT_MOST || !dial_allowed(list, wish.address)) {
-        char why[WORKER_WHY_SIZE];
-        snprintf(why, sizeof why, "links to %.*s are not allowed: --links of this GPU server does not name it",
-                 (int)strcspn(wish.address, "?"), wish.address);
-        log_warning("event=link-refused to=%.*s why=\"--links does not name it\"", (int)strcspn(wish.address, "?"),
-                    wish.address);
-        dial_answer(socket, wish.serial, -EPERM, why, NULL, 0);
+        dial_refuse(socket, &wish);
         return;
     }
     atomic_int *place = dial_place(socket);
