@@ -350,10 +350,12 @@ static void *worker_watch(void *context)
             free(identity);
             return NULL;
         }
-        if (links_accept(session, fd))
-            worker_lane_open(-1, identity, NULL, NULL);
-        else
+        if (links_accept(session, fd)) {
+            rpc_tls_identity_wipe(identity); /* the engine of links makes its own */
+            free(identity);
+        } else {
             lanes_accept(session, fd, identity);
+        }
     }
 }
 
