@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { JOIN_MS = 30000, VALUES = 1000 };
+enum { JOIN_MS = 30000 };
 
 struct perf_gpus {
     flyt_coordinator *coordinator;
@@ -48,10 +48,9 @@ static uint64_t traffic(const struct perf_gpus *g)
 
 static int gpus_measure(const struct perf_options *o, const struct perf_gpus *g, uint64_t size)
 {
-    double ns[VALUES];
+    double ns[REPEAT_MOST];
     uint64_t before = 0;
-    unsigned repeat = o->repeat < VALUES ? o->repeat : VALUES;
-    for (unsigned i = 0; i <= repeat; i++) {            /* the first one is not counted */
+    for (unsigned i = 0; i <= o->repeat; i++) {            /* the first one is not counted */
         uint64_t begin = clock_now();
         before = i == 1 ? traffic(g) : before;
         if (flyt_communicator_copy(g->ranks, 0, g->from, 1, g->to, size) < 0 ||
@@ -60,7 +59,7 @@ static int gpus_measure(const struct perf_options *o, const struct perf_gpus *g,
         if (i)
             ns[i - 1] = (double)(clock_now() - begin);
     }
-    double mb = (double)size * 1e3 / perf_median(ns, repeat), each = (double)(traffic(g) - before) / repeat;
+    double mb = (double)size * 1e3 / perf_median(ns, o->repeat), each = (double)(traffic(g) - before) / o->repeat;
     if (o->json)
         printf("{\"bytes\": %llu, \"gpu_mb_s\": %.1f, \"client_bytes\": %.0f}\n", (unsigned long long)size, mb, each);
     else

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOIN_SECONDS = 60, PINGS = 1000, REPEAT_MOST = 1000, RANKS_MOST = 64 };
+enum { JOIN_SECONDS = 60, PINGS = 1000, RANKS_MOST = 64 };
 #define SIZE_MOST (UINT64_C(1) << 34)
 
 static const char usage[] =

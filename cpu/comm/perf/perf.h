@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+enum { REPEAT_MOST = 1000 }; /* repetitions of a size */
 enum { SPACE_COMMAND = 1, SPACE_DATA = 2, SPACE_PING = 3, SPACE_ANSWER = 4, SPACE_TAKEN = 5 };
 enum perf_wish { PERF_LINK = 1, PERF_RAW, PERF_PING, PERF_END };
 
