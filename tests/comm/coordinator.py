@@ -2,7 +2,7 @@
 """tests/comm/coordinator.py BIN PROGRAM: GPU servers, and PROGRAM (coordinator.c), which tells their GPUs what to send.
 
 shows: links: a coordinator tells the sender first, by rank, and gets a number; then the receiver, with that number; in
-  groups, in rings, and in copies for which it counts alike
+  groups, in rings, and in copies, whose numbers it counts by itself
 shows: links: a program with flyt_coordinator.h alone lets GPUs of three servers send to each other, over TCP and TLS
 shows: links: a copy from GPU to GPU costs its coordinator's connections less than 1 KiB, whatever its size
 shows: links: a GPU server that is killed is an error at its coordinator and at the other end of its links

@@ -3,8 +3,8 @@
  *
  * shows: links: bytes of device memory go from a GPU of one server to one of another, in the order of streams, of any
  *   size, on every channel, while the clients' connections carry calls only
- * shows: links: listening twice gives the same handles; a coordinator is told the number of a transfer when it begins,
- *   and who counts alike knows it
+ * shows: links: listening twice gives the same handles; a coordinator is told the number of a transfer when it begins;
+ *   a client that counts its transfers knows the number without being told
  * shows: links: transfers of several links and streams in any order do not keep each other from going on
  * shows: links: data that nobody receives fills no memory, and holds up its own stream only
  * shows: links: a worker that is killed, stopped or whose program ends is an error at the other end in time; the
@@ -387,6 +387,7 @@ static long resident_kb(int pid)
             break;
     if (file)
         fclose(file);
+    assert_true(kb > 0);
     return kb;
 }
 
