@@ -87,7 +87,7 @@ static unsigned registers_needed(const sg_kernel *k)
     return atomic_load_explicit(&k->registers, memory_order_relaxed);
 }
 
-/* It is the number of the machine code that a GPU would run. */
+/* Does its number of registers stand in machine code that this device would run? Then it is no estimate. */
 static bool is_known(const sg_kernel *k)
 {
     const struct sg_machine_code *code = machine_code_of(k);

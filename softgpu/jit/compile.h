@@ -26,7 +26,7 @@
 #include "softgpu/exec/straight.h"
 #include "softgpu/jit.h"
 
-/* One is a predicate. */
+/* Bits that each lane has in a row. A predicate has one: it is a mask of lanes, not a row. */
 enum row_bits { ROW_PREDICATE = 1, ROW_32 = 32, ROW_64 = 64 };
 
 struct row_variable {
@@ -99,7 +99,7 @@ const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
 
 /* access.c: false, as above. */
 bool emit_access(struct compiler *, const struct exec_insn *);
-/* The width of the row that the load or store moves, 0 where it is no row; whether the address has 64 bits. */
+/* The width of the row that the load or store moves; 0: this compiler leaves the access to the interpreter. */
 enum row_bits access_bits(const struct exec_insn *);
 bool access_is_store(const struct exec_insn *);
 bool access_is_shared(const struct exec_insn *);

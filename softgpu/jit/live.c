@@ -5,6 +5,7 @@
 #include "softgpu/jit/compile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "softgpu/exec/fused.h"
 
@@ -58,7 +59,7 @@ static void add(const struct compiler *c, uint64_t *set, uint32_t k)
         set[word] |= c->live[(size_t)k * c->live_words + word];
 }
 
-/* Anew for one instruction. true: it is more than before. */
+/* Computes the set of one instruction anew. true: it differs from the one before. */
 static bool renew(struct compiler *c, uint32_t k, uint64_t *set)
 {
     const struct exec_insn *i = &c->wish->insns[k];

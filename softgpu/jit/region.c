@@ -4,10 +4,8 @@
  */
 #include "softgpu/jit/compile.h"
 
-#include <stdlib.h>
-
-/* MOST: a region of more would take too long to compile. UNNAMED: instructions around which all rows go to the frame
-   and back. */
+/* MOST, LEAST: instructions of a region; a larger one would take too long to compile. UNNAMED_MOST: of these, those
+   around which all rows go to the frame and back. */
 enum { MOST = 300, LEAST = 3, UNNAMED_MOST = 6 };
 
 /* Behind the last branch back to the head; else before the next head. */

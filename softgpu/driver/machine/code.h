@@ -20,10 +20,10 @@ struct sgd_compiled_kernel {
     struct sg_machine_code code;
 };
 struct sgd_compiled {
-    struct sgd_compiled_kernel *kernels;
+    struct sgd_compiled_kernel *kernels; /* in the order of .name */
     size_t count, room;
-}; /* in the order of .name */
-/* Adds what the machine code of a container says that is nearest to capability cc. The container is whole. */
+};
+/* Adds the kernels of the machine code in a container that is nearest to capability cc. The container is whole. */
 void sgd_compiled_add(struct sgd_compiled *, const void *container, unsigned cc);
 bool sgd_compiled_find(const struct sgd_compiled *, const char *kernel, struct sg_machine_code *);
 void sgd_compiled_free(struct sgd_compiled *);

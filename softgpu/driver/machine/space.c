@@ -266,8 +266,8 @@ static bool open_to_any(uint64_t address, uint64_t size, unsigned rights)
     return false;
 }
 
-/* Only kernels stand before what is shut. A piece may be so in parts. What is opened between the two looks was shut at
-   the first and is not at the second, so who finds neither looks again. */
+/* Shut memory stops kernels only; a part of the piece may be shut. Another thread may open it between the two checks:
+   then the first finds no rights, and the second finds nothing shut. So both are made again. */
 bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights)
 {
     for (int look = 0; look < LOOKS; look++) {
