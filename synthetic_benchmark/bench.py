@@ -4,11 +4,9 @@
     bench.py [--bin DIR] [--limits PROGRAM] [--reps N] [--only SECTION,...] [--results DIR] [--quick | --smoke]
 
 Sections: calls, launches, copies, sweep, clients, start, steps, memory, apps, link, backlog, switches, originals,
-moves.
-A figure is the median
-over the repetitions, which take turns; a ratio is taken within each repetition. Exit status 1: a count or a result was
-wrong, or a program failed (a figure that misses its target is shown, and is not an error). --smoke: everything once,
-very small, without moves; results are not kept.
+moves. A figure is the median over the repetitions, which take turns; a ratio is taken within each repetition. Exit
+status 1: a count or a result was wrong, or a program failed (a figure that misses its target is shown, and is not an
+error). --smoke: everything but moves once, very small; results are not kept.
 """
 import argparse
 import json

@@ -36,7 +36,7 @@ SKIP = 77
 # release makes other PTX, so OTHERS times as much is allowed there.
 SAMPLE = {"sm_90": (12.6, 36.5, 14.3), "sm_120": (14.4, 33.5, 16.5)}
 SAMPLE_OF, OTHERS = "release 13.0", 1.5
-# The same where machine code for sm_75 lies beside the PTX.
+# Bounds where machine code for sm_75 lies beside the PTX.
 SAMPLE_BESIDE = {"sm_90": (6.0, 27.5, 9.1), "sm_120": (7.8, 26.5, 10.1)}
 SMALL = 8  # measures of small kernels; those of large ones stand behind them
 

@@ -13,7 +13,8 @@ TESTS += $(EXEC_TEST_LEVELS)
 $(EXEC_TEST_LEVELS): $(BUILD)/tests/exec-fused-%: $(BUILD)/tests/exec-fused
 	@printf '#!/bin/sh\nFLYT_SOFTGPU_CPU=$* exec $<\n' > $@
 	@chmod +x $@
-# The same through the compiler, where LLVM is (softgpu/jit/room.mk): what differs from the interpreter fails.
+# These tests through the compiler, where LLVM is (softgpu/jit/room.mk): a result that differs from the interpreter's
+# fails.
 ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
 EXEC_TEST_JIT_CHECK := fused progress warps
 EXEC_TEST_JIT_LONG := basic blocks calls carries children clusters faults fragments grids litmus matrix meeting memory \
@@ -57,7 +58,7 @@ $(EXEC_REGISTERS): $(call objects,tests/exec/needs.c cpu/common/env.c cpu/common
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(SOFTGPU_ALU_LIBS) -lm
 
-# The same as programs are told it, of files that may have machine code beside the PTX.
+# Prints the registers of kernels as the driver tells them to programs. Its files may have machine code beside the PTX.
 EXEC_REGISTERS_LOADER := $(BUILD)/registers-loaded
 $(EXEC_REGISTERS_LOADER): $(BUILD)/tests/softgpu/registers_loaded.o | $(SOFTGPU_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN))

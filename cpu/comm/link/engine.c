@@ -282,7 +282,7 @@ static int read_channels(const struct comm_settings *settings, unsigned *channel
     return 0;
 }
 
-/* The cards that it uses; one in name for an engine that is relayed. How many, or -errno. */
+/* Fills in the cards that the engine uses. A relayed engine gets one that exists in name only. How many, or -errno. */
 static int list_cards(struct comm_engine *engine, char *error)
 {
     const char *interfaces = engine->settings.interfaces ? engine->settings.interfaces

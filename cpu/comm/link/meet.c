@@ -176,7 +176,7 @@ static void *greet_thread(void *context)
     return NULL;
 }
 
-/* Cuts off the one that has greeted for the longest time and was not cut off yet. Its place is free soon. */
+/* Cuts off the oldest greeting that was not cut off yet. Its thread then frees the place. */
 static void make_way(struct comm_meeting *meeting)
 {
     FLYT_ASSERT_HELD(&meeting->lock);
@@ -192,7 +192,7 @@ static void make_way(struct comm_meeting *meeting)
     oldest->turn = UINT64_MAX;
 }
 
-/* Takes fd over. While all places are taken it waits, for the oldest of them to end if `pressing`. */
+/* Takes fd over. Waits while all places are taken; `pressing`: cuts off the oldest greeting first. */
 static int start_greeting(struct comm_engine *engine, int fd, bool is_unix, bool pressing)
 {
     struct comm_meeting *meeting = engine->meeting;
