@@ -158,7 +158,7 @@ static int move_window(struct move *move)
                : CORE_OK;
 }
 
-static int move_hello(struct move *move)
+int session_meet(struct move *move)
 {
     hello_result *hello = &move->at[MOVE_TARGET].hello;
     int code = reach_hello(move->at[MOVE_TARGET].client, move->order->ticket, move->order->ticket_size,
@@ -188,5 +188,3 @@ static int move_hello(struct move *move)
         return move_refuse(move, 0, "the new server has %d devices, this program has seen %d", count, device_count());
     return move_window(move);
 }
-
-int session_meet(struct move *move) { return move_hello(move); }

@@ -35,7 +35,8 @@
 
 /* LOSSES_MOST: a call that makes a server end would make every other one end too. */
 enum { AGAIN_MS = 200, LOSSES_MOST = 5, REASON = 2 * RPC_ERROR_SIZE };
-/* So long a server is looked for, where no client manager has a queue. */
+/* How long the thread goes on trying to reach a server: without a cluster, at the address that the user gave; in a
+   cluster, from the client manager's first answer on (the wait in the queue comes before, and does not count). */
 #define RECOVER_NS (60 * CLOCK_NS_PER_SECOND)
 
 static struct {
@@ -112,7 +113,6 @@ static enum end go_on(struct move *move, const char *uri)
             "the session goes on at %s: %llu MiB of calls were repeated there in %llu ms, with the same answers", uri,
             (unsigned long long)(journal_bytes() >> 20), (unsigned long long)((clock_now() - begun) / CLOCK_NS_PER_MS));
     } else {
-        rpc_client_shutdown(next);
         rpc_client_destroy(next);
     }
     if (replay)
@@ -130,16 +130,14 @@ static enum end try_at(const char *uri, const struct manager_place *place, char 
     struct move_order order = { .uri = uri, .ticket = place->ticket, .ticket_size = place->ticket_size };
     struct move move = move_begin(&order, why, size);
     enum end end = NOT_REACHED;
-    if (!session_reach(&move, NULL, NULL)) {
-        if (session_meet(&move)) {
-            end = rpc_client_lost(move.at[MOVE_TARGET].client) ? NOT_REACHED : NOT_REPEATED;
-        } else if (devices_equal(&move)) {
-            end = NOT_REPEATED;
-        } else {
-            return go_on(&move, uri); /* the client of the target is used up */
-        }
-        rpc_client_shutdown(move.at[MOVE_TARGET].client);
-        rpc_client_destroy(move.at[MOVE_TARGET].client);
+    if (session_reach(&move, NULL, NULL))
+        return end;
+    rpc_client *next = move.at[MOVE_TARGET].client;
+    if (session_meet(&move) || devices_equal(&move)) {
+        end = rpc_client_lost(next) ? NOT_REACHED : NOT_REPEATED;
+        rpc_client_destroy(next);
+    } else {
+        end = go_on(&move, uri); /* which frees the client, or gives its connection away */
     }
     xdr_free((xdrproc_t)xdr_hello_result, &move.at[MOVE_TARGET].hello);
     return end;

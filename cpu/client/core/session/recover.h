@@ -5,10 +5,10 @@
 #ifndef FLYT_CLIENT_CORE_RECOVER_H
 #define FLYT_CLIENT_CORE_RECOVER_H
 
-/* Before the session has a server. wish: "journal", "journal:SIZE", "off"; NULL or empty: off. Something else is said,
-   and is off. */
+/* Before the session has a server. wish: "journal", "journal:SIZE", "off"; NULL or empty: off. Any other wish gives a
+   warning, and is off. */
 void recover_setup(const char *wish);
-/* As the client manager says, which has just been asked for a server. */
+/* Takes the wish from the client manager, which has just been asked for a server. */
 void recover_ask(void);
 /* The session's connection is there, and nothing has been sent but HELLO and what concerns the window. From here on
    what the session sends is written down. */

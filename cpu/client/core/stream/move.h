@@ -85,7 +85,7 @@ int  move_bytes_end(struct move *);
 int  move_place(struct move *, core_context *, int kind, uint64_t number);
 int  move_place_at(struct move *, core_context *, int kind, const uint64_t *numbers, unsigned count);
 
-/* session.c: connects, with the order's ticket. The client of move->at[MOVE_TARGET], if there is one, is the caller's
+/* reach.c: connects, with the order's ticket. The client of move->at[MOVE_TARGET], if there is one, is the caller's
    also after an error. lost: of rpc_client_create. The program may go on meanwhile. */
 int  session_reach(struct move *, void (*lost)(void *, const char *), void *context);
 /* Says HELLO there, agrees on the window, and fills move->at[MOVE_TARGET]. */
