@@ -122,12 +122,14 @@ def operating():
 # ---- what pages say ----
 
 def sources():
-    """All string literals of the product, as the compiler joins them."""
+    """All code of the product without comments, string literals joined as the compiler does."""
     text = ""
     for pattern in ("cpu/**/*.[ch]", "control-managers/**/*.[ch]", "softgpu/**/*.[ch]"):
         for path in glob.glob(f"{TOP}/{pattern}", recursive=True):
             with open(path, encoding="utf-8") as file:
                 text += file.read() + "\n"
+    token = r"""(?s)"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|/\*.*?\*/|//[^\n]*"""
+    text = re.sub(token, lambda found: "" if found[0].startswith("/") else found[0], text)
     text = re.sub(r'"\s*\n\s*"', "", text)
     return re.sub(r"\s+", " ", text.replace('\\"', '"'))
 
