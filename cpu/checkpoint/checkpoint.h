@@ -88,7 +88,7 @@ bool checkpoint_id_make(char id[CHECKPOINT_ID_TEXT]);
 
 struct checkpoint_writer;
 
-/* hashed: a file that is kept: END holds a hash of all frames, and the disk gets the bytes as they come; XXH3 of each
+/* hashed: a file that is kept: END holds a hash of all heads, and the disk gets the bytes as they come; XXH3 of each
    frame is always there. seal: NULL: the file is not encrypted. From the first part on threads pack and write, with up
    to 2 MiB of memory for each of some frames. NULL: no memory. */
 struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struct checkpoint_seal *seal);
