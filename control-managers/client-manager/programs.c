@@ -622,7 +622,6 @@ static bool stays_apart(struct program *program)
     if (program->ended || program->server != CLIENT_SUSPENDED || !process_alive(&program->process))
         return false;
     program->conn = NULL;
-    program->waiting = NULL;
     if (!program->process.watch)
         program_watch(program);
     return true;
@@ -635,10 +634,11 @@ static void closed(struct conn *conn, int error, const char *why)
     (void)why;
     if (!visitor)
         return;
-    if (visitor->program && !stays_apart(visitor->program)) {
+    if (visitor->program) { /* calls of this connection cannot be answered any more */
         visitor->program->waiting = NULL;
         visitor->program->asks_recovery = NULL;
-        program_gone(visitor->program);
+        if (!stays_apart(visitor->program))
+            program_gone(visitor->program);
     }
     if (visitor->view)
         view_forget(visitor->view);
