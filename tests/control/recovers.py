@@ -11,15 +11,13 @@ shows: recovery: the commands of docs/elastic.md do what it says
 """
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import moves  # noqa: E402
-from moves import Cluster  # noqa: E402
-from testlib import ok, read, story, until  # noqa: E402
+from moves import BIN, Cluster  # noqa: E402
+from testlib import ends_of_logs, ok, read, story, until  # noqa: E402
 
 # Each number that it reads is stored in all bytes of its memory; it says what was there before, or the error.
 PROGRAM = """
@@ -45,7 +43,7 @@ class Program:
         self.cluster, self.last = cluster, 0
         self.log = open(f"{cluster.dir}/program.log", "a", encoding="utf-8")
         before = {row["id"] for row in cluster.rows("program", "list")}
-        self.process = subprocess.Popen([f"{moves.BIN}/flyt-run", sys.executable, "-c", PROGRAM], env=cluster.env,
+        self.process = subprocess.Popen([f"{BIN}/flyt-run", sys.executable, "-c", PROGRAM], env=cluster.env,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
         assert self.process.stdout.readline() == "ready 0\n"
         until(lambda: {row["id"] for row in cluster.rows("program", "list")} - before, "it is listed")
@@ -149,18 +147,14 @@ def off(cluster):
 
 
 def main():
-    cluster = Cluster()
-    try:
-        unprotected(cluster, protected(cluster))
-        off(cluster)
-        print("#", json.dumps(cluster.kinds()))
-    except BaseException:
-        print("\n".join("# " + line for line in read(f"{cluster.dir}/program.log").splitlines()[-30:]))
-        moves.show(cluster)
-        raise
-    finally:
-        cluster.down()
-        shutil.rmtree(cluster.dir, ignore_errors=True)
+    with Cluster() as cluster:
+        try:
+            unprotected(cluster, protected(cluster))
+            off(cluster)
+            print("#", json.dumps(cluster.kinds()))
+        except BaseException:
+            ends_of_logs(f"{cluster.dir}/program.log")
+            raise
 
 
 if __name__ == "__main__":
