@@ -187,7 +187,9 @@ static void run_posted(struct loop *loop)
     pthread_mutex_unlock(&loop->lock);
     while (posted) {
         struct loop_posted *next = posted->next;
+        uint64_t begun = loop_clock_ns();
         posted->fn(posted->context);
+        loop_note_held(loop, begun);
         free(posted);
         posted = next;
     }

@@ -116,6 +116,10 @@ TEST(test_posts)
     while (posted < 1000)
         loop_run_once(loop);
     pthread_join(thread, NULL);
+    uint64_t noted = 0;
+    for (int i = 0; i < LOOP_HELD; i++)
+        noted += loop_held(loop)->counts[i];
+    assert_int_equal(noted, 1000); /* all of them, and nothing else, held the loop */
     loop_destroy(loop);
 }
 
